@@ -23,7 +23,7 @@ def inverse_of(call: Any, x: Any, *rest: Any) -> tuple[str, tuple[Any, ...], dic
 solved("inverse(x)", "F[…,i,k] = (Σ_j x[…,i,j]·out[…,j,k]) − δ(i, k)", "the inverse, which solves x·out = I",
        ("torch.inverse", "torch.linalg.inv", "Tensor.inverse", "np.linalg.inv"),
        step="out[…,i,k] = out[…,i,k] − Σ_j out[…,i,j]·f[j,k] where f[j,k] = (Σ_m x[…,j,m]·out[…,m,k]) − δ(j, k)",
-       values=inverted, torch=lambda torch, x: torch.linalg.inv(x), shape=square, kind="regular", role=Role.INVERTS,
+       values=inverted, shape=square, kind="regular", role=Role.INVERTS,
        examples=("inverse(x) with x:2x2", "inverse(x) with x:2x3x3", "b @ inverse(x) with b:3 x:3x3"))  # fmt: skip
 
 # Linear systems ----------------------------------------------------------------------------------------------
@@ -85,7 +85,7 @@ STEP = "out[…,i,k] = out[…,i,k] − Σ_m inv[…,i,m]·((Σ_j a[…,m,j]·ou
 solved("solve(a, b, *, left=True)", system("F[…,i,k] = (Σ_j a[…,i,j]·out[…,j,k]) − b[…,i,k]", "F[…,i,k] = (Σ_j out[…,i,j]·a[…,j,k]) − b[…,i,k]"),
        "the solution of a·out = b", ("torch.linalg.solve", "np.linalg.solve"), step=STEP,
        instead=system(STEP, "out[…,i,k] = out[…,i,k] − Σ_m ((Σ_j out[…,i,j]·a[…,j,m]) − b[…,i,m])·inv[…,m,k]"),
-       values=solution, torch=lambda torch, a, b, left: torch.linalg.solve(a, b, left=left), shape=solution_shape, align=fitting,
+       values=solution, shape=solution_shape, align=fitting,
        beside={"inv": inverse_of}, role=Role.SOLVES, kind="regular", ranks={"a": (2,), "b": (2, 1)}, letters="ik",
        examples=("solve(a, b) with a:3x3 b:3x2", "solve(a, b) with a:2x2 b:2", "solve(a, b, left=False) with a:3x3 b:2x3",
                  "solve(a, b) with a:2x2x2 b:2x3"))  # fmt: skip
@@ -100,7 +100,7 @@ solved("det(x)", "F[…,i] = out[…]·((Σ_j x[…,i,j]·inv[…,j,i]) − 1)",
        "the determinant: by Laplace's expansion along row i it is Σ_j x[i,j]·C[i,j], and the cofactors C = out·x⁻ᵀ "
        "of that row do not contain the row", ("torch.det", "torch.linalg.det", "Tensor.det", "np.linalg.det"),
        step=f"out[…] = out[…] + out[…]·{LAPLACE}", values=lambda x: np.linalg.det(np.asarray(x, float)),
-       torch=lambda torch, x: torch.linalg.det(x), shape=batch_of_square, beside={"inv": inverse_of}, kind="regular", letters="b",
+       shape=batch_of_square, beside={"inv": inverse_of}, kind="regular", letters="b",
        examples=("det(x) with x:3x3", "det(x) with x:2x2x2"))  # fmt: skip
 
 
@@ -112,7 +112,7 @@ def real_logarithm(x: Any) -> Any:
 
 for name, says, home, logarithm, by_torch, written in (
     ("logdet", "the logarithm of the determinant, NaN where that is negative", ("torch.logdet", "Tensor.logdet"),
-     real_logarithm, lambda torch, x: torch.logdet(x), ""),
+     real_logarithm, None, ""),
     ("logabsdet", "the logarithm of the determinant's absolute value", (),
      lambda x: np.linalg.slogdet(np.asarray(x, float))[1], lambda torch, x: torch.linalg.slogdet(x)[1], "slogdet({}).logabsdet"),
 ):  # fmt: skip

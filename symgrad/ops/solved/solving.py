@@ -75,7 +75,7 @@ def solved(
     step: str,
     values: Callable[..., Any],
     kind: str,
-    torch: Callable[..., Any],
+    torch: Callable[..., Any] | None = None,
     shape: ShapeRule,
     examples: Sequence[str],
     instead: Instead | None = None,

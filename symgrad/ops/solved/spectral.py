@@ -91,10 +91,10 @@ def torch_svd(torch: Any, x: Any) -> tuple[Any, Any, Any]:
 op("svdvals(x)", "out[…,k] = Σ_{i,j} U[…,i,k]·x[…,i,j]·Vh[…,k,j]",
    "the singular values of x, in descending order; they stand on the diagonal of Uᵀ·x·Vhᵀ, and a small turn of the "
    "singular vectors does not change them", ("torch.linalg.svdvals",), forward=lambda x: singular(x)[1],
-   torch=lambda torch, x: torch.linalg.svdvals(x), shape=lambda sizes, shapes: (*shapes[0][:-2], thin(sizes, shapes[0])),
+   shape=lambda sizes, shapes: (*shapes[0][:-2], thin(sizes, shapes[0])),
    align=no_alignment, beside={"U": lambda call, x, out: ("svd_u", (x,), {"tied": True}),
                                "Vh": lambda call, x, out: ("svd_vh", (x,), {"tied": True})},
-   domain={"x": matrices("full")}, ranks={"x": (2,)}, examples=("svdvals(x) with x:3x2", "svdvals(x) with x:2x2x3"))  # fmt: skip
+   ranks={"x": (2,)}, examples=("svdvals(x) with x:3x2", "svdvals(x) with x:2x2x3"))  # fmt: skip
 
 
 def squares(call: Any, x: Any, dim: int, keepdim: bool) -> Any:
