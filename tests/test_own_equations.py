@@ -140,6 +140,33 @@ def test_the_page_says_how_far_a_letter_runs_and_who_computed() -> None:
     assert "torch runs the equation itself in the proof" in " ".join(text.split())
 
 
+NUMBERS_IN_CONDITIONS = [
+    ("out[i] = [i < n]·x[i]", lambda x, w, n: [x[i] * (i < n) for i in range(5)]),
+    ("out[i] = Σ_{j<2} [i + j < n]·x[i + j]",
+     lambda x, w, n: [sum(x[i + j] * (i + j < n) for j in range(2)) for i in range(4)]),
+    ("out[i] = Σ_j [0 ≤ i + j < n]·x[i]·w[j]",
+     lambda x, w, n: [x[i] * sum(w[j] * (i + j < n) for j in range(3)) for i in range(5)]),
+    ("out[i] = Σ_j [j < n]·x[i]·w[j]", lambda x, w, n: [x[i] * sum(w[j] * (j < n) for j in range(3)) for i in range(5)]),
+    ("out[i] = Σ_j [0 ≤ i − j < n]·x[i]·w[j]",
+     lambda x, w, n: [x[i] * sum(w[j] * (0 <= i - j < n) for j in range(3)) for i in range(5)]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "twin"), NUMBERS_IN_CONDITIONS, ids=[t for t, _ in NUMBERS_IN_CONDITIONS])
+@pytest.mark.parametrize("n", [2.5, 3.0, -1.0, 9.0])
+def test_a_number_in_a_condition_is_no_size(text: str, twin: Any, n: float) -> None:
+    x, w = np.array([1.5, -2.0, 0.5, 3.0, -1.0]), np.array([0.7, -1.1, 2.0])
+    given = {"x": x, "n": n} | ({"w": w} if "w" in text else {})
+    found = symgrad.explain(text, **given)
+    assert found.passed, found.to_text()
+    assert_same(np.array(twin(x, w, n)), found.output, what=text)
+
+
+def test_an_entry_that_a_number_may_let_outside_is_refused() -> None:
+    with pytest.raises(SymgradError, match=r"x\[i\] reads 1 after the end"):
+        symgrad.explain("out[i<5] = [i + 1 < n]·x[i]", x=np.ones(4), n=5)
+
+
 def test_a_whole_number_in_an_index_is_a_number() -> None:
     found = symgrad.explain("out[i] = Σ_r x[s*i+r]*w[r]", s=2, x=np.arange(9), w=[1, 2, 3])
     assert found.output.shape == (4,)

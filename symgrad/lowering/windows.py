@@ -84,7 +84,7 @@ def windows(factors: Sequence[Expr]) -> list[Window]:
             relation = factor.args[0]
             if isinstance(relation, sp.Ge) and relation.rhs == 0:
                 low[relation.lhs] = factor
-            elif isinstance(relation, sp.Lt) and not any(isinstance(s, Index) for s in relation.rhs.free_symbols):
+            elif isinstance(relation, sp.Lt) and is_length(relation.rhs):
                 high[relation.lhs] = (factor, relation.rhs)
     found = []
     for place, first in low.items():
@@ -92,6 +92,11 @@ def windows(factors: Sequence[Expr]) -> list[Window]:
             window = _window(place, first, *high[place], factors)
             found += [window] if window else []
     return found
+
+
+def is_length(bound: Expr) -> bool:
+    """Whether a bound is made of sizes: neither an index nor a number that a tensor holds."""
+    return not any(accesses(bound)) and not any(isinstance(s, Index) for s in bound.free_symbols)
 
 
 def _window(place: Expr, first: Expr, second: Expr, extent: Size, factors: Sequence[Expr]) -> Window | None:
@@ -203,8 +208,7 @@ def absorb(factors: list[Expr], lengths: Any, number: Any) -> list[Expr]:
         if isinstance(relation, sp.Ge) and relation.rhs == 0:
             return relation.lhs in inside
         if isinstance(relation, sp.Lt) and relation.lhs in inside:
-            indices = [s for s in relation.rhs.free_symbols if isinstance(s, Index)]
-            return not indices and number(relation.rhs) in inside[relation.lhs]
+            return is_length(relation.rhs) and number(relation.rhs) in inside[relation.lhs]
         return False
 
     return [f for f in factors if not needless(f)]

@@ -41,7 +41,7 @@ class Linear:
         match node:
             case Number() if node.value.denominator == 1:
                 return sp.Integer(int(node.value))
-            case Name():
+            case Name() if node.name not in self.shapes:
                 return self.known.get(node.name, letter_symbol(node.name))
             case SizeOf():
                 shape = self.shapes[node.name]

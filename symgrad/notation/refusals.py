@@ -13,12 +13,16 @@ from symgrad.notation.tree import (
     Big,
     Binary,
     Call,
+    Condition,
     Flat,
+    Floor,
     Letter,
     Name,
     Negative,
     Node,
     Number,
+    Power,
+    Root,
     Statement,
     parts,
     walk,
@@ -30,7 +34,7 @@ def letters_of(node: Node) -> tuple[Letter, ...]:
     return node.letters if isinstance(node, (Big, Statement)) else ()
 
 
-def check_access(node: Access | Flat, letters: set[str], statement: Statement) -> None:
+def check_access(node: Access | Flat, letters: set[str], functions: Mapping[str, Word], statement: Statement) -> None:
     """Refuse entries of what is being defined, of letters, and those that name an index nobody introduces."""
     if node.name == statement.name:
         raise UnsupportedError(
@@ -40,8 +44,27 @@ def check_access(node: Access | Flat, letters: set[str], statement: Statement) -
     if node.name in letters:
         raise NotationError(f"{node.name} is an index here, and has no entries", span=node.span)
     for slot in node.slots if isinstance(node, Access) else (node.number,):
+        check_whole(slot, functions)
         if isinstance(slot, Name) and len(slot.name) == 1:
             check_letter(slot, letters, statement)
+
+
+def check_whole(node: Node, functions: Mapping[str, Word]) -> None:
+    """Refuse an index that need not be a whole number: no entry stands between two others."""
+    broken = isinstance(node, Root) or (isinstance(node, Binary) and node.sign == "/")
+    if isinstance(node, Number):
+        broken = node.value.denominator != 1
+    elif isinstance(node, Power):
+        broken = not isinstance(node.exponent, Number)
+    elif isinstance(node, Big):
+        broken = node.sign == "mean"
+    elif isinstance(node, Call):
+        broken = node.function in functions
+    if broken:
+        hints = ("⌊i/2⌋, which is floor(i/2)", "[i ≥ 1]·x[i − 1] + [i = 0]·x[0] for max(i − 1, 0)")
+        raise NotationError("an index has to be a sum of whole numbers", span=node.span, hints=hints)
+    for part in () if isinstance(node, (Access, Flat, Floor, Condition)) else parts(node):
+        check_whole(part, functions)
 
 
 def check_scope(node: Node, letters: set[str], inside: frozenset[str]) -> None:

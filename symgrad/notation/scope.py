@@ -198,7 +198,7 @@ def names_in(statement: Statement, functions: Mapping[str, Word]) -> Names:
     bare: dict[str, Name] = {}
     for node, indexing in places(statement):
         if isinstance(node, Access):
-            check_access(node, letters, statement)
+            check_access(node, letters, functions, statement)
             more = sum(isinstance(slot, Dots) for slot in node.slots)
             if more > 1:
                 raise NotationError("… stands once among the indices", span=node.span)
@@ -215,7 +215,7 @@ def names_in(statement: Statement, functions: Mapping[str, Word]) -> Names:
             if indexing:
                 data.add(node.name)
         elif isinstance(node, Flat):
-            check_access(node, letters, statement)
+            check_access(node, letters, functions, statement)
             tensors.setdefault(node.name, Pattern(0, False, flat=True))
         elif isinstance(node, Row):
             for place in node.places:

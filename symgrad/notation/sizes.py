@@ -327,7 +327,8 @@ class Finder:
         from scipy.optimize import linprog  # loads for a while, and hardly an equation needs it
 
         letters = sorted(set().union(*map(letters_in, (slack, *slot.held))), key=str)
-        sizes = [self.sizes.number(self.result.found[str(letter)[1:]]) for letter in letters]
+        ends = [self.result.found.get(str(letter)[1:]) for letter in letters]
+        sizes = [None if end is None else self.sizes.number(end) for end in ends]
         rows = [[self.number(sp.expand(gap).coeff(letter)) for letter in letters] for gap in (slack, *slot.held)]
         rest = [self.number(gap.xreplace(dict.fromkeys(letters, sp.S.Zero))) for gap in (slack, *slot.held)]
         if None in sizes or any(n is None for n in (*rest, *(n for row in rows for n in row))):
