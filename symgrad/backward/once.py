@@ -2,7 +2,8 @@
 
 Comes in: a program, and the tensors that have a line of their own. Goes out: the program with one step for equal ones.
 What is in the table is a function of what it reads; a black box may draw at random, and stays. What only turns or
-scales one tensor stays where it is read, too: `v @ w.T` is one line, and needs no name for w.T.
+scales one tensor stays where it is read, too: `v @ w.T` is one line, and needs no name for w.T. A tensor that somebody
+named stands for no other: what is said to come back to it is what comes back through its own readers.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ def computed_once(program: Program, kept: Collection[str]) -> Program:
     for step in program.steps:
         name = step.result.name
         told = tuple(equal.get(a, a) if isinstance(a, str) else a for a in step.arguments)
-        own = first.setdefault((step.op, told, step.options), name)
-        if own != name and name not in kept and written_inside(step):
+        own = name if name in kept else first.setdefault((step.op, told, step.options), name)
+        if own != name and written_inside(step):
             equal[name] = own
             if not only_turns(step, tensors):
                 dropped[name] = own

@@ -23,7 +23,7 @@ from symgrad.explanation.singular import Singular, singular
 from symgrad.indexing import Equation
 from symgrad.indexing.symbols import access
 from symgrad.numeric import Array, Values, evaluate, forward, numeric_pullback, plain, term_sizes, where_exact
-from symgrad.numeric.exact import all_tame, as_float
+from symgrad.numeric.exact import all_tame, as_float, finite
 from symgrad.ops import named
 from symgrad.oracles import (
     Check,
@@ -95,7 +95,7 @@ def build(
             checks, met = proofs.of(name, numeric[name], matrix, derived, form_check)
         else:
             checks, met = (), singular(program, values, weights, numeric[name], name, derived.sweep, None)
-        if met is not None and met.without_value and derived.jacobian == 0:
+        if derived.jacobian == 0 and not finite(values[program.output]).all():
             matrix, form = replace(matrix, told=()), None  # it is 0 only because nothing is left of it here
         gradients[name] = Gradient(
             name, form.text if form else None, derived.sweep, plain(numeric[name]), matrix, checks,

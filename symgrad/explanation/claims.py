@@ -216,8 +216,8 @@ def every_entry(e: Evidence) -> bool:
 
 
 def none_answers_to_all(e: Evidence) -> bool:
-    """Each row has an entry that is 0 whatever the numbers."""
-    return e.possible is not None and not bool(e.possible.all(axis=1).any())
+    """Each row has an entry that is 0 whatever the numbers: of places found in the forward pass nobody knows that."""
+    return e.possible is not None and not e.found_on_the_way and not bool(e.possible.all(axis=1).any())
 
 
 def sum_of(first: Expr, one: Test, second: Expr, other: Test) -> Test:

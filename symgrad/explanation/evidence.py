@@ -33,6 +33,8 @@ CLOSE, TINY = 1e-7, 1e-10
 """Numbers this close are equal, relative to the larger one or to the largest of all."""
 ROUNDING = 1e-12
 """An entry this small beside the largest may be what rounding leaves of 0."""
+DIGITS = 1e-14
+"""So may one by which the whole input moves its output by no more than this part: ``x / norm(x)`` of one entry."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,13 +140,21 @@ class Evidence:
         """Where an entry is nonzero here or at another point; None where J is not looked at whole."""
         if self.possible is None:
             return None
-        found = not_rounding(self.dense)
+        found = self.clear
         for values in elsewhere(self.program, self.values):
             if np.array_equal(found, self.possible):
                 break
             there = Evidence(self.program, self.name, values, self.axes, self.inner, self.formula)
-            found = found | (not_rounding(there.dense) & self.possible)
+            found = found | (there.clear & self.possible)
         return found
+
+    @property
+    def clear(self) -> Array:
+        """Where an entry is more than rounding: beside the largest, and beside what would move its output at all."""
+        out, here = (np.abs(as_float(self.values[name])) for name in (self.program.output, self.name))
+        with np.errstate(all="ignore"):
+            least = DIGITS * out.reshape(-1, 1) / here.max(initial=0.0)
+        return not_rounding(self.dense) & ~(np.abs(self.dense) <= np.where(np.isfinite(least), least, 0.0))
 
     def count(self, here: int) -> tuple[str, int]:
         """How many entries can be nonzero, if each of them was seen to be; ``here`` are, rounding left out."""

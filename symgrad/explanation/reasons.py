@@ -67,13 +67,15 @@ class Reason:
 class Vanishing:
     """One run of a program whose output is weighed by ``seed``, worked out again in double precision.
 
-    It is asked about ``names``; what is found on the way to one of them is kept for the others.
+    It is asked about ``names``; what is found on the way to one of them is kept for the others. Inputs that are
+    ``held`` were computed from others and stand for one run: of what reads them nothing is known at other points.
     """
 
     program: Program
     given: Values
     seed: Array
     names: tuple[str, ...]
+    held: frozenset[str] = frozenset()
     _parts: dict[str, Point] = field(default_factory=dict)
 
     @cached_property
@@ -165,8 +167,10 @@ class Vanishing:
     def _points(self, part: Program, name: str) -> Iterator[Array]:
         """What a part comes to where its input is moved; far away, too, where it may be flat only near by.
 
-        None at all where far away it has no value.
+        None at all where far away it has no value, or where it reads what is held.
         """
+        if self.held & part.relevant():
+            return
         on_the_way = flowing(part, (name,)) & part.relevant()
         if not all(_smooth(step) for step in part.steps if step.result.name in on_the_way):
             draw = np.random.default_rng(8)
@@ -175,6 +179,9 @@ class Vanishing:
             if not all(np.isfinite(value).all() for value in far):
                 return
             yield from far
+        nothing: Array = np.zeros(np.shape(self.values[name]))  # where a floor or a guard has its turn
+        if np.isfinite(value := as_float(forward_from(part, self.values, {name: nothing})[part.output])).all():
+            yield value
         for there in elsewhere(part, self.values, name):
             if np.isfinite(value := as_float(there[part.output])).all():
                 yield value

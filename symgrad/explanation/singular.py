@@ -12,11 +12,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from symgrad.calculus import Sweep
-from symgrad.numeric import Array, Values, as_float, evaluate, finite, is_exact, numeric_pullback
+from symgrad.errors import SymgradError
+from symgrad.numeric import Array, Values, as_float, evaluate, finite, forward, is_exact, numeric_pullback
 from symgrad.oracles.report import Standing
 from symgrad.program import Apply, Program
 
 Place = tuple[int, ...]
+STEP, CLOSE, TRIED = 1e-6, 1e-3, 200
+"""How far beside an entry the output is looked at, how well a slope has to fit there, and at how many entries."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +75,9 @@ def singular(
     if entries is not None:
         mathematics, void = by_entries(entries, seed, lacking, np.shape(gradient))
     else:
-        mathematics, void = by_formula(program, values, seed, lacking, name, sweep)
+        mathematics, void = by_formula(program, values, seed, lacking, name, sweep, gradient)
+    unsure = np.isfinite(mathematics) & ~void & ~np.isfinite(as_float(gradient))
+    mathematics = np.where(unsure & ~confirmed(program, values, seed, name, mathematics, unsure), np.nan, mathematics)
     found: list[Birth] = []
 
     def seen(step: Apply, place: int, weights: Array, part: Array) -> None:
@@ -85,6 +90,34 @@ def singular(
     return Singular(Standing(mathematics, void), as_float(gradient), torch, places, tuple(found))
 
 
+def confirmed(
+    program: Program, values: Values, seed: Array, name: str, slopes: Array, unsure: Array
+) -> Array:  # fmt: skip
+    """Where ``slopes`` are those of Σ v·out on both sides of an entry: ``sqrt(x ** 2)`` has two at 0, and √ hides it.
+
+    Of very many entries the first are tried.
+    """
+    held: Array = np.ones(slopes.shape, dtype=bool)
+    weights, here = as_float(seed), as_float(values[name])
+    inputs = {t.name: values[t.name] for t in program.inputs}
+
+    def total(at: Place, by: float) -> float:
+        moved = here.copy()
+        moved[at] += by
+        out = as_float(forward(program, {**inputs, name: moved})[program.output])
+        return float(np.sum(weights[weights != 0] * out[weights != 0]))
+
+    for at in [tuple(int(i) for i in row) for row in np.argwhere(unsure)[:TRIED]]:
+        size = max(1.0, abs(float(here[at])))
+        try:
+            steps = [sign * STEP * size for sign in (-1, 1)]
+            sides = [(total(at, 2 * h) - total(at, h)) / h for h in steps]
+        except (SymgradError, ValueError, ArithmeticError):
+            continue
+        held[at] = np.allclose(sides, slopes[at], rtol=CLOSE, atol=CLOSE)
+    return held
+
+
 def by_entries(entries: Array, seed: Array, lacking: Array, shape: Place) -> tuple[Array, Array]:
     """vᵀJ of the outputs that count, J differentiated entry by entry."""
     weights, J = as_float(seed).reshape(-1), as_float(entries)
@@ -94,7 +127,7 @@ def by_entries(entries: Array, seed: Array, lacking: Array, shape: Place) -> tup
 
 
 def by_formula(
-    program: Program, values: Values, seed: Array, lacking: Array, name: str, sweep: Sweep
+    program: Program, values: Values, seed: Array, lacking: Array, name: str, sweep: Sweep, gradient: Array
 ) -> tuple[Array, Array]:
     """The index formula as a whole, where conditions beat what is not finite; what has no value has the weight NaN."""
     weights = np.where(lacking, np.nan, as_float(seed))
@@ -103,4 +136,6 @@ def by_formula(
     else:
         found = numeric_pullback(program, values, weights, [name])[name]
     mathematics = as_float(found)
-    return mathematics, ~np.isfinite(mathematics) & bool(lacking.any())
+    nothing = sweep.whole and sweep.equation.right == 0  # of 0/0 the formula has nothing left
+    void = ~np.isfinite(as_float(gradient)) if nothing else ~np.isfinite(mathematics)
+    return mathematics, void & bool(lacking.any())

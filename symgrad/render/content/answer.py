@@ -92,11 +92,17 @@ def answer_of(explanation: Explanation, teller: Teller) -> Answer:
     formulas = dict[str, Equation]()
     if not lines:
         formulas = dict(islice(formulas_instead(explanation, teller), MOST - 1))
-        wanted = [name for name in explanation.gradients if name not in formulas]
+        wanted = [name for name, g in explanation.gradients.items() if name not in formulas and not nothing_left(g)]
         lines, cut = first_lines(explanation, wanted, MOST - len(formulas) - bool(formulas))
     places = tuple(found_places(teller, tuple(formulas.values())))
     agreement = _agreement(explanation)
     return Answer(lines, cut, tuple(formulas.values()), places, agreement, special, zeros, kinks, told)
+
+
+def nothing_left(gradient: Gradient) -> bool:
+    """Whether a line would be 0 only because nothing is left of the formula at 0/0: there is no derivative."""
+    met = gradient.singular
+    return met is not None and gradient.jacobian.formula == 0 and bool(met.undefined.any())
 
 
 def kink_sentence(explanation: Explanation, tie: Tie, teller: Teller) -> str:

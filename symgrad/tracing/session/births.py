@@ -28,6 +28,8 @@ SAME = 1e-3
 """Results in torch's precision and in float64 are the same within this share: a place that is chosen would differ."""
 RANK = 1e-10
 """Values that differ by less than this share of the largest are equal."""
+TRIED = (1.0, 2.0, -1.0)
+"""What an entry is put to, to see whether anything moves with it."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,11 @@ def births(found: list[Birth]) -> Callable[[Apply, int, Array, Array], None]:
 
 
 def not_finite(program: Capture, found: list[Birth]) -> list[str]:
-    """Where NaN and infinity come from, and what the mathematics says there."""
+    """Where NaN and infinity come from, and what the mathematics says there.
+
+    What goes back through a value that is NaN already is not born there.
+    """
+    there = [b for b in found if all(np.isfinite(as_float(program.arrays[n])).all() for n in b.step.tensors)]
     for step in program.recording.steps:
         value = program.arrays[step.result.name]
         inputs = [program.arrays[a] for a in step.tensors]
@@ -77,22 +83,27 @@ def not_finite(program: Capture, found: list[Birth]) -> list[str]:
             value.dtype != object
             and not np.isfinite(value).all()
             and all(np.isfinite(as_float(i)).all() for i in inputs)
-        ) and not found:
+        ) and not there:
             at = tuple(int(i) for i in np.argwhere(~np.isfinite(as_float(value)))[0])
             text = step_text(program, step)
             return [f"{digits(float(as_float(value)[at]))} is born in the forward pass: {text}, at {list(at)}"]
     lines = []
-    for birth in found[:2]:
+    for birth in (there or found)[:2]:
         lines += told(program, birth)
     return lines
+
+
+def operand(program: Capture, birth: Birth) -> tuple[tuple[int, ...], float]:
+    """The first entry of what a step read at which its part is not finite, and its value."""
+    at = tuple(int(i) for i in np.argwhere(~np.isfinite(birth.result))[0])
+    return at, float(as_float(program.arrays[str(birth.step.arguments[birth.place])])[at])
 
 
 def told(program: Capture, birth: Birth) -> list[str]:
     """One birth in words."""
     step = birth.step
     source = str(step.arguments[birth.place])
-    at = tuple(int(i) for i in np.argwhere(~np.isfinite(birth.result))[0])
-    value = float(as_float(program.arrays[source])[at])
+    at, value = operand(program, birth)
     text = step_text(program, step)
     line = program.lines.get(step.result.name)
     name = program.labels.get(source, source)
@@ -104,7 +115,7 @@ def told(program: Capture, birth: Birth) -> list[str]:
         )
     ]
     weight = float(birth.weights[at]) if birth.weights.shape == birth.result.shape else None
-    if weight == 0:
+    if weight == 0 and not counts(program, step, at):
         lines.append(
             f"  the weight that arrives there is 0, so in the mathematics {entry} does not count: "
             "its part is 0. "
@@ -114,6 +125,31 @@ def told(program: Capture, birth: Birth) -> list[str]:
     else:
         lines += no_slope(program, step, source, entry, value)
     return lines
+
+
+def all_lost(program: Capture, found: list[Birth]) -> bool:
+    """Whether what is not finite came of weights of 0 alone, at entries with which no result moves."""
+    return bool(found) and all(b.of_nothing and not counts(program, b.step, operand(program, b)[0]) for b in found)
+
+
+def counts(program: Capture, step: Apply, at: tuple[int, ...]) -> bool:
+    """Whether a result moves with an entry of a step: a weight may be 0 only by convention, as that of relu at 0.
+
+    Where that cannot be tried it may.
+    """
+    made = as_float(program.arrays[step.result.name])
+    found = []
+    for value in TRIED:
+        other = made.copy()
+        other[at] = value
+        try:
+            after = forward_from(program.recording, program.values, {step.result.name: other})
+        except SymgradError:
+            return True
+        found.append([as_float(after[end]) for end in program.ends])
+    return any(
+        not np.array_equal(a, b, equal_nan=True) for ends in found[1:] for a, b in zip(found[0], ends, strict=True)
+    )
 
 
 def cure(program: Capture, birth: Birth, source: str) -> list[str]:
@@ -176,7 +212,10 @@ def no_slope(program: Capture, step: Apply, source: str, entry: str, value: floa
     lines = [f"  there is no J at {entry} = {digits(value)}: the slope of {step.op} is infinite or undefined there."]
     if np.isfinite(as_float(program.arrays[step.result.name])).all():
         return [*lines, f"  keep {entry} away from it: clamp it, or add a small eps to it before {step.op}"]
-    return [*lines, f"  {step.op} has no finite value there either: what goes into it has to be kept inside its domain"]
+    domains = list(op.domain.values()) if op is not None else []
+    outside = any(not d.low < value < d.high or value in d.avoid for d in domains)
+    what = ": what goes into it has to be kept inside its domain" if outside else ""
+    return [*lines, f"  {step.op} has no finite value there either{what}"]
 
 
 def vectors_of_equals(matrix: Array) -> list[str]:

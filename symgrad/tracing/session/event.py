@@ -26,7 +26,7 @@ from symgrad.tracing.record.names import node_names
 from symgrad.tracing.record.trace import as_array
 from symgrad.tracing.session import diagnose, kinks, leaves, own_backward, paths, remarks
 from symgrad.tracing.session.agreement import Judge
-from symgrad.tracing.session.births import births, not_finite, watching
+from symgrad.tracing.session.births import all_lost, births, not_finite, watching
 from symgrad.tracing.session.entrywise import entrywise
 from symgrad.tracing.session.lessons import lessons
 from symgrad.tracing.session.likeness import KEPT, Outline, nearest
@@ -77,7 +77,7 @@ def told_of(scene: Scene, result: Any, error: Exception | None) -> Backward:
     drawn = [ways] if scene.watch.pictures and not repeated else []
     judge.pull(watching(births(born), flow.seen, *([] if repeated else [met.seen]), *drawn))
     scene.passed = flow.small_of(scene.order, lifted.refs)
-    lost = bool(born) and all(birth.of_nothing for birth in born)
+    lost = all_lost(program, born)
     few = len(targets) <= HANDFUL or bool(scene.watch.only)
     ones = len(scene.seeds) == 1 and scene.seeds[0] is None
     told = ToldLines() if repeated else told_lines(program, seeds, ones, scene.watch.call is not None)
@@ -91,7 +91,8 @@ def told_of(scene: Scene, result: Any, error: Exception | None) -> Backward:
     notes += remarks.without_a_past(program)
     if not repeated:
         ties = kinks.found(program, seeds, met)
-        notes += [*zeros(program, seeds, rows, ties), *remarks.broadcast_losses(program)]
+        held = {name for name, node in lifted.nodes.items() if node.kind == "data" and node.cut is not None}
+        notes += [*zeros(program, seeds, rows, ties, held), *remarks.broadcast_losses(program)]
         notes += [*kinks.lines(program, ties), *lessons(scene, program, seeds, rows, told)]
         notes += nameless(scene, lifted, program, names, [*shown, *told.forward, *told.lines, *told.forms.values()])
         notes += [*paths.missing(scene, lifted), *slopes(program), *own_backward.compared(program)]

@@ -6,7 +6,7 @@ and at other points (`symgrad.explanation.reasons`); of a long program only what
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -25,17 +25,21 @@ FEW = 60
 """Programs with more steps than this are not pulled a second time for a remark."""
 
 
-def zeros(program: Capture, seeds: Mapping[str, Array], rows: Sequence[Leaf], ties: Sequence[Tie]) -> list[str]:
+def zeros(
+    program: Capture, seeds: Mapping[str, Array], rows: Sequence[Leaf], ties: Sequence[Tie], held: Collection[str]
+) -> list[str]:
     """``vᵀJ by x is 0: nothing comes back through round(x) (line 5), its slope is 0 everywhere``.
 
-    A slope that is 0 at one of ``ties`` is told there.
+    A slope that is 0 at one of ``ties`` is told there. The data that is ``held`` was computed from a leaf.
     """
     found: dict[tuple[str, str], list[Leaf]] = {}
     own = {label: name for name, label in program.labels.items()}
     whole = replace(program.recording, output=program.ends[0])
     short = len(program.ends) == 1 and len(program.recording.steps) <= FEW and not program.boxes
     names = tuple(own[row.name] for row in rows)
-    vanishing = Vanishing(whole, program.values, as_float(seeds[program.ends[0]]), names) if short else None
+    vanishing = (
+        Vanishing(whole, program.values, as_float(seeds[program.ends[0]]), names, frozenset(held)) if short else None
+    )
     for row in rows:
         if row.added is None or not row.added.size or row.undefined or not (row.rounding or not row.added.any()):
             continue
