@@ -6,6 +6,7 @@ other, as far as torch takes it. Nothing in its text is the size of x, so that t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product
 from random import Random
@@ -40,7 +41,7 @@ class Chain:
 
 def run(text: str, x: torch.Tensor) -> torch.Tensor:
     """The text in torch."""
-    value = eval(text, {"x": x, "cat": torch.cat, "stack": torch.stack})  # noqa: S307 -- the tests' own texts
+    value = eval(text, {"x": x, "cat": torch.cat, "stack": torch.stack, "torch": torch})  # noqa: S307 -- the tests' own texts
     assert isinstance(value, torch.Tensor)
     return value
 
@@ -75,6 +76,9 @@ def links(random: Random, text: str, rank: int) -> list[str]:
         f"{text}.chunk({random.choice((2, 3))}, {axis})[{random.choice((0, 1))}]",
         f"{text}.reshape(-1)",
         f"{text}.flatten()",
+        f"{text}.squeeze({random.choice(('', str(axis), str(axis - rank)))})",
+        f"{text}.unflatten({axis}, {random.choice(('(-1, 1)', '(1, -1)', '(-1, 2)'))})",
+        f"{text}.index_select({axis}, torch.tensor([0, 0]))",
         f"{text}[{', '.join([*places, 'None'])}].expand({', '.join(['-1'] * axis + ['2'] + ['-1'] * (rank - axis))})",
         f"cat([{text}, {text}], {axis})",
         f"cat([{text}, {text}[:1]])",
@@ -136,8 +140,9 @@ def check(drawn: Chain, number: int, most: int = MOST) -> int:
     text, generator = drawn.text, np.random.default_rng(number)
     x = generator.integers(-5, 6, size=drawn.shape).astype(float)
     seed, expected, out = torch_gradient(text, x, generator)
-    program = read(text, shapes={"x": drawn.shape}).program
-    values = forward(program, {"x": x})
+    reading = read(text, shapes={"x": drawn.shape})
+    program = reading.program
+    values = forward(program, {"x": x, **reading.made})
     assert_same(out, as_float(values["out"]), what=text, seed=number)
     derived = derive(program, ("x",))["x"]
     if derived.whole.whole:
@@ -152,10 +157,12 @@ def check(drawn: Chain, number: int, most: int = MOST) -> int:
     form = derived.form.text
     proof = check_form(form, program, derived.whole, values, seed)
     assert proof.passed, f"{text}, seed {number}: {form} is withheld, {proof.note or proof.max_error}"
-    return 1 + sum(holds_at(text, form, other, number) for other in sizes_to_try(program, drawn.shape, most))
+    return 1 + sum(
+        holds_at(text, form, other, number, reading.made) for other in sizes_to_try(program, drawn.shape, most)
+    )
 
 
-def holds_at(text: str, form: str, shape: tuple[int, ...], number: int) -> bool:
+def holds_at(text: str, form: str, shape: tuple[int, ...], number: int, made: Mapping[str, np.ndarray]) -> bool:
     """The closed form where x has another shape; False where torch refuses the text there."""
     generator = np.random.default_rng(number)
     x = generator.integers(-5, 6, size=shape).astype(float)
@@ -163,6 +170,6 @@ def holds_at(text: str, form: str, shape: tuple[int, ...], number: int) -> bool:
         seed, expected, out = torch_gradient(text, x, generator)
     except (RuntimeError, IndexError):
         return False
-    got = evaluate_text(form, {"x": x, "v": seed, "out": out})
+    got = evaluate_text(form, {"x": x, "v": seed, "out": out, **made})
     assert_same(expected, as_float(got), what=f"{form} for {text} at {shape}", seed=number)
     return True

@@ -108,3 +108,21 @@ def test_positions_that_are_turned_first_are_positions(text: str) -> None:
     assert found.passed
     assert [*found.gradients] == ["z"]
     assert "nothing flows to it" in found.to_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("F.cross_entropy(x.view(-1, x.size(-1)), n.view(-1))", "n"),
+        ("F.nll_loss(F.log_softmax(x[0], 1), (n + 0)[0])", "n"),
+        ("x[0][n.flatten()]", "n"),
+        ("F.cross_entropy(x[0], torch.cat([n[0, :1], n[1, 1:]]))", "n"),
+    ],
+)
+def test_positions_in_another_shape_are_positions(text: str, read: str) -> None:
+    """What only decides has no gradient and is nowhere moved by a little, also where a view lies between."""
+    x, n = np.random.default_rng(0).uniform(-1, 1, (2, 3, 3)), np.array([[0, 1, 2], [1, 1, 0]])
+    found = symgrad.explain(text, x=x, n=n)
+    assert found.passed
+    assert list(found.gradients) == ["x"]
+    assert read not in symgrad.derive(text, shapes={"x": (2, 3, 3), "n": (2, 3)})[1]

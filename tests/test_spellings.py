@@ -65,6 +65,14 @@ CALLS = {
     "x.relu().count_nonzero(dim=1)[:, None] * x * y": lambda x, y: x.relu().count_nonzero(1)[:, None] * x * y,
     "(x > 2).any() * x + (x > 2).any(1, keepdim=True) * y": lambda x, y: (x > 2).any() * x + (x > 2).any(1, True) * y,
     "torch.all(x > -2) * x + (y > 0).all(dim=0) * y": lambda x, y: torch.all(x > -2) * x + (y > 0).all(dim=0) * y,
+    "torch.norm(x, p='fro') * y": lambda x, y: torch.norm(x, p="fro") * y,
+    "x.norm('fro', dim=1) * y[:, 0]": lambda x, y: x.norm("fro", dim=1) * y[:, 0],
+    "torch.addcmul(x, y, x, value=0.5)": lambda x, y: torch.addcmul(x, y, x, value=0.5),
+    "torch.addcdiv(x, x, y, value=-1.5)": lambda x, y: torch.addcdiv(x, x, y, value=-1.5),
+    "torch.dist(x, y, 1.5)": lambda x, y: torch.dist(x, y, 1.5),
+    "torch.linalg.diagonal(x[None]) * y[0, :2]": lambda x, y: torch.linalg.diagonal(x[None]) * y[0, :2],
+    "x[range(2), [2, 0]] * y[range(len(y)), 1]": lambda x, y: x[range(2), [2, 0]] * y[range(2), 1],
+    "x / math.sqrt(4) * y": lambda x, y: x / 2 * y,
     "torch.vander(x[0]) * y[0] + x[1]": lambda x, y: torch.linalg.vander(x[0]).flip(1) * y[0] + x[1],
     "torch.vander(x[0], 2, increasing=True) * y[0, :2]": lambda x, y: torch.linalg.vander(x[0], N=2) * y[0, :2],
     "torch.linalg.vander(x, N=3) * y[:, None]": lambda x, y: torch.linalg.vander(x) * y[:, None],
@@ -188,8 +196,8 @@ def test_what_no_wording_covers_is_refused() -> None:
         "torch.meshgrid(x, y[0])[0]": "meshgrid takes vectors",
         "x[[2]]": "no position 2 on an axis of 2",
         "x[[[0, 1], [1, 1]]]": r"which[^?]*x\[\[0, 1\], \[1, 1\]\][^?]*x\[torch.tensor\(\[\[0, 1\], \[1, 1\]\]\)\]",
-        "nn.ReLU()(x)": r"nn.ReLU is a module[^?]*F\.relu\(…\)",
-        "torch.nn.MSELoss(reduction='sum')(x, y)": r"is a module[^?]*F\.mse_loss\(…\)",
+        "nn.PReLU()(x)": r"nn.PReLU is a module[^?]*F\.prelu\(…\)",
+        "torch.nn.GroupNorm(1, 3)(x)": r"is a module[^?]*F\.group_norm\(…\)",
         "nn.Linear(3, 4)(x)": r"is a module[^?]*F\.linear\(…\)[^?]*--call module:function",
         "x / 0": r"divides by zero everywhere\n",
         "x.clamp(float('inf'), 1)": "min of clamp has to be finite",
@@ -208,6 +216,18 @@ def test_what_no_wording_covers_is_refused() -> None:
     for text, complaint in refused.items():
         with pytest.raises(symgrad.SymgradError, match=complaint):
             symgrad.explain(text, x=X, **({"y": Y} if "y" in text else {}))
+
+
+def test_a_number_beside_the_larger_of_two_is_no_axis() -> None:
+    """In torch.max(a, b) the second one is a tensor; in math.sqrt(d) d is a number, and one has to be given."""
+    text = "torch.max(q * (y - x), (q - 1) * (y - x)).mean()"
+    q, x, y = (torch.tensor(v, dtype=torch.float64, requires_grad=True) for v in (0.3, X, Y))
+    torch.max(q * (y - x), (q - 1) * (y - x)).mean().backward()
+    found = symgrad.explain(text, q=0.3, x=X, y=Y)
+    assert_same(q.grad, found.gradients["q"].value)
+    assert symgrad.explain("x @ y.T / math.sqrt(d)", x=X, y=Y, d=4, check=False).gradients.keys() == {"x", "y"}
+    with pytest.raises(symgrad.SymgradError, match=r"math.sqrt takes a number[^?]*d=64"):
+        symgrad.explain("x / math.sqrt(d)", x=X)
 
 
 CUTS = {

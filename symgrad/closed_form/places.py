@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from symgrad.closed_form.entries import shape_of
 from symgrad.closed_form.notation import Notation
 from symgrad.indexing import Index
 from symgrad.indexing.brackets import Ravel
@@ -40,6 +41,9 @@ def along(
     middle = own[len(before) : len(own) - len(after)]
     if own[: len(before)] != before or own[len(own) - len(after) :] != after:
         return None
+    given = [shape_of(notation, name_of(seed))[n] for n, index in enumerate(own) if index in (*before, *after)]
+    if any(index.size != size for index, size in zip((*before, *after), given, strict=True)):
+        return None  # a part of the tensor, which stays 0 elsewhere
     moving = tuple(index for index in middle if isinstance(index, Index))
     if any(index in axes for index in moving) or any(not isinstance(m, Index) and m != 0 for m in middle):
         return None

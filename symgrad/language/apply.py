@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,7 +22,7 @@ from symgrad.language.constants import FUNCTIONS, function
 from symgrad.language.kinds import kind_of_result
 from symgrad.ops.calls.registry import Compound
 from symgrad.ops.entry import named
-from symgrad.ops.lookup import find
+from symgrad.ops.lookup import find, normal
 from symgrad.ops.spec import Op
 from symgrad.program import Role
 from symgrad.shapes import Size
@@ -55,7 +55,7 @@ class Applier:
 
     def call(self, op: Op, spelled: str, arguments: list[Argument], span: Span, name: str | None) -> Meaning:
         """The step for a call, or the number it comes to when it holds no tensor."""
-        method, spelled = spelled.startswith("Tensor."), spelled.removeprefix("Tensor.")
+        method, whole, spelled = spelled.startswith("Tensor."), normal(spelled), spelled.removeprefix("Tensor.")
         tensors = [a for a in arguments if isinstance(a.meaning, Ref)]
         if op.of_two and len(tensors) > 1:
             op = named(op.of_two)
@@ -63,7 +63,7 @@ class Applier:
             raise NotationError("indexing is written with brackets", span=span, hints=("x[0]",))
         if "part" in op.returns and not any(a.keyword == "part" for a in arguments):
             return Parts(op, spelled, tuple(arguments))
-        bound = bind(op, spelled, arguments, span, method)
+        bound = bind(op, spelled, [*arguments, *self.unsaid(op, whole, tensors, arguments)], span, method)
         operands: list[tuple[Any, Span]] = []
         for meaning, where in bound.operands:
             operands.append((self.tensor(meaning, where) if isinstance(meaning, Ref) else meaning, where))
@@ -77,6 +77,15 @@ class Applier:
         if "values" in op.returns and bound.options.get("dim", 0) is not None:
             return replace(result, pair=True)
         return result
+
+    def unsaid(
+        self, op: Op, spelled: str, tensors: Sequence[Argument], arguments: Sequence[Argument]
+    ) -> list[Argument]:
+        """The axis that a call of torch's own goes along where the text names none, and that is not the table's."""
+        if spelled not in op.implied or len(arguments) > len(tensors):
+            return []
+        sizes = [self.builder.sizes.number(size) for size in tensors[0].meaning.shape]
+        return [Argument(op.implied[spelled](sizes), tensors[0].span, "dim")]
 
     def part(self, parts: Parts, place: int, span: Span, name: str | None) -> Meaning:
         """One of the results of a call that gives several."""

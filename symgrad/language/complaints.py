@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from symgrad.errors import NotationError, ShapeError, Span, SymgradError, UnknownNameError, UnsupportedError
+from symgrad.language.modules import functions_like
 from symgrad.language.nodes import Call, Node, Statement, dotted
 from symgrad.ops.calls.of_runs import OF_RUNS
 from symgrad.ops.lookup import close, find
@@ -150,12 +151,5 @@ def uncalled(callee: Node) -> NotationError:
     path, _, name = (module or "").rpartition(".")
     if path not in ("nn", "torch.nn"):
         return NotationError("this cannot be called", span=callee.span)
-    same = [word for word in (*SPELLINGS, *COMPOUND_SPELLINGS) if word.startswith("F.")]
-    same = [word for word in same if plain(word.removeprefix("F.")) == plain(name)]
-    hints: tuple[Hint, ...] = (*(f"{word}(…)" for word in sorted(same)), OWN)
+    hints: tuple[Hint, ...] = (*(f"{word}(…)" for word in functions_like(name)), OWN)
     return NotationError(f"{module} is a module: a text is written in functions", span=callee.span, hints=hints)
-
-
-def plain(name: str) -> str:
-    """``MSELoss`` and ``mse_loss`` as one word."""
-    return name.replace("_", "").lower()

@@ -64,6 +64,8 @@ def places_of_numbers(node: Node) -> Iterator[tuple[Node, bool]]:
         return
     spelled, owner = spelling
     op = find(spelled)
+    if spelled.startswith("math."):
+        yield from ((part, False) for part in node.positional)
     if maker_of(spelled) is not None:
         yield from sizes_made(node, spelled)
     elif op is not None and not op.variadic:
@@ -85,6 +87,8 @@ def options_of(op: Op, node: Call, method: bool) -> Iterator[tuple[Node, bool]]:
     names = [p.name for p in op.signature.parameters.values()][int(method) :]
     for place, part in enumerate(node.positional):
         name = names[min(place, len(names) - 1)] if names else None  # x.reshape(2, n): the last option takes the rest
+        if op.of_two and isinstance(part, (Binary, Call)):
+            continue  # torch.max(a, b) takes the larger one, and b is no axis
         if name is not None and name not in op.operands:
             yield part, name in SIZES
     for keyword in node.keywords:

@@ -214,8 +214,10 @@ class Elaborator:
                 return self.extents.method("len", arguments[0].meaning, [], node.span)
             op = find_compound(spelled) or find(spelled.removeprefix("math."))
             if spelled.startswith("math.") and any(isinstance(a.meaning, Ref) for a in arguments):
+                own = next((p.name for p in node.positional if isinstance(p, Name)), None)
+                value = () if own is None else (Setting("let", own, "64", "a number: {}"),)
                 hint = f"{spelled.removeprefix('math.')}(…) takes tensors"
-                raise NotationError(f"{spelled} takes a number", span=node.span, hints=(hint,))
+                raise NotationError(f"{spelled} takes a number", span=node.span, hints=(hint, *value))
         elif isinstance(callee, Attribute):
             owner = self.meaning(callee.owner)
             if is_cast(callee.name):

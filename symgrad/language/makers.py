@@ -266,9 +266,15 @@ METHODS: Mapping[str, Maker] = {
 }  # fmt: skip
 
 
+PYTHONS: Mapping[str, Maker] = {"range": arange}
+"""Python's own, which stand for positions: ``x[range(3), y]``."""
+
+
 def maker_of(spelled: str) -> Maker | None:
     """What makes the tensor for a call spelled so, or None."""
     module, _, word = normal(spelled).rpartition(".")
     if module == "Tensor":
         return METHODS.get(word)
+    if not module and word in PYTHONS:
+        return PYTHONS[word]
     return MAKERS.get(word) if module in ("torch", "np", "") else None

@@ -10,8 +10,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from symgrad.calculus import local
-from symgrad.indexing.symbols import is_access
 from symgrad.numeric.exact import Array
 from symgrad.ops import named
 from symgrad.program import Program
@@ -45,14 +43,13 @@ def kind_of_matrix(program: Program, name: str) -> str:
 def read_as_whole(program: Program) -> dict[str, tuple[int, int]]:
     """The inputs that some operation reads as whole numbers (positions, classes, a mask), and from where to where.
 
-    What is only turned or flattened before that is read so, too.
+    As they are, or what is made of them: in another shape, counted from 1.
     """
     found: dict[str, tuple[int, int]] = {}
     for step in reversed(program.steps):
         op = named(step.op)
-        if step.result.name in found and is_access(local(step, program).equation.right):
-            for source in step.tensors:
-                found.setdefault(source, found[step.result.name])
+        if step.result.name in found and not op.pathless:  # a comparison makes truth values of any numbers
+            found = dict.fromkeys(step.tensors, found[step.result.name]) | found
         for operand, a in zip(op.operands, step.arguments, strict=False):
             domain = op.domain_of(operand)
             if isinstance(a, str) and domain.whole:

@@ -112,30 +112,30 @@ class Op:
     """One row of the table.
 
     ``index(at, views, held, options)`` is the definition. Operands in ``optional`` may be left out (their view is
-    None), those in ``data`` are only read. ``returns`` names the parts of what torch returns when it is not one
-    tensor; the entry defines the first that is not None. ``shape`` and ``align`` say which sizes fit; ``prepare``
-    brings options to canonical form, and ``resolve`` puts into them what depends on how large the axes are (where a
-    slice begins). ``numpy(*arrays, **options)`` and ``torch(torch, *tensors, **options)`` compute the forward and are
-    spelled independently; without the first the equation is evaluated. ``known`` computes held integers from the
-    forward pass. ``reuse`` allows the derivative to be written through ``out``; ``expands`` is the operation written
-    in simpler ones, in symgrad's own language, as text or by its operands and options (`symgrad.ops.openings`);
-    ``kinks`` are points where torch's choice is tested, ``edges`` values of operands at which there is no derivative
-    and torch has a number of its own. ``pathless`` are operations that torch records no backward for, like
-    comparisons: nothing flows back, be it NaN. ``residual`` gives the equations F(*views, out) = 0 that the output
-    solves (`symgrad.ops.solved.decompositions`), and ``beside`` what their solution reads: held tensors by name, each
-    computed by entries of the table from operands and out. ``written`` is how torch spells what is no call by its
-    name: ``qr({}).Q``, ``{}.T``. ``pairs`` are the operands, ``out`` among them, that are complex in torch and pairs
-    (re, im) here (`symgrad.ops.complex.complex_pairs`). ``places`` is what makes torch's call give the whole numbers
-    that ``known`` finds: ``.indices`` of its result, or what stands in the place of its last bracket. ``slots`` says
-    which of its options are positions (`symgrad.calculus.slots`): what is derived for one of them holds for all.
-    ``holds`` says what torch keeps the result of truth values and whole numbers as, where that does not follow from
-    the equation (`symgrad.ops.holding`). ``stated`` is the equation of an operation that is not in the table.
-    ``arrays`` is what the operation is in NumPy and in jax, as the body of a function of torch's arguments, where its
-    spelling there does not say so (`symgrad.exporting.arrays`). ``role`` is what others go by
-    (`symgrad.program.Role`). ``told`` are options that torch wants to be given though they have a value here.
-    ``looks_up``: it reads entries at positions that a tensor of whole numbers gives. ``chooses``: the place of its
-    condition, the places it chooses from, and which of them is taken where the condition is met. ``of_two`` is the
-    entry that torch means by the same word between two tensors.
+    None), those in ``data`` are only read. ``returns`` names the parts of what torch returns when it is not one tensor;
+    the entry defines the first that is not None. ``shape`` and ``align`` say which sizes fit; ``prepare`` brings
+    options to canonical form, and ``resolve`` puts into them what depends on how large the axes are (where a slice
+    begins). ``numpy(*arrays, **options)`` and ``torch(torch, *tensors, **options)`` compute the forward and are spelled
+    independently; without the first the equation is evaluated. ``known`` computes held integers from the forward pass.
+    ``reuse`` allows the derivative to be written through ``out``; ``expands`` is the operation written in simpler ones,
+    in symgrad's own language, as text or by its operands and options (`symgrad.ops.openings`); ``kinks`` are points
+    where torch's choice is tested, ``edges`` values of operands at which there is no derivative and torch has a number
+    of its own. ``pathless`` are operations that torch records no backward for, like comparisons: nothing flows back, be
+    it NaN. ``residual`` gives the equations F(*views, out) = 0 that the output solves
+    (`symgrad.ops.solved.decompositions`), and ``beside`` what their solution reads: held tensors by name, each computed
+    by entries of the table from operands and out. ``written`` is how torch spells what is no call by its name:
+    ``qr({}).Q``, ``{}.T``. ``pairs`` are the operands, ``out`` among them, that are complex in torch and pairs (re, im)
+    here (`symgrad.ops.complex.complex_pairs`). ``places`` is what makes torch's call give the whole numbers that
+    ``known`` finds: ``.indices`` of its result, or what stands in the place of its last bracket. ``slots`` says which
+    of its options are positions (`symgrad.calculus.slots`): what is derived for one of them holds for all. ``holds``
+    says what torch keeps the result of truth values and whole numbers as, where that does not follow from the equation
+    (`symgrad.ops.holding`). ``stated`` is the equation of an operation that is not in the table. ``arrays`` is what the
+    operation is in NumPy and in jax, as the body of a function of torch's arguments, where its spelling there does not
+    say so (`symgrad.exporting.arrays`). ``role`` is what others go by (`symgrad.program.Role`). ``told`` are options
+    that torch wants to be given though they have a value here. ``looks_up``: it reads entries at positions that a
+    tensor of whole numbers gives. ``chooses``: the places of its condition and of what it chooses from, and which it
+    takes where that is met. ``of_two`` is the entry that torch means by the same word between two tensors, ``implied``
+    the axis that a spelling goes along alone.
     """
 
     name: str
@@ -181,6 +181,7 @@ class Op:
     looks_up: bool = False
     chooses: tuple[int, tuple[int, ...], int | None] | None = None
     of_two: str = ""
+    implied: Mapping[str, Callable[[Sequence[int | None]], int]] = field(default_factory=dict)
 
     @property
     def operation(self) -> Operation:
@@ -220,6 +221,7 @@ class Facts(TypedDict, total=False):
     reuse: bool
     expands: str | Callable[..., str | None] | None
     pathless: bool
+    resolve: ResolveRule
     returns: tuple[str, ...]
     residual: Callable[..., tuple[Equation, ...]] | None
     beside: Mapping[str, Callable[..., Any]]
@@ -233,6 +235,7 @@ class Facts(TypedDict, total=False):
     looks_up: bool
     chooses: tuple[int, tuple[int, ...], int | None] | None
     of_two: str
+    implied: Mapping[str, Callable[[Sequence[int | None]], int]]
 
 
 class Samples(Facts, total=False):
@@ -242,7 +245,6 @@ class Samples(Facts, total=False):
     shape: ShapeRule
     align: AlignRule
     prepare: PrepareRule
-    resolve: ResolveRule
     letters: str | Callable[..., str]
     pairs: frozenset[str]
     spelled: tuple[str, ...]
@@ -257,8 +259,6 @@ TABLE: dict[str, Op] = {}
 SPELLINGS: dict[str, Op] = {}
 COMPOUND_SPELLINGS: set[str] = set()
 """What `symgrad.ops.calls` spells: known to those who suggest a name."""
-
-
 FAMILIES: dict[str, str] = {}
 """The module of the table that an entry stands in, by its name; empty for one that was made elsewhere."""
 

@@ -38,22 +38,18 @@ def with_axes(call: Call, x: Any, rank: int) -> Any:
     return x
 
 
-@compound("torch.atleast_1d", "np.atleast_1d")
-def atleast_1d(call: Call, part: int, x: Any) -> Last:
-    """A number as a vector."""
-    return done(with_axes(call, x, 1))
+def atleast(rank: int, says: str) -> None:
+    """Enter what gives a tensor so many axes at least."""
+
+    def steps(call: Call, part: int, x: Any) -> Last:
+        return done(with_axes(call, x, rank))
+
+    steps.__name__, steps.__doc__ = f"atleast_{rank}d", says
+    compound(f"torch.atleast_{rank}d", f"np.atleast_{rank}d")(steps)
 
 
-@compound("torch.atleast_2d", "np.atleast_2d")
-def atleast_2d(call: Call, part: int, x: Any) -> Last:
-    """A vector as a row."""
-    return done(with_axes(call, x, 2))
-
-
-@compound("torch.atleast_3d", "np.atleast_3d")
-def atleast_3d(call: Call, part: int, x: Any) -> Last:
-    """A matrix with a last axis of size 1."""
-    return done(with_axes(call, x, 3))
+for word in enumerate(("A number as a vector.", "A vector as a row.", "A matrix with a last axis of size 1."), 1):
+    atleast(*word)
 
 
 @compound("torch.hstack", "np.hstack")

@@ -51,6 +51,8 @@ def norm(
 ) -> Last | None:
     """The nuclear norm of a matrix, the largest |x| for p = ∞; the others are those of the entries."""
     axes = axes_meant(x, dim)
+    if p in ("fro", None):
+        return "norm", (x,), {"p": 2, "dim": dim, "keepdim": keepdim}
     if p == "nuc" and len(axes) == 2:
         return of_values(call, x, "nuc", axes, keepdim)
     return vector_norm(call, part, x, p, dim, keepdim)

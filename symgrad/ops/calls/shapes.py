@@ -10,6 +10,7 @@ from typing import Any
 from symgrad.errors import InputError, ShapeError
 from symgrad.ops.calls.registry import Call, Last, axis_of, compound, done, made
 from symgrad.ops.moving.arranging import at_least
+from symgrad.shapes import size_of
 
 MOST_ROWS = 4096
 """More rows or parts than that no page holds: they are counted before they are made."""
@@ -20,6 +21,10 @@ def unflatten(call: Call, part: int, x: Any, dim: Any, sizes: Any) -> Last:
     """One axis as several."""
     axis = axis_of(x, dim)
     pieces = tuple(sizes) if isinstance(sizes, (tuple, list)) else (sizes,)
+    if pieces.count(-1) == 1 and 0 not in pieces:  # also where another axis is empty
+        pieces = tuple(
+            size_of(x.shape[axis]) / math.prod(p for p in pieces if p != -1) if p == -1 else p for p in pieces
+        )
     return "reshape", (x,), {"shape": (*x.shape[:axis], *pieces, *x.shape[axis + 1 :])}
 
 

@@ -11,9 +11,8 @@ from symgrad.ops.calls.written import said
 BEYOND = sys.float_info.max
 """No finite number is larger."""
 
-# one call, one row
 # fmt: off
-said("softmin(x, dim: int=-1)", "softmax(-x, dim=dim)", "softmax(−x)", "F.softmin", "torch.softmin")
+said("softmin(x, dim: int)", "softmax(-x, dim=dim)", "softmax(−x)", "F.softmin")
 said("angle(x)", f"(x < 0) * {math.pi}", "π where a real number is negative, else 0.", *everywhere("angle"), reals=True)
 said("zero(x)", "zeros_like(x)", "0 in the same shape.", "torch.zero", "Tensor.zero", "aten.zero")
 
@@ -35,8 +34,8 @@ said("count_nonzero(x, dim: any=None)", "sum(x != 0, dim=dim)", "How many entrie
 said("any(x, dim: any=None, keepdim=False)", "sum(x != 0, dim=dim, keepdim=keepdim) > 0", "Is one not 0?", *everywhere("any"))
 said("all(x, dim: any=None, keepdim=False)", "sum(x == 0, dim=dim, keepdim=keepdim) == 0", "Is none 0?", *everywhere("all"))
 
-# Moved ----------------------------------------------------------------------------------------------
-
+said("diagonal(x, offset: int=0, dim1: int=-2, dim2: int=-1)", "diagonal(x, offset=offset, dim1=dim1, dim2=dim2)",
+     "Diagonals of the matrices in the last two axes.", "torch.linalg.diagonal")
 said("expand_as(x, other)", "expand(x, shape=other.shape)", "Broadcast to the shape of another tensor.", "Tensor.expand_as")
 said("view_as(x, other)", "reshape(x, shape=other.shape)", "Row by row in the shape of another tensor.", "Tensor.view_as",
      "Tensor.reshape_as")
@@ -60,4 +59,3 @@ said("slogdet(x)", ("sign(det(x))", "logabsdet(x)"), "The sign of the determinan
 said("pinv(x, rcond: any=None, hermitian=False, *, atol: any=None, rtol: any=None)", "pinv(x)",
      "The pseudo-inverse of a matrix of full rank, whatever counts as 0.", "torch.linalg.pinv", "torch.pinverse",
      "Tensor.pinverse", "np.linalg.pinv", "aten.linalg_pinv", matrices=True)
-# fmt: on

@@ -206,4 +206,3 @@ entry("cosh", f"out[…,c] = δ(c, 0)·cosh(a)·cos(b) + δ(c, 1)·sinh(a)·sin(
       "cosh x[i], of complex numbers as pairs")
 entry("cos", f"out[…,c] = δ(c, 0)·cos(a)·cosh(b) + δ(c, 1)·(−sin(a))·sinh(b){PARTS}",
       "cos x[i], of complex numbers as pairs")
-# fmt: on

@@ -209,4 +209,3 @@ for space, x, more, weight, bias in ((1, "1x2x3", "1x2x2", "2x2x2", 2), (2, "1x1
        ranks={"x": (space + 2, space + 1), "weight": (space + 2,), "bias": (1,)},
        examples=(f"F.{name}(x, weight) with x:{x} weight:{weight}",
                  f"F.{name}(x, weight, bias, stride=2, padding=1, output_padding=1) with x:{more} weight:{weight} bias:{bias}"))
-# fmt: on

@@ -121,7 +121,7 @@ def diagonal_shape(sizes: Sizes, shapes: tuple[Shape, ...], offset: int, dim1: i
 
 # fmt: off
 op("diagonal(x, offset: int=0, dim1: int=0, dim2: int=1)", "out[i] = x[i,i + offset]",
-   "a diagonal of the matrices in the axes dim1 and dim2, as the last axis", TORCH, "np.{0} torch.linalg.{0}",
+   "a diagonal of the matrices in the axes dim1 and dim2, as the last axis", TORCH, "np.diagonal",
    instead={"offset<0": "out[i] = x[i − offset,i]"}, axes="dim1 dim2", shape=diagonal_shape,
    ranks={"x": (2, 3)}, examples=("diagonal(x) with x:3x3", "diagonal(x, 1)", "diagonal(x, 0, 0, 2) with x:2x2x3"),
    arrays="x, offset=0, dim1=0, dim2=1: np.diagonal(x, offset, dim1, dim2)")

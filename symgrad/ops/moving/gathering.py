@@ -228,4 +228,3 @@ op("index_copy(x, dim: int, index: data, source)", "out[i] = x[i]·[h = 0] + (Σ
 op("index_fill(x, dim: int, index: data, value)", "out[i] = x[i]·[h = 0] + [h ≠ 0]·value where h = Σ_k δ(index[k], i)",
    "x with a number at the given positions along dim", TORCH, axes="dim", apart="index",
    shape=lambda sizes, shapes, dim: add_shape(sizes, shapes[:2], dim), domain={"index": whole(0, 1)}, smooth=True, ranks={"index": (1,), "value": (0,)}, examples=("index_fill(x, 1, index, 2.0) with x:2x3 index:2",), holds="first")
-# fmt: on

@@ -115,4 +115,3 @@ op("split_part(x, split_size_or_sections: any, dim: int=0, *, part: int)", "out[
 op("unbind_part(x, dim: int=0, *, part: int)", "out = x[part]", "the entries at one place of dim: one of the parts of unbind",
    ("torch.unbind", "Tensor.unbind", "aten.unbind"), axes="dim", instead={"part<0": "out = x[size(x, 0) + part]"},
    returns=("part",), examples=("unbind(x, 1)[0]",))
-# fmt: on

@@ -177,16 +177,17 @@ def squeezed(shapes: tuple[Shape, ...], dim: tuple[int, ...]) -> str:
     return f"{moved(len(kept), str).partition(' = ')[0]} = x{f'[{places}]' if places else ''}"
 
 
-def prepare_squeeze(shapes: tuple[Shape, ...], dim: Any = None) -> dict[str, Hashable]:
-    """The axes of size 1 that go."""
-    (shape,) = shapes
-    return {"dim": tuple(a for a in axes_of(dim, len(shape)) if shape[a] == 1)}
+def resolve_squeeze(sizes: Sizes, shapes: tuple[Shape, ...], dim: tuple[int, ...]) -> dict[str, Hashable]:
+    """The axes of size 1 that go; the others that were asked for stay as long as they are longer."""
+    for size in [shapes[0][axis] for axis in dim if shapes[0][axis] not in (0, 1)]:
+        sizes.require(size - 2)
+    return {"dim": tuple(axis for axis in dim if shapes[0][axis] == 1)}
 
 
 # fmt: off
 op("unsqueeze(x, dim: int)", "out[i<1,j] = x[j]", "adds an axis of size 1 at dim", METHOD, "np.expand_dims",
    instead=unsqueezed, prepare=lambda shapes, dim: {"dim": axis_of(dim, len(shapes[0]) + 1)},
    examples=("x.unsqueeze(0) with x:3", "unsqueeze(x, -1)"))
-op("squeeze(x, dim: any=None)", "out[i,j] = x[i,0,j]", "drops axes of size 1", instead=squeezed, prepare=prepare_squeeze,
+op("squeeze(x, dim: any=None)", "out[i,j] = x[i,0,j]", "drops axes of size 1", instead=squeezed, resolve=resolve_squeeze,
+   prepare=lambda shapes, dim=None: {"dim": axes_of(dim, len(shapes[0]))},
    examples=("x.squeeze() with x:2x1x3", "x.squeeze(1) with x:2x1"))
-# fmt: on

@@ -91,4 +91,3 @@ loss("cross_entropy(x, target, weight: data=None, ignore_index=-100, label_smoot
      ranks={"x": (2, 1), "target": (2, 1)}, domain={"weight": positive()},
      examples=("cross_entropy(x, y) with x:2x3 y:2x3", "cross_entropy(x, y) with x:3 y:3",
                'cross_entropy(x, y, reduction="sum") with x:2x3 y:2x3'))
-# fmt: on

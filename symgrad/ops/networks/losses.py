@@ -262,4 +262,3 @@ loss("triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2.0, eps=1e-
      "how much nearer than the negative example the positive one should be", along="last", kinks=0,
      fits=three, instead=triplet, forward=triplet_values, examples=("F.triplet_margin_loss(anchor, positive, negative)",
                'F.triplet_margin_loss(anchor, positive, negative, reduction="sum")'))
-# fmt: on

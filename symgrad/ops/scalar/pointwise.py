@@ -110,4 +110,3 @@ op("where(condition, x, y)", "out = [condition ≠ 0]·x + (1 − [condition ≠
    domain={"x": away_from_zero, "condition": whole(0, 1)}, examples=("where(x > 0, x, y) with x:3 y:3",),
    torch=lambda torch, condition, x, y: torch.where(condition != 0, x, y),
    holds="behind", chooses=(0, (1, 2), 1))  # a condition that is NaN holds
-# fmt: on
