@@ -86,4 +86,4 @@ def taken(read: Read, found: re.Match[str], tie: object) -> bool:
     numbers = re.match(rf"torch \S+ takes (?P<n>{N})", found["taken"])
     if numbers is None or len(read.explanation.program.steps) > 1 or read.truth.out.size != 1:
         return True
-    return near(float(numbers["n"]), float(read.truth.gradient(tie.name)[tie.at]))  # type: ignore[attr-defined]  # a Tie
+    return near(float(numbers["n"]), float(read.truth.gradient(tie.name)[tie.at]))  # type: ignore[attr-defined]  # found among the ties, so it has a place

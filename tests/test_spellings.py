@@ -251,7 +251,7 @@ def test_a_gradient_that_is_cut_off_says_what_cuts_it(text: str) -> None:
     assert "flows back" not in " ".join(symgrad.explain("x * y", **values, check=False).to_text().split())
 
 
-INSIDE = re.compile(r"_|upsample_|native_|grid_sampler|linalg_|max_pool2d_with_indices_backward")
+INSIDE = re.compile(r"_|convolution|upsample_|native_|grid_sampler|linalg_|max_pool2d_with_indices_backward")
 """What torch calls inside: nobody writes these in a text."""
 
 

@@ -12,6 +12,7 @@ from torch.nn import functional as F
 
 from symgrad.tracing import capture
 from symgrad.tracing.lift import templates
+from symgrad.tracing.lift.values import Again
 from tests.compare import assert_same
 
 
@@ -93,7 +94,7 @@ def test_positions_and_sorting_are_no_templates():
         x = rows(4) + torch.tensor([shift, 0, 0, -shift], dtype=torch.float64)
         _, derived, (true,) = gradients(lambda x: x.sort()[0] * x.kthvalue(2)[0] * x.max(0)[0], x)
         assert_same(true, derived["x"])
-    kept = {step.op for template in templates.KNOWN.values() for step, _, _ in template.steps}
+    kept = {step.op for template in templates.KNOWN.values() for step, *_ in template.steps}
     assert kept
     assert not kept & {"index_select", "gather", "take", "take_along_dim", "embedding", "identity"}
 
@@ -130,9 +131,9 @@ def test_a_call_with_another_value_is_lifted_the_long_way(monkeypatch):
     x = rows(3, 4)
     capture(lambda x: torch.tanh(x), x)
     key, kept = next(iter(templates.KNOWN.items()))
-    step, parts, beside = kept.steps[0]
+    step, parts, beside, _ = kept.steps[0]
     wrong = type(step)("sin", step.arguments, step.options, step.result)
-    templates.KNOWN[key] = replace(kept, steps=((wrong, parts, beside),))
+    templates.KNOWN[key] = replace(kept, steps=((wrong, parts, beside, Again(wrong, {step.arguments[0]: x.numpy()})),))
     program = capture(lambda x: torch.tanh(x), x)
     assert [s.op for s in program.recording.steps] == ["tanh"]
 

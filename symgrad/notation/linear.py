@@ -41,7 +41,7 @@ class Linear:
         match node:
             case Number() if node.value.denominator == 1:
                 return sp.Integer(int(node.value))
-            case Name() if node.name not in self.shapes:
+            case Name() if self.shapes.get(node.name) != ():  # a tensor without axes is a number, and no size
                 return self.known.get(node.name, letter_symbol(node.name))
             case SizeOf():
                 shape = self.shapes[node.name]

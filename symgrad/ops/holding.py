@@ -51,7 +51,9 @@ def found(name: str) -> frozenset[str]:
     reading = getattr(op.index, "__self__", None)
     text = getattr(reading.entry if isinstance(reading, Loss) else reading, "text", None)
     broken = any(isinstance(value, float) and value % 1 for value in op.defaults.values())
-    return KEPT if text and not op.pairs and not broken and stays_whole(spelled(text).right, name) else REAL
+    if not text or op.pairs or broken or op.residual is not None:  # what solves an equation of whole numbers is none
+        return REAL
+    return KEPT if stays_whole(spelled(text).right, name) else REAL
 
 
 def stays_whole(node: Node, name: str) -> bool:
