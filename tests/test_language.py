@@ -875,3 +875,9 @@ def test_a_result_has_at_most_sixteen_axes(axes: int, refused: bool) -> None:
             read(text, shapes={"x": (1,)})
     else:
         assert len(read(text, shapes={"x": (1,)}).program.out.shape) == axes
+
+
+def test_python_s_word_for_nothing_more_than_invalid_is_not_repeated() -> None:
+    with pytest.raises(SymgradError) as caught:
+        read("x @@ a")
+    assert caught.value.found == ()
