@@ -22,6 +22,7 @@ import symgrad
 from symgrad.backward import Backward, templates
 from symgrad.backward.beside import side_by_side
 from symgrad.backward.lines import Lines
+from symgrad.backward.products import in_lowest_terms
 from symgrad.errors import UnsupportedError
 from symgrad.language.read import inputs_of
 from symgrad.tracing import Capture, run_script
@@ -420,3 +421,18 @@ def test_an_exponential_with_a_name_goes_into_the_logistic_function_unless_it_is
     assert run_script(str(path), [], tell=lambda event: told.append(event_text(event))).agrees
     assert ("z.sigmoid() * (-z).sigmoid()" in "".join(told)) != asked
     assert ("e = exp" in re.sub(" +", " ", "".join(told))) == asked
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("1 * (a > 0) - 1 * (b > 0)", "1 * (a > 0) - 1 * (b > 0)"),
+        ("2 * (a > 0) / 2", "1 * (a > 0)"),
+        ("-(1 * isfinite(x))", "-(1 * isfinite(x))"),
+        ("1 * x * 2", "2 * x"),
+        ("1 * (a > 0) * x", "(a > 0) * x"),
+    ],
+)
+def test_truth_values_stay_numbers(text: str, found: str) -> None:
+    """torch refuses (a > 0) - (b > 0), and -isfinite(x)."""
+    assert ast.unparse(in_lowest_terms(ast.parse(text, mode="eval").body, {})) == found

@@ -362,3 +362,13 @@ def test_a_long_line_that_is_broken_reads_back_as_the_same_expression() -> None:
         (statement,) = ast.parse("\n".join(lines)).body
         assert isinstance(statement, ast.Assign)
         assert ast.dump(statement.value) == ast.dump(tree)
+
+
+@pytest.mark.parametrize("text", ["torch.special.ndtr(x).sum(0)", "mvlgamma(x + 9, 2)", "torch.exp(x).mean(1)"])
+def test_methods_of_what_a_library_found_are_read(text: str) -> None:
+    """`torch.polygamma(0, x).sum(0)` was exported as np.sum(0): its owner was taken for a module."""
+    x = np.random.default_rng(3).normal(size=(2, 3))
+    source = symgrad.export(text, shapes={"x": (2, 3)}, to="numpy", name="own")
+    found = symgrad.explain(text, x=x, check=False)
+    assert_same(found.output, run_of(source, "own")(x), what=source)
+    assert_same(found.gradients["x"].value, run_of(source, "own_backward")(found.seed, x), what=source)

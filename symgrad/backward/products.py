@@ -16,6 +16,8 @@ from math import gcd, prod
 
 from symgrad.backward.phrasing import product
 from symgrad.backward.signs import copied
+from symgrad.closed_form.lowering import CALLS
+from symgrad.functions import finite
 from symgrad.ops.entry import playing
 from symgrad.program import Role
 from symgrad.shapes import Shape
@@ -166,12 +168,25 @@ def cancelled(parts: Fraction) -> Fraction:
     flat = [factor for part in below for factor in (fraction(part)[0] if not fraction(part)[1] else [part])]
     numbers = [[part for part in own if is_whole(part)] for own in (above, flat)]
     if not numbers[0] or len(numbers[0] + numbers[1]) < 2:
-        return [part for part in above if ast.unparse(part) != "1"], below
+        return without_ones(above), below
     over, under = (prod(int(ast.unparse(part)) for part in own) for own in numbers)
     shared = gcd(over, under)
-    first, last = ([] if n == shared else [ast.Constant(n // shared)] for n in (over, under))
     rest, left = ([part for part in own if not is_whole(part)] for own in (above, flat))
-    return [*first, *rest], [*left, *last]
+    last = [] if under == shared else [ast.Constant(under // shared)]
+    return without_ones([ast.Constant(over // shared), *rest]), [*left, *last]
+
+
+def without_ones(factors: list[ast.expr]) -> list[ast.expr]:
+    """Without the factors 1, but beside truth values alone: torch neither subtracts nor negates those."""
+    rest = [factor for factor in factors if ast.unparse(factor) != "1"]
+    needed = len(rest) < len(factors) and rest and all(map(is_truth, rest))
+    return [ast.Constant(1), *rest] if needed else rest
+
+
+def is_truth(node: ast.expr) -> bool:
+    """Whether true and false are computed, no numbers."""
+    finds = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == CALLS[finite]
+    return isinstance(node, ast.Compare) or finds
 
 
 def is_whole(node: ast.expr) -> bool:

@@ -8,12 +8,16 @@ from functools import lru_cache
 import sympy as sp
 
 from symgrad.closed_form.pieces import Axes, Piece, aligned
+from symgrad.functions import finite
 from symgrad.indexing import Bracket, Index
 from symgrad.indexing.symbols import Expr, free_indices, indices_of, is_access, name_of
 from symgrad.program import Program
 
 MOST_BELOW = 1000
 """What a fraction is divided by at most; others are decimals, as 1e-05 is."""
+
+TRUTHS = (Bracket, finite)
+"""What torch holds as true and false."""
 
 
 def indices_in(node: Expr) -> frozenset[Index]:
@@ -28,12 +32,12 @@ def reads_tensor(node: Expr) -> bool:
 
 def boolean(node: Expr) -> bool:
     """Whether torch would hold true and false here, not numbers."""
-    return all(isinstance(factor, Bracket) for factor in sp.Mul.make_args(node))
+    return all(isinstance(factor, TRUTHS) for factor in sp.Mul.make_args(node))
 
 
 def counted(node: Expr) -> bool:
     """Whether torch would hold truth values or numbers of them here: tensors are read in conditions alone."""
-    return isinstance(node, (Bracket, sp.KroneckerDelta)) or (
+    return isinstance(node, (*TRUTHS, sp.KroneckerDelta)) or (
         not is_access(node) and all(counted(part) for part in node.args)
     )
 
@@ -53,7 +57,7 @@ def factor_order(
     factor: Expr, program: Program, negative: bool
 ) -> tuple[bool, bool, bool, bool, bool, tuple[int, str]]:
     """Where a factor stands: decimals, then tensors, the seed first; masks last behind a minus: torch has no -mask."""
-    masked, seeded = negative and isinstance(factor, Bracket), mentions_seed(factor, program)
+    masked, seeded = negative and isinstance(factor, TRUTHS), mentions_seed(factor, program)
     number = is_written_out(factor)
     return masked, not number, not is_access(factor), not seeded, bool(indices_in(factor)), weight(factor)
 

@@ -19,7 +19,7 @@ import sympy as sp
 
 from symgrad.calculus import Sweep
 from symgrad.calculus.sweeps import substitute
-from symgrad.closed_form.asking import common_order, indices_in, joint_axes, reads_tensor
+from symgrad.closed_form.asking import boolean, common_order, indices_in, joint_axes, reads_tensor
 from symgrad.closed_form.form import views
 from symgrad.closed_form.pieces import (
     ADD,
@@ -101,6 +101,8 @@ class Lowered(Forms):
     def whole(self, node: Expr, axes: Sequence[Index], wanted: str) -> Piece:
         """``node`` in exactly the shape of ``wanted``; no call says it, or it would have been said shortly."""
         piece = self.write(node, axes)
+        if boolean(node):
+            piece = Piece(f"1 * {piece.inside(MULTIPLY)}", MULTIPLY, piece.axes)
         lined = aligned(piece, axes)
         full = len(lined.axes) == len(axes) and all(
             a is not None or i.size == 1 for a, i in zip(lined.axes, axes, strict=True)

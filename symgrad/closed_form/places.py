@@ -42,15 +42,14 @@ def along(
     if own[: len(before)] != before or own[len(own) - len(after) :] != after:
         return None
     given = [shape_of(notation, name_of(seed))[n] for n, index in enumerate(own) if index in (*before, *after)]
-    if any(index.size != size for index, size in zip((*before, *after), given, strict=True)):
-        return None  # a part of the tensor, which stays 0 elsewhere
+    slices = all(index.size == size for index, size in zip((*before, *after), given, strict=True))
     moving = tuple(index for index in middle if isinstance(index, Index))
     if any(index in axes for index in moving) or any(not isinstance(m, Index) and m != 0 for m in middle):
         return None
     positions, moved = notation.texts.tensor(name_of(there))[0], notation.texts.tensor(name_of(seed))[0]
-    if count == 1 and len(middle) == 1 and numbers == tuple(middle) and moving:
+    if slices and count == 1 and len(middle) == 1 and numbers == tuple(middle) and moving:
         return f"zeros_like({wanted}).index_add({first}, {positions}, {moved})"
-    if count == 1 and numbers == moving and len(moving) > 1 and len(middle) == len(moving):
+    if slices and count == 1 and numbers == moving and len(moving) > 1 and len(middle) == len(moving):
         last = first + len(middle) - 1
         flat = f"{positions}.flatten()", f"{moved}.flatten({first}, {last})"
         return f"zeros_like({wanted}).index_add({first}, {flat[0]}, {flat[1]})"

@@ -130,20 +130,21 @@ class InArrays(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> ast.AST:
         """A function or a method, by its last name."""
         function = node.func
-        owners = []
-        if isinstance(function, ast.Attribute) and not (
-            isinstance(function.value, ast.Name) and function.value.id not in self.known
-        ):
-            whole = ast.unparse(function.value)
-            owners = [] if whole.startswith(("torch.", "F.")) and whole not in self.known else [function.value]
+        owned = isinstance(function, ast.Attribute) and not self.is_module(function.value)
         name = function.attr if isinstance(function, ast.Attribute) else ast.unparse(function)
-        plain = [self.visit(argument) for argument in (*owners, *node.args)]
+        plain = [self.visit(argument) for argument in (*([function.value] if owned else []), *node.args)]  # type: ignore[attr-defined]  # what has an owner is an attribute
         options = {str(k.arg): self.visit(k.value) for k in node.keywords}
         if name == "pad" and not options and len(plain) == 2:
             return self.padded(*plain)
         if name not in rules(self.library):
             raise self.refused(name)
         return self.applied(name, plain, options)
+
+    def is_module(self, node: ast.expr) -> bool:
+        """Whether torch.special or F is read, no tensor: names behind dots alone, none of which is a variable."""
+        while isinstance(node, ast.Attribute):
+            node = node.value
+        return isinstance(node, ast.Name) and node.id not in self.known
 
     def applied(self, name: str, plain: list[ast.AST], options: Mapping[str, ast.AST]) -> ast.AST:
         """A rule on its arguments; an option that is not given is left out."""
