@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -224,18 +224,26 @@ def derivative_there(read: Read, m: re.Match[str]) -> bool:
 
 
 def no_derivative(read: Read, m: re.Match[str]) -> bool:
-    """The slopes differ, grow without bound, or there is no value."""
-    for name, place in places(m["at"]):
-        here = read.truth.total()
-        left, right = read.truth.sides(name, place)
-        if not np.isfinite([left, right, here]).all():
-            continue
-        step = 1e-9 * max(1.0, abs(float(np.asarray(read.truth.inputs[name])[place])))
-        beside = [read.truth.total(**{name: read.truth.moved(name, place, s * step)}) for s in (-1, 1)]
-        jump = max(abs(b - here) for b in beside) > 1e-6 * max(1.0, abs(here))
-        if np.isclose(left, right, rtol=1e-3, atol=1e-4) and max(abs(left), abs(right)) < 1e4 and not jump:
-            return False
-    return True
+    """The slopes of what is weighed, or of an entry of it, differ, grow without bound, or there is no value.
+
+    Two entries without a derivative may have a difference that has one: -1·|y| + 1·|y|.
+    """
+    return all(
+        any(singular_at(truth, name, place) for truth in (read.truth, *read.truth.rows()))
+        for name, place in places(m["at"])
+    )
+
+
+def singular_at(truth: Truth, name: str, place: tuple[int, ...]) -> bool:
+    """Whether the weighted sum has no derivative by an entry, as far as its values show."""
+    here = truth.total()
+    left, right = truth.sides(name, place)
+    if not np.isfinite([left, right, here]).all():
+        return True
+    step = 1e-9 * max(1.0, abs(float(np.asarray(truth.inputs[name])[place])))
+    beside = [truth.total(**{name: truth.moved(name, place, s * step)}) for s in (-1, 1)]
+    jump = max(abs(b - here) for b in beside) > 1e-6 * max(1.0, abs(here))
+    return jump or not np.isclose(left, right, rtol=1e-3, atol=1e-4) or max(abs(left), abs(right)) >= 1e4
 
 
 def without_value(read: Read, m: re.Match[str]) -> bool:
@@ -256,8 +264,11 @@ def notation(read: Read, m: re.Match[str]) -> bool:
     text = re.sub(r"I([₀-₉]+)", lambda s: f"I({s[1].translate(DIGITS)})", m["notation"])
     text = re.sub(r"I_(\w)\b", r"I(\1)", re.sub(r"I_\(([^)]*)\)", lambda s: f"I({s[1].replace('·', '*')})", text))
     numbers = read.truth.numbers(read.name)
-    if np.isfinite(numbers.dense).all() or text == "0":
+    if np.isfinite(numbers.dense).all():
         assert_notation(text, numbers, read.truth.text)
+    elif text == "0":  # an entry that torch has no value for is told as torch's own value, and nan its row
+        valued = np.isfinite(read.truth.out.reshape(-1))
+        assert_notation(text, replace(numbers, dense=numbers.dense[valued]), read.truth.text)
     return structure(read, m)
 
 

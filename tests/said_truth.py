@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -147,6 +147,13 @@ class Truth:
             yield draw.uniform(-width, width, size=shape)
             yield draw.uniform(0, width, size=shape)
         yield draw.integers(-2, 3, size=shape).astype(float)
+
+    def rows(self) -> Iterator[Truth]:
+        """The same of each entry of the output that has a weight."""
+        for at in np.argwhere(np.asarray(self.seed) != 0):
+            weights = np.zeros(np.shape(self.seed))
+            weights[tuple(at)] = 1.0
+            yield replace(self, seed=weights)
 
     def moved(self, name: str, at: tuple[int, ...], by: float) -> np.ndarray:
         """The input with one entry moved."""
