@@ -252,3 +252,12 @@ def test_an_output_without_a_value_takes_no_other_entry_along(text: str) -> None
     met = found.gradients["x"].singular
     assert met is not None
     assert met.undefined.tolist() == [True, False, False]
+
+
+@pytest.mark.parametrize("text", ["floor(x / y)", "x // y", "round(x / y) * x", "where(y > 0, x, floor(x / y))"])
+def test_of_a_step_function_without_a_value_too(text: str) -> None:
+    """floor(1/0) is a number to SymPy, in which no symbol is left: it was taken for made of every entry."""
+    found = symgrad.explain(text, x=[-3.0, 2.0, 1.5], y=[0.0, 3.0, 2.0])
+    met = found.gradients["x"].singular
+    assert met is not None
+    assert met.undefined.tolist() == [True, False, False]

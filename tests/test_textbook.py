@@ -51,6 +51,12 @@ BOOK = [
     ("solve(X, b)", "b", "solve(X.T, v)"),
     ("outer(u, b)", "u", "v @ b"),
     ("X.T", "X", "v.T"),
+    # Logarithms of the base
+    ("2 ** x", "x", "v * math.log(2) * 2 ** x"),
+    ("exp2(x)", "x", "v * out * math.log(2)"),
+    ("log10(x)", "x", "v / x / math.log(10)"),
+    ("x // 3", "x", "zeros_like(x)"),
+    ("x // y", "x", "zeros_like(x)"),
     # Shares of a sum of exponentials are a softmax
     ("log(exp(A @ u).sum())", "u", "v * (A.T @ softmax(A @ u, dim=-1))"),
     ("log(exp(A @ u).sum())", "A", "v * u * softmax(A @ u, dim=-1)[:, None]"),

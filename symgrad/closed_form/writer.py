@@ -147,6 +147,8 @@ class Forms(Notation):
             raise NoForm
         if node is sp.pi:
             return Piece("math.pi", ATOM, ())
+        if isinstance(node, sp.log) and node.args[0].is_Integer:
+            return Piece(f"math.log({node.args[0]})", ATOM, ())
         if node.is_number and not (node.is_Pow and node.exp == sp.Rational(1, 2)):
             return Piece(repr(float(node)), NEGATE if node < 0 else ATOM, ())
         if node.is_Pow and node.exp == -1:

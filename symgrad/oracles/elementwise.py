@@ -133,6 +133,7 @@ class Elementwise:
             shape = [number(s, self.values.sizes) for s in node.shape]
             return sp.Integer(int(np.unravel_index(self._place(node.number, places), shape)[node.axis]))
         if is_step(node) or (isinstance(node, Stable) and read is self.values.arrays):
+            self._scalar(node.args[0], places, read)  # a number has no symbols left to tell what it was made of
             return self._computed(node, places)
         if isinstance(node, Stable):
             return node.definition(self._scalar(node.args[0], places, read))

@@ -54,7 +54,7 @@ def floor_divide(call: Call, part: int, x: Any, other: Any) -> Last:
         return "floor", (call("div", x, other),), {}
     times = call("round", call("div", call("sub", x, call("remainder", x, other)), other))
     zero = hasattr(other, "shape") and call("eq", other, 0)
-    return ("where", (zero, call("div", x, other), times), {}) if zero else done(times)
+    return ("where", (zero, call("floor", call("div", x, other)), times), {}) if zero else done(times)
 
 
 @compound(*everywhere("clamp", "clip"), reals=True)
