@@ -53,17 +53,23 @@ FLOATS_HOLD = 2**53
 def in_floats(contract: Callable[..., Any]) -> Callable[..., Any]:
     """``contract``, a sum of products of one entry of each array, by way of floats where that is exact.
 
-    No result and no partial sum is larger than the largest entries multiplied, times as many terms as there are ways to
-    choose one entry of each array: while that is below 2⁵³, floats hold every number on the way, in whatever order.
+    Each array is whole numbers over one denominator. No result and no partial sum of the whole ones is larger than the
+    largest entries multiplied, times as many terms as there are ways to choose one entry of each array: while that is
+    below 2⁵³, floats hold every number on the way, in whatever order.
     """
 
     def contracted(*arrays: Any, **options: Any) -> Any:
-        held = [whole_floats(array) if np.asarray(array).dtype == object else None for array in arrays]
-        if any(array is None for array in held) or not bounded(held):
+        held = []
+        for array in arrays:
+            if (found := whole_floats(np.asarray(array))) is None:
+                return contract(*arrays, **options)
+            held.append(found)
+        if not bounded([array for array, _ in held]):
             return contract(*arrays, **options)
-        found = np.asarray(contract(*held, **options))
-        result = np.empty(found.shape, dtype=object)
-        result[...] = np.frompyfunc(lambda value: Fraction(int(value)), 1, 1)(found)
+        below = math.prod(denominator for _, denominator in held)
+        sums = np.asarray(contract(*(array for array, _ in held), **options))
+        result = np.empty(sums.shape, dtype=object)
+        result[...] = np.frompyfunc(lambda value: Fraction(int(value), below), 1, 1)(sums)
         return result
 
     return contracted
@@ -75,9 +81,19 @@ def bounded(arrays: Sequence[Any]) -> bool:
     return math.prod(largest) < FLOATS_HOLD
 
 
-def whole_floats(array: Any) -> Any:
-    """An array of exact numbers as float64, None where one of them is not whole or too long."""
-    values = array.reshape(-1)
-    if not all(isinstance(v, (int, Fraction)) and v.denominator == 1 for v in values) or bits(array) > 53:
+def whole_floats(array: Any) -> tuple[Any, int] | None:
+    """An array of exact numbers as whole ones in float64 over one denominator; None where one of them is too long.
+
+    >>> whole_floats(np.array([Fraction(1, 2), Fraction(2, 3)], dtype=object))
+    (array([3., 4.]), 6)
+    """
+    if array.dtype.kind in "iub":
+        return (array.astype(np.float64), 1) if int(np.abs(array).max(initial=0)) < FLOATS_HOLD else None
+    values = array.reshape(-1).tolist()
+    if not all(isinstance(value, (int, Fraction)) for value in values):
         return None
-    return np.array([float(v) for v in values], dtype=np.float64).reshape(array.shape)
+    below = math.lcm(*{value.denominator for value in values})
+    whole = [value.numerator * (below // value.denominator) for value in values]
+    if max((abs(value) for value in whole), default=0) >= FLOATS_HOLD:
+        return None
+    return np.array(whole, dtype=np.float64).reshape(array.shape), below

@@ -12,6 +12,19 @@ import symgrad
 from symgrad.exactness import in_floats
 
 
+QUOTIENTS = st.builds(Fraction, st.integers(-(2**20), 2**20), st.integers(1, 30))
+
+
+@given(
+    x=st.lists(QUOTIENTS, min_size=6, max_size=6),
+    mask=st.lists(st.booleans(), min_size=6, max_size=6),
+)
+def test_fractions_are_contracted_as_exactly_over_one_denominator(x: list[Fraction], mask: list[bool]) -> None:
+    one, other = np.array(x, dtype=object).reshape(2, 3), np.array(mask).reshape(3, 2)
+    found = in_floats(np.matmul)(one, other)
+    assert (found == np.matmul(one, other.astype(object))).all()
+
+
 @given(
     x=st.lists(st.integers(-(2**26), 2**26), min_size=6, max_size=6),
     a=st.lists(st.integers(-(2**26), 2**26), min_size=6, max_size=6),
@@ -32,8 +45,10 @@ def test_what_floats_would_round_stays_in_fractions() -> None:
         calls.append(x.dtype.kind)
         return np.matmul(x, a)
 
-    long, half = Fraction(2**53 + 1), Fraction(1, 2)
-    for x, kind in (([1, 2], "f"), ([2**40, 1], "f"), ([2**52, 2**52], "O"), ([long, 1], "O"), ([half, 1], "O")):
+    long, half, thin = Fraction(2**53 + 1), Fraction(1, 2), Fraction(1, 2**53)
+    for x, kind in (
+        ([1, 2], "f"), ([2**40, 1], "f"), ([2**52, 2**52], "O"), ([long, 1], "O"), ([half, 1], "f"), ([thin, 1], "O"),
+    ):  # fmt: skip
         row, column = (np.array([Fraction(n) for n in values], dtype=object) for values in (x, [3, 5]))
         assert in_floats(watched)(row, column) == row[0] * 3 + row[1] * 5, x
         assert calls.pop() == kind, x

@@ -229,8 +229,8 @@ class Evaluator:
         if relation.func not in RELATIONS:
             raise bug(f"no numeric value is known for the condition {relation}")
         held = self._combine(RELATIONS[relation.func], relation.args)
-        if self.exactly:
-            return Named(exact(held.array), held.axes)
+        if self.exactly:  # whole numbers are exact as they are, and a mask may be large
+            return Named(np.asarray(held.array, dtype=np.int64), held.axes)
         found = held.array.astype(np.float64)
         if any(s.array.dtype == np.float64 and np.isnan(s.array).any() for s in map(self.value, relation.args)):
             unknown = self._combine(lambda a, b: np.isnan(a) | np.isnan(b), relation.args)
