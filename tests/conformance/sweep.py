@@ -37,8 +37,8 @@ def variants(only: str | None = None, dtype: str = "float64") -> list[str]:
     return [_name(op) for op in _database(dtype) if only is None or only in _name(op)]
 
 
-def run(name: str, samples: int | None = None, dtype: str = "float64") -> Outcome:
-    """One variant, on its first ``samples`` samples, or on all of them."""
+def run(name: str, samples: int | None = None, dtype: str = "float64", filled_with: float | None = None) -> Outcome:
+    """One variant, on its first ``samples`` samples, or on all of them; every entry that is followed at one value, if so."""
     import torch
 
     torch.set_num_threads(1)
@@ -49,6 +49,10 @@ def run(name: str, samples: int | None = None, dtype: str = "float64") -> Outcom
     verdicts = Counter[tuple[str, str]]()
     try:
         for sample in islice(op.sample_inputs("cpu", getattr(torch, dtype), requires_grad=True), samples):
+            if filled_with is not None:
+                for tensor in _tensors((sample.input, sample.args, sample.kwargs)):
+                    if tensor.requires_grad and tensor.layout == torch.strided:
+                        tensor.detach().fill_(filled_with)
             verdicts[judge(op, sample)] += 1
     except Exception as error:
         verdicts["error", f"samples: {type(error).__name__}: {error}"] += 1

@@ -98,7 +98,7 @@ def cond(call: Call, part: int, x: Any, p: Any = None) -> Last:
     """The largest singular value over the smallest, or the norm of x times that of its inverse."""
     if p in (None, 2, -2):
         values = call("svdvals", x)
-        largest, smallest = (call(word, values, dim=-1) for word in ("amax", "amin"))
+        largest, smallest = (call("select", values, -1, at) for at in (0, -1))  # in order; of equal ones one is chosen
         return "div", (smallest, largest) if p == -2 else (largest, smallest), {}
     both = [call("matrix_norm", matrix, ord=p) for matrix in (x, call("inverse", x))]
     return "mul", tuple(both), {}

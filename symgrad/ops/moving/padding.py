@@ -122,9 +122,9 @@ def margins_of(pad: tuple[int, ...], rank: int) -> list[tuple[int, int]]:
 def padded_shape(sizes: Sizes, shapes: tuple[Shape, ...], pad: tuple[int, ...], mode: str, value: Any) -> Shape:
     """Every axis with its margins; what is reflected has to be there."""
     pairs = list(zip(shapes[0], margins_of(pad, len(shapes[0])), strict=True))
-    for n, margins in pairs if mode in ("reflect", "circular") else ():
+    for n, margins in pairs if mode != "constant" else ():
         known = sizes.number(n)
-        least = max(margins) + (mode == "reflect")
+        least = 1 if mode == "replicate" else max(margins) + (mode == "reflect")
         if known is not None and any(margins) and known < least:
             raise ShapeError(
                 f"mode={mode!r} with a margin of {max(margins)} needs {least} entries, this axis has {known}"

@@ -68,9 +68,10 @@ def reduced(x: Expr, landed: Sum, product: Callable[[], Expr], out: Expr, reduce
     if reduce in ("sum", "mean"):
         total = own * x + landed(lambda s: s)
         return total / (own + hit) if reduce == "mean" else total
-    winner = Bracket(sp.Eq(x, out)) * own
-    winners = winner + landed(lambda s: Bracket(sp.Eq(s, out)))
-    return (winner * x + landed(lambda s: s * Bracket(sp.Eq(s, out)))) / winners
+    equal = Bracket(sp.Eq(x, out))
+    winners = equal + landed(lambda s: Bracket(sp.Eq(s, out)))
+    # torch shares with an x that equals the largest even where x does not count: that share goes nowhere
+    return (equal * (own * x + (1 - own) * out) + landed(lambda s: s * Bracket(sp.Eq(s, out)))) / winners
 
 
 NUMPY: dict[str, Any] = {"sum": np.add, "mean": np.add, "prod": np.multiply, "amax": np.maximum, "amin": np.minimum}

@@ -43,8 +43,8 @@ op("softsign(x)", "out = x / (1 + |x|)", home=F, arrays="x: x / (1 + np.abs(x))"
 op("tanhshrink(x)", "out = x − tanh(x)", home=F, expands="x - tanh(x)", arrays="x: x - np.tanh(x)")
 op("softshrink(x, lambd=0.5)", "out = (x − lambd)·[x > lambd] + (x + lambd)·[x < −lambd]",
    "x[i] moved towards 0 by lambd, 0 between ±lambd", F)
-op("hardshrink(x, lambd=0.5)", "out = x·[x > lambd] + x·[x < −lambd]", "x[i] outside of ±lambd, 0 between", F,
-   "torch.hardshrink Tensor.hardshrink")
+op("hardshrink(x, lambd=0.5)", "out = x·[x > lambd] + x·[x < −lambd]", "x[i] outside of ±lambd, 0 between", F, "torch.hardshrink Tensor.hardshrink",
+   instead=lambda shapes, lambd: "out = x" if lambd < 0 else "out = x·[x > lambd] + x·[x < −lambd]")
 op("threshold(x, threshold: float, value: float)", "out = x·[x > threshold] + value·(1 − [x > threshold])",
    "x[i] above the threshold, value elsewhere", ("F.{}", "torch.{}", "aten.{}"), kinks=0.5,
    examples=("F.threshold(x, 0.5, -1.0)",))

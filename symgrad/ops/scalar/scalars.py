@@ -51,7 +51,7 @@ op("logit(x, eps: any=None)", "out = log(x) − log(1 − x)", "log(x[i]/(1 − 
 op("xlogy(x, y)", "out = x·log(y)", "x[i]·log y[i]", TORCH, "torch.special.xlogy", domain=positive(),
    edges=({"x": 0.0, "y": 0.0},), forward=floats(special.xlogy))  # 0 for x = 0
 op("xlog1py(x, y)", "out = x·log(1 + y)", home=SPECIAL, domain=positive(),
-   forward=floats(special.xlog1py))  # 1 + y rounds
+   edges=({"x": 0.0, "y": -1.0},), forward=floats(special.xlog1py))  # 1 + y rounds
 op("entr(x)", "out = −x·log(x)", "−x[i]·log x[i]", SPECIAL, domain=positive(), forward=floats(special.entr))  # 0 at 0
 
 # Angles and hyperbolic functions --------------------------------------------------------------------

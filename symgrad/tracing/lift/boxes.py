@@ -108,10 +108,10 @@ def refuse_written_behind(node: Node) -> None:
     """Refuse a call whose pullback torch computes with what was written through ``.data`` after it ran."""
     call = node.call
     assert call is not None
-    late = [n for n in call.nodes() if n.behind is not None and not restored(n)]
+    late = [n for n in call.nodes() if (n.behind or n.exchanged) is not None and not restored(n)]
     itself = node.behind is not None and not restored(node)
     if (late or itself) and kept(call, node.index, late, itself):
-        where = next(n.behind for n in (*late, node) if n.behind is not None)
+        where = next(at for n in (*late, node) if (at := n.behind or n.exchanged) is not None)
         raise UnsupportedError(
             BEHIND,
             found=(f"{where.short}: {where.text}",),

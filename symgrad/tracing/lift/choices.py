@@ -7,7 +7,9 @@ torch does with its arguments is what is said.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,10 +24,10 @@ from symgrad.ops.entry import playing
 from symgrad.ops.lookup import find
 from symgrad.program import Role
 from symgrad.tracing.lift.bench import Bench
-from symgrad.tracing.lift.boxes import replayed, rerun
+from symgrad.tracing.lift.boxes import replaced, replayed, rerun
 from symgrad.tracing.lift.lifted import Refused
 from symgrad.tracing.record.spelling import plain_spelling
-from symgrad.tracing.record.trace import Node, plainly, same
+from symgrad.tracing.record.trace import Call, Node, same
 
 
 def by_choice(lifter: Bench, node: Node) -> Ref:
@@ -67,44 +69,71 @@ def ranked_places(node: Node, source: Node) -> Array | None:
     """Where sorted entries stood: the call's own second result along its axis."""
     call = node.call
     assert call is not None
-    arguments, keywords = plainly((call.arguments, call.keywords))
-    word = call.spelling.rpartition(".")[2]
-    twin = getattr(torch.nn.functional, f"{word}_with_indices", None)
-    result = rerun(replace(call, function=twin) if twin else call, arguments, keywords, None)
-    if isinstance(result, torch.Tensor) or len(result) < 2 or node.index != 0:
+    if node.index != 0:
         return None
-    values, indices = result[0], result[1]
-    if "max_pool" in call.spelling:
-        return pooled_places(source.held, values, indices)
-    count = torch.arange(source.held.numel()).reshape(source.held.shape)
-    if values.dim() == count.dim():
-        for axis in range(count.dim()):
-            fits = all(a == b for n, (a, b) in enumerate(zip(values.shape, count.shape, strict=True)) if n != axis)
-            if fits and int(indices.max()) < count.shape[axis]:
-                places = torch.gather(count, axis, indices)
-                if same(source.held.reshape(-1)[places], values):
-                    return np.asarray(places.numpy())
-    for axis in range(count.dim()):
-        if count.dim() == values.dim() + 1 and tuple(s for n, s in enumerate(count.shape) if n != axis) == tuple(
-            values.shape
-        ):
-            places = torch.gather(count, axis, indices.unsqueeze(axis)).squeeze(axis)
-            if same(source.held.reshape(-1)[places], values):
-                return np.asarray(places.numpy())
+    ranked = call if call.results > 1 else replace(call, function=with_places(call))
+    return places_in(source.held, lambda entries: rerun(ranked, *replaced(call, (source,), (entries,)), None))
+
+
+def with_places(call: Call) -> Callable[..., Any]:
+    """The function that gives the places, too, of one that gives the values alone."""
+    word = call.spelling.rpartition(".")[2]
+    if word == "msort":
+        return lambda entries: torch.sort(entries, 0)
+    twin: Callable[..., Any] = getattr(torch.nn.functional, f"{word}_with_indices", call.function)
+    return twin
+
+
+def places_in(source: Any, run: Callable[[Any], Any]) -> Array | None:
+    """Which entries of ``source`` a function picks that also gives places: by their numbers.
+
+    Whether those count along an axis, and which, or in a plane, shows on entries that all differ; on its own, of which
+    some may be equal, the values would fit another reading, too.
+    """
+    found = run(source)
+    if isinstance(found, torch.Tensor) or len(found) < 2:
+        return None
+    apart = torch.arange(source.numel(), dtype=torch.float64).flip(0).reshape(source.shape)
+    trial = run(apart)
+    for reading in (*axes(source.dim()), *planes(source.dim())):
+        if reading(apart, trial[0], trial[1]) is not None:
+            places = reading(source, found[0], found[1])
+            return None if places is None else np.asarray(places.numpy())
     return None
 
 
-def pooled_places(source: Any, values: Any, indices: Any) -> Array | None:
-    """Where pooled maxima stood: the indices number the entries of each channel's plane."""
-    count = torch.arange(source.numel()).reshape(source.shape)
-    for space in (1, 2, 3):
-        if space < source.dim():
-            planes = count.flatten(-space)
-            if planes.dim() == indices.flatten(-space).dim() and int(indices.max()) < planes.shape[-1]:
-                places = torch.gather(planes, -1, indices.flatten(-space)).reshape(values.shape)
-                if same(source.reshape(-1)[places], values):
-                    return np.asarray(places.numpy())
-    return None
+Reading = Callable[[Any, Any, Any], Any]
+"""Which of some entries are these values, when those are their places; None where they are not."""
+
+
+def axes(count: int) -> Iterator[Reading]:
+    """Places along each axis, which the result keeps or not."""
+
+    def along(entries: Any, values: Any, indices: Any, axis: int) -> Any:
+        numbers = torch.arange(entries.numel()).reshape(entries.shape)
+        kept = values.dim() == numbers.dim()
+        beside = [s for n, s in enumerate(values.shape) if not kept or n != axis]
+        if beside != [s for n, s in enumerate(numbers.shape) if n != axis] or int(indices.max()) >= numbers.shape[axis]:
+            return None
+        places = torch.gather(numbers, axis, indices if kept else indices.unsqueeze(axis))
+        places = places if kept else places.squeeze(axis)
+        return places if same(entries.reshape(-1)[places], values) else None
+
+    return (partial(along, axis=axis) for axis in range(count))
+
+
+def planes(count: int) -> Iterator[Reading]:
+    """Places in the planes, or the bodies, of each channel."""
+
+    def within(entries: Any, values: Any, indices: Any, space: int) -> Any:
+        numbers = torch.arange(entries.numel()).reshape(entries.shape).flatten(-space)
+        at = indices.flatten(-space)
+        if numbers.dim() != at.dim() or int(indices.max()) >= numbers.shape[-1]:
+            return None
+        places = torch.gather(numbers, -1, at).reshape(values.shape)
+        return places if same(entries.reshape(-1)[places], values) else None
+
+    return (partial(within, space=space) for space in (1, 2, 3) if space < count)
 
 
 def choose(lifter: Bench, source: Ref, places: Array, name: str | None) -> Ref:
@@ -190,4 +219,4 @@ def slice_key(places: Array, shape: tuple[int, ...]) -> tuple[Any, ...] | None:
     return None
 
 
-__all__ = ["by_choice", "choose", "pooled_places", "put"]
+__all__ = ["by_choice", "choose", "places_in", "put"]

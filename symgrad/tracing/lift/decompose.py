@@ -15,12 +15,12 @@ import torch
 from symgrad.language.calls import Ref
 from symgrad.ops import ground
 from symgrad.ops.calls.operators import NEW
-from symgrad.ops.calls.picks import CHOICES, POOLS, RANKED
+from symgrad.ops.calls.picks import CHOICES, RANKED
 from symgrad.ops.lookup import find
 from symgrad.program import Role
 from symgrad.tracing.lift.bench import Bench
 from symgrad.tracing.lift.calls.weights import COUNTED
-from symgrad.tracing.lift.choices import choose, pooled_places
+from symgrad.tracing.lift.choices import choose, places_in
 from symgrad.tracing.lift.graph_parts import (
     floating,
     followed_by,
@@ -244,20 +244,20 @@ class Taken:
         if [s for s in step.all_input_nodes if s in self.refs] != [first]:
             raise Refused("more than one tensor is chosen from")
         source = self.values[first]
-        self.lifter.asked_numbers |= str(step.target._schema.name).removeprefix("aten::") in RANKED
-        if str(step.target._schema.name).removeprefix("aten::") in POOLS:
-            pooled = pooled_places(source, *self.values[step][:2])
-            if pooled is None:
-                raise Refused("it does not only choose")
-            return choose(self.lifter, self.refs[first], pooled, None)
-        count = torch.arange(source.numel(), dtype=torch.float64).reshape(source.shape)
-        arguments = [count, *replaced_by(tuple(step.args[1:]), self.values)]
-        result = step.target(*arguments, **replaced_by(dict(step.kwargs), self.values))
-        value = self.values[step]
-        if index is not None:
-            result, value = result[index], value[index]
-        places = np.asarray(result.numpy()).astype(np.int64)
-        if not same(source.reshape(-1)[torch.as_tensor(places)], value):
+        word = str(step.target._schema.name).removeprefix("aten::")
+        self.lifter.asked_numbers |= word in RANKED
+
+        def run(entries: Any) -> Any:
+            arguments = [entries, *replaced_by(tuple(step.args[1:]), self.values)]
+            return step.target(*arguments, **replaced_by(dict(step.kwargs), self.values))
+
+        if word in RANKED:
+            places = places_in(source, run) if not index else None
+        else:
+            sent = run(torch.arange(source.numel(), dtype=torch.float64).reshape(source.shape))
+            places = np.asarray((sent if index is None else sent[index]).numpy()).astype(np.int64)
+        value = self.values[step] if index is None or places is None else self.values[step][index]
+        if places is None or not same(source.reshape(-1)[torch.as_tensor(places)], value):
             raise Refused("it does not only choose")
         ref = choose(self.lifter, self.refs[first], places, None)
         self.lifter.labels.setdefault(ref.name, ref.name)

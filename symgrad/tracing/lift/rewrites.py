@@ -30,14 +30,14 @@ from symgrad.tracing.lift.labels import UNNAMED
 from symgrad.tracing.lift.lifted import TWICE, Refused
 from symgrad.tracing.record.aliases import places_of
 from symgrad.tracing.record.spelling import plain_spelling, reflected
-from symgrad.tracing.record.trace import Call, Node, Where, plainly
+from symgrad.tracing.record.trace import Call, Node, Where, as_array, plainly
 
 Rewritten = tuple[str, tuple[Any, ...], dict[str, Any]]
 
 SAME = frozenset({"float", "double", "half", "bfloat16", "to", "type", "type_as", "cpu", "contiguous", "clone", "alias",
                   "positive", "view_as_real", "lift_fresh", "lift_fresh_copy", "_to_copy", "expand_copy", "cuda",
                   "requires_grad", "_conj", "resolve_conj", "resolve_neg", "real", "conj",
-                  "to_sparse", "to_dense", "to_sparse_csr"})  # fmt: skip
+                  "to_sparse", "to_sparse_coo", "to_sparse_csr", "to_sparse_csc"})  # fmt: skip
 """Casts and copies: the value stays."""
 LIKE = {"expand_as": "Tensor.expand", "view_as": "Tensor.reshape", "reshape_as": "Tensor.reshape"}
 """Functions that take a shape from another tensor."""
@@ -147,14 +147,17 @@ def basic_key(key: Any, rank: int) -> tuple[Any, ...] | None:
 
 
 def dropped(lifter: Bench, node: Node) -> Rewritten:
-    """Dropout of this run: times the mask that was drawn, which is data."""
+    """Dropout of this run: times the mask that was drawn, and some kinds add numbers where they drop; both are data."""
     call = node.call
     assert call is not None
     first = call.arguments[0]
-    ones = torch.ones_like(first.tensor())
-    mask = replayed(node, (first,), (ones,))
-    ref = lifter.data("mask", np.asarray(mask.detach().numpy()))
-    return "torch.mul", (first, ref), {}
+    like = first.tensor()
+    shift, whole = (as_array(replayed(node, (first,), (t,))) for t in (torch.zeros_like(like), torch.ones_like(like)))
+    scaled: Rewritten = "torch.mul", (first, lifter.data("mask", whole - shift)), {}
+    if not shift.any():
+        return scaled
+    product = lifter.apply_op(ground.mul, *scaled)
+    return "torch.add", (product, lifter.data("shift", shift)), {}
 
 
 # Writing in place -----------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import numpy as np
 from symgrad.errors import SymgradError
 from symgrad.numeric.exact import Array, all_tame, as_float, finite
 from symgrad.ops.entry import entry_of
-from symgrad.program import Apply, Program
+from symgrad.program import Apply, Constant, Program
 from symgrad.tracing.lift.origins import Origin
 from symgrad.tracing.lift.verify import TOLERANCE
 from symgrad.tracing.record.numbers import digits
@@ -22,6 +22,9 @@ from symgrad.tracing.record.trace import real_precision
 
 NEAR = 1e-3
 """How far apart, relative to the larger, a derived number and torch's are the same: float16 programs, too."""
+
+CANCELS = 1e-13
+"""What is left, relative to the largest weight, of a sum of doubles that is 0."""
 
 
 def calls_in(program: Program, origins: Mapping[str, Origin], wanted: Sequence[str]) -> dict[str, tuple[Apply, ...]]:
@@ -62,8 +65,8 @@ def settled(
         differ = ~alike(ours, choice) & ~rounded(ours, choice, share)
         if differ.any():
             found[name] = np.where(differ, choice, ours)
-            at = tuple(int(i) for i in np.argwhere(differ)[0])
-            reason = reason or why(origin, name, at, arrays, cotangent)
+            told = np.argwhere(differ & ~of_nothing(ours, choice, cotangent))
+            reason = reason or ("" if not len(told) else why(origin, name, tuple(map(int, told[0])), arrays, cotangent))
     return found, reason
 
 
@@ -89,6 +92,14 @@ def rounded(first: Array, second: Array, share: float) -> Array:
         gap = np.abs(first - second)
     largest = np.abs(second[np.isfinite(second)]).max(initial=0.0)
     return np.asarray(np.isfinite(gap) & (gap <= share * largest))
+
+
+def of_nothing(first: Array, second: Array, weights: Array) -> Array:
+    """Where two numbers are apart by what rounding leaves of weights that cancel."""
+    sizes = np.abs(as_float(weights))
+    with np.errstate(invalid="ignore"):
+        gap = np.abs(first - second)
+    return np.asarray(np.isfinite(gap) & (gap <= CANCELS * sizes[np.isfinite(sizes)].max(initial=0.0)))
 
 
 def why(origin: Origin, name: str, at: tuple[int, ...], arrays: Mapping[str, Array], cotangent: Array) -> str:
@@ -119,12 +130,15 @@ def on_an_edge(steps: Sequence[Apply], arrays: Mapping[str, Array]) -> bool:
         entry = entry_of(step.op) if isinstance(step.op, str) else None
         given = dict(zip(entry.operands if entry else (), step.arguments, strict=False))
         for edge in entry.edges if entry else ():
-            held = [
-                name in arrays and np.any(arrays[name] == v) for n, v in edge.items() if (name := str(given.get(n)))
-            ]
-            if all(held):
+            if all(holds(given[name], value, arrays) for name, value in edge.items() if name in given):
                 return True
     return False
+
+
+def holds(argument: str | Constant, value: float, arrays: Mapping[str, Array]) -> bool:
+    """Whether an argument, a tensor or a number in its place, has a value somewhere."""
+    held = arrays[argument] if isinstance(argument, str) else argument.value
+    return held is not None and bool(np.any(np.asarray(held) == value))
 
 
 __all__ = ["Origin", "alike", "calls_in", "irregular", "on_an_edge", "settled"]

@@ -302,6 +302,8 @@ class Recorder(TorchFunctionMode):
         others = [t for t in self.storages.sharing(tensor) if t is not tensor and t in self.nodes]
         silent = not torch.is_grad_enabled() or "__set__" in call.spelling
         old.destroyed = old.destroyed or where
+        if "data.__set__" in call.spelling:
+            old.exchanged = old.exchanged or where
         if tensor.requires_grad and silent and old.kind not in ("leaf", "data"):
             new = Node("shift", tensor.detach(), version(tensor), where, parents=(old,), owner=weakref.ref(tensor))
         elif tensor.requires_grad and (silent or is_leaf(tensor)):
@@ -331,7 +333,7 @@ class Recorder(TorchFunctionMode):
             return  # no entry in common
         old: Node = self.nodes[other]
         old.destroyed = old.destroyed or where
-        if old.carries and self.counts.get(id(other)) == version(other):  # as through .data
+        if self.counts.get(id(other)) == version(other):  # as through .data
             old.behind = old.behind or where
         owner = weakref.ref(other)
         if not other.requires_grad:

@@ -122,7 +122,8 @@ class Node:
     with ``create_graph``, gave by its input ``index``), ``data`` (no gradient), or ``unknown`` (a gradient comes from
     something that was not seen). ``destroyed`` says which line overwrote the value, ``freed`` which backward let go of
     what was kept for the pullback; ``behind`` which line wrote the value through ``.data``, which its own counter does
-    not count. ``detached`` is what data was detached from, where that was computed in a few steps, and
+    not count, and ``exchanged`` which gave the tensor other memory, where who read it finds that, and its own maker the
+    old. ``detached`` is what data was detached from, where that was computed in a few steps, and
     ``past`` how it was made of such data. ``parts`` are the numbers of the indices that read data, and ``made_by`` is
     what was called to make it, or the node of torch's graph where that was not seen; ``made_of`` is the one tensor that
     data was made of. ``hooks`` are what `Tensor.register_hook` put on it, as torch holds them, ``hooked`` the lines
@@ -145,6 +146,7 @@ class Node:
     freed: Where | None = None
     lent: Any = None
     behind: Where | None = None
+    exchanged: Where | None = None
     gradient: Any = None
     detached: Node | None = None
     past: Node | None = None

@@ -48,9 +48,12 @@ def frexp(steps: Steps, node: Node, x: Any) -> Said | None:
 
 
 def nextafter(steps: Steps, node: Node, x: Any, y: Any) -> Said | None:
-    """x, moved by the least that can be; y only says which way. Where both are equal it is y."""
-    expanded = steps(ground.expand, x, node.shape) if tuple(x.shape) != node.shape else x
-    step = as_array(node.held) - np.broadcast_to(as_array(x.held), node.shape)
+    """x, moved by the least that can be; y only says which way. Where both are equal nothing flows back, in torch."""
+    start, end = (as_array(t.held) if isinstance(t, Node) else np.asarray(t) for t in (x, y))
+    equal = np.broadcast_to(start == end, node.shape)
+    step = as_array(node.held) - np.where(equal, 0, start)
+    moved = steps(ground.where, steps.lifter.data("equal", equal), 0.0, x) if equal.any() else x
+    expanded = moved if tuple(moved.shape) == node.shape else steps(ground.expand, moved, node.shape)
     return "torch.add", (expanded, steps.lifter.data("least", step)), {}
 
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import torch
 
 from symgrad.numeric.exact import Array, as_float
 from symgrad.ops import ground
@@ -122,6 +123,30 @@ def _safe_softmax(steps: Steps, node: Node, x: Any, dim: Any, dtype: Any = None)
     return done(steps(ground.where, mask, 0.0, steps(ground.softmax, steps(ground.where, mask, 0.0, x), dim)))
 
 
+def scaled_dot_product_attention(
+    steps: Steps, node: Node, query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: Any = 0.0,
+    is_causal: bool = False, **spoken: Any,
+) -> Said | None:  # fmt: skip
+    """With a mask of truth values as one that is added; a row that may look at nothing is 0 and not 0/0."""
+    if attn_mask is None or dropout_p or spoken.get("enable_gqa"):
+        return None
+    mask = attn_mask.tensor()
+    truths = mask.dtype == torch.bool
+    seen = (mask if truths else ~torch.isneginf(mask)).numpy()
+    blind = np.logical_not(seen.any(axis=-1, keepdims=True))
+    if not (truths or blind.any()):
+        return None
+    if truths:
+        added: Any = steps.lifter.data("mask", np.where(seen | blind, 0.0, -np.inf))
+    else:
+        added = steps(ground.where, steps.lifter.data("blind", np.broadcast_to(blind, seen.shape)), 0.0, attn_mask)
+    how = {"is_causal": is_causal, **spoken}
+    if not blind.any():
+        return "F.scaled_dot_product_attention", (query, key, value, added), how
+    nothing = steps.lifter.data("blind", np.broadcast_to(blind, node.shape))
+    return "torch.where", (nothing, 0.0, steps(ground.attention, query, key, value, added, **how)), {}
+
+
 # Bags and segments ----------------------------------------------------------------------------------
 
 
@@ -189,8 +214,8 @@ def bag_of_maxima(steps: Steps, node: Node, rows: Any, parts: Array) -> Said:
 COMPOSITIONS: Mapping[str, Composition] = {
     **{word: of_part(known) for word, known in INNER.items()},
     **dict.fromkeys(("grid_sampler", "grid_sampler_2d", "grid_sampler_3d"), grid_sampler),
-    **by_own_name(grid_sample, instance_norm, convolution, _safe_softmax, segment_reduce, embedding_bag,
-                  max_pool2d_with_indices_backward),
+    **by_own_name(grid_sample, instance_norm, scaled_dot_product_attention, convolution, _safe_softmax, segment_reduce,
+                  embedding_bag, max_pool2d_with_indices_backward),
     **{f"max_unpool{space}d": unpooled(space) for space in (1, 2, 3)},
 }  # fmt: skip
 """Functions by their last word."""

@@ -13,6 +13,7 @@ import torch
 
 from symgrad.numeric.exact import Array
 from symgrad.ops import ground
+from symgrad.tracing.lift.lifted import by_own_name
 from symgrad.tracing.lift.steps import Composition, Said, Steps, done
 from symgrad.tracing.record.trace import Node, as_array
 
@@ -23,6 +24,25 @@ def stored(x: Node) -> Array:
         x.held.crow_indices(), x.held.col_indices(), torch.ones_like(x.held.values()), tuple(x.shape)
     )
     return as_array(ones)
+
+
+def to_dense(steps: Steps, node: Node, x: Any, dtype: Any = None, *, masked_grad: Any = None) -> Said | None:
+    """x, through which nothing comes back to an entry that was not stored, unless one asks torch for it."""
+    kept = None if x.held.layout == torch.strided or masked_grad is False else as_array(of_ones(x.held))
+    return done(x) if kept is None or kept.all() else ("torch.mul", (x, steps.lifter.data("stored", kept)), {})
+
+
+def of_ones(tensor: Any) -> Any:
+    """A sparse tensor that stores 1 where this one stores an entry."""
+    if tensor.layout == torch.sparse_coo:
+        places, values = tensor.coalesce().indices(), torch.ones_like(tensor.coalesce().values())
+        return torch.sparse_coo_tensor(places, values, tensor.shape)
+    parts = torch.sparse_compressed_tensor
+    rows = tensor.layout in (torch.sparse_csr, torch.sparse_bsr)
+    ends, places = (
+        (tensor.crow_indices(), tensor.col_indices()) if rows else (tensor.ccol_indices(), tensor.row_indices())
+    )
+    return parts(ends, places, torch.ones_like(tensor.values()), tensor.shape, layout=tensor.layout)
 
 
 def sampled_addmm(steps: Steps, node: Node, x: Any, a: Any, b: Any, *, beta: Any = 1, alpha: Any = 1) -> Said | None:
@@ -51,6 +71,7 @@ def sparse_mm(steps: Steps, node: Node, a: Any, b: Any, reduce: str = "sum") -> 
 
 COMPOSITIONS: Mapping[str, Composition] = {
     **dict.fromkeys(("sampled_addmm", "sparse_sampled_addmm"), sampled_addmm),
+    **by_own_name(to_dense),
     **dict.fromkeys(("_sparse_mm", "_sparse_mm_reduce_impl"), sparse_mm),
 }  # fmt: skip
 """Functions by their last word."""
