@@ -231,6 +231,7 @@ OTHERWISE_CALLED = {
     **dict.fromkeys(("eq", "ge", "gt", "le", "lt", "ne", "one_hot"), "no floats, of which there is a gradient"),
     **dict.fromkeys(("logsumexp", "norm"), "a number has no axes to name"),
     "hardsigmoid": "torch's own gradient has a sixth in single precision",
+    "index_reduce": "torch warns that it may change",
     "instance_norm": "torch writes into running statistics",
     "pdist": "no rows end torch's process",
     "pow": "by a number torch has another derivative at 0",

@@ -100,6 +100,8 @@ REFUSED = {
     "out = x*2; out.backward(2*out)": "v is a tensor of numbers",
     "out = x*2; out.backward(2.5)": "v is a tensor of numbers",
     "(x*2).backward(torch.ones_like(out))": "v is a tensor of numbers",
+    "x = torch.ones(2, 2); (x*2).backward(torch.linalg.inv(x))": "v is a tensor of numbers",
+    "x = torch.ones(2, 2); (x*2).backward(F.pad(x, (1, 1)))": "v is a tensor of numbers",
     "x = torch.ones(3, requires_grad=True); (x*2).backward(torch.ones(4))": "shape of the output",
     "x = (y*2).requires_grad_(); x.sum()": "is computed here",
     "torch.ones(3, requires_grad=True)*x": "has no gradient",

@@ -6,7 +6,6 @@ Comes in: the node in the brackets of ``out.backward(…)``, and what names mean
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from fractions import Fraction
 from typing import NoReturn
 
 from symgrad.errors import NotationError
@@ -17,9 +16,8 @@ from symgrad.language.made import Made
 from symgrad.language.makers import filled_with
 from symgrad.language.names import tensor_names
 from symgrad.language.nodes import Call, Name, Node
-from symgrad.notation.read import read_statement
-from symgrad.notation.tree import Number as Written
-from symgrad.ops.entry import named
+from symgrad.ops.entry import entry_of
+from symgrad.ops.holding import same_everywhere
 from symgrad.program import Own
 
 
@@ -43,7 +41,8 @@ def weights(
     if found.name in builder.made:
         return builder.made[found.name]
     step = next((step for step in builder.steps if step.result.name == found.name), None)
-    number = None if step is None else same_everywhere(step.op)
+    entry = None if step is None else entry_of(step.op)
+    number = None if entry is None else same_everywhere(entry)
     if step is None or number is None:
         return refused(node)
     if not any(found.name in other.tensors for other in builder.steps):
@@ -55,10 +54,3 @@ def refused(node: Node) -> NoReturn:
     """Refuse what is no tensor of numbers."""
     hints = ("its numbers: torch.ones(2, 3), torch.tensor([1, 2])", "leave it out, and say what v is by the seed")
     raise NotationError("v is a tensor of numbers here", span=node.span, hints=hints)
-
-
-def same_everywhere(op: object) -> Fraction | None:
-    """The number that an operation gives in every entry, whatever goes in: 1 of ``out = 1``."""
-    definition = named(op).definition if isinstance(op, str) else ""
-    right = read_statement(definition).right if definition else None
-    return right.value if isinstance(right, Written) else None

@@ -11,6 +11,7 @@ masked: the last operand is added, where torch would read truth values as who ta
 
 from __future__ import annotations
 
+from fractions import Fraction
 from functools import lru_cache
 
 from symgrad.functions import ALSO, JUMPS
@@ -44,12 +45,23 @@ def held_as(op: Op) -> frozenset[str]:
     return frozenset(op.holds.split()) if op.holds else found(op.name) if op.name in TABLE else REAL
 
 
+def text_of(op: Op) -> str:
+    """The equation that an entry is read from; none where it is a function, or the equation of no table."""
+    reading = getattr(op.index, "__self__", None)
+    return str(getattr(reading.entry if isinstance(reading, Loss) else reading, "text", ""))
+
+
+def same_everywhere(op: Op) -> Fraction | None:
+    """The number that an operation gives in every entry, whatever goes in: 1 of ``out = 1``."""
+    text = text_of(op)
+    right = spelled(text).right if text else None
+    return right.value if isinstance(right, Number) else None
+
+
 @lru_cache(maxsize=1024)
 def found(name: str) -> frozenset[str]:
     """What follows from the equation of an entry of the table; of one that is a function, nothing."""
-    op = TABLE[name]
-    reading = getattr(op.index, "__self__", None)
-    text = getattr(reading.entry if isinstance(reading, Loss) else reading, "text", None)
+    op, text = TABLE[name], text_of(TABLE[name])
     broken = any(isinstance(value, float) and value % 1 for value in op.defaults.values())
     if not text or op.pairs or broken or op.residual is not None:  # what solves an equation of whole numbers is none
         return REAL

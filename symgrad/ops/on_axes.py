@@ -151,6 +151,7 @@ class OnAxes:
                 tensors[name] = Placed(view, self.spots(name, counts[name], axes, view.rank), others)
             elif view is not None:
                 tensors[name] = Whole(view, at if view.rank else ())
+        tensors |= {name: Whole(view, at) for name, view in held.items()}
         tensors |= {name: Whole(View(name, (), value), at) for name, value in self.known(options).items()}
         lines = {name: line.shape for name, line in tensors.items() if isinstance(line, Placed)}
         found = Finder(tree, lines, Sizes(), self.known(options)).find_asked()
