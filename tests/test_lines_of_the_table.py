@@ -85,6 +85,23 @@ def test_the_lines_of_every_example_give_its_pullback(case: Case) -> None:
         assert_same(np.asarray(expected[name], float), found[name].double(), seed=case.seed, what=case.example.text)
 
 
+NUMBERS = [
+    case for case in cases() if case.output.shape == () and not without(case) and case.example.text not in OTHERWISE
+]
+
+
+@pytest.mark.one_in(4)
+@pytest.mark.parametrize("case", NUMBERS, ids=lambda case: case.name)
+def test_without_a_seed_too_the_lines_give_tensors(case: Case) -> None:
+    """`x_grad = 1 / x.numel()` is a number, and no gradient of x."""
+    given = {name: case.values[name] for name in case.names}
+    found = symgrad.explain(case.example.text, check=False, **given)
+    tensor = run_lines(found.backward, {k: v.detach() for k, v in tensors(case.inputs, case.fixed).items()})
+    for name in found.backward.gradients:
+        value = np.asarray(found.gradients[name].value, float)
+        assert_same(value, tensor[name].double(), what=case.example.text)
+
+
 def test_the_lists_name_examples_of_the_table() -> None:
     assert {*OTHERWISE, *WITHOUT} <= {text for case in cases() for text in (case.example.text, case.name)}
 
@@ -97,7 +114,7 @@ def line_of(text: str, **shapes: tuple[int, ...]) -> str | None:
 @pytest.mark.parametrize(
     ("text", "shapes", "line"),
     [
-        ("x.unfold(0, 2, 1)", {"x": (4,)}, None),
+        ("roll(x, 2)", {"x": (2, 3)}, None),
         ("F.interpolate(x, size=5)", {"x": (2, 1, 3)}, None),
     ],
 )  # fmt: skip
@@ -114,7 +131,7 @@ def test_array_operations_are_confirmed_before_they_are_shown(monkeypatch: pytes
     templates.forget()
     honest = templates.written_out
     monkeypatch.setattr(templates, "written_out", lambda *args: f"2 * {honest(*args)}")
-    lines = symgrad.explain("x.unfold(0, 2, 1)", shapes={"x": (4,)}, check=False).backward
+    lines = symgrad.explain("roll(x, 1)", shapes={"x": (2, 2)}, check=False).backward
     assert not lines.whole
     assert lines.gradients["x"].own == "the array operations were not confirmed"
     with pytest.raises(UnsupportedError, match="not confirmed"):
@@ -125,9 +142,9 @@ def test_array_operations_are_confirmed_before_they_are_shown(monkeypatch: pytes
 def test_a_grid_that_would_not_fit_is_refused_with_its_size(monkeypatch: pytest.MonkeyPatch) -> None:
     templates.forget()
     monkeypatch.setattr(templates, "MOST_IN_GRID", 7)
-    line = symgrad.explain("x.unfold(0, 2, 1)", shapes={"x": (4,)}, check=False).backward.gradients["x"]
+    line = symgrad.explain("roll(x, 1)", shapes={"x": (2, 2)}, check=False).backward.gradients["x"]
     assert line.code is None
-    assert line.own == "array operations would lay out a grid of 8 points"
+    assert line.own == "array operations would lay out a grid of 16 points"
     templates.forget()
     i, j = fresh("i", 3), fresh("j", 4)
     assert grid(i * j, {}) == 12

@@ -57,6 +57,12 @@ BOOK = [
     ("log10(x)", "x", "v / x / math.log(10)"),
     ("x // 3", "x", "zeros_like(x)"),
     ("x // y", "x", "zeros_like(x)"),
+    # What a view takes goes back to where arange, viewed in the same way, says
+    ("t[::2]", "t", "zeros_like(t).index_add(0, arange(t.shape[0])[::2], v)"),
+    ("t[1:-1:2]", "t", "zeros_like(t).index_add(0, arange(t.shape[0])[1:-1:2], v)"),
+    ("t.unfold(0, 2, 1)", "t", "zeros_like(t).index_add(0, arange(t.shape[0]).unfold(0, 2, 1).flatten(), v.flatten())"),
+    ("diagonal(Z, 1)", "Z", "zeros_like(Z).diagonal_scatter(v, 1)"),
+    ("diag_embed(x)", "x", "v.diagonal(0, 1, 2)"),
     # Shares of a sum of exponentials are a softmax
     ("log(exp(A @ u).sum())", "u", "v * (A.T @ softmax(A @ u, dim=-1))"),
     ("log(exp(A @ u).sum())", "A", "v * u * softmax(A @ u, dim=-1)[:, None]"),

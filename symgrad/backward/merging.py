@@ -104,7 +104,7 @@ def mentions(expression: ast.AST, name: str) -> int:
 def is_number(node: ast.AST) -> bool:
     """Whether no tensor is read, but for its sizes: what Python computes by itself."""
     if isinstance(node, ast.Attribute):
-        return node.attr in ("shape", "pi")
+        return node.attr in ("shape", "numel") or (isinstance(node.value, ast.Name) and node.value.id == "math")
     return not isinstance(node, ast.Name) and all(map(is_number, ast.iter_child_nodes(node)))
 
 

@@ -8,6 +8,8 @@ says which call it is:
     the step     Σ_{o,k} v[n,o,k]·w[c,o,k−s·p+d]       conv1d(v, w, stride=s, padding=d), for a transposed one
     the shift    Σ_{n,k} v[n,o,k]·x[n,c,s·k+r−d]       conv1d(x.transpose(0, 1), v.transpose(0, 1), padding=d,
                                                               dilation=s).transpose(0, 1)
+                 … ·x[n,c+(C/g)·group of o,s·k+r−d]    conv1d(x.unflatten(1, (g, -1)).transpose(0, 2).flatten(1, 2), …,
+                                                              groups=g).transpose(0, 1)
 
 A stride may leave entries over at the end. How many is a formula in the sizes, so the text holds at every size: there
 zeros are added (``output_padding``), or what is too long is cut off.
@@ -41,6 +43,10 @@ class Slide:
     stride: Expr
     dilation: Expr
     padding: Expr
+
+
+AT_REST = Slide(sp.S.One, sp.S.One, sp.S.Zero)
+"""A window of one entry that moves by one."""
 
 
 @dataclass(frozen=True)
@@ -148,9 +154,10 @@ def place_of_longer(pair: Pair) -> str:
     (lead, outputs, steps), kernel = pair.split(indices_of(pair.v)), indices_of(pair.other)
     before, channel, places = pair.split(pair.axes)
     groups = groups_of(pair, outputs)
-    need(len(kernel) == pair.space + 2, lead == before, kernel[0] == outputs, pair.bound == among(outputs, *steps))
+    need(len(kernel) == pair.space + 2, lead == before, kernel[0] == outputs)
+    need(pair.bound == among(outputs, *(() if groups and steps == places else steps)))
     need(bool(groups) or alike(kernel[1], channel))
-    slides = [solved(*along) for along in zip(kernel[2:], places, steps, strict=True)]
+    slides = [slide_of(*along) for along in zip(kernel[2:], places, steps, strict=True)]
     along = zip(pair.sizes(pair.v), pair.sizes(pair.other), slides, places, strict=True)
     left = [remainders(i.size - spread(n, k, s.stride, s.padding, s.dilation)) for n, k, s, i in along]
     if all(n.is_nonnegative for n in left):
@@ -159,6 +166,11 @@ def place_of_longer(pair: Pair) -> str:
     need(all(n.is_nonpositive for n in left))
     whole = call(pair, "conv_transpose", [pair.text(pair.v), pair.text(pair.other)], slides, groups)
     return cut(pair, whole, [i.size for i in places], left)
+
+
+def slide_of(shift: Expr, place: Index, step: Expr) -> Slide:
+    """How place and step belong together; a window of one entry stays where it is."""
+    return AT_REST if shift == 0 and place == step else solved(shift, place, step)
 
 
 def step_of_shorter(pair: Pair) -> str:
@@ -180,10 +192,24 @@ def shift_in_window(pair: Pair) -> str:
     """v[n,o,k]·x[n,c,s·k+r−d] over n and k: the gradient of a convolution's weights."""
     need(len(pair.axes) == pair.space + 2)
     (lead, outputs, steps), (before, channel, places) = (pair.split(indices_of(t)) for t in (pair.v, pair.other))
-    need(lead == before, alike(outputs, pair.axes[0]), alike(channel, pair.axes[1]))
+    groups = group_of(channel, pair.axes[0], pair.axes[1])
+    need(lead == before, alike(outputs, pair.axes[0]), bool(groups) or alike(channel, pair.axes[1]))
     need(pair.bound == among(*lead, *steps))
-    slides = [straight(*along) for along in zip(places, pair.axes[2:], steps, strict=True)]
-    return by_windows(pair, pair.other, pair.v, slides, bool(lead))
+    slides = [
+        AT_REST if groups and place == step else straight(place, shift, step)
+        for place, shift, step in zip(places, pair.axes[2:], steps, strict=True)
+    ]
+    return by_windows(pair, pair.other, pair.v, slides, bool(lead), groups)
+
+
+def group_of(channel: Expr, outputs: Index, own: Index) -> Size | None:
+    """How many groups there are, of the channel c + (channels in a group)·(group of o); None for one."""
+    rest = sp.expand(channel - own) if own.size != 1 else channel
+    if own.size == 1 and rest == outputs:
+        return outputs.size
+    number, many = rest.as_independent(Unravel)
+    fits = isinstance(many, Unravel) and many.number == outputs and many.axis == 0 and number == own.size
+    return many.shape[0] if fits else None
 
 
 def shift_in_transposed(pair: Pair) -> str:
@@ -196,14 +222,20 @@ def shift_in_transposed(pair: Pair) -> str:
     return by_windows(pair, pair.v, pair.other, slides, bool(lead))
 
 
-def by_windows(pair: Pair, longer: Expr, shorter: Expr, slides: Sequence[Slide], batch: bool) -> str:
-    """The shorter tensor as a window over the longer one, channels in the place of the batch."""
+def by_windows(
+    pair: Pair, longer: Expr, shorter: Expr, slides: Sequence[Slide], batch: bool, groups: Size | None = None
+) -> str:
+    """The shorter tensor as a window over the longer one, channels in the place of the batch; of each group its own."""
     shifts = pair.axes[2:]
     given = lengths(pair.sizes(longer), pair.sizes(shorter), slides)
     extra = [sp.expand(n - r.size) for n, r in zip(given, shifts, strict=True)]
-    need(all(n.is_nonnegative for n in extra))
-    tensors = [pair.text(t) + (".transpose(0, 1)" if batch else "[:, None]") for t in (longer, shorter)]
-    whole = call(pair, "conv", tensors, slides)
+    need(batch or groups is None, all(n.is_nonnegative for n in extra))
+    tensors, more = [pair.text(t) + (".transpose(0, 1)" if batch else "[:, None]") for t in (longer, shorter)], ""
+    if groups is not None:
+        number = pair.notation.texts.size(groups)
+        tensors[0] = f"{pair.text(longer)}.unflatten(1, ({number}, -1)).transpose(0, 2).flatten(1, 2)"
+        more = f", groups={number}"
+    whole = call(pair, "conv", tensors, slides, more)
     return cut(pair, f"{whole}.transpose(0, 1)", [r.size for r in shifts], extra)
 
 

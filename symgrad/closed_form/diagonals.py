@@ -25,8 +25,8 @@ def on_diagonal(notation: Notation, factor: Expr, rest: Sequence[Expr]) -> Piece
     inner = flat(notation.write(sp.Mul(*rest).xreplace({more: less}), (less,)))
     if inner.axes not in ((less,), ()) or not notation.is_size(behind):
         raise NoForm
-    if not inner.axes and behind == 0 and notation.is_hessian:
-        return identity(notation, inner, less, more)
+    if not inner.axes and (notation.is_hessian or not any(sign.isalpha() for sign in inner.text)):
+        return identity(notation, inner, p, q)
     if not inner.axes:
         inner = repeated(notation, inner, less)
     square = method(inner, "diag()", (less, more))
@@ -36,8 +36,9 @@ def on_diagonal(notation: Notation, factor: Expr, rest: Sequence[Expr]) -> Piece
 
 
 def identity(notation: Notation, number: Piece, p: Index, q: Index) -> Piece:
-    """A number on the diagonal of a square matrix."""
-    one = Piece(f"eye({notation.texts.size(p.size)})", ATOM, (p, q))
+    """A number on the diagonal of a matrix."""
+    sizes = ", ".join(dict.fromkeys(notation.texts.size(index.size) for index in (p, q)))
+    one = Piece(f"eye({sizes})", ATOM, (p, q))
     if number.text == "1":
         return one
     above, slash, below = number.text.partition(" / ")
@@ -51,9 +52,6 @@ def identity(notation: Notation, number: Piece, p: Index, q: Index) -> Piece:
 def repeated(notation: Notation, number: Piece, index: Index) -> Piece:
     """A number at every place of a vector: by a vector of that size where there is one."""
     alike = [t.name for t in notation.program.inputs if t.shape == (index.size,)]
-    if not alike and not any(sign.isalpha() for sign in number.text):
-        raise NoForm  # a number has no method, and nothing here has that many entries
     if not alike:
         return method(number, f"expand({notation.texts.size(index.size)})", (index,))
-    ones = Piece(f"ones_like({alike[0]})", ATOM, (index,))
-    return ones if number.text == "1" else Piece(f"{number.inside(MULTIPLY)} * {ones.text}", MULTIPLY, (index,))
+    return Piece(f"{number.inside(MULTIPLY)} * ones_like({alike[0]})", MULTIPLY, (index,))

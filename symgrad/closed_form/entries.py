@@ -30,7 +30,6 @@ def entry(notation: Notation, node: Expr, prefer: Sequence[Index] = ()) -> Piece
             return Piece(text, binds, indices, flipped=flipped, inverts=inverted(notation, name, indices))
         if len(indices) == 2:
             return method(piece, "diag()", (indices[0],))
-        raise NoForm
     if any(isinstance(i, (Ravel, Unravel)) for i in indices):
         try:
             return reshaped(notation, piece, indices, shape)
@@ -108,11 +107,17 @@ def shifted(notation: Notation, index: Expr, size: Size, axes: list[Index | None
 
 
 def selected(notation: Notation, piece: Piece, indices: Sequence[Expr]) -> Piece:
-    """x[p, n[q]] is x[:, n]."""
+    """x[p, n[q]] is x[:, n]; x[p, n[p, q]] is x.gather(1, n)."""
     read = [place for place, i in enumerate(indices) if not isinstance(i, Index)]
     if len(read) != 1:
         raise NoForm
     positions = class_of(notation, indices[read[0]])
+    if len(positions.axes) == len(indices) > 1:
+        if any(
+            i != axis for place, (i, axis) in enumerate(zip(indices, positions.axes, strict=True)) if place not in read
+        ):
+            raise NoForm
+        return method(piece, f"gather({read[0]}, {positions.text})", positions.axes)
     axes = [positions.axes[0] if place in read and len(positions.axes) == 1 else i for place, i in enumerate(indices)]
     if len(set(axes)) < len(axes) or not all(isinstance(i, Index) for i in axes):
         raise NoForm

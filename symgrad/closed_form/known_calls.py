@@ -6,6 +6,7 @@ the text is shown only after it was read back and agreed with the formula.
     Σ_j δ(p, n[j])·v[j,q]                  →  zeros_like(x).index_add(0, n, v): `places`
     Σ_{o,k} v[n,o,k]·w[o,c,p−s·k+d]        →  conv_transpose1d(v, w, stride=s, padding=d): `convolutions`
     Σ_{a,b} v[n,(c,a,b),(p−a,q−b)]         →  F.fold(v, x.shape[-2:], (k, l)): `folds`
+    Σ_j v[p−j,j]                           →  zeros_like(x).index_add(0, arange(n).unfold(0, k, 1)…): `selections`
 """
 
 from __future__ import annotations
@@ -14,14 +15,15 @@ from collections.abc import Sequence
 
 import sympy as sp
 
-from symgrad.closed_form.asking import reads_tensor
+from symgrad.closed_form.asking import indices_in, reads_tensor
 from symgrad.closed_form.convolutions import convolution
 from symgrad.closed_form.folds import folded
 from symgrad.closed_form.merging import taken_apart
 from symgrad.closed_form.notation import Notation
 from symgrad.closed_form.places import written_at
+from symgrad.closed_form.selections import by_steps, by_windows, on_diagonal
 from symgrad.indexing import Bracket, Index
-from symgrad.indexing.symbols import Expr, is_access, name_of
+from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of
 
 
 def known_call(notation: Notation, node: Expr, axes: Sequence[Index], wanted: str) -> str | None:
@@ -31,11 +33,18 @@ def known_call(notation: Notation, node: Expr, axes: Sequence[Index], wanted: st
     rest = [f for f in factors if f not in conditions]
     deltas = [f for f in rest if isinstance(f, sp.KroneckerDelta)]
     accesses = [f for f in rest if is_access(f) and "·" not in name_of(f)]
-    if len(deltas) == 1 and len(rest) == 2 and len(accesses) == 1:
-        return written_at(notation, deltas[0], accesses[0], axes, wanted)
+    if len(deltas) == 1 and len(accesses) == 1 and reads_tensor(deltas[0]):
+        v, beside = accesses[0], [f for f in rest if f not in (*deltas, *accesses)]
+        within = all(indices_in(factor) <= {*indices_of(v)} for factor in beside)
+        return written_at(notation, deltas[0], v, beside, axes, wanted) if within else None
+    if len(deltas) == 1 and len(rest) == 2 and len(accesses) == 1 and not deltas[0].has(sp.Mod):
+        return on_diagonal(notation, deltas[0], accesses[0], axes, wanted)
+    if len(accesses) == 1 and len(accesses) + len(deltas) == len(rest) and not bound:
+        return by_steps(notation, accesses[0], axes, wanted)
     if len(accesses) == 2 and len(accesses) + len(deltas) == len(rest) and bound:
         v, other = sorted(accesses, key=lambda access: name_of(access) != notation.program.seed)
         return convolution(notation, node, v, other, bound, axes)
     if len(accesses) == 1 and len(accesses) + len(deltas) == len(rest) and bound:
-        return folded(notation, accesses[0], bound, axes, wanted)
+        windows = by_windows(notation, accesses[0], bound[0], axes, wanted) if len(bound) == 1 else None
+        return windows or folded(notation, accesses[0], bound, axes, wanted)
     return None

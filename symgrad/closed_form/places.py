@@ -12,32 +12,46 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import sympy as sp
+
 from symgrad.closed_form.entries import shape_of
 from symgrad.closed_form.notation import Notation
+from symgrad.closed_form.pieces import ATOM, MULTIPLY, Piece, flat
 from symgrad.indexing import Index
 from symgrad.indexing.brackets import Ravel
 from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of
 
 
-def written_at(notation: Notation, delta: Expr, seed: Expr, axes: Sequence[Index], wanted: str) -> str | None:
-    """index_add for positions that hold for whole slices, scatter_add for positions of single entries."""
+def written_at(
+    notation: Notation, delta: Expr, seed: Expr, beside: Sequence[Expr], axes: Sequence[Index], wanted: str
+) -> str | None:
+    """index_add for positions that hold for whole slices, scatter_add for positions of single entries.
+
+    What stands ``beside`` the seed has no axis of its own.
+    """
     for here, there in (delta.args, delta.args[::-1]):
         target = here.indices if isinstance(here, Ravel) else (here,)
-        if is_access(there) and "·" not in name_of(there) and set(target) <= set(axes):
+        read = there.args[0] if isinstance(there, sp.Mod) else there
+        if is_access(read) and "·" not in name_of(read) and set(target) <= set(axes):
             first = list(axes).index(target[0])
             if tuple(axes[first : first + len(target)]) != tuple(target):
                 return None
-            return along(notation, (first, len(target)), there, seed, axes, wanted)
+            positions = Piece(*notation.texts.tensor(name_of(read)), indices_of(read))
+            if read is not there:  # counted from the end
+                text = f"{positions.inside(MULTIPLY)} % {notation.number(there.args[1]).inside(ATOM)}"
+                positions = Piece(text, MULTIPLY, positions.axes)
+            return along(notation, (first, len(target)), positions, seed, beside, axes, wanted)
     return None
 
 
 def along(
-    notation: Notation, place: tuple[int, int], there: Expr, seed: Expr, axes: Sequence[Index], wanted: str
-) -> str | None:
+    notation: Notation, place: tuple[int, int], positions: Piece, seed: Expr, beside: Sequence[Expr],
+    axes: Sequence[Index], wanted: str,
+) -> str | None:  # fmt: skip
     """The call that adds at positions on so many axes from the first on; None where the other axes do not agree."""
     first, count = place
     before, after = tuple(axes[:first]), tuple(axes[first + count :])
-    own, numbers = indices_of(seed), indices_of(there)
+    own, numbers = indices_of(seed), positions.axes
     middle = own[len(before) : len(own) - len(after)]
     if own[: len(before)] != before or own[len(own) - len(after) :] != after:
         return None
@@ -46,25 +60,29 @@ def along(
     moving = tuple(index for index in middle if isinstance(index, Index))
     if any(index in axes for index in moving) or any(not isinstance(m, Index) and m != 0 for m in middle):
         return None
-    positions, moved = notation.texts.tensor(name_of(there))[0], notation.texts.tensor(name_of(seed))[0]
+    moved = Piece(*notation.texts.tensor(name_of(seed)), own)
+    if beside:
+        moved = flat(notation.write(sp.Mul(*beside, seed), own))
+        if moved.axes != own:
+            return None
     if slices and count == 1 and len(middle) == 1 and numbers == tuple(middle) and moving:
-        return f"zeros_like({wanted}).index_add({first}, {positions}, {moved})"
+        return f"zeros_like({wanted}).index_add({first}, {positions.text}, {moved.text})"
     if slices and count == 1 and numbers == moving and len(moving) > 1 and len(middle) == len(moving):
-        last = first + len(middle) - 1
-        flat = f"{positions}.flatten()", f"{moved}.flatten({first}, {last})"
-        return f"zeros_like({wanted}).index_add({first}, {flat[0]}, {flat[1]})"
+        flatly = f"{positions.inside(ATOM)}.flatten()", flattened(moved, first, len(middle), len(own))
+        return f"zeros_like({wanted}).index_add({first}, {flatly[0]}, {flatly[1]})"
     if numbers != own:
         return None
     one = flattened(positions, first, len(middle), len(own)), flattened(moved, first, len(middle), len(own))
-    whole = flattened(f"zeros_like({wanted})", first, count, len(axes))
+    whole = flattened(Piece(f"zeros_like({wanted})", ATOM, axes), first, count, len(axes))
     back = "" if count == 1 else f".reshape({wanted}.shape)"
     return f"{whole}.scatter_add({first}, {one[0]}, {one[1]}){back}"
 
 
-def flattened(text: str, first: int, count: int, rank: int) -> str:
+def flattened(piece: Piece, first: int, count: int, rank: int) -> str:
     """``count`` axes from the first on as one: a new one for none."""
     if count == 1:
-        return text
+        return piece.text
+    text = piece.inside(ATOM)
     if count == 0:
         return f"{text}[{', '.join([':'] * first + ['None'])}]"
     if rank == count:
