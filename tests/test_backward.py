@@ -436,3 +436,12 @@ def test_an_exponential_with_a_name_goes_into_the_logistic_function_unless_it_is
 def test_truth_values_stay_numbers(text: str, found: str) -> None:
     """torch refuses (a > 0) - (b > 0), and -isfinite(x)."""
     assert ast.unparse(in_lowest_terms(ast.parse(text, mode="eval").body, {})) == found
+
+
+@pytest.mark.parametrize(
+    "text", ["x.mean()", "x.T.mean()", "x.mean() / 2", "math.log(2) * x.sum()", "x.flip(0).mean()"]
+)
+def test_a_gradient_that_is_one_number_is_a_tensor_in_code(text: str) -> None:
+    found = symgrad.explain(text, x=np.ones((2, 3)), check=False)
+    gradient = run_lines(found.backward, {"x": np.ones((2, 3))})["x"]
+    assert_same(np.asarray(found.gradients["x"].value, float), gradient, what=found.backward.code())

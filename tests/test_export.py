@@ -37,6 +37,7 @@ PROGRAMS: dict[str, dict[str, tuple[int, ...]]] = {
     "x[:, 1:] * y.T": {"x": (2, 4), "y": (3, 2)},
     "F.gelu(x, approximate='tanh')": {"x": (3, 4)},
     "(x - x.mean(1, keepdim=True)).square().sum()": {"x": (3, 4)},
+    "x[:, 1::2] * y": {"x": (2, 5), "y": (2, 2)},
 }
 REFUSED = ("zeros_like", "ones_like", "matrix_norm", "pdist", "quantile", "i1", "interpolate", "grid_sample", "np_dot")
 """Operations of which an example or all have no code, or nothing flows back."""

@@ -24,11 +24,13 @@ SHAPES = {
     "x": (2, 3), "y": (2, 3), "X": (3, 3), "Y": (3, 3), "A": (4, 3), "b": (3,), "c": (4,), "u": (3,), "w": (3,), "W": (3, 4),
     "D": (4, 3), "t": (4,), "q": (3, 4), "k": (5, 4), "g": (5, 2), "image": (2, 3, 5, 5), "kernel": (4, 3, 3, 3),
     "tall": (4, 3), "Z": (3, 4), "row": (2, 3, 6), "photo": (2, 3, 4, 4), "up": (2, 4, 3, 3), "one": (4, 3, 2), "wide": (2, 8, 3, 3), "x0": (3,),
+    "deep": (2, 4, 5, 5), "few": (6, 2, 3, 3), "depth": (4, 1, 3, 3), "point": (6, 2, 1, 1), "cols": (2, 8, 9),
 }  # fmt: skip
 
 GATE, GATED = "row[:, :, row.shape[2] // 2:]", "row[:, :, :row.shape[2] // 2]"
 WIDE = ["wide.shape[0]", "wide.shape[1] // 4", "wide.shape[2]", "2", "wide.shape[3]", "2"]
 PHOTO = ["photo.shape[0]", "photo.shape[1]", "2", "2", "photo.shape[2] // 2", "photo.shape[3] // 2"]
+IN_TWO, IN_FOUR = (f"deep.unflatten(1, ({n}, -1)).transpose(0, 2).flatten(1, 2)" for n in (2, 4))
 BOOK = [
     # Matrix calculus
     ("X @ Y", "X", "v @ Y.T"),
@@ -61,8 +63,19 @@ BOOK = [
     ("t[::2]", "t", "zeros_like(t).index_add(0, arange(t.shape[0])[::2], v)"),
     ("t[1:-1:2]", "t", "zeros_like(t).index_add(0, arange(t.shape[0])[1:-1:2], v)"),
     ("t.unfold(0, 2, 1)", "t", "zeros_like(t).index_add(0, arange(t.shape[0]).unfold(0, 2, 1).flatten(), v.flatten())"),
+    ("F.fold(cols, (4, 4), 2)", "cols", "F.unfold(v, 2)"),
     ("diagonal(Z, 1)", "Z", "zeros_like(Z).diagonal_scatter(v, 1)"),
     ("diag_embed(x)", "x", "v.diagonal(0, 1, 2)"),
+    # Convolutions in groups: channels of a group in the place of the batch
+    ("F.conv2d(deep, few, groups=2)", "deep", "conv_transpose2d(v, few, groups=2)"),
+    ("F.conv2d(deep, few, groups=2)", "few", f"conv2d({IN_TWO}, v.transpose(0, 1), groups=2).transpose(0, 1)"),
+    ("F.conv2d(deep, point, groups=2)", "deep", "conv_transpose2d(v, point, groups=2)"),
+    ("F.conv2d(deep, point, groups=2)", "point", f"conv2d({IN_TWO}, v.transpose(0, 1), groups=2).transpose(0, 1)"),
+    (
+        "F.conv2d(deep, depth, padding=1, groups=4)",
+        "depth",
+        f"conv2d({IN_FOUR}, v.transpose(0, 1), padding=1, groups=4).transpose(0, 1)",
+    ),
     # Shares of a sum of exponentials are a softmax
     ("log(exp(A @ u).sum())", "u", "v * (A.T @ softmax(A @ u, dim=-1))"),
     ("log(exp(A @ u).sum())", "A", "v * u * softmax(A @ u, dim=-1)[:, None]"),
