@@ -16,7 +16,8 @@ import sympy as sp
 
 from symgrad.closed_form.entries import shape_of
 from symgrad.closed_form.notation import Notation
-from symgrad.closed_form.pieces import ATOM, MULTIPLY, Piece, flat
+from symgrad.closed_form.pieces import ATOM, MULTIPLY, Piece, bracketed, flat
+from symgrad.closed_form.size_text import size_text
 from symgrad.indexing import Index
 from symgrad.indexing.brackets import Ravel
 from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of
@@ -38,7 +39,7 @@ def written_at(
                 return None
             positions = Piece(*notation.texts.tensor(name_of(read)), indices_of(read))
             if read is not there:  # counted from the end
-                text = f"{positions.inside(MULTIPLY)} % {notation.number(there.args[1]).inside(ATOM)}"
+                text = f"{positions.inside(MULTIPLY)} % {bracketed(*size_text(there.args[1], notation.program.inputs), ATOM)}"
                 positions = Piece(text, MULTIPLY, positions.axes)
             return along(notation, (first, len(target)), positions, seed, beside, axes, wanted)
     return None
@@ -73,7 +74,7 @@ def along(
     if numbers != own:
         return None
     one = flattened(positions, first, len(middle), len(own)), flattened(moved, first, len(middle), len(own))
-    whole = flattened(Piece(f"zeros_like({wanted})", ATOM, axes), first, count, len(axes))
+    whole = flattened(Piece(f"zeros_like({wanted})", ATOM, tuple(axes)), first, count, len(axes))
     back = "" if count == 1 else f".reshape({wanted}.shape)"
     return f"{whole}.scatter_add({first}, {one[0]}, {one[1]}){back}"
 
