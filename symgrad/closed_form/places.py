@@ -39,8 +39,8 @@ def written_at(
                 return None
             positions = Piece(*notation.texts.tensor(name_of(read)), indices_of(read))
             if read is not there:  # counted from the end
-                text = f"{positions.inside(MULTIPLY)} % {bracketed(*size_text(there.args[1], notation.program.inputs), ATOM)}"
-                positions = Piece(text, MULTIPLY, positions.axes)
+                size = bracketed(*size_text(there.args[1], notation.program.inputs), ATOM)
+                positions = Piece(f"{positions.inside(MULTIPLY)} % {size}", MULTIPLY, positions.axes)
             return along(notation, (first, len(target)), positions, seed, beside, axes, wanted)
     return None
 
