@@ -100,9 +100,7 @@ def selected_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int) -> Shape:
     x, index = shapes
     if len(index) > 1:
         raise ShapeError(f"index_select takes a vector of positions, not a tensor with {len(index)} axes")
-    if not x:
-        return ()
-    return (*x[:dim], index[0] if index else sp.S.One, *x[dim + 1 :])
+    return (*x[:dim], index[0] if index else sp.S.One, *x[dim + 1 :]) if x else ()
 
 
 op("index_select(x, dim: int, index: data)", "out[i] = x[index[i]]", "the entries along dim at the given positions", TORCH,
