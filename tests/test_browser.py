@@ -211,6 +211,34 @@ def test_what_stands_in_numbers_in_j_follows_too(opened: Opened, tmp_path: Path)
     assert page.locator("#panel-0 td.cell.below").count() == (wanted < 0).sum()
 
 
+def test_a_jacobian_without_a_formula_follows_row_by_row(opened: Opened, tmp_path: Path) -> None:
+    """Where J is too long to be written out, each row of it is what comes back of a seed that is 1 at one entry."""
+    text = "h = tanh(x@w); h2 = softmax(h@u, dim=-1); h3 = relu(h2@z); layer_norm(h3@z, (3,))"
+    given = {"w": "randn(3,4)", "u": "randn(4,3)", "z": "randn(3,3)"}
+    first = symgrad.explain(text, x="randn(2,3)", check=False, **given)
+    assert first.gradients["x"].jacobian.formula is None
+    page = opened.open(written(tmp_path / "rows.html", first.to_html()))
+    moved = [[0.5, -1.0, 2.0], [1.0, 0.25, -0.5]]
+    for i, j in np.ndindex(2, 3):
+        type_into(page, f"x[{i},{j}]", repr(moved[i][j]))
+    wanted = symgrad.explain(text, x=moved, check=False, **given).gradients["x"]
+    np.testing.assert_allclose(cells(page), wanted.jacobian.dense(), rtol=1e-3, atol=1e-12)
+    np.testing.assert_allclose(sheet(page, "x.grad"), wanted.value.reshape(-1), rtol=1e-3, atol=1e-12)
+
+
+def test_every_seed_that_can_be_edited_is_followed(opened: Opened, tmp_path: Path) -> None:
+    """By J in numbers, where no formula travels."""
+    given = {"x": np.eye(10) + 0.01 * np.arange(100).reshape(10, 10), "seed": np.ones((10, 10))}
+    page = opened.open(
+        written(tmp_path / "inverse.html", symgrad.explain("inverse(x)", check=False, **given).to_html())
+    )
+    for at in ("v[0,0]", "v[3,7]"):
+        type_into(page, at, "5")
+        given["seed"][tuple(map(int, re.findall(r"\d", at)))] = 5
+    wanted = symgrad.explain("inverse(x)", check=False, **given).gradients["x"].value.reshape(-1)
+    np.testing.assert_allclose(sheet(page, "x.grad"), wanted, rtol=1e-3, atol=1e-12)
+
+
 def test_a_name_lights_all_its_uses_and_a_line_its_forward_line(opened: Opened, deep: str) -> None:
     page = opened.open(deep)
     page.locator('.fact[data-s="w"]').focus()

@@ -150,6 +150,13 @@ def test_what_the_page_cannot_compute_is_said(expression: str, values: dict, why
     assert why in explanation.to_html()
 
 
+def test_a_page_is_no_larger_for_numbers_that_it_does_not_show() -> None:
+    few, many = (
+        symgrad.explain("A@x", A=np.eye(n), x=np.ones(n), seed=np.ones(n), check=False).to_html() for n in (20, 500)
+    )
+    assert len(many) < len(few) + 200_000
+
+
 def test_entry_and_brief_are_pages_too() -> None:
     explanation = symgrad.explain("x@a", **FORUM)
     entry = explanation.to_html(entry=("x", (0, 0)))

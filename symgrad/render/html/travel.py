@@ -1,7 +1,8 @@
 """The formulas that travel with a page, so that other numbers can be tried in it.
 
 Comes in: an explanation. Goes out: plain data for ``tree.js``: the forward pass and the gradients as expression trees,
-small Jacobians as trees and as numbers. What the page's small interpreter does not know is left out, with the reason.
+Jacobians that are shown entry by entry as trees and as numbers; one whose formula is too long is computed row by row,
+each what comes back of a seed that is 1 at one entry. What the page's small interpreter does not know is left out, with the reason.
 """
 
 from __future__ import annotations
@@ -23,14 +24,13 @@ from symgrad.lowering.reading import number
 from symgrad.numeric import Array, as_float
 from symgrad.program import Program
 from symgrad.render.html.positions import ComputedError, positions
+from symgrad.render.picture import small
 from symgrad.shapes import Size
 
 MOST_WORK = 400_000
 """Additions and multiplications that a page does after every key."""
 MOST_ENTRIES = 100
-"""Entries of a tensor that can be edited."""
-MOST_CELLS = 4_000
-"""Numbers of a Jacobian that travel."""
+"""Entries of a tensor that can be edited, or follow: the numbers of no larger one travel."""
 FUNCTIONS: Mapping[Any, str] = {
     sp.exp: "exp", sp.log: "log", sp.sin: "sin", sp.cos: "cos", sp.tan: "tan", sp.sinh: "sinh", sp.cosh: "cosh",
     sp.tanh: "tanh", sp.asin: "asin", sp.acos: "acos", sp.atan: "atan", sp.asinh: "asinh", sp.acosh: "acosh",
@@ -69,15 +69,20 @@ def travelling(explanation: Explanation) -> dict[str, Any]:
             raise NotHereError(f"{program.seed} is computed from {program.output}")
         taken = Trees(program, values.sizes)
         data["steps"] = [taken.equation(s.result.name, local(s, program).equation) for s in program.steps]
+        forward = taken.work
         for gradient in explanation.gradients.values():
             for name, equation in gradient.sweep.stages:
                 own = gradient.name + "·grad" if equation is gradient.sweep.equation else name
                 data["stages"].append(taken.equation(own, equation))
+        back, by_rows = taken.work - forward, False
         for found, gradient in zip(data["jacobians"], explanation.gradients.values(), strict=True):
             jacobian = gradient.jacobian
-            if found["cells"] is not None and jacobian.formula is not None:
+            if small(jacobian) and jacobian.formula is not None:
                 axes = (*jacobian.axes, *jacobian.inner)
                 found["formula"] = taken.equation(found["by"], Equation(axes, jacobian.formula))
+            elif small(jacobian):
+                found["rows"] = by_rows = True
+        taken.work += back * explanation.output.size if by_rows else 0
         if taken.work > MOST_WORK:
             raise NotHereError("it is too much to be computed at every key")
         placed = positions(data["steps"], {x["name"]: x["shape"] for x in data["inputs"]})
@@ -95,6 +100,7 @@ def give_up(data: dict[str, Any], why: str) -> None:
     data |= {"steps": [], "stages": [], "why": why}
     for found in data["jacobians"]:
         found.pop("formula", None)
+        found.pop("rows", None)
 
 
 def shapes(explanation: Explanation) -> Iterable[tuple[str, tuple[int, ...]]]:
@@ -104,15 +110,17 @@ def shapes(explanation: Explanation) -> Iterable[tuple[str, tuple[int, ...]]]:
 
 
 def flat(array: Array) -> list[float | str]:
-    """All entries, row by row; what JSON has no number for by name."""
+    """All entries, row by row, where they are few; what JSON has no number for by name."""
+    if array.size > MOST_ENTRIES:
+        return []
     return [v if math.isfinite(v) else str(v) for v in as_float(array).reshape(-1).tolist()]
 
 
 def numbers_of(jacobian: Jacobian) -> dict[str, Any]:
-    """One Jacobian: its size, and its numbers where they are few."""
+    """One Jacobian: its size, and its numbers where the seed can be edited and the gradient follows."""
     rows, columns = jacobian.shape
     found: dict[str, Any] = {"by": jacobian.name, "shape": [rows, columns], "cells": None}
-    if rows * columns <= MOST_CELLS:
+    if max(rows, columns) <= MOST_ENTRIES:
         dense = as_float(jacobian.dense())
         found["cells"] = [
             [r, c, v if math.isfinite(v) else str(v)]

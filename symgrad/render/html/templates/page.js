@@ -177,21 +177,20 @@
 
   function cellsOf(n) {
     const j = data.jacobians[n];
-    return (current.jacobians && current.jacobians[j.by]) || j.cells;
+    return (current.jacobians && current.jacobians[j.by]) || (current.moved ? null : j.cells);
   }
   function update() {
     current = {};
     const same = data.inputs.every(x => x.values.every((a, n) => Object.is(a, inputs[x.name].values[n])));
     const untouched = same && v.values.every((a, n) => Object.is(a, data.v.values[n]));
-    if (formulas && !same) current = symgradTree.everything(data, inputs, v);
+    if (formulas && !same) current = {...symgradTree.everything(data, inputs, v), moved: true};
     data.gradients.forEach((g, n) => {
       const cells = cellsOf(n), columns = data.jacobians[n].shape[1];
-      const own = formulas && !untouched ? (current.tensors || symgradTree.everything(data, inputs, v).tensors)[g.name + "·grad"].values : null;
-      const total = untouched ? g.values : cells ? symgradTree.weighed(cells, v.values, columns) : own;
+      const total = untouched ? g.values : cells ? symgradTree.weighed(cells, v.values, columns) : current.moved ? current.tensors[g.name + "·grad"].values : null;
       if (!total) return;
       fill(`${g.name}.grad`, total);
       const panel = all(".panel").find(p => p.dataset.by === g.name);
-      if (!panel || !panel.querySelector(".product")) return;
+      if (!cells || !panel || !panel.querySelector(".product")) return;
       const numbers = new Map(cells.map(([r, c, a]) => [r * columns + c, a]));
       const signed = panel.querySelector(".product.signed") !== null;  // in numbers, in the colours of their signs
       for (const cell of all(signed ? "tbody td[data-col]" : "td.cell", panel)) {

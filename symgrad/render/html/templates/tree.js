@@ -120,6 +120,13 @@ const symgradTree = (() => {
       const all = equation(found.formula, tensors).values, columns = found.shape[1];
       jacobians[found.by] = all.flatMap((a, n) => a === 0 ? [] : [[Math.floor(n / columns), n % columns, a]]);
     }
+    const swept = data.jacobians.filter(found => found.rows);
+    for (const found of swept) jacobians[found.by] = [];
+    for (let row = 0; swept.length && row < swept[0].shape[0]; row++) {
+      const one = {...tensors, [data.seed]: {shape: v.shape, values: v.values.map((_, n) => Number(n === row))}};
+      for (const stage of data.stages) one[stage.name] = equation(stage, one);
+      for (const found of swept) one[found.by + "·grad"].values.forEach((a, column) => { if (a !== 0) jacobians[found.by].push([row, column, a]); });
+    }
     return {tensors, jacobians};
   }
 
