@@ -9,10 +9,12 @@ import select
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.client import HTTPConnection
+from pathlib import Path
 from urllib.parse import quote
 
 import pytest
@@ -175,15 +177,57 @@ def test_work_is_ended_and_the_next_is_done() -> None:
         assert status == 200
 
 
+STEP = "import torch\nx = torch.ones(3, requires_grad=True)\n(x * x).sum().backward()\n"
+LEFT = "4242.4242"
+"""Seconds that no other process sleeps."""
+ATTACKS = {
+    "goes on for ever": (STEP + "while True: pass", "more than 8 seconds", True),
+    "prints for ever": ("while True: print('x' * 10_000)", "it printed more", False),
+    "takes memory": ("found = []\nwhile True: found.append(b'x' * (1 << 26))", "more than 700 megabytes", False),
+    "starts sessions": (
+        f"import os, time\nfor _ in range(100):\n    if not os.fork():\n        os.setsid(); time.sleep({LEFT})",
+        "more than 64 processes", False,
+    ),
+    "leaves something": (
+        STEP + f"import subprocess\nfor new in (True, False): subprocess.Popen(['sleep', '{LEFT}'], start_new_session=new)",
+        "", True,
+    ),
+    "reads": ("print(repr(input()))", "EOFError", False),
+    "ends its group": ("import os, signal\nos.killpg(0, signal.SIGKILL)", "", False),
+}  # fmt: skip
+
+
+def text_of(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except OSError:  # it has just ended
+        return ""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux tells what a script has started")
+def test_whatever_a_script_does_it_ends_and_nothing_is_left() -> None:
+    """It is told why, and what was told until then is shown; its folder and all that it started are gone."""
+    begun = set(Path(tempfile.gettempdir()).glob("symgrad-script-*"))
+    jobs = [{"kind": "script", "source": s, "seconds": 8, "megabytes": 700} for s, _, _ in ATTACKS.values()]
+    worker = [sys.executable, "-m", "symgrad_cli.serving.worker", "2048"]
+    done = subprocess.run(worker, input="\n".join(map(json.dumps, jobs)), stdout=subprocess.PIPE, text=True, check=True)
+    answers = map(json.loads, done.stdout.splitlines()[1:])
+    for (attack, (_, why, page)), answered in zip(ATTACKS.items(), answers, strict=True):
+        assert why in answered["found"]["said"], attack
+        assert ("2 * x" in answered["found"]["page"]) is page, attack
+    assert set(Path(tempfile.gettempdir()).glob("symgrad-script-*")) <= begun
+    assert not [name for name in Path("/proc").glob("[0-9]*/cmdline") if LEFT in text_of(name)]
+
+
 @pytest.mark.slow
 @pytest.mark.xdist_group("browser")
 def test_a_script_runs_only_where_the_page_asks() -> None:
-    source = "import torch\nx = torch.ones(3, requires_grad=True)\n(x * x).sum().backward()\n"
     with serving("--scripts", "--seconds", "120") as port:
         token = token_of(port)
-        assert post(port, "/script", {"source": source}, "guessed")[0] == 403
+        assert post(port, "/script", {"source": STEP}, "guessed")[0] == 403
         assert request(port, "POST", "/script", b"source=x", Content_Type="application/x-www-form-urlencoded")[0] == 403
-        status, found = post(port, "/script", {"source": source}, token)
+        status, found = post(port, "/script", {"source": STEP}, token)
         assert status == 200
         assert "2 * x" in request(port, "GET", found["found"]["story"])[1]
         assert request(port, "GET", "/story/guessed")[0] == 404
@@ -191,7 +235,7 @@ def test_a_script_runs_only_where_the_page_asks() -> None:
             seen = Opened(chromium.new_context(viewport={"width": 1200, "height": 900}).new_page())
             page = seen.open(f"http://127.0.0.1:{port}/")
             page.locator("#show-script").click()
-            page.locator("[name=source]").fill("print('<b>said</b>')\n" + source)
+            page.locator("[name=source]").fill("print('<b>said</b>')\n" + STEP)
             page.locator("#run button").click()
             story = page.frame_locator("#story")
             story.locator(".event").first.wait_for(timeout=90_000)

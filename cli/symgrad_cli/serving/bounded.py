@@ -14,6 +14,9 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
+from symgrad_cli.serving.family import end_descendants
+from symgrad_cli.serving.script import GRACE
+
 LARGEST = 64 << 20
 """Bytes of an answer."""
 STARTING = 120.0
@@ -51,9 +54,11 @@ class Bounded:
         assert process.stdin is not None
         assert process.stdout is not None
         try:
-            process.stdin.write(json.dumps(job).encode() + b"\n")
+            bounds = {"seconds": self.seconds, "megabytes": self.megabytes}
+            process.stdin.write(json.dumps({**job, **bounds}).encode() + b"\n")
             await process.stdin.drain()
-            line = await asyncio.wait_for(process.stdout.readline(), self.seconds)
+            patience = self.seconds + (2 * GRACE if job["kind"] == "script" else 0)  # the worker ends a script itself
+            line = await asyncio.wait_for(process.stdout.readline(), patience)
         except TimeoutError:
             await self.end()
             return {"error": f"this takes more than {self.seconds:g} seconds: smaller sizes, or symgrad explain"}
@@ -82,6 +87,7 @@ class Bounded:
         """End the worker and whatever it started."""
         process, self.process = self.process, None
         if process is not None and process.returncode is None:
+            end_descendants(process.pid)
             with suppress(ProcessLookupError):
                 if hasattr(os, "killpg"):
                     os.killpg(process.pid, signal.SIGKILL)  # a session of its own

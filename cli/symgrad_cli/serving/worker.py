@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import Any
 
 import symgrad
@@ -21,9 +18,9 @@ from symgrad.errors import InputError, SymgradError
 from symgrad.language import literal
 from symgrad.ways import Way, asked_by
 from symgrad_cli import options
+from symgrad_cli.serving.family import adopt_orphans
+from symgrad_cli.serving.script import run_script
 
-MOST_PRINTED, MOST_PAGE, MOST_FILE = 100_000, 8 << 20, 64 << 20
-"""Of a script: characters that are shown of what it prints, bytes of its page, bytes of any file that it writes."""
 SPARE = 4096
 """Megabytes of addresses beside the memory: what libraries reserve and never use."""
 
@@ -91,32 +88,8 @@ def exercise(job: Mapping[str, str]) -> dict[str, str]:
 
 
 def script(job: Mapping[str, str]) -> dict[str, str]:
-    """The page of `symgrad run` and what the script printed; it runs as a process of its own, in an empty folder."""
-    with tempfile.TemporaryDirectory(prefix="symgrad-script-") as folder, tempfile.TemporaryFile() as printed:
-        place, story = Path(folder) / "script.py", Path(folder) / "story.html"
-        place.write_text(job["source"], encoding="utf-8", errors="replace")
-        done = [sys.executable, "-m", "symgrad_cli", "run", "--format", "html", "-o", str(story), place.name]
-        subprocess.run(
-            done, cwd=folder, stdin=subprocess.DEVNULL, stdout=printed, stderr=printed, check=False,
-            preexec_fn=hold_files,  # a script that never stops printing would fill the disk
-        )  # fmt: skip
-        printed.seek(0)
-        said = printed.read(MOST_PRINTED + 1).decode("utf-8", "replace")
-        if len(said) > MOST_PRINTED:
-            said = f"{said[:MOST_PRINTED]}\n… it printed more"
-        try:
-            page = story.read_text(encoding="utf-8") if story.stat().st_size <= MOST_PAGE else ""
-        except (OSError, ValueError):  # it ended before there was anything to tell
-            page = ""
-    return {"page": page, "said": said}
-
-
-def hold_files() -> None:
-    """No file may grow beyond a bound, where the system can hold a process to it."""
-    with suppress(ImportError, ValueError, OSError):
-        import resource
-
-        resource.setrlimit(resource.RLIMIT_FSIZE, (MOST_FILE, MOST_FILE))
+    """The page of a run, and what the script printed."""
+    return run_script(job["source"], float(job["seconds"]), int(job["megabytes"]))
 
 
 JOBS = {"page": page, "exercise": exercise, "script": script}
@@ -151,6 +124,7 @@ def bound(megabytes: int) -> None:
 def main() -> None:
     """Answer until nobody asks."""
     bound(int(sys.argv[1]))
+    adopt_orphans()
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what a library prints is no answer
     answer('{"kind": "page", "expression": "x*a"}')  # what is loaded once is no part of anybody's job

@@ -2,7 +2,8 @@
 
 Comes in: an explanation. Goes out: plain data for ``tree.js``: the forward pass and the gradients as expression trees,
 Jacobians that are shown entry by entry as trees and as numbers; one whose formula is too long is computed row by row,
-each what comes back of a seed that is 1 at one entry. What the page's small interpreter does not know is left out, with the reason.
+each what comes back of a seed that is 1 at one entry. What the page's small interpreter does not know is left out,
+with the reason.
 """
 
 from __future__ import annotations
