@@ -96,7 +96,7 @@ def test_the_command_has_a_brief_form_and_derive_has_the_lines() -> None:
     ("text", "lines"),
     [
         ("sort(x)[0]", ["at_t1 = sort(x).indices", "x.grad = zeros_like(x).index_add(0, at_t1, v)"]),
-        ("max(y, dim=1)[0]", ["at_t1 = max(y, dim=1).indices", "scatter_add(1, at_t1[:, None], v[:, None])"]),
+        ("max(y, dim=1)[0]", ["at_t1 = max(y, dim=1).indices", "y.grad = v[:, None] * one_hot(at_t1, y.shape[1])"]),
         ("max_pool1d(z, 2)", ["at_out = max_pool1d(z, kernel_size=(2,), return_indices=True)[1]"]),
         ("F.group_norm(z, 2, w, b)", ["xhat = t1.reshape(z.shape)", "z.grad = v_rows.reshape(z.shape)"]),
     ],

@@ -721,3 +721,20 @@ def test_the_head_of_a_loop_is_quoted_where_all_its_steps_are(tmp_path, body, qu
     heads = [line for line in session.calls[0].program if line.startswith("these")]
     assert len(heads) == 1
     assert ("in “for row in x.unbind()”" in heads[0]) is quoted
+
+
+@pytest.mark.parametrize("rows", ["torch.arange(10)", "range(10)"])
+def test_an_entry_of_each_row_goes_back_as_one_class_of_each(tmp_path, rows):
+    """The loss of makemore; `z.view(-1)[…]` with the rows' numbers in it is what torch does, and nobody's line."""
+    source = (
+        f"z = torch.randn(10, 15, requires_grad=True)\nlogp = z.log_softmax(-1)\n(-logp[{rows}, y].mean()).backward()"
+    )
+    _, told = play(tmp_path, f"y = torch.randint(0, 15, (10,))\n{source}\n")
+    assert "v_logp = -one_hot(y, 15) / 10\n" in told
+    assert "v_logp - v_logp.sum(-1, keepdim=True) * logp.exp()" in told
+
+
+def test_label_smoothing_divides_what_is_summed(tmp_path):
+    loss = "torch.nn.functional.cross_entropy(z, y, label_smoothing=0.1).backward()"
+    _, told = play(tmp_path, f"y = torch.arange(10)\nz = torch.randn(10, 15, requires_grad=True)\n{loss}\n")
+    assert "(softmax(z, dim=-1) - 0.9 * one_hot(y, 15) - 1 / 150) / 10" in told

@@ -22,7 +22,7 @@ SPREAD = "(x.var(-1, correction=0, keepdim=True) + 1e-05).sqrt()"
 TANH = "((2 / math.pi) ** 0.5 * (x + 0.044715 * x ** 3)).tanh()"
 SHAPES = {
     "x": (2, 3), "y": (2, 3), "X": (3, 3), "Y": (3, 3), "A": (4, 3), "b": (3,), "c": (4,), "u": (3,), "w": (3,), "W": (3, 4),
-    "D": (4, 3), "t": (4,), "q": (3, 4), "k": (5, 4), "g": (5, 2), "image": (2, 3, 5, 5), "kernel": (4, 3, 3, 3),
+    "D": (4, 3), "t": (4,), "q": (3, 4), "k": (5, 4), "g": (5, 2), "label": (2,), "image": (2, 3, 5, 5), "kernel": (4, 3, 3, 3),
     "tall": (4, 3), "Z": (3, 4), "row": (2, 3, 6), "photo": (2, 3, 4, 4), "up": (2, 4, 3, 3), "one": (4, 3, 2), "wide": (2, 8, 3, 3), "x0": (3,),
     "deep": (2, 4, 5, 5), "few": (6, 2, 3, 3), "depth": (4, 1, 3, 3), "point": (6, 2, 1, 1), "cols": (2, 8, 9),
 }  # fmt: skip
@@ -137,6 +137,19 @@ BOOK = [
     # Softmax and cross-entropy
     ("softmax(x, dim=-1)", "x", f"out * (v - {LAST})"),
     ("log_softmax(x, dim=-1)", "x", "v - v.sum(-1, keepdim=True) * out.exp()"),
+    (
+        "F.cross_entropy(x, label, label_smoothing=0.1)", "x",
+        "v * (softmax(x, dim=-1) - 0.9 * one_hot(label, x.shape[1]) - 0.1 / x.shape[1]) / x.shape[0]",
+    ),
+    (
+        "-log_softmax(x, dim=-1)[torch.arange(x.shape[0]), label].mean()", "x",
+        "v * (log_softmax(x, dim=1).exp() - one_hot(label, x.shape[1])) / x.shape[0]",
+    ),
+    ("x[range(2), label]", "x", "v[:, None] * one_hot(label, x.shape[1])"),
+    ("torch.cross(u, b, dim=0)", "u", "cross(b, v, dim=-1)"),
+    ("torch.cross(u, b, dim=0)", "b", "cross(v, u, dim=-1)"),
+    ("w @ torch.cross(u, b, dim=0)", "b", "v * cross(w, u, dim=-1)"),
+    ("torch.cross(tall, D, dim=1)", "D", "cross(v, tall, dim=-1)"),
     ("logsumexp(x, -1)", "x", "v[:, None] * (x - out[:, None]).exp()"),
     # Layers
     ("F.linear(x, W.T, c)", "x", "v @ W.T"),
@@ -426,6 +439,7 @@ def test_a_gradient_reads_as_in_the_book(text: str, wanted: str, form: str) -> N
         name: generator.uniform(0.2, 0.9, size=shape) + (np.eye(3) if shape == (3, 3) else 0)
         for name, shape in used.items()
     }
+    numbers |= {"label": np.array([2, 0])} if "label" in used else {}
     explained = symgrad.explain(text, wrt=[wanted], check=False, **numbers)
     assert explained.gradients[wanted].closed_form == form
 

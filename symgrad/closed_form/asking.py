@@ -15,6 +15,8 @@ from symgrad.program import Program
 
 MOST_BELOW = 1000
 """What a fraction is divided by at most; others are decimals, as 1e-05 is."""
+MOST_SHARES = 10**5
+"""How many shares something is divided into at most."""
 
 TRUTHS = (Bracket, finite)
 """What torch holds as true and false."""
@@ -78,7 +80,8 @@ def content_of(node: Expr) -> Expr:
     if any(is_written_out(number) for number in numbers):
         return sign * (abs(numbers[0]) if len({abs(number) for number in numbers}) == 1 else 1)
     if any(term.is_number for term in node.args):
-        return sign
+        share = max(map(abs, numbers))
+        return sign * (share if share.p == 1 and share.q > 2 else 1)  # a / 9 - 1 / 90 is (a - 0.1) / 9
     content, _ = node.primitive()
     if content.q != 1 and any(number.is_Integer for number in numbers):
         content = sp.S.One  # Φ + x / 2 is not (2·Φ + x) / 2
@@ -102,8 +105,15 @@ def is_written_out(number: Expr) -> bool:
 
 
 def is_decimal(number: Expr) -> bool:
-    """Whether a rational number is written as a decimal, as 1e-05 is."""
-    return bool(number.is_Rational and number.q > MOST_BELOW)
+    """Whether a rational number is written as a decimal, as 1e-05 is; 1 / 1500 is a share of so many."""
+    if not number.is_Rational or number.q <= MOST_BELOW:
+        return False
+    return not (abs(number.p) == 1 and number.q <= MOST_SHARES and not has_few_digits(number))
+
+
+def has_few_digits(number: Expr) -> bool:
+    """Whether a rational number has a decimal that ends, and nobody would write as halves or quarters."""
+    return bool(number.is_Rational and number.q % 5 == 0 and 10**6 % number.q == 0)
 
 
 def axis_in(axes: Axes, index: Index) -> int:

@@ -2,7 +2,8 @@
 
     Σ_j δ(p, n[j])·v[j,q]                       →  zeros_like(x).index_add(0, n, v)
     Σ_j δ(q, n[p,j])·v[p,j]                     →  zeros_like(x).scatter_add(1, n, v)
-    δ(q, n[p])·v[p]                             →  zeros_like(x).scatter_add(1, n[:, None], v[:, None])
+    δ(q, n[p])·v[p]                             →  v[:, None] * one_hot(n, x.shape[1])
+    δ(p, n[q])·v[q]                             →  zeros_like(x).scatter_add(0, n[None], v[None])
     Σ_j,k δ(p·m + q, n[j,k])·v[j,k]             →  zeros_like(x).flatten().scatter_add(0, n.flatten(), v.flatten())…
 
 Comes in: the δ and what it multiplies. Goes out: the call; None where no call says it.
@@ -73,6 +74,9 @@ def along(
         return f"zeros_like({wanted}).index_add({first}, {flatly[0]}, {flatly[1]})"
     if numbers != own:
         return None
+    if count == 1 and not middle and first == len(axes) - 1:
+        one_hot = f"one_hot({positions}, {notation.texts.size(axes[-1].size)})"
+        return f"{moved}[{', '.join([':'] * len(own) + ['None'])}] * {one_hot}"
     one = flattened(positions, first, len(middle), len(own)), flattened(moved, first, len(middle), len(own))
     whole = flattened(Piece(f"zeros_like({wanted})", ATOM, tuple(axes)), first, count, len(axes))
     back = "" if count == 1 else f".reshape({wanted}.shape)"

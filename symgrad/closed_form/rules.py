@@ -18,6 +18,7 @@ import sympy as sp
 from symgrad.calculus.steps import Step
 from symgrad.closed_form.averages import centred, constant_out, mean_of, variance
 from symgrad.closed_form.blocks import numbered_apart
+from symgrad.closed_form.crosses import crossed
 from symgrad.closed_form.gaps import reciprocal_gap, symmetrised
 from symgrad.closed_form.merging import merge_nested, merge_sums, outside
 from symgrad.closed_form.of_numbers import (
@@ -203,6 +204,7 @@ RULES = (
     Rule("squared", "c·f(p)·f(q) → c·t(p)·t(q), t named, where it is one term of several", squared),
     Rule("common factor", "a·b + a·c → a·(b + c)", common_factor),
     Rule("either side", "[x > c] + [x < −c] → [|x| > c], c a number", either_side),
+    Rule("cross product", "f(i+1)·g(i+2) − f(i+2)·g(i+1) → (f × g)(i)", crossed),
     Rule("cases", "[c]·a + [not c]·b → a where c, else b", cases),
     Rule("step", "a·[c] + b → a + b where c, else b, for numbers", stepped),
     Rule("decided", "[c]·(a where c, else b) → [c]·a", decided),

@@ -8,8 +8,21 @@ import sympy as sp
 
 from symgrad.closed_form.asking import axis_in, body_order, common_order, indices_in, joint_axes
 from symgrad.closed_form.notation import Notation
-from symgrad.closed_form.pieces import ATOM, POWER, Axes, NoForm, Piece, aligned, flat
-from symgrad.closed_form.shorthands import Mean, Once, Softmax, Variance
+from symgrad.closed_form.pieces import ATOM, POWER, Axes, NoForm, Piece, aligned, flat, permuted
+from symgrad.closed_form.shorthands import (
+    Apart,
+    Cases,
+    Centred,
+    Cross,
+    Masked,
+    Mean,
+    Normal,
+    Once,
+    Root,
+    Softmax,
+    Standardised,
+    Variance,
+)
 from symgrad.indexing import Bracket, Index
 from symgrad.indexing.symbols import Expr
 
@@ -127,6 +140,17 @@ def normal(notation: Notation, node: Expr, prefer: Sequence[Index]) -> Piece:
     return Piece(f"torch.special.ndtr({inner.text})", ATOM, inner.axes)
 
 
+def cross(notation: Notation, node: Expr, prefer: Sequence[Index]) -> Piece:
+    """x × y as ``cross(x, y, dim=-1)``, where both have the same axes"""
+    *sides, (along,) = node.args
+    pieces = [flat(notation.write(side, prefer)) for side in sides]
+    axes = tuple(i for i in common_order(pieces, prefer) if i is not None)
+    if any(set(piece.axes) != set(axes) for piece in pieces):
+        raise NoForm
+    texts = ", ".join(permuted(piece, axes).text for piece in pieces)
+    return Piece(f"cross({texts}, dim={axis_in(axes, along)})", ATOM, axes)
+
+
 def once(notation: Notation, node: Once, prefer: Sequence[Index]) -> Piece:
     """p, said before as softmax(x): shares of 1; u, said before as x / norm(x); t for anything else"""
     (inner,) = node.args
@@ -148,3 +172,18 @@ def root(notation: Notation, node: Expr, prefer: Sequence[Index]) -> Piece:
         raise NoForm
     whole = " / ".join(parts)
     return Piece(f"{f'({whole})' if ' ' in whole else whole} ** 0.5", POWER, ())
+
+
+SHORTHANDS = {
+    Softmax: softmax,
+    Masked: masked,
+    Centred: centred,
+    Standardised: standardised,
+    Apart: apart,
+    Cases: cases,
+    Normal: normal,
+    Root: root,
+    Once: once,
+    Cross: cross,
+}
+"""How each shorthand is written."""

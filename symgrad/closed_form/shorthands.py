@@ -88,6 +88,13 @@ class Normal(Shorthand, sp.Function):
     is_real = True
 
 
+class Cross(Shorthand, sp.Function):
+    """``Cross(f, g, (i,))``: the cross product of f and g along the index i, at i."""
+
+    nargs = 3
+    is_real = True
+
+
 class Once(Shorthand, sp.Function):
     """``Once(f)``: f, which stands there more than once and has a name."""
 

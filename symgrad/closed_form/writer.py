@@ -18,6 +18,7 @@ from symgrad.closed_form.asking import (
     common_order,
     content_of,
     factor_order,
+    has_few_digits,
     indices_in,
     is_decimal,
     is_written_out,
@@ -50,19 +51,8 @@ from symgrad.closed_form.pieces import (
     of_ones,
     permuted,
 )
-from symgrad.closed_form.said_shortly import (
-    apart,
-    cases,
-    centred,
-    masked,
-    norm,
-    normal,
-    once,
-    root,
-    softmax,
-    standardised,
-)
-from symgrad.closed_form.shorthands import Apart, Cases, Centred, Masked, Normal, Once, Root, Softmax, Standardised
+from symgrad.closed_form.said_shortly import SHORTHANDS, norm, root
+from symgrad.closed_form.shorthands import Root
 from symgrad.closed_form.size_text import size_text
 from symgrad.closed_form.sums import write_sum
 from symgrad.functions import Stable, high
@@ -71,17 +61,6 @@ from symgrad.indexing.sums import split_factors
 from symgrad.indexing.symbols import Expr, is_access
 
 RELATIONS = {sp.Lt: "<", sp.Le: "<=", sp.Gt: ">", sp.Ge: ">=", sp.Eq: "==", sp.Ne: "!="}
-SHORTHANDS = {
-    Softmax: softmax,
-    Masked: masked,
-    Centred: centred,
-    Standardised: standardised,
-    Apart: apart,
-    Cases: cases,
-    Normal: normal,
-    Root: root,
-    Once: once,
-}
 METHODS = {
     sp.exp, sp.log, sp.sin, sp.cos, sp.tan, sp.tanh, sp.sign, sp.erf, sp.sinh, sp.cosh, sp.erfinv, sp.Abs, sp.loggamma,
     sp.polygamma,
@@ -133,7 +112,7 @@ class Forms(Notation):
             return root(self, node, ())
         if is_written_out(node) and (n := root_of(float(node))) is not None:
             return Piece(f"{n} ** 0.5", POWER, ())
-        if is_decimal(node) or (node.is_Rational and node.q % 10 == 0):
+        if is_decimal(node) or has_few_digits(node):
             return Piece(repr(float(node)), NEGATE if node < 0 else ATOM, ())
         if node.is_Rational:
             return Piece(f"{node.p} / {node.q}", NEGATE if node < 0 else MULTIPLY, ())
@@ -234,15 +213,21 @@ class Forms(Notation):
         target = common_order([*pieces, *under], prefer)
         sign = "-" if negative else ""
         parts = [aligned(p, target).inside(MULTIPLY) for p in pieces]
-        if abs(coefficient).p != 1 or not parts or (negative and pieces[0].binds == COMPARE):
+        size = abs(coefficient)
+        lead, share = str(size.p), size.q
+        if has_few_digits(size) and (
+            not above or (size.p != 1 and all(map(is_class, above)))
+        ):  # a weight: 0.9 of a class, and 0.1 / n of each
+            lead, share = repr(float(size)), 1
+        if lead != "1" or not parts or (negative and pieces[0].binds == COMPARE):
             parts = [
-                str(abs(coefficient).p),
+                lead,
                 *(p if n else self._operand(pieces[0], target) for n, p in enumerate(parts)),
             ]
         text = " * ".join(parts)
         divisors = [aligned(u, target).inside(ATOM if u.binds < POWER else POWER) for u in under]
-        if sizes or abs(coefficient).q != 1:
-            divisor = self.size_product(sizes, abs(coefficient).q)
+        if sizes or share != 1:
+            divisor = self.size_product(sizes, share)
             divisors.append(divisor.inside(POWER))
         for divisor_text in divisors:
             text = f"{text} / {divisor_text}"

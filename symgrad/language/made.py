@@ -27,12 +27,16 @@ Fill = Callable[[tuple[int, ...], Numbers, Generator], Array]
 
 @dataclass(frozen=True)
 class Made:
-    """A tensor of the text's own: its shape, its numbers, what torch would hold them as, and whether they are drawn."""
+    """A tensor of the text's own: its shape, its numbers, what torch would hold them as, and whether they are drawn.
+
+    One that ``counts`` is 0, 1, 2, … up to its length.
+    """
 
     shape: Shape
     fill: Fill
     kind: Kind = Kind.REAL
     drawn: bool = False
+    counts: bool = False
 
 
 DTYPES = {

@@ -105,7 +105,8 @@ def arange(given: Given) -> Made:
         begin, by = number(parts[0]), number(parts[2])
         return from_entries([arithmetic("+", begin, arithmetic("*", by, n)) for n in range(shape[0])], shape, "arange")
 
-    return Made((count,), fill, given.kind(Kind.WHOLE if whole else Kind.REAL))
+    counts = whole and parts[0] == 0 and parts[2] == 1
+    return Made((count,), fill, given.kind(Kind.WHOLE if whole else Kind.REAL), counts=counts)
 
 
 def counted(given: Given, start: Any, end: Any, step: Any) -> Any:

@@ -40,6 +40,14 @@ def picked(
     call = Caller(builder, span)
     places = [positions(builder, extents, x.shape[axis], index, span) for axis, index in zip(axes, picks, strict=True)]
     first = axes[0]
+    along = axis_of_one_each(builder, extents, x, axes, places)
+    if along is not None:
+        place = places[along]
+        sizes = list(x.shape)
+        sizes[along] = size_of(1)
+        index = call(ground.reshape, place, shape=tuple(sizes))
+        taken = call(ground.gather, x, index, dim=along)
+        return call.last(ground.reshape, (taken,), {"shape": place.shape}, name)
     if len(axes) > 1:
         together = list(axes) == list(range(first, first + len(axes)))
         sizes = [size_of(extents.whole(x.shape[axis], span)) for axis in axes]
@@ -60,6 +68,22 @@ def picked(
     shape = (*x.shape[:first], *place.shape, *x.shape[first + 1 :])
     row = call(ground.reshape, place, shape=(sp.Mul(*place.shape),))
     return call.last(ground.reshape, (call(ground.index_select, x, row, dim=first),), {"shape": shape}, name)
+
+
+def axis_of_one_each(
+    builder: Builder, extents: Extents, x: Ref, axes: Sequence[int], places: Sequence[Ref]
+) -> int | None:
+    """The axis on which ``x[arange(n), y]`` picks one entry of each row; None where every row has not one."""
+    if len(x.shape) != 2 or list(axes) != [0, 1] or any(len(place.shape) != 1 for place in places):
+        return None
+    for row, place in enumerate(places):
+        counts = place.name in builder.made and builder.made[place.name][1].counts
+        (count,), size = place.shape, x.shape[row]
+        known = extents.sizes.number(size)
+        if counts and (extents.sizes.find(size) == count or (known is not None and known == count)):
+            extents.sizes.unify(size, count)
+            return 1 - row
+    return None
 
 
 def positions(builder: Builder, extents: Extents, size: Any, index: Meaning, span: Span) -> Ref:

@@ -48,7 +48,25 @@ def by_choice(lifter: Bench, node: Node) -> Ref:
     places = ranked_places(node, source) if word in RANKED else sent_through(node, source)
     if places is None or places.shape != node.shape:
         raise Refused("")
-    return choose(lifter, lifter.refs[id(source)], places, lifter.wish(node))
+    ref, name = lifter.refs[id(source)], lifter.wish(node)
+    return one_of_each_row(lifter, node, ref, places, name) or choose(lifter, ref, places, name)
+
+
+def one_of_each_row(lifter: Bench, node: Node, source: Ref, places: Array, name: str | None) -> Ref | None:
+    """x[arange(n), y]: entry number y of each row, where y are whole numbers of the call's own; else None."""
+    rows, columns = source.shape if len(source.shape) == 2 else (0, 1)
+    if places.shape != (int(rows),) or not np.array_equal(places // int(columns), np.arange(int(rows))):
+        return None
+    assert node.call is not None
+    op = find("torch.gather")
+    for given in node.call.nodes():
+        held = given.value()
+        if op is not None and id(given) in lifter.refs and np.array_equal(held, places % int(columns)):
+            lifter.asked_numbers = True
+            index = lifter.apply_op(ground.reshape, "torch.reshape", (lifter.refs[id(given)], (-1, 1)), {})
+            picked = lifter.apply_op(op, "torch.gather", (source, 1, index), {})
+            return lifter.apply_op(ground.reshape, "torch.reshape", (picked, (-1,)), {}, name)
+    return None
 
 
 def tied(node: Node) -> bool:
