@@ -45,6 +45,7 @@ class Role(Enum):
     HANDS_ON = "it is handed on as it is"
     CUTS = "it is handed on, and nothing flows back"
     INDEXES = "its entries at an index or slice of each axis, by an option that is the key"
+    PICKS = "its entries at the positions, a vector of whole numbers, along an axis"
     INVERTS = "its inverse: a product of both is the identity"
     SOLVES = "the solution of the linear system that it is the matrix of"
     MEASURES = "its length, which is 0 for nothing but 0"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from symgrad.language import read
 from symgrad.numeric.assumed import read_as_whole
 from symgrad.ops import TABLE, named
 from symgrad.program import Program
+from symgrad.tracing import capture
 from tests.compare import assert_same
 
 NUMBERS = {"cosine_embedding_loss": "1 or -1, and torch computes with others", "hinge_embedding_loss": "the same"}
@@ -126,3 +128,30 @@ def test_positions_in_another_shape_are_positions(text: str, read: str) -> None:
     assert found.passed
     assert list(found.gradients) == ["x"]
     assert read not in symgrad.derive(text, shapes={"x": (2, 3, 3), "n": (2, 3)})[1]
+
+
+@pytest.mark.parametrize(
+    ("read", "shape", "forward", "line"),
+    [
+        (lambda w, n: w[n].exp(), (3, 2), "w[n]", "zeros_like(w).index_add(0, n, exp(t1))"),
+        (lambda w, n: w[:, n].exp(), (2, 3), "w[:, n]", "zeros_like(w).index_add(1, n, exp(t1))"),
+        (lambda w, n: w[n].exp(), (3,), "w[n]", "zeros_like(w).index_add(0, n, exp(t1))"),
+        (lambda w, n: w[n.tolist()].exp(), (3, 2), "w[places]", "zeros_like(w).index_add(0, places, exp(t1))"),
+    ],
+)  # fmt: skip
+def test_what_a_program_reads_at_positions_is_told_as_it_was_written(
+    read: Callable[[Any, Any], Any], shape: tuple[int, ...], forward: str, line: str
+) -> None:
+    n = torch.tensor([0, 2, 1, 1])
+    found = capture(lambda w: read(w, n).sum(), torch.ones(shape)).backward()
+    assert str(found.forward[0]) == f"t1 = {forward}"
+    assert found.gradients["w"].code == line
+
+
+def test_positions_in_a_matrix_are_put_in_a_row() -> None:
+    n = torch.tensor([[0, 2], [1, 1]])
+    program = capture(lambda w: (w[n] ** 2).sum(), torch.arange(6.0).reshape(3, 2))
+    assert list(map(str, program.backward().forward))[:2] == ["t1 = n.reshape(4)", "t2 = w[t1]"]
+    w = torch.arange(6.0).reshape(3, 2).requires_grad_()
+    (w[n] ** 2).sum().backward()
+    assert_same(w.grad, program.pullback()["w"])

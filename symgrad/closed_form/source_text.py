@@ -128,6 +128,9 @@ class Writer:
             return f"{bracketed(*arguments[0], ATOM)}.{word}", ATOM
         if op.role is Role.INDEXES:
             return f"{bracketed(*arguments[0], ATOM)}[{key_text(dict(step.options)['key'])}]", ATOM
+        if op.role is Role.PICKS and [len(self.program.tensor(name).shape) > 0 for name in step.tensors] == [True] * 2:
+            before = ":, " * int(str(dict(step.options)["dim"]))
+            return f"{bracketed(*arguments[0], ATOM)}[{before}{arguments[1][0]}]", ATOM
         return self.call(step, found)
 
     def maker(self, argument: Argument) -> Apply | None:

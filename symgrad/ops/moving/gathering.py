@@ -18,6 +18,7 @@ from symgrad.ops.domain import whole
 from symgrad.ops.equations import METHOD, TORCH, op
 from symgrad.ops.moving.positions import from_zero
 from symgrad.ops.shaping import moved
+from symgrad.program import Role
 from symgrad.shapes import Shape, Sizes
 
 
@@ -106,10 +107,7 @@ def selected_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int) -> Shape:
 op("index_select(x, dim: int, index: data)", "out[i] = x[index[i]]", "the entries along dim at the given positions", TORCH,
    axes="dim", apart="index", shape=selected_shape, domain={"index": whole(0, 1)},
    examples=("index_select(x, 1, index) with x:2x3 index:2", "index_select(x, 0, index) with x:2x2 index:3"),
-   arrays="x, dim, index: np.take(x, index, axis=dim)", looks_up=True)  # fmt: skip
-
-# Masks ----------------------------------------------------------------------------------------------
-
+   arrays="x, dim, index: np.take(x, index, axis=dim)", looks_up=True, role=Role.PICKS)  # fmt: skip
 
 op("masked_fill(x, mask: data, value)", "out = (1 − [mask ≠ 0])·x + [mask ≠ 0]·value",
    "value where the mask is not 0, x[i] elsewhere", ("torch.{}", "Tensor.{}", "aten.{}"), domain={"mask": whole(0, 1)},

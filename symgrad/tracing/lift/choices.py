@@ -7,7 +7,7 @@ torch does with its arguments is what is said.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -29,6 +29,9 @@ from symgrad.tracing.lift.lifted import Refused
 from symgrad.tracing.record.spelling import plain_spelling
 from symgrad.tracing.record.trace import Call, Node, same
 
+WHOLE = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
+"""What positions are held in."""
+
 
 def by_choice(lifter: Bench, node: Node) -> Ref:
     """The call as a choice of entries of its first argument.
@@ -49,7 +52,7 @@ def by_choice(lifter: Bench, node: Node) -> Ref:
     if places is None or places.shape != node.shape:
         raise Refused("")
     ref, name = lifter.refs[id(source)], lifter.wish(node)
-    return one_of_each_row(lifter, node, ref, places, name) or choose(lifter, ref, places, name)
+    return one_of_each_row(lifter, node, ref, places, name) or choose(lifter, ref, places, name, tuple(call.nodes()))
 
 
 def one_of_each_row(lifter: Bench, node: Node, source: Ref, places: Array, name: str | None) -> Ref | None:
@@ -154,8 +157,11 @@ def planes(count: int) -> Iterator[Reading]:
     return (partial(within, space=space) for space in (1, 2, 3) if space < count)
 
 
-def choose(lifter: Bench, source: Ref, places: Array, name: str | None) -> Ref:
-    """``source``'s entries at ``places``: by an index where that says it, else by gathering."""
+def choose(lifter: Bench, source: Ref, places: Array, name: str | None, read: Sequence[Node] = ()) -> Ref:
+    """``source``'s entries at ``places``: by an index where that says it, else by gathering.
+
+    Positions are those of a tensor that the call has ``read``, where it has them.
+    """
     shape = tuple(int(s) for s in source.shape)
     if np.array_equal(places.reshape(-1), np.arange(int(np.prod(shape, dtype=object)))):
         return lifter.apply_op(ground.reshape, "torch.reshape", (source, tuple(places.shape)), {}, name)
@@ -165,7 +171,45 @@ def choose(lifter: Bench, source: Ref, places: Array, name: str | None) -> Ref:
     key = slice_key(places, shape)
     if key is not None:
         return lifter.emit(playing(Role.INDEXES), [Operand(source, source.name)], {"key": key}, name)
-    return gathered(lifter, source, places, name)
+    found = positions(places, shape)
+    return (
+        gathered(lifter, source, places, name) if found is None else picked(lifter, source, places, found, name, read)
+    )
+
+
+def picked(
+    lifter: Bench, source: Ref, places: Array, found: tuple[int, Array], name: str | None, read: Sequence[Node]
+) -> Ref:
+    """Whole slices along one axis, at positions that may have several axes of their own."""
+    op, (axis, at) = playing(Role.PICKS), found
+    index = same_positions(lifter, at, read) or lifter.data("places", at)
+    if at.ndim == 1:
+        return lifter.apply_op(op, op.name, (source, axis, index), {}, name)
+    row = lifter.apply_op(ground.reshape, "torch.reshape", (index, (-1,)), {})
+    rows = lifter.apply_op(op, op.name, (source, axis, row), {})
+    return lifter.apply_op(ground.reshape, "torch.reshape", (rows, tuple(places.shape)), {}, name)
+
+
+def positions(places: Array, shape: tuple[int, ...]) -> tuple[int, Array] | None:
+    """The axis, and the positions on it, of which whole slices are read; None where there is none."""
+    more = places.ndim - len(shape) + 1
+    if more < 1 or not places.size or places.min() < 0:
+        return None
+    count = np.arange(int(np.prod(shape, dtype=object))).reshape(shape)
+    for axis, size in enumerate(shape):
+        first = places[(0,) * axis + (slice(None),) * more + (0,) * (len(shape) - axis - 1)]
+        at = first // int(np.prod(shape[axis + 1 :], dtype=object)) % size
+        if np.array_equal(count.take(at, axis), places):
+            return axis, at
+    return None
+
+
+def same_positions(lifter: Bench, at: Array, read: Sequence[Node]) -> Ref | None:
+    """A tensor of a call that holds these positions."""
+    for node in read:
+        if not node.carries and node.held.dtype in WHOLE and np.array_equal(node.held.numpy(), at):
+            return lifter.refs_in((node,))[id(node)]
+    return None
 
 
 def gathered(lifter: Bench, source: Ref, places: Array, name: str | None) -> Ref:
