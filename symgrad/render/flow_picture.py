@@ -7,20 +7,20 @@ that a gradient that vanishes is seen to; a program with too many stations becom
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 
 from symgrad.render import numbers
 from symgrad.render.drawing import Drawing, shortened
+from symgrad.render.flow_layout import BAND, MOST, Flow, Laid, Slot, Station, Way, laid_out
 
 WIDE, HIGH, ACROSS, DOWN = 126, 48, 198, 92
 """A station, and from one to the next."""
 LEFT, TOP, STUB = 24, 30, 58
 """Margins; a way that goes on in another band is drawn as two ends of this length."""
-BAND = 6
-"""Columns side by side; those after them stand below."""
-MOST = 48
-"""Stations that are drawn one by one."""
+GAP, BEND = 11, 42
+"""From a way to what flows back on it, where there is room; how far a way goes on straight before it bends."""
 VANISHED = 1e-6
 """Of the longest: what is shorter is dashed."""
 THICK, THIN = 7.0, 1.0
@@ -28,41 +28,6 @@ LONGEST = 19
 """Characters of an operation in its station."""
 LONGEST_BELOW = 24
 """Characters of its name and its shape together."""
-
-
-@dataclass(frozen=True)
-class Station:
-    """A tensor: an input (``made`` is empty) or what an operation, ``made``, results in.
-
-    ``again`` is the name of an input that is drawn once more, beside another operation that reads it.
-    """
-
-    name: str
-    made: str
-    shape: str
-    again: str = ""
-
-
-@dataclass(frozen=True)
-class Way:
-    """From a tensor to the operation that reads it; ``length`` is that of what comes back, None where nothing does."""
-
-    source: str
-    target: str
-    length: float | None
-
-
-@dataclass(frozen=True)
-class Flow:
-    """A program and one backward through it; ``seed`` is what goes in at ``output``, and how long it is."""
-
-    title: str
-    below: str
-    stations: tuple[Station, ...]
-    ways: tuple[Way, ...]
-    output: str
-    seed: str
-    length: float
 
 
 def flow_picture(flow: Flow) -> str:
@@ -73,7 +38,7 @@ def flow_picture(flow: Flow) -> str:
     if len(flow.stations) > MOST:
         curve(drawing, flow)
     else:
-        stations(drawing, with_inputs_beside(flow))
+        stations(drawing, laid_out(flow))
     return drawing.finished(flow.title, words(flow))
 
 
@@ -88,67 +53,56 @@ def words(flow: Flow) -> str:
     return f"Forward: {forward}. Backward: {flow.seed} has length {numbers.text(flow.length)}; lengths {lengths}.{rest}"
 
 
-def with_inputs_beside(flow: Flow) -> Flow:
-    """Inputs drawn once more before each operation that is far from the first that reads them."""
-    column = columns(flow)
-    inputs = {s.name: s for s in flow.stations if not s.made}
-    more: dict[str, Station] = {}
-    ways = []
-    for way in flow.ways:
-        if way.source in inputs and column[way.target] > column[way.source] + 1:
-            name = f"{way.source} before {column[way.target]}"
-            more[name] = replace(inputs[way.source], name=name, again=way.source)
-            way = replace(way, source=name)
-        ways.append(way)
-    return replace(flow, stations=(*inputs.values(), *more.values(), *(s for s in flow.stations if s.made)),
-                   ways=tuple(ways))  # fmt: skip
-
-
-def columns(flow: Flow) -> dict[str, int]:
-    """How many operations lie before a tensor; what comes from one input alone stands just before its first reader."""
-    column: dict[str, int] = {}
-    sources: dict[str, list[str]] = {}
-    for way in flow.ways:
-        sources.setdefault(way.target, []).append(way.source)
-    late: set[str] = set()
-    for station in flow.stations:
-        before = sources.get(station.name, ())
-        column[station.name] = max((column[s] for s in before), default=-1) + 1
-        if not station.made or (len(before) == 1 and late.issuperset(before)):
-            late.add(station.name)
-    for station in reversed(flow.stations):
-        readers = [column[w.target] for w in flow.ways if w.source == station.name]
-        if station.name in late and readers:
-            column[station.name] = max(column[station.name], min(readers) - 1)
-    return column
-
-
-def places(flow: Flow) -> dict[str, tuple[float, float]]:
-    """Where each station stands: in its column, beside what it is computed from."""
-    column = columns(flow)
-    by_column: dict[int, list[str]] = {}
-    for station in flow.stations:
-        by_column.setdefault(column[station.name], []).append(station.name)
-    row: dict[str, float] = {}
-    for place in sorted(by_column):
-
-        def wish(name: str) -> float:
-            known = [row[w.source] for w in flow.ways if w.target == name and w.source in row]
-            return sum(known) / len(known) if known else 1e9  # what begins here stands below
-
-        for n, name in enumerate(sorted(by_column[place], key=wish)):
-            row[name] = n
-    tops, top = {}, TOP + 56.0
-    for band in range(max(by_column, default=0) // BAND + 1):
-        tops[band] = top
-        high = max((len(by_column.get(c, ())) for c in range(band * BAND, (band + 1) * BAND)), default=1)
-        top += high * DOWN + 34
-    left = LEFT + (STUB if len(tops) > 1 else 0)
-    return {name: (left + column[name] % BAND * ACROSS, tops[column[name] // BAND] + row[name] * DOWN) for name in row}
-
-
+Point = tuple[float, float]
 Label = tuple[float, float, str, str]
 """Where a length stands: x, y, its anchor, and the length in words."""
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A flow on paper: where slots stand, and where in the side of a station each way leaves and enters."""
+
+    laid: Laid
+    tops: Mapping[int, float]
+    left: float
+
+    @classmethod
+    def of(cls, laid: Laid) -> Placed:
+        """The bands below one another."""
+        high: dict[int, int] = {}
+        for slot, row in laid.row.items():
+            band = column_of(laid, slot) // BAND
+            high[band] = max(high.get(band, 0), row + 1)
+        tops, top = {}, TOP + 64.0
+        for band in range(max(high, default=0) + 1):
+            tops[band] = top
+            top += high.get(band, 1) * DOWN + 42
+        return cls(laid, tops, LEFT + (STUB if len(tops) > 1 else 0))
+
+    def at(self, slot: Slot) -> Point:
+        """The upper left corner of a station, or of the room that a lane takes."""
+        column = column_of(self.laid, slot)
+        return self.left + column % BAND * ACROSS, self.tops[column // BAND] + self.laid.row[slot] * DOWN
+
+    def port(self, way: Way, leaving: bool) -> tuple[float, float, float]:
+        """Where a way leaves its source or enters its target, and how far below that what flows back does.
+
+        Side by side in the order of where they go, or come from; what goes to other bands above them, as one.
+        """
+        name = way.source if leaving else way.target
+        same = [w for w in self.laid.flow.ways if name == (w.source if leaving else w.target)]
+        near = [w for w in same if self.laid.same_band(w)]
+        near.sort(key=lambda w: self.laid.row[self.laid.slots(w)[1 if leaving else -2]])
+        above = int(len(near) < len(same))
+        x, y = self.at(name)
+        count, nth = len(near) + above, near.index(way) + above if way in near else 0
+        share = (HIGH - 6) / count
+        return x + (WIDE if leaving else 0), y + 3 + (nth + 0.35) * share, min(GAP, 0.42 * share)
+
+
+def column_of(laid: Laid, slot: Slot) -> int:
+    """The column of a station or a lane."""
+    return laid.column[slot] if isinstance(slot, str) else slot[2]
 
 
 def thickness(length: float, longest: float) -> float:
@@ -160,34 +114,36 @@ def thickness(length: float, longest: float) -> float:
     return max(THIN, THICK + math.log10(length / longest))
 
 
-def stations(drawing: Drawing, flow: Flow) -> None:
+def stations(drawing: Drawing, laid: Laid) -> None:
     """Stations, and the ways between them."""
-    at = places(flow)
+    placed, flow = Placed.of(laid), laid.flow
     finite = [w.length for w in flow.ways if w.length is not None and math.isfinite(w.length)]
     longest = max([*finite, flow.length if math.isfinite(flow.length) else 0.0], default=0.0)
-    count: dict[str, int] = {}
     labels: list[Label] = []  # above every way
-    total = {t: sum(w.target == t for w in flow.ways) for t in at}
     for way in flow.ways:
-        nth = count[way.target] = count.get(way.target, 0) + 1
-        share = nth / (total[way.target] + 1)
-        if not in_another_band(at[way.source], at[way.target]):
-            span(drawing, labels, at[way.source], at[way.target], share, way, longest)
-            continue
-        afar = [w for w in flow.ways if in_another_band(at[w.source], at[w.target])]
-        left, entered = ([w for w in afar if w.source == way.source], [w for w in afar if w.target == way.target])
-        if left[0] == way:
-            stub(drawing, at[way.source], 1, left, longest)
-        if entered[0] == way:
-            stub(drawing, at[way.target], -1, entered, longest, share)
-    for x, y, anchor, text in labels:
+        if laid.same_band(way):
+            span(drawing, labels, placed, way, longest)
+    for station in flow.stations:
+        for leaving in (True, False):
+            stub(drawing, labels, placed, station.name, leaving, longest)
+    for x, y, anchor, text in apart(labels):
         drawing.text(x, y, text, size=12, anchor=anchor, kind="back")
     for station in flow.stations:
-        x, y = at[station.name]
+        x, y = placed.at(station.name)
         box(drawing, station, x, y)
         if station.name == flow.output:
             drawing.text(x + WIDE / 2, y + HIGH + 17, f"← {flow.seed}, length {short(flow.length)}",
                          size=12, anchor="middle", kind="back")  # fmt: skip
+
+
+def apart(labels: Iterable[Label]) -> list[Label]:
+    """Lengths that begin at one place across stand below one another."""
+    found: list[Label] = []
+    for x, y, anchor, text in sorted(labels):
+        if found and found[-1][0] == x:
+            y = max(y, found[-1][1] + 13)
+        found.append((x, y, anchor, text))
+    return found
 
 
 def box(drawing: Drawing, station: Station, x: float, y: float) -> None:
@@ -206,68 +162,76 @@ def box(drawing: Drawing, station: Station, x: float, y: float) -> None:
     drawing.text(x + WIDE / 2, y + 38, below, size=12, anchor="middle", kind="soft", room=WIDE - 12, whole=whole)
 
 
-def span(
-    drawing: Drawing, labels: list[Label], begin: tuple[float, float], end: tuple[float, float], share: float, way: Way,
-    longest: float,
-) -> None:  # fmt: skip
+def span(drawing: Drawing, labels: list[Label], placed: Placed, way: Way, longest: float) -> None:
     """The way there, thin and grey, and below it the way back; its length goes among the labels."""
-    (x1, y1), (x2, y2) = leaves(begin), enters(end, share)
-    far = x2 - x1 > ACROSS
-    bow, bend = (DOWN * 0.62, 70) if far else (0.0, 42)  # past what stands between
-    ahead = f"M{x1:g} {y1:g} C{x1 + bend:g} {y1 + bow:g} {x2 - bend:g} {y2 + bow:g} {x2 - 2:g} {y2:g}"
-    drawing.add("path", d=ahead, class_="way")
+    (x1, y1, gap1), (x2, y2, gap2) = placed.port(way, True), placed.port(way, False)
+    lanes = [placed.at(slot) for slot in placed.laid.slots(way)[1:-1]]
+    middle = HIGH / 2 - GAP / 2
+    there = [(x1, y1), *((x + side, y + middle) for x, y in lanes for side in (0, WIDE)), (x2 - 2, y2)]
+    drawing.add("path", d=route(there), class_="way")
     drawing.add("path", d=f"M{x2 - 8:g} {y2 - 4:g} L{x2 - 1:g} {y2:g} L{x2 - 8:g} {y2 + 4:g}", class_="way")
     if way.length is None:
         return
-    (x1, y1), (x2, y2) = (x1, y1 + 11), (x2, y2 + 9)
-    wide = thickness(way.length, longest)
+    start, end = (x2 - 2, y2 + gap2), (x1 + 7, y1 + gap1)
+    back = [start, *((x + side, y + middle + GAP) for x, y in reversed(lanes) for side in (WIDE, 0)), end]
     dashed = {"stroke_dasharray": "2 5"} if way.length <= VANISHED * longest else {}
-    back = f"M{x2 - 2:g} {y2:g} C{x2 - bend:g} {y2 + bow:g} {x1 + bend:g} {y1 + bow:g} {x1 + 7:g} {y1:g}"
-    drawing.add("path", d=back, class_="flow", stroke_width=f"{wide:.3g}", **dashed)
-    drawing.add("path", d=f"M{x1 + 1:g} {y1:g} L{x1 + 10:g} {y1 - 5:g} L{x1 + 10:g} {y1 + 5:g} Z", class_="head")
-    if far or y2 > y1 + HIGH:
-        labels.append(((x1 + x2) / 2, (y1 + y2) / 2 + 15 + 0.75 * bow, "middle", short(way.length)))
-    else:  # where it arrives at its source no other is beside it
-        beside = sum(label[:1] == (x1 + 12,) and y1 < label[1] < y1 + HIGH for label in labels)
-        labels.append((x1 + 12, y1 + 17 + 13 * beside, "start", short(way.length)))
+    drawing.add(
+        "path", d=route(back), class_="flow", stroke_width=f"{thickness(way.length, longest):.3g}", **dashed
+    )  # fmt: skip
+    drawing.add("path", d=head(x1 + 1, end[1]), class_="head")
+    if lanes:
+        x, y = lanes[len(lanes) // 2]
+        labels.append((x + WIDE / 2, y + middle + GAP + 16, "middle", short(way.length)))
+    else:
+        above = y2 > y1 + HIGH / 2 and y1 < placed.at(way.source)[1] + HIGH / 2  # it goes down, and nothing is over it
+        labels.append((x1 + 12, y1 - 6 if above else end[1] + 17, "start", short(way.length)))
 
 
-def in_another_band(begin: tuple[float, float], end: tuple[float, float]) -> bool:
-    """Whether a way between two stations leaves its band: it would go back, or far down."""
-    return end[0] < begin[0] + WIDE or abs(end[1] - begin[1]) > 6 * DOWN
+def route(points: Sequence[Point]) -> str:
+    """A path through ``points``: bent where they are at different heights."""
+    path = [f"M{points[0][0]:g} {points[0][1]:g}"]
+    for (x1, y1), (x2, y2) in pairwise(points):
+        bend = math.copysign(min(BEND, 0.6 * abs(x2 - x1)), x2 - x1)
+        bent = f"C{x1 + bend:g} {y1:g} {x2 - bend:g} {y2:g} "
+        path.append(f"{bent if y1 != y2 else 'L'}{x2:g} {y2:g}")
+    return " ".join(path)
 
 
-def leaves(place: tuple[float, float]) -> tuple[float, float]:
-    """Where the ways out of a station begin."""
-    return place[0] + WIDE, place[1] + HIGH / 2 - 6
-
-
-def enters(place: tuple[float, float], share: float) -> tuple[float, float]:
-    """Where a way into a station ends."""
-    return place[0], place[1] + 6 + share * (HIGH - 16)
+def head(x: float, y: float) -> str:
+    """The head of an arrow that points to the left."""
+    return f"M{x:g} {y:g} L{x + 9:g} {y - 5:g} L{x + 9:g} {y + 5:g} Z"
 
 
 def stub(
-    drawing: Drawing, place: tuple[float, float], inner: int, ways: Sequence[Way], longest: float, share: float = 0.5
-) -> None:
-    """Ways between a station and another band: one end, and the names of the other sides.
+    drawing: Drawing, labels: list[Label], placed: Placed, name: str, leaving: bool, longest: float
+) -> None:  # fmt: skip
+    """The ways of a station to or from other bands: one end, and the names of the other sides.
 
-    Where they leave, ``inner`` is 1, and the lengths of what comes back stand there.
+    Where they leave, the lengths of what comes back stand there. Beside other ways the end bends upwards, out of them.
     """
-    x, y = leaves(place) if inner > 0 else enters(place, share)
-    others = [way.target if inner > 0 else way.source.partition(" ")[0] for way in ways]
-    near, other = x + inner * 2, x + inner * (STUB - 14)
-    drawing.add("path", d=f"M{near:g} {y:g} L{other:g} {y:g}", class_="way")
-    name = ("to " if inner > 0 else "") + ", ".join(others)
-    drawing.text(min(near, other), y - 5, name, size=11, kind="soft", room=STUB - 8)
+    laid = placed.laid
+    same = [w for w in laid.flow.ways if name == (w.source if leaving else w.target)]
+    ways = [w for w in same if not laid.same_band(w)]
+    if not ways:
+        return
+    x, y, gap = placed.port(ways[0], leaving)
+    top = placed.at(name)[1]
+    others = [way.target if leaving else way.source.partition(" ")[0] for way in ways]
+    outward = 1 if leaving else -1
+    near, other = x + 2 * outward, x + (STUB - 14) * outward
+    far = y if len(ways) == len(same) else top - 10
+    drawing.add("path", d=route([(near, y), (other, far)]), class_="way")
+    said = ("to " if leaving else "") + ", ".join(others)
+    drawing.text(min(near, other), far - 5, said, size=11, kind="soft", room=STUB - 8)
     drawing.reach(other, y)
     lengths = [way.length for way in ways if way.length is not None]
     if not lengths:
         return
-    wide = thickness(max(lengths), longest)
-    drawing.add("path", d=f"M{near:g} {y + 10:g} L{other:g} {y + 10:g}", class_="flow", stroke_width=f"{wide:.3g}")
-    if inner > 0:
-        drawing.text(near, y + 26, ", ".join(map(short, lengths)), size=12, kind="back", room=STUB - 4)
+    wide, y, far = thickness(max(lengths), longest), y + gap, far + GAP
+    drawing.add("path", d=route([(near, y), (other, far)]), class_="flow", stroke_width=f"{wide:.3g}")
+    if leaving:
+        at = y + 16 if len(ways) == len(same) else far - GAP - 18
+        labels.append((near, at, "start", ", ".join(map(short, lengths))))
 
 
 def short(value: float) -> str:

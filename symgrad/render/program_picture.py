@@ -16,7 +16,8 @@ from symgrad.numeric.sweeps import numeric_pullback
 from symgrad.program import Apply, Program
 from symgrad.render import numbers
 from symgrad.render.content.teller import teller_of
-from symgrad.render.flow_picture import Flow, Station, flow_picture, ways_of
+from symgrad.render.flow_layout import Flow, Station
+from symgrad.render.flow_picture import flow_picture, ways_of
 
 TITLE = "The program, and what flows back through it"
 BELOW = "thin, to the right: forward; below it, to the left: the cotangent, with its length"

@@ -1,0 +1,246 @@
+"""Where the stations of a program stand, and the ways between them, so that few ways cross.
+
+Comes in: stations and ways, plain data. Goes out: a column and a row for each station, and for a way that passes
+columns a lane in each. An input is drawn once more beside other operations that read it, where that keeps ways apart.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations, pairwise
+
+BAND = 6
+"""Columns side by side; those after them stand below."""
+MOST = 48
+"""Stations that are drawn one by one."""
+SWEEPS, TRIES = 8, 12
+"""Times that each column is put in the order of its neighbours; other orders to begin with, where ways cross."""
+
+
+@dataclass(frozen=True)
+class Station:
+    """A tensor: an input (``made`` is empty) or what an operation, ``made``, results in.
+
+    ``again`` is the name of an input that is drawn once more, beside another operation that reads it.
+    """
+
+    name: str
+    made: str
+    shape: str
+    again: str = ""
+
+
+@dataclass(frozen=True)
+class Way:
+    """From a tensor to the operation that reads it; ``length`` is that of what comes back, None where nothing does."""
+
+    source: str
+    target: str
+    length: float | None
+
+
+@dataclass(frozen=True)
+class Flow:
+    """A program and one backward through it; ``seed`` is what goes in at ``output``, and how long it is."""
+
+    title: str
+    below: str
+    stations: tuple[Station, ...]
+    ways: tuple[Way, ...]
+    output: str
+    seed: str
+    length: float
+
+
+Slot = str | tuple[str, str, int]
+"""A station by its name, or the lane of a way (source, target) in a column."""
+Orders = dict[int, list[Slot]]
+"""What stands in each column, from the top."""
+
+
+@dataclass(frozen=True)
+class Laid:
+    """A flow with a column for each station, a row for each slot, and how often ways cross."""
+
+    flow: Flow
+    column: Mapping[str, int]
+    row: Mapping[Slot, int]
+    crossings: int
+
+    def same_band(self, way: Way) -> bool:
+        """Whether a way is drawn from one end to the other."""
+        return self.column[way.source] // BAND == self.column[way.target] // BAND
+
+    def slots(self, way: Way) -> list[Slot]:
+        """Its two stations, and its lanes between them."""
+        return slots(self.column, way)
+
+
+def laid_out(flow: Flow) -> Laid:
+    """Inputs that are far from a reader stand beside it too; beside every reader, where fewer ways cross so."""
+    found = arranged(with_inputs_beside(flow, each=False))
+    if not found.crossings:
+        return found
+    other = with_inputs_beside(flow, each=True)
+    return found if len(other.stations) > MOST else min(found, arranged(other), key=lambda laid: laid.crossings)
+
+
+def with_inputs_beside(flow: Flow, each: bool) -> Flow:
+    """Inputs drawn once more before each operation that is far from the first that reads them; or before ``each``."""
+    column = columns(flow)
+    inputs = {s.name: s for s in flow.stations if not s.made}
+    more: dict[str, Station] = {}
+    read: set[str] = set()
+    ways = []
+    for way in flow.ways:
+        if way.source in inputs:
+            far = column[way.target] > column[way.source] + 1
+            if far or (each and way.source in read):
+                name = f"{way.source} before {way.target if each else column[way.target]}"
+                more[name] = replace(inputs[way.source], name=name, again=way.source)
+                way = replace(way, source=name)
+            else:
+                read.add(way.source)
+        ways.append(way)
+    return replace(flow, stations=(*inputs.values(), *more.values(), *(s for s in flow.stations if s.made)),
+                   ways=tuple(ways))  # fmt: skip
+
+
+def columns(flow: Flow) -> dict[str, int]:
+    """How many operations lie before a tensor; what comes from one input alone stands just before its first reader."""
+    column: dict[str, int] = {}
+    sources: dict[str, list[str]] = {}
+    for way in flow.ways:
+        sources.setdefault(way.target, []).append(way.source)
+    late: set[str] = set()
+    for station in flow.stations:
+        before = sources.get(station.name, ())
+        column[station.name] = max((column[s] for s in before), default=-1) + 1
+        if not station.made or (len(before) == 1 and late.issuperset(before)):
+            late.add(station.name)
+    for station in reversed(flow.stations):
+        readers = [column[w.target] for w in flow.ways if w.source == station.name]
+        if station.name in late and readers:
+            column[station.name] = max(column[station.name], min(readers) - 1)
+    return column
+
+
+def slots(column: Mapping[str, int], way: Way) -> list[Slot]:
+    """The stations of a way, and its lanes in the columns between them."""
+    lanes = range(column[way.source] + 1, column[way.target])
+    return [way.source, *((way.source, way.target, place) for place in lanes), way.target]
+
+
+def arranged(flow: Flow) -> Laid:
+    """Every column in an order in which few ways cross, and rows in which they are straight."""
+    column = columns(flow)
+    chains = [slots(column, w) for w in flow.ways if column[w.source] // BAND == column[w.target] // BAND]
+    edges = [edge for chain in chains for edge in pairwise(chain)]
+    start = begun(flow, column, chains)
+    best = untangled(start, edges)
+    for number in range(TRIES):
+        if best[0]:
+            best = min(best, untangled(shuffled(start, number), edges), key=lambda found: found[0])
+    count, orders = best
+    return Laid(flow, column, straightened(orders, edges), count)
+
+
+def begun(flow: Flow, column: Mapping[str, int], chains: Sequence[Sequence[Slot]]) -> Orders:
+    """What is computed in the order in which it is, below it what begins here, as it is read, and lanes below these."""
+    first = {way.source: n for n, way in reversed(list(enumerate(flow.ways)))}
+    names = sorted((s for s in flow.stations if not s.made), key=lambda s: first.get(s.name, len(first)))
+    orders: Orders = {}
+    for station in (*(s for s in flow.stations if s.made), *names):
+        orders.setdefault(column[station.name], []).append(station.name)
+    for chain in chains:
+        for place, lane in enumerate(chain[1:-1], start=column[str(chain[0])] + 1):
+            orders.setdefault(place, []).append(lane)
+    return dict(sorted(orders.items()))
+
+
+def shuffled(orders: Orders, number: int) -> Orders:
+    """Every column in another order, the same one for the same ``number``."""
+    draw = random.Random(number)
+    return {place: draw.sample(order, len(order)) for place, order in orders.items()}
+
+
+def untangled(orders: Orders, edges: Sequence[tuple[Slot, Slot]]) -> tuple[int, Orders]:
+    """The fewest crossings that are found by putting each column in the order of its neighbours, and by exchanging."""
+    before, after = neighbours(edges)
+    best = crossings(orders, edges), orders
+    for sweep in range(SWEEPS):
+        if not best[0]:
+            break
+        forward = sweep % 2 == 0
+        beside = before if forward else after
+        for place in orders if forward else reversed(orders):
+            at, order = ranks(orders), orders[place]
+            wish = {slot: mean([at[other] for other in beside.get(slot, ())], at[slot]) for slot in order}
+            orders = {**orders, place: sorted(order, key=wish.__getitem__)}
+        best = min(best, exchanged(orders, edges), key=lambda found: found[0])
+    return best
+
+
+def exchanged(orders: Orders, edges: Sequence[tuple[Slot, Slot]]) -> tuple[int, Orders]:
+    """Fewer crossings by exchanging what stands next to each other, as long as that helps."""
+    count, helped = crossings(orders, edges), True
+    while count and helped:
+        helped = False
+        for place, order in orders.items():
+            for n in range(len(order) - 1):
+                other = {**orders, place: [*order[:n], order[n + 1], order[n], *order[n + 2 :]]}
+                if (fewer := crossings(other, edges)) < count:
+                    count, orders, order, helped = fewer, other, other[place], True
+    return count, orders
+
+
+def neighbours(edges: Sequence[tuple[Slot, Slot]]) -> tuple[dict[Slot, list[Slot]], dict[Slot, list[Slot]]]:
+    """What each slot is joined to in the column before, and in the one after."""
+    before: dict[Slot, list[Slot]] = {}
+    after: dict[Slot, list[Slot]] = {}
+    for first, second in edges:
+        before.setdefault(second, []).append(first)
+        after.setdefault(first, []).append(second)
+    return before, after
+
+
+def ranks(orders: Orders) -> dict[Slot, int]:
+    """The place of each slot in its column."""
+    return {slot: n for order in orders.values() for n, slot in enumerate(order)}
+
+
+def mean(found: Sequence[float], otherwise: float) -> float:
+    """The middle of several places."""
+    return sum(found) / len(found) if found else otherwise
+
+
+def crossings(orders: Orders, edges: Sequence[tuple[Slot, Slot]]) -> int:
+    """How many pairs of ways between two columns cross."""
+    at = ranks(orders)
+    column = {slot: place for place, order in orders.items() for slot in order}
+    by_gap: dict[int, list[tuple[int, int]]] = {}
+    for first, second in edges:
+        by_gap.setdefault(column[first], []).append((at[first], at[second]))
+    return sum((a - c) * (b - d) < 0 for gap in by_gap.values() for (a, b), (c, d) in combinations(gap, 2))
+
+
+def straightened(orders: Orders, edges: Sequence[tuple[Slot, Slot]]) -> dict[Slot, int]:
+    """Rows in the order given, each near the rows of what it is joined to, and no more of them than needed."""
+    before, after = neighbours(edges)
+    row: dict[Slot, int] = ranks(orders)
+    high = {band: max(map(len, of_band(orders, band)), default=0) for band in {place // BAND for place in orders}}
+    for beside, places in ((before, list(orders)), (after, list(reversed(orders))), (before, list(orders))):
+        for place in places:
+            least, order = 0, orders[place]
+            for n, slot in enumerate(order):
+                wish = round(mean([row[other] for other in beside.get(slot, ())], row[slot]))
+                row[slot] = max(least, min(wish, high[place // BAND] - len(order) + n))
+                least = row[slot] + 1
+    return row
+
+
+def of_band(orders: Orders, band: int) -> Iterator[list[Slot]]:
+    """The columns of one band."""
+    return (order for place, order in orders.items() if place // BAND == band)
