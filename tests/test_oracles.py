@@ -23,7 +23,7 @@ from symgrad.language import read
 from symgrad.numeric import forward, named
 from symgrad.ops import TABLE
 from symgrad.oracles import Elementwise, check_differences, check_form, compare, forms
-from symgrad.oracles.elementwise import apart
+from symgrad.oracles.floats import apart
 from symgrad.oracles.other_sizes import resized
 from tests.cases import forget
 from tests.compare import assert_same

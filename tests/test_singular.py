@@ -130,6 +130,46 @@ def test_what_has_a_derivative_is_not_said_to_have_none(text: str, x: list[float
         assert_same(slope, found.gradients["x"].value, tolerance=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("text", "x", "undefined", "slopes"),
+    [
+        # nothing is left of x in the equation, and yet its step has no value
+        ("0 * log(x)", [2.0, -1.0, 0.0], [False, True, True], [0, NAN, NAN]),
+        ("0 / x", [0.0, -0.5, 2.0], [True, False, False], [NAN, 0, 0]),
+        ("(0 / x) ** 1.5", [0.0, -0.5], [True, False], [NAN, 0]),
+        ("x.reciprocal() * 0 + x", [0.0, 2.0], [True, False], [NAN, 1]),
+        ("x[:1].std() * 0 + x", [2.0, 3.0], [True, True], [NAN, NAN]),
+        ("torch.lerp(x, 1 / x, 0)", [0.0, 2.0], [True, False], [NAN, 1]),
+        # but what is masked by a condition has one
+        ("where(x > 0, 0 * log(x), 0)", [-1.0, 0.0, 2.0], [False, False, False], [0, 0, 0]),
+        ("where(x > 0, sqrt(x), 0)", [-1.0, 2.0], [False, False], [0, 0.5**1.5]),
+        # and what has none takes no neighbour with it
+        ("where(x < 1, sin(x), sqrt(-x))", [0.5, 0.0, 2.0], [False, False, True], [np.cos(0.5), 1, NAN]),
+        ("where(x < 0, x, x - x) / (x / x)", [-0.5, 0.0, 1.0], [False, True, False], [1, NAN, 0]),
+        # where the steps are constant between their jumps the output alone says that there is none
+        ("log(sign(x) - 1)", [0.5, -1.0], [True, True], [NAN, NAN]),
+        ("asin(1 / sign(x))", [0.0, 1.0], [True, False], [NAN, 0]),
+    ],
+)
+@pytest.mark.parametrize("check", [True, False])
+def test_what_has_no_value_has_no_derivative_and_what_has_one_keeps_it(
+    text: str, x: list[float], undefined: list[bool], slopes: list[float], check: bool
+) -> None:
+    found = symgrad.explain(text, x=x, check=check)
+    told, met = page(found), found.gradients["x"].singular
+    if check:
+        assert found.passed
+    elif "sign" in text:
+        return  # without SymPy's own differentiation nobody knows what a constant is made of
+    if met is None:
+        assert not any(undefined)
+        assert_same(slopes, found.gradients["x"].value)
+        return
+    assert met.undefined.tolist() == undefined
+    assert_same(slopes, np.where(met.undefined, NAN, met.standing.mathematics))
+    assert not re.search(r"= 0 = (nan|∞|-∞|-?inf)", told)
+
+
 def test_integers_beyond_floats_stay_exact() -> None:
     assert symgrad.explain("x ** 400", x=[10]).gradients["x"].value[0] == 400 * 10**399
 

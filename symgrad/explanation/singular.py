@@ -13,7 +13,16 @@ import numpy as np
 
 from symgrad.calculus import Sweep
 from symgrad.errors import SymgradError
-from symgrad.numeric import Array, Values, as_float, evaluate, finite, forward, is_exact, numeric_pullback
+from symgrad.numeric import (
+    Array,
+    Values,
+    as_float,
+    evaluate,
+    finite,
+    forward,
+    is_exact,
+    numeric_pullback,
+)
 from symgrad.oracles.report import Standing
 from symgrad.program import Apply, Program
 
@@ -77,7 +86,11 @@ def singular(
     else:
         mathematics, void = by_formula(program, values, seed, lacking, name, sweep, gradient)
     unsure = np.isfinite(mathematics) & ~void & ~np.isfinite(as_float(gradient))
-    mathematics = np.where(unsure & ~confirmed(program, values, seed, name, mathematics, unsure), np.nan, mathematics)
+    mathematics = np.where(
+        unsure & ~confirmed(program, values, np.where(lacking, 0.0, as_float(seed)), name, mathematics, unsure),
+        np.nan,
+        mathematics,
+    )
     found: list[Birth] = []
 
     def seen(step: Apply, place: int, weights: Array, part: Array) -> None:
@@ -91,14 +104,16 @@ def singular(
 
 
 def confirmed(
-    program: Program, values: Values, seed: Array, name: str, slopes: Array, unsure: Array
+    program: Program, values: Values, weights: Array, name: str, slopes: Array, unsure: Array
 ) -> Array:  # fmt: skip
     """Where ``slopes`` are those of Σ v·out on both sides of an entry: ``sqrt(x ** 2)`` has two at 0, and √ hides it.
+
+    An output without a value has the weight 0: what it is made of is no question of slopes.
 
     Of very many entries the first are tried.
     """
     held: Array = np.ones(slopes.shape, dtype=bool)
-    weights, here = as_float(seed), as_float(values[name])
+    here = as_float(values[name])
     inputs = {t.name: values[t.name] for t in program.inputs}
 
     def total(at: Place, by: float) -> float:
@@ -136,6 +151,7 @@ def by_formula(
     else:
         found = numeric_pullback(program, values, weights, [name])[name]
     mathematics = as_float(found)
-    nothing = sweep.whole and sweep.equation.right == 0  # of 0/0 the formula has nothing left
-    void = ~np.isfinite(as_float(gradient)) if nothing else ~np.isfinite(mathematics)
-    return mathematics, void & bool(lacking.any())
+    void = ~np.isfinite(mathematics) & bool(lacking.any())
+    if sweep.whole and lacking.any() and not void.any():  # of 0/0 the formula has nothing left, and the steps have
+        void = ~np.isfinite(as_float(numeric_pullback(program, values, weights, [name])[name]))
+    return np.where(void, np.nan, mathematics), void

@@ -16,14 +16,14 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.calculus.local import Standard, derive, known_name, standard
+from symgrad.calculus.local import OUT, Standard, derive, known_name, operand, standard, unfolded
 from symgrad.errors import InputError, ShapeError
 from symgrad.exactness import MOST_BITS, bits
 from symgrad.indexing import Equation
-from symgrad.lowering.reading import number
+from symgrad.lowering.reading import names_read, number
 from symgrad.numeric.budget import MOST_EXACT, MOST_HELD, check_program, entries
 from symgrad.numeric.evaluate import evaluate, evaluate_forward
-from symgrad.numeric.exact import EXACT_LIMIT, Array, as_float, exact, holds_exact, is_exact
+from symgrad.numeric.exact import EXACT_LIMIT, Array, as_float, exact, finite, holds_exact, is_exact
 from symgrad.numeric.positions import check_places
 from symgrad.ops import named
 from symgrad.program import Apply, Constant, Program, Pullback
@@ -129,7 +129,7 @@ def compute(step: Apply, program: Program, arrays: dict[str, Array]) -> None:
             if known is not None:
                 arrays[known_name(step, name)] = np.asarray(known)
         arrays[step.result.name] = (
-            pulled(step, program, Values(arrays, program.sizes))
+            by_equation(step, program, Values(arrays, program.sizes))
             if op.numpy is None
             else apply(op.numpy, arguments, options)
         )
@@ -145,6 +145,32 @@ def compute(step: Apply, program: Program, arrays: dict[str, Array]) -> None:
         raise ShapeError(
             f"{op.name} has no value for a tensor without entries", span=step.span, found=(str(error),)
         ) from None
+
+
+def by_equation(step: Apply, program: Program, values: Values) -> Array:
+    """What a step computes by its equation: 0·x is NaN where x is not finite, though nothing is left of x in it."""
+    found = pulled(step, program, values)
+    if not folded(step, program):
+        return found
+    general, numbers = with_numbers_read(step, program, values)
+    whole = evaluated(derive(general.key).equation, general, values, numbers, evaluate_forward)
+    return found if finite(whole).all() else as_float(whole)
+
+
+def folded(step: Apply, program: Program) -> bool:
+    """Whether the equation of ``step`` has lost a tensor to a number that stands beside it, as 0·x has."""
+    if not any(isinstance(a, Constant) and a.value is not None for a in step.arguments):
+        return False
+    form = standard(step, program)
+    return not form.names.keys() - {OUT} <= set(names_read(derive(form.key).equation.right))
+
+
+def with_numbers_read(step: Apply, program: Program, values: Values) -> tuple[Standard, dict[str, Array]]:
+    """A step in standard terms whose numbers are read like tensors (`unfolded`), and those numbers."""
+    shape = program.numbers(step.result.shape)
+    numbers = {n: constant(a, values.sizes) for n, a in enumerate(step.arguments) if isinstance(a, Constant)}
+    read = {operand(n): np.broadcast_to(as_float(a), shape) for n, a in numbers.items() if a is not None}
+    return unfolded(step, program), read
 
 
 def pulled(step: Apply, program: Program, values: Values) -> Array:

@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from symgrad.calculus import flowing, local_pullback, local_pushforward, positions, standard, unfolded
-from symgrad.calculus.local import SEED, TANGENT, operand
+from symgrad.calculus import flowing, local_pullback, local_pushforward, positions, standard
+from symgrad.calculus.local import SEED, TANGENT
 from symgrad.numeric.evaluate import evaluate
-from symgrad.numeric.exact import Array, as_float, finite, plus, total
-from symgrad.numeric.forward import Values, constant, evaluated, read_by
-from symgrad.program import Apply, Constant, Program
+from symgrad.numeric.exact import Array, finite, plus, total
+from symgrad.numeric.forward import Values, evaluated, read_by, with_numbers_read
+from symgrad.program import Apply, Program
 
 
 def pull_step(
@@ -47,11 +47,8 @@ def pull_steps(
 
 def _unfolded(step: Apply, program: Program, values: Values, cotangent: Array, place: int) -> Array:
     """vᵀJ of one step with nothing folded away that is 0 at these sizes and constants."""
-    form = unfolded(step, program)
-    numbers = {n: constant(a, values.sizes) for n, a in enumerate(step.arguments) if isinstance(a, Constant)}
-    shape = values[step.result.name].shape
-    arrays = {operand(n): np.broadcast_to(as_float(a), shape) for n, a in numbers.items() if a is not None}
-    return evaluated(local_pullback(form.key, place), form, values, {SEED: cotangent, **arrays})
+    form, numbers = with_numbers_read(step, program, values)
+    return evaluated(local_pullback(form.key, place), form, values, {SEED: cotangent, **numbers})
 
 
 def push_step(step: Apply, program: Program, values: Values, tangents: Mapping[int, Array]) -> Array:

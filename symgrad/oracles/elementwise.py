@@ -21,21 +21,20 @@ from symgrad.functions import Stable
 from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel, instantiate
 from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of
 from symgrad.lowering.reading import is_mask, number
-from symgrad.numeric.exact import Array, all_tame, as_float, finite
-from symgrad.numeric.forward import Values
+from symgrad.numeric.exact import Array, as_float, finite
+from symgrad.numeric.forward import Values, folded, with_numbers_read
 from symgrad.ops import only_read
+from symgrad.oracles.floats import apart, untamed
 from symgrad.oracles.points import DIGITS, Point
 from symgrad.program import Apply, Program
 
 Place = tuple[str, tuple[int, ...]]
 """One entry of a tensor."""
 
+READ = "·read"
+"""What ends the name of a tensor that an operation only reads."""
 LARGEST = 1500
 """Nodes times entries beyond which the explicit formulas are not formed."""
-
-
-SAME = 1e-9
-"""How far apart, relative to the larger, a number of the forward pass and SymPy's are the same."""
 
 
 class TooLarge(Exception):
@@ -61,10 +60,13 @@ class Elementwise:
         self.point = Point({}, digits)
         self.entries: dict[str, Array] = {}
         self.made_of: dict[Place, set[Place]] = {}
+        self.chosen_by: dict[Place, set[Place]] = {}
         for tensor in program.inputs:
             self.entries[tensor.name] = self._inputs(tensor.name)
         for step in program.steps:
             self.entries[step.result.name] = self._explicit(step.result.name, definition(step, program))
+            if folded(step, program):
+                self._unfold(step)
 
     def _inputs(self, name: str) -> Array:
         """One real symbol per entry of an input, and the number it has."""
@@ -84,11 +86,22 @@ class Elementwise:
         for at in np.ndindex(*shape):
             places = dict(zip(equation.axes, map(sp.Integer, at), strict=True))
             self._met = self.made_of[name, at] = set()
+            self._asked = self.chosen_by[name, at] = set()
             result[at] = self._scalar(equation.right, places, (name,))
             budget -= size_of(result[at], budget)
             if budget <= 0:
                 raise TooLarge
         return result
+
+    def _unfold(self, step: Apply) -> None:
+        """Of a step in which a number has left nothing of a tensor, 0·x say, note what its entries are made of."""
+        form, numbers = with_numbers_read(step, self.program, self.values)
+        equation = instantiate(derive(form.key).equation, form.names, form.sizes)
+        own, self.values = self.values, self.values.with_arrays(numbers)
+        for at in np.ndindex(*self.entries[step.result.name].shape):
+            self._met = self._asked = self.chosen_by[step.result.name, at]
+            self._scalar(equation.right, dict(zip(equation.axes, map(sp.Integer, at), strict=True)), ())
+        self.values = own
 
     def _scalar(self, node: Expr, places: Mapping[Index, Expr], read: Container[str]) -> Expr:
         """``node`` with indices as numbers, sums written out and accesses replaced by explicit formulas.
@@ -105,6 +118,7 @@ class Elementwise:
             if not all(0 <= i < n for i, n in zip(at, array.shape, strict=True)):
                 return sp.S.Zero
             if held:
+                self._asked.add((name.removesuffix(READ), at))
                 return exactly(array[at])
             self._met.add((name, at))
             return array[at]
@@ -202,7 +216,7 @@ class Elementwise:
         for row, entry in enumerate(outputs):
             present = entry.free_symbols
             if not there[row]:
-                present = present or self._inputs_of(row)
+                present = present or self._inputs_of(row, set(inputs))
                 result[row] = [float("nan") if s in present or not present else Fraction(0) for s in inputs]
                 continue
             for column, symbol in enumerate(inputs):
@@ -221,7 +235,7 @@ class Elementwise:
         total = sp.Add(*(w * out for w, out, ok in counted if ok))
         rows, columns = self.entries[first].reshape(-1), self.entries[second].reshape(-1)
         nowhere = [
-            out.free_symbols or self._inputs_of(row) or {*rows, *columns}
+            out.free_symbols or self._inputs_of(row, {*rows, *columns}) or {*rows, *columns}
             for row, out in enumerate(outputs) if weights[row] != 0 and not there[row]
         ]  # fmt: skip
         lacking = {symbol for symbols in nowhere for symbol in symbols}
@@ -250,13 +264,13 @@ class Elementwise:
         There is no −0, nothing overflows, and asin(2) is none of them: where the forward pass has such a number, SymPy
         stands at another point. Empty where it has none.
         """
-        seen = self._way_to(row)
+        seen = self._way_to(row, self.made_of)
         met = [(self.values[name][at], self.entries[name][at]) for name in self.entries
                for at in sorted(at for other, at in seen if other == name)]  # fmt: skip
         found = (apart(value, self.point.value(entry)) for value, entry in met)
         return next(filter(None, found), next(filter(None, (untamed(value) for value, _ in met)), ""))
 
-    def _way_to(self, row: int) -> set[Place]:
+    def _way_to(self, row: int, made_of: Mapping[Place, set[Place]]) -> set[Place]:
         """The entries that one output is made of, itself among them."""
         shape = self.values[self.program.output].shape
         left: list[Place] = [(self.program.output, tuple(int(i) for i in np.unravel_index(row, shape)))]
@@ -265,13 +279,21 @@ class Elementwise:
             place = left.pop()
             if place not in seen:
                 seen.add(place)
-                left += self.made_of.get(place, ())
+                left += made_of.get(place, ())
         return seen
 
-    def _inputs_of(self, row: int) -> set[Expr]:
-        """The symbols that one output is made of, where its formula came to NaN and has none left."""
+    def _inputs_of(self, row: int, wanted: set[Expr]) -> set[Expr]:
+        """The symbols that one output is made of, where its formula came to NaN and has none left.
+
+        Where that is none either, the ``wanted`` among those that chose its pieces.
+        """
         inputs = {tensor.name for tensor in self.program.inputs}
-        return {self.entries[name][at] for name, at in self._way_to(row) if name in inputs}
+        all_read = {place: parts | self.chosen_by.get(place, set()) for place, parts in self.made_of.items()}
+        made, read = (
+            {self.entries[name][at] for name, at in self._way_to(row, way) if name in inputs}
+            for way in (self.made_of, all_read)
+        )
+        return made or read & wanted
 
     def _value(self, formula: Expr) -> Fraction | float:
         """A formula at the point; NaN where it has no real number there."""
@@ -283,7 +305,7 @@ class Elementwise:
 
 def read_only(name: str) -> str:
     """What a tensor is called where an operation only reads it: its entries are numbers there, not symbols."""
-    return f"{name}·read"
+    return f"{name}{READ}"
 
 
 def definition(step: Apply, program: Program) -> Equation:
@@ -297,29 +319,6 @@ def definition(step: Apply, program: Program) -> Equation:
 def is_step(node: Expr) -> bool:
     """Whether ``node`` is constant between its jumps: ⌊x⌋, sign(x)."""
     return isinstance(node, (sp.floor, sp.ceiling)) or (isinstance(node, Stable) and node.fdiff() == 0)
-
-
-def apart(value: Any, found: Expr) -> str:
-    """How a number of the forward pass is not the real number ``found``; empty where it is."""
-    if isinstance(value, Fraction):
-        return ""
-    here = float(value)
-    if not np.isfinite(here) or not found.is_finite:
-        return f"on the way the program has {here:.4g}, SymPy {'no number' if found is sp.nan else written(found)}"
-    if abs(here - found) > SAME * max(abs(here), abs(found)):
-        return f"on the way the program has {here:.4g}, SymPy {written(found)}: one of them by rounding"
-    return ""
-
-
-def written(found: Expr) -> str:
-    """Four digits of a number; as text, because `format` hands it to `decimal`, which has no exp(1e300)."""
-    return str(found.evalf(4))
-
-
-def untamed(value: Any) -> str:
-    """What is wrong with a number whose square floats do not hold; empty for others."""
-    here = as_float(value)
-    return "" if all_tame(here) else f"on the way stands {float(here):.4g}, whose square is no float"
 
 
 def exactly(value: Any, digits: int = DIGITS) -> Expr:

@@ -13,7 +13,7 @@ from symgrad.closed_form.source_text import Writer
 from symgrad.explanation import Explanation
 from symgrad.explanation.entries import terms_in
 from symgrad.indexing import Equation as IndexEquation
-from symgrad.numeric import Array
+from symgrad.numeric import Array, as_float
 from symgrad.ops import named as named_op
 from symgrad.program import Apply
 from symgrad.render import numbers
@@ -132,8 +132,10 @@ def _entries(teller: Teller, explanation: Explanation, step: Apply, equation: In
     rows = []
     for at in list(np.ndindex(*output.shape))[:count]:
         places = dict(zip(equation.axes, map(sp.Integer, at), strict=True))
-        formula = Formula(teller.numbered(equation.right, places, values), names)
-        if len(formula.text) > LONGEST:
+        found = teller.numbered(equation.right, places, values)
+        formula = Formula(found, names)
+        folded = found.is_number and not np.isfinite(as_float(output[at]))  # 0·log(0), of which 0 is left
+        if folded or len(formula.text) > LONGEST:
             return
         rows.append(Equation((entry(step.result.name, at, names), formula, number(output[at]))))
     yield Equations(tuple(rows))
