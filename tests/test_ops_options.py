@@ -160,7 +160,6 @@ CASES: list[tuple[str, list[Given], dict[str, Any]]] = [
     ("index_reduce", [np.round(draw(2, 3)), places(3, 4), np.round(draw(2, 4))], {"dim": 1, "reduce": "amin"}),
     ("index_reduce", [draw(2, 3), places(3, 2), draw(2, 2)], {"dim": 1, "reduce": "mean", "include_self": False}),
     *[("norm", [np.round(draw(3, 4))], {"p": p, "dim": 0}) for p in (0, 0.5, -1, -0.5, 1.5, INF, -INF)],
-    *[("matrix_norm", [np.round(draw(2, 3, 4))], {"ord": p, "dim": (2, 0)}) for p in (1, -1, INF, -INF, "fro")],
     *[("cdist", [np.round(draw(3, 2)), np.round(draw(4, 2))], {"p": p}) for p in (0, 0.5, 1.5, 3, INF)],
     *[("pdist", [np.round(draw(4, 3))], {"p": p}) for p in (0, 0.5, 1.5, 3, INF)],
     ("pairwise_distance", [draw(2, 3), draw(3)], {"p": INF, "keepdim": True}),

@@ -24,7 +24,6 @@ from symgrad.backward.opened import opened, unreadable
 from symgrad.backward.phrasing import is_reciprocal, with_a_root, without_ones, without_turns
 from symgrad.backward.standard import Standard, standard_group
 from symgrad.backward.templates import Template, asked_of
-from symgrad.backward.typed import in_floats
 from symgrad.calculus import flowing
 from symgrad.numeric import Array, Values
 from symgrad.ops.entry import plays
@@ -203,8 +202,6 @@ class Lines:
         shapes |= {cotangent: self.tensors[name].shape for name, cotangent in cotangents.items()}
         named = cotangents | {name: name for name in own}
         every = merged([*drafts, *leaves], named, {*fixed, *own, *self.wanted}, shapes)
-        for draft in every:
-            draft.without_expands(shapes)
         rest = [draft for draft in every if not any(draft is leaf for leaf in leaves)]
         lines = [self.line(draft, cotangents.get(draft.of, draft.of)) for draft in rest]
         gradients = {draft.of: self.line(draft, self.names.gradient(draft.of)) for draft in leaves}
@@ -230,10 +227,8 @@ class Lines:
             like = "ones" if draft.of in self.ends else "zeros"  # an output without terms has the seed 1
             value = ast.parse(f"{like}_like({self.names.page(draft.of)})", mode="eval").body
         line = self.said(draft.of, target, value, tuple(found.parts), through, rules, found.own)
-        if value is None or draft.of not in self.tensors:
+        if value is None or draft.of not in self.tensors or not is_number(value):
             return line
-        if not is_number(value):
-            return replace(line, code=ast.unparse(in_floats(value, self.names.page(draft.of))))
         ones = ast.Call(ast.Name("ones_like"), [ast.Name(self.names.page(draft.of))], [])
         if is_reciprocal(value):
             whole: ast.expr = ast.BinOp(ones, ast.Div(), value.right)  # type: ignore[attr-defined]  # is_reciprocal says that it is a quotient

@@ -18,8 +18,8 @@ from symgrad.indexing import Index, fresh, multiply_up, unravel
 from symgrad.indexing.symbols import Expr
 from symgrad.notation.meaning import Meaning
 from symgrad.notation.tree import Access, Node, Statement, walk
-from symgrad.ops.readings import Instead, Pointwise, Whole, numbers
-from symgrad.ops.shaping import axes_of, axis_of, common_shape, number, reduced_shape
+from symgrad.ops.readings import Instead, Pointwise, Whole, known
+from symgrad.ops.shaping import axes_of, axis_of, common_shape, reduced_shape
 from symgrad.ops.signatures import Call
 from symgrad.ops.spec import At, Held, Options, View, kept
 from symgrad.ops.words import functions
@@ -214,7 +214,7 @@ class Along:
         self, tree: Statement, at: At, views: Sequence[View | None], held: Mapping[str, Held], options: Options
     ) -> Expr:
         """The right-hand side of this equation there."""
-        given = {name: view for name, view in zip(self.call.operands, views, strict=False) if view is not None}
+        given = self.call.given(views)
         shape = next((view.shape for view in given.values() if view.constant is None), ())
         axes = self.axes(options, len(shape))
         stays = bool(tree.letters) or options.get("keepdim") is True
@@ -225,7 +225,7 @@ class Along:
             if name not in read:
                 tensors[name] = Whole(view, others if view.rank == len(others) else at[1:2] if view.rank else ())
         tensors |= {name: Whole(view, at) for name, view in held.items()}
-        tensors |= {name: Whole(View(name, (), number(value)), at) for name, value in numbers(options)}
+        tensors |= {name: Whole(View(name, (), value), at) for name, value in known(options).items()}
         letters = {letter.name: together(tuple(at[a] for a in axes)) for letter in tree.letters}
         sizes = tuple(shape[a] for a in axes)
         return InLines(tensors, letters, {}, functions(), axes=sizes).of(tree.right)

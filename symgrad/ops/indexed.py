@@ -6,7 +6,7 @@ are broadcast (those of ``…``); and the right-hand side in SymPy at the output
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,8 +19,7 @@ from symgrad.notation.rows import length_of, letters_at, sizes_at
 from symgrad.notation.scope import Pattern
 from symgrad.notation.sizes import Finder, ranges
 from symgrad.notation.tree import Access, Dots, Flat, Statement
-from symgrad.ops.readings import Instead, Pointwise, Whole, numbers
-from symgrad.ops.shaping import number
+from symgrad.ops.readings import Instead, Pointwise, Whole, known
 from symgrad.ops.signatures import Call
 from symgrad.ops.spec import At, Held, Options, View
 from symgrad.ops.words import functions
@@ -41,9 +40,9 @@ class Indexed:
         """The equation under these options, without what is left out."""
         return Pointwise(self.call, self.text, self.instead).tree(values, options)
 
-    def patterns(self, tree: Statement) -> dict[str, Pattern]:
+    def patterns(self, tree: Statement, names: Iterable[str]) -> dict[str, Pattern]:
         """How each operand is read."""
-        found = {name: Pattern(0, False) for name in self.call.operands}
+        found = {name: Pattern(0, False) for name in names}
         for node in tree.entries:
             if isinstance(node, Flat) and node.name in found:
                 found[node.name] = Pattern(0, False, flat=True)
@@ -54,8 +53,8 @@ class Indexed:
 
     def align(self, sizes: Sizes, shapes: Shapes, **options: Hashable) -> Any:
         """The axes of ``…`` broadcast; the others are as the letters say."""
-        patterns = self.patterns(self.tree(shapes, options))
-        given = {name: shape for name, shape in zip(self.call.operands, shapes, strict=False) if shape is not None}
+        given = self.call.given(shapes)
+        patterns = self.patterns(self.tree(shapes, options), given)
         for name, shape in given.items():
             axes, more = patterns[name].axes, patterns[name].more
             if patterns[name].flat:
@@ -67,42 +66,35 @@ class Indexed:
         leads = [shape[: len(shape) - patterns[n].axes] for n, shape in given.items() if patterns[n].more]
         common = sizes.broadcast_shapes(leads) if leads else ()
         whole = {n: (*common, *s[len(s) - patterns[n].axes :]) if patterns[n].more else s for n, s in given.items()}
-        return tuple(whole.get(name) for name in self.call.operands[: len(shapes)])
+        return tuple(whole.get(name) for name, _ in zip(self.call.names(shapes), shapes, strict=False))
 
     def shape(self, sizes: Sizes, shapes: Shapes, **options: Hashable) -> Shape:
         """The sizes of the letters on the left, in front of them those of ``…``."""
         tree, aligned = self.tree(shapes, options), self.align(sizes, shapes, **options)
-        found = self.found(tree, aligned, sizes, options)
-        patterns, given = self.patterns(tree), zip(self.call.operands, aligned, strict=False)
-        leads = [s[: len(s) - patterns[n].axes] for n, s in given if s is not None and patterns[n].more]
+        given = self.call.given(aligned)
+        found = ranges(tree, given, sizes, known(options)).found
+        patterns = self.patterns(tree, given)
+        leads = [s[: len(s) - patterns[n].axes] for n, s in given.items() if patterns[n].more]
         shape: list[Size] = []
         for slot in tree.slots:
             lead = max(leads, key=lambda axes: len(axes), default=())
             shape += lead if isinstance(slot, Dots) else [sizes.find(length_of(slot, found))]
         return tuple(shape)
 
-    def found(self, tree: Statement, shapes: Shapes, sizes: Sizes, options: Options) -> Mapping[str, Size]:
-        """How far each letter runs."""
-        given = {name: shape for name, shape in zip(self.call.operands, shapes, strict=False) if shape is not None}
-        return ranges(tree, given, sizes, {name: number(value) for name, value in numbers(options)}).found
-
     def index(self, at: At, views: Sequence[View | None], held: Mapping[str, Held], options: Options) -> Expr:
         """The right-hand side, the letters of the left being the output's indices."""
         tree = self.tree(views, options)
         own = [slot for slot in tree.slots if not isinstance(slot, Dots)]
         lead = at[: len(at) - len(own)] if len(own) < len(tree.slots) else ()
-        tensors: dict[str, Any] = {
-            name: view for name, view in zip(self.call.operands, views, strict=False) if view is not None
-        }
+        tensors = self.call.given(views)
         entries = {node.name: node for node in tree.entries if isinstance(node, Access)}
         read = {name: view for name, view in held.items() if name in entries}
         shapes = {name: view.shape for name, view in (*tensors.items(), *read.items()) if name in ("out", *tensors)}
-        tensors |= {name: View(name, (), number(value)) for name, value in numbers(options)}
+        tensors |= {name: View(name, (), value) for name, value in known(options).items()}
         tensors |= {name: Whole(view, at) for name, view in held.items()}
         tensors |= {name: still(view, entries[name], lead) for name, view in read.items()}
-        known = {name: number(value) for name, value in numbers(options)}
         rest = at[len(lead) :] or (sp.S.Zero,) * len(own)  # one number for a matrix of one row
-        found = Finder(tree, shapes, Sizes(), known, sizes_at(own, rest)).find_asked()
+        found = Finder(tree, shapes, Sizes(), known(options), sizes_at(own, rest)).find_asked()
         letters = letters_at(tree, own, rest, found)
         return Meaning(tensors, letters, found, functions(), lead).of(tree.right)
 

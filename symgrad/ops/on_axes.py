@@ -20,12 +20,12 @@ from symgrad.notation.meaning import Meaning
 from symgrad.notation.rows import length_of, letters_at
 from symgrad.notation.sizes import Finder
 from symgrad.notation.tree import Access, Statement, walk
-from symgrad.ops.readings import Instead, Pointwise, Whole, numbers
-from symgrad.ops.shaping import axis_of, number
+from symgrad.ops.readings import Instead, Pointwise, Whole, known
+from symgrad.ops.shaping import axis_of
 from symgrad.ops.signatures import Call
 from symgrad.ops.spec import At, Held, Options, View
 from symgrad.ops.words import functions
-from symgrad.shapes import Shape, Size, Sizes
+from symgrad.shapes import Shape, Sizes
 
 Shapes = tuple[Shape | None, ...]
 
@@ -91,8 +91,8 @@ class OnAxes:
     def others(self, tree: Statement, shapes: Shapes) -> int:
         """On how many axes the text says nothing."""
         counts = self.counts(tree)
-        named = zip(self.call.operands, shapes, strict=False)
-        ranks = [len(s) - counts.get(n, 0) for n, s in named if s is not None and n not in self.apart and s != ()]
+        named = self.call.given(shapes).items()
+        ranks = [len(s) - counts.get(n, 0) for n, s in named if n not in self.apart and s != ()]
         return max(ranks, default=0)
 
     def prepare(self, shapes: Shapes, **given: Hashable) -> dict[str, Hashable]:
@@ -115,12 +115,12 @@ class OnAxes:
     def shape(self, sizes: Sizes, shapes: Shapes, **options: Hashable) -> Shape:
         """The sizes of the letters on the left, on the axes where they stand."""
         tree, axes, first = self.tree(shapes, options), self.axes(options), shapes[0] or ()
-        counts, named = self.counts(tree), dict(zip(self.call.operands, shapes, strict=False))
+        counts, named = self.counts(tree), self.call.given(shapes)
         lines: dict[str, Shape] = {}
         for name, count in counts.items():
-            own = named[name] or ()
+            own = named[name]
             lines[name] = sizes_on(own, self.spots(name, count, axes, len(own)))
-        found = Finder(tree, lines, sizes, self.known(options))
+        found = Finder(tree, lines, sizes, known(options))
         letters = found.find().found
         found.check()
         own_axes = set(placed(counts.get(self.call.operands[0], 0), axes, len(first)))
@@ -135,10 +135,6 @@ class OnAxes:
         """The axes that the indices of a tensor are on."""
         return tuple(range(count)) if name in self.apart else placed(count, axes, rank)
 
-    def known(self, options: Options) -> dict[str, Size]:
-        """What the options are that an equation may name."""
-        return {name: number(value) for name, value in numbers(options)}
-
     def index(self, at: At, views: Sequence[View | None], held: Mapping[str, Held], options: Options) -> Expr:
         """The right-hand side, the letters of the left being the output's indices on these axes."""
         tree, axes = self.tree(views, options), self.axes(options)
@@ -146,14 +142,12 @@ class OnAxes:
         spots = placed(len(tree.slots), axes, len(at))
         others = tuple(index for a, index in enumerate(at) if a not in spots)
         tensors: dict[str, Any] = {}
-        for name, view in zip(self.call.operands, views, strict=False):
-            if view is not None and name in counts:
-                tensors[name] = Placed(view, self.spots(name, counts[name], axes, view.rank), others)
-            elif view is not None:
-                tensors[name] = Whole(view, at if view.rank else ())
+        for name, view in self.call.given(views).items():
+            own = self.spots(name, counts[name], axes, view.rank) if name in counts else ()
+            tensors[name] = Placed(view, own, others if view.rank else ())
         tensors |= {name: Whole(view, at) for name, view in held.items()}
-        tensors |= {name: Whole(View(name, (), value), at) for name, value in self.known(options).items()}
+        tensors |= {name: Whole(View(name, (), value), at) for name, value in known(options).items()}
         lines = {name: line.shape for name, line in tensors.items() if isinstance(line, Placed)}
-        found = Finder(tree, lines, Sizes(), self.known(options)).find_asked()
+        found = Finder(tree, lines, Sizes(), known(options)).find_asked()
         letters = letters_at(tree, tree.slots, [at[a] if at else sp.S.Zero for a in spots], found)
         return Meaning(tensors, letters, found, functions()).of(tree.right)

@@ -38,6 +38,17 @@ class Reading(Protocol):
 
 
 @dataclass(frozen=True)
+class Function:
+    """What no text says: the function of the output's indices, the operands and the options that it is."""
+
+    function: Callable[..., Expr]
+
+    def index(self, at: At, views: Sequence[View | None], held: Mapping[str, Held], options: Options) -> Expr:
+        """The right-hand side."""
+        return self.function(at, *views, **held, **options)
+
+
+@dataclass(frozen=True)
 class Whole:
     """An operand of a pointwise equation: its entry at the output's indices."""
 
@@ -115,12 +126,12 @@ class Pointwise:
 
     def written(self, values: Sequence[Any], options: Options) -> tuple[str, frozenset[str]]:
         """The equation under these options, and what is left out."""
-        there = dict(zip(self.call.operands, values, strict=False))
-        absent = frozenset(name for name in self.call.operands if there.get(name) is None)
+        names, there = self.call.names(values), self.call.given(values)
+        absent = frozenset(names) - frozenset(there)
         if not self.instead:
             return self.text, absent
-        known = {**options, **{name: None if name in absent else name for name in self.call.operands}}
-        known |= {f"rank({name})": len(shape_of(value)) for name, value in there.items() if name not in absent}
+        known = {**options, **{name: None if name in absent else name for name in names}}
+        known |= {f"rank({name})": len(shape_of(value)) for name, value in there.items()}
         if callable(self.instead):
             text = self.instead(tuple(None if v is None else shape_of(v) for v in values), **options)
         else:
@@ -129,8 +140,7 @@ class Pointwise:
 
     def index(self, at: At, views: Sequence[View | None], held: Mapping[str, Held], options: Options) -> Expr:
         """The right-hand side, each operand at the output's own indices."""
-        given = dict(zip(self.call.operands, views, strict=False))
-        tensors = {name: Whole(view, at) for name, view in given.items() if view is not None}
+        tensors = {name: Whole(view, at) for name, view in self.call.given(views).items()}
         tensors |= {
             name: Whole(View(name, (), sp.sympify(value, strict=True) if self.decimals else number(value)), at)
             for name, value in numbers(options)
@@ -141,6 +151,11 @@ class Pointwise:
 def shape_of(value: Any) -> Shape:
     """The shape of an operand, be it at hand as a shape, as a view or as an array."""
     return value if isinstance(value, tuple) else value.shape if isinstance(value, View) else np.shape(value)
+
+
+def known(options: Options) -> dict[str, Expr]:
+    """The options that an equation may name, exact."""
+    return {name: number(value) for name, value in numbers(options)}
 
 
 def numbers(options: Options) -> list[tuple[str, Any]]:

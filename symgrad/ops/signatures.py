@@ -33,6 +33,19 @@ class Call:
         return tuple(p.name for p in self.signature.parameters.values() if is_operand(p.annotation))
 
     @property
+    def variadic(self) -> bool:
+        """Whether it takes any number of tensors: ``cat(*tensors)``."""
+        return any(p.kind is p.VAR_POSITIONAL for p in self.signature.parameters.values())
+
+    def names(self, values: Sequence[Any]) -> Sequence[str]:
+        """What an equation calls the tensors: by their names, or x0, x1, … of any number."""
+        return [f"x{n}" for n in range(len(values))] if self.variadic else self.operands
+
+    def given(self, values: Sequence[Any]) -> dict[str, Any]:
+        """Those that are there, by what an equation calls them."""
+        return {name: v for name, v in zip(self.names(values), values, strict=False) if v is not None}
+
+    @property
     def usual(self) -> dict[str, Any]:
         """The options as nobody gave them, but for those that change nothing."""
         options = [p for p in self.signature.parameters.values() if p.name not in self.operands]
@@ -70,7 +83,10 @@ def call_of(text: str) -> Call:
     missing = [inspect.Parameter.empty] * (len(given) - len(defaults))
     values = [*missing, *map(ast.literal_eval, defaults)]
     several, alone = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
-    listed: list[tuple[ast.arg, Any, Any]] = [(a, value, several) for a, value in zip(given, values, strict=True)]
+    listed: list[Any] = [(a, value, several) for a, value in zip(given, values, strict=True)]
+    listed += [(function.args.vararg, inspect.Parameter.empty, inspect.Parameter.VAR_POSITIONAL)] * bool(
+        function.args.vararg
+    )
     listed += [
         (a, inspect.Parameter.empty if value is None else ast.literal_eval(value), alone)
         for a, value in zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True)

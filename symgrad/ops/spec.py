@@ -1,15 +1,6 @@
 """What an entry of the table is: an operation as one index equation, and the facts that go with it.
 
-An entry is a function from output indices to the output's entry there, under `operation`:
-
-    @operation(says="…", shape=kept, numpy=…, torch=…)
-    def softmax(at: At, x: View, dim: int = -1) -> Expr:
-        "out[i] = exp(x[i]) / Σ_k exp(x[k])"
-        …
-
-Its Python signature is the signature users call; parameters annotated `View` are the tensors, the others
-are options. A tensor that may be left out is `View | None = None`; one that is only read (positions, classes,
-a mask) is `Data`: nothing flows back to it. There is no field in which a derivative could be written.
+`symgrad.ops.equations.op` makes one of a call and its equation. There is no field in which a derivative could be written.
 """
 
 from __future__ import annotations
@@ -19,7 +10,7 @@ import sys
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import FrameType
-from typing import Any, TypedDict, Unpack
+from typing import Any, TypedDict
 
 from symgrad.indexing.equation import Equation
 from symgrad.indexing.symbols import Expr, Index, access
@@ -64,11 +55,6 @@ class Example:
 
     text: str
     shapes: tuple[tuple[str, tuple[int, ...]], ...]
-
-
-def example(text: str, **shapes: tuple[int, ...]) -> Example:
-    """``example("softmax(x, dim=1)", x=(2, 3))``."""
-    return Example(text, tuple(shapes.items()))
 
 
 def is_operand(annotation: Any) -> bool:
@@ -238,23 +224,6 @@ class Facts(TypedDict, total=False):
     implied: Mapping[str, Callable[[Sequence[int | None]], int]]
 
 
-class Samples(Facts, total=False):
-    """Those of an entry that is a function: its rules, where its samples lie, and how they are shown."""
-
-    numpy: Callable[..., Any] | None
-    shape: ShapeRule
-    align: AlignRule
-    prepare: PrepareRule
-    letters: str | Callable[..., str]
-    pairs: frozenset[str]
-    spelled: tuple[str, ...]
-    domain: Mapping[str, Domain]
-    ranks: Mapping[str, tuple[int, ...]]
-    examples: tuple[Example, ...]
-    kinks: tuple[float, ...]
-    smooth: bool
-
-
 TABLE: dict[str, Op] = {}
 SPELLINGS: dict[str, Op] = {}
 COMPOUND_SPELLINGS: set[str] = set()
@@ -282,66 +251,6 @@ def register(op: Op) -> Op:
         if SPELLINGS.setdefault(spelling, op) is not op:
             raise AssertionError(f"symgrad bug: {spelling!r} means {SPELLINGS[spelling].name} and {op.name}")
     return op
-
-
-def called(function: Callable[..., Expr], operands: Sequence[str], kept: Sequence[str], variadic: bool) -> Definition:
-    """The definition that a Python function is, its parameters in the order in which it has them."""
-    parameters = list(inspect.signature(function).parameters.values())[1:]
-
-    def index(at: At, views: Sequence[View | None], held: Mapping[str, Held], options: Options) -> Expr:
-        tensors, arguments, named = iter(views), list[Any](), dict[str, Any]()
-        for parameter in parameters:
-            name = parameter.name
-            if parameter.kind is parameter.VAR_POSITIONAL:
-                arguments += list(tensors)
-            elif name in kept or name in operands:
-                value = held[name] if name in kept else next(tensors, None)
-                if named:
-                    named[name] = value
-                else:
-                    arguments.append(value)
-            elif variadic and parameter.kind is parameter.POSITIONAL_OR_KEYWORD:
-                arguments.append(options[name])
-            else:
-                named[name] = options.get(name, parameter.default)
-        return function(at, *arguments, **named)
-
-    return index
-
-
-def operation(
-    *,
-    says: str,
-    torch: Callable[..., Any],
-    name: str | None = None,
-    **facts: Unpack[Samples],
-) -> Callable[[Callable[..., Expr]], Op]:
-    """Make an entry of the table from its index equation; the docstring's first line is the equation."""
-
-    def enter(index: Callable[..., Expr]) -> Op:
-        signature = inspect.signature(index, eval_str=True)
-        parameters = list(signature.parameters.values())[1:]
-        views = [p for p in parameters if is_operand(p.annotation)]
-        held = tuple(p.name for p in parameters if p.annotation is Held)
-        public = [p for p in parameters if p.name not in held]
-        return register(
-            Op(
-                name=name or index.__name__,
-                says=says,
-                definition=(inspect.getdoc(index) or "").splitlines()[0],
-                index=called(index, [p.name for p in views], held, any(p.kind is p.VAR_POSITIONAL for p in views)),
-                signature=signature.replace(parameters=public, return_annotation=inspect.Signature.empty),
-                operands=tuple(p.name for p in views),
-                held=held,
-                optional=frozenset(p.name for p in views if p.default is None),
-                data=frozenset(p.name for p in views if p.annotation in (Data, Data | None)),
-                variadic=any(p.kind is p.VAR_POSITIONAL for p in views),
-                torch=torch,
-                **facts,
-            )
-        )
-
-    return enter
 
 
 def entries() -> Iterator[Op]:

@@ -1,14 +1,17 @@
-"""Norms that are made of singular values or of the largest entry: calls in front of the entries for the others."""
+"""Norms that are made of singular values, of sums or of the largest entry: calls in front of the entries for the others."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-from symgrad.ops.calls.registry import Call, Last, axis_of, compound, everywhere, of_matrices
+from symgrad.errors import InputError, ShapeError
+from symgrad.ops.calls.registry import Call, Last, axis_of, compound, everywhere, made, of_matrices
 
 SINGULAR = (2, -2, "nuc")
 """The largest singular value, the smallest, and their sum."""
+SUMS = (1, -1, math.inf, -math.inf)
+"""The largest and the smallest sum of a column's entries, and of a row's."""
 
 
 def of_values(call: Call, x: Any, ord: Any, dim: Any, keepdim: bool) -> Last:
@@ -29,9 +32,24 @@ def of_values(call: Call, x: Any, ord: Any, dim: Any, keepdim: bool) -> Last:
 @of_matrices("torch.linalg.matrix_norm")
 def matrix_norm(
     call: Call, part: int, x: Any, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *, dtype: Any = None
-) -> Last | None:
-    """By singular values for ord 2, −2 and 'nuc', by sums of entries for the others."""
-    return of_values(call, x, ord, tuple(dim), keepdim) if ord in SINGULAR else None
+) -> Last:
+    """Of its singular values (2, −2, 'nuc'), of its entries ('fro'), the largest sum over a column (1) or row (∞)."""
+    rank = len(x.shape)
+    if rank < 2 or not isinstance(dim, (tuple, list)) or len(dim) != 2:
+        raise ShapeError("matrix_norm goes over two axes", found=(f"dim={dim!r} of {rank}",))
+    rows, columns = (axis_of(x, axis) for axis in dim)
+    if rows == columns:
+        raise ShapeError("an axis is named twice in dim", found=(f"dim={dim}",))
+    if ord in SINGULAR:
+        return of_values(call, x, ord, (rows, columns), keepdim)
+    if ord == "fro":
+        return "norm", (x,), {"p": 2, "dim": (rows, columns), "keepdim": keepdim}
+    if ord not in SUMS:
+        raise InputError("there is no such norm of a matrix", found=(f"ord={ord!r}",), hints=("fro, 1, -1, ∞ or −∞",))
+    along, across = (rows, columns) if abs(ord) == 1 else (columns, rows)
+    sums = call("sum", call("abs", x), dim=along, keepdim=keepdim)
+    word = "sum" if ord > 0 and call.number(x.shape[across]) == 0 else "amax" if ord > 0 else "amin"  # of none 0
+    return word, (sums,), {"dim": across - (not keepdim and across > along), "keepdim": keepdim}
 
 
 @of_matrices("torch.nuclear_norm")
@@ -88,9 +106,7 @@ def linalg_norm(
     axes = axes_meant(x, dim)
     if ord is None or len(axes) != 2:
         return None if ord is None else vector_norm(call, part, x, ord, dim, keepdim)
-    return matrix_norm(call, part, x, ord, axes, keepdim) or (
-        "matrix_norm", (x,), {"ord": ord, "dim": axes, "keepdim": keepdim}
-    )  # fmt: skip
+    return matrix_norm(call, part, x, ord, axes, keepdim)
 
 
 @of_matrices("torch.linalg.cond", "np.linalg.cond")
@@ -100,5 +116,5 @@ def cond(call: Call, part: int, x: Any, p: Any = None) -> Last:
         values = call("svdvals", x)
         largest, smallest = (call("select", values, -1, at) for at in (0, -1))  # in order; of equal ones one is chosen
         return "div", (smallest, largest) if p == -2 else (largest, smallest), {}
-    both = [call("matrix_norm", matrix, ord=p) for matrix in (x, call("inverse", x))]
+    both = [made(call, matrix_norm(call, 0, matrix, p)) for matrix in (x, call("inverse", x))]
     return "mul", tuple(both), {}

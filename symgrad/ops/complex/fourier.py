@@ -7,7 +7,7 @@ the other half is its mirror image, and an entry that stands for two counts twic
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,9 +29,10 @@ from symgrad.ops.complex.complex_pairs import (
     pairs,
     unpaired,
 )
+from symgrad.ops.equations import op
 from symgrad.ops.options import one_of
 from symgrad.ops.shaping import axis_of
-from symgrad.ops.spec import At, Example, Op, PrepareRule, ShapeRule, View, example, operation
+from symgrad.ops.spec import At, Held, Options, View, no_alignment
 from symgrad.shapes import Shape, Sizes
 
 NORMS = ("backward", "ortho", "forward")
@@ -112,169 +113,118 @@ def transformed(
 # The entries ----------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class Transform:
+    """A transform: its direction, what it takes and gives, and the ``usual`` axes: one, several, or None for all."""
+
+    word: str
+    forward: bool
+    complex_in: bool = True
+    complex_out: bool = True
+    usual: int | tuple[int, ...] | None = -1
+
+    def index(self, at: At, views: Sequence[View | None], held: Mapping[str, Held], options: Options) -> Expr:
+        """The output's entry."""
+        lengths, dims, norm = *self.along(options), str(options["norm"])
+        factor, sign = scale(lengths, norm, self.forward), -1 if self.forward else 1
+        i, real_out, (x,) = at[:-1] if self.complex_out else at, not self.complex_out, views
+        assert x is not None
+        real, imag = transformed(i, x, lengths, dims, sign, self.complex_in, halved=real_out)
+        return factor * real if real_out else pair(at[-1], factor * real, factor * imag)
+
+    def along(self, options: Options) -> tuple[Lengths, Axes]:
+        """The axes, and how many points there are on each."""
+        given: Any = options
+        lengths, dims = ((given["n"],), (given["dim"],)) if "n" in options else (given["s"], given["dim"])
+        return tuple(sp.sympify(n, strict=True) for n in lengths), dims
+
+    def shape(self, sizes: Sizes, shapes: tuple[Shape, ...], **options: Hashable) -> Shape:
+        """The output's shape: half the spectrum where a real signal goes in."""
+        result, (lengths, dims) = (
+            list(unpaired(sizes, shapes[0]) if self.complex_in else shapes[0]),
+            self.along(options),
+        )
+        for n, dim in zip(lengths, dims, strict=True):
+            result[dim] = n if self.complex_in or dim != dims[-1] else half(n)
+        return (*result, *((PAIR,) if self.complex_out else ()))
+
+    def prepare(
+        self, shapes: tuple[Shape, ...], dim: Any, norm: Any, n: Any = None, s: Any = None
+    ) -> dict[str, Hashable]:
+        """The axes from the front, each with its length."""
+        signal, one = signal_shape(shapes[0], self.complex_in), self.usual == -1
+        asked = (None if n is None else (n,)) if one else s if s is None or isinstance(s, (tuple, list)) else (s,)
+        if dim is None and not one:
+            dim = range(len(signal) - len(asked or signal), len(signal))
+        axes = tuple(axis_of(d, len(signal)) for d in (dim if isinstance(dim, (tuple, list, range)) else (dim,)))
+        if len(set(axes)) < len(axes) or not axes or (asked is not None and len(asked) != len(axes)):
+            raise ShapeError("a Fourier transform goes along each axis once, with one length for each")
+        own = [signal[a] if self.complex_out or a != axes[-1] else whole(signal[a]) for a in axes]
+        lengths = (
+            own
+            if asked is None
+            else [old if new == -1 and not one else new for new, old in zip(asked, own, strict=True)]
+        )
+        points = tuple(checked_length(length) for length in lengths)
+        along: dict[str, Hashable] = {"n": points[0], "dim": axes[0]} if one else {"s": points, "dim": axes}
+        return {**along, "norm": one_of(NORMS, "norm", norm or "backward")}
+
+    def by_torch(self, torch: Any, x: Any, *, dim: Any, norm: str, n: Any = None, s: Any = None) -> Any:
+        """torch's own."""
+        found = getattr(torch.fft, self.word)(as_torch(torch, x) if self.complex_in else x, numbers(n, s), dim, norm)
+        return torch.view_as_real(found.resolve_conj()) if self.complex_out else found
+
+    def by_numpy(self, x: Any, *, dim: Any, norm: str, n: Any = None, s: Any = None) -> Any:
+        """NumPy's own: in n·log n steps."""
+        values = complexes(x) if self.complex_in else np.asarray(x, float)
+        found = getattr(np.fft, self.word)(values, numbers(n, s), dim, norm)
+        return pairs(found) if self.complex_out else found
+
+
 def numbers(n: Any, s: Any) -> Any:
     """A length, or several, for the array libraries."""
     return int(n) if s is None else tuple(int(k) for k in s)
 
 
-def by_torch(word: str, complex_in: bool, complex_out: bool) -> Callable[..., Any]:
-    """torch's own."""
-
-    def values(torch: Any, x: Any, *, dim: Any, norm: str, n: Any = None, s: Any = None) -> Any:
-        found = getattr(torch.fft, word)(as_torch(torch, x) if complex_in else x, numbers(n, s), dim, norm)
-        return torch.view_as_real(found.resolve_conj()) if complex_out else found
-
-    return values
-
-
-def by_numpy(word: str, complex_in: bool, complex_out: bool) -> Callable[..., Any]:
-    """NumPy's own."""
-
-    def values(x: Any, *, dim: Any, norm: str, n: Any = None, s: Any = None) -> Any:
-        found = getattr(np.fft, word)(complexes(x) if complex_in else np.asarray(x, float), numbers(n, s), dim, norm)
-        return pairs(found) if complex_out else found
-
-    return values
-
-
-@dataclass(frozen=True)
-class Kind:
-    """A transform: its direction, and what it takes and gives."""
-
-    word: str
-    definition: str
-    says: str
-    forward: bool
-    complex_in: bool = True
-    complex_out: bool = True
-
-    def entry(self, at: At, x: View, lengths: Lengths, dims: Axes, norm: str) -> Expr:
-        """The output's entry."""
-        factor, sign = scale(lengths, norm, self.forward), -1 if self.forward else 1
-        i, real_out = at[:-1] if self.complex_out else at, not self.complex_out
-        real, imag = transformed(i, x, lengths, dims, sign, self.complex_in, halved=real_out)
-        return factor * real if real_out else pair(at[-1], factor * real, factor * imag)
-
-    def shape(self, sizes: Sizes, shape: Shape, lengths: Lengths, dims: Axes) -> Shape:
-        """The output's shape: half the spectrum where a real signal goes in."""
-        result = list(unpaired(sizes, shape) if self.complex_in else shape)
-        for n, dim in zip(lengths, dims, strict=True):
-            result[dim] = n if self.complex_in or dim != dims[-1] else half(n)
-        return (*result, *((PAIR,) if self.complex_out else ()))
-
-    def own(self, size: Expr, last: bool = True) -> Expr:
-        """The length of an axis that nobody gives one."""
-        return size if self.complex_out or not last else whole(size)
-
-    def examples(self, options: tuple[str, ...], shapes: tuple[tuple[int, ...], ...]) -> tuple[Example, ...]:
-        """Calls with these options on signals of these shapes."""
-        given, last = ("view_as_complex(x)", (2,)) if self.complex_in else ("x", ())
-        wrap = "view_as_real(torch.fft.{}({}{}))" if self.complex_out else "torch.fft.{}({}{})"
-        return tuple(
-            example(wrap.format(self.word, given, option), x=(*shape, *last))
-            for option, shape in zip(options, shapes, strict=True)
-        )
-
-    def enter(
-        self, index: Callable[..., Expr], shape: ShapeRule, prepare: PrepareRule, examples: tuple[Example, ...]
-    ) -> Op:
-        """Put it into the table."""
-        index.__name__, index.__doc__ = f"complex_{self.word}", self.definition
-        both = (self.word, self.complex_in, self.complex_out)
-        return operation(
-            says=self.says, numpy=by_numpy(*both), torch=by_torch(*both), letters="kjl",
-            spelled=(f"torch.fft.{self.word}", f"np.fft.{self.word}"),
-            pairs=KEPT if self.complex_in and self.complex_out else TAKEN if self.complex_in else MADE,
-            shape=shape, prepare=prepare, examples=examples,
-        )(index)  # fmt: skip
-
-
-def along_one(kind: Kind) -> Op:
-    """The entry that goes along one axis."""
-
-    def index(at: At, x: View, n: Any = None, dim: int = -1, norm: str | None = None) -> Expr:
-        return kind.entry(at, x, (sp.sympify(n, strict=True),), (dim,), str(norm))
-
-    def prepare(
-        shapes: tuple[Shape, ...], n: Any = None, dim: int = -1, norm: str | None = None
-    ) -> dict[str, Hashable]:
-        shape = signal_shape(shapes[0], kind.complex_in)
-        axis = axis_of(dim, len(shape))
-        length = checked_length(kind.own(shape[axis]) if n is None else n)
-        return {"n": length, "dim": axis, "norm": one_of(NORMS, "norm", norm or "backward")}
-
-    def shape(sizes: Sizes, shapes: tuple[Shape, ...], n: Expr, dim: int, norm: str) -> Shape:
-        return kind.shape(sizes, shapes[0], (n,), (dim,))
-
-    options = ("", ', dim=0, norm="ortho"', ', 3, 1, "forward"', ", n=6")
-    return kind.enter(
-        index, prepare=prepare, shape=shape, examples=kind.examples(options, ((4,), (3, 2), (2, 4), (3,)))
-    )
-
-
-def along_several(kind: Kind, usual: Any) -> Op:
-    """The entry that goes along several axes, ``usual`` ones where none are named: one after the other, in one sum."""
-
-    def index(at: At, x: View, s: Any = None, dim: Any = usual, norm: str | None = None) -> Expr:
-        return kind.entry(at, x, tuple(sp.sympify(n, strict=True) for n in s), dim, str(norm))
-
-    def prepare(
-        shapes: tuple[Shape, ...], s: Any = None, dim: Any = usual, norm: str | None = None
-    ) -> dict[str, Hashable]:
-        shape = signal_shape(shapes[0], kind.complex_in)
-        asked = None if s is None else tuple(s) if isinstance(s, (tuple, list)) else (s,)
-        if dim is None:
-            dim = range(len(shape) - len(asked or shape), len(shape))
-        axes = tuple(axis_of(d, len(shape)) for d in (dim if isinstance(dim, (tuple, list, range)) else (dim,)))
-        if len(set(axes)) < len(axes) or not axes or (asked is not None and len(asked) != len(axes)):
-            raise ShapeError("a Fourier transform goes along each axis once, with one length for each")
-        own = [kind.own(shape[a], last=a == axes[-1]) for a in axes]
-        lengths = own if asked is None else [mine if n == -1 else n for n, mine in zip(asked, own, strict=True)]
-        return {
-            "s": tuple(checked_length(n) for n in lengths),
-            "dim": axes,
-            "norm": one_of(NORMS, "norm", norm or "backward"),
-        }
-
-    def shape(sizes: Sizes, shapes: tuple[Shape, ...], s: Lengths, dim: Axes, norm: str) -> Shape:
-        return kind.shape(sizes, shapes[0], s, dim)
-
-    options = ("", ', (2, 3), (1, 0), "ortho"')
-    return kind.enter(index, prepare=prepare, shape=shape, examples=kind.examples(options, ((2, 3), (2, 2))))
+def transform(kind: Transform, equation: str, says: str) -> None:
+    """Put it into the table."""
+    given, last = ("view_as_complex(x)", "x2") if kind.complex_in else ("x", "")
+    length, calls = "n", [("", "4"), (', dim=0, norm="ortho"', "3x2"), (', 3, 1, "forward"', "2x4"), (", n=6", "3")]
+    if kind.usual != -1:
+        length, calls = "s", [("", "2x3"), (', (2, 3), (1, 0), "ortho"', "2x2")]
+        says = f"{says}, along {'the last two' if kind.usual else 'all'} axes or those of dim"
+        equation = equation.replace("·jk/n", "·Σ jk/n").replace(" / n", " / Πn")
+    shown = "view_as_real(torch.fft.{}({}{}))" if kind.complex_out else "torch.fft.{}({}{})"
+    op(f"complex_{kind.word}(x, {length}: any=None, dim: any={kind.usual}, norm: any | str=None)", equation, says,
+       (f"torch.fft.{kind.word}", f"np.fft.{kind.word}"), reading=kind, prepare=kind.prepare, shape=kind.shape,
+       align=no_alignment, forward=kind.by_numpy, torch=kind.by_torch, letters="kjl",
+       pairs=KEPT if kind.complex_in and kind.complex_out else TAKEN if kind.complex_in else MADE,
+       examples=[f"{shown.format(kind.word, given, option)} with x:{shape}{last}" for option, shape in calls])  # fmt: skip
 
 
 KINDS = (
-    Kind("fft", "out[k] = Σ_j x[j]·exp(−2πi·jk/n), complex numbers as pairs (re, im)",
-         "the discrete Fourier transform", forward=True),
-    Kind("ifft", "out[k] = Σ_j x[j]·exp(2πi·jk/n) / n, complex numbers as pairs (re, im)",
-         "the inverse discrete Fourier transform", forward=False),
-    Kind("rfft", "out[k] = Σ_j x[j]·exp(−2πi·jk/n) for k ≤ n/2, as pairs (re, im)",
-         "the first half of a real signal's spectrum: the rest is its mirror image", forward=True, complex_in=False),
-    Kind("irfft", "out[j] = Σ_k w[k]·Re(x[k]·exp(2πi·jk/n)) / n, w[k] = 2, but 1 at 0 and n/2",
-         "the real signal with this half of a spectrum", forward=False, complex_out=False),
+    (Transform("fft", forward=True), "out[k] = Σ_j x[j]·exp(−2πi·jk/n), complex numbers as pairs (re, im)",
+     "the discrete Fourier transform"),
+    (Transform("ifft", forward=False), "out[k] = Σ_j x[j]·exp(2πi·jk/n) / n, complex numbers as pairs (re, im)",
+     "the inverse discrete Fourier transform"),
+    (Transform("rfft", forward=True, complex_in=False), "out[k] = Σ_j x[j]·exp(−2πi·jk/n) for k ≤ n/2, as pairs (re, im)",
+     "the first half of a real signal's spectrum: the rest is its mirror image"),
+    (Transform("irfft", forward=False, complex_out=False),
+     "out[j] = Σ_k w[k]·Re(x[k]·exp(2πi·jk/n)) / n, w[k] = 2, but 1 at 0 and n/2",
+     "the real signal with this half of a spectrum"),
 )  # fmt: skip
 """The transforms that go along several axes, too."""
 HALVED = (
-    Kind("hfft", "out[k] = Σ_j w[j]·Re(x[j]·exp(−2πi·jk/n)), w[j] = 2, but 1 at 0 and n/2",
-         "the real spectrum of a signal of which this is the first half, the rest its mirror image",
-         forward=True, complex_out=False),
-    Kind("ihfft", "out[j] = Σ_k x[k]·exp(2πi·jk/n) / n for j ≤ n/2, as pairs (re, im)",
-         "the first half of the signal with this real spectrum", forward=False, complex_in=False),
+    (Transform("hfft", forward=True, complex_out=False),
+     "out[k] = Σ_j w[j]·Re(x[j]·exp(−2πi·jk/n)), w[j] = 2, but 1 at 0 and n/2",
+     "the real spectrum of a signal of which this is the first half, the rest its mirror image"),
+    (Transform("ihfft", forward=False, complex_in=False), "out[j] = Σ_k x[k]·exp(2πi·jk/n) / n for j ≤ n/2, as pairs (re, im)",
+     "the first half of the signal with this real spectrum"),
 )  # fmt: skip
 """Their counterparts for a signal that is its own mirror image."""
 
-
-def many(kind: Kind, tail: str) -> Kind:
-    """The same along several axes."""
-    where = "the last two axes" if tail == "2" else "all axes"
-    return replace(
-        kind, word=f"{kind.word}{tail}", says=f"{kind.says}, along {where} or those of dim",
-        definition=kind.definition.replace("·jk/n", "·Σ jk/n").replace(" / n", " / Πn"),
-    )  # fmt: skip
-
-
-ENTRIES = (
-    *(along_one(kind) for kind in (*KINDS, *HALVED)),
-    *(along_several(many(kind, tail), usual) for tail, usual in (("2", (-2, -1)), ("n", None)) for kind in KINDS),
-)
-"""All of them, as they stand in the table."""
+for kind, equation, says in (*KINDS, *HALVED):
+    transform(kind, equation, says)
+for tail, usual in (("2", (-2, -1)), ("n", None)):
+    for kind, equation, says in KINDS:
+        transform(replace(kind, word=f"{kind.word}{tail}", usual=usual), equation, says)

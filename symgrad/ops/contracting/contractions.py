@@ -5,16 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-
-import sympy as sp
+from collections.abc import Hashable
 
 from symgrad.errors import NotationError, ShapeError
-from symgrad.indexing import add_up, fresh
-from symgrad.indexing.symbols import Expr, Index
 from symgrad.ops.equations import METHOD, op
-from symgrad.ops.spec import At, View, example, no_alignment, operation
-from symgrad.shapes import Shape, Size, Sizes
+from symgrad.ops.spec import no_alignment
+from symgrad.shapes import Shape, Sizes
 
 
 def parse_subscripts(subscripts: str, count: int | None = None) -> tuple[tuple[str, ...], str]:
@@ -34,30 +30,6 @@ def parse_subscripts(subscripts: str, count: int | None = None) -> tuple[tuple[s
     if count is not None and len(terms) != count:
         raise NotationError(f"einsum has {len(terms)} subscripts for {count} tensors")
     return terms, output
-
-
-def contraction_shape(sizes: Sizes, shapes: Sequence[Shape], terms: Sequence[str], output: str) -> Shape:
-    """One size per letter; raises `ShapeError` or `SizeMismatch` where the tensors disagree."""
-    bound: dict[str, Size] = {}
-    for term, shape in zip(terms, shapes, strict=True):
-        if len(term) != len(shape):
-            raise ShapeError(f"this takes a tensor with {len(term)} axes here, not {len(shape)}")
-        for letter, size in zip(term, shape, strict=True):
-            sizes.unify(bound.setdefault(letter, size), size)
-    return tuple(sizes.find(bound[letter]) for letter in output)
-
-
-def contraction_index(at: At, views: Sequence[View], terms: Sequence[str], output: str) -> Expr:
-    """Σ over the letters that the output lacks, of the product of the operands."""
-    index: dict[str, Index] = dict(zip(output, at, strict=True))
-    summed: list[Index] = []
-    for term, view in zip(terms, views, strict=True):
-        for letter, size in zip(term, view.shape, strict=True):
-            if letter not in index:
-                index[letter] = fresh(letter, size)
-                summed.append(index[letter])
-    product = sp.Mul(*(view[[index[c] for c in term]] for term, view in zip(terms, views, strict=True)))
-    return add_up(product, summed)
 
 
 # one operation, one row
@@ -130,27 +102,17 @@ def einsum_prepare(shapes: tuple[Shape, ...], equation: Hashable) -> dict[str, H
     return {"equation": f"{','.join(terms)}->{output}"}
 
 
-def einsum_shape(sizes: Sizes, shapes: tuple[Shape, ...], equation: str) -> Shape:
-    """One size per letter."""
-    return contraction_shape(sizes, shapes, *parse_subscripts(equation, len(shapes)))
+def contracted(shapes: tuple[Shape, ...], equation: str) -> str:
+    """A sum over the letters that the output lacks."""
+    terms, output = parse_subscripts(equation, len(shapes))
+    left, *factors = (f"{name}[{','.join(own)}]" if own else name
+                      for name, own in zip(("out", *(f"x{n}" for n in range(len(terms)))), (output, *terms), strict=True))  # fmt: skip
+    inner = ",".join(sorted(set("".join(terms)) - set(output)))
+    return f"{left} = {f'Σ_{{{inner}}} ' * bool(inner)}{'·'.join(factors)}"
 
 
-@operation(
-    holds="subscripts",
-    says="a sum of products over the letters that the output lacks",
-    torch=lambda torch, *tensors, equation: torch.einsum(equation, *tensors),
-    shape=einsum_shape,
-    prepare=einsum_prepare,
-    letters=lambda equation: parse_subscripts(equation)[1],
-    spelled=("torch.einsum", "np.einsum"),
-    examples=(
-        example('einsum("ij,jk->ik", x, a)', x=(2, 3), a=(3, 2)),
-        example('einsum("bij,ji->bi", x, a)', x=(2, 2, 3), a=(3, 2)),
-        example('einsum("ij->j", x)', x=(2, 3)),
-        example('einsum("ii->i", x)', x=(3, 3)),
-    ),
-    arrays="text, *x: np.einsum(text, *x)",
-)
-def einsum(at: At, equation: str, *tensors: View) -> Expr:
-    """out[i,k] = Σ_j x[i,j]·a[j,k], with subscripts such as "ij,jk->ik"."""
-    return contraction_index(at, tensors, *parse_subscripts(equation, len(tensors)))
+op("einsum(equation: str, *tensors)", "out[i,k] = Σ_j x0[i,j]·x1[j,k]", "a sum of products over the letters that the output lacks",
+   ("torch.einsum", "np.einsum"), instead=contracted, prepare=einsum_prepare, letters=lambda equation: parse_subscripts(equation)[1],
+   torch=lambda torch, *tensors, equation: torch.einsum(equation, *tensors), holds="subscripts", arrays="text, *x: np.einsum(text, *x)",
+   examples=('einsum("ij,jk->ik", x, a) with x:2x3 a:3x2', 'einsum("bij,ji->bi", x, a) with x:2x2x3 a:3x2',
+             'einsum("ij->j", x) with x:2x3', 'einsum("ii->i", x) with x:3x3'))  # fmt: skip

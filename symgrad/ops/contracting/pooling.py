@@ -21,8 +21,9 @@ from symgrad.indexing.symbols import Expr
 from symgrad.ops.contracting.convolutions import fitting, named, slid, windows_of
 from symgrad.ops.equations import op
 from symgrad.ops.options import per_axis
+from symgrad.ops.readings import Function
 from symgrad.ops.shaping import check_space
-from symgrad.ops.spec import At, Held, Op, View, example, operation
+from symgrad.ops.spec import At, Held, View, no_alignment
 from symgrad.shapes import Shape, Size, Sizes, size_of
 
 Ints = Any  # an int or a sequence of ints as users write it; one int per axis of space once prepared
@@ -87,55 +88,38 @@ def winners(x: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, 
     return np.where(hidden < 0, numbers.max(axis=-1), hidden)
 
 
-def max_pooling(space: int) -> Op:
-    """max_pool1d, 2d or 3d."""
-    name = f"max_pool{space}d"
-    shape = {1: (1, 2, 6), 2: (1, 2, 4, 4), 3: (1, 1, 4, 4, 4)}[space]
-
-    def prepare(
-        shapes: tuple[Shape, ...],
-        kernel_size: Ints,
-        stride: Ints = None,
-        padding: Ints = 0,
-        dilation: Ints = 1,
-        ceil_mode: bool = False,
-        return_indices: bool = False,
-    ) -> dict[str, Hashable]:
-        options = common_options(space, kernel_size, stride, padding)
-        return {**options, "dilation": per_axis(dilation, space, "dilation"), "ceil_mode": bool(ceil_mode)}
-
-    @operation(
-        name=name,
-        holds="kept",
-        says=f"the largest entry of every window of the last {space} {'axis' if space == 1 else 'axes'}",
-        torch=lambda torch, x, **options: getattr(torch.nn.functional, name)(x, **options),
-        known={"n": winners},
-        places=", return_indices=True)[1]",
-        shape=pooled_shape,
-        prepare=prepare,
-        spelled=(f"F.{name}", f"torch.{name}"),
-        smooth=False,
-        ranks={"x": (space + 2, space + 1)},
-        letters="ncijk",
-        kinks=(0.0,),
-        examples=(
-            example(f"F.{name}(x, 2)", x=shape),
-            example(f"F.{name}(x, 3, stride=2, padding=1)", x=shape),
-            *((example(f"F.{name}(x, 2, stride=1, dilation=2)", x=shape),) if space < 3 else ()),
-            example(f"F.{name}(x, 2, ceil_mode=True)", x=(*shape[:2], *[3] * space)),
-        ),
-    )
-    def max_pool(
-        at: At, x: View, n: Held, kernel_size: Ints, stride: Ints = None, padding: Ints = 0, dilation: Ints = 1,
-        ceil_mode: bool = False, return_indices: bool = False,
-    ) -> Expr:  # fmt: skip
-        """out[c,i] = x[c, n[c,i]], n: where the largest entry of the window is"""
-        return x[[*at[:-space], *unravel(n[at], x.shape[-space:])]]
-
-    return max_pool
+def prepare_max(
+    space: int,
+    shapes: tuple[Shape, ...],
+    kernel_size: Ints,
+    stride: Ints,
+    padding: Ints,
+    dilation: Ints,
+    ceil_mode: bool,
+) -> dict[str, Hashable]:
+    """One integer for each axis of space."""
+    options = common_options(space, kernel_size, stride, padding)
+    return {**options, "dilation": per_axis(dilation, space, "dilation"), "ceil_mode": ceil_mode}
 
 
-max_pool1d, max_pool2d, max_pool3d = (max_pooling(space) for space in (1, 2, 3))
+def winner(at: At, x: View, n: Held, kernel_size: Any, **options: Any) -> Expr:
+    """The entry with the number n in its plane."""
+    space = len(kernel_size)
+    return x[[*at[:-space], *unravel(n[at], x.shape[-space:])]]
+
+
+# fmt: off
+for space, x in ((1, "1x2x6"), (2, "1x2x4x4"), (3, "1x1x4x4x4")):
+    name, odd = f"max_pool{space}d", f"{x[:3]}{'x3' * space}"
+    op(f"{name}(x, kernel_size: any, stride: any=None, padding: any=0, dilation: any=1, ceil_mode: bool=False, return_indices: unused=False)",
+       "out[c,i] = x[c,n[c,i]], n: where the largest entry of the window is",
+       f"the largest entry of every window of the last {space} {'axis' if space == 1 else 'axes'}", ("F.{}", "torch.{}"),
+       reading=Function(winner), prepare=partial(prepare_max, space), shape=pooled_shape, align=no_alignment, known={"n": winners},
+       places=", return_indices=True)[1]", kinks=0, ranks={"x": (space + 2, space + 1)}, letters="ncijk", holds="kept",
+       examples=(f"F.{name}(x, 2) with x:{x}", f"F.{name}(x, 3, stride=2, padding=1) with x:{x}",
+                 *((f"F.{name}(x, 2, stride=1, dilation=2) with x:{x}",) if space < 3 else ()),
+                 f"F.{name}(x, 2, ceil_mode=True) with x:{odd}"))
+# fmt: on
 
 
 def prepare_average(

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Hashable
 from typing import Any
 
@@ -13,19 +14,20 @@ import sympy as sp
 
 from symgrad.errors import InputError, ShapeError
 from symgrad.ops import openings
-from symgrad.ops.contracting.contractions import contraction_shape, parse_subscripts
 from symgrad.ops.contracting.lengths import as_long_as, numpy_length, of_length, p_given
 from symgrad.ops.equations import TORCH, F, op
+from symgrad.ops.indexed import Indexed
 from symgrad.ops.shaping import axis_of
+from symgrad.ops.signatures import call_of
 from symgrad.shapes import Shape, Sizes
 
 
-def added(subscripts: str) -> Callable[..., tuple[Shape, ...]]:
+def added(call: str, equation: str) -> Callable[..., tuple[Shape, ...]]:
     """What is added to a product takes the product's shape."""
-    terms, output = parse_subscripts(subscripts)
+    alone = Indexed(call_of(f"{call.replace('x, ', '')})"), re.sub(r"beta·x\[.*?\] \+ alpha·", "", equation), {})
 
     def align(sizes: Sizes, given: tuple[Shape, ...], **options: Any) -> tuple[Shape, ...]:
-        product = contraction_shape(sizes, given[1:], terms, output)
+        product = alone.shape(sizes, given[1:])
         if len(given[0]) > len(product):
             raise ShapeError(f"what is added to the product has {len(given[0])} axes, the product {len(product)}")
         for own, size in zip(given[0][::-1], product[::-1], strict=False):
@@ -38,19 +40,19 @@ def added(subscripts: str) -> Callable[..., tuple[Shape, ...]]:
 
 # one operation, one row
 # fmt: off
-for call, equation, says, subscripts, shapes in (
+for call, equation, says, shapes in (
     ("addmm(x, mat1, mat2", "out[i,k] = beta·x[i,k] + alpha·Σ_j mat1[i,j]·mat2[j,k]",
-     "β·x plus α times a matrix product", "ij,jk->ik", "x:2x4 mat1:2x3 mat2:3x4"),
+     "β·x plus α times a matrix product", "x:2x4 mat1:2x3 mat2:3x4"),
     ("addmv(x, mat, vec", "out[i] = beta·x[i] + alpha·Σ_j mat[i,j]·vec[j]",
-     "β·x plus α times a matrix times a vector", "ij,j->i", "x:2 mat:2x3 vec:3"),
+     "β·x plus α times a matrix times a vector", "x:2 mat:2x3 vec:3"),
     ("addr(x, vec1, vec2", "out[i,j] = beta·x[i,j] + alpha·vec1[i]·vec2[j]",
-     "β·x plus α times an outer product", "i,j->ij", "x:2x3 vec1:2 vec2:3"),
+     "β·x plus α times an outer product", "x:2x3 vec1:2 vec2:3"),
     ("addbmm(x, batch1, batch2", "out[i,k] = beta·x[i,k] + alpha·Σ_{b,j} batch1[b,i,j]·batch2[b,j,k]",
-     "β·x plus α times the sum of a batch of matrix products", "bij,bjk->ik", "x:2x2 batch1:2x2x3 batch2:2x3x2"),
+     "β·x plus α times the sum of a batch of matrix products", "x:2x2 batch1:2x2x3 batch2:2x3x2"),
     ("baddbmm(x, batch1, batch2", "out[b,i,k] = beta·x[b,i,k] + alpha·Σ_j batch1[b,i,j]·batch2[b,j,k]",
-     "β·x plus α times a batch of matrix products", "bij,bjk->bik", "x:2x2x2 batch1:2x2x3 batch2:2x3x2"),
+     "β·x plus α times a batch of matrix products", "x:2x2x2 batch1:2x2x3 batch2:2x3x2"),
 ):
-    op(f"{call}, beta: any=1, alpha: any=1)", equation, says, TORCH, align=added(subscripts),
+    op(f"{call}, beta: any=1, alpha: any=1)", equation, says, TORCH, align=added(call, equation),
        holds="" if "Σ" in equation else "joined",  # torch takes truth values where nothing is added up
        examples=(f"{call}) with {shapes}", f"{call}, beta=2, alpha=0.5) with {shapes}"))
 # fmt: on

@@ -1,36 +1,37 @@
 """Values between the entries: interpolation to another size.
 
-    out[c,i,j] = Σ_{h,w} x[c,h,w]·k(s(i) − h)·k(t(j) − w)
+    out[n,c,i,j] = Σ_{h,w} x[n,c,h,w]·k[s[i] − h]·k[t[j] − w]
 
-Every mode is this equation with a kernel k of its own: how much the entry h counts at the place s. Beyond the border the
-entry at the border goes on (`weight`).
+Every mode is this equation with a kernel k of its own: how much the entry h counts at the place s.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from fractions import Fraction
 from typing import Any
 
 import sympy as sp
 
 from symgrad.errors import InputError, ShapeError
-from symgrad.indexing import Bracket, add_up, fresh
-from symgrad.indexing.symbols import Expr, Index
-from symgrad.ops.moving.kernels import KEYS, SMOOTH, between, covers, cubic, hat
+from symgrad.ops.equations import op
+from symgrad.ops.moving.kernels import HAT, cubic
 from symgrad.ops.moving.views import sequence
 from symgrad.ops.options import one_of
-from symgrad.ops.spec import At, View, example, operation
-from symgrad.shapes import Shape, Size, Sizes, size_of
+from symgrad.shapes import Shape, Sizes, size_of
 
 Ints = Any  # an int, a sequence of ints, or None, as users write them
 
 
-REACH: dict[str, tuple[int, Callable[[Expr], Expr]]] = {
-    **dict.fromkeys(("linear", "bilinear", "trilinear"), (1, hat)),
-    "bicubic": (2, cubic(KEYS)),
+REACH = {"linear": 1, "bilinear": 1, "trilinear": 1, "bicubic": 2}
+"""How many entries beyond the border a kernel can meet."""
+KERNELS = {
+    **dict.fromkeys(("linear", "bilinear", "trilinear", "bilinear antialias"), HAT),
+    "bicubic": cubic("(−3/4)"),
+    "bicubic antialias": cubic("(−1/2)"),
+    "area": "covers[i,h,n,m] = [i·n < (h + 1)·m]·[h·m < (i + 1)·n]",
 }
-"""How many entries beyond the border a kernel can meet, and the kernel."""
+"""How much an entry counts at a distance; of averages, whether a place covers it: ⌊i·n/m⌋ ≤ h < ⌈(i + 1)·n/m⌉."""
 SPACE = {
     "linear": (1,),
     "bilinear": (2,),
@@ -98,115 +99,75 @@ def interpolated_shape(sizes: Sizes, shapes: tuple[Shape, ...], size: Any, scale
     return (*x[:2], *places)
 
 
-def ratio(old: Any, new: Any, factor: Any, corners: bool | None) -> Any:
-    """How far one place of the output is along the input."""
-    if corners:
-        return (old - 1) / (new - 1) if new != 1 else old * 0
-    return old / new if factor is None else 1 / factor
+def share(
+    axis: int, size: Any, places: str, factor: Fraction | None, mode: str, corners: bool | None, antialias: bool
+) -> str:
+    """How much the entry h counts at the place i: by the mode's kernel k, which the equation defines.
 
-
-def place(i: Any, step: Any, corners: bool | None) -> Any:
-    """s(i): where the i-th place of the output lies along the input."""
-    half = sp.Rational(1, 2)
-    return i * step if corners else (i + half) * step - half
-
-
-def weight(s: Expr, h: Index, kernel: Callable[[Expr], Expr], reach: int) -> Expr:
-    """How much entry h counts at s; the entries at the border stand for those beyond it, too."""
-    if h.size == 1:
-        return sp.S.One
-    first = sp.Add(*(kernel(s + k) for k in range(1, reach + 1)))
-    last = sp.Add(*(kernel(s - (h.size - 1) - k) for k in range(1, reach + 1)))
-    return kernel(s - h) + Bracket(sp.Eq(h, 0)) * first + Bracket(sp.Eq(h, h.size - 1)) * last
-
-
-def smoothed(i: Expr, h: Index, step: Expr, mode: str) -> Expr:
-    """How much entry h counts where the kernel is as wide as a step, if that is more than 1: shares of 1."""
-    kernel = cubic(SMOOTH) if mode == "bicubic" else hat
-    half = sp.Rational(1, 2)
-
-    def share(k: Index) -> Expr:
-        return kernel((k + half - (i + half) * step) / sp.Max(step, 1))
-
-    k = fresh("k", h.size)
-    return share(h) / add_up(share(k), [k])
-
-
-def average(i: Expr, h: Index, new: Size) -> Expr:
-    """How much entry h counts among those that a place covers."""
-    k = fresh("k", h.size)
-    return covers(i, h, new) / add_up(covers(i, k, new), [k])
-
-
-def counts(i: Index, h: Index, factor: Fraction | None, mode: str, align_corners: bool | None, antialias: bool) -> Expr:
-    """How much entry h counts at the i-th place of the output."""
-    new = size_of(i.size)
+    Beyond the border the entry at the border goes on: it stands for those that the kernel would reach there.
+    """
+    i, h, n = "ijl"[axis], "hwd"[axis], f"size(x, {axis + 2})"
     if mode == "area":
-        return average(i, h, new)
+        return f"covers[{i},{h},{n},{places}]/(Σ_{{o<{n}}} covers[{i},o,{n},{places}])"
     if mode.startswith("nearest"):  # h ≤ i·up/down < h + 1 in whole numbers
-        up, down = (h.size, new) if factor is None else (factor.denominator, factor.numerator)
-        at, unit = ((2 * i + 1) * up, 2 * down) if mode == "nearest-exact" else (i * up, down)
-        return between(h * unit, at, (h + 1) * unit)
-    exact = None if factor is None else sp.Rational(factor.numerator, factor.denominator)
-    step = size_of(ratio(h.size, new, exact, align_corners))
-    if antialias:
-        return smoothed(i, h, step, mode)
-    reach, kernel = REACH[mode]
-    return weight(place(i, step, align_corners), h, kernel, reach)
-
-
-def factors_of(scale_factor: Any, recompute: bool | None, mode: str, space: int) -> list[Fraction | None]:
-    """The factors that places are found by; without one they are found by the sizes, as for averages."""
-    if scale_factor is None or recompute or mode == "area":
-        return [None] * space
-    return [fraction(f) for f in scale_factor]
-
-
-def torch_interpolate(torch: Any, x: Any, size: Any, scale_factor: Any, **options: Any) -> Any:
-    """torch's forward."""
-    return torch.nn.functional.interpolate(
-        x,
-        None if size is None else tuple(map(int, size)),
-        None if scale_factor is None else tuple(map(float, scale_factor)),
-        **options,
+        up, down = (n, places) if factor is None else (factor.denominator, factor.numerator)
+        at, unit = (f"(2·{i} + 1)·{up}", f"2·{down}") if mode == "nearest-exact" else (f"{i}·{up}", down)
+        return f"[{h}·{unit} ≤ {at} < ({h} + 1)·{unit}]"
+    step = f"{n}/{places}" if factor is None else f"{factor.denominator}/{factor.numerator}"
+    if antialias:  # the kernel is as wide as a step, if that is more than 1
+        wide = f"({step}·[{step} > 1] + [{step} ≤ 1])"
+        near, each = (f"k[({o} + 1/2 − ({i} + 1/2)·{step})/{wide}]" for o in (h, "o"))
+        return f"{near}/(Σ_{{o<{n}}} {each})"
+    if size == 1:
+        return "1"
+    s = f"{'stu'[axis]}[{i}]"
+    beyond = "".join(
+        f" + [{h} < 1]·k[{s} + {k}] + [{h} ≥ {n} − 1]·k[{s} − {n} − {k - 1}]" for k in range(1, REACH[mode] + 1)
     )
+    return f"(k[{s} − {h}]{beyond})".replace(" − 0", "")
 
 
-@operation(
-    says="the values at other places of the last axes: by the nearest entry, straight lines, cubics, or averages",
-    torch=torch_interpolate,
-    shape=interpolated_shape,
-    prepare=prepare_interpolate,
-    spelled=("F.interpolate", "F.upsample"),
-    ranks={"x": (4, 3, 5)},
-    letters="ncijk",
-    examples=(
-        example('F.interpolate(x, scale_factor=2, mode="bilinear")', x=(1, 2, 2, 3)),
-        example('F.interpolate(x, size=(4, 5), mode="bilinear", align_corners=True)', x=(1, 1, 2, 3)),
-        example("F.interpolate(x, size=5)", x=(2, 1, 3)),
-        example('F.interpolate(x, scale_factor=1.5, mode="nearest-exact")', x=(1, 2, 4)),
-        example('F.interpolate(x, size=4, mode="linear")', x=(1, 2, 3)),
-        example('F.interpolate(x, size=(3, 4), mode="bicubic")', x=(1, 1, 2, 3)),
-        example('F.interpolate(x, size=3, mode="trilinear", align_corners=True)', x=(1, 1, 2, 2, 2)),
-        example('F.interpolate(x, size=3, mode="area")', x=(1, 2, 5)),
-        example('F.interpolate(x, size=(2, 2), mode="bilinear", antialias=True)', x=(1, 1, 4, 5)),
-    ),
-)
-def interpolate(
-    at: At,
-    x: View,
-    size: Ints = None,
-    scale_factor: Any = None,
-    mode: str = "nearest",
-    align_corners: bool | None = None,
-    recompute_scale_factor: bool | None = None,
-    antialias: bool = False,
-) -> Expr:
-    """out[c,i] = Σ_h k(s(i) − h)·x[c,h], s(i): where place i lies along the input, k: the mode's kernel"""
-    inner = [fresh(name, n) for name, n in zip("hwd", x.shape[2:], strict=False)]
-    factors = factors_of(scale_factor, recompute_scale_factor, mode, len(inner))
-    shares = [
-        counts(i, h, factor, mode, align_corners, antialias)
-        for i, h, factor in zip(at[2:], inner, factors, strict=True)
-    ]
-    return add_up(x[[*at[:2], *inner]] * sp.Mul(*shares), inner)
+def place(axis: int, one: bool, places: str, factor: Fraction | None, corners: bool | None) -> str:
+    """s[i]: where the i-th place of the output lies along the input."""
+    name, n = "stu"[axis], f"size(x, {axis + 2})"
+    if corners:
+        return f"{name}[i] = {'0' if one else f'i·({n} − 1)/({places} − 1)'}"
+    return f"{name}[i] = (i + 1/2)·{f'{n}/{places}' if factor is None else f'{factor.denominator}/{factor.numerator}'} − 1/2"
+
+
+def interpolated(
+    shapes: tuple[Shape, ...], size: Any, scale_factor: Any, mode: str, align_corners: bool | None,
+    recompute_scale_factor: bool | None, antialias: bool,
+) -> str:  # fmt: skip
+    """The equation, for any number of axes of space."""
+    space = len(shapes[0]) - 2
+    places = [f"size{a}" if size is not None else f"⌊size(x, {a + 2})·scale_factor{a}⌋" for a in range(space)]
+    by_size = scale_factor is None or recompute_scale_factor or mode == "area"  # places are found by
+    factors = [None if by_size else fraction(scale_factor[a]) for a in range(space)]
+    shares = "·".join(
+        share(a, shapes[0][a + 2], places[a], factors[a], mode, align_corners, antialias) for a in range(space)
+    )
+    said = [place(a, size is not None and size[a] == 1, places[a], factors[a], align_corners) for a in range(space)]
+    where = (
+        ", ".join((*said, KERNELS[f"{mode} antialias" if antialias else mode]))
+        if mode in REACH
+        else KERNELS.get(mode, "")
+    )
+    left, inner = ",".join(f"{'ijl'[a]}<{places[a]}" for a in range(space)), ",".join("hwd"[:space])
+    sums = f"Σ_{{{inner}}}" if space > 1 else "Σ_h"
+    return f"out[n,c,{left}] = {sums} x[n,c,{inner}]·{shares}{f' where {where}' if where else ''}"
+
+
+op("interpolate(x, size: any=None, scale_factor: any=None, mode: str='nearest', align_corners: any=None, "
+   "recompute_scale_factor: any=None, antialias: bool=False)",
+   interpolated(((0,) * 3,), (0,), None, "linear", False, None, False),
+   "the values at other places of the last axes: by the nearest entry, straight lines, cubics, or averages", ("F.{}", "F.upsample"),
+   instead=interpolated, shape=interpolated_shape, prepare=prepare_interpolate, ranks={"x": (4, 3, 5)},
+   letters="ncijk",
+   examples=('F.interpolate(x, scale_factor=2, mode="bilinear") with x:1x2x2x3',
+             'F.interpolate(x, size=(4, 5), mode="bilinear", align_corners=True) with x:1x1x2x3',
+             "F.interpolate(x, size=5) with x:2x1x3", 'F.interpolate(x, scale_factor=1.5, mode="nearest-exact") with x:1x2x4',
+             'F.interpolate(x, size=4, mode="linear") with x:1x2x3', 'F.interpolate(x, size=(3, 4), mode="bicubic") with x:1x1x2x3',
+             'F.interpolate(x, size=3, mode="trilinear", align_corners=True) with x:1x1x2x2x2',
+             'F.interpolate(x, size=3, mode="area") with x:1x2x5',
+             'F.interpolate(x, size=(2, 2), mode="bilinear", antialias=True) with x:1x1x4x5'))  # fmt: skip

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-
 import sympy as sp
 
 from symgrad.errors import ShapeError
 from symgrad.indexing import bracket
 from symgrad.indexing.symbols import Expr
-from symgrad.ops.shaping import axis_of
-from symgrad.ops.spec import At, View, example, operation
+from symgrad.ops.equations import op
+from symgrad.ops.readings import Function
+from symgrad.ops.spec import At, View, no_alignment
 from symgrad.shapes import Shape, Sizes
-
-
-def prepare_joint(shapes: tuple[Shape, ...], dim: int = 0) -> dict[str, Hashable]:
-    """The axis from the front."""
-    return {"dim": axis_of(dim, len(shapes[0]))}
 
 
 def joined(sizes: Sizes, shapes: tuple[Shape, ...], dim: int) -> Shape:
@@ -33,16 +27,8 @@ def joined(sizes: Sizes, shapes: tuple[Shape, ...], dim: int) -> Shape:
     return (*first[:dim], sp.Add(*(s[dim] for s in shapes)), *first[dim + 1 :])
 
 
-@operation(
-    holds="kept",
-    says="joins tensors along an axis they have",
-    torch=lambda torch, *tensors, dim: torch.cat(tensors, dim=dim),
-    shape=joined, prepare=prepare_joint, spelled=("torch.cat", "torch.concat", "torch.concatenate", "np.concatenate"),
-    examples=(example("cat([x, y])", x=(2,), y=(3,)), example("cat([x, y], dim=1)", x=(2, 2), y=(2, 1)),
-              example("cat([x, x])", x=(2,))),
-)  # fmt: skip
-def cat(at: At, *tensors: View, dim: int = 0) -> Expr:
-    """out[i] = x[i] where i < m, y[i − m] from there on"""
+def joint(at: At, *tensors: View, dim: int) -> Expr:
+    """Each tensor where its entries begin."""
     result, begin = sp.S.Zero, sp.S.Zero
     for view in tensors:
         place = at[dim] - begin
@@ -63,15 +49,16 @@ def stacked(sizes: Sizes, shapes: tuple[Shape, ...], dim: int) -> Shape:
     return (*first[:dim], sp.Integer(len(shapes)), *first[dim:])
 
 
-@operation(
-    holds="kept",
-    says="joins tensors of one shape along a new axis",
-    torch=lambda torch, *tensors, dim: torch.stack(tensors, dim),
-    shape=stacked, prepare=lambda shapes, dim=0: {"dim": axis_of(dim, len(shapes[0]) + 1)},
-    spelled=("torch.stack", "np.stack"),
-    examples=(example("stack([x, y])", x=(3,), y=(3,)), example("stack([x, y], dim=1)", x=(2,), y=(2,))),
-)  # fmt: skip
-def stack(at: At, *tensors: View, dim: int = 0) -> Expr:
-    """out[0,i] = x[i], out[1,i] = y[i]"""
-    rest = [*at[:dim], *at[dim + 1 :]]
-    return sp.Add(*(sp.KroneckerDelta(at[dim], n) * view[rest] for n, view in enumerate(tensors)))
+def in_turn(shapes: tuple[Shape, ...], dim: int) -> str:
+    """The tensor whose turn it is."""
+    return f"out[k<{len(shapes)}] = {' + '.join(f'δ(k, {n})·x{n}' for n in range(len(shapes)))}"
+
+
+op("cat(*tensors, dim: axis=0)", "out[i] = x[i] where i < m, y[i − m] from there on", "joins tensors along an axis they have",
+   ("torch.cat", "torch.concat", "torch.concatenate", "np.concatenate"), reading=Function(joint), shape=joined, align=no_alignment,
+   torch=lambda torch, *tensors, dim: torch.cat(tensors, dim=dim), holds="kept",
+   examples=("cat([x, y]) with x:2 y:3", "cat([x, y], dim=1) with x:2x2 y:2x1", "cat([x, x]) with x:2"))  # fmt: skip
+op("stack(*tensors, dim: int=0)", "out[k<2] = δ(k, 0)·x0 + δ(k, 1)·x1", "joins tensors of one shape along a new axis",
+   ("torch.stack", "np.stack"), instead=in_turn, axes="dim", shape=stacked,
+   torch=lambda torch, *tensors, dim: torch.stack(tensors, dim),
+   examples=("stack([x, y]) with x:3 y:3", "stack([x, y], dim=1) with x:2 y:2"))  # fmt: skip

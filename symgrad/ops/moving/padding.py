@@ -12,14 +12,10 @@ from typing import Any
 import sympy as sp
 
 from symgrad.errors import InputError, ShapeError
-from symgrad.indexing import bracket
-from symgrad.indexing.symbols import Expr
 from symgrad.ops.equations import METHOD, op
 from symgrad.ops.moving.views import sequence
-from symgrad.ops.options import one_of
-from symgrad.ops.shaping import axis_of, moved, number
-from symgrad.ops.spec import At, View, example, operation
-from symgrad.shapes import Shape, Size, Sizes, size_of
+from symgrad.ops.shaping import axis_of, moved
+from symgrad.shapes import Shape, Sizes, size_of
 
 Ints = Any  # one int or several, as users write them
 
@@ -100,7 +96,6 @@ def prepare_pad(shapes: tuple[Shape, ...], pad: Ints, mode: str = "constant", va
     """Pairs of margins, from the last axis on; around constants they may be sizes, as in ``x.shape[0] - 1``."""
     sizes = mode == "constant"
     margins = tuple(p if sizes and isinstance(p, sp.Expr) else int(p) for p in sequence(pad))
-    one_of(MODES, "mode", mode)
     if len(margins) % 2 or len(margins) > 2 * len(shapes[0]):
         raise ShapeError("pad takes two numbers for each axis, from the last axis on", found=(f"pad={margins}",))
     if mode != "constant" and len(shapes[0]) - len(margins) // 2 not in (1, 2):
@@ -133,40 +128,39 @@ def padded_shape(sizes: Sizes, shapes: tuple[Shape, ...], pad: tuple[int, ...], 
     return tuple(size_of(n + a + b) for n, (a, b) in pairs)
 
 
-def sources(place: Expr, size: Size, before: int, after: int, mode: str) -> list[tuple[Expr, Expr]]:
-    """Where the entry at ``place`` of a padded axis comes from: indices, and when each is the one."""
+def sources(axis: int, before: str, after: str, mode: str) -> list[tuple[str, str]]:
+    """Where an entry of a padded axis comes from: places, and when each is the one; named margins are there."""
     if not (before or after):
-        return [(place, sp.S.One)]
-    inner = place - before
-    low, high = sp.Lt(inner, 0, evaluate=False), sp.Ge(inner, size, evaluate=False)
-    found = [(inner, bracket(sp.Ge(inner, 0, evaluate=False)) * bracket(sp.Lt(inner, size, evaluate=False)))]
-    if mode == "constant":
-        return found
-    left = {"reflect": -inner, "replicate": sp.S.Zero, "circular": inner + size}[mode]
-    right = {"reflect": 2 * (size - 1) - inner, "replicate": size - 1, "circular": inner - size}[mode]
-    return found + ([(left, bracket(low))] if before else []) + ([(right, bracket(high))] if after else [])
+        return [(f"i{axis}", "")]
+    inner = f"i{axis} − {before}" if before else f"i{axis}"
+    size = f"size(x, {axis})"
+    left = {"reflect": f"−({inner})", "replicate": "0", "circular": f"{inner} + {size}"}
+    right = {"reflect": f"2·({size} − 1) − ({inner})", "replicate": f"{size} − 1", "circular": f"{inner} − {size}"}
+    around = [(left, f"[{inner} < 0]")] * bool(before) + [(right, f"[{inner} ≥ {size}]")] * bool(after)
+    beyond = [(places[mode], holds) for places, holds in around] if mode != "constant" else []
+    return [(inner, f"[{inner} ≥ 0]·[{inner} < {size}]"), *beyond]
 
 
-@operation(
-    holds="first",
-    says="margins around the last axes: a constant, a reflection, the entries at the edge, or the other end",
-    torch=lambda torch, x, pad, mode, value: torch.nn.functional.pad(x, pad, mode, float(value)),
-    shape=padded_shape,
-    prepare=prepare_pad,
-    spelled=("F.pad", "aten.constant_pad_nd", "aten.pad"),
-    smooth=True,
-    examples=(
-        example("F.pad(x, (1, 2))", x=(2, 3)),
-        example("F.pad(x, (1, 1, 0, 1), value=2.0)", x=(2, 2)),
-        *(example(f'F.pad(x, (1, 2), mode="{mode}")', x=(1, 2, 3)) for mode in MODES[1:]),
-    ),
-)
-def pad(at: At, x: View, pad: Ints, mode: str = "constant", value: Any = None) -> Expr:
-    """out[i] = x[i − before] inside, what the mode says outside"""
-    axes = [sources(i, n, a, b, mode) for i, n, (a, b) in zip(at, x.shape, margins_of(pad, x.rank), strict=True)]
-    result: Expr = sp.S.Zero
+def padded(shapes: tuple[Shape, ...], pad: tuple[int, ...], mode: str, value: Any) -> str:
+    """The entries inside, what the mode says outside."""
+    rank, left, axes = len(shapes[0]), [], []
+    for axis in range(rank):
+        k = 2 * (rank - 1 - axis)
+        before, after = (f"pad{n}" if n < len(pad) and pad[n] else "" for n in (k, k + 1))
+        left.append(f"i{axis}<{' + '.join(filter(None, (f'size(x, {axis})', before, after)))}")
+        axes.append(sources(axis, before, after, mode))
+    terms = []
     for choice in product(*axes):
-        result += x[[place for place, _ in choice]] * sp.Mul(*(condition for _, condition in choice))
-    if mode == "constant" and value != 0:
-        result += number(value) * (1 - sp.Mul(*(condition for ((_, condition),) in axes)))
-    return result
+        entry = f"x[{','.join(place for place, _ in choice)}]" if rank else "x"
+        terms.append("·".join(filter(None, (entry, *(holds for _, holds in choice)))))
+    inside = "·".join(holds for ((_, holds),) in axes if holds) if mode == "constant" and value != 0 else ""
+    around = f" + value·(1 − {inside})" if inside else ""
+    return f"out{f'[{chr(44).join(left)}]' if rank else ''} = {' + '.join(terms)}{around}"
+
+
+op(f"pad(x, pad: any, mode: {' | '.join(map(repr, MODES))}='constant', value: any=None)",
+   "out[…,i<size(x, -1) + pad0 + pad1] = x̂[…,i − pad0]",
+   "margins around the last axes: a constant, a reflection, the entries at the edge, or the other end",
+   ("F.{}", "aten.constant_pad_nd", "aten.pad"), instead=padded, shape=padded_shape, prepare=prepare_pad, holds="first",
+   examples=("F.pad(x, (1, 2))", "F.pad(x, (1, 1, 0, 1), value=2.0) with x:2x2",
+             *(f'F.pad(x, (1, 2), mode="{mode}") with x:1x2x3' for mode in MODES[1:])))  # fmt: skip

@@ -13,8 +13,10 @@ import sympy as sp
 
 from symgrad.errors import ShapeError
 from symgrad.indexing.symbols import Expr
+from symgrad.ops.equations import op
 from symgrad.ops.moving.slicing import cut
-from symgrad.ops.spec import At, Opening, View, example, operation
+from symgrad.ops.readings import Function
+from symgrad.ops.spec import At, Opening, View, no_alignment
 from symgrad.program import Role
 from symgrad.shapes import Shape, Size, Sizes
 
@@ -93,18 +95,8 @@ def open_item(open_: Opening, item: Item, size: Size | None) -> Item:
     return ("slice", place, place + count, step, place, count)
 
 
-@operation(
-    holds="kept",
-    role=Role.INDEXES,
-    says="the entries at an index or slice of each axis",
-    torch=lambda torch, x, key: x[python_key(key)],
-    shape=sliced_shape, prepare=lambda shapes, key: {"key": tuple(key)}, resolve=resolved, spelled=("Tensor.__getitem__",),
-    slots=open_items,
-    examples=(example("x[0]", x=(2, 3)), example("x[:, 1:]", x=(2, 3)), example("x[:, None]", x=(2,)),
-              example("x[::2]", x=(5,)), example("x[..., -1]", x=(2, 3))),
-)  # fmt: skip
-def getitem(at: At, x: View, key: tuple[Item, ...]) -> Expr:
-    """out[i] = x[start + step·i]"""
+def entry_at(at: At, x: View, key: tuple[Item, ...]) -> Expr:
+    """The entry at the places of the key."""
     out, indices = iter(at), []
     for item, size in read_items(key, x.shape):
         if item[0] == "int":
@@ -116,3 +108,9 @@ def getitem(at: At, x: View, key: tuple[Item, ...]) -> Expr:
         elif item[0] == "slice":
             indices.append(item[4] + item[3] * index)
     return x[indices]
+
+
+op("getitem(x, key: any)", "out[i] = x[start + step·i]", "the entries at an index or slice of each axis", ("Tensor.__getitem__",),
+   reading=Function(entry_at), shape=sliced_shape, align=no_alignment, resolve=resolved, slots=open_items,
+   prepare=lambda shapes, key: {"key": tuple(key)}, torch=lambda torch, x, key: x[python_key(key)], role=Role.INDEXES, holds="kept",
+   examples=("x[0]", "x[:, 1:]", "x[:, None] with x:2", "x[::2] with x:5", "x[..., -1]"))  # fmt: skip

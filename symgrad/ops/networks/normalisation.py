@@ -13,13 +13,11 @@ import numpy as np
 import sympy as sp
 
 from symgrad.errors import InputError, ShapeError
-from symgrad.indexing import Unravel, add_up, fresh, fresh_axes
-from symgrad.indexing.symbols import Expr
 from symgrad.ops import openings
 from symgrad.ops.domain import positive
 from symgrad.ops.equations import F, op
-from symgrad.ops.shaping import number, unify_vector
-from symgrad.ops.spec import At, View, example, kept, no_alignment, operation
+from symgrad.ops.shaping import unify_vector
+from symgrad.ops.spec import kept, no_alignment
 from symgrad.shapes import Shape, Sizes
 
 
@@ -126,13 +124,6 @@ op(f"instance_norm(x, {STATISTICS}, use_input_stats=True, momentum: unused=0.1, 
    examples=("F.instance_norm(x) with x:2x2x3", "F.instance_norm(x, None, None, weight, bias) with x:1x2x3 weight:2 bias:2"))  # fmt: skip
 
 
-def prepare_group_norm(shapes: tuple[Shape, ...], num_groups: int, eps: float = 1e-5) -> dict[str, Hashable]:
-    """A number of groups that divides the channels."""
-    if num_groups < 1:
-        raise InputError("num_groups has to be an integer from 1 up", found=(f"num_groups={num_groups!r}",))
-    return {"num_groups": num_groups, "eps": eps}
-
-
 def grouped_shape(sizes: Sizes, shapes: tuple[Shape, ...], num_groups: int, eps: float) -> Shape:
     """The input's shape; the groups divide the channels."""
     shape = channels_shape(sizes, shapes)
@@ -143,39 +134,22 @@ def grouped_shape(sizes: Sizes, shapes: tuple[Shape, ...], num_groups: int, eps:
     return shape
 
 
-# A function, and not ``out[n,(g,c),i] = …``: rows under a mean give a pullback that has no lines.
-@operation(
-    says="each group of channels of each sample to mean 0 and variance 1",
-    shape=grouped_shape,
-    prepare=prepare_group_norm,
-    torch=lambda torch, x, weight=None, bias=None, *, num_groups, eps: torch.nn.functional.group_norm(
-        x, num_groups, weight, bias, eps
-    ),
-    spelled=("F.group_norm", "torch.group_norm"),
-    expands=openings.group_norm,
-    ranks={"x": (3, 4)},
-    letters="ncij",
-    examples=(
-        example("F.group_norm(x, 2)", x=(1, 4, 2)),
-        example("F.group_norm(x, 2, weight, bias)", x=(2, 4, 2), weight=(4,), bias=(4,)),
-    ),
-)
-def group_norm(
-    at: At, x: View, num_groups: int, weight: View | None = None, bias: View | None = None, eps: float = 1e-5
-) -> Expr:
-    """out[n,c,i] = (x[n,c,i] − mean[n,g]) / √(var[n,g] + eps)·w[c] + b[c], g: the group of c"""
-    size = sp.sympify(x.shape[1] / num_groups, strict=True)
-    first = Unravel(sp.S.Zero, at[1], sp.Integer(num_groups), size) * size if num_groups > 1 else sp.S.Zero
+def grouped(shapes: tuple[Shape | None, ...], **options: Any) -> str:
+    """The equation: channels first + k make the group of c. (Rows (g,k) under a mean give a pullback without lines.)"""
+    axes = range(2, len(shapes[0] or ()))
+    inner, own, places = "".join(f",{'abd'[n - 2]}<size(x, {n})" for n in axes), *(
+        "".join(f",{letters[n - 2]}" for n in axes) for letters in ("abd", "ijl"))  # fmt: skip
+    group = f"x[n,first + k{own}]"
+    return (
+        f"out[n,c{places}] = (x[n,c{places}] − μ) / √(mean_{{k<m{inner}}} ({group} − μ)² + eps)·weight[c] + bias[c]"
+        f" where μ = mean_{{k<m{inner}}} {group}, first = ⌊c/m⌋·m, m = size(x, 1)/num_groups"
+    )
 
-    def sum_over(body: Any, hint: str) -> Expr:
-        inner = (fresh(hint, size), *fresh_axes(x.shape[2:], "jkl" if hint == "c" else "abd"))
-        return add_up(body(x[[at[0], first + inner[0], *inner[1:]]]), inner)
 
-    count = size * sp.Mul(*x.shape[2:])
-    mean = sum_over(lambda e: e, "k") / count
-    var = sum_over(lambda e: (e - mean) ** 2, "c") / count
-    normal = (x[at] - mean) / sp.sqrt(var + number(eps)) * (1 if weight is None else weight[at[1]])
-    return normal if bias is None else normal + bias[at[1]]
+op("group_norm(x, num_groups: int >= 1, weight=None, bias=None, eps=1e-5)", grouped(((0,) * 3,)),
+   "each group of channels of each sample to mean 0 and variance 1", ("F.{}", "torch.{}"), instead=grouped, shape=grouped_shape,
+   expands=openings.group_norm, ranks={"x": (3, 4)}, letters="ncij",
+   examples=("F.group_norm(x, 2) with x:1x4x2", "F.group_norm(x, 2, weight, bias) with x:2x4x2 weight:4 bias:4"))  # fmt: skip
 
 
 def prepare_rms_norm(shapes: tuple[Shape, ...], normalized_shape: Any = None, eps: Any = None) -> dict[str, Hashable]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 import numpy as np
@@ -13,10 +12,7 @@ from symgrad.closed_form.pieces import NoForm
 from symgrad.closed_form.source_text import Writer
 from symgrad.explanation import Explanation
 from symgrad.explanation.entries import terms_in
-from symgrad.indexing import Bracket
 from symgrad.indexing import Equation as IndexEquation
-from symgrad.indexing.equation import rebuild
-from symgrad.indexing.symbols import Expr, is_access, name_of
 from symgrad.numeric import Array, as_float
 from symgrad.ops import named as named_op
 from symgrad.program import Apply
@@ -74,7 +70,7 @@ def forward_equations(teller: Teller) -> tuple[list[Formula], Equations]:
     formulas, rows = [], []
     for step, equation in teller.steps:
         solved = local(step, teller.program).residual
-        for shown in map(teller.fold, solved) if solved else [without_itself(equation, step.result.name)]:
+        for shown in map(teller.fold, solved) if solved else [equation]:
             names = teller.names.entry(shown.axes, step.result.name)
             formula = Formula(shown.right, names)
             code = teller.code(step)
@@ -85,17 +81,6 @@ def forward_equations(teller: Teller) -> tuple[list[Formula], Equations]:
     return formulas, Equations(tuple(rows))
 
 
-def without_itself(equation: IndexEquation, name: str) -> IndexEquation:
-    """``name = [name ≠ 0]·f`` as ``name = f``: only the derivative of f at 0 is another."""
-
-    def changed(node: Expr) -> Expr | None:
-        itself = isinstance(node, Bracket) and isinstance(node.args[0], sp.Ne) and node.args[0].rhs == 0
-        entry = node.args[0].lhs if itself else None
-        return sp.S.One if entry is not None and is_access(entry) and name_of(entry) == name else None
-
-    return IndexEquation(equation.axes, rebuild(equation.right, changed))
-
-
 def _solved(teller: Teller) -> Iterator[Block]:
     """What is not computed by a formula but solves one: the identity, its differential, what is read beside."""
     say = teller.say
@@ -104,7 +89,7 @@ def _solved(teller: Teller) -> Iterator[Block]:
         op = named_op(step.op)
         if op.residual is None and not op.beside:
             continue
-        yield Paragraph(say("`{name}` is {says}.", name=teller.names.name(step.result.name), says=_said(teller, step)))
+        yield Paragraph(say("`{name}` is {says}.", name=teller.names.name(step.result.name), says=op.says))
         if op.residual is not None:
             yield from _differential(teller, step)
         for _, name in step.beside:
@@ -113,16 +98,6 @@ def _solved(teller: Teller) -> Iterator[Block]:
             except NoForm:
                 continue  # of what is nested too deep to be read
             yield Paragraph(say("`{name}` is `{code}`.", name=name, code=code))
-
-
-def _said(teller: Teller, step: Apply) -> str:
-    """What an operation says of itself, its operands and its result called what they are called here."""
-    op = named_op(step.op)
-    called = {"out": step.result.name, **dict(zip(op.operands, map(str, step.arguments), strict=False))}
-    letters = "|".join(map(re.escape, called))
-    return re.sub(
-        rf"(?<![A-Za-z0-9_.])(?:{letters})(?![A-Za-z0-9_])", lambda m: teller.names.name(called[m[0]]), op.says
-    )
 
 
 def _differential(teller: Teller, step: Apply) -> Iterator[Block]:
@@ -147,7 +122,6 @@ def _entries(teller: Teller, explanation: Explanation, step: Apply, equation: In
     """Every output as a formula in numbered entries, and its number."""
     say = teller.say
     output, values = explanation.output, explanation.values
-    equation = without_itself(equation, step.result.name)
     if step.beside or local(step, explanation.program).residual:
         return
     if not 0 < output.size <= LARGEST or terms_in(equation.right, values.sizes) > MOST_ENTRIES:
