@@ -24,7 +24,7 @@ SHAPES = {
     "x": (2, 3), "y": (2, 3), "X": (3, 3), "Y": (3, 3), "A": (4, 3), "b": (3,), "c": (4,), "u": (3,), "w": (3,), "W": (3, 4),
     "D": (4, 3), "t": (4,), "q": (3, 4), "k": (5, 4), "g": (5, 2), "label": (2,), "image": (2, 3, 5, 5), "kernel": (4, 3, 3, 3),
     "tall": (4, 3), "Z": (3, 4), "row": (2, 3, 6), "photo": (2, 3, 4, 4), "up": (2, 4, 3, 3), "one": (4, 3, 2), "wide": (2, 8, 3, 3), "x0": (3,),
-    "deep": (2, 4, 5, 5), "few": (6, 2, 3, 3), "depth": (4, 1, 3, 3), "point": (6, 2, 1, 1), "cols": (2, 8, 9),
+    "deep": (2, 4, 5, 5), "heads": (2, 2, 3, 2, 2), "keys": (2, 2, 5, 4), "few": (6, 2, 3, 3), "depth": (4, 1, 3, 3), "point": (6, 2, 1, 1), "cols": (2, 8, 9),
 }  # fmt: skip
 
 GATE, GATED = "row[:, :, row.shape[2] // 2:]", "row[:, :, :row.shape[2] // 2]"
@@ -59,6 +59,8 @@ BOOK = [
     ("log10(x)", "x", "v / x / math.log(10)"),
     ("x // 3", "x", "zeros_like(x)"),
     ("x // y", "x", "zeros_like(x)"),
+    # Axes that are read as one number are one axis
+    ("heads.flatten(3) @ keys.mT", "heads", "(v @ keys).reshape(heads.shape)"),
     # What a view takes goes back to where arange, viewed in the same way, says
     ("t[::2]", "t", "zeros_like(t).index_add(0, arange(t.shape[0])[::2], v)"),
     ("t[1:-1:2]", "t", "zeros_like(t).index_add(0, arange(t.shape[0])[1:-1:2], v)"),

@@ -32,6 +32,7 @@ from symgrad.closed_form.diagonals import on_diagonal
 from symgrad.closed_form.edges import has_edge, is_edge, side_by_side, within_common_edges, within_edges
 from symgrad.closed_form.entries import entry
 from symgrad.closed_form.function_calls import function
+from symgrad.closed_form.in_a_row import in_a_row
 from symgrad.closed_form.known_calls import known_call
 from symgrad.closed_form.notation import Notation
 from symgrad.closed_form.of_numbers import roots_together
@@ -300,6 +301,16 @@ class Forms(Notation):
         call = known_call(self, node, axes, wanted)
         if call is not None:
             return Piece(call, ATOM, tuple(axes))
+        piece = self._whole(node, axes, wanted)
+        row = in_a_row(node, axes) if "einsum(" in piece.text else None
+        if row is not None:
+            together = self.write(*row)
+            if together.axes == row[1] and "einsum(" not in together.text:
+                return method(together, f"reshape({wanted}.shape)", tuple(axes))
+        return piece
+
+    def _whole(self, node: Expr, axes: Sequence[Index], wanted: str) -> Piece:
+        """The same, axis by axis."""
         piece = self.write(node, axes)
         if piece.axes == tuple(axes):
             return piece
