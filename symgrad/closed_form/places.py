@@ -75,8 +75,8 @@ def along(
     if numbers != own:
         return None
     if count == 1 and not middle and first == len(axes) - 1:
-        one_hot = f"one_hot({positions}, {notation.texts.size(axes[-1].size)})"
-        return f"{moved}[{', '.join([':'] * len(own) + ['None'])}] * {one_hot}"
+        one_hot = f"one_hot({positions.text}, {notation.texts.size(axes[-1].size)})"
+        return f"{moved.inside(ATOM)}[{', '.join([':'] * len(own) + ['None'])}] * {one_hot}"
     one = flattened(positions, first, len(middle), len(own)), flattened(moved, first, len(middle), len(own))
     whole = flattened(Piece(f"zeros_like({wanted})", ATOM, tuple(axes)), first, count, len(axes))
     back = "" if count == 1 else f".reshape({wanted}.shape)"

@@ -301,7 +301,7 @@ class Forms(Notation):
         call = known_call(self, node, axes, wanted)
         if call is not None:
             return Piece(call, ATOM, tuple(axes))
-        piece = self._whole(node, axes, wanted)
+        piece = self._by_axes(node, axes, wanted)
         row = in_a_row(node, axes) if "einsum(" in piece.text else None
         if row is not None:
             together = self.write(*row)
@@ -309,7 +309,7 @@ class Forms(Notation):
                 return method(together, f"reshape({wanted}.shape)", tuple(axes))
         return piece
 
-    def _whole(self, node: Expr, axes: Sequence[Index], wanted: str) -> Piece:
+    def _by_axes(self, node: Expr, axes: Sequence[Index], wanted: str) -> Piece:
         """The same, axis by axis."""
         piece = self.write(node, axes)
         if piece.axes == tuple(axes):
