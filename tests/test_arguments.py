@@ -39,7 +39,9 @@ WRONG: dict[str, Any] = {
     "strings": np.array(["a"]), "loop": LOOP, "deep": DEEP, "1j": 1j, "iterator": iter(()), "keys": {1: 2},
     "meta": torch.empty(2, device="meta"), "sparse": torch.eye(2).to_sparse(), "nul": "x\0", "surrogate": "\udcff",
     "letters": {"x": "ab"}, "negative": {"x": (-1,)}, "many": {"x": (1,) * 100}, "(None,)": (None,), "twice": ["x", "x"],
-    "record": np.zeros(2, dtype=[("a", int)]), "1/3": fractions.Fraction(1, 3),
+    "record": np.zeros(2, dtype=[("a", int)]), "1/3": fractions.Fraction(1, 3), "array": np.arange(3.0),
+    "no numbers": np.array([]), "tensor": torch.ones(3), "8 axes": np.ones((2,) * 8), "14 axes": np.ones((1,) * 14),
+    "a day": np.datetime64("2020-01-01"), "masked": np.ma.array([1.0, 2.0], mask=[0, 1]), "slice": slice(1),
 }  # fmt: skip
 
 FUNCTIONS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
@@ -122,25 +124,49 @@ def test_a_tensor_without_numbers_is_refused() -> None:
         symgrad.capture(lambda x: x * 2, torch.ones(2, device="meta"))
 
 
-def test_methods_of_results_refuse_by_name() -> None:
+def results() -> dict[str, Any]:
+    """What public functions hand back, by name."""
     found = symgrad.explain("x*y", x=X, check=False)
-    program = symgrad.capture(torch.tanh, torch.tensor(X))
-    calls: list[Callable[[Any], Any]] = [
-        found.gradients["x"].entry, found.hessian, lambda v: found.hessian("x", v), lambda v: found.to_text(width=v),
-        lambda v: found.to_text(entry=v), lambda v: found.to_json(entry=v), lambda v: found.to_markdown(entry=v),
-        lambda v: found.to_latex(entry=("x", v)), lambda v: found.to_text(entry=(v, (0, 0))), program.pullback,
-        lambda v: program.pullback(wrt=v), program.pushforward, lambda v: program.pushforward({"x": v}),
-        program.jacobian, program.closed_form, program.reaches, lambda v: program.explain(check=v),
-        lambda v: program.explain(v, check=False),
-    ]  # fmt: skip
-    for number, call in enumerate(calls):
-        for wrong, value in WRONG.items():
+    gradient = found.gradients["x"]
+    return {
+        "Explanation": found, "Gradient": gradient, "Jacobian": gradient.jacobian,
+        "Capture": symgrad.capture(torch.tanh, torch.tensor(X)), "Exercise": symgrad.exercise("x*y", x=X),
+    }  # fmt: skip
+
+
+INNER = {"backward_by", "boxed", "trial"}
+"""Methods that other modules call, with what they have made themselves."""
+METHODS = [
+    (name, method, parameter)
+    for name, result in results().items()
+    for method in dir(type(result))
+    if not method.startswith("_") and method not in INNER and inspect.isfunction(getattr(type(result), method))
+    for parameter in list(inspect.signature(getattr(type(result), method)).parameters)[1:]
+]  # fmt: skip
+USUAL: dict[str, Any] = {"name": "x", "first": "x", "options": {}}
+OPTIONS = ("width", "entry", "color", "long", "no_such_option")
+
+
+@pytest.mark.parametrize(("name", "method", "parameter"), METHODS)
+def test_methods_of_results_refuse_by_name(name: str, method: str, parameter: str) -> None:
+    call = getattr(results()[name], method)
+    needed = {
+        n: USUAL.get(n)
+        for n, p in inspect.signature(call).parameters.items()
+        if p.default is p.empty and p.kind is not p.VAR_KEYWORD and n != parameter
+    }
+    for wrong, value in WRONG.items():
+        given = dict.fromkeys(OPTIONS, value) if parameter == "options" else {parameter: value}
+        for one, passed in given.items():
             try:
-                call(value)
+                call(**{**needed, one: passed})
             except SymgradError:
                 continue
+            except TypeError as error:
+                assert "unexpected keyword argument" in str(error), wrong
+                assert parameter == "options"
             except Exception as error:
-                raise AssertionError(f"call {number} with {wrong}") from error
+                raise AssertionError(f"{name}.{method}({one}=…) with {wrong}") from error
 
 
 def test_the_message_says_what_it_has_to_be() -> None:

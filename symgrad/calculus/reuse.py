@@ -7,7 +7,7 @@ Rule: t·f(p) → t·out[p]   where out[i] = f(i) or out[i] = log f(i) is the de
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 
 import sympy as sp
@@ -19,6 +19,8 @@ from symgrad.indexing.sums import over_terms, split_factors
 from symgrad.indexing.symbols import Expr, Index, access, accesses, indices_of, name_of
 
 Powers = dict[Expr, Expr]
+Place = tuple[str, tuple[Expr, ...]]
+"""A tensor, and where it is read."""
 
 
 def powers(term: Expr) -> Powers:
@@ -39,14 +41,46 @@ def instances(equation: Equation, inner: Sequence[Index], formula: Expr) -> Iter
     """
     there = {place(entry) for entry in accesses(formula)}
     read = {place(entry) for entry in accesses(equation.right)}
-    for at in product(*([axis, *(p for p in inner if p.size == axis.size)] for axis in equation.axes)):
-        if len(set(at)) == len(at):
+    choices = {axis: [axis, *(p for p in inner if p.size == axis.size)] for axis in equation.axes}
+    found = []
+    for known in fitting(read, there, choices):
+        for at in product(*([known[axis]] if axis in known else choices[axis] for axis in equation.axes)):
             new = dict(zip(equation.axes, at, strict=True))
-            if all((name, tuple(k.xreplace(new) for k in indices)) in there for name, indices in read):
-                yield canonical(equation.right.xreplace(new)), at
+            if len(set(at)) == len(at) and all((n, tuple(k.xreplace(new) for k in ks)) in there for n, ks in read):
+                found.append(at)
+    order = {axis: {index: n for n, index in enumerate(those)} for axis, those in choices.items()}
+    for at in sorted(
+        dict.fromkeys(found), key=lambda at: [order[a][i] for a, i in zip(equation.axes, at, strict=True)]
+    ):
+        yield canonical(equation.right.xreplace(dict(zip(equation.axes, at, strict=True)))), at
 
 
-def place(entry: Expr) -> tuple[str, tuple[Expr, ...]]:
+def fitting(read: set[Place], there: set[Place], choices: Mapping[Index, Sequence[Index]]) -> list[dict[Index, Expr]]:
+    """What axes have to be for entries to be read that are there, as far as they are indices themselves.
+
+    To try every index for every axis would be 9⁸ ways for a tensor with eight axes.
+    """
+    partial: list[dict[Index, Expr]] = [{}]
+    for name, indices in read:
+        held = [there_at for other, there_at in there if other == name and len(there_at) == len(indices)]
+        partial = [
+            more for known in partial for at in held if (more := extended(known, indices, at, choices)) is not None
+        ]
+    return partial
+
+
+def extended(
+    known: dict[Index, Expr], indices: Sequence[Expr], at: Sequence[Expr], choices: Mapping[Index, Sequence[Index]]
+) -> dict[Index, Expr] | None:
+    """``known``, and the axes among ``indices`` as what stands in their places; None where they are others."""
+    more = dict(known)
+    for index, stands in zip(indices, at, strict=True):
+        if index in choices and (stands not in choices[index] or more.setdefault(index, stands) != stands):
+            return None
+    return more
+
+
+def place(entry: Expr) -> Place:
     """Which tensor an access reads, and where."""
     return name_of(entry), indices_of(entry)
 

@@ -30,7 +30,8 @@ def second_derivative(program: Program, first: str, second: str, seed: Equation 
     if not swept.whole:
         return None
     gradient = swept.equation
-    inner = fresh_axes(program.tensor(second).shape, LETTERS[len(gradient.axes) :])
+    rank, shape = len(gradient.axes), program.tensor(second).shape
+    inner = fresh_axes((*(a.size for a in gradient.axes), *shape), LETTERS)[rank:]
     right = differentiate(gradient.right, second, inner)
     results = {step.result.name for step in program.steps}
     for name in sorted({name_of(entry) for entry in accesses(gradient.right)} & results):

@@ -10,6 +10,7 @@ from typing import Any
 
 from symgrad.errors import bug
 from symgrad.explanation.given import Writers
+from symgrad.language import arguments
 
 
 def written_by(writers: Writers | None) -> Writers:
@@ -45,7 +46,8 @@ class Written:
 
         With ``program``, the steps instead, and how long the cotangent is that comes back on each way.
         """
-        return self._writers.svg(self, wrt, program=program)
+        name = None if wrt is None else arguments.name_of(wrt, "wrt")
+        return self._writers.svg(self, name, program=arguments.flag_of(program, "program"))
 
     def to_html(self, **options: Any) -> str:
         """As a page for a browser, in one file, whose numbers can be edited; needs ``symgrad[pages]``."""

@@ -85,7 +85,7 @@ class Capture(Recorded, Listed):
         by it; raises `UnsupportedError` where a step has no plan there.
         """
         chosen, ways = self._names(wrt), self._ways_back
-        if backend not in ("numpy", "torch", "jax"):
+        if arguments.text_of(backend, "backend") not in ("numpy", "torch", "jax"):
             raise InputError(f"there is no backend {backend!r}", hints=("numpy, torch or jax",))
         whole = partial(settling, self.recording, self.values, self.boxes, wanted=chosen, origins=self.origins)
         if backend != "numpy":
@@ -256,6 +256,7 @@ class Capture(Recorded, Listed):
 
     def _single(self, output: str | None) -> Program:
         """The recording with one output."""
+        output = None if output is None else arguments.name_of(output, "output")
         if output is None and len(self.ends) > 1:
             raise InputError("there are several outputs", hints=(f"output={self.outputs[0]!r}",))
         for name in self.ends:
