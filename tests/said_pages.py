@@ -480,7 +480,7 @@ READING: tuple[str, ...] = (
     r"\w+ has the shape of \w+ \(.*\): it gives every output a weight\.",
     r"\S+ multiplies entry by entry, Σ adds it all up: \w+ is one number\. .*computes the gradient of this \w+: .*?\.$",
     r"It does not multiply \w+ by \w+ and hand that back\. \w+ weighs the rows of \w+, and the weighted rows are .*? one number for each entry of the input\.",
-    r"With the formulas of section 2 put in, (?:δ leaves only the terms whose indices agree|that is):",
+    r"With the formulas of J put in, (?:δ leaves only the terms whose indices agree|that is):",
     r"The formula for \w+ in one piece would be long\. .*",
     r"\w+\.grad: the index formula is too long to be read\.",
     r"In code: .*", r"\w+\.grad = .*", r"as argument \d+ of .*", r"from .*",

@@ -77,6 +77,9 @@ def test_more_lines_than_fit_stand_in_section_four() -> None:
     assert "Line by line, each in the names of the lines before it:" in section
     for line in symgrad.explain(text, shapes={"b": (4,), "b2": (2,)}, check=False).backward.statements:
         assert str(line) in section
+    alone = " ".join(brief(text, shapes={"b": (4,), "b2": (2,)}))  # where nothing follows, all lines stand
+    assert "section" not in alone
+    assert "with v_h = v_z @ w2.T" in alone
 
 
 def test_nothing_is_called_equal_that_was_not_compared() -> None:

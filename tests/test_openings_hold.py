@@ -27,14 +27,13 @@ MOST = 6
 NAME = re.compile(r"(?<![\w.])[^\W\d⁰¹²³⁴⁵⁶⁷⁸⁹]\w*")
 
 
-def opening(explanation: Explanation) -> list[str]:
+def opening(explanation: Explanation, brief: bool = False) -> list[str]:
     """The lines that a page opens with, unwrapped: code, formulas, and what is said below them."""
-    brief = explanation.to_text(brief=True, width=WIDE).rstrip("\n")
-    assert explanation.to_text(width=WIDE).startswith(brief), "the whole page opens with the brief one"
-    title, _, rest = brief.partition("\n")
+    title, _, rest = explanation.to_text(brief=brief, width=WIDE).rstrip("\n").partition("\n")
     assert title.strip()
-    assert "\n1  " not in rest, "a brief page has no section"
-    told = [line.strip() for line in rest.splitlines() if line.strip()]
+    opened, _, sections = rest.partition("\n1  ")
+    assert brief is not bool(sections), "a brief page has no section, a whole one has"
+    told = [line.strip() for line in opened.splitlines() if line.strip()]
     remarks = ("Assumed:", "Complex tensors stand")
     return [line for line in told if not line.startswith(remarks) and "nothing flows to" not in line]
 
@@ -82,7 +81,8 @@ def inputs_of(explanation: Explanation) -> dict[str, np.ndarray]:
 
 def in_words(lines: list[str]) -> set[str]:
     """The names that an opening says in words: what stands in a later section, what a letter of a formula is."""
-    ends = ("in section 4", "see section 4", "the forward pass found")
+    section = "in section 4", "see section 4"
+    ends = (*section, *(f"{words} of the whole page" for words in section), "the forward pass found")
     said = [line for line in lines if line.endswith(ends) or line.startswith("(")]
     cut = {line.removeprefix("with ").partition(" = ")[0] for line in lines if "characters in code" in line}
     return cut | {name for line in said for name in NAME.findall(line)}
@@ -136,8 +136,17 @@ def held(explanation: Explanation, what: str) -> int:
 
     Where torch has no number for a derivative that exists, and the page says so, it is what the page derived.
     """
-    lines = opening(explanation)
+    lines, alone = opening(explanation), opening(explanation, brief=True)
     assert 0 < len(lines) <= MOST, lines
+    if any("section 4" in line for line in lines):  # there is room for more where nothing follows
+        held_by(explanation, alone, what)
+    else:
+        assert lines == alone
+    return held_by(explanation, lines, what)
+
+
+def held_by(explanation: Explanation, lines: list[str], what: str) -> int:
+    """The same for the lines of one opening."""
     program = explanation.program
     inputs = inputs_of(explanation)
     _, torchs = torch_side.program_gradients(program, inputs, explanation.seed)

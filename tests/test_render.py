@@ -812,3 +812,16 @@ def test_a_formula_keeps_the_digits_of_its_numbers(number: str) -> None:
     assert f"{number}·x[i]" in page
     assert "0.044715·x[i]³" in page
     assert "/200000" not in page
+
+
+@pytest.mark.parametrize(
+    ("expression", "said"),
+    [
+        ("inv(A)", "out is the inverse, which solves A·out = I."),
+        ("b = solve(x, a); b.sum()", "b is the solution of x·b = a."),
+        ("y = cholesky(A@A.T); y.sum()", "y is the lower triangular factor of a symmetric t2 = y·yᵀ."),
+    ],
+)
+def test_what_an_operation_says_of_itself_is_said_in_the_names_of_the_page(expression: str, said: str) -> None:
+    shapes = {name: (2,) if name == "a" else (2, 2) for name in "Axa" if re.search(rf"\b{name}\b", expression)}
+    assert said in symgrad.explain(expression, shapes=shapes, check=False).to_text()

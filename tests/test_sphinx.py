@@ -118,6 +118,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_an_expression_in_rest_shows_its_parts(built: Path) -> None:
     page = words_of(built / "index.html")
     assert page.count("x.grad = v @ a.T") >= 3
+    assert page.index("out = x@a") < page.index("Equal to torch")
     for said in ("Equal to torch", "10 10 10", "added up: vᵀJ", "error[shape]", "∂", "equal"):
         assert said in page
     assert len(re.findall(r"<svg [^>]*role=\"img\"", page)) == 1

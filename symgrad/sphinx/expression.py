@@ -33,7 +33,7 @@ from symgrad.language import literal
 from symgrad.render.content import page_of
 from symgrad.render.page import Block, Page
 from symgrad.sphinx.claims import unclaimed, unsaid
-from symgrad.sphinx.nodes import Made, boxed, code_block, pieces
+from symgrad.sphinx.nodes import Made, boxed, code_block, pieces, words
 from symgrad.sphinx.truth import untrue
 from symgrad.ways import Way, asked_by
 
@@ -162,7 +162,9 @@ def shown(story: Explanation, part: str, at: tuple[str, tuple[int, ...]] | None,
         page = page_of(story, first)
         return pieces(blocks_of(replace(page, sections=page.sections[:-1]) if proven else page, story))
     if part == "answer":
-        return pieces(readable(page_of(story, None, True).lead, story.expression))
+        page = page_of(story, None, True)
+        asked = nodes.paragraph("", "", *words(page.title), classes=["symgrad-asked"])
+        return [asked, *pieces(readable(page.lead, story.expression))]
     page = page_of(story)
     if part == "all":
         return pieces(blocks_of(page, story))

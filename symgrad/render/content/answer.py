@@ -25,7 +25,7 @@ from symgrad.ops.entry import plays
 from symgrad.oracles.report import Check, Verdict
 from symgrad.program import Role
 from symgrad.render import numbers
-from symgrad.render.content.first_lines import first_lines, formulas_instead, listing, short_forms
+from symgrad.render.content.first_lines import Room, first_lines, formulas_instead, listing, short_forms
 from symgrad.render.content.singular import singular_blocks
 from symgrad.render.content.speaker import speaker_of
 from symgrad.render.content.teller import Teller
@@ -35,8 +35,6 @@ from symgrad.render.page import Block, Code, Equation, Equations, Formula, Listi
 
 MOST_NUMBERS = 6
 """Entries of a gradient that are written into a sentence."""
-MOST = 5
-"""Lines of code that stand before everything else."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,8 +76,8 @@ class Answer:
         yield from (Paragraph(words) for words in self.kinks if words != self.told)
 
 
-def answer_of(explanation: Explanation, teller: Teller) -> Answer:
-    """Everything that a page opens with, worked out once."""
+def answer_of(explanation: Explanation, teller: Teller, room: Room) -> Answer:
+    """Everything that a page opens with, worked out once, in the ``room`` that there is for lines of code."""
     zeros = why_zero(explanation, teller)
     kinks = tuple((kink_sentence(explanation, tie, teller),) for tie in explanation.kinks)
     moving = [words for name, words in zeros.items() if flows(explanation.program, name)]
@@ -88,12 +86,12 @@ def answer_of(explanation: Explanation, teller: Teller) -> Answer:
     special = special or _cancelled(explanation) or told
     told = told if special == told else ()
     special = special or _divided(explanation) or _shared(explanation)
-    lines, cut = short_forms(explanation, MOST)
+    lines, cut = short_forms(explanation, room)
     formulas = dict[str, Equation]()
     if not lines:
-        formulas = dict(islice(formulas_instead(explanation, teller), MOST - 1))
+        formulas = dict(islice(formulas_instead(explanation, teller), room.lines - 1))
         wanted = [name for name, g in explanation.gradients.items() if name not in formulas and not nothing_left(g)]
-        lines, cut = first_lines(explanation, wanted, MOST - len(formulas) - bool(formulas))
+        lines, cut = first_lines(explanation, wanted, room.without(len(formulas) + bool(formulas)))
     places = tuple(found_places(teller, tuple(formulas.values())))
     agreement = _agreement(explanation)
     return Answer(lines, cut, tuple(formulas.values()), places, agreement, special, zeros, kinks, told)

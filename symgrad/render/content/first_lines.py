@@ -4,13 +4,14 @@
       with v_S = P * (v_P - (v_P * P).sum(-1, keepdim=True))
       … and 3 more lines with v_P, in section 4
 
-Comes in: an explanation. Goes out: lines, each of whose names is the user's, defined by another line here, or named in
-words with the section where it is.
+Comes in: an explanation, and the room. Goes out: lines, each of whose names is the user's, defined by another line
+here, or named in words with the place where it is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from symgrad.backward import LONG, Backward, Line
 from symgrad.backward.names import UNNAMED
@@ -23,7 +24,23 @@ SHORT, SHORTER, LESS = 56, 110, 0.8
 """Characters of a gradient in the inputs alone: of a short one, and of one so much shorter than the lines."""
 
 
-def short_forms(explanation: Explanation, room: int) -> tuple[tuple[str, ...], bool]:
+@dataclass(frozen=True)
+class Room:
+    """How many lines there is room for, and where the others are."""
+
+    lines: int = 5
+    others: str = "in section 4"
+
+    def without(self, lines: int) -> Room:
+        """What is left of it."""
+        return Room(self.lines - lines, self.others)
+
+
+OPENING, ALONE = Room(), Room(40, "in section 4 of the whole page")
+"""Before everything else; and where nothing follows."""
+
+
+def short_forms(explanation: Explanation, room: Room) -> tuple[tuple[str, ...], bool]:
     """Each gradient in the inputs alone, where all of them are short; and whether some had to go elsewhere."""
     forms = {name: gradient.closed_form for name, gradient in explanation.gradients.items()}
     if not all(form is not None and "; " not in form for form in forms.values()):
@@ -32,9 +49,9 @@ def short_forms(explanation: Explanation, room: int) -> tuple[tuple[str, ...], b
     if longest > SHORT and not (longest <= SHORTER and shorter(explanation, [*map(str, forms.values())])):
         return (), False
     lines = tuple(assigned(f"{name}.grad", str(form))[0] for name, form in forms.items())
-    if len(lines) <= room:
+    if len(lines) <= room.lines:
         return lines, False
-    return (*lines[: room - 1], f"… and {len(lines) - room + 1} more lines, in section 4"), True
+    return (*lines[: room.lines - 1], f"… and {len(lines) - room.lines + 1} more lines, {room.others}"), True
 
 
 def shorter(explanation: Explanation, forms: Sequence[str]) -> bool:
@@ -69,7 +86,7 @@ def readable(lines: Backward, name: str) -> bool:
     )
 
 
-def first_lines(explanation: Explanation, wanted: Sequence[str], room: int) -> tuple[tuple[str, ...], bool]:
+def first_lines(explanation: Explanation, wanted: Sequence[str], room: Room) -> tuple[tuple[str, ...], bool]:
     """The line of each gradient that is wanted, then what they read; and whether some had to go elsewhere."""
     lines = explanation.backward
     said = [lines.gradients[name] for name in wanted]
@@ -80,11 +97,11 @@ def first_lines(explanation: Explanation, wanted: Sequence[str], room: int) -> t
     known = frozenset(tensor.name for tensor in explanation.program.tensors() if not UNNAMED.fullmatch(tensor.name))
     found = forward_lines(lines, (*said, *told), known)
     every = [line for line in (*said, *told, *found) if line.text is not None]
-    unsaid = [*without_line([line for line in (*said, *told) if line.text is None])]
+    unsaid = [*without_line([line for line in (*said, *told) if line.text is None], room)]
     unsaid += found_ahead([line for line in found if line.text is None])
-    kept = every if len(every) + bool(unsaid) <= room else every[: room - 1]
+    kept = every if len(every) + bool(unsaid) <= room.lines else every[: room.lines - 1]
     texts = [line.shown if line in said else f"  with {line.shown}" for line in kept]
-    words = [*elsewhere(kept, every[len(kept) :]), *unsaid]
+    words = [*elsewhere(kept, every[len(kept) :], room), *unsaid]
     return (*texts, *((f"  {'; '.join(words)}",) if words else ())), len(kept) < len(every)
 
 
@@ -98,21 +115,21 @@ def forward_lines(lines: Backward, readers: Iterable[Line], known: frozenset[str
     return found
 
 
-def elsewhere(kept: Sequence[Line], rest: Sequence[Line]) -> Iterator[str]:
+def elsewhere(kept: Sequence[Line], rest: Sequence[Line], room: Room) -> Iterator[str]:
     """How many more lines there are; what of them is read here is named."""
     if not rest:
         return
     read = set[str]().union(*(line.names for line in kept))
     named = [line.name for line in rest if line.target in read]
     many = f"{len(rest)} more line{'s' if len(rest) > 1 else ''}"
-    yield f"… and {many}{f' with {listing(named)}' if named else ''}, in section 4"
+    yield f"… and {many}{f' with {listing(named)}' if named else ''}, {room.others}"
 
 
-def without_line(unsaid: Sequence[Line]) -> Iterator[str]:
+def without_line(unsaid: Sequence[Line], room: Room) -> Iterator[str]:
     """What has no line of code: it is derived entry by entry."""
     if unsaid:
         has = "has" if len(unsaid) == 1 else "have"
-        yield f"{listing([line.name for line in unsaid])} {has} no line of code: see section 4"
+        yield f"{listing([line.name for line in unsaid])} {has} no line of code: see {room.others.removeprefix('in ')}"
 
 
 def found_ahead(places: Sequence[Line]) -> Iterator[str]:

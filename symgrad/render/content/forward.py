@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import numpy as np
@@ -89,7 +90,7 @@ def _solved(teller: Teller) -> Iterator[Block]:
         op = named_op(step.op)
         if op.residual is None and not op.beside:
             continue
-        yield Paragraph(say("`{name}` is {says}.", name=teller.names.name(step.result.name), says=op.says))
+        yield Paragraph(say("`{name}` is {says}.", name=teller.names.name(step.result.name), says=_said(teller, step)))
         if op.residual is not None:
             yield from _differential(teller, step)
         for _, name in step.beside:
@@ -98,6 +99,16 @@ def _solved(teller: Teller) -> Iterator[Block]:
             except NoForm:
                 continue  # of what is nested too deep to be read
             yield Paragraph(say("`{name}` is `{code}`.", name=name, code=code))
+
+
+def _said(teller: Teller, step: Apply) -> str:
+    """What an operation says of itself, its operands and its result called what they are called here."""
+    op = named_op(step.op)
+    called = {"out": step.result.name, **dict(zip(op.operands, map(str, step.arguments), strict=False))}
+    letters = "|".join(map(re.escape, called))
+    return re.sub(
+        rf"(?<![A-Za-z0-9_.])(?:{letters})(?![A-Za-z0-9_])", lambda m: teller.names.name(called[m[0]]), op.says
+    )
 
 
 def _differential(teller: Teller, step: Apply) -> Iterator[Block]:

@@ -90,7 +90,7 @@ def _rule(teller: Teller, explanation: Explanation) -> Iterator[Block]:
     yield Equations((Equation((named(f"{jacobian.name}.grad", inner), total)),))
     contracted = any(g.jacobian.formula is not None and g.jacobian.formula.has(sp.KroneckerDelta) for g in reaching)
     effect = "δ leaves only the terms whose indices agree" if contracted else "that is"
-    yield Paragraph((f"With the formulas of section 2 put in, {effect}:",))
+    yield Paragraph(say("With the formulas of {J} put in, {effect}:", effect=effect))
 
 
 def gradient_blocks(teller: Teller, explanation: Explanation, gradient: Gradient, told: set[str]) -> Iterator[Block]:

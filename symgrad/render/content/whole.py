@@ -11,6 +11,7 @@ from dataclasses import replace
 from symgrad.explanation import Explanation
 from symgrad.language import arguments, definition
 from symgrad.render.content.answer import answer_of
+from symgrad.render.content.first_lines import ALONE, OPENING
 from symgrad.render.content.forward import forward_section
 from symgrad.render.content.jacobian import jacobian_section
 from symgrad.render.content.one_entry import entry_sections
@@ -26,7 +27,10 @@ from symgrad.render.page import Block, Code, Page, Paragraph, Section, Words
 
 
 def page_of(explanation: Explanation, entry: tuple[str, tuple[int, ...]] | None = None, brief: bool = False) -> Page:
-    """The page, whole or about one entry of one gradient; a ``brief`` one is what a whole one opens with."""
+    """The page, whole or about one entry of one gradient; a ``brief`` one is what a whole one opens with.
+
+    It has room for lines that a whole one has below.
+    """
     entry, brief = arguments.entry_of(entry), arguments.flag_of(brief, "brief")
     teller = teller_of(explanation.program, None if explanation.expanded else explanation.expression)
     sections: tuple[Section, ...] = ()
@@ -34,7 +38,7 @@ def page_of(explanation: Explanation, entry: tuple[str, tuple[int, ...]] | None 
     if entry is not None:
         sections = entry_sections(teller, explanation, *entry)
     else:
-        answer = answer_of(explanation, teller)
+        answer = answer_of(explanation, teller, ALONE if brief else OPENING)
         opening = (*answer.blocks(), *curvature(teller, explanation))
     if entry is None and not brief:
         sections = (
