@@ -264,3 +264,16 @@ def test_a_line_that_no_code_says_stands_among_the_others(tmp_path) -> None:
     )
     run_script(str(path), [], tell=lambda event: said.append(event_text(event)))
     assert "v_a = …  # no array operations of torch say this" in "".join(said)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("norm(x, dim=1)", "out[i] = √(Σ_j x[i,j]²)\n"),  # and no [out[i] ≠ 0]: a definition does not read itself
+        ("cdist(x, y)", "X.grad[p,q] = Σ_j v[p,j]·[out[p,j] ≠ 0]·(X[p,q] − Y[j,q]) / out[p,j]\n".replace("X", "x").replace("Y", "y")),
+        ("max(x, dim=1)[0]", "x.grad[p,q] = [n_t1[p] = q]·v[p]\n"),  # n is a size: x m×n
+    ],
+)  # fmt: skip
+def test_an_equation_defines_and_has_no_number_that_cancels(text: str, said: str) -> None:
+    page = CliRunner().invoke(main, ["derive", text], catch_exceptions=False).output
+    assert said in page

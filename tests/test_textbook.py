@@ -45,6 +45,7 @@ BOOK = [
     ("trace(X @ X.T)", "X", "2 * v * X"),
     ("trace(X)", "X", "v.expand(X.shape[0]).diag()"),
     ("inverse(X)", "X", "-out.T @ (v @ out.T)"),
+    ("inverse(X).T", "X", "-out @ (v.T @ out)"),
     ("det(X)", "X", "v * out * inverse(X).T"),
     ("log(det(X))", "X", "v * inverse(X).T"),
     ("logdet(X)", "X", "v * inverse(X).T"),
@@ -403,6 +404,31 @@ STEPS = [
     ("log(sigmoid(u)).sum()", "u", ["u.grad = 1 - t1"]),
     ("det(X) ** 2", "X", ["X.grad = 2 * t1 ** 2 * inverse(X).T"]),
     ("((A @ u - c) ** 2).sum() / (2 * A.shape[0])", "u", ["u.grad = t2 / t2.shape[0] @ A"]),
+    ("h = inverse(X); h.sum() + det(X)", "X", ["v_h = ones_like(h)", "X.grad = t2 * h.T - h.T @ (v_h @ h.T)"]),
+    ("relu(x @ W).sum()", "W", ["W.grad = x.T @ (t1 > 0)"]),
+    ("(relu(u - b) + relu(b - u)).sum()", "u", ["u.grad = (t1 > 0) - (t3 > 0)"]),
+    ("F.leaky_relu(x @ W).sum()", "W", ["W.grad = x.T @ where(t1 > 0, 1, 0.01)"]),
+    ("(x @ W)[range(2), label].mean()", "W", ["W.grad = x.T @ (one_hot(label, t1.shape[1]) / 2)"]),
+    (
+        "F.triplet_margin_loss(tall, A, D)",
+        "tall",
+        [
+            "v_t1 = (t1 + 1.0 >= 0) / t1.shape[0]",
+            "v_far = -v_t1",
+            "v_near = v_t1",
+            "tall.grad = v_far[:, None] * (tall + 1e-06 - D) / far[:, None] + v_near[:, None] * (tall + 1e-06 - A) / near[:, None]",
+        ],
+    ),
+    (
+        "F.cosine_embedding_loss(tall, A, t)",
+        "tall",
+        [
+            "v_cos = t13 * (cos >= 0) / t10.shape[0] - t10 / t10.shape[0]",
+            "v_t9 = v_cos / m",
+            "v_n = -v_t9 * sum(t7, dim=1) / n ** 2",
+            "tall.grad = (v_t9 / n)[:, None] * A + (v_n / n)[:, None] * tall",
+        ],
+    ),
     ("s = (u ** 2).sum(); s / (A.shape[0] - 1) + A.sum()", "u", ["v_s = 1 / (A.shape[0] - 1)", "u.grad = 2 * v_s * u"]),
 ]  # fmt: skip
 
@@ -412,6 +438,7 @@ def test_what_is_multiplied_and_divided_by_is_not_in_the_lines(text: str, wanted
     """A size that no tensor of a step has is named after one that has it; code of the lines is torch's gradient."""
     used = {name: shape for name, shape in SHAPES.items() if name in inputs_of(text)}
     numbers = {name: np.random.default_rng(5).uniform(0.2, 0.9, size=shape) for name, shape in used.items()}
+    numbers |= {"label": np.array([2, 0])} if "label" in used else {}
     explained = symgrad.explain(text, wrt=[wanted], **numbers)
     assert explained.passed
     assert [str(line) for line in explained.backward.statements] == lines

@@ -119,6 +119,9 @@ def collected(
 
     own = makers[output]
     visit(own)
+    for _, name in own.beside:
+        if name in visible and name in readers:  # what its derivative reads has a name on the page
+            reads.setdefault(name)
     beside = tuple(aside(own, makers, reads, output))
     return Group(output, tuple(steps), tuple(reads), beside)
 

@@ -24,6 +24,7 @@ from symgrad.backward.opened import opened, unreadable
 from symgrad.backward.phrasing import is_reciprocal, with_a_root, without_ones, without_turns
 from symgrad.backward.standard import Standard, standard_group
 from symgrad.backward.templates import Template, asked_of
+from symgrad.backward.typed import in_floats
 from symgrad.calculus import flowing
 from symgrad.numeric import Array, Values
 from symgrad.ops.entry import plays
@@ -227,8 +228,10 @@ class Lines:
             like = "ones" if draft.of in self.ends else "zeros"  # an output without terms has the seed 1
             value = ast.parse(f"{like}_like({self.names.page(draft.of)})", mode="eval").body
         line = self.said(draft.of, target, value, tuple(found.parts), through, rules, found.own)
-        if value is None or draft.of not in self.tensors or not is_number(value):
+        if value is None or draft.of not in self.tensors:
             return line
+        if not is_number(value):
+            return replace(line, code=ast.unparse(in_floats(value, self.names.page(draft.of))))
         ones = ast.Call(ast.Name("ones_like"), [ast.Name(self.names.page(draft.of))], [])
         if is_reciprocal(value):
             whole: ast.expr = ast.BinOp(ones, ast.Div(), value.right)  # type: ignore[attr-defined]  # is_reciprocal says that it is a quotient

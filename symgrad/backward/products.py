@@ -95,7 +95,20 @@ def fraction(node: ast.expr) -> Fraction:
             return above, [*below, node.right]
         over, under = fraction(node.right)
         return [*above, *over], [*below, *under]
+    if isinstance(node, ast.Subscript):
+        return numbers_out(node)
     return [node], []
+
+
+def numbers_out(node: ast.Subscript) -> Fraction:
+    """2 and a[:, None], of (2 * a)[:, None]."""
+    above, below = fraction(node.value)
+    over, under = ([part for part in own if is_whole(part)] for own in (above, below))
+    rest = [part for part in above if not is_whole(part)]
+    if not rest or not (over or under):
+        return [node], []
+    inside = written((rest, [part for part in below if not is_whole(part)]))
+    return [*over, ast.Subscript(inside, node.slice, node.ctx)], under
 
 
 class Cancelled(ast.NodeTransformer):

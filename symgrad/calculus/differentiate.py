@@ -58,8 +58,22 @@ def differentiate(expression: Expr, name: str, at: Sequence[Index], output: Expr
                 written = written.xreplace({1 / b: b for b in conditions})
                 lost = [b for b in conditions if not written.has(b)]
                 partial = sp.Mul(written, *lost)  # a condition that went into the output still has to hold: |t|/t at 0
-            result += partial.xreplace(back) * inner
+            result += in_lowest_terms(partial.xreplace(back) * inner)
     return result
+
+
+def in_lowest_terms(term: Expr) -> Expr:
+    """(2·a − 2·b)·f/(2·c) → (a − b)·f/c"""
+    number, factors = term.as_coeff_mul()
+    if not number.is_Rational or number.q == 1:
+        return term
+    found = []
+    for factor in factors:
+        content, rest = factor.primitive() if factor.is_Add else (sp.S.One, factor)
+        shared = sp.gcd(content.p, number.q) if content.q == 1 else 1
+        found.append(content / shared * rest if shared != 1 else factor)
+        number *= shared if shared != 1 else 1
+    return sp.Mul(number, *found)
 
 
 def slope(scalar: Expr, variable: Expr) -> Expr:

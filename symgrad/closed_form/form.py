@@ -73,7 +73,20 @@ def views(program: Program) -> dict[str, Equation]:
         _, entry = equation.right.as_coeff_Mul(rational=True)
         if (is_access(entry) or isinstance(equation.right, COMPARED)) and step.result.name != program.output:
             found[step.result.name] = substitute(equation, found)
-    return found | {name: substitute(equation, found) for name, equation in said_again(program).items()}
+    found |= {name: substitute(equation, found) for name, equation in said_again(program).items()}
+    return found | turned_into_the_output(program)
+
+
+def turned_into_the_output(program: Program) -> dict[str, Equation]:
+    """What out is with its axes in another order, by out: inverse(X) is out.T, where out is inverse(X).T."""
+    if not program.steps or program.steps[-1].result.name != program.output:
+        return {}
+    equation = local(program.steps[-1], program).equation
+    places = indices_of(equation.right) if is_access(equation.right) else ()
+    inside = any(step.result.name == name_of(equation.right) for step in program.steps) if places else False
+    if not inside or sorted(places, key=str) != sorted(equation.axes, key=str) or len(set(places)) < len(places):
+        return {}
+    return {name_of(equation.right): Equation(places, access(program.output, equation.axes))}
 
 
 def said_again(program: Program) -> dict[str, Equation]:

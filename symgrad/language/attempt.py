@@ -83,6 +83,7 @@ def elaborate(question: Question, wanted: Mapping[str, Wanted], extra: int = 0) 
     environment |= counts
     elaborator = Elaborator(question.script.source.text, builder, environment, question.symbolic, extra)
     output = elaborator.run(question.script, question.output)
+    builder.forget_counts(output.name)
     if elaborator.seed is not None:
         fit_seed(sizes, output.shape, elaborator.seed[1].shape, question.script)
     extents = elaborator.extents

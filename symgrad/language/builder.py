@@ -85,6 +85,12 @@ class Builder:
         self.made[called] = (Own(code, draws if made.drawn else None), made)
         return Ref(called, made.shape, kind=made.kind)
 
+    def forget_counts(self, output: str) -> None:
+        """Numbers of rows that were only asked whether they are all of them: x[arange(n), y] reads y alone."""
+        read = {name for step in self.steps for name in step.tensors} | {output, *self.leaves}
+        for name in [name for name, (_, made) in self.made.items() if made.counts and name not in read]:
+            del self.made[name]
+
     def want(self, found: Meaning, statement: Statement) -> None:
         """A gradient by what ``statement`` gives a name, which has to be numbers that the text makes."""
         if not isinstance(found, Ref) or found.name not in self.made:

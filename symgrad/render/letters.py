@@ -9,7 +9,7 @@ like a tensor or a size.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -138,7 +138,7 @@ def names_of(program: Program) -> Names:
         taken=program.names | {called.seed, called.loss, called.jacobian},
         order={name: n for n, name in enumerate([program.seed, *tensors])},
         compact=_compact(program),
-        called=dict(_held(list(equations.values()), tensors)),
+        called=dict(_held(list(equations.values()), {*tensors, *_told_sizes(program)})),
         seed=program.seed,
         back=program.back,
     )
@@ -198,7 +198,13 @@ def _compact(program: Program) -> frozenset[str]:
     )
 
 
-def _held(equations: Sequence[Equation], tensors: Sequence[str]) -> Iterator[tuple[str, str]]:
+def _told_sizes(program: Program) -> Iterator[str]:
+    """The letters of sizes that a page for every size has: x m×n."""
+    sizes = (size for tensor in program.tensors() for size in tensor.shape) if not program.sizes else ()
+    return (str(symbol) for size in sizes for symbol in size.free_symbols)
+
+
+def _held(equations: Sequence[Equation], tensors: Collection[str]) -> Iterator[tuple[str, str]]:
     """Integers found in the forward pass: ``n·out`` is called n where that is unique, else n_out."""
     held = [name_of(entry) for e in equations for entry in accesses(e.right) if "·" in name_of(entry)]
     taken = {*tensors, *(str(n) for e in equations for n in visible(e.right) if n.is_Symbol)}

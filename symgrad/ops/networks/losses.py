@@ -216,12 +216,11 @@ def pairs(sizes: Sizes, x: Shape, y: Shape, target: Shape) -> None:
 
 def three(sizes: Sizes, *shapes: Shape) -> None:
     """Vectors of one shape, all of them."""
-    if len({len(shape) for shape in shapes}) > 1:
-        raise ShapeError("this loss takes vectors of one shape (…, n)")
+    same_ranks(sizes, *shapes)
     vectors(sizes, *shapes)
 
 
-EPS = "2305843/2^61"
+TINY, EPS = "9.999999960041972e-13", "2305843/2^61"
 """10⁻¹² as torch has it, in single precision (``float EPSILON`` in ATen's Loss.cpp): 4e-9 less, which a gradient at 0 shows."""
 ANGLE = f"c = (Σ_j x[j]·y[j]) / √((Σ_k x[k]² + {EPS})·(Σ_l y[l]² + {EPS}))"
 SIDES = "a[j] = anchor[j] − positive[j] + eps, b[j] = anchor[j] − negative[j] + eps"
@@ -237,9 +236,8 @@ def triplet(shapes: Any, p: Any = 2, swap: bool = False, **options: Any) -> str:
 def embedding_values(x: Any, y: Any, target: Any, margin: float = 0.0) -> Any:
     """NumPy's forward."""
     x, y = np.asarray(x, float), np.asarray(y, float)
-    eps = float(np.float32(1e-12))
-    lengths = (np.sum(x * x, axis=-1) + eps) * (np.sum(y * y, axis=-1) + eps)
-    angle = np.sum(x * y, axis=-1) / np.sqrt(lengths)
+    lengths = [np.sqrt(np.sum(a * a, axis=-1) + float(np.float32(1e-12))) for a in (x, y)]
+    angle = np.sum(x * y, axis=-1) / lengths[0] / lengths[1]
     return np.where(target == 1, 1 - angle, 0) + np.where(target == -1, np.maximum(angle - float(margin), 0), 0)
 
 
@@ -255,10 +253,13 @@ loss("cosine_embedding_loss(x, y, target: data, margin=0.0)",
      f"out = [target = 1]·(1 − c) + [target = −1]·(c − margin)·[c − margin ≥ 0] where {ANGLE}",
      "small where the angle is small for pairs that belong together (target 1) and large for others (−1)", along="last",
      fits=pairs, forward=embedding_values, domain={"target": whole(-1, 1)},
+     expands=f"n = sqrt(sum(x ** 2, dim=-1) + {TINY}); m = sqrt(sum(y ** 2, dim=-1) + {TINY}); cos = sum(x * y, dim=-1) / n / m; "
+             "mean((target == 1) * (1 - cos) + (target == -1) * clamp(cos - margin, min=0))",
      examples=tuple(f"F.cosine_embedding_loss(x, y, target{how}) with x:2x3 y:2x3 target:2"
                     for how in ("", ', reduction="sum"')))
 loss("triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2.0, eps=1e-06, swap=False)",
      f"out = t·[t ≥ 0] where t = √(Σ_j a[j]²) − √(Σ_j b[j]²) + margin, {SIDES}",
      "how much nearer than the negative example the positive one should be", along="last", kinks=0,
-     fits=three, instead=triplet, forward=triplet_values, examples=("F.triplet_margin_loss(anchor, positive, negative)",
+     expands="near = pairwise_distance(anchor, positive, p, eps); far = pairwise_distance(anchor, negative, p, eps); "
+             "mean(clamp(near - far + margin, min=0))", fits=three, instead=triplet, forward=triplet_values, examples=("F.triplet_margin_loss(anchor, positive, negative)",
                'F.triplet_margin_loss(anchor, positive, negative, reduction="sum")'))

@@ -13,7 +13,10 @@ from symgrad.closed_form.pieces import NoForm
 from symgrad.closed_form.source_text import Writer
 from symgrad.explanation import Explanation
 from symgrad.explanation.entries import terms_in
+from symgrad.indexing import Bracket
 from symgrad.indexing import Equation as IndexEquation
+from symgrad.indexing.equation import rebuild
+from symgrad.indexing.symbols import Expr, is_access, name_of
 from symgrad.numeric import Array, as_float
 from symgrad.ops import named as named_op
 from symgrad.program import Apply
@@ -71,7 +74,7 @@ def forward_equations(teller: Teller) -> tuple[list[Formula], Equations]:
     formulas, rows = [], []
     for step, equation in teller.steps:
         solved = local(step, teller.program).residual
-        for shown in map(teller.fold, solved) if solved else [equation]:
+        for shown in map(teller.fold, solved) if solved else [without_itself(equation, step.result.name)]:
             names = teller.names.entry(shown.axes, step.result.name)
             formula = Formula(shown.right, names)
             code = teller.code(step)
@@ -80,6 +83,17 @@ def forward_equations(teller: Teller) -> tuple[list[Formula], Equations]:
             left = teller.left(step.result.name, shown.axes, names)
             rows.append(Equation((formula, number(0)) if solved else (left, formula), remark))
     return formulas, Equations(tuple(rows))
+
+
+def without_itself(equation: IndexEquation, name: str) -> IndexEquation:
+    """``name = [name ≠ 0]·f`` as ``name = f``: only the derivative of f at 0 is another."""
+
+    def changed(node: Expr) -> Expr | None:
+        itself = isinstance(node, Bracket) and isinstance(node.args[0], sp.Ne) and node.args[0].rhs == 0
+        entry = node.args[0].lhs if itself else None
+        return sp.S.One if entry is not None and is_access(entry) and name_of(entry) == name else None
+
+    return IndexEquation(equation.axes, rebuild(equation.right, changed))
 
 
 def _solved(teller: Teller) -> Iterator[Block]:
@@ -133,6 +147,7 @@ def _entries(teller: Teller, explanation: Explanation, step: Apply, equation: In
     """Every output as a formula in numbered entries, and its number."""
     say = teller.say
     output, values = explanation.output, explanation.values
+    equation = without_itself(equation, step.result.name)
     if step.beside or local(step, explanation.program).residual:
         return
     if not 0 < output.size <= LARGEST or terms_in(equation.right, values.sizes) > MOST_ENTRIES:

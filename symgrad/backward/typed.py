@@ -1,0 +1,102 @@
+"""Conditions and classes in the type of the tensors beside them, where torch would not bring them there itself.
+
+    v_t = t > 0                     →  v_t = (t > 0).to(t)
+    x.grad = (t > 0) @ w            →  x.grad = (t > 0).to(x) @ w
+    v_t = 0.9 * one_hot(y, n)       →  v_t = 0.9 * one_hot(y, n).to(t)
+
+torch multiplies matrices of one type, negates no condition, and divides whole numbers in its usual floats, which are
+coarser than a tensor of doubles. Comes in: the expression of a line, and the tensor that it belongs to. Goes out: the
+same as torch wants it; the page says it without, since a condition is 1 or 0 there.
+"""
+
+from __future__ import annotations
+
+import ast
+from enum import Enum
+
+from symgrad.backward.products import ELEMENTWISE, is_truth
+from symgrad.backward.signs import copied
+from symgrad.ops.spec import SPELLINGS
+
+
+class Kind(Enum):
+    """What torch holds: numbers of Python's, truth values, whole numbers, floats."""
+
+    NUMBER = 0
+    TRUTH = 1
+    WHOLE = 2
+    FLOAT = 3
+
+
+ADDING = ("sum", "cumsum")
+TURNING = ("T", "mT", "expand", "reshape", "permute", "transpose", "flip", "roll", "flatten")
+"""Methods that leave entries what they are."""
+
+
+def in_floats(value: ast.expr, like: str) -> ast.expr:
+    """``value`` in the type of ``like`` wherever torch would not have it in floats; the given tree stays as it is."""
+    typed = Typed(like)
+    found, kind = typed.seen(copied(value))
+    return typed.cast(found) if kind in (Kind.TRUTH, Kind.WHOLE) else found
+
+
+class Typed:
+    """Looks at an expression from the inside out."""
+
+    def __init__(self, like: str) -> None:
+        self.like = like
+
+    def cast(self, node: ast.expr) -> ast.expr:
+        """In the type of the line's tensor."""
+        return ast.Call(ast.Attribute(node, "to"), [ast.Name(self.like)], [])
+
+    def seen(self, node: ast.expr) -> tuple[ast.expr, Kind]:
+        """An expression as torch wants it, and what it holds."""
+        match node:
+            case ast.Constant() | ast.Attribute(attr="shape" | "pi"):
+                return node, Kind.NUMBER
+            case ast.BinOp(left, sign, right):
+                return self.of_two(left, sign, right)
+            case ast.UnaryOp(sign, operand):
+                found, kind = self.seen(operand)
+                found = self.cast(found) if kind is Kind.TRUTH else found
+                return ast.UnaryOp(sign, found), Kind.FLOAT if kind is Kind.TRUTH else kind
+            case ast.Subscript(inner, places, context):
+                found, kind = self.seen(inner)
+                return ast.Subscript(found, places, context), kind
+            case ast.Attribute(inner, word) if word in TURNING:
+                found, kind = self.seen(inner)
+                return ast.Attribute(found, word), kind
+            case ast.Call(ast.Attribute(inner, word), arguments, keywords) if word in (*TURNING, *ADDING):
+                found, kind = self.seen(inner)
+                added = kind is Kind.TRUTH and word in ADDING
+                return ast.Call(ast.Attribute(found, word), arguments, keywords), Kind.WHOLE if added else kind
+            case ast.Call(ast.Name(word), [condition, *branches]) if word in SPELLINGS:
+                if SPELLINGS[word].pathless:  # one_hot(y, n)
+                    return node, Kind.WHOLE
+                if is_truth(condition) and all(self.seen(branch)[1] is Kind.NUMBER for branch in branches):
+                    return self.cast(node), Kind.FLOAT
+        return node, Kind.TRUTH if is_truth(node) else Kind.FLOAT
+
+    def of_two(self, left: ast.expr, sign: ast.operator, right: ast.expr) -> tuple[ast.expr, Kind]:
+        """a + b, a @ b: floats on one side make floats of the other, but for products of matrices."""
+        sides = [self.seen(side) for side in (left, right)]
+        kinds = {kind for _, kind in sides}
+        rough = isinstance(sign, ast.Div) or any(is_decimal(side) for side, _ in sides)
+        signs = isinstance(sign, (ast.Add, ast.Sub)) and kinds == {Kind.TRUTH}
+        exact = isinstance(sign, ELEMENTWISE) and (Kind.FLOAT in kinds or not (rough or signs))
+        if isinstance(sign, ast.BitAnd) or exact or kinds == {Kind.NUMBER}:
+            most = max(kinds, key=lambda kind: kind.value)
+            return ast.BinOp(sides[0][0], sign, sides[1][0]), most
+        cast = [self.cast(side) if kind in (Kind.TRUTH, Kind.WHOLE) else side for side, kind in sides]
+        return ast.BinOp(cast[0], sign, cast[1]), Kind.FLOAT
+
+
+def is_decimal(node: ast.expr) -> bool:
+    """Whether a number stands there that is not whole."""
+    if isinstance(node, ast.BinOp):
+        return isinstance(node.op, ast.Div) or is_decimal(node.left) or is_decimal(node.right)
+    return isinstance(node, ast.Constant) and isinstance(node.value, float)
+
+
+__all__ = ["in_floats"]
