@@ -167,7 +167,7 @@ def test_the_gates_of_an_lstm_cell_lie_side_by_side() -> None:
         (
             "exp(x @ w) / exp(x @ w).sum(-1, keepdim=True)",  # x @ w and its exponential are computed once
             [
-                "v_t5 = (-(v * out).sum(-1) / t5[:, 0])[:, None]",
+                "v_t5 = -(v * out).sum(-1, keepdim=True) / t5",
                 "v_t1 = (v / t5 + v_t5) * t2",
                 "x.grad = v_t1 @ w.T",
                 "w.grad = x.T @ v_t1",

@@ -203,6 +203,8 @@ class Lines:
         shapes |= {cotangent: self.tensors[name].shape for name, cotangent in cotangents.items()}
         named = cotangents | {name: name for name in own}
         every = merged([*drafts, *leaves], named, {*fixed, *own, *self.wanted}, shapes)
+        for draft in every:
+            draft.without_expands(shapes)
         rest = [draft for draft in every if not any(draft is leaf for leaf in leaves)]
         lines = [self.line(draft, cotangents.get(draft.of, draft.of)) for draft in rest]
         gradients = {draft.of: self.line(draft, self.names.gradient(draft.of)) for draft in leaves}

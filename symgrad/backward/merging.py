@@ -6,7 +6,7 @@ fewer of them. Every rule works on the syntax tree, so that brackets are where P
     alias     v_t = v_h: what reads v_t reads v_h
     inline    an unnamed cotangent that is read once stands where it is read, if that line stays short
     no margin   pad(a, (0, x.shape[2] % 2)) is a, where x is even there
-    no expand   (a / s).expand(x.shape) * x is a * x / s
+    no expand   (a / s).expand(x.shape) * x is a * x / s, and x + a.expand(x.shape) is x + a
     lowest terms   2 * s * x / s / 4 is x / 2, where s is one number
     signs       -(-a / 4) + -b is a / 4 - b
     side by side   pad(a, (0, n)) + pad(b, (m, 0)) is cat([a, b], -1), where the two fill an axis
@@ -53,6 +53,16 @@ class Draft:
             if found is not None and term.value is not None and ast.dump(found) != ast.dump(term.value):
                 term.value = found
                 self.rules.append("no margin")
+
+    def without_expands(self, shapes: products.Shapes) -> None:
+        """Leave out what adding broadcasts by itself, where another term has the whole shape."""
+        broadcast, values = products.Broadcast(shapes), [term.value for term in self.terms]
+        for n, term in enumerate(self.terms):
+            others = [value for value in (*values[:n], *values[n + 1 :]) if value is not None]
+            bare = None if term.value is None else broadcast.bare(term.value, *others)
+            if bare is not term.value:
+                term.value = values[n] = bare
+                self.rules.append("no expand")
 
     @property
     def reads(self) -> tuple[str, ...]:

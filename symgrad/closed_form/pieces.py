@@ -62,6 +62,16 @@ def applied(piece: Piece, call: str) -> Piece:
     return replace(method(piece, call, piece.axes), kept=kept)
 
 
+def keeping(pieces: Sequence[Piece]) -> list[Piece] | None:
+    """``pieces`` with the axes of one entry that some of them have: sums keep theirs; None where they differ."""
+    wanted = {piece.axes for piece in pieces if None in piece.axes}
+    if len(wanted) != 1:
+        return None
+    (axes,) = wanted
+    found = [piece.kept if piece.kept is not None and piece.kept.axes == axes else piece for piece in pieces]
+    return found if all(piece.axes in (axes, ()) for piece in found) else None
+
+
 def subscripted(text: str, items: Sequence[str]) -> str:
     """``text[items]`` without the colons at the end, which say nothing."""
     needed = len(items)

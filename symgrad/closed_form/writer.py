@@ -48,6 +48,7 @@ from symgrad.closed_form.pieces import (
     Piece,
     aligned,
     applied,
+    keeping,
     method,
     of_ones,
     permuted,
@@ -209,17 +210,28 @@ class Forms(Notation):
             sizes = []
         negative = bool(coefficient < 0)
         above = sorted(above, key=lambda f: factor_order(f, self.program, negative))
-        pieces = [self.write(f, prefer) for f in above]
-        under = [self.write(b, prefer) for b in below]
+        written = [self.write(f, prefer) for f in (*above, *below)]
+        plain = keeping(written) or written
+        kept = [piece.kept or piece for piece in plain]
+        size = abs(coefficient)
+        number = (negative, str(size.p), size.q)
+        if has_few_digits(size) and (not above or (size.p != 1 and all(map(is_class, above)))):
+            number = (negative, repr(float(size)), 1)  # a weight: 0.9 of a class, and 0.1 / n of each
+        whole, *more = (
+            self._quotient(number, each[: len(above)], each[len(above) :], sizes, prefer)
+            for each in (plain, *([kept] if kept != plain and keeping(kept) else []))
+        )
+        return replace(whole, kept=more[0]) if more else whole
+
+    def _quotient(
+        self, number: tuple[bool, str, int], pieces: list[Piece], under: list[Piece], sizes: list[Expr],
+        prefer: Sequence[Index],
+    ) -> Piece:  # fmt: skip
+        """The same of what is written, and of a number: whether it is below 0, what it multiplies and divides by."""
+        negative, lead, share = number
         target = common_order([*pieces, *under], prefer)
         sign = "-" if negative else ""
         parts = [aligned(p, target).inside(MULTIPLY) for p in pieces]
-        size = abs(coefficient)
-        lead, share = str(size.p), size.q
-        if has_few_digits(size) and (
-            not above or (size.p != 1 and all(map(is_class, above)))
-        ):  # a weight: 0.9 of a class, and 0.1 / n of each
-            lead, share = repr(float(size)), 1
         if lead != "1" or not parts or (negative and pieces[0].binds == COMPARE):
             parts = [
                 lead,
@@ -314,12 +326,12 @@ class Forms(Notation):
         piece = self.write(node, axes)
         if piece.axes == tuple(axes):
             return piece
+        if piece.kept is not None and fits(piece.kept, axes):
+            return piece.kept
         if set(piece.indices()) == set(axes) and None not in piece.axes:
             return permuted(piece, tuple(axes))
         lined = aligned(piece, axes)
-        if len(lined.axes) == len(axes) and all(
-            a is not None or i.size == 1 for a, i in zip(lined.axes, axes, strict=True)
-        ):
+        if fits(lined, axes):
             return lined
         if not lined.axes and not reads_tensor(node):  # a number has no methods
             return of_ones(lined, wanted, axes)
@@ -327,3 +339,10 @@ class Forms(Notation):
         if self.is_hessian:
             own = ", ".join(self.texts.size(axis.size) for axis in axes)
         return method(lined, f"expand({own})", tuple(axes))
+
+
+def fits(piece: Piece, axes: Sequence[Index]) -> bool:
+    """Whether a piece has exactly these axes, of which those of one entry need no index."""
+    return len(piece.axes) == len(axes) and all(
+        a is i or (a is None and i.size == 1) for a, i in zip(piece.axes, axes, strict=True)
+    )

@@ -157,7 +157,8 @@ class Ravel(sp.Function):
         """A number where all of them are; the one that was taken apart, where it is put together again."""
         indices, shape = parts[: len(parts) // 2], parts[len(parts) // 2 :]
         if not all(part.is_Integer for part in parts):
-            return put_together(indices, shape)
+            longer = [index for index, size in zip(indices, shape, strict=True) if (index, size) != (0, 1)]
+            return longer[0] if len(longer) == 1 and isinstance(longer[0], Index) else put_together(indices, shape)
         return functools.reduce(
             lambda number, along: number * along[1] + along[0], zip(indices, shape, strict=True), sp.S.Zero
         )
@@ -187,6 +188,8 @@ class Unravel(sp.Function):
         """A number where all of them are; 0 where no entry is there to be numbered; an index that was numbered."""
         if isinstance(number, Ravel):
             return taken_apart(int(axis), number, shape)
+        if [size for size in shape if size != 1] == [getattr(number, "size", None)]:  # (i, 0) is entry i of n×1
+            return number if shape[int(axis)] != 1 else sp.S.Zero
         if not all(part.is_Integer for part in (number, *shape)):
             return None
         if 0 in shape:
