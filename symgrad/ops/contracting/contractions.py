@@ -36,8 +36,7 @@ def parse_subscripts(subscripts: str, count: int | None = None) -> tuple[tuple[s
 # fmt: off
 op("mm(x, a)", "out[i,k] = Σ_j x[i,j]·a[j,k]", "matrix times matrix", METHOD,
    examples=("mm(x, a) with x:2x3 a:3x4",), arrays="x, y: x @ y")
-op("mv(x, a)", "out[i] = Σ_j x[i,j]·a[j]", "matrix times vector", METHOD,
-   examples=("mv(x, a) with x:2x3 a:3",))
+op("mv(x, a)", "out[i] = Σ_j x[i,j]·a[j]", "matrix times vector", METHOD, examples=("mv(x, a) with x:2x3 a:3",))
 op("bmm(x, a)", "out[b,i,k] = Σ_j x[b,i,j]·a[b,j,k]", "a batch of matrix products", METHOD,
    examples=("bmm(x, a) with x:2x2x3 a:2x3x2",), arrays="x, y: x @ y")
 op("dot(x, a)", "out = Σ_i x[i]·a[i]", "the inner product of two vectors",
