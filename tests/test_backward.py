@@ -445,3 +445,18 @@ def test_a_gradient_that_is_one_number_is_a_tensor_in_code(text: str) -> None:
     found = symgrad.explain(text, x=np.ones((2, 3)), check=False)
     gradient = run_lines(found.backward, {"x": np.ones((2, 3))})["x"]
     assert_same(np.asarray(found.gradients["x"].value, float), gradient, what=found.backward.code())
+
+
+@pytest.mark.parametrize(
+    ("size", "entries", "line"),
+    [
+        (2, 4, "v.repeat_interleave(2, 2).repeat_interleave(2, -1) / 4"),
+        ((2, 1), 6, "(v[:, :, :, 0].repeat_interleave(3, -1) / 18)[:, :, :, None].expand(x.shape)"),
+        (7, 7, "v"),
+    ],
+)
+def test_windows_that_fit_are_as_long_as_each_other(size: Any, entries: int, line: str) -> None:
+    """2·i < 4·j + 4 is i < 2·j + 2, and so many i as that there are for every j."""
+    x = torch.randn(2, 3, entries, entries)
+    program = symgrad.capture(lambda x: F.adaptive_avg_pool2d(x, size), x)
+    assert program.backward(torch.ones(F.adaptive_avg_pool2d(x, size).shape)).gradients["x"].code == line

@@ -120,7 +120,8 @@ def repeated(notation: Notation, body: Piece, windows: Sequence[Window], axes: t
         if w.stride != w.length or w.padding != 0 or not notation.is_size(left):
             raise NoForm
         margins[w.place] = left
-        body = method(body, f"repeat_interleave({notation.texts.size(w.length)}, {axis_in(axes, w.place)})", axes)
+        often = f"repeat_interleave({notation.texts.size(w.length)}, {axis_in(axes, w.place)})"
+        body = Piece(body.text, body.binds, axes) if w.length == 1 else method(body, often, axes)
     if all(left == 0 for left in margins.values()):
         return body
     first = min(axes.index(i) for i, left in margins.items() if left != 0)

@@ -10,6 +10,7 @@ entries against δ(ravel(i,j), e) picks out the one entry number e.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 
 import sympy as sp
@@ -111,7 +112,23 @@ def bracket(condition: Expr) -> Expr:
             return sp.S.One
         if high != sp.oo and (high.is_nonpositive if strict else high.is_negative):
             return sp.S.Zero
+        return Bracket(in_lowest_terms(condition, expanded(gap), strict))
     return Bracket(condition)
+
+
+def in_lowest_terms(condition: Expr, gap: Expr, strict: bool) -> Expr:
+    """2·i < 4·j + 4 is i − 2·j < 2, where nothing but whole numbers stands beside the indices."""
+    number, terms = gap.as_coeff_Add()
+    slopes = dict(term.as_coeff_Mul()[::-1] for term in sp.Add.make_args(terms))
+    if not all(isinstance(i, Index) and slope.is_Integer for i, slope in slopes.items()) or not number.is_Integer:
+        return condition
+    shared = math.gcd(*map(int, slopes.values()))
+    if shared == 1:
+        return condition
+    least = sp.ceiling((strict - number) / shared)  # the sum of the indices is at least this
+    total = sp.Add(*(slope / shared * i for i, slope in slopes.items()))
+    plain = [i for i, slope in slopes.items() if slope == -shared]
+    return sp.Lt(-total, 1 - least, evaluate=False) if plain else sp.Ge(total, least, evaluate=False)
 
 
 def within(required: Sequence[Size], expression: Expr) -> Expr:

@@ -13,6 +13,7 @@ import sympy as sp
 
 from symgrad.indexing.brackets import Bracket, bracket
 from symgrad.indexing.relabel import like, relabel
+from symgrad.indexing.sums import counted
 from symgrad.indexing.symbols import (
     Expr,
     Index,
@@ -119,4 +120,5 @@ def instantiate(equation: Equation, names: Mapping[str, str], sizes: Mapping[Siz
     right = right.xreplace({size: other for size, other in sizes.items() if size != other})
     if right.has(Bracket) and any(isinstance(size, Slot) or other.is_Integer for size, other in sizes.items()):
         right = rebuild(right, lambda node: bracket(node.args[0]) if isinstance(node, Bracket) else None)
+        right = rebuild(right, counted)
     return Equation(tuple(swap[k] for k in equation.axes), right)

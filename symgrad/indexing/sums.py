@@ -9,8 +9,11 @@ from collections.abc import Callable, Iterable
 
 import sympy as sp
 
+from symgrad.indexing.brackets import Bracket, extremes
 from symgrad.indexing.symbols import Expr, Index, free_indices, fresh, is_access, over
 from symgrad.shapes import Size
+
+ORDERS = (sp.Lt, sp.Le, sp.Gt, sp.Ge)
 
 
 def total(size: Size, body: Callable[[Index], Expr], hint: str = "j") -> Expr:
@@ -37,7 +40,37 @@ def sum_over(body: Expr, index: Index) -> Expr:
         return body.xreplace({index: sp.S.Zero})
     if index not in free_indices(body):
         return index.size * body
+    count = how_many(body, index)
+    if count is not None:
+        return count
     return over(sp.Sum, body, sp.Tuple(index, 0, index.size - 1))
+
+
+def how_many(body: Expr, index: Index) -> Expr | None:
+    """b − a, of Σ_j [a ≤ j]·[j < b] where both lie on the axis wherever else the indices are; None for the rest."""
+    factors = sp.Mul.make_args(body)
+    if len(factors) != 2 or not all(isinstance(f, Bracket) and isinstance(f.args[0], ORDERS) for f in factors):
+        return None
+    bounds: dict[int, Expr] = {}
+    for relation in (factor.args[0] for factor in factors):
+        gap = sp.expand(relation.gts - relation.lts)
+        slope = gap.coeff(index)
+        if abs(slope) != 1 or relation.atoms(sp.Indexed):
+            return None
+        bounds[int(slope)] = gap - slope * index - int(isinstance(relation, (sp.Lt, sp.Gt)))
+    if len(bounds) != 2:
+        return None
+    first, last = -bounds[1], bounds[-1]
+    inside = extremes(first)[0].is_nonnegative and (index.size - 1 - extremes(last)[1]).is_nonnegative
+    count = sp.expand(last - first + 1)
+    return count if inside and count.is_nonnegative else None
+
+
+def counted(node: Expr) -> Expr | None:
+    """What a sum of conditions on one index comes to, where that is one number for all others."""
+    if not isinstance(node, sp.Sum) or len(node.limits) > 1:
+        return None
+    return how_many(node.function, node.limits[0][0])
 
 
 def summed(body: Expr, indices: Iterable[Index]) -> Expr:
