@@ -395,7 +395,7 @@ NOTES: dict[str, Rule] = {
     r"(?P<x>condition|data|places|t\d+)\d*: (?P<code>.+)": called,
     rf"\S+ᵀJ by {NAMES} is 0(?: \(the digits are rounding\))?(?:: (?P<why>.*))?": zero,
     rf"{NAMES} (?:is|are) not asked: requires_grad=False, so .* None": not_asked,
-    r"(?P<names>.*) gets nothing: the path was cut in line (?P<line>\d+) by \.detach\(\)": cut,
+    r"(?P<names>.*) gets? nothing: the path was cut in line (?P<line>\d+) by \.detach\(\)": cut,
     r"one of the ways from (?P<names>.*) was cut in line (?P<line>\d+) by \.detach\(\): its part of \S+ is left out": cut,
     r"a part of the way from .* is cut in line (?P<line>\d+) by \.detach\(\): .*": declared,
     r"v = ones adds the (?P<n>\d+) rows of J; v = 1.* gives the first alone, torch\.func\.jacrev all of them": rows_added,

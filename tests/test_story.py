@@ -738,3 +738,21 @@ def test_label_smoothing_divides_what_is_summed(tmp_path):
     loss = "torch.nn.functional.cross_entropy(z, y, label_smoothing=0.1).backward()"
     _, told = play(tmp_path, f"y = torch.arange(10)\nz = torch.randn(10, 15, requires_grad=True)\n{loss}\n")
     assert "(softmax(z, dim=-1) - 0.9 * one_hot(y, 15) - 1 / 150) / 10" in told
+
+
+ACTOR = """
+s, w = torch.randn(8, 4), torch.randn(5, 4, requires_grad=True)
+a, c = torch.randn(2, 5, requires_grad=True), torch.randn(1, 5, requires_grad=True)
+z = F.linear(s, w)
+logits, value = F.linear(F.relu(z), a), F.linear(F.relu(z), c)
+loss = F.smooth_l1_loss(value, torch.randn(8, 1)) - logits.mean()
+loss.backward()
+"""
+
+
+def test_a_condition_and_a_division_stand_once(tmp_path):
+    """Two heads over one layer, as actor and critic have."""
+    _, told = play(tmp_path, ACTOR, 120)
+    assert "v_value  = where((value - data).abs() >= 1, (value - data).sign(), value - data) / 8\n" in told
+    assert "v_z      = (v_logits @ a + v_value * c) * (z > 0)\n" in told
+    assert "v_logits = -ones_like(logits) / 16\n" in told

@@ -22,7 +22,7 @@ SPREAD = "(x.var(-1, correction=0, keepdim=True) + 1e-05).sqrt()"
 TANH = "((2 / math.pi) ** 0.5 * (x + 0.044715 * x ** 3)).tanh()"
 SHAPES = {
     "x": (2, 3), "y": (2, 3), "X": (3, 3), "Y": (3, 3), "A": (4, 3), "b": (3,), "c": (4,), "u": (3,), "w": (3,), "W": (3, 4),
-    "D": (4, 3), "t": (4,), "q": (3, 4), "k": (5, 4), "g": (5, 2), "label": (2,), "image": (2, 3, 5, 5), "kernel": (4, 3, 3, 3),
+    "D": (4, 3), "t": (4,), "q": (3, 4), "k": (5, 4), "g": (5, 2), "label": (2,), "rows": (6, 1, 4, 2), "pair": (3, 1, 2, 2), "dot": (4, 3, 1, 1), "image": (2, 3, 5, 5), "kernel": (4, 3, 3, 3),
     "tall": (4, 3), "Z": (3, 4), "row": (2, 3, 6), "photo": (2, 3, 4, 4), "up": (2, 4, 3, 3), "one": (4, 3, 2), "wide": (2, 8, 3, 3), "x0": (3,),
     "deep": (2, 4, 5, 5), "heads": (2, 2, 3, 2, 2), "keys": (2, 2, 5, 4), "few": (6, 2, 3, 3), "depth": (4, 1, 3, 3), "point": (6, 2, 1, 1), "cols": (2, 8, 9),
 }  # fmt: skip
@@ -263,6 +263,12 @@ BOOK = [
         "conv2d(image.transpose(0, 1), v.transpose(0, 1), padding=1).transpose(0, 1)",
     ),
     ("F.conv2d(image, kernel, c)", "c", "v.sum((0, 2, 3))"),
+    # Windows as wide as the image, as in networks for texts, and windows of one entry
+    ("F.conv2d(rows, pair, u)", "rows", "conv_transpose2d(v, pair)"),
+    ("F.conv2d(rows, pair, u)", "pair", "conv2d(rows.transpose(0, 1), v.transpose(0, 1)).transpose(0, 1)"),
+    ("F.conv2d(rows, pair, u)", "u", "v.sum((0, 2, 3))"),
+    ("F.conv2d(image, dot)", "image", "conv_transpose2d(v, dot)"),
+    ("F.conv2d(image, dot)", "dot", "conv2d(image.transpose(0, 1), v.transpose(0, 1)).transpose(0, 1)"),
     ("F.conv_transpose2d(up, kernel)", "up", "conv2d(v, kernel)"),
     ("F.conv_transpose2d(up, kernel)", "kernel", "conv2d(v.transpose(0, 1), up.transpose(0, 1)).transpose(0, 1)"),
     ("F.conv_transpose2d(up, kernel, stride=2, padding=1)", "up", "conv2d(v, kernel, stride=2, padding=1)"),

@@ -3,6 +3,7 @@
     pad(a, (0, n)) + pad(b, (m, 0))                        →  cat([a, b], -1)           a is m wide, b is n wide
     pad(a[None], (…, 0, 1)) + pad(b[None], (…, 1, 0))      →  stack([a, b])
     pad(a, (0, n)) + pad(b, (0, n))                        →  pad(a + b, (0, n))
+    a * (t > 0) + b * (t > 0)                              →  (a + b) * (t > 0)
 
 Comes in: terms as Python expressions, and the shape of their sum in numbers. Goes out: one expression, or None; fewer
 terms.
@@ -62,6 +63,32 @@ def with_common_margins(terms: Sequence[ast.expr]) -> list[ast.expr]:
             case _:
                 groups[str(n)] = [term]
     return [group[0] if len(group) == 1 else ast.Call(ast.Name(PAD), inside(group), []) for group in groups.values()]
+
+
+def with_common_conditions(terms: Sequence[ast.expr]) -> list[ast.expr]:
+    """The terms, those under one condition as one.
+
+    >>> terms = [ast.parse(text, mode="eval").body for text in ("a * (t > 0)", "b @ w", "2 * c * (t > 0)")]
+    >>> [ast.unparse(term) for term in with_common_conditions(terms)]
+    ['(a + 2 * c) * (t > 0)', 'b @ w']
+    """
+    groups: dict[str, list[ast.BinOp]] = {}
+    found: list[ast.expr | str] = []
+    for term in terms:
+        match term:
+            case ast.BinOp(_, ast.Mult(), ast.Compare() as condition):
+                found += [] if ast.unparse(condition) in groups else [ast.unparse(condition)]
+                groups.setdefault(ast.unparse(condition), []).append(term)
+            case _:
+                found.append(term)
+    return [under(groups[term]) if isinstance(term, str) else term for term in found]
+
+
+def under(terms: Sequence[ast.BinOp]) -> ast.expr:
+    """(a + b) * c, of a * c and b * c."""
+    if len(terms) == 1:
+        return terms[0]
+    return ast.BinOp(in_sum([term.left for term in terms]), ast.Mult(), terms[0].right)
 
 
 def inside(pads: Sequence[ast.expr]) -> list[ast.expr]:

@@ -21,7 +21,7 @@ from symgrad.backward.merging import Draft, Term, is_number, merged, put
 from symgrad.backward.names import UNNAMED, Names
 from symgrad.backward.once import computed_once
 from symgrad.backward.opened import opened, unreadable
-from symgrad.backward.phrasing import is_reciprocal, with_a_root, without_ones, without_turns
+from symgrad.backward.phrasing import times_ones, with_a_root, without_ones, without_turns
 from symgrad.backward.standard import Standard, standard_group
 from symgrad.backward.templates import Template, asked_of
 from symgrad.backward.typed import in_floats
@@ -235,11 +235,7 @@ class Lines:
         if not is_number(value):
             return replace(line, code=ast.unparse(in_floats(value, self.names.page(draft.of))))
         ones = ast.Call(ast.Name("ones_like"), [ast.Name(self.names.page(draft.of))], [])
-        if is_reciprocal(value):
-            whole: ast.expr = ast.BinOp(ones, ast.Div(), value.right)  # type: ignore[attr-defined]  # is_reciprocal says that it is a quotient
-        else:
-            whole = ones if line.code == "1" else ast.BinOp(value, ast.Mult(), ones)
-        return replace(line, code=ast.unparse(whole))
+        return replace(line, code=ast.unparse(times_ones(value, ones)))
 
     def said(
         self,

@@ -11,6 +11,7 @@ fewer of them. Every rule works on the syntax tree, so that brackets are where P
     signs       -(-a / 4) + -b is a / 4 - b
     side by side   pad(a, (0, n)) + pad(b, (m, 0)) is cat([a, b], -1), where the two fill an axis
     one margin     pad(a, (0, n)) + pad(b, (0, n)) is pad(a + b, (0, n))
+    one condition  a * (t > 0) + b * (t > 0) is (a + b) * (t > 0)
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from symgrad.backward import products
-from symgrad.backward.beside import side_by_side, with_common_margins
+from symgrad.backward.beside import side_by_side, with_common_conditions, with_common_margins
 from symgrad.backward.margins import Shapes, without_margins
 from symgrad.backward.phrasing import in_one_fraction, in_one_product, is_reciprocal, without_turns
 from symgrad.backward.signs import copied, negated, with_signs
@@ -75,7 +76,7 @@ class Draft:
         values = [term.value for term in self.terms]
         if not values or any(value is None for value in values):
             return None
-        found = with_common_margins([value for value in values if value is not None])
+        found = with_common_conditions(with_common_margins([value for value in values if value is not None]))
         whole = side_by_side(found, self.sizes) if self.sizes is not None else None
         return with_signs(whole if whole is not None else added(found))
 

@@ -7,6 +7,7 @@ Comes in: a proven form as a syntax tree. Goes out: the same value, said as a pe
     2 * (1 / 8) * t                      →  2 * t / 8
     2 * (v * x) * t                      →  2 * v * x * t
     (x.T @ v).T                          →  v.T @ x
+    v.reshape(t.shape).reshape(x.shape)  →  v.reshape(x.shape)
 """
 
 from __future__ import annotations
@@ -44,11 +45,28 @@ def without_ones(value: ast.expr, like: str) -> ast.expr:
     >>> ast.unparse(without_ones(ast.parse("ones_like(a0) / 8", mode="eval").body, "a0"))
     '1 / 8'
     """
-    if not isinstance(value, ast.BinOp) or not isinstance(value.op, ast.Div) or not isinstance(value.left, ast.Call):
+    if isinstance(value, ast.UnaryOp):
+        inner = without_ones(value.operand, like)
+        return value if inner is value.operand else ast.UnaryOp(value.op, inner)
+    if not isinstance(value, ast.BinOp) or not isinstance(value.op, ast.Div):
         return value
-    if ast.unparse(value.left) != f"ones_like({like})":
-        return value
-    return ast.BinOp(ast.Constant(1), ast.Div(), value.right)
+    above = ast.Constant(1) if ast.unparse(value.left) == f"ones_like({like})" else without_ones(value.left, like)
+    return value if above is value.left else ast.BinOp(above, ast.Div(), value.right)
+
+
+def times_ones(number: ast.expr, ones: ast.expr) -> ast.expr:
+    """A number everywhere, the other way round.
+
+    >>> ast.unparse(times_ones(ast.parse("-1 / 8", mode="eval").body, ast.Name("ones")))
+    '-ones / 8'
+    """
+    if isinstance(number, ast.Constant) and number.value == 1:
+        return ones
+    if isinstance(number, ast.UnaryOp):
+        return ast.UnaryOp(number.op, times_ones(number.operand, ones))
+    if isinstance(number, ast.BinOp) and isinstance(number.op, ast.Div):
+        return ast.BinOp(times_ones(number.left, ones), ast.Div(), number.right)
+    return ast.BinOp(number, ast.Mult(), ones)
 
 
 def turned(node: ast.expr) -> ast.expr | None:
@@ -56,8 +74,25 @@ def turned(node: ast.expr) -> ast.expr | None:
     return node.value if isinstance(node, ast.Attribute) and node.attr == "T" else None
 
 
+def laid_out(node: ast.expr) -> ast.expr | None:
+    """x, of x.reshape(…)."""
+    match node:
+        case ast.Call(ast.Attribute(inner, "reshape"), _, []):
+            return inner
+    return None
+
+
 class WithoutTurns(ast.NodeTransformer):
-    """(a.T @ b).T → b.T @ a"""
+    """(a.T @ b).T → b.T @ a, v.reshape(t.shape).reshape(x.shape) → v.reshape(x.shape)"""
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        """What is laid out twice, of which the last counts."""
+        self.generic_visit(node)
+        inner = laid_out(node)
+        first = None if inner is None else laid_out(inner)
+        if first is not None and isinstance(node.func, ast.Attribute):
+            node.func = ast.Attribute(first, node.func.attr)
+        return node
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
         """A product that is turned, of which the first factor is turned already."""
@@ -144,4 +179,12 @@ def in_one_product(value: ast.expr) -> ast.expr:
     return found
 
 
-__all__ = ["in_one_fraction", "in_one_product", "is_reciprocal", "with_a_root", "without_ones", "without_turns"]
+__all__ = [
+    "in_one_fraction",
+    "in_one_product",
+    "is_reciprocal",
+    "times_ones",
+    "with_a_root",
+    "without_ones",
+    "without_turns",
+]

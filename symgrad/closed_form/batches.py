@@ -15,7 +15,7 @@ from symgrad.closed_form.form import Form, closed_form
 from symgrad.language.open_ones import open_ones
 from symgrad.program import Program
 
-LEFT = ("[0]", "None", ".expand(", "einsum(")
+LEFT = ("[0]", "None", ".expand(", "einsum(", ".shape[")
 """What an axis of one entry leaves in a form."""
 SHORT = 56
 """A form of so many characters in which nothing is left is taken as it is."""

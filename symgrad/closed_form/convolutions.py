@@ -95,12 +95,15 @@ def need(*conditions: bool) -> None:
 
 
 def solved(index: Expr, longer: Expr, other: Expr) -> Slide:
-    """``index`` as ⌊(longer − a·other + padding) / b⌋; what says that b divides it is left to the check by numbers."""
+    """``index`` as ⌊(longer − a·other + padding) / b⌋; what says that b divides it is left to the check by numbers.
+
+    A window at a single place moves by 1.
+    """
     parts = sp.Add.make_args(index)
     quotient = sp.Add(*(part.args[0] if isinstance(part, sp.floor) else part for part in parts))
     above, below = sp.fraction(sp.together(quotient))
     above = sp.expand(above)
-    slope = -above.coeff(other)
+    slope = -above.coeff(other) if indices_in(other) else sp.S.One
     padding = sp.expand(above - longer + slope * other)
     need(above.coeff(longer) == 1, slope.is_Integer, slope > 0, not indices_in(padding))
     return Slide(slope, below, padding)
@@ -155,7 +158,7 @@ def place_of_longer(pair: Pair) -> str:
     before, channel, places = pair.split(pair.axes)
     groups = groups_of(pair, outputs)
     need(len(kernel) == pair.space + 2, lead == before, kernel[0] == outputs)
-    need(pair.bound == among(outputs, *(() if groups and steps == places else steps)))
+    need(pair.bound == among(outputs, *(step for step, place in zip(steps, places, strict=True) if step != place)))
     need(bool(groups) or alike(kernel[1], channel))
     slides = [slide_of(*along) for along in zip(kernel[2:], places, steps, strict=True)]
     along = zip(pair.sizes(pair.v), pair.sizes(pair.other), slides, places, strict=True)
@@ -245,9 +248,9 @@ def among(*indices: Expr) -> set[Index]:
 
 
 def straight(place: Expr, shift: Index, step: Expr) -> Slide:
-    """a·shift + b·step − padding"""
-    slopes = [place.coeff(shift), place.coeff(step) if isinstance(step, Index) else sp.S.One]
-    padding = sp.expand(slopes[0] * shift + slopes[1] * step - place)
+    """a·shift + b·step − padding; a shift within one entry is 0"""
+    slopes = [place.coeff(i) if isinstance(i, Index) and i.size != 1 else sp.S.One for i in (shift, step)]
+    padding = sp.expand(slopes[0] * (shift if shift.size != 1 else 0) + slopes[1] * step - place)
     need(all(s.is_Integer and s > 0 for s in slopes), not indices_in(padding))
     return Slide(slopes[0], slopes[1], padding)
 

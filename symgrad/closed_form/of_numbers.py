@@ -216,8 +216,18 @@ def cases(expression: Expr) -> Expr:
         a, b = expression.args[0] / held, expression.args[1] / other
         if condition.func in (sp.Le, sp.Lt):
             held, other, a, b = other, held, b, a
-        return Cases(held.args[0], a.xreplace({held: sp.S.One}), b.xreplace({other: sp.S.One}))
+        a, b = a.xreplace({held: sp.S.One}), b.xreplace({other: sp.S.One})
+        share = common_share(a, b)
+        return share * Cases(held.args[0], a / share, sp.expand(b / share) if b.is_Add else b / share)
     return expression
+
+
+def common_share(*branches: Expr) -> Expr:
+    """1 / n, where all branches are divided by n: that is done once."""
+    contents = [abs((branch.primitive() if branch.is_Add else branch.as_coeff_Mul())[0]) for branch in branches]
+    most = max(contents)
+    whole = most.is_Rational and most.p == 1 and all((content / most).q <= content.q / most.q for content in contents)
+    return most if whole else sp.S.One
 
 
 def without_one(expression: Expr) -> Expr:

@@ -165,10 +165,12 @@ def matrix(piece: Piece, axes: Sequence[Index]) -> Piece:
 
 
 def of_ones(number: Piece, wanted: str, axes: Sequence[Index]) -> Piece:
-    """A number everywhere: 2 * ones_like(x), ones_like(x) / 3."""
+    """A number everywhere: 2 * ones_like(x), -ones_like(x) / 3."""
     ones = f"ones_like({wanted})"
     if number.text == "1":
         return Piece(ones, ATOM, tuple(axes))
-    below = number.text.startswith("1 / ") and number.binds == MULTIPLY
-    text = ones + number.text.removeprefix("1") if below else f"{number.inside(MULTIPLY)} * {ones}"
-    return Piece(text, MULTIPLY, tuple(axes))
+    sign = "-" if number.text.startswith("-") else ""
+    rest = number.text.removeprefix("-")
+    if rest.startswith("1 / ") and (number.binds == MULTIPLY or sign):
+        return Piece(sign + ones + rest.removeprefix("1"), NEGATE if sign else MULTIPLY, tuple(axes))
+    return Piece(f"{number.inside(MULTIPLY)} * {ones}", MULTIPLY, tuple(axes))

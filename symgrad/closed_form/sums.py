@@ -178,19 +178,19 @@ def sum_of_product(
     word: str = ADDED_UP,
     *more: str,
 ) -> Piece:
-    """Σ_k f[p,k]·g[p,k] is (f * g).sum(-1)."""
-    body = flat(group(notation, factors, body_order(factors, bound, prefer)))
+    """Σ_k f[p,k]·g[p,k] is (f * g).sum(-1); axes of one entry go with what is added up."""
+    body = group(notation, factors, body_order(factors, bound, prefer))
     if not set(bound) <= set(body.indices()):
         raise NoForm
     if word != ADDED_UP and all(counted(f) for f in factors):  # torch has no mean of truth values or counts
         body = Piece(f"1.0 * {body.inside(MULTIPLY)}", MULTIPLY, body.axes)
     if not any(indices_in(f) >= set(body.indices()) for f in factors):
         raise NoForm
-    places = [n for n, a in enumerate(body.axes) if a in bound]
+    places = [n for n, a in enumerate(body.axes) if a in bound or a is None]
     last = len(body.axes) - 1
     alone = "-1" if places == [last] and last else str(places[0])
     dim = alone if len(places) == 1 else f"({', '.join(map(str, places))})"  # a tuple counts in one way
-    rest: Axes = tuple(a for a in body.axes if a not in bound)
+    rest: Axes = tuple(a for a in body.indices() if a not in bound)
     kept_axes: Axes = tuple(None if a in bound else a for a in body.axes)
     kept_dim = "-1" if len(body.axes) == 1 else dim
     kept = method(body, f"{word}({', '.join([kept_dim, *more, 'keepdim=True'])})", kept_axes)

@@ -334,6 +334,8 @@ class Forms(Notation):
         if fits(lined, axes):
             return lined
         if not lined.axes and not reads_tensor(node):  # a number has no methods
+            if node.is_Rational and abs(node.p) == 1 and node.q > 1:  # a share of so many, be they ten or eight
+                lined = Piece(f"{'-' if node < 0 else ''}1 / {node.q}", NEGATE if node < 0 else MULTIPLY, ())
             return of_ones(lined, wanted, axes)
         own = f"{wanted}.shape"
         if self.is_hessian:

@@ -5,6 +5,7 @@ Comes in: the scene of a call, or a tensor whose ``.grad`` was read after it. Go
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from symgrad.tracing.lift.lifted import Lifted
@@ -37,8 +38,14 @@ def anew(scene: Scene, node: Node) -> str | None:
     if behind and not lost:
         return None
     tensor = node.owner() if node.owner is not None else None
-    who = ", ".join(dict.fromkeys(lost)) or "what it was computed from"
-    return f"{who} gets nothing: {cut_in_words(node.cut, scene.sight.get(id(tensor), 'it'), node.where, scene.where)}"
+    who = nothing_for(lost or ["what it was computed from"])
+    return f"{who}: {cut_in_words(node.cut, scene.sight.get(id(tensor), 'it'), node.where, scene.where)}"
+
+
+def nothing_for(names: Sequence[str]) -> str:
+    """``w gets nothing``, ``w, b get nothing``."""
+    who = list(dict.fromkeys(names))
+    return f"{', '.join(who)} {'gets' if len(who) == 1 else 'get'} nothing"
 
 
 def cut_in_words(cut: Cut, name: str, where: Where | None, call: Where) -> str:
@@ -72,8 +79,7 @@ def missing(scene: Scene, lifted: Lifted) -> list[str]:
             if away and scene.kind == "grad":
                 continue  # it was not asked for, so nobody expects it
             if away:
-                who = ", ".join(dict.fromkeys(away))
-                notes.append(f"{who} gets nothing: {cut_in_words(node.cut, '', None, scene.where)}")
+                notes.append(f"{nothing_for(away)}: {cut_in_words(node.cut, '', None, scene.where)}")
             elif node.cut.meant:
                 who = ", ".join(dict.fromkeys(here)) or "a leaf"
                 cut = cut_in_words(node.cut, "", None, scene.where).removeprefix("the path was ")
