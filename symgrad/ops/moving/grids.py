@@ -110,7 +110,7 @@ def along_axis(g: Any, size: int, padding_mode: str, align_corners: bool) -> Any
         low, high = (0, size - 1) if align_corners else (-0.5, size - 0.5)
         if low == high:
             return np.zeros_like(u)
-        rest = abs(u - low) % (2 * (high - low))
+        rest = np.where(np.isfinite(u), abs(u - low), np.nan) % (2 * (high - low))
         u = low + np.minimum(rest, 2 * (high - low) - rest)
     return u if padding_mode == "zeros" else np.where(np.isnan(u), 0.0, np.clip(u, 0, size - 1))
 
