@@ -35,8 +35,10 @@ CORPUS = sorted((ROOT / "tests" / "corpus").glob("*.py"))
 
 BY_DEFAULT = {
     "autocast", "backward_writes_its_v", "batched_grads", "custom_function", "custom_function_several", "fails",
-    "exit_with_text", "generators", "hook_after_accumulating", "hooks_on_tensors", "modes_of_the_user",
-    "optimizer_in_backward", "redirected_output", "tensor_subclass", "torch_func", "tracebacks_printed",
+    "exit_with_text", "functions_of_torch_replaced", "generators", "hook_after_accumulating", "hooks_on_tensors",
+    "modes_of_the_user",
+    "optimizer_in_backward", "redirected_output", "tensor_subclass", "tensors_swapped", "torch_func",
+    "tracebacks_printed",
     "views_that_fail", "views_written_in_place", "warnings_at_own_lines",
 }  # fmt: skip
 """A second or less each; the others are slow tests."""

@@ -19,6 +19,9 @@ from symgrad.tracing.lift.verify import disagreement, precision
 from symgrad.tracing.record.aliases import storage
 from symgrad.tracing.record.trace import BEHIND, Call, Node, as_array, mapped, same, tensors_in
 
+GRAD = torch.autograd.grad
+"""Torch's own, whatever the program puts in its place."""
+
 
 @dataclass(frozen=True, eq=False)
 class BlackBox:
@@ -62,12 +65,10 @@ class BlackBox:
         if not found.requires_grad:
             return {n: np.zeros_like(as_array(leaves[n]), dtype=np.float64) for n in wanted}
         try:
-            products: tuple[Any, ...] = torch.autograd.grad(
-                found, chosen, weights, allow_unused=True, retain_graph=True
-            )
+            products: tuple[Any, ...] = GRAD(found, chosen, weights, allow_unused=True, retain_graph=True)
             if all(product is None for product in products):  # some of torch's formulas want a weight for the first
                 pairs = [(r, weights if r is found else torch.zeros_like(r)) for r in results if r.requires_grad]
-                products = torch.autograd.grad([r for r, _ in pairs], chosen, [w for _, w in pairs], allow_unused=True)
+                products = GRAD([r for r, _ in pairs], chosen, [w for _, w in pairs], allow_unused=True)
         except RuntimeError as error:  # the parts of a complex svd have none one by one, their phases being free
             raise UnsupportedError(
                 f"torch has no gradient of {self.spelling} here", found=(str(error).split(". ")[0],)
@@ -86,7 +87,7 @@ class BlackBox:
         if not found.requires_grad:
             return nothing
         weights = torch.zeros_like(found, requires_grad=True)
-        products: tuple[Any, ...] = torch.autograd.grad(found, chosen, weights, create_graph=True, allow_unused=True)
+        products: tuple[Any, ...] = GRAD(found, chosen, weights, create_graph=True, allow_unused=True)
         pairs = [
             (g, like(u, g))
             for g, u in zip(products, tangents.values(), strict=True)
@@ -94,7 +95,7 @@ class BlackBox:
         ]
         if not pairs:
             return nothing
-        result: Any = torch.autograd.grad([g for g, _ in pairs], [weights], [u for _, u in pairs], allow_unused=True)[0]
+        result: Any = GRAD([g for g, _ in pairs], [weights], [u for _, u in pairs], allow_unused=True)[0]
         return nothing if result is None else as_array(result).astype(np.float64)
 
     def _graph(self) -> tuple[list[Any], list[Any]]:

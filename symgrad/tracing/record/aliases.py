@@ -9,6 +9,7 @@ import numpy as np
 
 from symgrad.numeric.exact import Array
 from symgrad.tracing.record.trace import real_precision
+from symgrad.tracing.record.weakly import Weakly
 
 PRUNE = 4096
 """After so many additions, storages that nobody refers to any more are forgotten."""
@@ -35,7 +36,7 @@ class Storages:
         if all(ref() is not tensor for ref in known):
             if len(known) > 8:
                 known[:] = [ref for ref in known if ref() is not None]
-            known.append(weakref.ref(tensor))
+            known.append(Weakly(tensor))
         self._count += 1
         if self._count % PRUNE == 0:
             self._by_storage, self._holders = pruned(self._by_storage), pruned(self._holders)

@@ -8,7 +8,6 @@ result has no past, and says so.
 
 from __future__ import annotations
 
-import weakref
 from typing import Any, Protocol
 
 import torch
@@ -20,6 +19,7 @@ from symgrad.tracing.record.aliases import storage
 from symgrad.tracing.record.guard import Guard
 from symgrad.tracing.record.spelling import facts, said_by_users
 from symgrad.tracing.record.trace import Call, Node, mapped, only_of, tensors_in, version
+from symgrad.tracing.record.weakly import Weakly
 
 
 class Nodes(Protocol):
@@ -77,9 +77,9 @@ class Batched(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch anno
             self.forget({storage(t) for t in made}, follows)
         for index, tensor in enumerate(made):
             if follows and (tensor.is_floating_point() or tensor.is_complex()):
-                node = Node("call", tensor, 0, call.where, call, index, owner=weakref.ref(tensor))
+                node = Node("call", tensor, 0, call.where, call, index, owner=Weakly(tensor))
             else:
-                node = Node("data", tensor, 0, call.where, owner=weakref.ref(tensor))
+                node = Node("data", tensor, 0, call.where, owner=Weakly(tensor))
             read = () if writes or len(made) > 1 else call.nodes()
             node.made_by, node.made_of = call.spelling, only_of(read)
             found = self.come_back(tensor, node, read)
@@ -108,11 +108,11 @@ class Batched(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch anno
             if storage(tensor) in written and (follows or node.carries):
                 self.known[id(tensor)] = tensor, self.unseen(tensor, "writes in place through another name")
             elif storage(tensor) in written:
-                self.known[id(tensor)] = tensor, Node("data", tensor, 0, node.where, owner=weakref.ref(tensor))
+                self.known[id(tensor)] = tensor, Node("data", tensor, 0, node.where, owner=Weakly(tensor))
 
     def unseen(self, tensor: Any, why: str) -> Node:
         """A value without a past, and why."""
-        node = Node("unknown", tensor, 0, frames.here(self.recorder.calls), owner=weakref.ref(tensor))
+        node = Node("unknown", tensor, 0, frames.here(self.recorder.calls), owner=Weakly(tensor))
         node.notes.append(f"a value comes from {self.title}, which {why}")
         return node
 

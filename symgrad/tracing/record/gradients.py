@@ -15,6 +15,7 @@ from symgrad.tracing.record import frames
 from symgrad.tracing.record.given import Given
 from symgrad.tracing.record.guard import unheard
 from symgrad.tracing.record.trace import Node, upstream, version
+from symgrad.tracing.record.weakly import Weakly
 
 CALLS = {"torch.autograd.grad": "grad", "torch.autograd.backward": "backward"}
 """The calls that every way to run a graph backwards comes down to, and what they are called here."""
@@ -111,7 +112,7 @@ def note(recorder: Nodes, asked: Asked, result: Any) -> None:
             where,
             index=place,
             parents=gradient.parents,
-            owner=weakref.ref(tensor),
+            owner=Weakly(tensor),
             gradient=gradient,
         )
         gradient.results[place] = weakref.ref(node)

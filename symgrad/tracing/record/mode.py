@@ -7,14 +7,13 @@ worked out later (`symgrad.tracing.lift.lifter`), and only for calls that somebo
 from __future__ import annotations
 
 import sys
-import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
-from torch.utils.weak import WeakTensorKeyDictionary
+from torch.utils.weak import WeakIdRef, WeakTensorKeyDictionary
 
 from symgrad.tracing.record import frames, gradients
 from symgrad.tracing.record.aliases import Storages, positions_in, related, storage
@@ -22,9 +21,10 @@ from symgrad.tracing.record.aside import StandIns
 from symgrad.tracing.record.cuts import cut_of, detached_from, inside_forward, made_as, maker_of, past_of
 from symgrad.tracing.record.guard import Guard, elsewhere, numberless
 from symgrad.tracing.record.spelling import Facts, asks_in_place, facts, overridden, taken_whole
-from symgrad.tracing.record.standing_in import Caller, caller
+from symgrad.tracing.record.standing_in import Caller, asking, caller
 from symgrad.tracing.record.trace import UNSEEN, Call, Cut, Node, Where, is_leaf, mapped, only_of, tensors_in, version
 from symgrad.tracing.record.transforms import Inside
+from symgrad.tracing.record.weakly import Weakly
 from symgrad.tracing.record.written import parts_of
 
 LENDING = frozenset(
@@ -36,8 +36,16 @@ ASKING = "Tensor.requires_grad"
 """With what a tensor is made a leaf: a property, and a method whose name begins so."""
 BACKWARD = frozenset({"Tensor.backward", "torch.autograd.backward", "torch.autograd.grad"})
 """Silent themselves; what hooks and backwards of the user's do meanwhile is recorded."""
+SWAP: Any = torch._C._swap_tensor_impl
 Listener = Callable[[str, Any, Where], None]
 """Told about ``(spelling, tensor, where)`` when a tensor that may matter is written in place."""
+
+
+class Key(WeakIdRef):
+    """A tensor by identity, as a key."""
+
+    __slots__ = ()
+    ours = True
 
 
 @dataclass
@@ -59,7 +67,7 @@ class Recorder(TorchFunctionMode):
 
     def __init__(self, listener: Listener | None = None) -> None:
         super().__init__()
-        self.nodes: Any = WeakTensorKeyDictionary()
+        self.nodes: Any = WeakTensorKeyDictionary(ref_type=Key)
         self.storages = Storages()
         self.listener = listener
         self.calls = 0
@@ -84,6 +92,7 @@ class Recorder(TorchFunctionMode):
         keywords = kwargs or {}
         call = caller(sys._getframe(1))
         func = self.originals.get(func, func)
+        func = self.guard(asking, func, sys._getframe(1)) or func
         known = self.guard(facts, func)
         if known is None or self.paused or (self.inside is None and self.abroad()):
             return call(func, args, keywords)
@@ -225,7 +234,7 @@ class Recorder(TorchFunctionMode):
     def made(self, tensor: Any, call: Call, index: int, sources: list[Node], where: Where) -> Node:
         """The node of a new tensor."""
         if tensor.requires_grad and not is_leaf(tensor):
-            return Node("call", tensor.detach(), version(tensor), where, call, index, owner=weakref.ref(tensor))
+            return Node("call", tensor.detach(), version(tensor), where, call, index, owner=Weakly(tensor))
         cut = cut_of(tensor, call, sources, where)
         if tensor.requires_grad and not self.forwards:
             return self._source(tensor, cut)
@@ -236,7 +245,7 @@ class Recorder(TorchFunctionMode):
 
     def data(self, tensor: Any, cut: Cut | None, where: Where | None) -> Node:
         """A node without history."""
-        return Node("data", tensor.detach(), version(tensor), where, cut=cut, owner=weakref.ref(tensor))
+        return Node("data", tensor.detach(), version(tensor), where, cut=cut, owner=Weakly(tensor))
 
     def knows(self, tensor: Any) -> bool:
         """Whether a tensor's present value has been seen: a gradient may be the weight itself."""
@@ -265,13 +274,13 @@ class Recorder(TorchFunctionMode):
             return self.data(tensor, cut, None)
         kind = "leaf" if is_leaf(tensor) else "unknown"
         where, by = frames.here(), maker_of(tensor)
-        return Node(kind, tensor.detach(), version(tensor), where, cut=cut, owner=weakref.ref(tensor), made_by=by)
+        return Node(kind, tensor.detach(), version(tensor), where, cut=cut, owner=Weakly(tensor), made_by=by)
 
     def _unseen(self, tensor: Any, node: Node) -> Node:
         """A tensor that something wrote without being seen."""
         if not tensor.requires_grad:
             return self.data(tensor, None, None)
-        found = Node("unknown", tensor.detach(), version(tensor), frames.here(), owner=weakref.ref(tensor))
+        found = Node("unknown", tensor.detach(), version(tensor), frames.here(), owner=Weakly(tensor))
         if node.altered:
             found.notes.append(UNSEEN)
         return found
@@ -292,6 +301,12 @@ class Recorder(TorchFunctionMode):
             for node in self.storages.relying(tensor):
                 node.lend()
 
+    def swap(self, first: Any, second: Any) -> None:
+        """What two tensors are is exchanged: their nodes are not their values any more."""
+        SWAP(first, second)
+        for tensor in (first, second):
+            self.guard(self.nodes.pop, tensor, None)
+
     def protect(self, tensor: Any) -> None:
         """Copy what shares storage with ``tensor``, because it may be overwritten now."""
         for node in self.storages.holders(tensor):
@@ -305,12 +320,12 @@ class Recorder(TorchFunctionMode):
         if "data.__set__" in call.spelling:
             old.exchanged = old.exchanged or where
         if tensor.requires_grad and silent and old.kind not in ("leaf", "data"):
-            new = Node("shift", tensor.detach(), version(tensor), where, parents=(old,), owner=weakref.ref(tensor))
+            new = Node("shift", tensor.detach(), version(tensor), where, parents=(old,), owner=Weakly(tensor))
         elif tensor.requires_grad and (silent or is_leaf(tensor)):
             new = self._source(tensor, old.cut)
             new.where = where
         elif tensor.requires_grad:
-            new = Node("call", tensor.detach(), version(tensor), where, call, 0, owner=weakref.ref(tensor), whole=True)
+            new = Node("call", tensor.detach(), version(tensor), where, call, 0, owner=Weakly(tensor), whole=True)
         else:
             new = self.data(tensor, None, where)
         self.register(tensor, new)
@@ -323,7 +338,7 @@ class Recorder(TorchFunctionMode):
         """``other`` shares storage with ``tensor``, which now has the value ``new``."""
         places = positions_in(other, tensor)
         if places is None and (other.is_complex() or tensor.is_complex()) and other.requires_grad:
-            node = Node("unknown", other.detach(), version(other), where, owner=weakref.ref(other))
+            node = Node("unknown", other.detach(), version(other), where, owner=Weakly(other))
             node.notes.append("a conjugate of a tensor that was written in place afterwards")
             self.register(other, node)
             return
@@ -335,7 +350,7 @@ class Recorder(TorchFunctionMode):
         old.destroyed = old.destroyed or where
         if self.counts.get(id(other)) == version(other):  # as through .data
             old.behind = old.behind or where
-        owner = weakref.ref(other)
+        owner = Weakly(other)
         if not other.requires_grad:
             node = self.data(other, new.cut, where)
         elif is_leaf(other):

@@ -26,6 +26,7 @@ WALKS = ("walk_tb", "_walk_tb_with_full_positions", "walk_stack")
 """Through which `traceback` reads whatever it prints."""
 Caller = Callable[[Any, Any, Any], Any]
 """Calls a function with arguments and keywords."""
+TORCH = "torch"
 LEVELS = 6
 """How many levels above itself a Python function of torch may name in a warning."""
 HANDLING: CodeType = handle_torch_function.__code__
@@ -49,8 +50,8 @@ def caller(frame: FrameType | None) -> Caller:
         return _plainly
     if frame.f_code is not HANDLING:
         return standing_for(frame)
-    asking = frame.f_back.f_back if frame.f_back is not None else None  # past the function that asks for its handler
-    return caller_with_all(asking)
+    outside = frame.f_back.f_back if frame.f_back is not None else None  # past the function that asks for its handler
+    return caller_with_all(outside)
 
 
 def caller_with_all(frame: FrameType | None) -> Caller:
@@ -63,6 +64,31 @@ def caller_with_all(frame: FrameType | None) -> Caller:
         return function(*arguments, **keywords)
 
     return nested
+
+
+def asking(function: Any, frame: FrameType) -> Any:
+    """Torch's function that asks for its handler, where a user's has been put in its place and would run again.
+
+    What it names there is what stands under its name by then.
+    """
+    inner = frame.f_back if frame.f_code is HANDLING else None
+    if inner is None or not isinstance(function, FunctionType) or function.__code__ is inner.f_code:
+        return function
+    own = str(function.__globals__.get("__name__", "")).partition(".")[0] == TORCH
+    return function if own or inner.f_code.co_freevars else made(inner.f_code)(inner.f_globals)
+
+
+@lru_cache(maxsize=1024)
+def made(code: CodeType) -> Callable[[Any], FunctionType]:
+    """The function of a code, the same one each time."""
+    found: list[FunctionType] = []
+
+    def function(names: Any) -> FunctionType:
+        if not found:
+            found.append(FunctionType(code, names))
+        return found[0]
+
+    return function
 
 
 def _plainly(function: Any, arguments: Any, keywords: Any) -> Any:
@@ -151,4 +177,4 @@ def _chain(trace: TracebackType | None) -> Iterator[TracebackType]:
         trace = trace.tb_next
 
 
-__all__ = ["OURS", "Caller", "caller", "caller_with_all", "clean", "clean_printing", "shown"]
+__all__ = ["OURS", "Caller", "asking", "caller", "caller_with_all", "clean", "clean_printing", "shown"]

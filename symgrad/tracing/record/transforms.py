@@ -23,6 +23,7 @@ from symgrad.tracing.record.gradients import Gradient
 from symgrad.tracing.record.guard import Guard
 from symgrad.tracing.record.spelling import Facts, asks_in_place, plain_spelling
 from symgrad.tracing.record.trace import Call, Node, Where, mapped, tensors_in
+from symgrad.tracing.record.weakly import Weakly
 
 INNER: Any = torch._C._functorch
 GRADIENTS = ("grad", "grad_and_value")
@@ -82,7 +83,7 @@ class Inside:
         """What stands for a tensor; one of plain numbers is data, a wrapper that nobody saw is unknown."""
         if id(tensor) not in self.known:
             if not wrapped(tensor):
-                return self.make("data", tensor, owner=weakref.ref(tensor))
+                return self.make("data", tensor, owner=Weakly(tensor))
             return self.unseen(tensor, "a value in the function comes from something that is not recorded there")
         return self.known[id(tensor)][1]
 
@@ -122,7 +123,7 @@ class Inside:
             elif id(tensor) not in self.known:
                 carries = follows and (tensor.dtype.is_floating_point or tensor.dtype.is_complex)
                 self.make("call" if carries else "data", tensor, where=where, call=call if carries else None,
-                          index=index, owner=weakref.ref(tensor))  # fmt: skip
+                          index=index, owner=Weakly(tensor))  # fmt: skip
 
     def settle(self) -> None:
         """Read the numbers: the transform is over."""
@@ -173,7 +174,7 @@ class Ask:
                 self.inside.known[id(own)] = own, self.inside.node(theirs)
             else:
                 moves = own.dtype.is_floating_point or own.dtype.is_complex
-                node = self.inside.make("leaf" if moves else "data", own, owner=weakref.ref(theirs))
+                node = self.inside.make("leaf" if moves else "data", own, owner=Weakly(theirs))
                 self.inside.names[id(node)] = labels.get(id(own), "x")
         chosen = self.argnums if isinstance(self.argnums, tuple) else (self.argnums,)
         if self.word != "vmap":
@@ -194,7 +195,7 @@ class Ask:
             for place, tensor in enumerate(found):
                 where = frames.here(self.inside.number)
                 node = self.inside.make("gradient", tensor, where=where, index=place, parents=gradient.parents,
-                                        gradient=gradient, owner=weakref.ref(tensor))  # fmt: skip
+                                        gradient=gradient, owner=Weakly(tensor))  # fmt: skip
                 gradient.results[place] = weakref.ref(node)
                 nodes.append(node)
             self.results = tuple(nodes)

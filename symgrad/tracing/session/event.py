@@ -6,7 +6,6 @@ program behind the outputs, and for each leaf the derived vᵀJ beside torch's o
 
 from __future__ import annotations
 
-import weakref
 from typing import Any
 
 import numpy as np
@@ -24,6 +23,7 @@ from symgrad.tracing.record import frames
 from symgrad.tracing.record.given import seed_text, stands_for
 from symgrad.tracing.record.names import node_names
 from symgrad.tracing.record.trace import as_array
+from symgrad.tracing.record.weakly import Weakly
 from symgrad.tracing.session import diagnose, kinks, leaves, own_backward, paths, remarks
 from symgrad.tracing.session.agreement import Judge
 from symgrad.tracing.session.births import all_lost, births, not_finite, watching
@@ -235,7 +235,7 @@ def remember(scene: Scene, ran: bool) -> None:
     for _, tensor in scene.leaves if scene.kind == "backward" else ():
         if tensor.is_leaf and tensor.grad is not None:
             name = scene.sight.get(id(tensor), "a leaf")
-            scene.watch.filled[id(tensor)] = (weakref.ref(tensor), scene.where, name)
+            scene.watch.filled[id(tensor)] = (Weakly(tensor), scene.where, name)
 
 
 __all__ = ["remember", "told_of", "unexplained"]

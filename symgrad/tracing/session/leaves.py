@@ -20,6 +20,7 @@ from symgrad.program import Apply
 from symgrad.tracing.captured.words import step_text
 from symgrad.tracing.record.numbers import MOST
 from symgrad.tracing.record.trace import Node
+from symgrad.tracing.record.weakly import Weakly
 
 if TYPE_CHECKING:
     from symgrad.tracing.captured.capture import Capture
@@ -54,12 +55,12 @@ class Flow:
 
     def small_of(self, order: Sequence[Node], refs: Mapping[int, Any]) -> dict[int, tuple[weakref.ref[Any], Array]]:
         """What reached small tensors that are no leaves and are still there, by their identity."""
-        found = {}
+        found: dict[int, tuple[weakref.ref[Any], Array]] = {}
         for node in order:
             tensor = node.owner() if node.owner is not None and node.kind != "leaf" else None
             name = refs[id(node)].name if id(node) in refs else ""
             if tensor is not None and name in self.small:
-                found[id(tensor)] = (weakref.ref(tensor), self.small[name])
+                found[id(tensor)] = (Weakly(tensor), self.small[name])
         return found
 
     def stopped(self, program: Capture, name: str) -> tuple[list[Apply], bool]:

@@ -26,6 +26,7 @@ from symgrad.tracing.lift.lifter import Lifter
 from symgrad.tracing.record.names import node_names
 from symgrad.tracing.record.numbers import digits
 from symgrad.tracing.record.trace import upstream
+from symgrad.tracing.record.weakly import Weakly
 from symgrad.tracing.session.scene import Scene
 from symgrad.tracing.story.passages import passages
 
@@ -95,7 +96,7 @@ def by_torch(scene: Scene, name: str, frame: FrameType) -> Sweep | None:
     key = (name, id(frame), scene.where.file, scene.where.line)
     weights = frame.f_back.f_locals.get("tupled_grad_outputs", ()) if frame.f_back is not None else ()
     return Sweep(
-        name, key, outputs, inputs, float(known.get("eps") or 0.0), weakref.ref(inputs[0]), weights=tuple(weights)
+        name, key, outputs, inputs, float(known.get("eps") or 0.0), Weakly(inputs[0]), weights=tuple(weights)
     )  # fmt: skip
 
 
@@ -115,7 +116,7 @@ def by_the_script(scene: Scene) -> Sweep | None:
     if tensor is None or tensor.numel() < 2 or not inputs:
         return None
     key = ("loop", scene.where.file, scene.where.line)
-    return Sweep("loop", key, (tensor,), inputs, same=weakref.ref(whole))
+    return Sweep("loop", key, (tensor,), inputs, same=Weakly(whole))
 
 
 # The story ------------------------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ from symgrad.tracing.record.guard import in_words, numberless, undisturbed
 from symgrad.tracing.record.numbers import short
 from symgrad.tracing.record.standing_in import Caller, caller_with_all
 from symgrad.tracing.record.trace import Where, as_array, tensors_in
+from symgrad.tracing.record.weakly import Uncounted, Weakly
 from symgrad.tracing.session import curvature, paths, rows
 from symgrad.tracing.session.event import remember, told_of, unexplained
 from symgrad.tracing.session.functional_calls import Functionals
@@ -86,6 +87,8 @@ class Watch(History):
             (torch.Tensor, "backward", tensor_backward),
             (torch.autograd, "backward", run_backward),
             (torch.autograd, "grad", run_grad),
+            (torch.utils, "weakref", Uncounted()),
+            (torch._C, "_swap_tensor_impl", self.recorder.swap),
         )
         with stand_in, Transforms(self).standing(), Functionals(self).standing():
             try:
@@ -253,7 +256,7 @@ class Watch(History):
 
     def dropped(self, tensor: Any, where: Where) -> None:
         """``.grad`` was set to None, by ``zero_grad`` mostly; said once for each line."""
-        self.emptied[id(tensor)] = weakref.ref(tensor), where
+        self.emptied[id(tensor)] = Weakly(tensor), where
         key = (where.file, where.line, "dropped")
         if id(tensor) in self.filled and key not in self.told:
             self.told.add(key)
