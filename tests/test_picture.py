@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
+from fractions import Fraction
 import zlib
 from pathlib import Path
 from xml.etree import ElementTree
@@ -16,7 +17,7 @@ import symgrad
 from symgrad.errors import SymgradError
 from symgrad.numeric import as_float
 from symgrad.render.drawing import PALETTE, ink_on, png
-from symgrad.render.picture import SIGNS, binned
+from symgrad.render.picture import SIGNS, binned, brief, digits_of
 from symgrad_cli.main import main
 from tests.cases import STORIES, Case, first_by_default
 from tests.compare import assert_same
@@ -85,6 +86,14 @@ def as_number(text: str) -> float:
 def test_names_of_users_stay_text() -> None:
     picture = symgrad.explain("x < 1", shapes={"x": (2,)}).to_svg()
     assert "x < 1, with x 2, out 2" in texts(picture)
+
+
+def test_numbers_side_by_side_have_as_many_digits() -> None:
+    """0.22 beside 0.2227 looks like another number."""
+    values = [0.2227031, -0.1628, 0.25, 3, Fraction(1, 3)]
+    assert [brief(value, digits_of(values)) for value in values] == ["0.223", "-0.163", "0.25", "3", "1/3"]
+    drawn = texts(symgrad.explain("softmax(x)", x=[0.3, 1.5, 1.9], seed=[1, 0, 0], check=False).to_svg())
+    assert [text for text in drawn if re.fullmatch(r"-?0\.\d+", text)][4:7] == ["0.23", "-0.19", "-0.058"]
 
 
 def test_a_large_matrix_is_a_raster_of_where_its_entries_are() -> None:

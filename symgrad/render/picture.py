@@ -103,10 +103,11 @@ def cells_of(jacobian: Jacobian) -> tuple[tuple[Cell | None, ...], ...]:
         if symbol is None and value == 0:
             return None
         if symbol is not None and not signs:
-            return Cell(brief(value), source(symbol, sources))
-        return Cell(brief(value), SIGNS[1 if value > 0 else -1] if value and value == value else None)
+            return Cell(brief(value, digits), source(symbol, sources))
+        return Cell(brief(value, digits), SIGNS[1 if value > 0 else -1] if value and value == value else None)
 
     dense = jacobian.dense()
+    digits = digits_of(dense)
     beside = symbols or tuple((None,) * dense.shape[1] for _ in dense)
     return tuple(tuple(map(shown, row, cells)) for row, cells in zip(dense, beside, strict=True))
 
@@ -136,14 +137,22 @@ def tells_signs(symbols: Symbols | None) -> bool:
     return not copied and not fit(symbols)
 
 
-def brief(value: object) -> str:
-    """A number as a cell holds it: what is longer has two digits; the description has all.
+def brief(value: Any, digits: int = 2) -> str:
+    """A number as a cell holds it: as it is where that is short, with so many ``digits`` else; the description has all.
 
-    >>> brief(-0.00069912), brief(108), brief(0.25)
-    ('-0.0007', '108', '0.25')
+    >>> brief(-0.00069912), brief(108), brief(0.25), brief(0.2227031, 3)
+    ('-0.0007', '108', '0.25', '0.223')
     """
     text = numbers.text(value)
-    return text if len(text) <= ROOM else f"{float(as_float(np.asarray(value))):.2g}"
+    if len(text) <= ROOM and ("/" in text or float(text) == value or value != value):
+        return text
+    return f"{float(as_float(np.asarray(value))):.{digits}g}"
+
+
+def digits_of(values: Any) -> int:
+    """The digits of numbers that stand side by side: as many for all of them as cells hold, and two at least."""
+    flat = np.asarray(values, dtype=object).reshape(-1)
+    return next((n for n in (numbers.DIGITS, 4, 3) if all(len(brief(value, n)) <= ROOM for value in flat)), 2)
 
 
 def source(cell: Formula, sources: dict[object, str]) -> str:
@@ -183,7 +192,7 @@ def table(drawing: Drawing, jacobian: Jacobian, top: float, weights: Array | Non
     for r, (label, row) in enumerate(zip(jacobian.row_labels, cells, strict=True)):
         y = top + 10 + r * HIGH
         if weights is not None:
-            number(drawing, LEFT, y, brief(weights[r]), bold=True)
+            number(drawing, LEFT, y, brief(weights[r], digits_of(weights)), bold=True)
             drawing.text(LEFT + SIDE + 12, y + BASE, "×", anchor="middle", kind="soft")
         drawing.text(at - 10, y + BASE, label, size=12, anchor="end")
         for c, cell in enumerate(row):
@@ -232,10 +241,11 @@ def result(drawing: Drawing, jacobian: Jacobian, seed: Array, gradient: Array, t
     at, lit = columns_at(jacobian), lit_column(jacobian)
     rows, columns = jacobian.shape
     below, flat = top + rows * HIGH + 26, np.asarray(gradient, dtype=object).reshape(-1)
+    digits = digits_of(flat)
     drawing.frame(at + lit * SIDE - 1.5, top - 1.5, SIDE + 3, rows * HIGH + 3)
     drawing.text(at - 10, below + BASE, "added up: vᵀJ" if rows > 1 else "vᵀJ", size=12, anchor="end")
     for c in range(columns):
-        number(drawing, at + c * SIDE, below, brief(flat[c]), bold=True)
+        number(drawing, at + c * SIDE, below, brief(flat[c], digits), bold=True)
     drawing.frame(at + lit * SIDE - 1.5, below - 1.5, SIDE + 3, HIGH + 3)
     label = jacobian.column_labels[lit].replace(jacobian.name, f"{jacobian.name}.grad", 1)
     told = " = ".join(dict.fromkeys((label, sum_text(jacobian, seed, lit), numbers.text(flat[lit]))))
@@ -262,11 +272,11 @@ def factor(value: object) -> str:
 
 def in_shape(drawing: Drawing, jacobian: Jacobian, flat: Array, top: float) -> None:
     """The gradient in the shape of its input."""
-    high, wide = jacobian.in_shape
+    (high, wide), digits = jacobian.in_shape, digits_of(flat)
     drawing.text(LEFT, top - 8, f"{jacobian.name}.grad, in the shape of {jacobian.name}:", size=12, kind="soft")
     for place in range(high * wide):
         row, column = divmod(place, wide)
-        number(drawing, columns_at(jacobian) + column * SIDE, top + row * HIGH, brief(flat[place]))
+        number(drawing, columns_at(jacobian) + column * SIDE, top + row * HIGH, brief(flat[place], digits))
 
 
 def density(drawing: Drawing, jacobian: Jacobian, top: float) -> str:
