@@ -8,19 +8,20 @@ import re
 import shlex
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
 from symgrad.closed_form import assigned
 from symgrad.documents import Page, forum_page, index_page, operation_page
-from symgrad.documents.operation import LINES, distinct_ranks
+from symgrad.documents.operation import LINES, distinct_ranks, sized
 from symgrad.documents.pages import file_name
 from symgrad.documents.shown import LONGEST, Picture, readable
 from symgrad.documents.worked import shown_example
 from symgrad.explanation.formulas import derive_only
 from symgrad.language import read
 from symgrad.ops import Op, entries, find
-from symgrad.render.page import Code, Listing, Paragraph
+from symgrad.render.page import Code, Equation, Equations, Listing, Paragraph, Ready
 from symgrad_cli.main import main
 from tests.cases import STORIES, Case, first_by_default
 
@@ -266,6 +267,23 @@ def test_what_is_too_long_to_read_is_said_and_not_shown() -> None:
         Listing("x" * 300),
         Paragraph(("(Left out: a line of 301 characters. ", Code('symgrad derive "f(x)"'), " prints it.)")),
     ]
+
+
+def test_notation_waits_for_a_formula_that_is_shown() -> None:
+    long, short = (Equations((Equation((Ready("x" * n, "x"),)),)) for n in (301, 3))
+    note, other = Paragraph(("(Σ adds up)",), aside=True, notation=True), Paragraph(("Dense.",))
+    cut = Paragraph(("(Left out: a formula of 301 characters. ", Code('symgrad derive "f(x)"'), " prints it.)"))
+    assert list(readable([long, other, note, short], "f(x)")) == [cut, other, short, note]
+    assert list(readable([long, note, other], "f(x)")) == [cut, other]
+    assert list(readable([short, note], "f(x)")) == [short, note]
+
+
+def test_samples_lie_where_there_is_something_to_be_seen() -> None:
+    """Outside of −1 to 1 a grid reads zeros."""
+    grid = find("grid_sample")
+    assert grid is not None
+    story, _ = sized(grid, shown_example(grid), check=False)
+    assert np.count_nonzero(story.gradients["x"].jacobian.dense()) > 8
 
 
 def test_the_index_lists_every_operation() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import base64
 import re
-from fractions import Fraction
 import zlib
+from fractions import Fraction
 from pathlib import Path
 from xml.etree import ElementTree
 

@@ -825,3 +825,13 @@ def test_a_formula_keeps_the_digits_of_its_numbers(number: str) -> None:
 def test_what_an_operation_says_of_itself_is_said_in_the_names_of_the_page(expression: str, said: str) -> None:
     shapes = {name: (2,) if name == "a" else (2, 2) for name in "Axa" if re.search(rf"\b{name}\b", expression)}
     assert said in symgrad.explain(expression, shapes=shapes, check=False).to_text()
+
+
+def test_notation_is_explained_where_it_stands_and_nowhere_else() -> None:
+    """What a formula does not write is not explained, and every letter of the forward pass is."""
+    page = symgrad.explain("quantile(x, 0.75, 1, keepdim=True)", shapes={"x": (2, 3)}, check=False).to_text(width=1000)
+    assert "⌊ ⌋ rounds down" in page
+    assert "mod is" not in page
+    for name in ("m[i,j]", "n_out[i,j]"):
+        assert f"{name} is the place that the forward pass found" in page
+    assert "mod is the remainder" in symgrad.explain("x.reshape(3, 2)", shapes={"x": (2, 3)}, check=False).to_text()

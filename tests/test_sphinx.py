@@ -33,6 +33,7 @@ Foreign
 
    page
    relu
+   interpolate
 
 The product: :symgrad:`x@a -> x.grad = v @ a.T`.
 
@@ -83,6 +84,7 @@ print((x * 2).sum().detach())
 ```{symgrad-stamp}
 ```
 """,
+    "interpolate.md": "# interpolate\n\n```{symgrad-operation} interpolate\n```\n",
     "relu.md": "# relu\n\n```{symgrad-operation} relu\n```\n\n```{symgrad-operations}\n:by: structure\n```\n",
 }
 
@@ -153,6 +155,13 @@ def test_an_operation_has_its_answer_on_top_and_stands_in_the_index(built: Path)
     assert "the slope 0 just left of it and 1 just right; at the point itself the equation takes 0" in page
     assert "threshold_backward(grad, result, 0)" in page
     assert 'href="#"><code' in page
+
+
+@pytest.mark.xdist_group("sphinx")
+def test_what_is_python_keeps_its_quotation_marks(built: Path) -> None:
+    page = words_of(built / "interpolate.html")
+    assert "Not with x 2×3: mode='bilinear' takes a batch axis" in page
+    assert not re.search("[‘’“”]", page)
 
 
 @pytest.mark.xdist_group("sphinx")

@@ -26,9 +26,10 @@ from symgrad.ops.spec import FAMILIES
 from symgrad.oracles.torch_rule import torch_rules
 from symgrad.program import Program
 from symgrad.render import WRITERS
-from symgrad.render.content import derivation_page, page_of
+from symgrad.render.content import derivatives, page_of, pullbacks, second_order_section
+from symgrad.render.content.teller import teller_of
 from symgrad.render.content.words import size_text
-from symgrad.render.page import Code, Grid, Grids, Listing, Page, Paragraph, Table, Words, named
+from symgrad.render.page import Code, Grid, Grids, Listing, Paragraph, Section, Table, Words, named
 
 WORD = re.compile(r"(?:[a-z]{2,}|a)(?:[ ,:-]|$)")
 LINES = 160
@@ -43,13 +44,14 @@ def article(op: Op, check: bool = True) -> Article:
     story, reason = sized(op, example, check)
     pictures = [picture_of(story, name) for name in story.gradients if flows(story.program, name)]
     drawn = [picture for picture in pictures if picture is not None]
-    box = (*answer(derivation_page(program, derived), derived, example), *kinks(op), *drawn[:1])
+    box = (*answer(program, derived, example), *kinks(op), *drawn[:1])
+    sections = page_of(story).sections
     parts = (
-        Part((f"An example: {sizes(story)}",), (*why_not(story, reason), *numbers(story), *drawn[1:])),
+        Part(("An example: ", *sizes(story)), (*why_not(story, reason), *numbers(story), *drawn[1:])),
         second(story, check),
         torch_part(story),
-        Part(("Proof",), tuple(readable(page_of(story).sections[4].blocks, example.text))),
-        Part(("The same, step by step",), tuple(steps(story, example)), folded=True),
+        Part(("Proof",), tuple(readable(sections[4].blocks, example.text))),
+        Part(("The same, step by step",), tuple(steps(sections[:4], story.expression)), folded=True),
         *(formulas(other) for other in distinct_ranks(op.examples) if other.text != example.text),
     )
     structure = next((d.structure.kind for d in derived if d.name not in op.data and flows(program, d.name)), "")
@@ -104,22 +106,25 @@ def begun(says: str) -> str:
     return f"{says[0].upper()}{says[1:]}" if WORD.match(says) else says
 
 
-def answer(page: Page, derived: Sequence[Derived], example: Example) -> Iterator[Piece]:
-    """The equation, the Jacobian by each input, and each pullback as code."""
-    forward, jacobians, pullbacks = page.sections
-    yield from readable(forward.blocks, example.text)
-    yield from readable(jacobians.blocks, example.text)
+def answer(program: Program, derived: Sequence[Derived], example: Example) -> Iterator[Piece]:
+    """The equation, the Jacobian by each input, and each pullback as code; as formulas too where some has no code."""
+    teller = teller_of(program, symbolic=True)
+    for section in derivatives(teller, derived):
+        yield from readable(section.blocks, example.text)
     lines = [line for d in derived if d.form for line in assigned(f"{d.name}.grad", d.form.text)]
-    if lines and all(len(line) <= LINES for line in lines):
+    short = all(len(line) <= LINES for line in lines)
+    if lines and short:
         yield Listing("\n".join(lines))
-    if len([d for d in derived if d.form]) < len(derived):
-        yield from readable(pullbacks.blocks, example.text)
+    if not short or not all(d.form for d in derived):
+        yield from readable(pullbacks(teller, derived).blocks, example.text)
 
 
 def kinks(op: Op) -> Iterator[Piece]:
     """Where a derivative may be a choice: both sides of the point, and what the equation and torch take at it."""
     for kink in (kink_of(op, at) for at in op.kinks):
         left, right, here = kink.told
+        if left == right == here and kink.torch is not None and f"{kink.torch + 0.0:.4g}" == here:
+            continue  # with every entry there, nothing of it is seen
         sides = f"{left} on both sides" if left == right else f"{left} just left of it and {right} just right"
         torch = "" if kink.torch is None else f", torch {kink.version} {kink.torch + 0.0:.4g}"
         yield Paragraph(
@@ -152,10 +157,10 @@ def sized(op: Op, example: Example, check: bool) -> tuple[Explanation, str]:
         return worked(op, example, check), error.problem
 
 
-def sizes(story: Explanation) -> str:
+def sizes(story: Explanation) -> Words:
     """softmax(x), x 2×3."""
     given = ", ".join(f"{g.name} {size_text(g.value.shape)}" for g in story.inputs)
-    return f"{story.expression} with {given}" if given else story.expression
+    return (Code(story.expression), *((f" with {given}",) if given else ()))
 
 
 def why_not(story: Explanation, reason: str) -> Iterator[Piece]:
@@ -181,9 +186,10 @@ def second(story: Explanation, check: bool) -> Part:
     if not moving:
         return Part(heading, ())
     try:
-        section = page_of(with_hessians(replace(story, gradients=moving))).sections[5]
+        story = with_hessians(replace(story, gradients=moving))
     except SymgradError as error:
         return Part(heading, (Paragraph((f"Not derived: {error.problem}.",)),))
+    section = second_order_section(teller_of(story.program, story.expression), story)
     return Part(heading, tuple(readable(section.blocks, story.expression)), folded=len(moving) > 1)
 
 
@@ -203,16 +209,16 @@ def torch_part(story: Explanation) -> Part:
     return Part(heading, (said, Table((("node",), ("by",), ("line",)), rows)), folded=True)
 
 
-def steps(story: Explanation, example: Example) -> Iterator[Piece]:
+def steps(sections: Sequence[Section], expression: str) -> Iterator[Piece]:
     """The derivation in full, each section after its heading."""
-    for place, section in enumerate(page_of(story).sections[:4], start=1):
+    for place, section in enumerate(sections, start=1):
         yield Paragraph((f"{place}. ", *section.heading), alarm=True)
-        yield from readable(section.blocks, example.text)
+        yield from readable(section.blocks, expression)
 
 
 def formulas(example: Example) -> Part:
     """Jacobian, pullback and closed form of another example, sizes left open."""
     program = symbolic(example)
     derived = derive_only(program, [t.name for t in program.inputs if t.name not in program.made])
-    found = tuple(answer(derivation_page(program, derived), derived, example))
+    found = tuple(answer(program, derived, example))
     return Part(("For every size: ", Code(example.text)), found, folded=True)

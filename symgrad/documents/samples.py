@@ -14,10 +14,14 @@ import numpy as np
 from symgrad.numeric import Array
 from symgrad.numeric.assumed import SYMMETRIC, with_diagonal
 from symgrad.ops import Domain, Example, Op
+from symgrad.ops.domain import reals
 
 PATTERN = (1, -2, 3, 2, 4, -1, -3, 5, -4, 6)
 """Signs mixed, neighbours different, no two small ones equal, and the rows of a 2×3 matrix in another order each: a
 slip in a sign or an order shows, and no row is another one moved, which softmax would give the same answer."""
+
+ORDINARY = reals().draw[1]
+"""How far samples go of what takes all real numbers."""
 
 
 def sample_values(op: Op, example: Example) -> Mapping[str, Array]:
@@ -50,7 +54,8 @@ def spread(domain: Domain, shape: tuple[int, ...], shift: int, apart: int) -> Ar
         (floor(domain.high - 1e-9) if domain.high < inf else 9),
     )
     within = [n for n in PATTERN if low <= n <= high and n not in domain.avoid]
-    if len(within) >= 3:
+    near = domain.low == -inf and domain.high == inf and domain.draw[1] < ORDINARY  # beyond lies little to be seen
+    if len(within) >= 3 and not near:
         run = [within[(i + shift) % len(within)] + i // len(within) * (apart if high == 9 else 0) for i in range(size)]
         return np.asarray(run, dtype=np.int64).reshape(shape)
     start, end = domain.draw

@@ -63,18 +63,28 @@ def picture_of(story: Explanation, name: str) -> Picture | None:
 
 
 def readable(blocks: Iterable[Block], expression: str) -> Iterator[Block]:
-    """The blocks without the formulas and lines that nobody would read, and how to have those."""
+    """The blocks without the formulas and lines that nobody would read, and how to have those.
+
+    What explains their notation waits for the next formula that is shown.
+    """
+    gone, owed = False, list[Block]()
     for block in blocks:
         if isinstance(block, Equations):
             kept = tuple(row for row in block.rows if all(len(part.text) <= LONGEST for part in row.parts))
+            gone = not kept
             if kept:
                 yield Equations(kept)
+                yield from owed
+                owed.clear()
             if len(kept) < len(block.rows):
                 longest = max(len(part.text) for row in block.rows for part in row.parts)
                 yield left_out(f"a formula of {longest:,} characters", expression)
         elif isinstance(block, Listing) and max(map(len, block.code.splitlines()), default=0) > LONGEST:
             yield left_out(f"a line of {max(map(len, block.code.splitlines())):,} characters", expression)
+        elif gone and isinstance(block, Paragraph) and block.notation:
+            owed.append(block)
         else:
+            gone = gone and isinstance(block, Paragraph)
             yield block
 
 

@@ -86,11 +86,15 @@ Words = tuple["str | Code | Math", ...]
 
 @dataclass(frozen=True)
 class Paragraph:
-    """Sentences; ``aside`` ones explain the notation; ``alarm`` ones say that something is wrong."""
+    """Sentences; ``aside`` ones stand beside what is said, those of ``notation`` explain the formulas above.
+
+    ``alarm`` ones say that something is wrong.
+    """
 
     words: Words
     aside: bool = False
     alarm: bool = False
+    notation: bool = False
 
 
 @dataclass(frozen=True)

@@ -112,7 +112,9 @@ class ExpressionDirective(SphinxDirective):
             return [boxed([code_block(str(error))], "symgrad-error")]
         if refused is not None:
             self.untrue(f"{expression} is not refused, and :raises: says so")
-        for sentence in (*disagreeing(story), *unsaid(story.to_text(width=10_000), self.options.get("says", ()))):
+        says = self.options.get("says", ())
+        said = story.to_text(width=10_000) if says else ""  # the whole page, only to look for them
+        for sentence in (*disagreeing(story), *unsaid(said, says)):
             self.untrue(sentence)
         for sentence in unclaimed(story, self.options.get("claims", ())):
             self.untrue(sentence)

@@ -7,7 +7,7 @@ becomes of them where the builder does not write HTML says `symgrad.sphinx.build
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from docutils import nodes
 
@@ -19,6 +19,7 @@ from symgrad.render.page import Code, Equation, Equations, Grids, Listing, Math,
 from symgrad.render.text import block_text
 
 Made = list[nodes.Node]
+Written = TypeVar("Written", bound=nodes.Element)
 NARROW = 72
 """Columns of formulas as text."""
 WIDEST = 36
@@ -149,12 +150,18 @@ def said(cell: Made) -> str:
 
 def boxed(found: Made, kind: str = "symgrad") -> nodes.container:
     """Nodes in one box."""
-    return nodes.container("", *found, classes=[kind])
+    return as_written(nodes.container("", *found, classes=[kind]))
+
+
+def as_written(node: Written) -> Written:
+    """Quotation marks inside stay what they are: they are Python's."""
+    node["support_smartquotes"] = False
+    return node
 
 
 def titled(heading: Words, found: Made) -> nodes.Node:
     """A part that can be folded."""
-    return folded("", nodes.paragraph("", "", *words(heading), classes=["symgrad-summary"]), *found)
+    return as_written(folded("", nodes.paragraph("", "", *words(heading), classes=["symgrad-summary"]), *found))
 
 
 def open_picture(self: Any, node: nodes.Element) -> None:

@@ -17,7 +17,7 @@ from symgrad.documents.operation import article, family_of, family_says
 from symgrad.documents.shown import Part
 from symgrad.ops import find
 from symgrad.render.page import Code
-from symgrad.sphinx.nodes import Made, boxed, code_block, pieces, titled, words
+from symgrad.sphinx.nodes import Made, as_written, boxed, code_block, pieces, titled, words
 from symgrad.sphinx.truth import kept, untrue
 
 NO_GRADIENT = "nothing flows back"
@@ -46,7 +46,7 @@ class OperationDirective(SphinxDirective):
             return []
         kept(self.env).setdefault(self.env.docname, {})["operation"] = (op.name, op.says, found.structure)
         made: Made = [
-            nodes.paragraph("", "", *words(found.opening)),
+            as_written(nodes.paragraph("", "", *words(found.opening))),
             boxed([code_block(op.definition), *pieces(found.box)], "symgrad-answer"),
         ]
         return [*made, *(part_node(part) for part in found.parts)]
@@ -57,7 +57,7 @@ def part_node(part: Part) -> nodes.Node:
     if part.folded:
         return titled(part.heading, pieces(part.pieces))
     title = "".join(p if isinstance(p, str) else p.code if isinstance(p, Code) else p.text for p in part.heading)
-    section = nodes.section("", nodes.title("", "", *words(part.heading)), *pieces(part.pieces))
+    section = as_written(nodes.section("", nodes.title("", "", *words(part.heading)), *pieces(part.pieces)))
     section["ids"].append(nodes.make_id(title))
     section["names"].append(nodes.fully_normalize_name(title))
     return section

@@ -124,7 +124,7 @@ def found_places(teller: Teller, formulas: Sequence[Equation]) -> Iterator[Parag
     words += [f"{listing(found)} {'is' if len(found) == 1 else 'are'} what the forward pass found"] if found else []
     words += [f"here {', '.join(f'{size} = {teller.sizes[size]}' for size in sizes)}"] if sizes else []
     if words:
-        yield Paragraph((f"({'; '.join(words)})",), aside=True)
+        yield Paragraph((f"({'; '.join(words)})",), aside=True, notation=True)
 
 
 def all_lines(explanation: Explanation, answer: Answer) -> Iterator[Block]:

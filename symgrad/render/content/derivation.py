@@ -28,23 +28,31 @@ def derivation_page(program: Program, derived: Sequence[Derived]) -> Page:
     """Forward, Jacobian and pullback of every input, for every size."""
     teller = teller_of(program, symbolic=True)
     say = teller.say
-    formulas, equations = forward_equations(teller)
-    forward = Section(("Forward",), (equations, *teller.aside(*formulas)))
-    jacobians = [block for d in derived for block in _jacobian(teller, d)]
-    lines, told = _lines(program, derived), set[str]()
-    pullbacks = [] if lines is None else [*line_by_line(lines)]
-    for d in derived:
-        pullbacks += _pullback(teller, d, told, lines is not None and readable(lines, d.name))
     facts = [(t.name, size_text(t.shape)) for t in program.inputs] + [(program.output, size_text(program.out.shape))]
     return Page(
         (Code(f"{program.output} = {source_of(program)}"),), tuple(facts),
         (*renamed(say), *made_here(program), *left_out(program, [d.name for d in derived])),
-        (
-            forward,
-            Section(say("The Jacobian {J}"), tuple(jacobians)),
-            Section(say("{vJ}: what `out.backward(v)` computes"), tuple(pullbacks)),
-        ),
+        (*derivatives(teller, derived), pullbacks(teller, derived)),
     )  # fmt: skip
+
+
+def derivatives(teller: Teller, derived: Sequence[Derived]) -> tuple[Section, Section]:
+    """The forward pass, and the Jacobian by every input."""
+    formulas, equations = forward_equations(teller)
+    jacobians = [block for d in derived for block in _jacobian(teller, d)]
+    return (
+        Section(("Forward",), (equations, *teller.aside(*formulas))),
+        Section(teller.say("The Jacobian {J}"), tuple(jacobians)),
+    )
+
+
+def pullbacks(teller: Teller, derived: Sequence[Derived]) -> Section:
+    """What flows back to every input: lines, formulas, forms."""
+    lines, told = _lines(teller.program, derived), set[str]()
+    found = [] if lines is None else [*line_by_line(lines)]
+    for d in derived:
+        found += _pullback(teller, d, told, lines is not None and readable(lines, d.name))
+    return Section(teller.say("{vJ}: what `out.backward(v)` computes"), tuple(found))
 
 
 def source_of(program: Program) -> str:

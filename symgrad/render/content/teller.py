@@ -87,7 +87,7 @@ class Teller:
         if not parts:
             return ()
         joined = tuple(piece for n, part in enumerate(parts) for piece in (("; ", *part) if n else part))
-        return (Paragraph(("(", *joined, ")"), aside=True),)
+        return (Paragraph(("(", *joined, ")"), aside=True, notation=True),)
 
     def read_by(self, formula: Formula) -> list[tuple[str, str]]:
         """What a formula reads that nobody named: letters for what the forward pass found, steps and their code."""
@@ -125,12 +125,14 @@ def explained(expression: Expr, names: Names) -> list[tuple[str, Words]]:
         elif isinstance(node, sp.Product):
             k = here.bound([node.limits[0][0]], node.function).letter(node.limits[0][0])
             found.setdefault("Π", (Ready(f"Π_{k}", f"\\prod_{{{k}}}"), " multiplies over every ", Ready(k, k)))
-        elif isinstance(node, (sp.floor, Unravel)):
-            found.setdefault(
-                "⌊⌋", (Ready("⌊ ⌋", r"\lfloor\;\rfloor"), " rounds down, mod is the remainder of a division")
-            )
+        elif isinstance(node, (sp.floor, sp.Mod, Unravel)):
+            written = Formula(node, here).text
+            if "⌊" in written:
+                found.setdefault("⌊⌋", (Ready("⌊ ⌋", r"\lfloor\;\rfloor"), " rounds down"))
+            if " mod " in written:
+                found.setdefault("mod", ("mod is the remainder of a division",))
         elif is_access(node) and "·" in name_of(node):
-            found.setdefault("held", (Formula(node, here), " is the place that the forward pass found"))
+            found.setdefault(name_of(node), (Formula(node, here), " is the place that the forward pass found"))
         elif isinstance(node, Ravel):
             found.setdefault("ravel", (Formula(node, here), " counts the entries row by row"))
     first = [("δ", deltas[min(deltas)])] if deltas else []
