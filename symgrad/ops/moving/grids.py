@@ -13,6 +13,7 @@ import numpy as np
 import sympy as sp
 
 from symgrad.errors import ShapeError, UnsupportedError
+from symgrad.ops.domain import reals
 from symgrad.ops.equations import op
 from symgrad.ops.moving.kernels import HAT, cubic, keys
 from symgrad.ops.spec import no_alignment
@@ -119,7 +120,7 @@ op("grid_sample(x, grid, mode: 'bilinear' | 'nearest' | 'bicubic'='bilinear', pa
    "align_corners: any=None)", sampled(((0,) * 4,), mode="bilinear", padding_mode="zeros", align_corners=False),
    "the values at the places of a grid, whose coordinates go from −1 to 1 over the tensor", ("F.{}",), instead=sampled,
    shape=sampled_shape, align=no_alignment, prepare=prepare_grid_sample, forward=values, kinks=0, letters="ncijk",
-   ranks={"x": (4, 5), "grid": (4, 5)},
+   ranks={"x": (4, 5), "grid": (4, 5)}, domain={"grid": reals(within=1.6)},
    examples=("F.grid_sample(x, grid, align_corners=False) with x:1x2x3x2 grid:1x2x2x2",
              "F.grid_sample(x, grid, align_corners=True) with x:2x1x2x3 grid:2x1x2x2",
              'F.grid_sample(x, grid, padding_mode="border", align_corners=True) with x:1x1x3x3 grid:1x2x2x2',

@@ -65,8 +65,7 @@ for name, domain in (("asin", unit), ("acos", unit), ("atan", None), ("asinh", N
 op("atan2(x, y)", "out = [x² + y² ≠ 0]·atan2(x, y)",
    "the angle of the point (y[i], x[i]); the derivative at the origin is 0", TORCH,
    "torch.arctan2 Tensor.arctan2 np.arctan2", kinks=0, forward=floats(np.arctan2))  # x² underflows
-op("hypot(x, y)", "out = √(x² + y²)", home=TORCH, also="np.hypot", reuse=True,
-   forward=floats(np.hypot))  # overflow
+op("hypot(x, y)", "out = √(x² + y²)", home=TORCH, also="np.hypot", reuse=True, forward=floats(np.hypot))  # overflow
 op("deg2rad(x)", "out = x·π/180", "π/180·x[i]", TORCH, "np.deg2rad")
 op("rad2deg(x)", "out = x·180/π", "180/π·x[i]", TORCH, "np.rad2deg")
 op("sinc(x)", "out = zero + (1 − zero)·sin(π·(x + zero)) / (π·(x + zero)) where zero = [x² < 1e-16]",

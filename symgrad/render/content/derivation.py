@@ -39,11 +39,9 @@ def derivation_page(program: Program, derived: Sequence[Derived]) -> Page:
 def derivatives(teller: Teller, derived: Sequence[Derived]) -> tuple[Section, Section]:
     """The forward pass, and the Jacobian by every input."""
     formulas, equations = forward_equations(teller)
+    forward = Section(("Forward",), (equations, *teller.aside(*formulas)))  # what is explained here is not below
     jacobians = [block for d in derived for block in _jacobian(teller, d)]
-    return (
-        Section(("Forward",), (equations, *teller.aside(*formulas))),
-        Section(teller.say("The Jacobian {J}"), tuple(jacobians)),
-    )
+    return forward, Section(teller.say("The Jacobian {J}"), tuple(jacobians))
 
 
 def pullbacks(teller: Teller, derived: Sequence[Derived]) -> Section:
