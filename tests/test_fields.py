@@ -32,6 +32,7 @@ from symgrad.language.syntax import parse
 from symgrad.numeric import forward, numeric_pullback
 from symgrad.ops import ORDER, TABLE, Op, holding, spec
 from symgrad.ops import equations as mechanism
+from symgrad.ops.entry import playing
 from symgrad.source import Source
 from tests import torch_side
 from tests.cases import cases
@@ -146,7 +147,9 @@ def instead(op: Op) -> Iterator[None]:
         for spelling, own in list(spec.SPELLINGS.items()):
             if own.name == op.name:
                 patch.setitem(spec.SPELLINGS, spelling, op)
+        playing.cache_clear()
         yield
+    playing.cache_clear()
 
 
 def near(shapes: Mapping[str, tuple[int, ...]]) -> Iterator[dict[str, tuple[int, ...]]]:

@@ -175,8 +175,8 @@ class Writer:
         op = named(step.op)
         if op.variadic:
             tensors = ", ".join(text for text, _ in filter(None, operands))
-            if "equation" in op.signature.parameters:
-                return f"einsum({dict(step.options)['equation']!r}, {tensors})", ATOM
+            if op.subscripts:
+                return f"{step.op}({dict(step.options)[op.subscripts]!r}, {tensors})", ATOM
             return f"{step.op}({', '.join([f'[{tensors}]', *self.options(step).values()])})", ATOM
         first, *rest = self.arguments(step, operands)
         pair = ".values" if "values" in op.returns and dict(step.options)["dim"] is not None else ""
@@ -186,7 +186,10 @@ class Writer:
             return f"{owner}.{step.op}({', '.join(sizes)})", ATOM
         if "part" in op.returns:
             *rest, part = rest
-            return f"{op.name.removesuffix('_part')}({', '.join([first, *rest])})[{part.removeprefix('part=')}]", ATOM
+            return (
+                f"{op.spelled[0].rpartition('.')[2]}({', '.join([first, *rest])})[{part.removeprefix('part=')}]",
+                ATOM,
+            )
         if op.written:
             return op.written.format(", ".join([first, *rest])), ATOM
         return f"{step.op}({', '.join([first, *rest])}){pair}", ATOM

@@ -186,7 +186,7 @@ def rank_hints(node: Node) -> Iterator[tuple[Node, Candidates]]:
             op = find(path)
             if op is None:
                 yield from of_matrices(path, node.positional)
-            elif "equation" in op.signature.parameters and node.positional:
+            elif op.subscripts and node.positional:
                 yield from by_subscripts(node.positional)
             else:
                 yield from by_table(op, node.positional)

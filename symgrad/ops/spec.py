@@ -175,6 +175,12 @@ class Op:
         return self.stated or self.name
 
     @property
+    def subscripts(self) -> str:
+        """The option in front of any number of tensors, which says what their axes are called; none of most."""
+        first = next(iter(self.signature.parameters), "")
+        return first if self.variadic and first not in self.operands else ""
+
+    @property
     def defaults(self) -> dict[str, Any]:
         """The options nobody gave."""
         parameters = self.signature.parameters.values()

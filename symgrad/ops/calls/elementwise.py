@@ -25,18 +25,6 @@ def softplus(call: Call, part: int, x: Any, beta: Any = 1, threshold: Any = SHOR
     return "where", (call("gt", scaled, threshold), x, call("div", soft, beta)), {}
 
 
-@compound("torch.add", "Tensor.add", reals=True)
-def add(call: Call, part: int, x: Any, other: Any, *, alpha: Any = 1) -> Last | None:
-    """x + α·other"""
-    return None if alpha == 1 else ("add", (x, call("mul", other, alpha)), {})
-
-
-@compound("torch.sub", "Tensor.sub", "torch.subtract", "Tensor.subtract", reals=True)
-def sub(call: Call, part: int, x: Any, other: Any, *, alpha: Any = 1) -> Last | None:
-    """x − α·other"""
-    return None if alpha == 1 else ("sub", (x, call("mul", other, alpha)), {})
-
-
 @compound(*everywhere("div", "divide"), reals=True)
 def div(call: Call, part: int, x: Any, other: Any, *, rounding_mode: Any = None) -> Last | None:
     """The quotient, or what is left of it when it is rounded towards 0 or down."""

@@ -46,17 +46,3 @@ def old_svd(call: Call, part: int, x: Any, some: bool = True, compute_uv: bool =
     """torch's older call, which gives V rather than its transpose."""
     found = svd(call, part, x, full_matrices=not some)
     return found if part < 2 else ("mT", (call("svd_vh", x),), {})
-
-
-@of_matrices("torch.linalg.cholesky", "torch.cholesky", "Tensor.cholesky", "np.linalg.cholesky")
-def cholesky(call: Call, part: int, x: Any, upper: bool = False) -> Last:
-    """The lower factor, or its transpose."""
-    return ("mT", (call("cholesky", x),), {}) if upper else ("cholesky", (x,), {})
-
-
-@of_matrices("torch.linalg.cholesky_ex", "aten.linalg_cholesky_ex", fields=("L", "info"))
-def cholesky_ex(call: Call, part: int, x: Any, upper: bool = False, check_errors: bool = False) -> Last:
-    """The factor; whether it exists is an integer."""
-    if part:
-        raise UnsupportedError("info is an integer, it has no derivative")
-    return cholesky(call, 0, x, upper)

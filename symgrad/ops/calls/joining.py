@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from symgrad.errors import InputError, ShapeError
-from symgrad.ops.calls.registry import Call, Last, axis_of, compound, done, everywhere, made
+from symgrad.ops.calls.registry import Call, Compound, Last, axis_of, compound, done, enter, everywhere, made
 
 
 def listed(tensors: Sequence[Any]) -> tuple[Any, ...]:
@@ -44,8 +44,7 @@ def atleast(rank: int, says: str) -> None:
     def steps(call: Call, part: int, x: Any) -> Last:
         return done(with_axes(call, x, rank))
 
-    steps.__name__, steps.__doc__ = f"atleast_{rank}d", says
-    compound(f"torch.atleast_{rank}d", f"np.atleast_{rank}d")(steps)
+    enter(Compound(f"atleast_{rank}d", steps, says), (f"torch.atleast_{rank}d", f"np.atleast_{rank}d"))
 
 
 for word in enumerate(("A number as a vector.", "A vector as a row.", "A matrix with a last axis of size 1."), 1):

@@ -4,21 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from symgrad.errors import UnsupportedError
 from symgrad.ops.calls.registry import Call, Last, compound
-
-
-@compound("torch.native_layer_norm", "aten.native_layer_norm", fields=("out", "mean", "rstd"))
-def native_layer_norm(call: Call, part: int, x: Any, shape: Any, weight: Any, bias: Any, eps: Any) -> Last:
-    """The layer; the others are not differentiable."""
-    first_only(part, "native_layer_norm")
-    return "layer_norm", (x, weight, bias), {"normalized_shape": tuple(shape), "eps": eps}
-
-
-def first_only(part: int, word: str) -> None:
-    """Refuse the results that torch itself does not differentiate."""
-    if part:
-        raise UnsupportedError(f"only the first result of {word} is differentiable")
 
 
 @compound("F.gaussian_nll_loss")

@@ -14,7 +14,7 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypedDict, TypeVar, Unpack
 
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.ops.lookup import normal
@@ -48,9 +48,9 @@ Count = Callable[[Call, Sequence[Any], Mapping[str, Any]], int]
 
 @dataclass(frozen=True)
 class Compound:
-    """A call of torch's said in entries.
+    """A call of torch's said in entries, and in a sentence.
 
-    ``fields`` name the results of a call that gives several, in torch's order; ``count`` says how many it gives where
+    ``declared`` is what stands between its brackets, where the parameters of ``steps`` do not say it. ``fields`` name the results of a call that gives several, in torch's order; ``count`` says how many it gives where
     that depends on its arguments. ``reals`` marks what is the same as torch's only of real numbers: of whole numbers and truth values torch makes
     something else. ``matrices`` says that it takes a matrix first, then matrices or vectors, ``pairs`` that its
     steps are of complex tensors also where the first one is real.
@@ -58,21 +58,18 @@ class Compound:
 
     name: str
     steps: Callable[..., Last | None]
+    says: str
     fields: tuple[str, ...] = ()
     count: Count | None = None
     reals: bool = False
     matrices: bool = False
     pairs: bool = False
+    declared: inspect.Signature | None = None
 
     @property
     def several(self) -> bool:
         """Whether the call gives more than one result."""
         return bool(self.fields) or self.count is not None
-
-    @property
-    def says(self) -> str:
-        """What it does."""
-        return (inspect.getdoc(self.steps) or "").splitlines()[0]
 
     @property
     def usage(self) -> str:
@@ -83,30 +80,40 @@ class Compound:
     @property
     def signature(self) -> inspect.Signature:
         """What users may write between the brackets."""
+        if self.declared is not None:
+            return self.declared
         parameters = list(inspect.signature(self.steps).parameters.values())[2:]
         return inspect.Signature([p.replace(annotation=p.empty) for p in parameters])
+
+
+class Marks(TypedDict, total=False):
+    """What `Compound` says of a call beside its steps."""
+
+    fields: tuple[str, ...]
+    count: Count
+    reals: bool
+    matrices: bool
+    pairs: bool
 
 
 COMPOUNDS: dict[str, Compound] = {}
 
 
-def compound(
-    *spelled: str,
-    fields: tuple[str, ...] = (),
-    count: Count | None = None,
-    reals: bool = False,
-    matrices: bool = False,
-    pairs: bool = False,
-) -> Callable[[Steps], Steps]:
+def enter(entry: Compound, spelled: Sequence[str]) -> None:
+    """Put a call into the registry, under every spelling."""
+    COMPOUNDS.update(dict.fromkeys(spelled, entry))
+    COMPOUND_SPELLINGS.update(spelled)
+
+
+def compound(*spelled: str, **marks: Unpack[Marks]) -> Callable[[Steps], Steps]:
     """Enter a function under every spelling."""
 
-    def enter(steps: Steps) -> Steps:
-        entry = Compound(steps.__name__, steps, fields, count, reals, matrices, pairs)
-        COMPOUNDS.update(dict.fromkeys(spelled, entry))
-        COMPOUND_SPELLINGS.update(spelled)
+    def entered(steps: Steps) -> Steps:
+        says = (inspect.getdoc(steps) or "").splitlines()[0]
+        enter(Compound(steps.__name__, steps, says, **marks), spelled)
         return steps
 
-    return enter
+    return entered
 
 
 of_matrices = functools.partial(compound, matrices=True)

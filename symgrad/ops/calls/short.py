@@ -14,6 +14,9 @@ BEYOND = sys.float_info.max
 # fmt: off
 said("softmin(x, dim: int)", "softmax(-x, dim=dim)", "softmax(−x)", "F.softmin")
 said("angle(x)", f"(x < 0) * {math.pi}", "π where a real number is negative, else 0.", *everywhere("angle"), reals=True)
+for name, sign, spelled in (("add", "+", ("torch.add", "Tensor.add")),
+                            ("sub", "-", ("torch.sub", "Tensor.sub", "torch.subtract", "Tensor.subtract"))):
+    said(f"{name}(x, other, *, alpha: any=1)", f"x {sign} other * alpha", f"x {sign} α·other", *spelled, reals=True, instead={"alpha=1": None})
 said("zero(x)", "zeros_like(x)", "0 in the same shape.", "torch.zero", "Tensor.zero", "aten.zero")
 
 # Truth values ---------------------------------------------------------------------------------------
@@ -59,3 +62,15 @@ said("slogdet(x)", ("sign(det(x))", "logabsdet(x)"), "The sign of the determinan
 said("pinv(x, rcond: any=None, hermitian=False, *, atol: any=None, rtol: any=None)", "pinv(x)",
      "The pseudo-inverse of a matrix of full rank, whatever counts as 0.", "torch.linalg.pinv", "torch.pinverse",
      "Tensor.pinverse", "np.linalg.pinv", "aten.linalg_pinv", matrices=True)
+LOWER, UPPER = "l = triangular_factor(factor); ", "l = triangular_factor(mT(factor)); "
+said("cholesky(x, upper=False)", "cholesky(x)", "The lower factor, or its transpose.", "torch.linalg.cholesky", "torch.cholesky",
+     "Tensor.cholesky", "np.linalg.cholesky", instead={"upper": "mT(cholesky(x))"}, matrices=True)
+said("cholesky_ex(x, upper=False, check_errors=False)", ("cholesky(x)", None), "The factor; whether it exists is an integer.",
+     "torch.linalg.cholesky_ex", "aten.linalg_cholesky_ex", instead={"upper": "mT(cholesky(x))"}, fields=("L", "info"), matrices=True)
+said("cholesky_inverse(factor, upper=False)", f"{LOWER}inverse(l @ mT(l))", "The inverse of L·Lᵀ.", "torch.cholesky_inverse",
+     "Tensor.cholesky_inverse", instead={"upper": f"{UPPER}inverse(l @ mT(l))"}, matrices=True)
+said("inv_ex(x, *, check_errors=False)", ("inverse(x)", None), "The inverse; whether it exists is an integer.",
+     "torch.linalg.inv_ex", "aten.linalg_inv_ex", fields=("inverse", "info"), matrices=True)
+said("native_layer_norm(x, shape: any, weight: any, bias: any, eps: any)",
+     ("layer_norm(x, weight, bias, normalized_shape=shape, eps=eps)", None, None), "The layer; the others are not differentiable.",
+     "torch.native_layer_norm", "aten.native_layer_norm", fields=("out", "mean", "rstd"))

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from symgrad.errors import ShapeError
-from symgrad.ops.calls.registry import Call, Last, axis_of, compound
+from symgrad.ops.calls.registry import Call, Compound, Last, axis_of, enter
 
 Axes = list[tuple[int, Any]]
 """Axes counted from the front, each with the length that is asked for there; None is its own."""
@@ -56,8 +56,7 @@ def along_axes(word: str, steps: Callable[..., Last], usual: Any, says: str) -> 
     def transform(call: Call, part: int, x: Any, s: Any = None, dim: Any = usual, norm: Any = None) -> Last:
         return steps(call, x, axes_of(x, s, dim), norm)
 
-    transform.__name__, transform.__doc__ = word, says
-    compound(f"torch.fft.{word}", pairs=True)(transform)
+    enter(Compound(word, transform, says, pairs=True), (f"torch.fft.{word}",))
 
 
 SPECTRUM = "The real spectrum of a signal that is its own mirror image, along"

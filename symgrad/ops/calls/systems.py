@@ -53,12 +53,6 @@ def cholesky_solve(call: Call, part: int, b: Any, factor: Any, upper: bool = Fal
     return "solve", (of_factor(call, factor, upper), b), {}
 
 
-@of_matrices("torch.cholesky_inverse", "Tensor.cholesky_inverse")
-def cholesky_inverse(call: Call, part: int, factor: Any, upper: bool = False) -> Last:
-    """The inverse of L·Lᵀ."""
-    return "inverse", (of_factor(call, factor, upper),), {}
-
-
 def of_factor(call: Call, factor: Any, upper: bool) -> Any:
     """L·Lᵀ, or Uᵀ·U."""
     lower = call("triangular_factor", call("mT", factor) if upper else factor)
@@ -105,14 +99,6 @@ def tensorsolve(call: Call, part: int, a: Any, b: Any, dims: Any = None) -> Last
     matrix = call("reshape", a, shape=(sizes_product(call, tuple(b.shape)), sizes_product(call, unknown)))
     flat = call("reshape", b, shape=(sizes_product(call, tuple(b.shape)),))
     return "reshape", (call("solve", matrix, flat),), {"shape": unknown}
-
-
-@of_matrices("torch.linalg.inv_ex", "aten.linalg_inv_ex", fields=("inverse", "info"))
-def inv_ex(call: Call, part: int, x: Any, *, check_errors: bool = False) -> Last:
-    """The inverse; whether it exists is an integer."""
-    if part:
-        raise UnsupportedError("info is an integer, it has no derivative")
-    return "inverse", (x,), {}
 
 
 @of_matrices("torch.linalg.solve_ex", "aten.linalg_solve_ex", fields=("result", "info"))

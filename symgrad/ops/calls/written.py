@@ -11,11 +11,12 @@ import ast
 import inspect
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Any, Unpack
 
-from symgrad.errors import bug
+from symgrad.errors import UnsupportedError, bug
 from symgrad.ops.calls.operators import SIGNS
-from symgrad.ops.calls.registry import Call, Last, compound
+from symgrad.ops.calls.registry import Call, Compound, Last, Marks, enter
+from symgrad.ops.readings import holds
 from symgrad.ops.signatures import call_of
 
 Apply = Callable[..., Any]
@@ -68,17 +69,25 @@ def last_of(text: str, apply: Apply, names: Mapping[str, Any]) -> Last:
     return step(last.value)
 
 
-def said(call: str, text: str | tuple[str, ...], says: str, *spelled: str, **facts: Any) -> None:
-    """Enter a call as it is written in entries; of several results one text each."""
-    declared, texts = call_of(call), (text,) if isinstance(text, str) else text
+def said(
+    call: str, text: str | tuple[str | None, ...], says: str, *spelled: str, instead: Mapping[str, str | None] | None = None,
+    **marks: Unpack[Marks],
+) -> None:  # fmt: skip
+    """Enter a call as it is written in entries, or ``instead`` under other options, None being the table's own entry.
 
-    def steps(apply: Call, part: int, *arguments: Any, **keywords: Any) -> Last:
+    Of several results one text each; None is one that torch gives no gradient either.
+    """
+    declared, texts = call_of(call), text if isinstance(text, tuple) else (text,)
+
+    def steps(apply: Call, part: int, *arguments: Any, **keywords: Any) -> Last | None:
         given = declared.signature.bind(*arguments, **keywords)
         given.apply_defaults()
-        return last_of(texts[part], apply, given.arguments)
+        usual = texts[part]
+        if usual is None:
+            raise UnsupportedError(f"{marks['fields'][part]} of {declared.name} has no derivative, in torch neither")
+        chosen = (other for condition, other in (instead or {}).items() if holds(condition, given.arguments))
+        written = next(chosen, usual)
+        return None if written is None else last_of(written, apply, given.arguments)
 
-    own = inspect.signature(steps).parameters
-    parameters = [own["apply"], own["part"], *declared.signature.parameters.values()]
-    steps.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # functions have one, if they are given it
-    steps.__name__, steps.__doc__ = declared.name, says
-    compound(*spelled, **facts)(steps)
+    parameters = [p.replace(annotation=p.empty) for p in declared.signature.parameters.values()]
+    enter(Compound(declared.name, steps, says, **marks, declared=inspect.Signature(parameters)), spelled)
