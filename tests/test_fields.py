@@ -383,6 +383,7 @@ STANDS = {
     **dict.fromkeys(("masked_fill", "where"), "a mask is of 0 and 1"),
     "binary_cross_entropy_with_logits": "targets are probabilities",
     "corrcoef": "of a row of equal entries nothing",
+    "grid_sample": "a place of the grid lies near the tensor, so that it is read",
     "instance_norm": "a variance that ran along is positive",
     "tan": "poles",
 }

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import ast
 
+from symgrad.ops import TABLE
+
 LONG, DEEP = 90, 24
 """Characters of a form whose divisor has a name of its own, and of that divisor."""
 ROOT = "r"
@@ -77,8 +79,9 @@ def turned(node: ast.expr) -> ast.expr | None:
 def laid_out(node: ast.expr) -> ast.expr | None:
     """x, of x.reshape(…)."""
     match node:
-        case ast.Call(ast.Attribute(inner, "reshape"), _, []):
-            return inner
+        case ast.Call(ast.Attribute(inner, word), _, []) if word in TABLE:
+            given = TABLE[word].signature.parameters  # the one operation with a shape that does no more
+            return inner if "shape" in given and TABLE[word].role is None else None
     return None
 
 

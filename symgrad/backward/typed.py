@@ -16,7 +16,8 @@ from enum import Enum
 
 from symgrad.backward.products import ELEMENTWISE, is_truth
 from symgrad.backward.signs import copied
-from symgrad.ops.spec import SPELLINGS
+from symgrad.ops.holding import KEPT, held_as
+from symgrad.ops.spec import SPELLINGS, TABLE
 
 
 class Kind(Enum):
@@ -28,9 +29,14 @@ class Kind(Enum):
     FLOAT = 3
 
 
-ADDING = ("sum", "cumsum")
-TURNING = ("T", "mT", "expand", "reshape", "permute", "transpose", "flip", "roll", "flatten")
-"""Methods that leave entries what they are."""
+COUNTS = frozenset({"counted"})
+"""What is said of an operation that makes whole numbers of truth values."""
+
+
+def said_of(word: str) -> frozenset[str]:
+    """What type the results of a method of one tensor have; nothing of others."""
+    op = TABLE.get(word)
+    return held_as(op) if op is not None and len(op.operands) == 1 else frozenset()
 
 
 def in_floats(value: ast.expr, like: str) -> ast.expr:
@@ -64,12 +70,12 @@ class Typed:
             case ast.Subscript(inner, places, context):
                 found, kind = self.seen(inner)
                 return ast.Subscript(found, places, context), kind
-            case ast.Attribute(inner, word) if word in TURNING:
+            case ast.Attribute(inner, word) if said_of(word) == KEPT:
                 found, kind = self.seen(inner)
                 return ast.Attribute(found, word), kind
-            case ast.Call(ast.Attribute(inner, word), arguments, keywords) if word in (*TURNING, *ADDING):
+            case ast.Call(ast.Attribute(inner, word), arguments, keywords) if said_of(word) in (KEPT, COUNTS):
                 found, kind = self.seen(inner)
-                added = kind is Kind.TRUTH and word in ADDING
+                added = kind is Kind.TRUTH and said_of(word) == COUNTS
                 return ast.Call(ast.Attribute(found, word), arguments, keywords), Kind.WHOLE if added else kind
             case ast.Call(ast.Name(word), [condition, *branches]) if word in SPELLINGS:
                 if SPELLINGS[word].pathless:  # one_hot(y, n)

@@ -13,39 +13,27 @@ from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
-from torch.utils.weak import WeakIdRef, WeakTensorKeyDictionary
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from symgrad.tracing.record import frames, gradients
 from symgrad.tracing.record.aliases import Storages, positions_in, related, storage
 from symgrad.tracing.record.aside import StandIns
 from symgrad.tracing.record.cuts import cut_of, detached_from, inside_forward, made_as, maker_of, past_of
 from symgrad.tracing.record.guard import Guard, elsewhere, numberless
-from symgrad.tracing.record.spelling import Facts, asks_in_place, facts, overridden, taken_whole
+from symgrad.tracing.record.spelling import LENDING, Facts, asks_in_place, facts, overridden, taken_whole
 from symgrad.tracing.record.standing_in import Caller, asking, caller
 from symgrad.tracing.record.trace import UNSEEN, Call, Cut, Node, Where, is_leaf, mapped, only_of, tensors_in, version
 from symgrad.tracing.record.transforms import Inside
-from symgrad.tracing.record.weakly import Weakly
+from symgrad.tracing.record.weakly import SWAP, Key, Weakly
 from symgrad.tracing.record.written import parts_of
 
-LENDING = frozenset(
-    f"Tensor.{name}" for name in ("numpy", "__array__", "__dlpack__", "storage", "untyped_storage", "data_ptr")
-)
-"""Methods that hand out the memory itself: what is written there is counted by no version."""
 GRAD_FN = "Tensor.grad_fn"
 ASKING = "Tensor.requires_grad"
 """With what a tensor is made a leaf: a property, and a method whose name begins so."""
 BACKWARD = frozenset({"Tensor.backward", "torch.autograd.backward", "torch.autograd.grad"})
 """Silent themselves; what hooks and backwards of the user's do meanwhile is recorded."""
-SWAP: Any = torch._C._swap_tensor_impl
 Listener = Callable[[str, Any, Where], None]
 """Told about ``(spelling, tensor, where)`` when a tensor that may matter is written in place."""
-
-
-class Key(WeakIdRef):
-    """A tensor by identity, as a key."""
-
-    __slots__ = ()
-    ours = True
 
 
 @dataclass
@@ -304,8 +292,7 @@ class Recorder(TorchFunctionMode):
     def swap(self, first: Any, second: Any) -> None:
         """What two tensors are is exchanged: their nodes are not their values any more."""
         SWAP(first, second)
-        for tensor in (first, second):
-            self.guard(self.nodes.pop, tensor, None)
+        self.guard(lambda: [self.nodes.pop(tensor, None) for tensor in (first, second)])
 
     def protect(self, tensor: Any) -> None:
         """Copy what shares storage with ``tensor``, because it may be overwritten now."""

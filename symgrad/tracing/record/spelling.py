@@ -18,6 +18,10 @@ from symgrad.ops.calls.operators import IN_PLACE_OPERATORS, OPERATORS, RANDOM, R
 from symgrad.ops.lookup import find
 from symgrad.tracing.record.guard import unheard
 
+LENDING = frozenset(
+    f"Tensor.{name}" for name in ("numpy", "__array__", "__dlpack__", "storage", "untyped_storage", "data_ptr")
+)
+"""Methods that hand out the memory itself: what is written there is counted by no version."""
 LIMITED = "F.embedding"
 """A function that the table knows, and that writes into the weight it is given where ``max_norm`` limits its rows."""
 CHECKS = ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")

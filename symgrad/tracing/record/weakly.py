@@ -9,9 +9,22 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
+import torch
+from torch.utils.weak import WeakIdRef
+
+SWAP: Any = torch._C._swap_tensor_impl
+"""Torch's own, whatever stands in its place."""
+
 
 class Weakly(weakref.ref):  # type: ignore[type-arg]  # ref[Any] is no class to derive from
     """A reference to a tensor that nobody else has; whatever has ``ours`` is one of the observer's."""
+
+    __slots__ = ()
+    ours = True
+
+
+class Key(WeakIdRef):
+    """A tensor by identity, as a key."""
 
     __slots__ = ()
     ours = True
@@ -29,4 +42,4 @@ class Uncounted:
         return [ref for ref in weakref.getweakrefs(tensor) if not getattr(ref, "ours", False)]
 
 
-__all__ = ["Uncounted", "Weakly"]
+__all__ = ["SWAP", "Key", "Uncounted", "Weakly"]
