@@ -225,8 +225,10 @@ def cases(expression: Expr) -> Expr:
 def common_share(*branches: Expr) -> Expr:
     """1 / n, where all branches are divided by n: that is done once."""
     contents = [abs((branch.primitive() if branch.is_Add else branch.as_coeff_Mul())[0]) for branch in branches]
+    if not all(content.is_Rational for content in contents):
+        return sp.S.One
     most = max(contents)
-    whole = most.is_Rational and most.p == 1 and all((content / most).q <= content.q / most.q for content in contents)
+    whole = most.p == 1 and all((content / most).q <= content.q / most.q for content in contents)
     return most if whole else sp.S.One
 
 
