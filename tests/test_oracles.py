@@ -23,6 +23,7 @@ from symgrad.language import read
 from symgrad.numeric import forward, named
 from symgrad.ops import TABLE
 from symgrad.oracles import Elementwise, check_differences, check_form, compare, forms
+from symgrad.oracles.adjoint import shaken
 from symgrad.oracles.floats import apart
 from symgrad.oracles.other_sizes import resized
 from tests.cases import forget
@@ -474,3 +475,22 @@ def test_what_is_wrong_beside_large_numbers_is_seen(off: float, monkeypatch: pyt
 
     monkeypatch.setattr(assemble, "check_adjoint", failing)
     assert not symgrad.explain("x*1e8 - 3.5*x", x=[0.1, 0.2]).passed
+
+
+def test_what_is_shaken_moves_by_its_last_digit_and_equal_numbers_together() -> None:
+    given = {"x": np.array([2.5, -2.5, 3.0, 0.0]), "s": np.array(2.5), "n": np.arange(3), "none": np.zeros((0, 2))}
+    moved = [shaken(given, number, 1e-3) for number in range(40)]
+    for near in moved:
+        assert near["n"] is given["n"]
+        assert {name: array.shape for name, array in near.items()} == {n: a.shape for n, a in given.items()}
+        assert near["x"][0] == -near["x"][1] == near["s"]
+        assert abs(near["x"] - given["x"]).max() < 1.001e-3 * 3.0
+    factors = {round(float(near["x"][0] / 2.5 - near["x"][2] / 3.0), 6) for near in moved}
+    assert factors == {-0.002, -0.001, 0.0, 0.001, 0.002}  # each number by a lot of its own
+
+
+def test_a_large_network_is_shaken_without_putting_its_weights_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Looking 40 million weights up in their order took minutes of a call whose digits had to be judged."""
+    for slow in ("unique", "sort", "argsort", "searchsorted"):
+        monkeypatch.setattr(np, slow, None)
+    shaken({"w": np.linspace(0, 1, 12)}, 0)

@@ -66,7 +66,7 @@ class Line:
     own: str = ""
     value: Array | None = field(default=None, compare=False, repr=False)
 
-    @property
+    @cached_property
     def names(self) -> frozenset[str]:
         """The names that its code reads."""
         return read_by([] if self.code is None else [self.code])
@@ -79,7 +79,7 @@ class Line:
     @property
     def shown(self) -> str:
         """The line as it stands among others: of one that nobody would read, how long it is; of none, why."""
-        if self.text is None and self.parts:
+        if self.code is None and self.parts:
             return f"{self}  # {self.own or 'no line of code was found and proven for it'}"
         if self.text is None or len(self.text) <= LONG:
             return str(self)

@@ -152,9 +152,10 @@ class Lines:
         """The cotangent of what a group computes, pulled back to everything it reads."""
         if group.black:
             own = f"through {group.steps[-1].called}, a black box: torch's own"
+            told = asked_in_words(group, self.names.shown(self.names.cotangent(group.output)))
             for name in group.reads:
                 if name in self.reached:
-                    self.gather(name, None, Part(group.output, None, {}, {}), own)
+                    self.gather(name, None, Part(group.output, None, {}, {}), own, told)
             return
         form = self.form(group)
         names = self.in_page(form)
@@ -168,14 +169,14 @@ class Lines:
         names = {own: self.names.page(name) for own, name in form.names.items()}
         return names | {own: self.names.places(h.own, h.own.partition("·")[2]) for own, h in form.held.items()}
 
-    def gather(self, name: str, term: ast.expr | None, part: Part, own: str = "") -> None:
+    def gather(self, name: str, term: ast.expr | None, part: Part, own: str = "", told: str = "") -> None:
         """Another term of a cotangent."""
         found = self.gathered.setdefault(name, Gathered())
         found.own = found.own or own
         found.parts.append(part)
         if not is_zero(term):
             defined = set(self.known.values()) & (set() if term is None else names_in(term))
-            found.terms.append(Term((part.through, *sorted(defined)), term))
+            found.terms.append(Term((part.through, *sorted(defined)), term, told))
 
     def expression(self, found: Template, names: Mapping[str, str], through: str, own: str) -> ast.expr | None:
         """A template by ``own`` in the names of the page; what it defines first becomes lines of its own."""
@@ -231,7 +232,7 @@ class Lines:
             value = ast.parse(f"{like}_like({self.names.page(draft.of)})", mode="eval").body
         line = self.said(draft.of, target, value, tuple(found.parts), through, rules, found.own)
         if value is None or draft.of not in self.tensors:
-            return line
+            return line if draft.told is None else replace(line, text=draft.told)
         if not is_number(value):
             return replace(line, code=ast.unparse(in_floats(value, self.names.page(draft.of))))
         ones = ast.Call(ast.Name("ones_like"), [ast.Name(self.names.page(draft.of))], [])
@@ -255,15 +256,26 @@ class Lines:
         return Line(name, text, target, code, of, shape, parts, through, rules, own)
 
 
+def asked_in_words(group: Group, cotangent: str) -> str:
+    """What a function that the user wrote makes of a cotangent: ``hook(v_h)``, ``MyReLU.backward(v_h)``."""
+    called = group.steps[-1].called
+    own = called.removesuffix(".apply")
+    if len(group.reads) > 1 or (own == called and not called.isidentifier()):
+        return ""
+    return f"{own}.backward({cotangent})" if own != called else f"{called}({cotangent})"
+
+
 def without_unread(lines: Sequence[Line], gradients: Sequence[Line]) -> list[Line]:
     """The lines that a gradient reads, or another line that one reads; all of them where a gradient has no code."""
     if any(line.code is None for line in gradients):
         return [*lines]
     read, found = set[str]().union(*(line.names for line in gradients)), list[Line]()
+    told = set[str]()  # what is read in words alone
     for line in reversed(lines):
-        if line.target in read:
+        if line.target in read or line.of in told:
             found.insert(0, line)
             read |= line.names
+            told |= {*line.through} if line.code is None else set()
     return found
 
 

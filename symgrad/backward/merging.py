@@ -32,10 +32,14 @@ LONGEST = 64
 
 @dataclass
 class Term:
-    """What reaches a tensor ``through`` others, whose cotangents it reads; None is a part without code."""
+    """What reaches a tensor ``through`` others, whose cotangents it reads; None is a part without code.
+
+    ``told`` is what stands in the place of code that nobody here wrote: ``hook(v_h)``.
+    """
 
     through: tuple[str, ...]
     value: ast.expr | None
+    told: str = ""
 
 
 @dataclass
@@ -69,6 +73,12 @@ class Draft:
     def reads(self) -> tuple[str, ...]:
         """The tensors whose cotangents are read, directly or through what was merged into this line."""
         return tuple(dict.fromkeys(name for term in self.terms for name in term.through))
+
+    @property
+    def told(self) -> str | None:
+        """The sum of the terms in words, where some have no code and all can be said."""
+        texts = [term.told if term.value is None else ast.unparse(term.value) for term in self.terms]
+        return " + ".join(texts) if all(texts) and any(term.told for term in self.terms) else None
 
     @property
     def value(self) -> ast.expr | None:

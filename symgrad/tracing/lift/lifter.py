@@ -8,6 +8,7 @@ each try is held against the value torch computed, and taken back as a whole whe
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -99,7 +100,10 @@ class Lifter(Bench):
         try:
             self.said(node)
         except Refused as refusal:
-            self.box(node, node.call, str(refusal))
+            call = node.call
+            if call is not None and rewrites.hooks_of_a_module(call):
+                call = replace(call, spelling=hooks.SPELLING)
+            self.box(node, call, str(refusal))
         else:
             self.origins.update(self.origin_of(node, begin))
 
