@@ -249,7 +249,10 @@ class Program:
     @cached_property
     def forward_steps(self) -> tuple[Apply, ...]:
         """The steps but those that only derivatives read."""
-        beside = self.reaching(name for step in self.steps for _, name in step.beside) - self.relevant()
+        beside = {*self.reaching(name for step in self.steps for _, name in step.beside)} - self.relevant()
+        for step in self.steps:
+            if not beside.isdisjoint(step.tensors):  # what is made of them, for the same derivatives
+                beside.add(step.result.name)
         return tuple(step for step in self.steps if step.result.name not in beside)
 
     def relevant(self) -> frozenset[str]:

@@ -160,7 +160,7 @@ SPELLINGS: list[tuple[str, str, dict[str, tuple[int, ...]]]] = [
     ("torch.linalg.norm(x)", SAME, X),
     ("torch.norm(x, p=1, dim=0)", SAME, X),
     *((f"torch.linalg.matrix_norm(x, {p}, (2, 0))", SAME, {"x": (2, 3, 4)}) for p in (1, -1, "'fro'", "'nuc'", 2)),
-    *((f"torch.linalg.matrix_norm(x, float('{p}'), (1, 2), True)", SAME, {"x": (2, 3, 4)}) for p in ("inf", "-inf")),
+    *((f"torch.linalg.matrix_norm(x, {p}, (1, 2), True)", SAME, {"x": (2, 3, 4)}) for p in ("torch.inf", "-torch.inf")),
     ("torch.linalg.vector_norm(x, 3, dim=1, keepdim=True)", SAME, X),
     ("np.linalg.norm(x)", "torch.linalg.norm(x)", X),
     ("torch.logsumexp(x, dim=1)", SAME, X),

@@ -64,7 +64,6 @@ BOOK = [
     ("heads.flatten(3) @ keys.mT", "heads", "(v @ keys).reshape(heads.shape)"),
     # What a view takes goes back to where arange, viewed in the same way, says
     ("t[::2]", "t", "zeros_like(t).index_add(0, arange(t.shape[0])[::2], v)"),
-    ("t[1:-1:2]", "t", "zeros_like(t).index_add(0, arange(t.shape[0])[1:-1:2], v)"),
     ("t.unfold(0, 2, 1)", "t", "zeros_like(t).index_add(0, arange(t.shape[0]).unfold(0, 2, 1).flatten(), v.flatten())"),
     ("F.fold(cols, (4, 4), 2)", "cols", "F.unfold(v, 2)"),
     ("diagonal(Z, 1)", "Z", "zeros_like(Z).diagonal_scatter(v, 1)"),

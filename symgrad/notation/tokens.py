@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from symgrad.errors import NotationError, Span
 
-LENGTH = 4_000
+LENGTH = 6_000
 """Equations may have this many characters."""
 DIGITS = 40
 """Integers may have this many digits: they are exact, and constants of the table have 31."""

@@ -13,7 +13,7 @@ import numpy as np
 import sympy as sp
 
 from symgrad import special
-from symgrad.errors import InputError
+from symgrad.errors import InputError, ShapeError
 from symgrad.ops.contracting.lengths import as_long_as, check_p, numpy_length
 from symgrad.ops.equations import METHOD, op
 from symgrad.ops.shaping import axes_of, axis_of, reduced_shape
@@ -157,7 +157,7 @@ def prepare_linalg_norm(
     """As `prepare_norm` for vectors; of a matrix only the norm that looks at every entry."""
     over = len(shapes[0]) if dim is None else len(dim) if isinstance(dim, (tuple, list)) else 1
     if (isinstance(ord, str) or over != 1 or not shapes[0]) and (ord, over) not in ((None, over), ("fro", 2)):
-        raise InputError(f"linalg.norm with ord={ord!r} is that of a vector or a matrix", found=(f"{over} axes",))
+        raise ShapeError(f"linalg.norm with ord={ord!r} is that of a vector or a matrix", found=(f"{over} axes",))
     told = prepare_norm(shapes, ord, dim, keepdim)
     return {"ord": told.pop("p"), **told}
 

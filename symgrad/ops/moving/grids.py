@@ -89,13 +89,14 @@ def values(x: Any, grid: Any, mode: str, padding_mode: str, align_corners: bool)
     result = np.zeros((grid.shape[0], *grid.shape[1:-1], x.shape[1]))
     batch = np.arange(len(x)).reshape(-1, *[1] * space)
     for tap in product(*lines):
-        share, spots = np.ones(grid.shape[:-1]), []
+        share, spots, read = np.ones(grid.shape[:-1]), [], np.ones(grid.shape[:-1], bool)
         for spot, own, lost, size in tap:
             inside = (spot >= 0) & (spot < size)
             spots.append(np.where(inside, spot, 0))
+            read &= inside | lost  # beside the tensor nothing is read, and nothing of its first entry
             # of a place that is no number no entry is the nearest; shares of it are none
             share = share * np.where(lost, 0.0 if mode == "nearest" else np.nan, np.where(inside, own, 0.0))
-        result += np.moveaxis(x, 1, -1)[(batch, *spots)] * share[..., None]
+        result += np.where(read[..., None], np.moveaxis(x, 1, -1)[(batch, *spots)] * share[..., None], 0.0)
     return np.moveaxis(result, -1, 1)
 
 

@@ -77,7 +77,6 @@ CLASSES = (
     "out = −(1 − label_smoothing)·w·s[target] − label_smoothing·c·(Σ_k weight[k]·s[k])/size(x, -1)"
     f" where {SCORES}, c = [target ≠ ignore_index], w = c·weight[target]"
 )
-MARGINS = "out = weight[target]·(Σ_k [k ≠ target]·t[k]·[t[k] > 0])/size(x, -1) where t[k] = margin − x[target] + x[k]"
 # fmt: off
 loss("nll_loss(x, target: data, weight: data=None, ignore_index=-100)",
      "out = −w·x[target] where w = [target ≠ ignore_index]·weight[target]", "minus the log-probability at each target's class",
@@ -85,11 +84,6 @@ loss("nll_loss(x, target: data, weight: data=None, ignore_index=-100)",
      ranks={"x": (2, 1), "target": (1, 0)}, domain={"target": whole(0, 1), "weight": positive()}, smooth=True,
      examples=("F.nll_loss(x, target) with x:2x3 target:2", "F.nll_loss(x, target, weight) with x:2x3 target:2 weight:3",
                'F.nll_loss(x, target, reduction="sum") with x:2x3x2 target:2x2'), holds="real")
-loss("multi_margin_loss(x, target: data, p: 1 <= int <= 2=1, margin=1.0, weight: data=None)", MARGINS,
-     "by how much the scores of other classes come nearer to the target's than the margin", instead={"p=2": MARGINS.replace("t[k]·", "t[k]²·")},
-     along="classes", fits=classes, whole=("target",), domain={"target": whole(0, 1), "weight": positive()},
-     examples=("F.multi_margin_loss(x, target) with x:2x3 target:2", "F.multi_margin_loss(x, target, weight=weight) with x:2x3 target:2 weight:3",
-               'F.multi_margin_loss(x, target, p=2, margin=0.5, reduction="sum") with x:2x3 target:2'))
 loss("cross_entropy(x, target, weight: data=None, ignore_index=-100, label_smoothing: 0 <= float <= 1=0.0)", SHARED,
      "minus the log-probability that softmax gives the targets: a class for each sample, or one weight per class",
      instead=lambda shapes, **options: SHARED if len(shapes[1]) == len(shapes[0]) else CLASSES, along="classes",
