@@ -256,6 +256,7 @@ JOINS = same(
 @pytest.mark.filterwarnings("ignore:.*in beta:UserWarning")
 @pytest.mark.filterwarnings("ignore:.*is deprecated")
 @pytest.mark.filterwarnings("ignore:The default behavior for interpolate")
+@pytest.mark.filterwarnings("ignore:Sparse invariant checks")  # torch's own, once
 @pytest.mark.parametrize(
     ("call", "inputs"), [*SAMPLING, *POOLING, *WRITING, *LENGTHS, *NORMS, *STATISTICS, *JOINS, *GRIDS, *WEIGHTS, *EMPTY]
 )

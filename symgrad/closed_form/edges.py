@@ -120,6 +120,8 @@ def side_by_side(notation: Notation, terms: Sequence[Expr], prefer: Sequence[Ind
     pieces = [notation.write(body, [i if p is q else p for p in prefer]) for i, body in zip(inner, bodies, strict=True)]
     axes = tuple(i for i in prefer if i is q or any(i in piece.axes for piece in pieces))
     place = axes.index(q)
+    if not any(map(reads_tensor, bodies)):
+        return None  # numbers side by side are no tensor
     if all(i.size == 1 and i not in piece.axes for i, piece in zip(inner, pieces, strict=True)):
         stacked, wanted = True, [tuple(i for i in axes if i is not q)] * len(pieces)
     else:

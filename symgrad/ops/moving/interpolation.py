@@ -100,7 +100,14 @@ def interpolated_shape(sizes: Sizes, shapes: tuple[Shape, ...], size: Any, scale
 
 
 def share(
-    axis: int, size: Any, places: str, factor: Fraction | None, mode: str, corners: bool | None, antialias: bool
+    axis: int,
+    size: Any,
+    one: bool,
+    places: str,
+    factor: Fraction | None,
+    mode: str,
+    corners: bool | None,
+    antialias: bool,
 ) -> str:
     """How much the entry h counts at the place i: by the mode's kernel k, which the equation defines.
 
@@ -114,6 +121,8 @@ def share(
         at, unit = (f"(2·{i} + 1)·{up}", f"2·{down}") if mode == "nearest-exact" else (f"{i}·{up}", down)
         return f"[{h}·{unit} ≤ {at} < ({h} + 1)·{unit}]"
     step = f"{n}/{places}" if factor is None else f"{factor.denominator}/{factor.numerator}"
+    if corners:
+        step = "0" if one else f"({n} − 1)/({places} − 1)"
     if antialias:  # the kernel is as wide as a step, if that is more than 1
         wide = f"({step}·[{step} > 1] + [{step} ≤ 1])"
         near, each = (f"k[({o} + 1/2 − ({i} + 1/2)·{step})/{wide}]" for o in (h, "o"))
@@ -144,10 +153,12 @@ def interpolated(
     places = [f"size{a}" if size is not None else f"⌊size(x, {a + 2})·scale_factor{a}⌋" for a in range(space)]
     by_size = scale_factor is None or recompute_scale_factor or mode == "area"  # places are found by
     factors = [None if by_size else fraction(scale_factor[a]) for a in range(space)]
+    single = [size is not None and size[a] == 1 for a in range(space)]
     shares = "·".join(
-        share(a, shapes[0][a + 2], places[a], factors[a], mode, align_corners, antialias) for a in range(space)
+        share(a, shapes[0][a + 2], single[a], places[a], factors[a], mode, align_corners, antialias)
+        for a in range(space)
     )
-    said = [place(a, size is not None and size[a] == 1, places[a], factors[a], align_corners) for a in range(space)]
+    said = [place(a, single[a], places[a], factors[a], align_corners) for a in range(space)]
     where = (
         ", ".join((*said, KERNELS[f"{mode} antialias" if antialias else mode]))
         if mode in REACH
