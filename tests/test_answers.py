@@ -263,7 +263,7 @@ def test_a_line_that_no_code_says_stands_among_the_others(tmp_path) -> None:
         encoding="utf-8",
     )
     run_script(str(path), [], tell=lambda event: said.append(event_text(event)))
-    assert "v_a = …  # no array operations of torch say this" in "".join(said)
+    assert "v_a  = …  # no array operations of torch say this" in "".join(said)
 
 
 @pytest.mark.parametrize(
