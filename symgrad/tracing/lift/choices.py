@@ -117,7 +117,8 @@ def places_in(source: Any, run: Callable[[Any], Any]) -> Array | None:
     # in no order: of falling numbers the first row of a plane has the largest of every window
     mixed = torch.randperm(source.numel(), generator=torch.Generator().manual_seed(1))
     orders = (torch.arange(source.numel()).flip(0), mixed)
-    trials = [(apart, run(apart)) for apart in (order.double().reshape(source.shape) for order in orders)]
+    kind = torch.float32 if source.dtype is torch.float32 else torch.float64  # as random numbers beside them are
+    trials = [(apart, run(apart)) for apart in (order.to(kind).reshape(source.shape) for order in orders)]
     for reading in (*axes(source.dim()), *planes(source.dim())):
         if all(reading(apart, *trial[:2]) is not None for apart, trial in trials):
             places = reading(source, found[0], found[1])
