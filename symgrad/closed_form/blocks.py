@@ -21,6 +21,7 @@ from symgrad.closed_form.merging import taken_apart
 from symgrad.closed_form.notation import Notation
 from symgrad.closed_form.pieces import ATOM, MULTIPLY, NoForm, Piece, flat, method, permuted, subscripted
 from symgrad.indexing import Bracket, Index, Ravel, Unravel, add_up, fresh, summed
+from symgrad.indexing.brackets import whole_gap
 from symgrad.indexing.symbols import Expr
 from symgrad.ops.contracting.convolutions import spread
 from symgrad.shapes import Size
@@ -105,11 +106,6 @@ def window(bound: Index, edges: Sequence[Expr]) -> Window:
             if plain and below.coeff(place) == 1 and (stride > 1 or (stride == 1 and place is other)):
                 return Window(place, step, stride, padding, length)
     raise NoForm
-
-
-def whole_gap(relation: Expr) -> Expr:
-    """What is not negative where a condition on whole numbers holds."""
-    return sp.expand(relation.gts - relation.lts - (1 if relation.func in (sp.Lt, sp.Gt) else 0))
 
 
 def repeated(notation: Notation, body: Piece, windows: Sequence[Window], axes: tuple[Index, ...]) -> Piece:

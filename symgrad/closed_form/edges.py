@@ -10,11 +10,9 @@ from symgrad.closed_form.asking import indices_in, reads_tensor
 from symgrad.closed_form.notation import Notation
 from symgrad.closed_form.pieces import ATOM, NoForm, Piece, flat, method, permuted
 from symgrad.indexing import Bracket, Index, fresh
+from symgrad.indexing.brackets import ORDERS, STRICT, whole_gap
 from symgrad.indexing.sums import split_factors
 from symgrad.indexing.symbols import Expr
-
-STRICT = (sp.Lt, sp.Gt)
-ORDERS = (*STRICT, sp.Le, sp.Ge)
 
 
 def is_edge(factor: Expr) -> bool:
@@ -166,7 +164,7 @@ def narrowed(edge: Expr, q: Index, start: Expr, stop: Expr) -> tuple[Expr, Expr]
     relation = edge.args[0]
     if relation.func not in ORDERS:
         raise NoForm
-    above = sp.expand(relation.gts - relation.lts) - (1 if relation.func in STRICT else 0)
+    above = whole_gap(relation)
     slope = above.coeff(q)
     if slope == 1 and (start == 0 or (q - above - start).is_nonnegative):
         return q - above, stop

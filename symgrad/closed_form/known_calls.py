@@ -40,7 +40,7 @@ def known_call(notation: Notation, node: Expr, axes: Sequence[Index], wanted: st
     if len(deltas) == 1 and len(rest) == 2 and len(accesses) == 1 and not deltas[0].has(sp.Mod):
         return on_diagonal(notation, deltas[0], accesses[0], axes, wanted)
     if len(accesses) == 1 and len(accesses) + len(deltas) == len(rest) and not bound:
-        return by_steps(notation, accesses[0], axes, wanted) or unfolded(notation, accesses[0], axes)
+        return by_steps(notation, accesses[0], axes, wanted) if deltas else unfolded(notation, accesses[0], axes)
     if len(accesses) == 2 and len(accesses) + len(deltas) == len(rest) and bound:
         v, other = sorted(accesses, key=lambda access: name_of(access) != notation.program.seed)
         return convolution(notation, node, v, other, bound, axes)

@@ -28,7 +28,7 @@ def by_steps(notation: Notation, v: Expr, axes: Sequence[Index], wanted: str) ->
     places, indices, text = axes_of_view(indices_of(v), axes), indices_of(v), notation.texts.tensor(name_of(v))[0]
     counts = shape_of(notation, name_of(v))
     taken = {place: slice_of(indices[place], axes[place], counts[place]) for place in places}
-    if None in taken.values() or not any(str(part).count(":") > 1 for part in taken.values()):
+    if not taken or None in taken.values():
         return None
     for place in reversed(places):
         items = [str(taken[n]) if n in places else ":" for n in range(place)]

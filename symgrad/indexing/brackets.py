@@ -18,6 +18,10 @@ import sympy as sp
 from symgrad.indexing.symbols import Expr, Index, free_indices
 from symgrad.shapes import Shape, Size
 
+STRICT = (sp.Lt, sp.Gt)
+ORDERS = (*STRICT, sp.Le, sp.Ge)
+"""Conditions that say which of two is larger."""
+
 
 class Bracket(sp.Function):
     """``[condition]``: 1 where the condition holds, 0 elsewhere; constant between the edges."""
@@ -104,16 +108,21 @@ def bracket(condition: Expr) -> Expr:
 
     Only conditions on indices are decided here: one on entries of a tensor always stays.
     """
-    if isinstance(condition, (sp.Lt, sp.Le, sp.Gt, sp.Ge)) and not condition.atoms(sp.Indexed):
+    if isinstance(condition, ORDERS) and not condition.atoms(sp.Indexed):
         gap = condition.gts - condition.lts
         low, high = sides(*extremes(expanded(gap)))
-        strict = isinstance(condition, (sp.Lt, sp.Gt))
+        strict = isinstance(condition, STRICT)
         if low != -sp.oo and (low.is_positive if strict else low.is_nonnegative):
             return sp.S.One
         if high != sp.oo and (high.is_nonpositive if strict else high.is_negative):
             return sp.S.Zero
         return Bracket(in_lowest_terms(condition, expanded(gap), strict))
     return Bracket(condition)
+
+
+def whole_gap(condition: Expr) -> Expr:
+    """What is not negative where a condition on whole numbers holds."""
+    return expanded(condition.gts - condition.lts - int(isinstance(condition, STRICT)))
 
 
 def in_lowest_terms(condition: Expr, gap: Expr, strict: bool) -> Expr:
@@ -140,10 +149,10 @@ def within(required: Sequence[Size], expression: Expr) -> Expr:
 
 def always(required: Sequence[Size], condition: Expr) -> bool:
     """Whether an inequality between indices and sizes holds for all of them."""
-    if not isinstance(condition, (sp.Lt, sp.Le, sp.Gt, sp.Ge)):
+    if not isinstance(condition, ORDERS):
         return False
     low, _ = extremes(expanded(condition.gts - condition.lts))
-    return low != -sp.oo and implied(required, low - 1 if isinstance(condition, (sp.Lt, sp.Gt)) else low)
+    return low != -sp.oo and implied(required, low - 1 if isinstance(condition, STRICT) else low)
 
 
 def implied(required: Sequence[Size], gap: Expr) -> bool:

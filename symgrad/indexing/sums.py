@@ -9,11 +9,9 @@ from collections.abc import Callable, Iterable
 
 import sympy as sp
 
-from symgrad.indexing.brackets import Bracket, extremes
+from symgrad.indexing.brackets import ORDERS, Bracket, extremes, whole_gap
 from symgrad.indexing.symbols import Expr, Index, free_indices, fresh, is_access, over
 from symgrad.shapes import Size
-
-ORDERS = (sp.Lt, sp.Le, sp.Gt, sp.Ge)
 
 
 def total(size: Size, body: Callable[[Index], Expr], hint: str = "j") -> Expr:
@@ -53,11 +51,11 @@ def how_many(body: Expr, index: Index) -> Expr | None:
         return None
     bounds: dict[int, Expr] = {}
     for relation in (factor.args[0] for factor in factors):
-        gap = sp.expand(relation.gts - relation.lts)
+        gap = whole_gap(relation)
         slope = gap.coeff(index)
         if abs(slope) != 1 or relation.atoms(sp.Indexed):
             return None
-        bounds[int(slope)] = gap - slope * index - int(isinstance(relation, (sp.Lt, sp.Gt)))
+        bounds[int(slope)] = gap - slope * index
     if len(bounds) != 2:
         return None
     first, last = -bounds[1], bounds[-1]

@@ -61,15 +61,13 @@ def one_of_each_row(lifter: Bench, node: Node, source: Ref, places: Array, name:
     if places.shape != (int(rows),) or not np.array_equal(places // int(columns), np.arange(int(rows))):
         return None
     assert node.call is not None
-    op = find("torch.gather")
-    for given in node.call.nodes():
-        held = given.value()
-        if op is not None and id(given) in lifter.refs and np.array_equal(held, places % int(columns)):
-            lifter.asked_numbers = True
-            index = lifter.apply_op(ground.reshape, "torch.reshape", (lifter.refs[id(given)], (-1, 1)), {})
-            picked = lifter.apply_op(op, "torch.gather", (source, 1, index), {})
-            return lifter.apply_op(ground.reshape, "torch.reshape", (picked, (-1,)), {}, name)
-    return None
+    op, own = find("torch.gather"), same_positions(lifter, places % int(columns), tuple(node.call.nodes()))
+    if op is None or own is None:
+        return None
+    lifter.asked_numbers = True
+    index = lifter.apply_op(ground.reshape, "torch.reshape", (own, (-1, 1)), {})
+    picked = lifter.apply_op(op, "torch.gather", (source, 1, index), {})
+    return lifter.apply_op(ground.reshape, "torch.reshape", (picked, (-1,)), {}, name)
 
 
 def tied(node: Node) -> bool:
