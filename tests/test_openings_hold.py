@@ -176,6 +176,18 @@ def test_every_example_of_the_table_opens_with_what_holds(case: Case) -> None:
         assert count or not any(f"{name}.grad = " in line for name in case.story.gradients for line in lines), lines
 
 
+@pytest.mark.parametrize("slope", ["relu", "relu6", "F.softshrink", "F.hardtanh", "abs", "F.threshold"])
+def test_a_slope_of_true_and_false_is_a_number_to_the_lines_behind_it(slope: str) -> None:
+    """torch negates no condition and has no matrix of them."""
+    options = ", 0.1, 0.0" if slope == "F.threshold" else ""
+    generator = np.random.default_rng(0)
+    for text in ("s = F.nll_loss(x, t); {}(s{})", "s = -x.sum(); {}(s{})", "s = 3 - (x @ w).sum(); {}(s{})"):
+        inputs = {"x": -generator.uniform(0.5, 1, size=(2, 3)), "w": generator.uniform(1, 2, size=(3, 2))}
+        inputs["t"] = np.array([0, 2])
+        inputs = {name: value for name, value in inputs.items() if re.search(rf"\b{name}\b", text)}
+        assert held(symgrad.explain(text.format(slope, options), **inputs), f"{text} of {slope}")
+
+
 @settings(max_examples=4, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(drawn=expressions(4))
 def test_random_programs_open_with_what_holds(drawn: Expression) -> None:

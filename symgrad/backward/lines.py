@@ -24,7 +24,7 @@ from symgrad.backward.opened import opened, unreadable
 from symgrad.backward.phrasing import times_ones, with_a_root, without_ones, without_turns
 from symgrad.backward.standard import Standard, standard_group
 from symgrad.backward.templates import Template, asked_of
-from symgrad.backward.typed import in_floats
+from symgrad.backward.typed import holds_truth, in_floats
 from symgrad.calculus import flowing
 from symgrad.numeric import Array, Values
 from symgrad.ops.entry import plays
@@ -234,7 +234,11 @@ class Lines:
         if value is None or draft.of not in self.tensors:
             return line if draft.told is None else replace(line, text=draft.told)
         if not is_number(value):
-            return replace(line, code=ast.unparse(in_floats(value, self.names.page(draft.of))))
+            line = replace(line, code=ast.unparse(in_floats(value, self.names.page(draft.of))))
+            if holds_truth(value) and target != self.names.gradient(draft.of):  # for -v_t and v_t @ w in other lines
+                counted = ast.BinOp(ast.Constant(1), ast.Mult(), value)
+                line = replace(line, text=self.names.shown(shortened(counted)))
+            return line
         ones = ast.Call(ast.Name("ones_like"), [ast.Name(self.names.page(draft.of))], [])
         return replace(line, code=ast.unparse(times_ones(value, ones)))
 

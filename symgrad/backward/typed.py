@@ -46,6 +46,11 @@ def in_floats(value: ast.expr, like: str) -> ast.expr:
     return typed.cast(found) if kind in (Kind.TRUTH, Kind.WHOLE) else found
 
 
+def holds_truth(value: ast.expr) -> bool:
+    """Whether torch would hold true and false here, which it neither negates nor multiplies as matrices."""
+    return Typed("").seen(copied(value))[1] is Kind.TRUTH
+
+
 class Typed:
     """Looks at an expression from the inside out."""
 
@@ -105,4 +110,4 @@ def is_decimal(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, float)
 
 
-__all__ = ["in_floats"]
+__all__ = ["holds_truth", "in_floats"]

@@ -134,9 +134,12 @@ def matrix_product(notation: Notation, factors: list[Expr], bound: list[Index], 
 def weighted_product(
     notation: Notation, sides: list[list[Expr]], weights: list[Expr], k: Index, prefer: Sequence[Index]
 ) -> Piece:
-    """Σ_k f[k,p]·w[k]·g[k,q] is f.T @ diag(w) @ g."""
+    """Σ_k f[k,p]·w[k]·g[k,q] is f.T @ diag(w) @ g, and (f * w).T @ g where torch has no matrix of the weights."""
     free = [[i for i in indices_in(sp.Mul(*side)) if i != k] for side in sides]
     first, second = sorted(range(2), key=lambda n: place_of(free[n], prefer))
+    if counted(sp.Mul(*weights)):
+        left = side(notation, [*sides[first], *weights], (*free[first], k))
+        return matmul(left, side(notation, sides[second], (k, *free[second])), (*free[first], *free[second]))
     left = side(notation, sides[first], (*free[first], k))
     right = side(notation, sides[second], (k, *free[second]))
     middle = flat(group(notation, weights, (k,)))
