@@ -12,10 +12,14 @@ need, is there once. Slow ones are spread over all processes.
 Python's search for cycles rests while the tests are collected, leaves alone what was there before the first test, and
 is rarer: libraries and tests are a million objects that stay, and looking through them took a tenth of all time. At the
 end it rests as well: Python would look through all that was derived twice more, and it is freed with the process.
+
+Commands that tests start run on the work tree, as the tests do, from whatever folder.
 """
 
 import gc
+import os
 from collections.abc import Generator, Sequence
+from pathlib import Path
 from zlib import crc32
 
 import pytest
@@ -25,6 +29,9 @@ from hypothesis import settings
 settings.register_profile("main", derandomize=True, deadline=None, print_blob=True)
 settings.register_profile("nightly", max_examples=2000, deadline=None, print_blob=True)
 settings.load_profile("main")
+
+ROOT = Path(__file__).resolve().parents[1]
+os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), str(ROOT / "cli")])
 
 collect_ignore_glob = ["corpus/*", "mutation/*"]
 """Scripts and a command: looking for examples in docstrings would run the ones and load the other's libraries."""

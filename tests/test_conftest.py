@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
-from tests.conftest import by_default, pytest_collection_modifyitems
+import symgrad
+from tests.conftest import ROOT, by_default, pytest_collection_modifyitems
 
 
 class Example:
@@ -60,3 +64,9 @@ def test_the_default_tests_of_a_file_share_a_process_and_slow_ones_are_spread() 
 def test_groups_reach_the_scheduler(request: pytest.FixtureRequest) -> None:
     """pytest 9.2 went on without a word where xdist wrote the group; each process then derived what the other had."""
     assert request.node.nodeid.endswith("@tests/test_conftest.py")
+
+
+def test_a_command_that_a_test_starts_runs_on_the_work_tree(tmp_path: Path) -> None:
+    code = "import symgrad, symgrad_cli; print(symgrad.__file__, symgrad_cli.__file__, sep='\\n')"
+    told = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, capture_output=True, text=True).stdout
+    assert told.splitlines() == [symgrad.__file__, str(ROOT / "cli" / "symgrad_cli" / "__init__.py")]

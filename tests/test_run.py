@@ -48,14 +48,12 @@ def play(tmp_path, source, *arguments, **options):
 def command(path, *arguments, cwd=None):
     """The command itself, in a process of its own."""
     code = "from symgrad_cli.run import run; run()"
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'cli'}"}
     return subprocess.run(
         [sys.executable, "-c", code, str(path), *arguments],
         capture_output=True,
         text=True,
         check=False,
         cwd=cwd,
-        env=environment,
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
@@ -22,7 +21,7 @@ from symgrad.tracing.story.page import sorted_out
 from symgrad.tracing.story.summary import MANY
 from symgrad.tracing.story.tell import closing, event_markdown, event_text
 from symgrad.tracing.story.turns import folded
-from tests.test_run import ROOT, own_default_precision
+from tests.test_run import own_default_precision
 
 __all__ = ["own_default_precision"]
 
@@ -217,9 +216,8 @@ def test_the_story_grows_in_its_file(tmp_path):
         "(x * 3).sum().backward()\n"
     )
     code = "from symgrad_cli.run import run; run()"
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'cli'}"}
     found = subprocess.run([sys.executable, "-c", code, "-o", "story.txt", str(script)], capture_output=True, text=True,
-                           check=True, cwd=tmp_path, env=environment)  # fmt: skip
+                           check=True, cwd=tmp_path)  # fmt: skip
     story = (tmp_path / "story.txt").read_text(encoding="utf-8")
     assert 3 < int(found.stdout) < len(story.splitlines())
     assert "script.py:5" in story
