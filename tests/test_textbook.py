@@ -294,6 +294,7 @@ BOOK = [
         "10 * v * (log_softmax((X @ Y.T) / 0.1, dim=1).exp() @ Y - Y) / X.shape[0]",
     ),
     ("torch.cov(x)", "x", "((v + v.T) @ (x - x.mean(-1, keepdim=True))) / (x.shape[1] - 1)"),
+    ("torch.cov(x) / 3", "x", "((v + v.T) @ (x - x.mean(-1, keepdim=True))) / (3 * (x.shape[1] - 1))"),
     ("x - x.mean(0)", "x", "v - v.mean(0, keepdim=True)"),
     ("u @ X @ u / (u @ u)", "u", "v * (X @ u + u @ X - 2 * out * u) / (u @ u)"),
     ("solve(X.T @ X + Y, b)", "b", "solve((X.T @ X + Y).T, v)"),

@@ -267,7 +267,7 @@ class Forms(Notation):
                     break
             else:
                 parts = sorted((self.number(s) for s in sizes), key=lambda part: part.text)
-                texts += [p.inside(MULTIPLY if len(parts) > 1 else COMPARE) for p in parts]
+                texts += [p.inside(MULTIPLY if len(parts) > 1 or texts else COMPARE) for p in parts]
                 if len(sizes) == 1 and number == 1:
                     return parts[0]
         return Piece(" * ".join(texts), ATOM if len(texts) == 1 else MULTIPLY, ())

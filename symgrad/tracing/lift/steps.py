@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from symgrad.language.calls import Ref
 from symgrad.numeric.exact import Array
@@ -17,6 +17,20 @@ if TYPE_CHECKING:
 
 Said = Last
 Composition = Callable[..., Said | None]
+Entered = TypeVar("Entered", bound=Composition)
+
+COMPOSITIONS: dict[str, Composition] = {}
+"""What only a run can say in entries, by the last word of torch's spelling."""
+
+
+def composition(*words: str) -> Callable[[Entered], Entered]:
+    """Enter a function under the last words of what it says in entries."""
+
+    def entered(steps: Entered) -> Entered:
+        COMPOSITIONS.update(dict.fromkeys(words, steps))
+        return steps
+
+    return entered
 
 
 class Steps:
@@ -70,8 +84,8 @@ def as_said(last: Last) -> Said:
 def of_part(known: Callable[..., Last | None]) -> Composition:
     """What the registry knows by the number of the result, for a node."""
 
-    def composition(steps: Steps, node: Any, *arguments: Any, **keywords: Any) -> Said | None:
+    def by_part(steps: Steps, node: Any, *arguments: Any, **keywords: Any) -> Said | None:
         last = known(steps, node.index or 0, *arguments, **keywords)
         return None if last is None else as_said(last)
 
-    return composition
+    return by_part

@@ -1,1 +1,19 @@
-"""Torch calls that are several entries of the table, one family a file."""
+"""Torch calls that only a run can say in entries of the table, one family a file; each enters itself."""
+
+from symgrad.tracing.lift.calls import (
+    compositions,
+    draws,
+    factors,
+    layers,
+    placing,
+    sequences,
+    sparse,
+    statistics,
+    weights,
+)
+from symgrad.tracing.lift.steps import COMPOSITIONS
+
+FAMILIES = (compositions, draws, factors, layers, placing, sequences, sparse, statistics, weights)
+"""Where they stand."""
+
+__all__ = ["COMPOSITIONS", "FAMILIES"]

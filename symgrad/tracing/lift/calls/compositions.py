@@ -19,21 +19,15 @@ from symgrad.ops.calls.registry import Compound, find_compound, in_front
 from symgrad.ops.entry import plays
 from symgrad.ops.lookup import find
 from symgrad.program import Role
-from symgrad.tracing.lift import placing
 from symgrad.tracing.lift.bench import Bench
 from symgrad.tracing.lift.binding import DROPPED
-from symgrad.tracing.lift.calls import draws, sequences
-from symgrad.tracing.lift.calls import factors as factor_calls
-from symgrad.tracing.lift.calls import layers as layer_calls
-from symgrad.tracing.lift.calls import matrices as matrix_calls
-from symgrad.tracing.lift.calls import sparse as sparse_calls
-from symgrad.tracing.lift.calls import statistics as statistic_calls
-from symgrad.tracing.lift.calls import weights as weight_calls
-from symgrad.tracing.lift.lifted import Refused, by_own_name
-from symgrad.tracing.lift.steps import Composition, Said, Steps, done, joined_parts
+from symgrad.tracing.lift.calls import matrices
+from symgrad.tracing.lift.lifted import Refused
+from symgrad.tracing.lift.steps import COMPOSITIONS, Said, Steps, composition, done, joined_parts
 from symgrad.tracing.record.trace import Node, as_array
 
 
+@composition("softplus")
 def softplus(steps: Steps, node: Node, x: Any, beta: Any = 1, threshold: Any = SHORTCUT) -> Said | None:
     """log(1 + exp(x)), and x itself where the run took torch's shortcut."""
     soft = steps(ground.softplus, x)
@@ -41,12 +35,14 @@ def softplus(steps: Steps, node: Node, x: Any, beta: Any = 1, threshold: Any = S
     return done(steps(ground.where, steps(ground.gt, x, SHORTCUT), x, soft) if beyond else soft)
 
 
+@composition("frexp")
 def frexp(steps: Steps, node: Node, x: Any) -> Said | None:
     """x divided by the power of two that brings it between ½ and 1: a whole number, locally constant."""
     powers = np.frexp(as_float(as_array(x.held)))[1]
     return "torch.mul", (x, steps.lifter.data("scale", np.ldexp(1.0, -powers))), {}
 
 
+@composition("nextafter")
 def nextafter(steps: Steps, node: Node, x: Any, y: Any) -> Said | None:
     """x, moved by the least that can be; y only says which way. Where both are equal nothing flows back, in torch."""
     start, end = (as_array(t.held) if isinstance(t, Node) else np.asarray(t) for t in (x, y))
@@ -57,6 +53,7 @@ def nextafter(steps: Steps, node: Node, x: Any, y: Any) -> Said | None:
     return "torch.add", (expanded, steps.lifter.data("least", step)), {}
 
 
+@composition("cat", "concat", "concatenate")
 def cat(
     steps: Steps, node: Node, tensors: Any = None, dim: Any = 0, *, axis: Any = None, **other: Any
 ) -> Said | None:  # fmt: skip
@@ -68,21 +65,12 @@ def cat(
     return "torch.cat", (parts, dim), {}
 
 
-COMPOSITIONS: Mapping[str, Composition] = {
-    **by_own_name(softplus, frexp, nextafter, cat), **dict.fromkeys(("concat", "concatenate"), cat),
-    **placing.COMPOSITIONS, **layer_calls.COMPOSITIONS, **statistic_calls.COMPOSITIONS,
-    **draws.COMPOSITIONS, **factor_calls.COMPOSITIONS, **sequences.COMPOSITIONS,
-    **weight_calls.COMPOSITIONS, **sparse_calls.COMPOSITIONS,
-}  # fmt: skip
-"""Functions by their last word."""
-
-
 def composed(
     lifter: Bench, node: Node, spelling: str, arguments: tuple[Any, ...], keywords: dict[str, Any]
 ) -> Said | None:
     """The call in several entries, or None where it is one."""
     word = spelling.rpartition(".")[2]
-    composition, compound = COMPOSITIONS.get(word), find_compound(spelling)
+    own, compound = COMPOSITIONS.get(word), find_compound(spelling)
     steps = Steps(lifter)
     try:
         last = None
@@ -90,10 +78,10 @@ def composed(
             positional, spoken = in_front(arguments, mathematical(compound, keywords))
             last = compound.steps(steps, node.index or 0, *positional, **spoken)
         if last is None:
-            return None if composition is None else composition(steps, node, *arguments, **keywords)
+            return None if own is None else own(steps, node, *arguments, **keywords)
         if plays(last[0], Role.HANDS_ON):
             return done(*last[1])
-        return by_name(matrix_calls.with_signs(steps, node, matrix_calls.cut_off(steps, node, last), word))
+        return by_name(matrices.with_signs(steps, node, matrices.cut_off(steps, node, last), word))
     except (TypeError, SymgradError) as error:  # the call has other arguments than these: the table may know them
         raise Refused(f"{word}: {error}") from error
 

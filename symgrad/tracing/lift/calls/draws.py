@@ -6,22 +6,22 @@ numbers that were drawn, which are found by running the call once more on other 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import torch
 
 from symgrad.tracing.lift.boxes import replayed
-from symgrad.tracing.lift.lifted import by_own_name
-from symgrad.tracing.lift.steps import Composition, Said, Steps, done
+from symgrad.tracing.lift.steps import Said, Steps, composition, done
 from symgrad.tracing.record.trace import Node, as_array
 
 
+@composition("bernoulli", "normal", "poisson", "uniform", "exponential", "log_normal", "geometric", "cauchy")
 def drawn(steps: Steps, node: Node, *_: Any, **__: Any) -> Said | None:
     """Numbers from a distribution whose parameters are given: torch passes nothing back to those."""
     return done(steps.lifter.data("drawn", node.value()))
 
 
+@composition("rrelu")
 def rrelu(
     steps: Steps, node: Node, x: Any, lower: Any = 1 / 8, upper: Any = 1 / 3, training: bool = False, *_: Any, **__: Any
 ) -> Said | None:
@@ -31,10 +31,3 @@ def rrelu(
     signs = torch.where(x.held > 0, 1.0, -1.0).to(x.held.dtype)  # a slope is drawn for each that is not positive
     slopes = as_array(replayed(node, (x,), (signs,)) * signs)
     return "torch.mul", (x, steps.lifter.data("slope", slopes)), {}
-
-
-COMPOSITIONS: Mapping[str, Composition] = {
-    **dict.fromkeys(("bernoulli", "normal", "poisson", "uniform", "exponential", "log_normal"), drawn),
-    **dict.fromkeys(("geometric", "cauchy"), drawn), **by_own_name(rrelu),
-}  # fmt: skip
-"""Functions by their last word."""

@@ -6,7 +6,6 @@ Which rows LU exchanges is locally constant: it is asked of the run, and the res
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -14,17 +13,19 @@ import torch
 from symgrad.numeric.exact import Array
 from symgrad.ops.calls import triangles
 from symgrad.tracing.lift.boxes import rerun
-from symgrad.tracing.lift.steps import Composition, Said, Steps, done
+from symgrad.tracing.lift.steps import Said, Steps, composition, done
 from symgrad.tracing.record.trace import Node, as_array, plainly
 
 # LU ----------------------------------------------------------------------------------------------------------
 
 
+@composition("lu_factor", "lu_factor_ex", "linalg_lu_factor_ex", "_lu_with_info")
 def lu_factor(steps: Steps, node: Node, x: Any, *_: Any, **__: Any) -> Said | None:
     """Both triangles in one matrix, of the rows in torch's order."""
     return done(triangles.packed(steps, x, exchanged(node)))
 
 
+@composition("lu")
 def lu(steps: Steps, node: Node, x: Any, *_: Any, **__: Any) -> Said | None:
     """L and U; where the rows went is data. torch's older call of that name has them in one matrix."""
     assert node.call is not None
@@ -33,6 +34,7 @@ def lu(steps: Steps, node: Node, x: Any, *_: Any, **__: Any) -> Said | None:
     return lu_unpack(steps, node, triangles.packed(steps, x, exchanged(node)))
 
 
+@composition("lu_unpack")
 def lu_unpack(steps: Steps, node: Node, packed: Any, *_: Any, **__: Any) -> Said | None:
     """L and U out of one matrix."""
     found = triangles.unpacked(steps, packed, node.index or 0)
@@ -69,6 +71,7 @@ def old_lu_solve(steps: Steps, node: Node, b: Any, both: Any, pivots: Any) -> Sa
     return lu_solve(steps, node, both, pivots, b)
 
 
+@composition("lu_solve")
 def either_lu_solve(steps: Steps, node: Node, *arguments: Any, **keywords: Any) -> Said | None:
     """By how it is spelled."""
     assert node.call is not None
@@ -80,22 +83,16 @@ def either_lu_solve(steps: Steps, node: Node, *arguments: Any, **keywords: Any) 
 # Reflections -------------------------------------------------------------------------------------------------
 
 
+@composition("householder_product", "orgqr")
 def householder_product(steps: Steps, node: Node, x: Any, tau: Any) -> Said | None:
     """The product of the reflections, its first columns."""
     return done(triangles.reflected(steps, x, tau, steps.data("start", triangles.unit(x)), False))
 
 
+@composition("ormqr")
 def ormqr(
     steps: Steps, node: Node, x: Any, tau: Any, other: Any, left: bool = True, transpose: bool = False
 ) -> Said | None:
     """The product of the reflections, or its transpose, times a matrix from the left or the right."""
     name, operands, options = triangles.times_reflections(steps, x, tau, other, left=left, transpose=transpose)
     return done(steps(name, *operands, **options))
-
-
-COMPOSITIONS: Mapping[str, Composition] = {
-    **dict.fromkeys(("lu_factor", "lu_factor_ex", "linalg_lu_factor_ex", "_lu_with_info"), lu_factor),
-    "lu": lu, "lu_unpack": lu_unpack, "lu_solve": either_lu_solve,
-    "householder_product": householder_product, "orgqr": householder_product, "ormqr": ormqr,
-}  # fmt: skip
-"""Functions by their last word."""

@@ -5,7 +5,6 @@ torch.nn.functional calls these with positions where users give names; here they
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -16,14 +15,15 @@ from symgrad.ops import ground
 from symgrad.ops.calls import segments
 from symgrad.ops.calls.inner import INNER
 from symgrad.ops.calls.registry import made
-from symgrad.tracing.lift.lifted import Refused, by_own_name
-from symgrad.tracing.lift.placing import landed, numbers, once
-from symgrad.tracing.lift.steps import Composition, Said, Steps, as_said, done, of_part
+from symgrad.tracing.lift.calls.placing import landed, numbers, once
+from symgrad.tracing.lift.lifted import Refused
+from symgrad.tracing.lift.steps import Composition, Said, Steps, as_said, composition, done, of_part
 from symgrad.tracing.record.trace import Node, as_array, plainly
 
 # Sampling -------------------------------------------------------------------------------------------
 
 
+@composition("grid_sampler", "grid_sampler_2d", "grid_sampler_3d")
 def grid_sampler(
     steps: Steps, node: Node, x: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Said | None:
@@ -35,6 +35,7 @@ def grid_sampler(
     return "F.grid_sample", (x, grid), {"mode": mode, "padding_mode": padding, "align_corners": bool(align_corners)}
 
 
+@composition("grid_sample")
 def grid_sample(
     steps: Steps, node: Node, x: Any, grid: Any, mode: str = "bilinear", padding_mode: str = "zeros",
     align_corners: Any = None,
@@ -91,6 +92,11 @@ def unpooled(space: int) -> Composition:
     return sized
 
 
+for space in (1, 2, 3):
+    composition(f"max_unpool{space}d")(unpooled(space))
+
+
+@composition("max_pool2d_with_indices_backward")
 def max_pool2d_with_indices_backward(
     steps: Steps, node: Node, weights: Any, x: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil: Any,
     indices: Any,
@@ -104,6 +110,7 @@ def max_pool2d_with_indices_backward(
 # Normalisations -------------------------------------------------------------------------------------
 
 
+@composition("instance_norm")
 def instance_norm(
     steps: Steps, node: Node, x: Any, weight: Any = None, bias: Any = None, running_mean: Any = None,
     running_var: Any = None, use_input_stats: bool = True, momentum: Any = 0.1, eps: Any = 1e-5, *rest: Any,
@@ -114,6 +121,7 @@ def instance_norm(
     return "F.instance_norm", (x, running_mean, running_var, weight, bias, use_input_stats), {"eps": eps}
 
 
+@composition("_safe_softmax")
 def _safe_softmax(steps: Steps, node: Node, x: Any, dim: Any, dtype: Any = None) -> Said | None:
     """softmax, but 0 along a row that is −∞ everywhere."""
     empty = np.isneginf(plainly(x).numpy()).all(axis=dim, keepdims=True)
@@ -123,6 +131,7 @@ def _safe_softmax(steps: Steps, node: Node, x: Any, dim: Any, dtype: Any = None)
     return done(steps(ground.where, mask, 0.0, steps(ground.softmax, steps(ground.where, mask, 0.0, x), dim)))
 
 
+@composition("scaled_dot_product_attention")
 def scaled_dot_product_attention(
     steps: Steps, node: Node, query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: Any = 0.0,
     is_causal: bool = False, **spoken: Any,
@@ -150,6 +159,7 @@ def scaled_dot_product_attention(
 # Bags and segments ----------------------------------------------------------------------------------
 
 
+@composition("convolution")
 def convolution(
     steps: Steps, node: Node, x: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any,
     transposed: bool, output_padding: Any, groups: int,
@@ -161,6 +171,7 @@ def convolution(
     return way, (x, weight, bias), {word: tuple(v) if isinstance(v, list) else v for word, v in spoken.items()}
 
 
+@composition("segment_reduce")
 def segment_reduce(
     steps: Steps, node: Node, data: Any, reduce: str, *, lengths: Any = None, indices: Any = None, offsets: Any = None,
     axis: int = 0, unsafe: bool = False, initial: Any = None,
@@ -184,6 +195,7 @@ def segment_reduce(
     return as_said(last) if axis == 0 else ("torch.reshape", (made(steps, last), node.shape), {})
 
 
+@composition("embedding_bag")
 def embedding_bag(
     steps: Steps, node: Node, weight: Any, indices: Any, offsets: Any, scale_grad_by_freq: bool = False, mode: int = 0,
     sparse: bool = False, per_sample_weights: Any = None, include_last_offset: bool = False, padding_idx: Any = None,
@@ -211,11 +223,5 @@ def bag_of_maxima(steps: Steps, node: Node, rows: Any, parts: Array) -> Said:
     return done(segments.maxima(steps, rows, best, empty))
 
 
-COMPOSITIONS: Mapping[str, Composition] = {
-    **{word: of_part(known) for word, known in INNER.items()},
-    **dict.fromkeys(("grid_sampler", "grid_sampler_2d", "grid_sampler_3d"), grid_sampler),
-    **by_own_name(grid_sample, instance_norm, scaled_dot_product_attention, convolution, _safe_softmax, segment_reduce,
-                  embedding_bag, max_pool2d_with_indices_backward),
-    **{f"max_unpool{space}d": unpooled(space) for space in (1, 2, 3)},
-}  # fmt: skip
-"""Functions by their last word."""
+for word, known in INNER.items():
+    composition(word)(of_part(known))

@@ -6,7 +6,6 @@ log-sums for each moment.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from symgrad.ops.calls.alignments import REDUCTIONS
 from symgrad.tracing.lift.boxes import replayed
 from symgrad.tracing.lift.choices import choose, put
 from symgrad.tracing.lift.lifted import Refused
-from symgrad.tracing.lift.steps import Composition, Said, Steps, done
+from symgrad.tracing.lift.steps import Said, Steps, composition, done
 from symgrad.tracing.record.trace import Node, as_array, plainly
 
 # Packed sequences --------------------------------------------------------------------------------------------
@@ -33,6 +32,7 @@ def moved(node: Node, source: Node) -> Array:
     return np.where(second > first, first, -1).astype(np.int64)
 
 
+@composition("_pack_padded_sequence")
 def packed(steps: Steps, node: Node, x: Any, *_: Any, **__: Any) -> Said | None:
     """The rows of all sequences at the first moment, at the second, and so on."""
     if node.index or not node.held.numel():
@@ -40,6 +40,7 @@ def packed(steps: Steps, node: Node, x: Any, *_: Any, **__: Any) -> Said | None:
     return done(choose(steps.lifter, steps.lifter.refs_in((x,))[id(x)], moved(node, x), steps.lifter.wish(node)))
 
 
+@composition("_pad_packed_sequence")
 def padded(steps: Steps, node: Node, data: Any, *_: Any, **__: Any) -> Said | None:
     """The rows back at their moments, and a constant after the end of each sequence."""
     if node.index or not data.held.numel():
@@ -52,6 +53,7 @@ def padded(steps: Steps, node: Node, data: Any, *_: Any, **__: Any) -> Said | No
 # Alignments --------------------------------------------------------------------------------------------------
 
 
+@composition("ctc_loss")
 def ctc_loss(
     steps: Steps, node: Node, log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: int = 0,
     reduction: Any = 1, zero_infinity: bool = False,
@@ -87,9 +89,3 @@ def alignment(
         row = given[n, :end] if given.ndim == 2 else given[starts[n] : starts[n] + end]
         classes[n, 1 : 2 * end : 2] = row
     return classes, moments, ends
-
-
-COMPOSITIONS: Mapping[str, Composition] = {
-    "_pack_padded_sequence": packed, "_pad_packed_sequence": padded, "ctc_loss": ctc_loss,
-}  # fmt: skip
-"""Functions by their last word."""

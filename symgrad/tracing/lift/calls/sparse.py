@@ -5,7 +5,6 @@ Which places those are is data of this run; what stands there is differentiated.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -13,8 +12,7 @@ import torch
 
 from symgrad.numeric.exact import Array
 from symgrad.ops import ground
-from symgrad.tracing.lift.lifted import by_own_name
-from symgrad.tracing.lift.steps import Composition, Said, Steps, done
+from symgrad.tracing.lift.steps import Said, Steps, composition, done
 from symgrad.tracing.record.trace import Node, as_array
 
 
@@ -26,6 +24,7 @@ def stored(x: Node) -> Array:
     return as_array(ones)
 
 
+@composition("to_dense")
 def to_dense(steps: Steps, node: Node, x: Any, dtype: Any = None, *, masked_grad: Any = None) -> Said | None:
     """x, through which nothing comes back to an entry that was not stored, unless one asks torch for it."""
     kept = None if x.held.layout == torch.strided or masked_grad is False else as_array(of_ones(x.held))
@@ -45,12 +44,14 @@ def of_ones(tensor: Any) -> Any:
     return parts(ends, places, torch.ones_like(tensor.values()), tensor.shape, layout=tensor.layout)
 
 
+@composition("sampled_addmm", "sparse_sampled_addmm")
 def sampled_addmm(steps: Steps, node: Node, x: Any, a: Any, b: Any, *, beta: Any = 1, alpha: Any = 1) -> Said | None:
     """beta·x + alpha·(a @ b) where x stores an entry."""
     product = steps(ground.mul, steps(ground.matmul, a, b), steps.lifter.data("stored", alpha * stored(x)))
     return "torch.add", (steps(ground.mul, x, beta), product), {}
 
 
+@composition("_sparse_mm", "_sparse_mm_reduce_impl")
 def sparse_mm(steps: Steps, node: Node, a: Any, b: Any, reduce: str = "sum") -> Said | None:
     """Rows of b times the stored entries of a row of a: added up, their mean, or the largest or smallest of them."""
     if reduce in ("sum", "mean"):
@@ -67,11 +68,3 @@ def sparse_mm(steps: Steps, node: Node, a: Any, b: Any, reduce: str = "sum") -> 
         return done(picked)
     empty = np.broadcast_to(np.logical_not(inside).all(axis=1, keepdims=True), best.shape)
     return "torch.where", (steps.lifter.data("empty", empty), 0.0, picked), {}
-
-
-COMPOSITIONS: Mapping[str, Composition] = {
-    **dict.fromkeys(("sampled_addmm", "sparse_sampled_addmm"), sampled_addmm),
-    **by_own_name(to_dense),
-    **dict.fromkeys(("_sparse_mm", "_sparse_mm_reduce_impl"), sparse_mm),
-}  # fmt: skip
-"""Functions by their last word."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,10 +10,11 @@ from symgrad.numeric.exact import Array
 from symgrad.ops import ground
 from symgrad.tracing.lift.choices import choose
 from symgrad.tracing.lift.lifted import Refused
-from symgrad.tracing.lift.steps import Composition, Said, Steps, done
+from symgrad.tracing.lift.steps import Composition, Said, Steps, composition, done
 from symgrad.tracing.record.trace import Node, plainly
 
 
+@composition("nanmedian")
 def nanmedian(steps: Steps, node: Node, x: Any, dim: Any = None, keepdim: bool = False) -> Said | None:
     """Of all entries: the median of those that are numbers."""
     numbers = np.flatnonzero(~np.isnan(plainly(x).reshape(-1).numpy(force=True)))
@@ -51,6 +51,10 @@ def quantile(ignore_nan: bool) -> Composition:
         return "torch.lerp", (below, entries(high), weight(steps, node, q, low, ranks, interpolation)), {}
 
     return between
+
+
+composition("quantile")(quantile(ignore_nan=False))
+composition("nanquantile")(quantile(ignore_nan=True))
 
 
 def neighbours(values: Array, shares: Array, dim: Any, ignore_nan: bool, how: str) -> tuple[Array, Array, Array, Array]:
@@ -90,10 +94,3 @@ def weight(steps: Steps, node: Node, q: Any, low: Array, ranks: Array, how: str)
     spread = steps(ground.expand, steps(ground.reshape, q, lead), node.shape) if node.shape else q
     rank = steps(ground.mul, spread, steps.lifter.data("last", last.reshape(node.shape)))
     return steps(ground.sub, rank, steps.lifter.data("below", low[..., 0].reshape(node.shape).astype(float)))
-
-
-COMPOSITIONS: Mapping[str, Composition] = {
-    "nanmedian": nanmedian,
-    **{f"{prefix}quantile": quantile(ignore_nan=bool(prefix)) for prefix in ("", "nan")},
-}  # fmt: skip
-"""Functions by their last word."""

@@ -5,7 +5,6 @@ Comes in: a call with positions where users give names. Goes out: entries of the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -13,13 +12,14 @@ import numpy as np
 
 from symgrad.numeric.exact import as_float
 from symgrad.ops import ground
-from symgrad.tracing.lift.lifted import Refused, by_own_name
-from symgrad.tracing.lift.steps import Composition, Said, Steps, done
+from symgrad.tracing.lift.lifted import Refused
+from symgrad.tracing.lift.steps import Said, Steps, composition, done
 from symgrad.tracing.record.trace import Node, as_array, plainly
 
 COUNTED = "scale_grad_by_freq divides what flows to a row by how often it was read: that is torch's rule, no derivative"
 
 
+@composition("embedding")
 def embedding(steps: Steps, node: Node, *given: Any, **spoken: Any) -> Said | None:
     """Rows of a weight; torch's inner call has the weight first, and no name for a row that gets nothing."""
     assert node.call is not None
@@ -33,6 +33,7 @@ def embedding(steps: Steps, node: Node, *given: Any, **spoken: Any) -> Said | No
     return "F.embedding", (indices, weight), {} if padding < 0 else {"padding_idx": padding}
 
 
+@composition("grouped_mm", "_grouped_mm")
 def grouped_mm(
     steps: Steps, node: Node, a: Any, b: Any, offs: Any = None, bias: Any = None, out_dtype: Any = None
 ) -> Said | None:  # fmt: skip
@@ -58,6 +59,7 @@ def grouped_mm(
     return ("torch.cat", (parts, 0 if cut_a else -1), {}) if len(parts) > 1 else done(parts[0])
 
 
+@composition("multilabel_margin_loss")
 def multilabel_margin_loss(steps: Steps, node: Node, x: Any, target: Any, reduction: Any = 1) -> Said | None:
     """Σ max(0, 1 − x[y] + x[i])/n over the classes y before the first −1 and the classes i that are none of those."""
     if isinstance(reduction, str):
@@ -83,6 +85,7 @@ def multilabel_margin_loss(steps: Steps, node: Node, x: Any, target: Any, reduct
     return reduced(node, losses, reduction)
 
 
+@composition("multi_margin_loss")
 def multi_margin_loss(
     steps: Steps, node: Node, x: Any, target: Any, p: Any = 1, margin: Any = 1.0, weight: Any = None, reduction: Any = 1
 ) -> Said | None:  # fmt: skip
@@ -105,9 +108,3 @@ def reduced(node: Node, losses: Any, reduction: int) -> Said:
     if reduction == 0:
         return "torch.reshape", (losses, node.shape), {}
     return ("torch.mean", "torch.sum")[reduction - 1], (losses,), {}
-
-
-COMPOSITIONS: Mapping[str, Composition] = {
-    **by_own_name(embedding, grouped_mm, multi_margin_loss, multilabel_margin_loss), "_grouped_mm": grouped_mm,
-}  # fmt: skip
-"""Functions by their last word."""

@@ -12,9 +12,9 @@ from typing import Any
 
 import torch
 
+from symgrad.tracing.lift.calls.placing import ANOTHER
 from symgrad.tracing.lift.inside import Definition, Expansion
 from symgrad.tracing.lift.lifted import Refused, by_own_name
-from symgrad.tracing.lift.placing import ANOTHER
 
 # Products and sums along an axis -----------------------------------------------------------------------------
 

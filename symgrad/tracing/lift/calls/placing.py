@@ -6,7 +6,6 @@ written over is chosen (`symgrad.tracing.lift.choices.put`); what is added or re
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -17,13 +16,14 @@ from symgrad.ops import ground
 from symgrad.tracing.lift.boxes import replayed
 from symgrad.tracing.lift.choices import put
 from symgrad.tracing.lift.lifted import TWICE, Refused
-from symgrad.tracing.lift.steps import Composition, Said, Steps, done
+from symgrad.tracing.lift.steps import Said, Steps, composition, done
 from symgrad.tracing.record.trace import Node, plainly
 
 ANOTHER = "torch's backward passes on what was written over, and nothing from what was kept"
 """Why a write by strides is left to torch."""
 
 
+@composition("slice_scatter", "diagonal_scatter", "masked_scatter")
 def scattered(steps: Steps, node: Node, *_: Any, **__: Any) -> Said | None:
     """Entries of one tensor written over another's: which ones is found by sending numbers through the call."""
     call = node.call
@@ -60,6 +60,7 @@ def landed(steps: Steps, x: Any, places: Array, values: Any) -> Said:
     return done(steps(ground.reshape, total, tuple(map(int, x.shape))))
 
 
+@composition("index_put")
 def index_put(steps: Steps, node: Node, x: Any, indices: Any, values: Any, accumulate: bool = False) -> Said | None:
     """x with values at some places, or with values added there."""
     places = numbers(x)[tuple(slice(None) if i is None else i for i in plainly(tuple(indices)))].numpy()
@@ -71,6 +72,7 @@ def index_put(steps: Steps, node: Node, x: Any, indices: Any, values: Any, accum
     return scattered(steps, node)
 
 
+@composition("put")
 def put_at(steps: Steps, node: Node, x: Any, index: Any, source: Any, accumulate: bool = False) -> Said | None:
     """The same by the entries' numbers, row by row."""
     places = np.mod(np.asarray(plainly(index).numpy()), max(int(np.prod(x.shape, dtype=object)), 1))
@@ -83,6 +85,7 @@ def put_at(steps: Steps, node: Node, x: Any, index: Any, source: Any, accumulate
     return scattered(steps, node)
 
 
+@composition("_unsafe_masked_index_put_accumulate")
 def masked_put(steps: Steps, node: Node, x: Any, mask: Any, indices: Any, values: Any) -> Said | None:
     """Values added at positions where the mask holds; elsewhere the positions mean nothing."""
     key = []
@@ -94,14 +97,7 @@ def masked_put(steps: Steps, node: Node, x: Any, mask: Any, indices: Any, values
     return landed(steps, x, places, steps(ground.where, mask, spread, 0.0))
 
 
+@composition("as_strided_scatter")
 def strided(steps: Steps, node: Node, *_: Any, **__: Any) -> Said | None:
     """x with the source written where strides say, of which torch's own backward is another function's."""
     raise Refused(ANOTHER)
-
-
-COMPOSITIONS: Mapping[str, Composition] = {
-    "slice_scatter": scattered, "diagonal_scatter": scattered, "masked_scatter": scattered,
-    "index_put": index_put, "put": put_at, "as_strided_scatter": strided,
-    "_unsafe_masked_index_put_accumulate": masked_put,
-}  # fmt: skip
-"""Functions by their last word."""
