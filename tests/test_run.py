@@ -137,6 +137,14 @@ except RuntimeError as e:
     )
 
 
+def test_a_call_in_one_clause_of_a_statement_is_named_as_it_is_written(tmp_path):
+    clauses = ("try: {}\nexcept RuntimeError: pass", "try: pass\nfinally: {}", "if 0: pass\nelse: {}", "if 1: {}")
+    for clause in clauses:
+        session, _ = play(tmp_path, clause.format("torch.ones(2, requires_grad=True).exp().backward()"))
+        told = "\n".join(session.calls[0].reasons)
+        assert "torch.ones(2, requires_grad=True).exp()[0].backward()" in told, told
+
+
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("precision", ["float32", "float64"])
 def test_lenet_py(tmp_path, precision):

@@ -184,13 +184,19 @@ def subject(text: str) -> str | None:
 
 def calls_of_backward(text: str) -> Iterator[tuple[ast.Call, ast.expr]]:
     """The calls of ``backward`` in a line, and what each is called on; none in a part of a statement."""
-    try:
-        tree = ast.parse(text)
-    except SyntaxError:
-        return
-    for node in ast.walk(tree):
+    for node in ast.walk(tree_of_line(text)):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "backward":
             yield node, node.func.value
+
+
+def tree_of_line(text: str) -> ast.Module:
+    """A line as Python reads it, be it one clause of a longer statement: ``try: y.backward()``."""
+    for whole in (text, f"{text}\nfinally: pass", f"try: pass\n{text}", f"if 1: pass\n{text}"):
+        try:
+            return ast.parse(whole)
+        except SyntaxError:
+            continue
+    return ast.Module([], [])
 
 
 def asked_by_torch() -> bool:

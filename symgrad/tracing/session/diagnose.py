@@ -63,7 +63,7 @@ def no_seed(scene: Scene, program: Capture | None) -> list[str]:
         f"{name}.backward(torch.ones_like({name}))" if scene.kind == "backward" else "grad_outputs=torch.ones_like(…)"
     )
     lines.append(f"  the gradient of the sum:      {call}   or {name}.sum().backward()")
-    lines.append(f"  the gradient of one entry:    {name}{[0] * tensor.dim()}.backward()".replace(", ", ","))
+    lines.append(f"  the gradient of one entry:    {name}[{','.join('0' * tensor.dim())}].backward()")
     if program is not None:
         found = would_give(program)
         if found:
