@@ -372,6 +372,42 @@ def test_the_steps_of_an_equal_call_are_not_put_in_standard_terms_again(monkeypa
     assert_same(run(torch.ones(3, 3) / 3), program.arrays[program.recording.output], tolerance=1e-6)
 
 
+def test_a_capture_does_not_look_at_what_called_it(monkeypatch) -> None:
+    """Forty frames of pytest or of a notebook around it cost nothing, and say nothing that differs."""
+
+    def run(x):
+        return torch.tanh(x @ x)
+
+    def around(depth):
+        return around(depth - 1) if depth else capture(run, torch.eye(3) / 2)
+
+    def passed(depth):
+        paths = [where.path for where in around(depth).lines.values()]
+        assert paths
+        return [[place for _, place in path] for path in paths]
+
+    assert passed(0) == passed(30)
+
+
+def test_a_text_that_was_read_is_not_parsed_again(monkeypatch) -> None:
+    def ask():
+        return symgrad.jacobian("x@b + 0", "x", shapes={"x": (2, 3), "b": (3, 4)}, check=False).formula
+
+    found = ask()
+    monkeypatch.setattr(importlib.import_module("symgrad.language.read"), "script_of", lambda *_: pytest.fail("again"))
+    assert ask() == found
+
+
+@pytest.mark.parametrize("text", ["cumprod(x, 0)", "prod(x)", "cumsum(x, 0)", "softmax(x, 0)"])
+def test_formulas_cost_the_same_at_every_size_that_is_given(text: str) -> None:
+    """Small sizes are tried first: at the given ones a closed form would be held against a grid that does not fit."""
+    (small,), (large,) = (symgrad.derive(text, shapes={"x": (n,)})[1] for n in (3, 10**5))
+    assert small.form is not None
+    assert large.form is not None
+    assert large.form.text == small.form.text
+    assert str(large.structure) == str(small.structure)
+
+
 def test_a_name_of_a_loop_is_not_counted_from_the_beginning_at_every_turn() -> None:
     asked = Counter()
 

@@ -93,6 +93,8 @@ SIZES = {
     "flat sums": ("cumsum(x, 1).reshape(-1)", "x", {"x": (300, 40)}, 300 * 40 * 41 // 2, True, 300, 40, 40),
     "one for all": ("x.repeat(2, 3)[1:] * x[0, 0]", "x", {"x": (128, 128)}, 195837, True, 1, None, None),
     "every second": ("cumsum(exp(x.sum(0)[::2]), 0)", "x", {"x": (900, 900)}, 91327500, True, 1, 450, 405000),
+    "one line of a square": ("diag(x)", "x", {"x": (10**5, 10**5)}, 10**5, True, 10**5, 1, 1),
+    "a trace": ("trace(x)", "x", {"x": (10**5, 10**5)}, 10**5, True, 1, 1, 10**5),
     "sums of sums": ("cumsum(cumsum(x, 1), 1)", "x", {"x": (9, 9)}, 9**3, False, 9, 9, 9),  # an upper bound
 }
 
@@ -276,6 +278,17 @@ def test_a_program_without_a_formula_has_a_bound() -> None:
     assert (plan.nonzeros, plan.blocks, plan.seeds_colored) == (1000 * 50 * 50, 1000, 50)
     assert "at most 2,500,000" in plan.to_text()
     json.dumps(plan.as_dict())
+
+
+@pytest.mark.parametrize("text", ["x@a", "x.T", "diag(x)", "trace(x)", "tril(x)", "x + x.T"])
+def test_what_needs_no_values_asks_for_none(text: str) -> None:
+    shapes = {"x": (10**5, 10**5)} | ({"a": (10**5, 10**5)} if "@" in text else {})
+    matrix = symgrad.jacobian(text, "x", shapes=shapes, check=False)
+    assert matrix.formula is not None
+    assert matrix.structure.kind in ("", "row")  # nothing of this size can be tested
+    assert text == "tril(x)" or matrix.nonzeros == matrix.plan().nonzeros
+    with pytest.raises(InputError, match="too large"):
+        matrix.operator().matvec(np.broadcast_to(1.0, matrix.shape[1:]))
 
 
 def test_nothing_is_looked_at_for_a_plan(monkeypatch: pytest.MonkeyPatch) -> None:

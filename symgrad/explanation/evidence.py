@@ -51,12 +51,12 @@ class Evidence:
     @cached_property
     def out_shape(self) -> tuple[int, ...]:
         """The shape of the output."""
-        return np.shape(self.values[self.program.output])
+        return self.program.numbers(self.program.out.shape)
 
     @cached_property
     def in_shape(self) -> tuple[int, ...]:
         """The shape of the input."""
-        return np.shape(self.values[self.name])
+        return self.program.numbers(self.program.tensor(self.name).shape)
 
     @cached_property
     def shape(self) -> tuple[int, int]:

@@ -35,6 +35,8 @@ WIDE, MOST_STEPS = 240, 20
 """Nodes of the formulas that a closed form may come from, in programs of at most so many steps."""
 MOST_SAMPLED = 300_000
 """Entries of all tensors where formulas for every size are tried."""
+MOST_TOLD = 12
+"""The largest size that is tried first because it was given: what is true of every size is seen at small ones."""
 SIZES: tuple[Callable[[int], Sequence[int]], ...] = (
     lambda count: range(2, 2 + count),
     lambda count: range(1 + count, 1, -1),
@@ -114,7 +116,8 @@ def sample(program: Program, shapes: Shapes) -> Sample | None:
 def samples(program: Program, shapes: Shapes) -> Iterator[Sample]:
     """The program with a number for each size, at a point inside every common domain, and a seed.
 
-    The sizes are those of ``shapes``, unless those are large, and where they say nothing some that go together.
+    The sizes are those of ``shapes``, and where they say nothing some that go together; where they are large, small
+    ones come first, so that formulas for every size cost the same at every size.
     """
     symbols = sorted({s for t in program.tensors() for size in t.shape for s in size.free_symbols}, key=str)
     told = {
@@ -125,7 +128,10 @@ def samples(program: Program, shapes: Shapes) -> Iterator[Sample]:
     }
     generator, whole = np.random.default_rng(3), read_as_whole(program)
     tried: list[Mapping[Size, int]] = []
-    for known, numbers in product((told, {}) if told else ({},), SIZES):
+    given: list[Mapping[Size, int]] = [told, {}] if told else [{}]
+    if max(told.values(), default=0) > MOST_TOLD:
+        given.reverse()
+    for known, numbers in product(given, SIZES):
         sized = replace(
             program, sizes={**dict(zip(symbols, numbers(len(symbols)), strict=True)), **known, **program.sizes}
         )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import islice
 from typing import SupportsIndex
 
@@ -107,8 +108,9 @@ def read(
         raise
 
 
+@lru_cache(maxsize=256)
 def inputs_of(text: str) -> frozenset[str]:
-    """The inputs of ``text``; raises `SymgradError` where it does not parse."""
+    """The inputs of ``text``, parsed once; raises `SymgradError` where it does not parse."""
     source = Source(text)
     try:
         return frozenset(names_of(script_of(source)).inputs)

@@ -57,6 +57,7 @@ class Later(Mapping[str, Array]):
 
     @cached_property
     def _arrays(self) -> Mapping[str, Array]:
+        check_program(self._program, MOST_HELD)  # before inputs that nobody gave are made
         return forward(self._program, self._inputs()).arrays
 
     def __getitem__(self, name: str) -> Array:

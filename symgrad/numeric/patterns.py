@@ -165,12 +165,10 @@ def pattern_of_part(part: Part, sizes: Sizes, arrays: Mapping[str, Array] | None
         if count is not None:
             one = min(count, 1)
             return Pattern(rows, columns, count, True, one, one, one, one, count)
-    laid = None
-    if arrays is not None or not part.looks:
-        laid = enumerated(part, sizes, arrays or {}, most)
-    if laid is None:
+    known = arrays if part.looks else {}
+    laid = None if known is None else enumerated(part, sizes, known, most)
+    if known is None or laid is None:
         return _bounded(part, sizes, rows, columns, free)
-    known = arrays or {}
     count = tuples(laid, part, sizes, known)
     row, column = (_numbers(axes, part, laid, sizes, known, count) for axes in (part.outer, part.inner))
     return measured(row, column, rows, columns)
@@ -231,36 +229,40 @@ def measured(rows: Array, columns: Array, height: int, width: int) -> Pattern:
 
     if not rows.size:
         return Pattern(height, width, 0, True, 0, 0, 0, 0, 0)
-    by_row, by_column = np.bincount(rows, minlength=height), np.bincount(columns, minlength=width)
-    size = height + width
-    graph = coo_array((np.ones(rows.size, dtype=np.int8), (rows, columns + height)), shape=(size, size))
+    (rows, by_row), (columns, by_column) = _renumbered(rows), _renumbered(columns)
+    size = by_row.size + by_column.size
+    graph = coo_array((np.ones(rows.size, dtype=np.int8), (rows, columns + by_row.size)), shape=(size, size))
     _, label = connected_components(graph, directed=False)
     in_row, in_column = int(by_row.max()), int(by_column.max())
     return Pattern(
-        height, width, int(rows.size), True, in_row, in_column, _colors(rows, columns, by_row, in_column),
-        _colors(columns, rows, by_column, in_row), int(np.unique(label[rows]).size),
+        height, width, int(rows.size), True, in_row, in_column, _colors(rows, columns, by_row, by_column, in_column),
+        _colors(columns, rows, by_column, by_row, in_row), int(np.unique(label[rows]).size),
     )  # fmt: skip
 
 
-def _colors(lines: Array, across: Array, counts: Array, deepest: int) -> int:
+def _renumbered(lines: Array) -> tuple[Array, Array]:
+    """Lines by their place among those that have an entry, and how many each has: empty ones may be past counting."""
+    _, found, counts = np.unique(lines, return_inverse=True, return_counts=True)
+    return found, counts
+
+
+def _colors(lines: Array, across: Array, counts: Array, there: Array, deepest: int) -> int:
     """How many colours lines (rows, or columns) get, of which no two share a place across."""
     if deepest == 1:
         return 1
-    used = counts > 0
-    _, across, there = np.unique(across, return_inverse=True, return_counts=True)
     low, high = np.full(counts.size, there.size), np.full(counts.size, -1)
     np.minimum.at(low, lines, across)
     np.maximum.at(high, lines, across)
-    if np.all(high[used] - low[used] + 1 == counts[used]):  # intervals: their graph is perfect
+    if np.all(high - low + 1 == counts):  # intervals: their graph is perfect
         return deepest
     if int((there**2).sum()) > MOST_GREEDY:
         beside = np.bincount(lines, weights=there[across] - 1, minlength=counts.size)
-        return int(min(np.count_nonzero(used), beside.max() + 1))
+        return int(min(counts.size, beside.max() + 1))
     order = np.argsort(lines, kind="stable")
     ends = np.cumsum(counts)
     taken: dict[int, set[int]] = {}
     most = 0
-    for line in np.flatnonzero(used):
+    for line in range(counts.size):
         places = across[order[ends[line] - counts[line] : ends[line]]].tolist()
         others = set().union(*(taken.setdefault(place, set()) for place in places))
         color = next(n for n in range(len(others) + 1) if n not in others)
@@ -280,9 +282,11 @@ def _together(
     if arrays is None and any(part.looks for parts in split for part in parts):
         return None
     height, width = length(outer, sizes), length(inner, sizes)
+    if height * width >= 2**63:  # places have no numbers
+        return None
     places: list[Array] = []
     for parts in split:
-        found = rows_and_columns(parts, outer, inner, sizes, arrays or {})
+        found = rows_and_columns(parts, outer, inner, sizes, {} if arrays is None else arrays)
         places.append(np.ravel(found.rows * width + found.columns))
     every = np.unique(np.concatenate(places))
     return measured(every // width, every % width, height, width)

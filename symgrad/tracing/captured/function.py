@@ -68,6 +68,7 @@ def recording(recorder: Recorder) -> Iterator[Recorder]:
         yield recorder
 
 
+@frames.begins
 def capture_function(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Capture:
     """`symgrad.capture`."""
     if not callable(fn):

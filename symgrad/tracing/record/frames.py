@@ -9,17 +9,19 @@ import ast
 import linecache
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from types import CodeType, FrameType
+from typing import Any, TypeVar
 
 from symgrad.tracing.record.standing_in import MARK
 from symgrad.tracing.record.trace import Span, Where
 
 HERE = str(Path(__file__).resolve().parents[1])
+Recording = TypeVar("Recording", bound=Callable[..., Any])
 COMPILED_PREFIX = "_orig_mod."
 """What torch.compile puts before the names of a module's own."""
 
@@ -56,7 +58,7 @@ def here(turn: int = 0) -> Where:
     if frame is None:
         return Where("?", 0, "", turn)
     file, line = frame.f_code.co_filename, frame.f_lineno
-    path = tuple((around.f_code.co_filename, place(around.f_code, around.f_lasti)) for around in frames(frame))
+    path = tuple((around.f_code.co_filename, place(around.f_code, around.f_lasti)) for around in recorded(frame))
     (first, begin), (last, end) = path[0][1]
     return Where(file, line, linecache.getline(file, line).strip(), turn, begin, end if first == last else -1, path)
 
@@ -73,6 +75,26 @@ def frames(start: FrameType | None) -> Iterator[FrameType]:
     while start is not None:
         if not passed_over(start):
             yield start
+        start = start.f_back
+
+
+BEGINNINGS: list[CodeType] = []
+"""What begins to record and then runs the user's program."""
+
+
+def begins(function: Recording) -> Recording:
+    """Mark what begins to record: who called it is the same for everything that is recorded in it."""
+    BEGINNINGS.append(function.__code__)
+    return function
+
+
+def recorded(start: FrameType | None) -> Iterator[FrameType]:
+    """`frames` up to where recording began: a notebook or a test has dozens around that."""
+    while start is not None:
+        if not passed_over(start):
+            yield start
+        elif any(start.f_code is code for code in BEGINNINGS):
+            return
         start = start.f_back
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from symgrad.errors import InputError
+from symgrad.tracing.record.frames import begins
 from symgrad.tracing.record.standing_in import clean, clean_printing
 from symgrad.tracing.session.watch import Watch
 from symgrad.tracing.story.events import Session
@@ -77,6 +78,7 @@ INTERRUPTED = 130
 """What a shell says of a program that was interrupted, as by Ctrl-C."""
 
 
+@begins
 def execute(watch: Watch, source: bytes, path: str, module: types.ModuleType) -> int:
     """Compile and run; the exit status."""
     try:
