@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import sympy as sp
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -22,6 +23,7 @@ import symgrad
 from symgrad.backward import Backward, templates
 from symgrad.backward.beside import side_by_side
 from symgrad.backward.lines import Lines
+from symgrad.backward.margins import Sizes
 from symgrad.backward.products import in_lowest_terms
 from symgrad.errors import UnsupportedError
 from symgrad.language.read import inputs_of
@@ -68,7 +70,7 @@ def networks() -> dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]]
 
 NETWORKS = networks()
 SPREAD = "c.grad = v_t3 - v_t3.mean(-1, keepdim=True)"
-TOGETHER = "c.grad = pad((v[1] * t1)[None], (1, c.shape[0] - 2)) + pad(v_t1[None], (0, c.shape[0] - 1))"
+TOGETHER = "c.grad = pad(stack([v_t1, v[1] * t1]), (0, c.shape[0] - 2))"
 
 
 def captured(name: str) -> Capture:
@@ -363,16 +365,29 @@ def test_what_stands_twice_has_a_line_of_its_own_and_no_numbers() -> None:
 
 
 def test_what_lies_side_by_side_is_one_call_only_without_gap_and_overlap() -> None:
-    def parts(*texts: str) -> str | None:
-        found = side_by_side([ast.parse(text, mode="eval").body for text in texts], (2, 5))
-        return None if found is None else ast.unparse(found)
+    m, n = sp.symbols("m n", integer=True, positive=True)
+
+    def parts(*texts: str, shape: tuple[Any, ...] = (sp.Integer(2), sp.Integer(5))) -> str | None:
+        terms = [ast.parse(text, mode="eval").body for text in texts]
+        found = [ast.unparse(term) for term in side_by_side(terms, shape, Sizes({"t": shape}))]
+        return None if found == [*texts] else " + ".join(found)
 
     assert parts("pad(a, (0, 3))", "pad(b, (2, 0))") == "cat([a, b], -1)"
     assert parts("pad(b, (2, 0))", "pad(a, (0, 3))") == "cat([a, b], -1)"
     assert parts("pad(a, (0, 0, 0, 1))", "pad(b, (0, 0, 1, 0))") == "cat([a, b], 0)"
     assert parts("pad(a[None], (0, 0, 0, 1))", "pad(b[None, :], (0, 0, 1, 0))") == "stack([a, b])"
+    assert parts("pad(a[:, None], (1, 3))", "pad(b[:, None], (0, 4))") == "pad(stack([b, a], -1), (0, 3))"
+    assert parts("pad(a, (1, 3))", "pad(b, (2, 0))") == "pad(cat([a, b], -1), (1, 0))"
+    assert parts("pad(a, (0, 3))", "c @ w", "pad(b, (2, 0))") == "cat([a, b], -1) + c @ w"
+    row = "pad(a[None, :], (0, 0, 0, t.shape[0] - 1))", "pad(b[None, :], (0, 0, 1, t.shape[0] - 2))"
+    assert parts(*row, shape=(m, n)) == "pad(stack([a, b]), (0, 0, 0, t.shape[0] - 2))"
+    assert parts("pad(a, (0, t.shape[0]))", "pad(b, (t.shape[0], 0))", shape=(m, 2 * m)) == "cat([a, b], -1)"
+    assert parts("pad(a, (0, t.shape[0]))", "pad(b, (t.shape[0], 0))", shape=(m, n)) is None
     assert parts("pad(a, (0, 3))", "pad(b, (3, 0))") is None
     assert parts("pad(a, (0, 2))", "pad(b, (2, 0))") is None
+    assert parts("pad(a, (0, 3))", "pad(b, (0, 3))", "pad(c, (2, 0))") == "cat([a, c], -1) + pad(b, (0, 3))"
+    assert parts("pad(a, (0, 3))", "pad(b, (0, 0, 0, 1))") is None
+    assert parts("pad(a, (-1, 3))", "pad(b, (2, 0))") is None
     assert parts("pad(a, (0, 3))", "b") is None
 
 
@@ -402,6 +417,7 @@ def test_a_logistic_function_written_out_is_one_in_its_line(made: Callable[..., 
 
 
 NAMED_EXPONENTIAL = """
+import sympy as sp
 import torch
 z = torch.tensor([0.5, -1.0], requires_grad=True)
 e = torch.exp(-z)

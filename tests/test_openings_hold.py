@@ -24,6 +24,8 @@ from tests.test_lines_of_the_table import OTHERWISE, without
 
 WIDE = 100_000
 MOST = 6
+FLIPPED = "x.grad = v_h.flip(0).cumsum(0).flip(0).T"
+HALVES = "v_h = 0.01 + 2 * h / h.numel()"
 NAME = re.compile(r"(?<![\w.])[^\W\d⁰¹²³⁴⁵⁶⁷⁸⁹]\w*")
 
 
@@ -186,6 +188,73 @@ def test_a_slope_of_true_and_false_is_a_number_to_the_lines_behind_it(slope: str
         inputs["t"] = np.array([0, 2])
         inputs = {name: value for name, value in inputs.items() if re.search(rf"\b{name}\b", text)}
         assert held(symgrad.explain(text.format(slope, options), **inputs), f"{text} of {slope}")
+
+
+SCALARS = (
+    "t[0].sum()", "t[1].sum()", "t[2].mean()", "t.sum()", "t.mean()", "t[:, 0].mean()", "t[:, 1].sum()", "t[1:].sum()",
+    "t[0, 0]", "t[2, 1]", "(t * x).sum()", "t.T.sum()", "t.max()", "t[0] @ t[1]", "w.abs().sum()", "x[0].prod()",
+    "(x @ w).sum()", "(t[0] - t[1]).sum()", "(x - t).mean()", "(t[:2] * w[1:]).sum()", "s ** 2",
+)  # fmt: skip
+"""Numbers that people make of a tensor, to add, subtract and weigh them."""
+HEADS = "relu(x)", "x @ w", "softmax(x, -1)", "cumsum(x, 0)", "x * x", "x.T", "x.flip(0) @ w"
+SUMS = "a - b", "a + 2 * b", "2 * a - 0.5 * b + c", "a * b", "a / (1 + b ** 2) - c", "(a - b).relu()", "a - b.exp() - c"
+
+
+def of_scalars(seed: int) -> str:
+    """A program of statements that adds, subtracts and weighs several numbers."""
+    generator = np.random.default_rng(seed)
+    a, b, c = (str(text) for text in generator.choice(SCALARS, 3, replace=False))
+    lines = (
+        f"t = {generator.choice(HEADS)}",
+        f"s = {generator.choice(SCALARS[:-1])}",
+        f"a = {a}",
+        f"b = {b}",
+        f"c = {c}",
+    )
+    last = str(generator.choice(SUMS))
+    named = {name: line.partition(" = ")[2] for name, line in zip("abc", lines[2:], strict=True)}
+    if generator.random() < 0.5:  # the same without names
+        return "; ".join([*lines[:2], re.sub(r"\b[abc]\b", lambda match: f"({named[match[0]]})", last)])
+    return "; ".join([*lines, last])
+
+
+def numbers_hold(seed: int) -> None:
+    """The opening of one such program holds."""
+    text, generator = of_scalars(seed), np.random.default_rng(seed)
+    reads = [name for name in "xw" if re.search(rf"\b{name}\b", text)]
+    explanation = symgrad.explain(text, **{name: generator.uniform(0.2, 2, size=(3, 3)) for name in reads})
+    assert explanation.passed
+    held(explanation, text)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_sums_of_several_numbers_open_with_what_holds(seed: int) -> None:
+    numbers_hold(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("start", range(8, 68, 10))
+def test_many_sums_of_several_numbers_open_with_what_holds(start: int) -> None:
+    for seed in range(start, start + 10):
+        numbers_hold(seed)
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        (
+            "t = relu(x)\nt[0].sum() - t[1].sum()",
+            ["v_t = pad(stack([ones_like(t1), -ones_like(t3)]), (0, 0, 0, t.shape[0] - 2))", "x.grad = v_t * (x > 0)"],
+        ),
+        ("h = tanh(x); a = h.sum(); b = h.mean(); a - b", ["v_h = 1 - 1 / h.numel()", "x.grad = v_h * (1 - h ** 2)"]),
+        ("h = x.T.cumsum(0); 3 * h.sum() - h.mean()", ["v_h = (3 - 1 / h.numel()) * ones_like(h)", FLIPPED]),
+        ("h = tanh(x); s = (h * h).mean(); s + 0.01 * h.sum()", [HALVES, "x.grad = v_h * (1 - h ** 2)"]),
+    ],
+)
+def test_a_cotangent_that_is_a_number_is_read_as_one(text: str, lines: list[str]) -> None:
+    explanation = symgrad.explain(text, x=np.arange(1.0, 10).reshape(3, 3) / 9)
+    assert held(explanation, text) == 1
+    assert [str(line) for line in explanation.backward.statements if line.text] == lines
 
 
 @settings(max_examples=4, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck))

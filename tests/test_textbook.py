@@ -435,7 +435,7 @@ STEPS = [
             "tall.grad = (v_t9 / n)[:, None] * A + (v_n / n)[:, None] * tall",
         ],
     ),
-    ("s = (u ** 2).sum(); s / (A.shape[0] - 1) + A.sum()", "u", ["v_s = 1 / (A.shape[0] - 1)", "u.grad = 2 * v_s * u"]),
+    ("s = (u ** 2).sum(); s / (A.shape[0] - 1) + A.sum()", "u", ["u.grad = 2 * u / (A.shape[0] - 1)"]),
 ]  # fmt: skip
 
 

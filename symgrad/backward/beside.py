@@ -1,20 +1,25 @@
-"""Parts that lie side by side: a sum of padded tensors that fill an axis is one `cat`, or one `stack`.
+"""Parts that lie side by side: a sum of padded tensors that follow each other is one `cat`, or one `stack`.
 
     pad(a, (0, n)) + pad(b, (m, 0))                        →  cat([a, b], -1)           a is m wide, b is n wide
     pad(a[None], (…, 0, 1)) + pad(b[None], (…, 1, 0))      →  stack([a, b])
+    pad(a[None], (0, 2)) + pad(b[None], (1, 1))            →  pad(stack([a, b]), (0, 1))
     pad(a, (0, n)) + pad(b, (0, n))                        →  pad(a + b, (0, n))
     a * (t > 0) + b * (t > 0)                              →  (a + b) * (t > 0)
 
-Comes in: terms as Python expressions, and the shape of their sum in numbers. Goes out: one expression, or None; fewer
-terms.
+Comes in: terms as Python expressions, and the shape of their sum in numbers. Goes out: the same sum, of fewer terms.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
+
+import sympy as sp
+
+from symgrad.backward.margins import Sizes
+from symgrad.shapes import Shape
 
 PAD = "pad"
 """The call that puts zeros around a tensor."""
@@ -22,30 +27,61 @@ PAD = "pad"
 
 @dataclass(frozen=True)
 class Padded:
-    """``inner`` stands from ``first`` up to ``last`` on an axis counted from the end, with zeros around it."""
+    """``inner`` stands from ``first`` up to ``last`` on an axis counted from the end, with zeros around it.
+
+    ``margins`` is how many zeros before and behind, as it is written.
+    """
 
     inner: ast.expr
     axis: int
-    first: int
-    last: int
+    first: sp.Expr
+    last: sp.Expr
+    margins: tuple[ast.expr, ast.expr]
 
 
-def side_by_side(terms: Sequence[ast.expr], shape: tuple[int, ...]) -> ast.expr | None:
-    """The terms as one call, where they fill an axis without gap or overlap."""
-    parts = [padded(term, shape) for term in terms]
-    found = sorted((part for part in parts if part is not None), key=lambda part: part.first)
-    if len(found) < max(2, len(terms)) or len({part.axis for part in found}) > 1:
-        return None
-    axis, length = found[0].axis, shape[found[0].axis]
-    edges = [0, *(part.last for part in found)]
-    if edges[-1] != length or any(part.first != edge for part, edge in zip(found, edges, strict=False)):
-        return None
-    inner = [added_axis(part.inner) for part in found]
-    if axis == -len(shape) and all(rest is not None for rest in inner):
-        pieces = [rest for rest in inner if rest is not None]
-        return ast.Call(ast.Name("stack"), [ast.List(pieces)], [])
+def side_by_side(terms: Sequence[ast.expr], shape: Shape, sizes: Sizes) -> list[ast.expr]:
+    """The terms, those that follow each other on an axis without gap or overlap as one call."""
+    parts = {n: found for n, term in enumerate(terms) if (found := padded(term, shape, sizes)) is not None}
+    whole = dict(enumerate(terms))
+    for chain in chains(parts):
+        whole[min(chain)] = in_a_row([parts[n] for n in chain], shape)
+        for n in {*chain} - {min(chain)}:
+            del whole[n]
+    return [*whole.values()]
+
+
+def chains(parts: Mapping[int, Padded]) -> Iterator[list[int]]:
+    """Parts of which each begins where one ends, on its axis; of two or more."""
+    left = dict(parts)
+    while left:
+        ends = {(part.axis, part.last) for part in left.values()}
+        chain = [next((n for n, part in left.items() if (part.axis, part.first) not in ends), min(left))]
+        part: Padded | None = left.pop(chain[0])
+        while part is not None:
+            after = (n for n, other in left.items() if (other.axis, other.first) == (part.axis, part.last))
+            following = next(after, None)
+            chain += [] if following is None else [following]
+            part = None if following is None else left.pop(following)
+        if len(chain) > 1:
+            yield chain
+
+
+def in_a_row(found: Sequence[Padded], shape: Shape) -> ast.expr:
+    """What lies side by side, with zeros around where it does not fill its axis."""
+    axis = found[0].axis
     place = ast.parse(str(axis if axis == -1 else len(shape) + axis), mode="eval").body
-    return ast.Call(ast.Name("cat"), [ast.List([part.inner for part in found]), place], [])
+    inner = [added_axis(part.inner, len(shape) + axis) for part in found]
+    pieces = [rest for rest in inner if rest is not None]
+    if len(pieces) == len(found):
+        at = [] if axis == -len(shape) else [place]
+        whole = ast.Call(ast.Name("stack"), [ast.List(pieces), *at], [])
+    else:
+        whole = ast.Call(ast.Name("cat"), [ast.List([part.inner for part in found]), place], [])
+    if found[0].first == 0 and found[-1].last == shape[axis]:
+        return whole
+    nothing: list[ast.expr] = [ast.Constant(0)] * (2 * (-axis - 1))
+    margins = ast.Tuple([*nothing, found[0].margins[0], found[-1].margins[1]])
+    return ast.Call(ast.Name(PAD), [whole, margins], [])
 
 
 def with_common_margins(terms: Sequence[ast.expr]) -> list[ast.expr]:
@@ -109,29 +145,30 @@ def in_sum(parts: Sequence[ast.expr]) -> ast.expr:
     return reduce(lambda total, part: ast.BinOp(total, ast.Add(), part), parts)
 
 
-def padded(term: ast.expr, shape: tuple[int, ...]) -> Padded | None:
+def padded(term: ast.expr, shape: Shape, sizes: Sizes) -> Padded | None:
     """``pad(inner, margins)`` with margins on one axis; the margins are those of the last axis first."""
     if not (isinstance(term, ast.Call) and isinstance(term.func, ast.Name) and term.func.id == PAD):
         return None
     if len(term.args) != 2 or term.keywords or not isinstance(term.args[1], ast.Tuple):
         return None
-    margins = [entry.value for entry in term.args[1].elts if isinstance(entry, ast.Constant)]
-    if len(margins) != len(term.args[1].elts) or not all(isinstance(m, int) for m in margins):
+    entries = term.args[1].elts
+    margins = [sizes.number(entry) for entry in entries]
+    known = [margin for margin in margins if margin is not None and not margin.is_negative]
+    if len(known) < len(entries):
         return None
-    sides = [(int(str(low)), int(str(high))) for low, high in zip(margins[::2], margins[1::2], strict=True)]
-    wide = [n for n, side in enumerate(sides) if side != (0, 0)]
+    wide = [n for n in range(len(known) // 2) if known[2 * n : 2 * n + 2] != [0, 0]]
     if len(wide) != 1:
         return None
-    (low, high), axis = sides[wide[0]], -1 - wide[0]
-    return Padded(term.args[0], axis, low, shape[axis] - high)
+    at, axis = 2 * wide[0], -1 - wide[0]
+    return Padded(term.args[0], axis, known[at], shape[axis] - known[at + 1], (entries[at], entries[at + 1]))
 
 
-def added_axis(inner: ast.expr) -> ast.expr | None:
-    """a, of a[None] or a[None, :, :]."""
+def added_axis(inner: ast.expr, place: int = 0) -> ast.expr | None:
+    """a, of a[None, :] with the new axis at ``place``."""
     if not isinstance(inner, ast.Subscript):
         return None
     entries = inner.slice.elts if isinstance(inner.slice, ast.Tuple) else [inner.slice]
-    first, *rest = entries
-    new = isinstance(first, ast.Constant) and first.value is None
+    new = [n for n, entry in enumerate(entries) if isinstance(entry, ast.Constant) and entry.value is None]
+    rest = [entry for n, entry in enumerate(entries) if n not in new]
     whole = all(isinstance(e, ast.Slice) and e.lower is None and e.upper is None and e.step is None for e in rest)
-    return inner.value if new and whole else None
+    return inner.value if new == [place] and whole else None

@@ -17,11 +17,12 @@ from symgrad.backward.ahead import Ahead, Statement, names_in, told_ahead
 from symgrad.backward.code import in_parts
 from symgrad.backward.data import Backward, Line, Part
 from symgrad.backward.groups import Group, groups
-from symgrad.backward.merging import Draft, Term, is_number, merged, put
+from symgrad.backward.merging import Draft, Term, merged, put
 from symgrad.backward.names import UNNAMED, Names
 from symgrad.backward.once import computed_once
 from symgrad.backward.opened import opened, unreadable
 from symgrad.backward.phrasing import times_ones, with_a_root, without_ones, without_turns
+from symgrad.backward.products import is_number, ones_like
 from symgrad.backward.standard import Standard, standard_group
 from symgrad.backward.templates import Template, asked_of
 from symgrad.backward.typed import holds_truth, in_floats
@@ -29,6 +30,7 @@ from symgrad.calculus import flowing
 from symgrad.numeric import Array, Values
 from symgrad.ops.entry import plays
 from symgrad.program import Program, Role, Tensor
+from symgrad.shapes import Shape
 
 MOST_TERMS = 6
 """Terms of a sum that is shown whole."""
@@ -133,16 +135,12 @@ class Lines:
 
     def draft(self, name: str) -> Draft:
         """The line of a tensor's cotangent."""
-        shape = self.tensors[name].shape
-        sizes = tuple(int(size) for size in shape) if all(size.is_Integer for size in shape) else None
-        return Draft(name, list(self.of(name).terms), sizes)
+        return Draft(name, [*self.of(name).terms], self.tensors[name].shape, self.shapes, page=self.names.page(name))
 
     @cached_property
-    def shapes(self) -> dict[str, tuple[int, ...]]:
-        """The shapes that are numbers, by what tensors are called on the page."""
-        found = {name: tensor.shape for name, tensor in self.tensors.items()}
-        whole = {name: shape for name, shape in found.items() if all(size.is_Integer for size in shape)}
-        return {self.names.page(name): tuple(map(int, shape)) for name, shape in whole.items()}
+    def shapes(self) -> dict[str, Shape]:
+        """The shapes of tensors, by what they are called on the page."""
+        return {self.names.page(name): tensor.shape for name, tensor in self.tensors.items()}
 
     def of(self, name: str) -> Gathered:
         """What reached a tensor."""
@@ -200,8 +198,7 @@ class Lines:
         for draft in (*drafts, *leaves):
             draft.without_margins(self.shapes)
         own = {draft.of for draft in drafts if draft.of not in self.tensors}
-        shapes = {self.names.page(name): tensor.shape for name, tensor in self.tensors.items()}
-        shapes |= {cotangent: self.tensors[name].shape for name, cotangent in cotangents.items()}
+        shapes = self.shapes | {cotangent: self.tensors[name].shape for name, cotangent in cotangents.items()}
         named = cotangents | {name: name for name in own}
         every = merged([*drafts, *leaves], named, {*fixed, *own, *self.wanted}, shapes)
         for draft in every:
@@ -237,10 +234,12 @@ class Lines:
             line = replace(line, code=ast.unparse(in_floats(value, self.names.page(draft.of))))
             if holds_truth(value) and target != self.names.gradient(draft.of):  # for -v_t and v_t @ w in other lines
                 counted = ast.BinOp(ast.Constant(1), ast.Mult(), value)
-                line = replace(line, text=self.names.shown(shortened(counted)))
+                text = line.code if draft.filled and line.code is not None else shortened(counted)
+                line = replace(line, text=self.names.shown(text))
             return line
-        ones = ast.Call(ast.Name("ones_like"), [ast.Name(self.names.page(draft.of))], [])
-        return replace(line, code=ast.unparse(times_ones(value, ones)))
+        ones = ones_like(self.names.page(draft.of))
+        code = ast.unparse(times_ones(value, ones))
+        return replace(line, code=code, text=self.names.shown(code) if draft.filled else line.text)
 
     def said(
         self,

@@ -13,14 +13,18 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import sympy as sp
 
 from symgrad.backward.signs import copied
+from symgrad.shapes import Shape
 
-SIGNS: dict[type[ast.operator], Callable[[int, int], int]] = {
+SIGNS: dict[type[ast.operator], Callable[[sp.Expr, sp.Expr], sp.Expr]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Mod: operator.mod,
     ast.FloorDiv: operator.floordiv,
 }  # fmt: skip
-Shapes = Mapping[str, tuple[int, ...]]
+Shapes = Mapping[str, Shape]
 
 
 def without_margins(expression: ast.expr, shapes: Shapes) -> ast.expr:
@@ -29,11 +33,33 @@ def without_margins(expression: ast.expr, shapes: Shapes) -> ast.expr:
     return found
 
 
+@dataclass(frozen=True)
+class Sizes:
+    """The shapes of tensors, in numbers or letters."""
+
+    shapes: Shapes
+
+    def number(self, node: ast.expr) -> sp.Expr | None:
+        """What an expression in sizes comes to."""
+        match node:
+            case ast.Constant(value=int(number)):
+                return sp.Integer(number)
+            case ast.Subscript(ast.Attribute(ast.Name(name), "shape"), ast.Constant(value=int(axis))):
+                shape = self.shapes.get(name, ())
+                return shape[axis] if -len(shape) <= axis < len(shape) else None
+            case ast.BinOp(left, sign, right) if type(sign) in SIGNS:
+                sides = self.number(left), self.number(right)
+                if sides[0] is None or sides[1] is None or (isinstance(sign, (ast.Mod, ast.FloorDiv)) and not sides[1]):
+                    return None
+                return SIGNS[type(sign)](sides[0], sides[1])
+        return None
+
+
 class Margins(ast.NodeTransformer):
     """Calls with margins of 0, without them."""
 
     def __init__(self, shapes: Shapes) -> None:
-        self.shapes = shapes
+        self.sizes = Sizes(shapes)
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         """A call by its name."""
@@ -49,22 +75,7 @@ class Margins(ast.NodeTransformer):
     def nothing(self, node: ast.expr) -> bool:
         """Whether numbers, which depend on sizes, are all 0."""
         parts = node.elts if isinstance(node, ast.Tuple) else [node]
-        return any(map(reads_size, parts)) and all(self.number(part) == 0 for part in parts)
-
-    def number(self, node: ast.expr) -> int | None:
-        """What an expression in sizes comes to."""
-        match node:
-            case ast.Constant(value=int(number)):
-                return number
-            case ast.Subscript(ast.Attribute(ast.Name(name), "shape"), ast.Constant(value=int(axis))):
-                shape = self.shapes.get(name, ())
-                return shape[axis] if -len(shape) <= axis < len(shape) else None
-            case ast.BinOp(left, sign, right) if type(sign) in SIGNS:
-                sides = self.number(left), self.number(right)
-                if sides[0] is None or sides[1] is None or (isinstance(sign, (ast.Mod, ast.FloorDiv)) and not sides[1]):
-                    return None
-                return SIGNS[type(sign)](sides[0], sides[1])
-        return None
+        return any(map(reads_size, parts)) and all(self.sizes.number(part) == 0 for part in parts)
 
 
 def reads_size(node: ast.expr) -> bool:
@@ -72,4 +83,4 @@ def reads_size(node: ast.expr) -> bool:
     return any(isinstance(part, ast.Attribute) and part.attr == "shape" for part in ast.walk(node))
 
 
-__all__ = ["without_margins"]
+__all__ = ["Sizes", "without_margins"]

@@ -4,12 +4,13 @@ Comes in: cotangents as Python expressions, in the order of their computation, e
 fewer of them. Every rule works on the syntax tree, so that brackets are where Python needs them.
 
     alias     v_t = v_h: what reads v_t reads v_h
+    number    v_s = -1: what reads v_s reads −1, and as many ones where a number has no shape
     inline    an unnamed cotangent that is read once stands where it is read, if that line stays short
     no margin   pad(a, (0, x.shape[2] % 2)) is a, where x is even there
     no expand   (a / s).expand(x.shape) * x is a * x / s, and x + a.expand(x.shape) is x + a
     lowest terms   2 * s * x / s / 4 is x / 2, where s is one number
     signs       -(-a / 4) + -b is a / 4 - b
-    side by side   pad(a, (0, n)) + pad(b, (m, 0)) is cat([a, b], -1), where the two fill an axis
+    side by side   pad(a, (0, n)) + pad(b, (m, 0)) is cat([a, b], -1), where the two lie next to each other
     one margin     pad(a, (0, n)) + pad(b, (0, n)) is pad(a + b, (0, n))
     one condition  a * (t > 0) + b * (t > 0) is (a + b) * (t > 0)
 """
@@ -22,12 +23,16 @@ from dataclasses import dataclass, field
 
 from symgrad.backward import products
 from symgrad.backward.beside import side_by_side, with_common_conditions, with_common_margins
-from symgrad.backward.margins import Shapes, without_margins
+from symgrad.backward.margins import Sizes, without_margins
+from symgrad.backward.numbers import counts_with, with_number
 from symgrad.backward.phrasing import in_one_fraction, in_one_product, is_reciprocal, without_turns
 from symgrad.backward.signs import copied, negated, with_signs
+from symgrad.shapes import Shape
 
 LONGEST = 64
 """Characters of a line that another was merged into."""
+SHORT = 12
+"""Characters of a number that stands wherever it is read."""
 
 
 @dataclass
@@ -44,14 +49,21 @@ class Term:
 
 @dataclass
 class Draft:
-    """A line in the making: its terms are added up; ``sizes`` is the shape of its tensor where that is in numbers."""
+    """A line in the making: its terms are added up; ``shape`` is that of its tensor.
+
+    ``shapes`` are those of other tensors. ``page`` is what its tensor is called; "" where it belongs to none.
+    ``filled``: whether a line does more with it than reckon, so that a number or a condition does not do.
+    """
 
     of: str
     terms: list[Term]
-    sizes: tuple[int, ...] | None = None
+    shape: Shape | None = None
+    shapes: products.Shapes = field(default_factory=dict)
     rules: list[str] = field(default_factory=list)
+    page: str = ""
+    filled: bool = False
 
-    def without_margins(self, shapes: Shapes) -> None:
+    def without_margins(self, shapes: products.Shapes) -> None:
         """Leave out what is 0 around a tensor at these sizes."""
         for term in self.terms:
             found = None if term.value is None else without_margins(term.value, shapes)
@@ -87,8 +99,8 @@ class Draft:
         if not values or any(value is None for value in values):
             return None
         found = with_common_conditions(with_common_margins([value for value in values if value is not None]))
-        whole = side_by_side(found, self.sizes) if self.sizes is not None else None
-        return with_signs(whole if whole is not None else added(found))
+        whole = side_by_side(found, self.shape, Sizes(self.shapes)) if self.shape is not None else found
+        return with_signs(added(whole))
 
 
 def added(terms: list[ast.expr]) -> ast.expr:
@@ -122,19 +134,6 @@ def mentions(expression: ast.AST, name: str) -> int:
     return sum(isinstance(node, ast.Name) and node.id == name for node in ast.walk(expression))
 
 
-def is_number(node: ast.AST) -> bool:
-    """Whether no tensor is read, but for its sizes: what Python computes by itself."""
-    if isinstance(node, ast.Attribute):
-        return node.attr in ("shape", "numel") or (isinstance(node.value, ast.Name) and node.value.id == "math")
-    return not isinstance(node, ast.Name) and all(map(is_number, ast.iter_child_nodes(node)))
-
-
-def counts_with(expression: ast.expr, name: str) -> bool:
-    """Whether a name stands in arithmetic only, where a number may be put for it: 2 has no ``.expand``."""
-    places = (ast.Attribute, ast.Subscript, ast.Call)
-    return not any(mentions(node, name) for node in ast.walk(expression) if isinstance(node, places))
-
-
 def merged(
     drafts: list[Draft], cotangents: Mapping[str, str], fixed: Collection[str], shapes: products.Shapes
 ) -> list[Draft]:
@@ -150,6 +149,9 @@ def merged(
     for draft in drafts:
         value, name = draft.value, cotangents[draft.of]
         near = readers.get(draft.of, [])
+        if value is not None and draft.page and products.is_number(value):
+            kept += put_everywhere(draft, value, near, cotangents, fixed, shapes)
+            continue
         rule = None if draft.of in fixed or value is None else applicable(value, name, draft, near, shapes)
         if rule is None or value is None:
             kept.append(draft)
@@ -157,7 +159,64 @@ def merged(
         for reader in near:
             reader.terms = [replaced(term, draft, name, value, shapes) for term in reader.terms]
             reader.rules += [*draft.rules, rule]
+    mark_filled(kept, cotangents)
     return kept
+
+
+def mark_filled(drafts: list[Draft], cotangents: Mapping[str, str]) -> None:
+    """Mark what a line turns, pads or multiplies as a matrix, directly or through lines that reckon with it."""
+    known = {draft.of: draft for draft in drafts}
+    for reader in reversed(drafts):
+        for of in reader.reads:
+            draft = known.get(of)
+            if draft is not None and draft is not reader:
+                draft.filled |= reader.filled or any(needs_tensor(t, draft, cotangents[of]) for t in reader.terms)
+
+
+def put_everywhere(
+    draft: Draft,
+    number: ast.expr,
+    readers: list[Draft],
+    cotangents: Mapping[str, str],
+    fixed: Collection[str],
+    shapes: products.Shapes,
+) -> list[Draft]:
+    """Let what reads a cotangent read its number; the line itself where it still has readers, or has to be."""
+    name = cotangents[draft.of]
+    scalar = shapes.get(name) == ()
+    everywhere = (scalar or draft.of not in fixed) and goes_everywhere(number, name, draft, readers)
+    for reader in readers:
+        read = [number_read(term, draft, name, number, cotangents[reader.of], shapes) for term in reader.terms]
+        in_numbers = all(term.value is not None and products.is_number(term.value) for term in read)
+        if not (everywhere or in_numbers or scalar):
+            continue
+        if not (everywhere or in_numbers):
+            read = [read[n] if needs_tensor(term, draft, name) else term for n, term in enumerate(reader.terms)]
+        reader.rules += [*draft.rules, "number"] if read != reader.terms else []
+        reader.terms = read
+    return [] if everywhere and draft.of not in fixed else [draft]
+
+
+def goes_everywhere(number: ast.expr, name: str, draft: Draft, readers: list[Draft]) -> bool:
+    """Whether what reads a cotangent reads its number, so that it needs no line."""
+    values = [term.value for reader in readers for term in reader.terms if draft.of in term.through]
+    count = sum(mentions(value, name) for value in values if value is not None)
+    return bool(values) and None not in values and (count == 1 or len(ast.unparse(number)) <= SHORT)
+
+
+def needs_tensor(term: Term, draft: Draft, name: str) -> bool:
+    """Whether a term does more than reckon with a cotangent."""
+    return draft.of in term.through and term.value is not None and not counts_with(term.value, name)
+
+
+def number_read(term: Term, draft: Draft, name: str, number: ast.expr, own: str, shapes: products.Shapes) -> Term:
+    """A term of the cotangent ``own`` with a number in the place of a cotangent's name."""
+    if draft.of not in term.through or term.value is None:
+        return term
+    whole = products.without_expands(in_one_product(with_number(term.value, name, number, draft.page)), shapes)
+    whole = products.in_lowest_terms(in_one_fraction(whole) if is_reciprocal(number) else whole, shapes)
+    through = (*(read for read in term.through if read != draft.of), *draft.reads)
+    return Term(through, products.Broadcast(shapes).bare(whole, ast.Name(own)))
 
 
 def replaced(term: Term, draft: Draft, name: str, value: ast.expr, shapes: products.Shapes) -> Term:
@@ -175,12 +234,10 @@ def applicable(value: ast.expr, name: str, draft: Draft, readers: list[Draft], s
     terms = [term for reader in readers for term in reader.terms if draft.of in term.through]
     if not terms or any(term.value is None for term in terms):
         return None
-    if is_number(value) and not all(counts_with(term.value, name) for term in terms if term.value is not None):
-        return None
     if isinstance(value, ast.Name):
         return "alias"
     if sum(mentions(term.value, name) for term in terms if term.value is not None) != 1:
         return None
     terms = [replaced(term, draft, name, value, shapes) for term in readers[0].terms]
-    trial = Draft("", terms, readers[0].sizes).value
+    trial = Draft("", terms, readers[0].shape, readers[0].shapes).value
     return "inline" if trial is not None and len(ast.unparse(trial)) <= LONGEST else None

@@ -25,6 +25,8 @@ from symgrad.shapes import Shape
 Shapes = Mapping[str, Shape]
 Fraction = tuple[list[ast.expr], list[ast.expr]]
 """What is multiplied, and what it is divided by."""
+ONES = "ones_like"
+"""The call that makes ones."""
 ELEMENTWISE = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow)
 
 
@@ -57,12 +59,16 @@ class Broadcast(ast.NodeTransformer):
         return node
 
     def bare(self, part: ast.expr, *others: ast.expr) -> ast.expr:
-        """``a``, of ``a.expand(t.shape)`` where one of the others has the shape of t; anything else as it is."""
-        target = expanded_to(part)
-        if target is None or target not in self.shapes:
+        """``a``, of ``a.expand(t.shape)`` where one of the others has the shape of t; anything else as it is.
+
+        2 of ``2 * ones_like(t)`` as well.
+        """
+        target, inner = expanded_to(part), getattr(getattr(part, "func", None), "value", None)
+        if target is None:
+            inner, target = ones_times(part) or (None, None)
+        if inner is None or target is None or target not in self.shapes:
             return part
-        fills = any(self.fills(other, self.shapes[target]) for other in others)
-        return part.func.value if fills else part  # type: ignore[attr-defined]  # it is the call of a method
+        return inner if any(self.fills(other, self.shapes[target]) for other in others) else part
 
     def fills(self, node: ast.expr, shape: Shape) -> bool:
         """Whether an expression is known to have a shape; of two that broadcast, one of them."""
@@ -75,7 +81,7 @@ class Broadcast(ast.NodeTransformer):
                 return self.fills(operand, shape)
             case ast.Compare(left, _, [right]):
                 return self.fills(left, shape) or self.fills(right, shape)
-        target = expanded_to(node)
+        target = expanded_to(node) or (ones_times(node) or (None, None))[1]
         return target is not None and self.shapes.get(target) == shape
 
 
@@ -85,6 +91,40 @@ def expanded_to(node: ast.expr) -> str | None:
         case ast.Call(ast.Attribute(_, word), [ast.Attribute(ast.Name(name), "shape")], []):
             return name if word == playing(Role.COPIES).name else None
     return None
+
+
+def ones_times(node: ast.expr) -> tuple[ast.expr, str] | None:
+    """2 / 3 and t, of ``2 * ones_like(t) / 3``."""
+    match node:
+        case ast.Call(ast.Name(word), [ast.Name(name)], []) if word == ONES:
+            return ast.Constant(1), name
+        case ast.UnaryOp(ast.USub() as sign, inner):
+            found = ones_times(inner)
+            return None if found is None else (ast.UnaryOp(sign, found[0]), found[1])
+        case ast.BinOp(left, ast.Div() as sign, right) if is_number(right):
+            found = ones_times(left)
+            return None if found is None else (ast.BinOp(found[0], sign, right), found[1])
+        case ast.BinOp(left, ast.Mult(), right) if is_number(left):
+            found = ones_times(right)
+            return None if found is None else (product([left, *number_factors(found[0])]), found[1])
+    return None
+
+
+def number_factors(node: ast.expr) -> list[ast.expr]:
+    """A number as a factor: none, of 1."""
+    return [] if isinstance(node, ast.Constant) and node.value == 1 else [node]
+
+
+def ones_like(name: str) -> ast.expr:
+    """Ones, as many as a tensor has entries."""
+    return ast.Call(ast.Name(ONES), [ast.Name(name)], [])
+
+
+def is_number(node: ast.AST) -> bool:
+    """Whether no tensor is read, but for its sizes: what Python computes by itself."""
+    if isinstance(node, ast.Attribute):
+        return node.attr in ("shape", "numel") or (isinstance(node.value, ast.Name) and node.value.id == "math")
+    return not isinstance(node, ast.Name) and all(map(is_number, ast.iter_child_nodes(node)))
 
 
 def fraction(node: ast.expr) -> Fraction:
@@ -124,7 +164,7 @@ class Cancelled(ast.NodeTransformer):
         above, below = fraction(node)
         above, below = [self.visit(part) for part in above], [self.visit(part) for part in below]
         above, below = cancelled(self.without_common((above, below)))
-        return written((sign_first(squares(above)), below))
+        return written((without_minus_one(sign_first(squares(above))), below))
 
     def inside(self, node: ast.expr) -> ast.expr:
         """What stands in it, in lowest terms."""
@@ -162,7 +202,7 @@ def sign_first(factors: list[ast.expr]) -> list[ast.expr]:
     if not minus or not isinstance(first, (ast.Constant, ast.Name)):
         return factors
     plain = [factor.operand if n in minus else factor for n, factor in enumerate(rest)]  # type: ignore[attr-defined]  # ``minus`` are those with an operand
-    return [ast.UnaryOp(ast.USub(), first) if len(minus) % 2 else first, *plain]
+    return without_ones([ast.UnaryOp(ast.USub(), first) if len(minus) % 2 else first, *plain])
 
 
 def in_lowest_terms(expression: ast.expr, shapes: Shapes) -> ast.expr:
@@ -173,6 +213,15 @@ def in_lowest_terms(expression: ast.expr, shapes: Shapes) -> ast.expr:
     """
     found: ast.expr = Cancelled(shapes).visit(copied(expression))
     return found
+
+
+def without_minus_one(factors: list[ast.expr]) -> list[ast.expr]:
+    """−t * v, of −1 * t * v; a condition has no minus."""
+    first, *rest = factors or [ast.Constant(1)]
+    match first:
+        case ast.UnaryOp(ast.USub() as sign, ast.Constant(1)) if rest and not is_truth(rest[0]):
+            return [ast.UnaryOp(sign, rest[0]), *rest[1:]]
+    return factors
 
 
 def cancelled(parts: Fraction) -> Fraction:
@@ -216,4 +265,4 @@ def written(parts: Fraction) -> ast.expr:
     return whole
 
 
-__all__ = ["Shapes", "in_lowest_terms", "without_expands"]
+__all__ = ["Broadcast", "Shapes", "in_lowest_terms", "is_number", "ones_like", "without_expands"]
