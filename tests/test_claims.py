@@ -212,6 +212,8 @@ ZEROS = [
         "cancel each other out here; where x has other entries they",
     ),
     ("x * 1e-14", {"x": [1.0, 2.0]}, None, ""),
+    ("x * 1e-20 + x - x", {"x": [1.0, 2.0]}, None, ""),
+    ("0.1 * x * 10 - x", {"x": [1.0, 2.0]}, None, ""),
     ("sin(x)", {"x": [1.5707963267948966]}, None, ""),
 ]
 

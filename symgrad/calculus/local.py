@@ -29,6 +29,8 @@ from symgrad.shapes import Shape, Size, Slot
 
 INNER = "pqrs"
 """Letters for the entry one differentiates by."""
+DIGITS = 60
+"""Of decimals."""
 
 
 @dataclass(frozen=True)
@@ -191,10 +193,15 @@ def local_pushforward(key: Key, position: int) -> Equation:
     return Equation(d.axes, canonical(add_up(d.formula * access(TANGENT, d.inner), d.inner)))
 
 
+def constant(value: Any) -> Expr:
+    """A number of a program; decimals with so many digits that sums of them lose nothing: 1 + 1e20 − 1e20 is 1."""
+    return sp.Float(value, DIGITS) if isinstance(value, float) else sp.sympify(value, strict=True)
+
+
 def view_of(position: int, shape: Shape | None, value: Any) -> View | None:
     """The operand at ``position``: a tensor, a constant, or None where it was left out."""
     if shape is None:
-        return None if value is None else View(operand(position), (), sp.sympify(value, strict=True))
+        return None if value is None else View(operand(position), (), constant(value))
     return View(operand(position), shape)
 
 
@@ -248,7 +255,7 @@ def pulled_back(op: Pullback, key: Key) -> Equation:
     weight = key.constants[0]
     if weight is None:
         return found
-    value = sp.sympify(weight, strict=True)
+    value = constant(weight)
     told = replace_accesses(found.right, lambda name, at: value if name == operand(0) else None)
     return Equation(found.axes, canonical(told))
 

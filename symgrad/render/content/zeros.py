@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import sympy as sp
 
 from symgrad.backward.names import UNNAMED
 from symgrad.calculus.flow import flows
@@ -10,6 +11,7 @@ from symgrad.explanation import Explanation, Gradient, Nothing, nothing
 from symgrad.explanation.cuts import why_nothing_flows
 from symgrad.explanation.nothing import Point
 from symgrad.explanation.reasons import Vanishing
+from symgrad.indexing.symbols import Expr
 from symgrad.numeric import as_float, plain
 from symgrad.render import numbers
 from symgrad.render.content.jacobian import COUNTABLE
@@ -40,9 +42,14 @@ def _why_one(explanation: Explanation, gradient: Gradient, teller: Teller, point
     if rows == 0 or rows * columns > COUNTABLE or np.abs(value).max() > SMALL:
         return ()
     found = nothing(point, gradient.name, explanation.seed, gradient.value)
-    if found is None:
+    if found is None or (found.why == "J" and is_left_of_decimals(gradient.jacobian.formula)):
         return ()
     return _why_zero(explanation, gradient, found, _where(explanation, gradient, teller, vanishing))
+
+
+def is_left_of_decimals(formula: Expr) -> bool:
+    """Whether J is the same at all numbers, and decimals in it: small beside what cancelled, and yet not 0."""
+    return bool(formula.atoms(sp.Float)) and not formula.has(sp.Indexed)
 
 
 def _where(explanation: Explanation, gradient: Gradient, teller: Teller, vanishing: Vanishing) -> str:
