@@ -14,7 +14,7 @@ from sympy.core.sorting import default_sort_key
 
 from symgrad.indexing.brackets import Bracket, Mod, Ravel, Unravel, bracket, expanded, extremes, ravel, sides, unravel
 from symgrad.indexing.relabel import relabel
-from symgrad.indexing.sums import over_terms, pull_out
+from symgrad.indexing.sums import over_terms, pull_out, put_in
 from symgrad.indexing.symbols import Expr, Index, free_indices
 from symgrad.shapes import Size
 
@@ -61,7 +61,7 @@ def _sum_term(term: Expr, pending: list[Index]) -> Expr:
             substitution, condition = solution
             rest = sp.Mul(*(f for f in sp.Mul.make_args(term) if f is not factor))
             left = [k for k in pending if k not in substitution]
-            rest = decided(known_by(factor, rest).xreplace(substitution))
+            rest = decided(put_in(known_by(factor, rest), substitution))
             return add_up(rest * condition, left)
     left = list(pending)
     while left:

@@ -5,7 +5,7 @@ Every bound index is made here (or in `deltas`) and belongs to exactly one sum.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 import sympy as sp
 
@@ -26,7 +26,7 @@ def multiply_up(size: Size, body: Callable[[Index], Expr], hint: str = "j") -> E
     if index.size == 0:
         return sp.S.One
     if index.size == 1:
-        return body(index).xreplace({index: sp.S.Zero})
+        return put_in(body(index), {index: sp.S.Zero})
     return over(sp.Product, body(index), sp.Tuple(index, 0, index.size - 1))
 
 
@@ -35,13 +35,29 @@ def sum_over(body: Expr, index: Index) -> Expr:
     if body == 0 or index.size == 0:
         return sp.S.Zero
     if index.size == 1:
-        return body.xreplace({index: sp.S.Zero})
+        return put_in(body, {index: sp.S.Zero})
     if index not in free_indices(body):
         return index.size * body
     count = how_many(body, index)
     if count is not None:
         return count
     return over(sp.Sum, body, sp.Tuple(index, 0, index.size - 1))
+
+
+def put_in(body: Expr, places: Mapping[Index, Expr]) -> Expr:
+    """``body`` at these places; what a condition leaves out there is 0, also where it would be divided by 0.
+
+    [a ≠ k]/(s[a] − s[k]) at k = a is what equal eigenvectors do to each other: nothing.
+    """
+    if body.has(Bracket) and any(node.exp.is_negative for node in body.atoms(sp.Pow)):
+        out = [node for node in body.atoms(sp.Mul) if any(f.xreplace(places) == 0 for f in node.args if is_guard(f))]
+        body = body.xreplace(dict.fromkeys(out, sp.S.Zero))
+    return body.xreplace(places)
+
+
+def is_guard(factor: Expr) -> bool:
+    """Whether it is a condition, 1 or 0."""
+    return isinstance(factor, (Bracket, sp.KroneckerDelta))
 
 
 def how_many(body: Expr, index: Index) -> Expr | None:
