@@ -398,6 +398,19 @@ def test_a_text_that_was_read_is_not_parsed_again(monkeypatch) -> None:
     assert ask() == found
 
 
+def test_where_an_equation_reads_positions_is_looked_for_once(monkeypatch) -> None:
+    positions_ = importlib.import_module("symgrad.numeric.positions")
+
+    def ask(places):
+        return symgrad.explain("F.embedding(i, w)", i=places, w=np.ones((5, 2)), check=False)
+
+    ask([0, 4])
+    monkeypatch.setattr(positions_, "spoken_of", lambda *_: pytest.fail("again"))
+    ask([3, 1])
+    with pytest.raises(symgrad.SymgradError, match="not there"):
+        ask([3, 5])
+
+
 @pytest.mark.parametrize("text", ["cumprod(x, 0)", "prod(x)", "cumsum(x, 0)", "softmax(x, 0)"])
 def test_formulas_cost_the_same_at_every_size_that_is_given(text: str) -> None:
     """Small sizes are tried first: at the given ones a closed form would be held against a grid that does not fit."""

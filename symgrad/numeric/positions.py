@@ -7,7 +7,10 @@ that is on that axis; of one taken modulo its size negative ones count from the 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import sympy as sp
@@ -22,27 +25,51 @@ from symgrad.shapes import Size
 
 def check_places(equation: Equation, arrays: Mapping[str, Array], sizes: Mapping[Size, int]) -> None:
     """Raise `IndexError` for the first position that is not there."""
-    for place, count in places(equation.right, arrays, sizes):
+    for name, from_end, axis in places(equation.right):
+        count = axis.length(arrays, sizes)
+        found = (positions if from_end else from_zero)(arrays[name])
+        outside = found[(found < -count) | (found >= count)]
+        if outside.size:
+            raise IndexError(f"index {outside[0]} is out of bounds for an axis with size {count}")
+
+
+@dataclass(frozen=True)
+class Axis:
+    """An axis by its ``number``, of ``tensor``, or one as long as the ``sizes`` together."""
+
+    tensor: str = ""
+    number: int = 0
+    sizes: tuple[Size, ...] = ()
+
+    def length(self, arrays: Mapping[str, Array], sizes: Mapping[Size, int]) -> int:
+        """How many places it has."""
+        if self.tensor:
+            return int(np.shape(arrays[self.tensor])[self.number])
+        return math.prod(number(size, sizes) for size in self.sizes)
+
+
+@lru_cache(maxsize=1024)
+def places(right: Expr) -> tuple[tuple[str, bool, Axis], ...]:
+    """The tensors in which an equation finds positions, whether it counts from the end, and on which axis."""
+    found = []
+    for place, axis in spoken_of(right):
         from_end = isinstance(place, sp.Mod)
         entry = place.args[0] if from_end else place
         if is_access(entry):
-            found = (positions if from_end else from_zero)(arrays[name_of(entry)])
-            outside = found[(found < -count) | (found >= count)]
-            if outside.size:
-                raise IndexError(f"index {outside[0]} is out of bounds for an axis with size {count}")
+            found.append((name_of(entry), from_end, axis))
+    return tuple(found)
 
 
-def places(right: Expr, arrays: Mapping[str, Array], sizes: Mapping[Size, int]) -> Iterator[tuple[Expr, int]]:
-    """What stands as an index or is compared with one, and how long the axis is."""
+def spoken_of(right: Expr) -> Iterator[tuple[Expr, Axis]]:
+    """What stands as an index or is compared with one, and on which axis."""
     for node in sp.preorder_traversal(right):
         if is_access(node):
-            yield from zip(indices_of(node), np.shape(arrays[name_of(node)]), strict=True)
+            yield from ((place, Axis(name_of(node), n)) for n, place in enumerate(indices_of(node)))
         elif isinstance(node, Unravel):
-            yield node.args[1], int(np.prod([number(size, sizes) for size in node.args[2:]]))
+            yield node.args[1], Axis(sizes=node.args[2:])
         elif isinstance(node, sp.KroneckerDelta):
             for place, other in (node.args, node.args[::-1]):
                 if isinstance(other, Index):
-                    yield place, number(other.size, sizes)
+                    yield place, Axis(sizes=(other.size,))
                 elif isinstance(other, Ravel):
-                    shape = other.args[len(other.args) // 2 :]
-                    yield place, int(np.prod([number(size, sizes) for size in shape]))
+                    yield place, Axis(sizes=other.args[len(other.args) // 2 :])

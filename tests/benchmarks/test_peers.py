@@ -23,6 +23,7 @@ import torch
 
 import symgrad
 from tests.benchmarks.ratios import FOUND, MISSING, Row, exponent, in_turns, seconds, there
+from tests.benchmarks.test_pullbacks import Deep
 from tests.compare import assert_same
 
 pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
@@ -326,26 +327,30 @@ def test_growth(benchmark: Any) -> None:
         return lambda: symgrad.jacobian("tanh(x)", "x", x=x, check=False).sparse()
 
     def chain(n: int) -> Callable[[], Any]:
-        text = "; ".join(["h = x", *["h = tanh(h @ w)"] * n, "sum(h)"])
-        values = {"x": RNG.normal(size=(3, 3)), "w": RNG.normal(size=(3, 3))}
+        text = ";".join(["h=x", *["h=tanh(h@w)"] * n, "sum(h)"])  # a text has at most 4,000 characters
+        values = {"x": RNG.normal(size=(64, 64)), "w": RNG.normal(size=(64, 64)) / 8}
         return lambda: symgrad.vjp(text, "x", check=False, **values)
+
+    def captured(n: int) -> Callable[[], Any]:
+        model, seed = Deep(n), np.ones((16, 3))
+        torch.nn.init.eye_(model.w)  # what flows back is still there at the end
+        program = symgrad.capture(model, torch.randn(16, 3))
+        return lambda: program.pullback(seed)
+
+    def rows(
+        work: str, call: Callable[[int], Callable[[], Any]], sizes: tuple[int, ...], counts: list[int], over: str
+    ) -> None:
+        times = in_turns({str(n): call(n) for n in sizes})
+        FOUND.growth.append((f"time of {work}", exponent(counts, list(times.values())), 1, over))
+        FOUND.growth.append((f"memory of {work}", exponent(counts, [peak(call(n)) for n in sizes]), 1, "the same"))
 
     sizes = (4, 32, 128, 512)
     found = in_turns({str(n): formula(n) for n in sizes})
     FOUND.growth.append(("time of a formula", exponent(sizes, list(found.values())), 0, "n = 4 to 512"))
-    sides = (128, 256, 512, 1024)
-    found = in_turns({str(n): sparse(n) for n in sides})
-    counts = [n * n for n in sides]
-    FOUND.growth.append(
-        ("time of sparse numbers", exponent(counts, list(found.values())), 1, "16,384 to 1,048,576 nonzeros")
-    )
-    FOUND.growth.append(("memory of sparse numbers", exponent(counts, [peak(sparse(n)) for n in sides]), 1, "the same"))
-    lengths = (10, 20, 40)
-    found = in_turns({str(n): chain(n) for n in lengths})
-    FOUND.growth.append(("time of vᵀJ of a text", exponent(lengths, list(found.values())), 1, "20 to 80 steps"))
-    FOUND.growth.append(
-        ("memory of vᵀJ of a text", exponent(lengths, [peak(chain(n)) for n in lengths]), 1, "the same")
-    )
+    sides, lengths, depths = (1024, 1448, 2048, 2896), (40, 80, 160, 320), (100, 200, 400, 800)
+    rows("sparse numbers", sparse, sides, [n * n for n in sides], "1,048,576 to 8,386,816 nonzeros")
+    rows("vᵀJ of a text, derived on the way", chain, lengths, list(lengths), "80 to 640 steps")
+    rows("vᵀJ of a captured program", captured, depths, list(depths), "200 to 1,600 steps")
     benchmark.pedantic(formula(4), rounds=1)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss > 0
 
