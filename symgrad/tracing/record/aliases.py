@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,10 @@ from symgrad.tracing.record.weakly import Weakly
 
 PRUNE = 4096
 """After so many additions, storages that nobody refers to any more are forgotten."""
+
+
+SMALL = 10_000
+"""Entries of a tensor whose layout is remembered."""
 
 
 class Storages:
@@ -84,10 +89,17 @@ def addresses(tensor: Any) -> Array:
 
 def _addresses(tensor: Any) -> Array:
     """Where each entry lies, counted in entries."""
-    result = np.full(tuple(tensor.shape), int(tensor.storage_offset()), dtype=np.int64)
-    for axis, (size, stride) in enumerate(zip(tensor.shape, tensor.stride(), strict=True)):
+    layout = laid_out if tensor.numel() <= SMALL else laid_out.__wrapped__
+    return np.asarray(layout(tuple(tensor.shape), tuple(tensor.stride())) + int(tensor.storage_offset()))
+
+
+@lru_cache(maxsize=64)
+def laid_out(shape: tuple[int, ...], strides: tuple[int, ...]) -> Array:
+    """How far from the first entry each one lies; the same for every turn of a loop that writes row by row."""
+    result = np.zeros(shape, dtype=np.int64)
+    for axis, (size, stride) in enumerate(zip(shape, strides, strict=True)):
         steps = np.arange(size, dtype=np.int64) * stride
-        result = result + steps.reshape([-1 if a == axis else 1 for a in range(tensor.dim())])
+        result = result + steps.reshape([-1 if a == axis else 1 for a in range(len(shape))])
     return result
 
 

@@ -58,12 +58,26 @@ def here(turn: int = 0) -> Where:
     if frame is None:
         return Where("?", 0, "", turn)
     file, line = frame.f_code.co_filename, frame.f_lineno
-    path = tuple((around.f_code.co_filename, place(around.f_code, around.f_lasti)) for around in recorded(frame))
+    path = tuple([placed(around.f_code, around.f_lasti) for around in recorded(frame)])
     (first, begin), (last, end) = path[0][1]
     return Where(file, line, linecache.getline(file, line).strip(), turn, begin, end if first == last else -1, path)
 
 
-@lru_cache(maxsize=4096)
+PLACED: dict[tuple[int, int], tuple[CodeType, tuple[str, Span]]] = {}
+"""By the identity of a code: to hash one reads all of it."""
+MOST_PLACES = 4096
+
+
+def placed(code: CodeType, at: int) -> tuple[str, Span]:
+    """The file of an instruction, and where in it it stands."""
+    found = PLACED.get((id(code), at))
+    if found is None or found[0] is not code:
+        if len(PLACED) >= MOST_PLACES:
+            PLACED.clear()
+        found = PLACED[id(code), at] = code, (code.co_filename, place(code, at))
+    return found[1]
+
+
 def place(code: CodeType, at: int) -> Span:
     """Where an instruction begins and ends, in bytes as `ast` counts; columns are −1 where Python keeps none."""
     first, last, begin, end = next(islice(code.co_positions(), at // 2, None), (None, None, None, None))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, TypeVar
 
 import numpy as np
@@ -251,16 +251,23 @@ def real_precision(dtype: Any) -> str:
 
 def parts_in(value: Any, kind: type[Part]) -> Iterator[Part]:
     """Everything of one kind in nested containers, in order."""
+    found: list[Part] = []
+    collect(value, kind, found)
+    return iter(found)
+
+
+def collect(value: Any, kind: type[Part], found: list[Part]) -> None:
+    """Add everything of one kind in nested containers."""
     if isinstance(value, kind):
-        yield value
+        found.append(value)
     elif isinstance(value, (tuple, list)):
         for part in value:
-            yield from parts_in(part, kind)
+            collect(part, kind, found)
     elif isinstance(value, dict):
         for part in value.values():
-            yield from parts_in(part, kind)
+            collect(part, kind, found)
     elif isinstance(value, slice):
-        yield from parts_in((value.start, value.stop, value.step), kind)
+        collect((value.start, value.stop, value.step), kind, found)
 
 
 def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
@@ -314,9 +321,15 @@ def leaves_of(nodes: list[Node]) -> tuple[Any, ...]:
 
 def tensors_in(value: Any) -> Iterator[Any]:
     """Every tensor in nested containers, in order."""
+    return parts_in(value, tensor_class())
+
+
+@cache
+def tensor_class() -> type[Any]:
+    """What torch's tensors are instances of."""
     import torch
 
-    return parts_in(value, torch.Tensor)
+    return torch.Tensor
 
 
 def version(tensor: Any) -> int | None:
