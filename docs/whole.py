@@ -6,6 +6,7 @@ do not see it, each line of code that no screen holds, and everything that would
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -74,16 +75,19 @@ def read(path: Path) -> Reading:
 def faults(folder: Path) -> Iterator[str]:
     """What is wrong with the pages in ``folder``."""
     pages = {path.resolve(): read(path) for path in sorted(folder.rglob("*.html")) if "_static" not in path.parts}
+    there = {path: path.exists() for path in pages}
     for path, page in pages.items():
         here = path.relative_to(folder.resolve())
-        for link in (*page.links, *page.fetched):
+        for link in dict.fromkeys((*page.links, *page.fetched)):
             parts = urlsplit(link)
             if parts.scheme in ("http", "https", "") and parts.netloc and link in page.fetched:
                 yield f"{here}: fetches {link}"
             if parts.scheme or parts.netloc:
                 continue
-            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
-            if not target.exists():
+            target = Path(os.path.normpath(path.parent / unquote(parts.path))) if parts.path else path
+            if target not in there:  # a page is linked to by all others
+                there[target] = target.exists()
+            if not there[target]:
                 yield f"{here}: there is no {link}"
             elif parts.fragment and target in pages and unquote(parts.fragment) not in pages[target].places:
                 yield f"{here}: nothing is called {link}"

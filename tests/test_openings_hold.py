@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 
 import symgrad
 from symgrad.backward.names import UNNAMED
+from symgrad.backward.typed import makes_truths
 from symgrad.errors import SymgradError
 from symgrad.explanation import Explanation
 from tests import torch_side
@@ -111,6 +112,11 @@ def evaluated(explanation: Explanation, lines: list[str]) -> dict[str, np.ndarra
     named = [t.name for t in program.tensors() if not UNNAMED.fullmatch(t.name)]  # they stand in the title
     known = {
         **{name: torch_side.tensor(np.asarray(explanation.values[name], dtype=float)) for name in named},
+        **{
+            step.result.name: torch_side.tensor(np.asarray(explanation.values[step.result.name], dtype=float)).bool()
+            for step in program.steps
+            if makes_truths(step.op)
+        },
         **{k: v.detach() for k, v in torch_side.tensors(inputs, torch_side.still(program)).items()},
         program.seed: torch_side.tensor(np.asarray(explanation.seed, dtype=float)),
         program.output: torch_side.tensor(np.asarray(explanation.output, dtype=float)),
@@ -255,6 +261,23 @@ def test_a_cotangent_that_is_a_number_is_read_as_one(text: str, lines: list[str]
     explanation = symgrad.explain(text, x=np.arange(1.0, 10).reshape(3, 3) / 9)
     assert held(explanation, text) == 1
     assert [str(line) for line in explanation.backward.statements if line.text] == lines
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("torch.where(x > 0, x.sqrt(), x)", "x.grad = v * ~t1 + v * t1 / t2 / 2"),
+        ("where(~(x > 0), x, 2*x)", "x.grad = v * where(x > 0, 2, 1)"),
+        ("m = x > 0; h = where(m, x.sqrt() + 1, x*x); (m*h) @ w", "x.grad = 2 * v_h * ~m * x + v_h * m / t1 / 2"),
+        ("m = ~(x > 0); where(m, x.exp(), x.sqrt())", "x.grad = v * ~m / t3 / 2 + v * m * t2"),
+    ],
+)
+def test_a_condition_is_negated_as_one(text: str, line: str) -> None:
+    """No (t1 == 0) for what holds true and false."""
+    inputs = {"x": np.array([[0.5, -2.0, 1.5], [3.0, 1.0, -2.5]]), "w": np.array([[2.0, 3.0], [1.0, -1.0], [4.0, 0.5]])}
+    explanation = symgrad.explain(text, **{name: inputs[name] for name in inputs if re.search(rf"\b{name}\b", text)})
+    assert line in opening(explanation, brief=True)
+    assert held(explanation, text)
 
 
 @settings(max_examples=4, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck))

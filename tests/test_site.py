@@ -11,6 +11,7 @@ import traceback
 from collections import Counter
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
+from typing import Any
 from urllib.parse import urlencode
 
 import pytest
@@ -141,6 +142,15 @@ def test_only_what_is_inside_may_be_named_without_a_link() -> None:
         module, _, own = name.rpartition(".")
         assert hasattr(importlib.import_module(module), own), name
         assert name not in api
+
+
+def test_beside_a_page_stands_its_own_branch_of_the_tree() -> None:
+    """All of it on every page is half of what the build takes, and of each page."""
+    asked: list[dict[str, Any]] = []
+    context = {"toctree": lambda **options: asked.append(options)}
+    extension("conf").folded(None, "page", "page.html", context, None)
+    context["toctree"](collapse=False, maxdepth=-1)
+    assert asked == [{"collapse": True, "maxdepth": -1}]
 
 
 GOOD = '<a href="b.html#here">b</a><img src="p.png" alt="a curve"><svg role="img" aria-labelledby="t"></svg>'

@@ -25,7 +25,7 @@ from symgrad.backward.phrasing import times_ones, with_a_root, without_ones, wit
 from symgrad.backward.products import is_number, ones_like
 from symgrad.backward.standard import Standard, standard_group
 from symgrad.backward.templates import Template, asked_of
-from symgrad.backward.typed import holds_truth, in_floats
+from symgrad.backward.typed import as_truth, holds_truth, in_floats, makes_truths
 from symgrad.calculus import flowing
 from symgrad.numeric import Array, Values
 from symgrad.ops.entry import plays
@@ -215,9 +215,18 @@ class Lines:
         forward = tuple(self.ahead(statement) for statement in told_ahead(ahead, read, visible, self.names))
         return Backward(inputs, forward, tuple(lines), gradients, seeds, self.program, self.names.letter)
 
+    @cached_property
+    def truths(self) -> frozenset[str]:
+        """What the page calls the tensors that hold truth values."""
+        found = {step.result.name for step in self.program.steps if makes_truths(step.op)}
+        if self.values is not None:
+            found |= {x.name for x in self.program.inputs if self.values[x.name].dtype.kind == "b"}
+        return frozenset(map(self.names.page, found))
+
     def ahead(self, statement: Statement) -> Line:
         """A line of the forward pass."""
-        line = self.said(statement.of, statement.target, statement.value)
+        value = statement.value and as_truth(statement.value, self.truths)
+        line = self.said(statement.of, statement.target, value)
         return line if statement.text is None else replace(line, text=statement.text)
 
     def line(self, draft: Draft, target: str) -> Line:
@@ -227,12 +236,14 @@ class Lines:
         if not draft.terms:
             like = "ones" if draft.of in self.ends else "zeros"  # an output without terms has the seed 1
             value = ast.parse(f"{like}_like({self.names.page(draft.of)})", mode="eval").body
+        value = value and as_truth(value, self.truths)
         line = self.said(draft.of, target, value, tuple(found.parts), through, rules, found.own)
         if value is None or draft.of not in self.tensors:
             return line if draft.told is None else replace(line, text=draft.told)
         if not is_number(value):
-            line = replace(line, code=ast.unparse(in_floats(value, self.names.page(draft.of))))
-            if holds_truth(value) and target != self.names.gradient(draft.of):  # for -v_t and v_t @ w in other lines
+            line = replace(line, code=ast.unparse(in_floats(value, self.names.page(draft.of), self.truths)))
+            inner = target != self.names.gradient(draft.of)
+            if inner and holds_truth(value, self.truths):  # for -v_t and v_t @ w in other lines
                 counted = ast.BinOp(ast.Constant(1), ast.Mult(), value)
                 text = line.code if draft.filled and line.code is not None else shortened(counted)
                 line = replace(line, text=self.names.shown(text))

@@ -2,6 +2,7 @@
 
     v_t = t > 0                     →  v_t = (t > 0).to(t)
     x.grad = (t > 0) @ w            →  x.grad = (t > 0).to(x) @ w
+    v_t = m @ w, where m = t > 0    →  v_t = m.to(t) @ w
     v_t = 0.9 * one_hot(y, n)       →  v_t = 0.9 * one_hot(y, n).to(t)
 
 torch multiplies matrices of one type, negates no condition, and divides whole numbers in its usual floats, which are
@@ -12,12 +13,14 @@ same as torch wants it; the page says it without, since a condition is 1 or 0 th
 from __future__ import annotations
 
 import ast
+from collections.abc import Collection
 from enum import Enum
 
 from symgrad.backward.products import ELEMENTWISE, is_truth
 from symgrad.backward.signs import copied
 from symgrad.ops.holding import KEPT, held_as
 from symgrad.ops.spec import SPELLINGS, TABLE
+from symgrad.program import Operation
 
 
 class Kind(Enum):
@@ -39,23 +42,32 @@ def said_of(word: str) -> frozenset[str]:
     return held_as(op) if op is not None and len(op.operands) == 1 else frozenset()
 
 
-def in_floats(value: ast.expr, like: str) -> ast.expr:
-    """``value`` in the type of ``like`` wherever torch would not have it in floats; the given tree stays as it is."""
-    typed = Typed(like)
+def makes_truths(op: Operation) -> bool:
+    """Whether an operation of the table makes truth values, whatever comes in."""
+    return op in TABLE and "truth" in held_as(TABLE[str(op)])
+
+
+def in_floats(value: ast.expr, like: str, truths: Collection[str] = ()) -> ast.expr:
+    """``value`` in the type of ``like`` wherever torch would not have it in floats; the given tree stays as it is.
+
+    >>> ast.unparse(in_floats(ast.parse("w * m + m @ w - m - (w > 0)", mode="eval").body, "t", {"m"}))
+    'w * m + m.to(t) @ w - m.to(t) - (w > 0).to(t)'
+    """
+    typed = Typed(like, truths)
     found, kind = typed.seen(copied(value))
     return typed.cast(found) if kind in (Kind.TRUTH, Kind.WHOLE) else found
 
 
-def holds_truth(value: ast.expr) -> bool:
+def holds_truth(value: ast.expr, truths: Collection[str] = ()) -> bool:
     """Whether torch would hold true and false here, which it neither negates nor multiplies as matrices."""
-    return Typed("").seen(copied(value))[1] is Kind.TRUTH
+    return Typed("", truths).seen(copied(value))[1] is Kind.TRUTH
 
 
 class Typed:
-    """Looks at an expression from the inside out."""
+    """Looks at an expression from the inside out; ``truths`` are the names of tensors of truth values."""
 
-    def __init__(self, like: str) -> None:
-        self.like = like
+    def __init__(self, like: str, truths: Collection[str] = ()) -> None:
+        self.like, self.truths = like, truths
 
     def cast(self, node: ast.expr) -> ast.expr:
         """In the type of the line's tensor."""
@@ -68,6 +80,10 @@ class Typed:
                 return node, Kind.NUMBER
             case ast.BinOp(left, sign, right):
                 return self.of_two(left, sign, right)
+            case ast.Name(name) if name in self.truths:
+                return node, Kind.TRUTH
+            case ast.UnaryOp(ast.Invert()):
+                return node, Kind.TRUTH
             case ast.UnaryOp(sign, operand):
                 found, kind = self.seen(operand)
                 found = self.cast(found) if kind is Kind.TRUTH else found
@@ -95,12 +111,40 @@ class Typed:
         kinds = {kind for _, kind in sides}
         rough = isinstance(sign, ast.Div) or any(is_decimal(side) for side, _ in sides)
         signs = isinstance(sign, (ast.Add, ast.Sub)) and kinds == {Kind.TRUTH}
-        exact = isinstance(sign, ELEMENTWISE) and (Kind.FLOAT in kinds or not (rough or signs))
+        less = isinstance(sign, ast.Sub) and Kind.TRUTH in kinds  # torch subtracts no truth values, from nothing
+        exact = isinstance(sign, ELEMENTWISE) and not less and (Kind.FLOAT in kinds or not (rough or signs))
         if isinstance(sign, ast.BitAnd) or exact or kinds == {Kind.NUMBER}:
             most = max(kinds, key=lambda kind: kind.value)
             return ast.BinOp(sides[0][0], sign, sides[1][0]), most
         cast = [self.cast(side) if kind in (Kind.TRUTH, Kind.WHOLE) else side for side, kind in sides]
         return ast.BinOp(cast[0], sign, cast[1]), Kind.FLOAT
+
+
+class AsTruth(ast.NodeTransformer):
+    """~m and m, of (m == 0) and (m != 0) where m holds truth values, or is a condition itself."""
+
+    def __init__(self, truths: Collection[str]) -> None:
+        self.truths = truths
+
+    def visit_Compare(self, node: ast.Compare) -> ast.expr:
+        """One condition."""
+        self.generic_visit(node)
+        match node:
+            case ast.Compare(left, [ast.Eq()], [ast.Constant(0)]) if holds_truth(left, self.truths):
+                return ast.UnaryOp(ast.Invert(), left)
+            case ast.Compare(left, [ast.NotEq()], [ast.Constant(0)]) if holds_truth(left, self.truths):
+                return left
+        return node
+
+
+def as_truth(value: ast.expr, truths: Collection[str]) -> ast.expr:
+    """``value`` with ~m for (m == 0), where m holds truth values; the given tree stays as it is.
+
+    >>> ast.unparse(as_truth(ast.parse("v * (m == 0) + v * (m != 0) * (n == 0)", mode="eval").body, {"m"}))
+    'v * ~m + v * m * (n == 0)'
+    """
+    found: ast.expr = AsTruth(truths).visit(copied(value))
+    return found
 
 
 def is_decimal(node: ast.expr) -> bool:
@@ -110,4 +154,4 @@ def is_decimal(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, float)
 
 
-__all__ = ["holds_truth", "in_floats"]
+__all__ = ["as_truth", "holds_truth", "in_floats", "makes_truths"]

@@ -33,9 +33,9 @@ class Bracket(sp.Function):
 
     @classmethod
     def eval(cls, condition: Expr) -> Expr | None:
-        """[true] → 1, [false] → 0, [[condition] ≠ 0] → [condition]."""
-        if isinstance(condition, sp.Ne) and condition.rhs == 0 and isinstance(condition.lhs, Bracket):
-            return condition.lhs
+        """[true] → 1, [false] → 0, [[condition] ≠ 0] → [condition], [[condition] = 0] → 1 − [condition]."""
+        if isinstance(condition, (sp.Ne, sp.Eq)) and condition.rhs == 0 and isinstance(condition.lhs, Bracket):
+            return condition.lhs if isinstance(condition, sp.Ne) else 1 - condition.lhs
         if condition in (sp.true, sp.false):
             return sp.S.One if condition == sp.true else sp.S.Zero
         return None
