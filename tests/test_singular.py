@@ -57,6 +57,14 @@ def test_what_is_undefined_is_not_compared_and_everything_else_is(
     assert compare("oracle", np.array(expected), np.array(got), standing=standing).verdict is verdict
 
 
+def test_the_logarithm_of_a_negative_base_is_no_number_and_written_as_it_is() -> None:
+    told = page(symgrad.explain("(-3)**x", x=[1.0, 2.0]))
+    assert "log(−3)·v[p]·(−3)^x[p]" in told
+    assert "Undefined here: at x[0] and x[1]" in told
+    for word in ("Imaginary", "NaN()", "π"):
+        assert word not in told
+
+
 UNDEFINED: list[tuple[str, dict[str, Any]]] = [
     ("x.std()", {"x": [2.0]}),
     ("x.var()", {"x": [2]}),

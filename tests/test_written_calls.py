@@ -7,9 +7,12 @@ from typing import Any
 import pytest
 
 from symgrad.errors import SymgradError, UnsupportedError
+from symgrad.language import read
 from symgrad.ops import COMPOUNDS, TABLE
 from symgrad.ops.calls.written import last_of, said
+from symgrad.ops.entry import plays
 from symgrad.ops.spec import COMPOUND_SPELLINGS
+from symgrad.program import Role
 
 
 class Shaped:
@@ -93,3 +96,11 @@ def test_the_entries_that_a_text_applies_are_in_the_table() -> None:
             assert last is not None, compound.usage
             seen.add(last[0])
     assert seen <= {*TABLE}
+
+
+@pytest.mark.parametrize(
+    "text", ["clamp(x, a, b)", "y = x.clamp_min(a); y * y", "nan_to_num(x, 1)", "softmin(x, 0) * x"]
+)
+def test_a_call_of_several_steps_has_no_step_that_hands_on(text: str) -> None:
+    """The last of them has the name of the whole: a page does not say ``out[i] = out[i]``."""
+    assert not [step for step in read(text).program.steps if plays(step.op, Role.HANDS_ON)]

@@ -89,6 +89,8 @@ def slope(scalar: Expr, variable: Expr) -> Expr:
         return sp.Add(*(sp.Mul(*scalar.args[:n], s, *scalar.args[n + 1 :]) for n, s in slopes if s != 0))
     if scalar.is_Pow and variable not in scalar.exp.free_symbols:
         return scalar * (slope(scalar.base, variable) * scalar.exp / scalar.base)
+    if scalar.is_Pow and scalar.base.is_negative and scalar.base.is_number:  # log(−3) is no real number
+        return scalar * sp.log(scalar.base, evaluate=False) * slope(scalar.exp, variable)
     return scalar._eval_derivative(variable)
 
 

@@ -20,7 +20,7 @@ from symgrad.language.complexes import (
 from symgrad.language.compound_calls import arguments_of, holds_complex, last_step
 from symgrad.language.constants import FUNCTIONS, function
 from symgrad.language.kinds import kind_of_result
-from symgrad.ops.calls.registry import Compound
+from symgrad.ops.calls.registry import Compound, Last
 from symgrad.ops.entry import named
 from symgrad.ops.lookup import find, normal
 from symgrad.ops.spec import Op
@@ -102,12 +102,22 @@ class Applier:
             return by_compound(self.builder, compound.name, positional, keywords, span, name, self.whole)
         if compound.pairs or holds_complex((*positional, *keywords.values())):
             caller = PairCaller(self.builder, span, self.whole)
+        before = len(self.builder.steps)
         last = placed(span, lambda: last_step(compound, parts, place, caller, span, entry is not None))
         if last is not None:
+            if len(self.builder.steps) > before and (handed := self.handed_on(last, name)) is not None:
+                return handed
             return caller.last(last[0], last[1], last[2], name)
         if entry is not None:
             return self.call(entry, parts.spelled, list(parts.arguments), span, name)
         raise bug(f"{parts.spelled} stands for nothing")
+
+    def handed_on(self, last: Last, name: str | None) -> Ref | None:
+        """The step before the last one, under the name of the whole, where the last only hands its result on."""
+        word, operands, _ = last
+        if named(word).role is not Role.HANDS_ON or name is None or not isinstance(operands[0], Ref):
+            return None
+        return self.builder.renamed(operands[0], name)
 
     def tensor(self, value: Ref, span: Span) -> Ref:
         """``value``, unless it is torch's pair of values and indices."""
