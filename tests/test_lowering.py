@@ -358,10 +358,19 @@ def test_on_tensors_it_compiles(backend: str) -> None:
     torch.manual_seed(0)
     program = capture(function, *(torch.randn(shape, dtype=torch.float64) for shape in shapes))
     seed = torch.randn(program.results[0].shape, dtype=torch.float64)
-    expected = program.pullback(seed, backend="torch")
+    expected = program.pullback(seed.numpy())
     compiled = torch.compile(lambda v: program.pullback(v, backend="torch"), backend=backend, fullgraph=True)
     for name, gradient in compiled(seed).items():
         assert_same(expected[name], gradient, what=f"{name} by {backend}")
+
+
+def test_on_tensors_it_compiles_before_it_was_asked_otherwise() -> None:
+    """What is written down at the first call is no part of the graph."""
+    program = capture(lambda x: torch.tanh(x @ x).softmax(0), torch.eye(3, dtype=torch.float64))
+    compiled = torch.compile(lambda v: program.pullback(v, backend="torch"), backend="eager", fullgraph=True)
+    for kind in (torch.float64, torch.float32):
+        seed = torch.arange(9, dtype=kind).reshape(3, 3)
+        assert_same(program.pullback(seed.double().numpy())["x"], compiled(seed)["x"], tolerance=ALLOWED[kind])
 
 
 def test_what_has_no_plan_on_tensors_is_refused() -> None:

@@ -34,7 +34,7 @@ from symgrad.tracing.captured.recorded import Box, Recorded
 from symgrad.tracing.captured.seeds import numbers, seed_array
 from symgrad.tracing.captured.words import Lines, listing, relabelled, renamed, told_in_one_line
 from symgrad.tracing.lift.complex.pairs import convention
-from symgrad.tracing.lift.sweeps import pull, push
+from symgrad.tracing.lift.sweeps import Pull, pull, push
 
 if TYPE_CHECKING:
     from symgrad.tracing.captured.on_torch import OnTorch
@@ -69,7 +69,15 @@ class Capture(Recorded, Listed):
             OnTorch,  # only here: nobody else of this file's readers needs torch
         )
 
-        return OnTorch()
+        return OnTorch(self._sweep, self._ways_back.held)
+
+    def ready(self) -> None:
+        """Have what a pullback on tensors asks for: torch.compile looks into no property that is asked for first."""
+        _ = self._on_torch, self.ends, self.values
+
+    def _sweep(self, ends: Sequence[str], wanted: Sequence[str]) -> Pull:
+        """The sweep from some ends by some inputs."""
+        return settling(self.recording, self.values, self.boxes, ends, wanted, self.origins)
 
     @cached_property
     def _on_jax(self) -> OnJax:
@@ -87,13 +95,13 @@ class Capture(Recorded, Listed):
         chosen, ways = self._names(wrt), self._ways_back
         if arguments.text_of(backend, "backend") not in ("numpy", "torch", "jax"):
             raise InputError(f"there is no backend {backend!r}", hints=("numpy, torch or jax",))
-        whole = partial(settling, self.recording, self.values, self.boxes, wanted=chosen, origins=self.origins)
-        if backend != "numpy":
-            there = self._on_torch if backend == "torch" else self._on_jax
-            given = self._seeds(seed, there.seed)
-            found = there.pull(partial(whole, tuple(given)), given, chosen, ways.held)
+        if backend == "torch":
+            found = self._on_torch.pull(self._seeds(seed, self._on_torch.seed), chosen)
+        elif backend == "jax":
+            given = self._seeds(seed, self._on_jax.seed)
+            found = self._on_jax.pull(partial(self._sweep, tuple(given), chosen), given, chosen, ways.held)
         else:
-            found = ways.pull(whole, self._seeds(seed), chosen)
+            found = ways.pull(partial(self._sweep, wanted=chosen), self._seeds(seed), chosen)
         return {self.labels[name]: found[name] for name in chosen}
 
     def backward(self, seed: Any = None, wrt: Sequence[str] | None = None) -> Backward:

@@ -125,7 +125,7 @@ def capture_function(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict
     lifted = Lifter(names).lift(ends, declared)
     wanted = tuple(n for n, node in lifted.nodes.items() if node.kind == "leaf")
     title = getattr(fn, "__name__", None) or type(fn).__name__
-    return Capture(
+    captured = Capture(
         lifted.program,
         lifted.outputs,
         lifted.arrays,
@@ -138,6 +138,8 @@ def capture_function(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict
         lifted.origins,
         complexes=frozenset(n for n, node in lifted.nodes.items() if node.held.is_complex()),
     )
+    captured.ready()
+    return captured
 
 
 def _contents(result: Any) -> Any:

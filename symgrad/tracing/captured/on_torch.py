@@ -239,20 +239,22 @@ def engine(dtype: Any, device: Any) -> Engine:
 
 @dataclass(eq=False)
 class OnTorch:
-    """The prepared sweeps of one program on tensors, by what was asked for, the type and the device."""
+    """The prepared sweeps of one program on tensors, by what was asked for, the type and the device.
 
+    ``sweep`` makes that from some ends by some inputs; ``held`` keeps forward values, as for the sweeps on NumPy.
+    """
+
+    sweep: Callable[[Sequence[str], Sequence[str]], Pull]
+    held: dict[str, Array]
     known: dict[Any, WayBack] = field(default_factory=dict)
 
-    def pull(
-        self, sweep: Callable[[], Pull], seeds: Mapping[str, Any], wanted: Sequence[str], held: dict[str, Array]
-    ) -> dict[str, Any]:
+    def pull(self, seeds: Mapping[str, Any], wanted: Sequence[str]) -> dict[str, Any]:
         """vᵀJ for each of ``wanted``; refused where a call on the way has no plan."""
         if len({(seed.dtype, seed.device) for seed in seeds.values()}) != 1:
             raise InputError("seeds of several outputs are of one type, on one device")
         first = next(iter(seeds.values()))
-        key = (tuple(wanted), tuple(seeds), first.dtype, first.device)
-        if key not in self.known:
-            self.known[key] = self.prepared(sweep(), seeds, wanted, held, engine(first.dtype, first.device))
+        key = (tuple(seeds), tuple(wanted), first.dtype, first.device)
+        self.prepare(*key)
         way = self.known[key]
         slots = way.chain.play([(way.seeds[name], seed) for name, seed in seeds.items()])
         values = way.sweep.values
@@ -272,13 +274,19 @@ class OnTorch:
             raise seed_apart(tuple(given.shape), name, output.shape)
         return given
 
-    def prepared(
-        self, sweep: Pull, seeds: Mapping[str, Any], wanted: Sequence[str], held: dict[str, Array], on: Engine
-    ) -> WayBack:
+    @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # torch.compile runs it, and does not look inside
+    def prepare(self, ends: tuple[str, ...], wanted: tuple[str, ...], dtype: Any, device: Any) -> bool:
+        """Have the calls written down."""
+        key = (ends, wanted, dtype, device)
+        if key not in self.known:
+            self.known[key] = self.prepared(ends, wanted, engine(dtype, device))
+        return True
+
+    def prepared(self, ends: Sequence[str], wanted: Sequence[str], on: Engine) -> WayBack:
         """The calls, written down once."""
         try:
             with torch.no_grad():
-                way = way_back(sweep, tuple(seeds), wanted, held, on)
+                way = way_back(self.sweep(ends, wanted), ends, wanted, self.held, on)
         except Unplanned as refusal:
             raise UnsupportedError(
                 "this pullback has no plan on torch's tensors",
