@@ -190,6 +190,11 @@ class Sizes:
             self.fix(first)
             self.fix(second)
 
+    def match(self, first: Shape, second: Shape) -> None:
+        """Demand that two shapes with as many axes are equal."""
+        for one, other in zip(first, second, strict=True):
+            self.unify(one, other)
+
     def _isolated(self, first: Size, second: Size, known: bool) -> tuple[Size, Size] | None:
         """The equation solved for a symbol that is there once, the youngest first: m − 1 = n + 1 says m = n + 2.
 

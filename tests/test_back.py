@@ -25,7 +25,7 @@ def numbers(found: Back, inputs: Mapping[str, np.ndarray], weights: Mapping[str,
     return {name: values[end] for name, end in found.cotangents.items() if isinstance(end, str)}
 
 
-NOT_IN_TORCH = ("cdist", "pdist")
+NOT_IN_TORCH = ("cdist", "pdist", "multi_margin_loss")
 """Operations whose backward torch cannot differentiate."""
 
 

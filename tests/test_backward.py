@@ -25,6 +25,7 @@ from symgrad.backward.beside import side_by_side
 from symgrad.backward.lines import Lines
 from symgrad.backward.margins import Sizes
 from symgrad.backward.products import in_lowest_terms
+from symgrad.backward.typed import in_floats
 from symgrad.errors import UnsupportedError
 from symgrad.language.read import inputs_of
 from symgrad.tracing import Capture, run_script
@@ -452,6 +453,19 @@ def test_an_exponential_with_a_name_goes_into_the_logistic_function_unless_it_is
 def test_truth_values_stay_numbers(text: str, found: str) -> None:
     """torch refuses (a > 0) - (b > 0), and -isfinite(x)."""
     assert ast.unparse(in_lowest_terms(ast.parse(text, mode="eval").body, {})) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("(1.0 * (x > 0)).mean(-1)", "(1.0 * (x > 0).to(x)).mean(-1)"),
+        ("w * ((x > 0) / 3).std(-1)", "w * ((x > 0).to(x) / 3).std(-1)"),
+        ("x.mean(-1) * (x > 0)", "x.mean(-1) * (x > 0)"),
+    ],
+)
+def test_truth_values_below_a_method_are_as_fine_as_the_tensor(text: str, found: str) -> None:
+    """torch's own product of a number and a truth value is float32."""
+    assert ast.unparse(in_floats(ast.parse(text, mode="eval").body, "x")) == found
 
 
 @pytest.mark.parametrize(

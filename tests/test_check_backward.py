@@ -297,3 +297,16 @@ def test_a_backward_whose_numbers_were_held_against_nothing_is_not_said_to_pass(
     assert report.passed
     assert report.to_text().startswith("nothing was found in the backward of ")
     assert "held against nothing" in report.to_text()
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_an_option_that_would_give_another_shape_is_no_cause(reduction: str) -> None:
+    """A loss without a forward pass of its own reads at the indices of its result, which has none under "mean"."""
+    x, noise = torch.randn(2, 3, dtype=torch.float64), torch.randn(2, 3, dtype=torch.float64)
+    call = f'F.multi_margin_loss(x, target, reduction="{reduction}")'
+    wrong = function(
+        lambda x, target: torch.nn.functional.multi_margin_loss(x, target, reduction=reduction),
+        lambda v, x, target: (v.sum() * noise, None),
+    )
+    found = check_backward(wrong, call, x=x, target=torch.tensor([1, 0]))
+    assert not found.passed

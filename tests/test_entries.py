@@ -17,7 +17,7 @@ import sympy as sp
 import torch
 
 import symgrad
-from symgrad.errors import ShapeError
+from symgrad.errors import InputError, ShapeError
 from symgrad.functions import ALSO
 from symgrad.indexing import fresh_axes
 from symgrad.indexing.canonical import canonical
@@ -157,6 +157,13 @@ def test_a_call_says_which_parameters_are_tensors() -> None:
     assert (kinds["x"], kinds["target"], kinds["eps"], kinds["k"]) == (View, Data, float, int)
     assert example_of("f(x, b) with x:2x3 b:scalar", ("x", "b")).shapes == (("x", (2, 3)), ("b", ()))
     assert example_of("f(x)", ("x", "b")).shapes == (("x", (2, 3)),)
+
+
+@pytest.mark.parametrize("shape", ["b", "b:", "b:2×3", "b:2x", "b:(2,3)"])
+def test_a_shape_of_an_example_that_cannot_be_read_is_told_how_it_is_written(shape: str) -> None:
+    with pytest.raises(InputError, match="an example gives operands shapes") as refused:
+        example_of(f"f(x, b) with x:2x3 {shape}", ("x", "b"))
+    assert "z:scalar" in str(refused.value)
 
 
 def test_what_is_left_out_falls_away() -> None:

@@ -113,6 +113,7 @@ def line_of(text: str, **shapes: tuple[int, ...]) -> str | None:
     [
         ("roll(x, 2)", {"x": (2, 3)}, None),
         ("F.interpolate(x, size=5)", {"x": (2, 1, 3)}, None),
+        ("F.multi_margin_loss(x, target)", {"x": (3,), "target": ()}, None),
     ],
 )  # fmt: skip
 def test_what_has_no_short_notation_is_said_in_array_operations(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ import sympy as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from symgrad.errors import SymgradError, UnsupportedError
+from symgrad.errors import InputError, SymgradError, UnsupportedError
 from symgrad.ops import TABLE, Op
 from symgrad.ops.signatures import call_of
 
@@ -48,11 +49,19 @@ def test_a_value_is_brought_to_its_canonical_form(kind: str, value: Any, expecte
         ("2*int >= 1", (1, 2, 3), "k has to be an integer from 1 up, or 2 of them"),
         ("2*int >= 1", (1, 0), "k has to be an integer from 1 up, or 2 of them"),
         ("'low' | 'mid' | 'high'", "deep", "k is 'low', 'mid' or 'high'"),
+        ("1 <= int <= 2", 3, "k has to be an integer from 1 to 2"),
     ],
 )
 def test_what_a_value_cannot_be_is_refused(kind: str, value: Any, told: str) -> None:
     with pytest.raises(SymgradError, match=told):
         call_of(f"f(x, k: {kind})").canonical(MATRIX, {"k": value})
+
+
+@pytest.mark.parametrize("kind", ["string", "axis | int", "1 | 2"])
+def test_a_kind_that_there_is_not_is_told_with_those_that_there_are(kind: str) -> None:
+    with pytest.raises(InputError, match=f"no kind of option: {re.escape(kind)}") as refused:
+        call_of(f"f(x, k: {kind}=1)")
+    assert "'same' | 'valid'" in str(refused.value)
 
 
 def test_an_option_that_changes_nothing_is_none_of_the_operations() -> None:

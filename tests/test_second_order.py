@@ -399,3 +399,19 @@ def test_positions_and_masks_have_no_second_derivatives(
 
     expected = torch.autograd.functional.hessian(at, tensors[by].double())
     assert_same(expected.reshape(-1), np.reshape(found.hessians[by, by].value, -1), what=text)
+
+
+@pytest.mark.parametrize(
+    ("text", "given"),
+    [
+        ("F.multi_margin_loss(x, target, p=2)", {"x": [[1, 2.5, 3], [0.5, 4, 1]], "target": [1, 0]}),
+        ("sum(torch.cdist(x, w))", {"x": [[1, 2], [0.5, 4]], "w": [[0, 1], [2, 7]]}),
+    ],
+)
+def test_where_torch_has_no_double_backward_the_page_says_so(text: str, given: dict[str, Any]) -> None:
+    """torch refuses with a NotImplementedError here and with a RuntimeError there."""
+    found = symgrad.explain(text, wrt=["x"], order=2, **given)
+    assert found.passed
+    told = [check.note for check in found.hessians["x", "x"].checks if check.note.startswith("torch refuses: ")]
+    assert told
+    assert "not implemented" in told[0]

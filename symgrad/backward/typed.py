@@ -98,6 +98,8 @@ class Typed:
                 found, kind = self.seen(inner)
                 added = kind is Kind.TRUTH and said_of(word) == COUNTS
                 return ast.Call(ast.Attribute(found, word), arguments, keywords), Kind.WHOLE if added else kind
+            case ast.Call(ast.Attribute(inner, word), arguments, keywords) if word in TABLE:  # (1.0 * (x > 0)).mean(-1)
+                return ast.Call(ast.Attribute(self.seen(inner)[0], word), arguments, keywords), Kind.FLOAT
             case ast.Call(ast.Name(word), [condition, *branches]) if word in SPELLINGS:
                 if SPELLINGS[word].pathless:  # one_hot(y, n)
                     return node, Kind.WHOLE

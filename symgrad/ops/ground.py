@@ -11,4 +11,4 @@ add, sub, mul, div, neg, gt, where = map(named, ("add", "sub", "mul", "div", "ne
 relu, softplus, softmax, zeros_like, ones_like = map(named, ("relu", "softplus", "softmax", "zeros_like", "ones_like"))
 reshape, expand, permute, transpose, T, unsqueeze, unfold, pad = map(named, ("reshape", "expand", "permute", "transpose", "T", "unsqueeze", "unfold", "pad"))
 narrow, select, cat, stack, gather, index_select, index_add, embedding = map(named, ("narrow", "select", "cat", "stack", "gather", "index_select", "index_add", "embedding"))
-matmul, total, attention, norm, complex_pair, complex_real, complex_imag, complex_conj = map(named, ("matmul", "sum", "scaled_dot_product_attention", "norm", "complex_pair", "complex_real", "complex_imag", "complex_conj"))
+matmul, attention, norm, complex_pair, complex_real, complex_imag, complex_conj = map(named, ("matmul", "scaled_dot_product_attention", "norm", "complex_pair", "complex_real", "complex_imag", "complex_conj"))

@@ -55,6 +55,8 @@ def kind_of(written: ast.expr | None, default: Any) -> Kind:
         return Kind(own, gone=True)
     if name == "unsupported":
         return Kind(Any, partial(left_alone, default), gone=True)
+    if name not in KINDS and name not in PLAIN:
+        raise InputError(f"no kind of option: {name}", hints=(*KINDS, *PLAIN, "0 <= float <= 1", "'same' | 'valid'"))
     return KINDS[name] if name in KINDS else Kind(PLAIN[name])
 
 

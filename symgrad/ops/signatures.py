@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from symgrad.errors import InputError
 from symgrad.ops.options import Kind, kind_of
 from symgrad.ops.spec import Data, Example, View, is_operand
 from symgrad.shapes import Shape
@@ -109,5 +111,7 @@ def example_of(text: str, operands: tuple[str, ...]) -> Example:
     if not shapes:
         names = {node.id for node in ast.walk(ast.parse(call)) if isinstance(node, ast.Name)}
         return Example(call, tuple((name, (2, 3)) for name in operands if name in names))
+    if not re.fullmatch(r"( *\w+:(scalar|\d+(x\d+)*))+ *", shapes):
+        raise InputError("an example gives operands shapes", found=(shapes,), hints=("x:2x3 y:3 z:scalar",))
     pairs = (part.split(":") for part in shapes.split())
     return Example(call, tuple((n, () if s == "scalar" else tuple(map(int, s.split("x")))) for n, s in pairs))

@@ -124,7 +124,7 @@ class Walker:
         found = self.value(node)
         if any(isinstance(part, ast.Div) or getattr(part, "attr", "") == "to" for part in ast.walk(node)):
             raise UnsupportedError("positions have to be whole numbers")
-        return found.astype(np.int64) if isinstance(found, np.ndarray) else found
+        return found.astype(np.int64) if isinstance(found, (np.ndarray, np.generic)) else found
 
     def attribute(self, node: ast.Attribute) -> Any:
         """.shape, .T, .mT and math.pi."""

@@ -11,12 +11,15 @@ from collections.abc import Hashable, Iterator
 from dataclasses import replace
 
 import numpy as np
+import sympy as sp
 
 from symgrad.errors import SymgradError
+from symgrad.language.open_ones import retype
 from symgrad.numeric import forward
 from symgrad.ops.entry import entry_of
 from symgrad.ops.spec import Op
 from symgrad.program import Apply
+from symgrad.shapes import Sizes
 from symgrad.testing.places import Change, Place
 
 AXES = ("dim", "dims", "dim0", "dim1")
@@ -81,7 +84,9 @@ def with_option(step: Apply, number: int, value: Hashable) -> Apply:
 def fits(place: Place, step: Apply) -> bool:
     """Whether the step with another option is still one, with a result of the same shape."""
     alone = place.program.alone(step)
+    shapes = {name: tuple(map(sp.Integer, np.shape(place.values[name]))) for name in (*step.tensors, step.result.name)}
     try:
+        retype(step, shapes, Sizes())  # a forward pass by the equation reads at the indices of a result of this shape
         with np.errstate(all="ignore"):
             result = forward(alone, {t.name: place.values[t.name] for t in alone.inputs})[step.result.name]
     except (SymgradError, ArithmeticError, ValueError, TypeError, AssertionError):

@@ -44,8 +44,7 @@ def stacked(sizes: Sizes, shapes: tuple[Shape, ...], dim: int) -> Shape:
     for shape in shapes[1:]:
         if len(shape) != len(first):
             raise ShapeError(f"stack joins tensors of one shape, not {len(first)} and {len(shape)} axes")
-        for a, b in zip(first, shape, strict=True):
-            sizes.unify(a, b)
+        sizes.match(first, shape)
     return (*first[:dim], sp.Integer(len(shapes)), *first[dim:])
 
 

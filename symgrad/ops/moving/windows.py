@@ -168,8 +168,7 @@ def unpooling(space: int) -> Op:
         x, indices = shapes
         if len(x) not in (space + 1, space + 2) or len(x) != len(indices):
             raise ShapeError(f"{name} takes two tensors with {space + 2} axes each, or {space + 1} without a batch")
-        for a, b in zip(x, indices, strict=True):
-            sizes.unify(a, b)
+        sizes.match(x, indices)
         if output_size is None:
             output_size = unpooled_sizes(space, x, kernel_size, stride, padding)
         if any(known is not None and known < 1 for known in map(sizes.number, output_size)):

@@ -32,8 +32,7 @@ def classes(sizes: Sizes, x: Shape, target: Shape, *weight: Shape | None, weight
             f"targets have {len(target)} axes and scores {len(x)}",
             hints=("targets are a class for each sample, or for cross_entropy one weight for each class",),
         )
-    for a, b in zip(wanted, target, strict=True):
-        sizes.unify(a, b)
+    sizes.match(wanted, target)
     if weight and weight[0] is not None:
         if len(weight[0]) != 1:
             raise ShapeError("the weight of a loss over classes is a vector, one number for each class")
@@ -91,3 +90,9 @@ loss("cross_entropy(x, target, weight: data=None, ignore_index=-100, label_smoot
      ranks={"x": (2, 1), "target": (2, 1)}, domain={"weight": positive()},
      examples=("cross_entropy(x, y) with x:2x3 y:2x3", "cross_entropy(x, y) with x:3 y:3",
                'cross_entropy(x, y, reduction="sum") with x:2x3 y:2x3'))
+loss("multi_margin_loss(x, target: data, p: 1 <= int <= 2=1, margin=1.0, weight: data=None)",
+     "out = weight[target]·(Σ_j [j ≠ target]·[t[j] > 0]·t[j]^p)/size(x, -1) where t[j] = margin − x[target] + x[j]",
+     "how far each class comes within the margin of the right one, its mean over the classes", along="classes", fits=classes,
+     whole=("target",), ranks={"x": (2, 1), "target": (1, 0)}, domain={"target": whole(0, 1), "weight": positive()},
+     examples=("F.multi_margin_loss(x, target) with x:2x3 target:2", "F.multi_margin_loss(x, target, p=2, margin=0.5) with x:3 target:scalar",
+               'F.multi_margin_loss(x, target, weight=weight, reduction="none") with x:2x3 target:2 weight:3'))

@@ -19,8 +19,7 @@ def same_lead(sizes: Sizes, shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
     x, y, *_ = shapes
     if len(x) != len(y) or not x:
         raise ShapeError("bilinear takes two tensors with as many axes each and a weight with three")
-    for a, b in zip(x[:-1], y[:-1], strict=True):
-        sizes.unify(a, b)
+    sizes.match(x[:-1], y[:-1])
     return shapes
 
 

@@ -106,8 +106,7 @@ def one_shape(sizes: Sizes, x: Shape, target: Shape, *weights: Shape | None) -> 
         raise ShapeError(
             f"targets have {len(target)} axes and predictions {len(x)}: torch does not broadcast them here"
         )
-    for a, b in zip(x, target, strict=True):
-        sizes.unify(a, b)
+    sizes.match(x, target)
 
 
 def within_first(sizes: Sizes, x: Shape, target: Shape) -> None:
@@ -132,11 +131,6 @@ def variances(sizes: Sizes, x: Shape, target: Shape, var: Shape) -> None:
     within_first(sizes, x, var)
 
 
-def weighed(value: Any, weight: Any) -> Any:
-    """``value`` times ``weight``, if there is one."""
-    return value if weight is None else weight * value
-
-
 STIRLING = "stirling = [target > 1]·(target·log(target) − target + log(2·π·target)/2)"
 
 # one operation, one row
@@ -155,8 +149,8 @@ loss("binary_cross_entropy(x, target, weight: data=None)", "out = weight·(−ta
      domain={"x": between(0, 1), "target": between(0, 1)},
      edges=({"x": 0.0, "target": 0.5}, {"x": 1.0, "target": 0.5}),
      more=("F.binary_cross_entropy(x, target, weight) with x:2x3 target:2x3 weight:3",),
-     forward=lambda x, y, w=None: weighed(  # torch takes no logarithm below −100
-         -y * np.maximum(np.log(x), -100) - (1 - y) * np.maximum(np.log1p(-x), -100), w))
+     forward=lambda x, y, w=None: (1 if w is None else w) * (  # torch takes no logarithm below −100
+         -y * np.maximum(np.log(x), -100) - (1 - y) * np.maximum(np.log1p(-x), -100)))
 loss("binary_cross_entropy_with_logits(x, target, weight: data=None, pos_weight: data=None)",
      "out = weight·((1 − target)·x + (1 + (pos_weight − 1)·target)·softplus(−x))",
      "minus the log-probability of the targets, σ(x) being probabilities",
@@ -203,8 +197,7 @@ def vectors(sizes: Sizes, x: Shape, *others: Shape) -> None:
         wanted = x[:-1] if len(other) < len(x) else x
         if len(other) != len(wanted) or not x:
             raise ShapeError("this loss takes vectors of one shape (…, n), and targets of shape (…)")
-        for a, b in zip(wanted, other, strict=True):
-            sizes.unify(a, b)
+        sizes.match(wanted, other)
 
 
 def pairs(sizes: Sizes, x: Shape, y: Shape, target: Shape) -> None:

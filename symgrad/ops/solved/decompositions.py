@@ -48,8 +48,7 @@ def stacked(sizes: Sizes, rows: Shape, b: Shape) -> bool:
     numbers = [(sizes.number(m), sizes.number(n)) for m, n in zip(rows, b, strict=True)]
     if any(m is None or m != n for m, n in numbers):
         return False
-    for m, n in zip(rows, b, strict=True):
-        sizes.unify(m, n)
+    sizes.match(rows, b)
     return True
 
 

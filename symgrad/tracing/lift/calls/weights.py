@@ -10,11 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.numeric.exact import as_float
 from symgrad.ops import ground
 from symgrad.tracing.lift.lifted import Refused
 from symgrad.tracing.lift.steps import Said, Steps, composition, done
-from symgrad.tracing.record.trace import Node, as_array, plainly
+from symgrad.tracing.record.trace import Node, plainly
 
 COUNTED = "scale_grad_by_freq divides what flows to a row by how often it was read: that is torch's rule, no derivative"
 
@@ -82,24 +81,6 @@ def multilabel_margin_loss(steps: Steps, node: Node, x: Any, target: Any, reduct
     each = steps(ground.div, steps(ground.relu, steps(ground.add, steps(ground.sub, second, first), 1)), count)
     start = steps.lifter.data("start", np.zeros(len(rows)))
     losses = steps(ground.index_add, start, 0, steps.lifter.data("samples", np.array(sample)), each)
-    return reduced(node, losses, reduction)
-
-
-@composition("multi_margin_loss")
-def multi_margin_loss(
-    steps: Steps, node: Node, x: Any, target: Any, p: Any = 1, margin: Any = 1.0, weight: Any = None, reduction: Any = 1
-) -> Said | None:  # fmt: skip
-    """Σ w[y]·max(0, margin − x[y] + x[i])ᵖ/n over the classes i other than y: nothing where that is just reached."""
-    wanted = np.atleast_1d(plainly(target).numpy())
-    count = steps.number(x.shape[-1])
-    rows = steps(ground.reshape, x, (len(wanted), count))
-    own = steps(ground.gather, rows, 1, steps.lifter.data("classes", wanted[:, None]))
-    gap = steps(ground.relu, steps(ground.add, steps(ground.sub, rows, own), margin))
-    scale = np.where(np.arange(count) == wanted[:, None], 0, 1 / count)
-    if weight is not None:
-        scale = scale * as_float(as_array(weight.held))[wanted][:, None]
-    each = steps(ground.mul, gap if p == 1 else steps(ground.mul, gap, gap), steps.lifter.data("scale", scale))
-    losses = steps(ground.total, each, 1)
     return reduced(node, losses, reduction)
 
 
