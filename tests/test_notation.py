@@ -157,6 +157,9 @@ REFUSED = [
     ("out[i+1] = x[i]", "on the left stand letters alone", "+"),
     ("out[ij] = x[i,j]", "ij is no index", "ij"),
     ("out[row,col] = a[row,col]", "row is no index", "row"),
+    ("out[θ] = x[θ]²", "θ is no index: an index is one Latin letter", "θ"),
+    ("out[α] = Σ_β A[α,β]·x[β]", "α is no index: an index is one Latin letter", "α"),
+    ("out = Σ_{j,j} x[j,j]", "j stands twice under the sum", "j"),
     ("out[n[i]] = x[i]", "on the left stand letters alone", "["),
     ("out[i,] = x[i]", "here an index should stand", "]"),
     ("out = sum_i,j x[i,j]", "several letters stand in braces", ","),
@@ -195,6 +198,46 @@ def test_what_means_nothing_is_refused_with_its_place(text: str, problem: str, w
     assert error.span is not None
     assert text[slice(*error.span)].startswith(where) or not where.strip(), text[slice(*error.span)]
     assert error.excerpt is not None
+
+
+HINTED = [
+    ("out[i] = Σ_α x[i,α]", "an index is one Latin letter: Σ_j x[i,j]"),
+    ("out[i] = Σj x[i,j]", "Σ_{j} x[…]"),
+    ("out[i] = Π x[i]", "Σ_{i} x[…]"),
+    ("out[i] = sin²(x[i])", "the power behind the brackets: sin(x[i])²"),
+    ("out[i] = x[i]² y[i]", "a product needs a sign"),
+    ("out[i,j] = δ_ij x[i]", "a product needs a sign"),
+    ("out[i] = Σ_j^n x[i,j]", "how far: Σ_{j<n}, from 0 on"),
+    ("out[i] = Σ_j>i x[j]", "a condition behind it: Σ_j [j ≤ i]·…"),
+    ("out[i] = x[i] + 1)", "nothing is open that ) would close"),
+    ("out[i] = x[i]]", "nothing is open that ] would close"),
+    ("out[i] = x[i]·d, where d = 2", "definitions behind where"),
+    ("out[i] = leaky_relu(x[i], slope=0.1)", "an option by its place, without its name"),
+    ("out[i] = (x[i] = 0)·x[i]", "a condition in brackets is 1 or 0"),
+    ("out[i] = max(x[i])", "over an index: max_j x[j]"),
+    ("out[i] = x(i)", "an entry has square brackets: x[i]"),
+    ("out[i] = x[n]·x[i]", "x[at] with --let at=1"),
+    ("out[i] = x[-1]·x[i]", "x[size(x, 0) − 1]"),
+]
+
+
+@pytest.mark.parametrize(("text", "told"), HINTED, ids=lambda case: str(case)[:40])
+def test_a_refusal_says_what_would_do(text: str, told: str) -> None:
+    with pytest.raises(SymgradError) as caught:
+        read(text)
+    assert any(told in str(hint) for hint in caught.value.hints), caught.value.hints
+
+
+def test_an_entry_outside_its_tensor_is_told_what_keeps_it_inside() -> None:
+    for text, sizes, kept in (
+        ("out[i] = Σ_j x[i−j]·w[j]", {"x": (2,), "w": (3,)}, "out[i] = Σ_j [j ≤ i]·x[i−j]·w[j]"),
+        ("out[i<3] = x[i + 1]", {"x": (3,)}, "out[i<3] = [i + 1 < size(x, 0)]·x[i + 1]"),
+    ):
+        with pytest.raises(SymgradError) as caught:
+            read(text, shapes=sizes)
+        (hint,) = map(str, caught.value.hints)
+        assert hint.partition(": ")[2].replace(" ", "") in kept.replace(" ", "")
+        assert read(kept, shapes=sizes)
 
 
 @given(text=st.text(alphabet="outxij[](){}=+-*/^|<>≤Σ_√⌊⌋δ²… ,;.0123where\n", max_size=40))

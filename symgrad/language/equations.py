@@ -25,7 +25,8 @@ from symgrad.source import Source
 
 INSIDE = r"[^\[\]:'\"]*"
 LEFT = re.compile(
-    rf"\s* {NAME} \s* \[ (?= [^\]]* (?: [A-Za-z…] | \.\.\. ) ) {INSIDE} (?: \[ {INSIDE} \] {INSIDE} )* \] \s* = (?!=)",
+    rf"""\s* {NAME} \s* \[ (?= [^\]]* (?: [A-Za-z\u0370-\u03FF…] | \.\.\. ) )
+    {INSIDE} (?: \[ {INSIDE} \] {INSIDE} )* \] \s* = (?!=)""",
     re.VERBOSE,
 )
 """What begins like an equation: something with letters in brackets is defined."""

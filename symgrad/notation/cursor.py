@@ -18,9 +18,14 @@ OTHERWISE = {
     **dict.fromkeys(("<", "≤", ">", "≥", "=", "≠"), CASES),
 }  # fmt: skip
 """Words of Python, and what an equation has for them."""
+LATIN = "an index is one Latin letter: Σ_j x[i,j]"
 PRODUCT = "a product needs a sign: 2·x or 2*x"
-SUMMED = re.compile(r"(?:Σ|Π|sum|prod|mean|max|min)(?:_([A-Za-z]*))?")
-"""What looks like a sum and is none: its letter is missing, or there are two."""
+SUMMED = re.compile(r"(?:(?:Σ|Π)_?|(?:sum|prod|mean|max|min)(?:_|$))(\w*)")
+"""What looks like a sum and is none: its letter is missing, or there are two, or it is Greek."""
+OPTIONS = ("an option by its place, without its name: leaky_relu(x[i], 0.3)",)
+LIMITS = ("^", "=", "<", "≤", ">", "≥", "≠")
+FAR = ("how far: Σ_{j<n}, from 0 on", "a condition behind it: Σ_j [j ≤ i]·…")
+"""What would do where a limit stands above or below a sum."""
 
 
 class Cursor:
@@ -70,6 +75,15 @@ class Cursor:
         begins = token.kind in ("name", "number", "big") or token.word in ("(", "[")
         hints = self.side_by_side(before, token) if begins and before is not None else ()
         hints = OTHERWISE.get(token.word, hints)
+        earlier = self.tokens[self.place - 2] if self.place > 1 else None
+        if earlier is not None and earlier.kind == "big" and token.word in LIMITS:
+            hints = FAR
+        elif earlier is not None and earlier.word == "," and token.word == "=":
+            hints = OPTIONS
+        elif token.word in CLOSING and token.kind != "end" and not hints:
+            hints = (f"without it: nothing is open that {token.word} would close",)
+        elif token.word == ",":
+            hints = ("one value for each entry: other statements stand behind ;, definitions behind where",)
         if token.kind == "end":
             problem = "the equation ends too early"
         return self.refusal(problem, token.span, hints)
@@ -78,6 +92,8 @@ class Cursor:
         """What would do where ``token`` follows ``before`` with nothing between."""
         if before.kind == "name":
             summed = SUMMED.fullmatch(before.word)
+            if summed is not None and not summed[1].isascii():
+                return (LATIN,)
             if summed is not None:
                 return (
                     f"Σ_{{{','.join(summed[1] or 'i')}}} x[…], or sum_{{…}}: in braces the letters, commas between",
@@ -87,7 +103,9 @@ class Cursor:
             return (PRODUCT,) if token.word in ("(", "[") else (PRODUCT, "a function has brackets: tanh(x[i])")
         if before.word == "]" and token.word == "[":
             return ("the indices of an entry stand together: x[i,j]", "a product needs a sign: x[i]·[i < j]")
-        return (PRODUCT,) if before.kind == "number" or before.word in (")", "]") else ()
+        if before.kind == "power" and token.word == "(" and self.tokens[self.place - 2].kind == "name":
+            return (f"the power behind the brackets: {self.tokens[self.place - 2].word}(x[i])²", PRODUCT)
+        return (PRODUCT,) if before.kind in ("number", "power", "delta") or before.word in (")", "]") else ()
 
     def refusal(self, problem: str, span: Span, hints: tuple[str, ...] = ()) -> NotationError:
         """The error, with its place."""
@@ -108,6 +126,6 @@ class Cursor:
         token = self.name("here an index should stand, one letter such as i")
         if not re.fullmatch(LETTER, token.word):
             raise self.refusal(
-                f"{token.word} is no index: an index is one letter, such as i or k2", token.span, ("out[i] = …",)
+                f"{token.word} is no index: an index is one Latin letter, such as i or k2", token.span, ("out[i] = …",)
             )
         return token

@@ -126,6 +126,10 @@ class Expressions(Cursor):
                 self.take()
                 letters.append(self.bounded())
             self.expect("}", opened)
+            names = [letter.name for letter in letters]
+            twice = next((letter for n, letter in enumerate(letters) if letter.name in names[:n]), None)
+            if twice is not None:
+                raise self.refusal(f"{twice.name} stands twice under the sum", twice.span, ("each letter once",))
         else:
             token = self.letter()
             letters.append(Letter(token.word, span=token.span))

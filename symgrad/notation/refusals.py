@@ -28,6 +28,8 @@ from symgrad.notation.tree import (
     walk,
 )
 
+GIVEN = "for one place that is given, a longer name: x[at] with --let at=1, or x[1]"
+
 
 def letters_of(node: Node) -> tuple[Letter, ...]:
     """The letters that ``node`` introduces."""
@@ -86,7 +88,7 @@ def check_letter(node: Node, letters: set[str], statement: Statement) -> None:
         raise NotationError(
             f"{node.name} is neither an index of {statement.name} nor summed over",
             span=node.span,
-            hints=both or (f"Σ_{node.name} in front, or {statement.name}[…,{node.name}]",),
+            hints=both or (f"Σ_{node.name} in front, or {statement.name}[…,{node.name}]", GIVEN),
         )
 
 
@@ -110,6 +112,8 @@ def check_function(node: Call, functions: Mapping[str, Word]) -> None:
         return
     near = get_close_matches(node.function, list(functions), n=1, cutoff=0.6)
     hint = f"did you mean {near[0]}?" if near else "exp, log, tanh, sigmoid, … by their names in torch"
+    if len(node.function) == 1:
+        hint = f"an entry has square brackets: {node.function}[i]"
     if node.function in BIG:
         hint = f"over an index: {node.function}_j x[j]"
     raise UnknownNameError(
@@ -124,7 +128,8 @@ def check_arguments(node: Call, word: Word) -> None:
     given = len(node.arguments)
     if not word.least <= given <= word.most:
         takes = f"{word.least}" if word.least == word.most else f"{word.least} to {word.most}"
-        raise NotationError(f"{node.function} takes {takes} here, and gets {given}", span=node.span)
+        hints = (f"over an index: {node.function}_j x[j]",) if node.function in BIG else ()
+        raise NotationError(f"{node.function} takes {takes} here, and gets {given}", span=node.span, hints=hints)
     for place in sorted(word.numbers & frozenset(range(given))):
         if not all(isinstance(part, (Number, Negative, Binary)) for part in walk(node.arguments[place])):
             raise NotationError(

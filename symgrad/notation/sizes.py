@@ -19,6 +19,7 @@ import sympy as sp
 from symgrad.errors import ShapeError, Span
 from symgrad.indexing.brackets import reach
 from symgrad.indexing.symbols import Expr
+from symgrad.notation.edges import outside
 from symgrad.notation.linear import Linear, compared_in, letter_symbol, letters_in
 from symgrad.notation.tree import (
     Access,
@@ -318,7 +319,7 @@ class Finder:
                     self.sizes.require(low)
                 if number is not None and number < 0 and not self.kept(slack, slot):
                     end = "before the beginning" if slack is slot.index else "after the end"
-                    raise ShapeError(f"{written(slot.entry)} reads {-number} {end} of its axis", span=slot.span)
+                    raise outside(slot.entry, str(slot.index), f"{-number} {end}", slot.span)
 
     def kept(self, slack: Expr, slot: Slot) -> bool:
         """Whether the conditions beside an entry together keep a slack from being negative, at the sizes at hand."""
