@@ -87,7 +87,11 @@ def in_words(lines: list[str]) -> set[str]:
     section = "in section 4", "see section 4"
     ends = (*section, *(f"{words} of the whole page" for words in section), "the forward pass found")
     said = [line for line in lines if line.endswith(ends) or line.startswith("(")]
-    cut = {line.removeprefix("with ").partition(" = ")[0] for line in lines if "characters in code" in line}
+    cut = {
+        line.removeprefix("with ").partition(" = ")[0]
+        for line in lines
+        if "characters in code" in line or " more …" in line
+    }
     return cut | {name for line in said for name in NAME.findall(line)}
 
 

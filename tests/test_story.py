@@ -19,7 +19,7 @@ from symgrad.tracing.story.folding import Block, Folding
 from symgrad.tracing.story.layout import cut, table, wrapped
 from symgrad.tracing.story.page import sorted_out
 from symgrad.tracing.story.summary import MANY
-from symgrad.tracing.story.tell import closing, event_markdown, event_text
+from symgrad.tracing.story.tell import closing, event_markdown, event_text, legend
 from symgrad.tracing.story.turns import folded
 from tests.test_run import own_default_precision
 
@@ -468,8 +468,9 @@ def test_a_name_is_that_of_the_statement_and_not_of_the_line(tmp_path, body, lin
 
 def test_why_the_seed_has_another_letter(tmp_path):
     given = "x, v_net = torch.randn(2, 3), nn.Linear(3, 1)\nx.requires_grad_()\n"
-    _, told = play(tmp_path, given + "head = nn.Linear(1, 1)\nhead(v_net(x)).sum().backward()")
+    session, told = play(tmp_path, given + "head = nn.Linear(1, 1)\nhead(v_net(x)).sum().backward()")
     assert "names of the script begin with v: the seed is called g here" in told
+    assert "\ng weighs the rows; added up they are gᵀJ" in legend(session)
     _, told = play(
         tmp_path, given + "g, = torch.autograd.grad(x.exp().sum(), x, create_graph=True)\ng.sum().backward()"
     )

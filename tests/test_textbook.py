@@ -435,6 +435,7 @@ STEPS = [
             "tall.grad = (v_t9 / n)[:, None] * A + (v_n / n)[:, None] * tall",
         ],
     ),
+    ("t = A * 0.5; s = (t ** 2).sum(); 0.5 * s * 0.3", "A", ["v_t = 0.3 * t", "A.grad = 0.5 * v_t"]),
     ("s = (u ** 2).sum(); s / (A.shape[0] - 1) + A.sum()", "u", ["u.grad = 2 * u / (A.shape[0] - 1)"]),
 ]  # fmt: skip
 

@@ -23,6 +23,7 @@ from symgrad.backward.once import computed_once
 from symgrad.backward.opened import opened, unreadable
 from symgrad.backward.phrasing import times_ones, with_a_root, without_ones, without_turns
 from symgrad.backward.products import is_number, ones_like
+from symgrad.backward.shortened import shortened
 from symgrad.backward.standard import Standard, standard_group
 from symgrad.backward.templates import Template, asked_of
 from symgrad.backward.typed import as_truth, holds_truth, in_floats, makes_truths
@@ -32,8 +33,6 @@ from symgrad.ops.entry import plays
 from symgrad.program import Program, Role, Tensor
 from symgrad.shapes import Shape
 
-MOST_TERMS = 6
-"""Terms of a sum that is shown whole."""
 Pull = Callable[[Program, Values, Sequence[str]], Mapping[str, Array]]
 """vᵀJ by tensors of a program, in numbers."""
 LONG, SHORTER = 56, 0.7
@@ -296,21 +295,6 @@ def without_unread(lines: Sequence[Line], gradients: Sequence[Line]) -> list[Lin
 def computed(group: Group) -> set[str]:
     """What the steps of a group give, but for those that only broadcast."""
     return {step.result.name for step in group.steps if not plays(step.op, Role.COPIES)}
-
-
-def shortened(value: ast.expr) -> str:
-    """An expression as it is shown: the middle of a long sum is left out.
-
-    >>> shortened(ast.parse(" + ".join(f"a{n} @ b" for n in range(20)), mode="eval").body)
-    'a0 @ b + a1 @ b + … 17 more … + a19 @ b'
-    """
-    terms = [value]
-    while isinstance(terms[0], ast.BinOp) and isinstance(terms[0].op, ast.Add):
-        terms[:1] = [terms[0].left, terms[0].right]
-    if len(terms) <= MOST_TERMS:
-        return ast.unparse(value)
-    first, second, *middle, last = map(ast.unparse, terms)
-    return f"{first} + {second} + … {len(middle)} more … + {last}"
 
 
 def is_zero(term: ast.expr | None) -> bool:

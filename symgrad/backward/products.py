@@ -2,6 +2,7 @@
 
     2 * (1 / out / 2).expand(t.shape) * x      →  x / out                  x has the shape of t
     2 * n * t / n / 4                          →  t / 2                    n is one number
+    2 * v * t * 0.5                            →  v * t
     (v / s).expand(t.shape) * t                →  v * t / s
     r.expand(d.shape) + 2 * a * d              →  r + 2 * a * d
 
@@ -12,7 +13,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
-from math import gcd, prod
+from decimal import Decimal
+from math import gcd, inf, prod
 
 from symgrad.backward.phrasing import product
 from symgrad.backward.signs import copied
@@ -27,6 +29,8 @@ Fraction = tuple[list[ast.expr], list[ast.expr]]
 """What is multiplied, and what it is divided by."""
 ONES = "ones_like"
 """The call that makes ones."""
+DIGITS = 6
+"""Characters of a decimal that was multiplied out."""
 ELEMENTWISE = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow)
 
 
@@ -226,7 +230,7 @@ def without_minus_one(factors: list[ast.expr]) -> list[ast.expr]:
 
 def cancelled(parts: Fraction) -> Fraction:
     """Whole numbers in lowest terms, which are not 0; 1 is no factor."""
-    above, below = parts
+    above, below = with_decimals(parts[0]), parts[1]
     flat = [factor for part in below for factor in (fraction(part)[0] if not fraction(part)[1] else [part])]
     numbers = [[part for part in own if is_whole(part)] for own in (above, flat)]
     if not numbers[0] or len(numbers[0] + numbers[1]) < 2:
@@ -236,6 +240,18 @@ def cancelled(parts: Fraction) -> Fraction:
     rest, left = ([part for part in own if not is_whole(part)] for own in (above, flat))
     last = [] if under == shared else [ast.Constant(under // shared)]
     return without_ones([ast.Constant(over // shared), *rest]), [*left, *last]
+
+
+def with_decimals(factors: list[ast.expr]) -> list[ast.expr]:
+    """t, of 2 * t * 0.5; 0.6 * t, of 2 * 0.3 * t: a decimal times the other numbers, in few digits."""
+    numbers = [factor for factor in factors if is_whole(factor) or is_decimal(factor)]
+    if len(numbers) < 2 or not any(map(is_decimal, numbers)):
+        return factors
+    value = prod((Decimal(ast.unparse(number)) for number in numbers), start=Decimal(1))
+    if len(str(value.normalize())) > DIGITS:
+        return factors
+    number = int(value) if value == int(value) else float(value)
+    return [ast.Constant(number), *(factor for factor in factors if factor not in numbers)]
 
 
 def without_ones(factors: list[ast.expr]) -> list[ast.expr]:
@@ -254,6 +270,11 @@ def is_truth(node: ast.expr) -> bool:
 def is_whole(node: ast.expr) -> bool:
     """Whether a whole number that is not 0 stands there."""
     return isinstance(node, ast.Constant) and type(node.value) is int and node.value > 0
+
+
+def is_decimal(node: ast.expr) -> bool:
+    """Whether a number with a point stands there that is above 0."""
+    return isinstance(node, ast.Constant) and type(node.value) is float and 0 < node.value < inf
 
 
 def written(parts: Fraction) -> ast.expr:

@@ -22,8 +22,7 @@ from symgrad.tracing.story.summary import MANY, NAMED, summary, summed_up
 from symgrad.ways import Setting
 
 WIDTH = 80
-LEGEND = """J: one row for each entry of the output, one column for each entry of the leaf.
-v weighs the rows; added up they are vᵀJ, which backward adds to .grad."""
+ROWS = "J: one row for each entry of the output, one column for each entry of the leaf."
 EQUAL = '"= torch": what was derived here is what torch added.'
 OWN = f'"{NOT_CHECKED}": a black box is on the way; it adds what torch says.'
 
@@ -155,7 +154,10 @@ def legend(session: Session) -> str:
     told = [leaf for call in session.calls if call.explained and not call.failure for leaf in call.leaves]
     if not told:
         return ""
-    lines = [LEGEND, *([EQUAL] if any(leaf.agrees for leaf in told) else [])]
+    letters = dict.fromkeys(call.letter for call in session.calls if call.explained and not call.failure)
+    sums = " or ".join(f"{letter}ᵀJ" for letter in letters)
+    weighs = f"{' or '.join(letters)} weighs the rows; added up they are {sums}, which backward adds to .grad."
+    lines = [ROWS, weighs, *([EQUAL] if any(leaf.agrees for leaf in told) else [])]
     lines += [OWN] if any(leaf.boxed for leaf in told) else []
     return "".join(f"{line}\n" for line in lines)
 
