@@ -61,6 +61,16 @@ def test_forms(text: str, shape: tuple[int, ...], expected: object, dtype: str) 
     assert array.tolist() == np.asarray(expected, dtype=array.dtype).tolist()
 
 
+def test_truth_values_are_a_mask_as_in_torch() -> None:
+    """Written on a command line they do what a tensor of them does: ``~`` takes them, and they are not positions."""
+    mask = literal("[[True, False]]")
+    assert mask.truths and not literal("[[1, 0]]").truths and not literal("[[1, True]]").truths
+    found = symgrad.explain("x * ~m", x=[[1.0, 2.0]], m=mask)
+    x = torch.tensor([[1.0, 2.0]], requires_grad=True)
+    (x * ~torch.tensor([[True, False]])).sum().backward()
+    assert_same(found.gradients["x"].value, x.grad.numpy(), what="x.grad")
+
+
 @pytest.mark.parametrize(
     ("text", "shape", "expected"),
     [

@@ -16,9 +16,9 @@ import numpy as np
 from symgrad.errors import InputError, NotationError, ShapeError, SymgradError, UnknownNameError
 from symgrad.language.constants import arithmetic, is_number
 from symgrad.language.files import load
-from symgrad.language.nodes import Binary, Call, Items, Name, Node, Number, Unary
+from symgrad.language.nodes import Binary, Call, Items, Name, Node, Number, Unary, Word
 from symgrad.language.syntax import parse
-from symgrad.language.values import MOST, MOST_AXES, Array, spot, too_large, value_from
+from symgrad.language.values import MOST, MOST_AXES, Array, holds_truths, spot, too_large, value_from
 from symgrad.source import Source
 
 LENGTH = 100_000
@@ -31,12 +31,16 @@ Draw = Callable[[np.random.Generator, Shape], Array]
 
 @dataclass(frozen=True)
 class Value:
-    """A value; ``shape`` is None where it takes the shape that is asked for. ``draw`` makes what has no seed given."""
+    """A value; ``shape`` is None where it takes the shape that is asked for. ``draw`` makes what has no seed given.
+
+    ``truths`` says that it was written in truth values, which torch takes for a mask.
+    """
 
     text: str
     shape: Shape | None
     make: Maker
     draw: Draw | None = None
+    truths: bool = False
 
     def array(self, shape: Shape, name: str = "") -> Array:
         """The value in ``shape``: int64, fractions (dtype object) or float64.
@@ -113,14 +117,14 @@ def value_of(node: Node, text: str) -> Value:
     except SymgradError as error:
         error.span = error.span or node.span
         raise
-    return Value(shown, array.shape, lambda shape: array.copy())
+    return Value(shown, array.shape, lambda shape: array.copy(), truths=holds_truths(entries))
 
 
 def entries_of(node: Node) -> object:
     """Nested lists of numbers; arithmetic of numbers is worked out."""
     if isinstance(node, Items):
         return [entries_of(item) for item in node.items]
-    if isinstance(node, Number):
+    if isinstance(node, Number) or (isinstance(node, Word) and node.value is not None):
         return node.value
     if isinstance(node, Name) and node.name in ("nan", "inf", "NaN", "Infinity"):
         raise InputError(f"{node.name} is not a finite number", span=node.span)

@@ -74,7 +74,9 @@ def from_torch(tensor: Any, name: str) -> Array:
 
 
 def holds_truths(given: object) -> bool:
-    """Whether ``given`` is an array or a list of truth values, which torch takes for a mask."""
+    """Whether ``given`` is an array, a list or a `Value` of truth values, which torch takes for a mask."""
+    if hasattr(given, "truths"):
+        return bool(given.truths)
     if hasattr(given, "dtype"):
         return str(given.dtype) in ("bool", "torch.bool")
     entries = flat(given)
