@@ -30,7 +30,6 @@ from symgrad.language import (
     Value,
     arguments,
     expand_composites,
-    holds_truths,
     inputs_of,
     read,
     why_whole,
@@ -120,9 +119,8 @@ def explain_values(
     here = {name: value for name, value in given.items() if name not in late}
     known = known_shapes(here, {n: s for n, s in shapes.items() if n not in late})
     wished = weights.shape if weights is not None else _out_shape(then, {n: given[n] for n in late})
-    truths = [name for name in here if holds_truths(values[name])]
     output = OUTPUTS if then is None else ("out",)
-    reading = read_once(expression, known, wished, truths, output, later - {"out"}, scalars_of(here))
+    reading = read_once(expression, known, wished, output, later - {"out"}, here)
     if reading.seed is not None and (weights is not None or then is not None):
         raise InputError(
             "the text says itself what v is", found=(f"backward({reading.seed[0]})",), hints=("one of the two",)

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from symgrad.errors import InputError, ShapeError, UnknownNameError
+from symgrad.errors import InputError, ShapeError, SymgradError, UnknownNameError
 from symgrad.explanation import Given
 from symgrad.explanation.formulas import Shapes
 from symgrad.explanation.wanted import wanted_by_itself
@@ -21,6 +21,7 @@ from symgrad.numeric.assumed import assumed_value
 from symgrad.numeric.budget import check_program
 from symgrad.numeric.forward import Later
 from symgrad.program import Program
+from symgrad.ways import Hint, Setting
 
 KEPT = 256
 """Readings that are kept."""
@@ -55,9 +56,15 @@ def ask(expression: str, values: Mapping[str, Any], shapes: Shapes | None) -> Qu
     """The question about ``expression`` alone; raises `SymgradError`."""
     expression, shapes = arguments.text_of(expression, "the expression"), arguments.shapes_of(shapes)
     given = given_by_name(arguments.values_of(values), inputs_of(expression))
-    truths = [name for name in given if holds_truths(values[name])]
-    reading = read_once(expression, known_shapes(given, shapes), None, truths, OUTPUTS, (), scalars_of(given))
+    reading = read_once(expression, known_shapes(given, shapes), None, OUTPUTS, (), given)
     return Question(reading, given, shapes)
+
+
+def as_value(hint: Hint, given: Mapping[str, Value]) -> Hint:
+    """A shape that would do, as a value of it where a value was given: that has its own shape, whatever is said."""
+    if not isinstance(hint, Setting) or hint.what != "shape" or hint.name not in given:
+        return hint
+    return hint if given[hint.name].shape is None else replace(hint, what="let", value=f"randn({hint.value})")
 
 
 def fitting(reading: Reading, program: Program, most: int) -> None:
@@ -70,16 +77,22 @@ def fitting(reading: Reading, program: Program, most: int) -> None:
 
 def read_once(
     expression: str, shapes: Mapping[str, Sequence[int | str]], out_shape: Sequence[int] | None,
-    truths: Collection[str], output: Sequence[str], spoken: Collection[str], scalars: Mapping[str, Any],
+    output: Sequence[str], spoken: Collection[str], given: Mapping[str, Value],
 ) -> Reading:  # fmt: skip
     """`read`, or what it gave for the same before: whatever is refused is refused anew."""
+    truths, scalars = [name for name, value in given.items() if value.truths], scalars_of(given)
     known = (sorted(shapes.items()), out_shape, sorted(truths), sorted(scalars.items()))
     key = repr((expression, known, output, sorted(spoken)))
     found = _READINGS.get(key)
     if found is None:
-        found = read(
-            expression, shapes=shapes, out_shape=out_shape, truths=truths, output=output, spoken=spoken, scalars=scalars
-        )
+        try:
+            found = read(
+                expression, shapes=shapes, out_shape=out_shape, truths=truths, output=output, spoken=spoken,
+                scalars=scalars,
+            )  # fmt: skip
+        except SymgradError as error:
+            error.hints = tuple(as_value(hint, given) for hint in error.hints)
+            raise
         _READINGS[key] = found
         if len(_READINGS) > KEPT:
             _READINGS.popitem(last=False)
@@ -156,7 +169,7 @@ def value_of(value: Any, name: str) -> Value:
     if isinstance(value, str):
         return literal(value)
     array = value_from(value, name)
-    return Value(name, array.shape, lambda shape: array)
+    return Value(name, array.shape, lambda shape: array, truths=holds_truths(value))
 
 
 def sized(shape: Sequence[int]) -> str:

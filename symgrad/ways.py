@@ -82,6 +82,8 @@ class Setting:
         value = self.value
         if way is Way.PYTHON and self.what == "shape":  # a tuple, as Python writes one
             value = ", ".join(value.split(",")) + "," * ("," not in value)
+        if way is Way.PYTHON and self.what == "let" and "(" in value:  # made by a word of the texts, not of Python
+            value = f'"{value}"'
         return self.sentence.replace("{}", FORMS[way][self.what].format(name=self.name, value=value))
 
 

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 import symgrad
 from symgrad.errors import SymgradError
 from symgrad.language import Value, literal, value_from
+from symgrad.ways import Way, asked_by
 from tests.compare import assert_same
 
 # Literals -------------------------------------------------------------------------------------------
@@ -64,11 +65,22 @@ def test_forms(text: str, shape: tuple[int, ...], expected: object, dtype: str) 
 def test_truth_values_are_a_mask_as_in_torch() -> None:
     """Written on a command line they do what a tensor of them does: ``~`` takes them, and they are not positions."""
     mask = literal("[[True, False]]")
-    assert mask.truths and not literal("[[1, 0]]").truths and not literal("[[1, True]]").truths
+    assert [literal(text).truths for text in ("[[True, False]]", "[[1, 0]]", "[[1, True]]")] == [True, False, False]
     found = symgrad.explain("x * ~m", x=[[1.0, 2.0]], m=mask)
     x = torch.tensor([[1.0, 2.0]], requires_grad=True)
     (x * ~torch.tensor([[True, False]])).sum().backward()
     assert_same(found.gradients["x"].value, x.grad.numpy(), what="x.grad")
+
+
+def test_what_has_a_value_is_told_another_value_and_not_a_shape() -> None:
+    """``--shape y=2`` beside ``--let y=[1,2,3]`` would be refused in its turn."""
+    with pytest.raises(SymgradError) as caught:
+        symgrad.explain("x * y", x=[1, 2], y=[1, 2, 3])
+    assert list(map(str, caught.value.hints)) == ['y="randn(2)"', 'x="randn(3)"']
+    with pytest.raises(SymgradError) as caught:
+        symgrad.explain("x * y", shapes={"x": (2,)}, y=[1, 2, 3])
+    with asked_by(Way.COMMAND):
+        assert list(map(str, caught.value.hints)) == ["--let y=randn(2)", "--shape x=3"]
 
 
 @pytest.mark.parametrize(
@@ -130,7 +142,7 @@ BAD = [
     ("1/0", "domain", "division by zero"),
     ("9**9**9", "value", "this power is too large to be exact"),
     ("2j", "syntax", "2j is not a number here"),
-    ("True", "syntax", "this is not a number"),
+    ("None", "syntax", "this is not a number"),
     ("'a'", "syntax", "this is not a number"),
     ("x", "name", "this does not name a value"),
     ("x + 1", "syntax", "this is not a number"),
