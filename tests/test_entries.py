@@ -22,6 +22,7 @@ from symgrad.functions import ALSO
 from symgrad.indexing import fresh_axes
 from symgrad.indexing.canonical import canonical
 from symgrad.language import read
+from symgrad.notation.meaning import Meaning
 from symgrad.notation.read import read_statement
 from symgrad.notation.tree import Dots, Name
 from symgrad.numeric import forward
@@ -34,7 +35,7 @@ from symgrad.ops.indexed import Indexed
 from symgrad.ops.losses import Loss
 from symgrad.ops.networks.losses import EPS
 from symgrad.ops.on_axes import OnAxes
-from symgrad.ops.readings import Pointwise, holds, without
+from symgrad.ops.readings import Pointwise, Whole, holds, without
 from symgrad.ops.signatures import call_of, example_of
 from symgrad.ops.solved.solving import Solves
 from symgrad.ops.spec import Data, Held, Op, View
@@ -164,6 +165,20 @@ def test_a_shape_of_an_example_that_cannot_be_read_is_told_how_it_is_written(sha
     with pytest.raises(InputError, match="an example gives operands shapes") as refused:
         example_of(f"f(x, b) with x:2x3 {shape}", ("x", "b"))
     assert "z:scalar" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [("out = x·y", "the equation reads y, and its call has x"), ("out[i] = y[i]", "the equation reads y, and its call has x"),
+     ("out[i] = y⟨i⟩", "the equation reads y"), ("out = x·size(y, 0)", "the equation reads y"),
+     ("out = sqroot(x)", "no function sqroot in equations: sqrt?"), ("out = Piecewise(x)", "no function Piecewise in equations")],
+)  # fmt: skip
+def test_a_name_that_an_entry_does_not_have_is_told_with_those_that_it_has(text: str, told: str) -> None:
+    """Whoever writes a row of the table meets this first."""
+    index = sp.Symbol("i", integer=True)
+    meaning = Meaning({"x": Whole(View("x", ()), ())}, {"i": index}, {}, functions())
+    with pytest.raises(KeyError, match=re.escape(told)):
+        meaning.of(read_statement(text).right)
 
 
 def test_what_is_left_out_falls_away() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from fractions import Fraction
 from functools import cached_property, singledispatchmethod
 from inspect import Signature
@@ -130,11 +131,18 @@ class Meaning:
     def _(self, node: Name) -> Expr:
         if node.name in self.letters:
             return self.letters[node.name]
-        return CONSTANTS[node.name] if node.name not in self.tensors else self.tensors[node.name][()]
+        constant = node.name in CONSTANTS and node.name not in self.tensors
+        return CONSTANTS[node.name] if constant else self.given(node.name)[()]
+
+    def given(self, name: str) -> Entries:
+        """What has this name in the call; `KeyError` where nothing has."""
+        if name not in self.tensors:
+            raise KeyError(f"the equation reads {name}, and its call has {', '.join(self.tensors) or 'no tensor'}")
+        return self.tensors[name]
 
     @of.register
     def _(self, node: Access) -> Expr:
-        tensor = self.tensors[node.name]
+        tensor = self.given(node.name)
         own = len(node.slots) - any(isinstance(slot, Dots) for slot in node.slots)
         lead = self.lead[len(self.lead) - (len(tensor.shape) - own) :] if len(tensor.shape) > own else ()
         at: list[Expr] = []
@@ -158,7 +166,7 @@ class Meaning:
 
     @of.register
     def _(self, node: Flat) -> Expr:
-        tensor = self.tensors[node.name]
+        tensor = self.given(node.name)
         if isinstance(node.number, Row):  # whole, axes of one entry among them: a reshape, which its pullback undoes
             places, sizes = self.row(node.number)
             return tensor[unravel(ravel(places, tuple(sizes)), tensor.shape)]
@@ -166,11 +174,14 @@ class Meaning:
 
     @of.register
     def _(self, node: SizeOf) -> Expr:
-        shape = self.tensors[node.name].shape
+        shape = self.given(node.name).shape
         return sp.Mul(*shape) if node.axis is None else shape[node.axis]
 
     @of.register
     def _(self, node: Call) -> Expr:
+        if node.function not in self.functions:
+            near = get_close_matches(node.function, list(self.functions), n=1)
+            raise KeyError(f"no function {node.function} in equations{f': {near[0]}?' if near else ''}")
         return self.functions[node.function](*map(self.of, node.arguments))
 
     @of.register
