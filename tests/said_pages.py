@@ -136,6 +136,12 @@ def used(read: Read, m: re.Match[str]) -> bool:
     return times == int(m["n"]) or len(read.explanation.gradients[m["x"]].sweep.uses) == int(m["n"]) != times
 
 
+def shared(read: Read, m: re.Match[str]) -> bool:
+    """Something flows back from some of its uses: the others are conditions and the like."""
+    uses, most = read.explanation.gradients[m["x"]].sweep.uses, torch_side.words(read.truth.text).count(m["x"])
+    return len(uses) == int(m["k"]) < int(m["n"]) and (most >= int(m["n"]) or most < int(m["k"]))
+
+
 def broadcast(read: Read, m: re.Match[str]) -> bool:
     """Each named input meets something larger than itself, in each call that reads it."""
     tensors = read.truth.known()
@@ -413,6 +419,10 @@ CLAIMS: dict[str, Rule] = {
     rf"For {X}: \w+ does not depend on \w+ at all\. Nothing leads from one to the other, every derivative is 0, "
     r"and torch leaves \w+\.grad at None\.": no_way,
     rf"{X} is used (?P<n>\d+) times: its shares add up\.": used,
+    rf"(?P<k>\d+) of the (?P<n>\d+) uses of {X} have a share of its gradient: the shares add up\.": shared,
+    rf"{X} is used (?P<n>\d+) times\. (?P<k>\d+) of these uses have a share of the gradient, and the shares add up:": (
+        shared
+    ),
     rf"{X} is used (?P<n>\d+) times\. Each use has its share of the gradient, and the shares add up:": used,
     r"(?P<names>[\w, ]+) (?:is|are) broadcast, so (?:its|their) gradient adds up what it feeds\.": broadcast,
     rf"(?P<op>[\w.]+) divides a sum by (?P<n>{NUMBER}): that is where the division by {NUMBER} comes from\.": divides,

@@ -62,6 +62,31 @@ def test_the_one_special_thing_is_said() -> None:
     assert "v lies in the left null space" in " ".join(brief("softmax(x)", x=[1, 2, 3]))
 
 
+def test_a_use_from_which_nothing_flows_back_is_counted_as_such() -> None:
+    said = "3 of the 4 uses of x have a share of its gradient: the shares add up."
+    assert said in " ".join(brief("where(x > 0, x*x, sin(x))"))
+    page = symgrad.explain("where(x > 0, x*x, sin(x))").to_text()
+    assert "x is used 4 times. 3 of these uses have a share of the gradient, and the shares add up:" in " ".join(
+        page.split()
+    )
+
+
+def test_what_the_text_makes_is_said_once() -> None:
+    lines = brief("z[[0,0,1]]")
+    assert [line for line in lines if line.startswith("c is ")] == [
+        "c is torch.tensor([0, 0, 1]): a constant, nothing flows back to it."
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "shape"),
+    [("x * x", "x", (3,)), ("cholesky(A)", "A", (3, 3)), ("x @ a", "x", (2, 4)), ("softmax(x @ x.T)", "x", (2, 4))],
+)
+def test_another_shape_is_another_one_and_fits(text: str, name: str, shape: tuple[int, ...]) -> None:
+    assert f'shapes={{"{name}": {shape}}}' in " ".join(brief(text))
+    assert symgrad.explain(text, shapes={name: shape}).gradients[name].value.shape == shape
+
+
 @pytest.mark.parametrize(("text", "shape"), [("x + expand(b, (1, 3))", (1, 3)), ("x[:, :1] * b", (1,))])
 def test_a_copy_of_the_same_size_is_no_broadcast(text: str, shape: tuple[int, ...]) -> None:
     assert "broadcast" not in " ".join(brief(text, shapes={"x": (1, 3), "b": shape}))

@@ -125,15 +125,20 @@ def kinks(op: Op) -> Iterator[Piece]:
         left, right, here = kink.told
         if left == right == here and kink.torch is not None and f"{kink.torch + 0.0:.4g}" == here:
             continue  # with every entry there, nothing of it is seen
-        sides = f"{left} on both sides" if left == right else f"{left} just left of it and {right} just right"
-        torch = "" if kink.torch is None else f", torch {kink.version} {kink.torch + 0.0:.4g}"
+        sides = f"{left} on both sides" if left == right else f"{left} on the left and {right} on the right"
+        torch = "" if kink.torch is None else told_of_torch(f"torch {kink.version}", f"{kink.torch + 0.0:.4g}", here)
         yield Paragraph(
             (
-                f"With every entry at {kink.at:g}, the sum over ",
+                f"With every entry at {kink.at:g}, the slope of the sum over ",
                 Code(kink.text),
-                f" has by its first entry the slope {sides}; at the point itself the equation takes {here}{torch}.",
+                f" by its first entry is {sides}; at the point itself the equation takes {here}{torch}.",
             )
         )
+
+
+def told_of_torch(torch: str, there: str, here: str) -> str:
+    """What torch takes, beside what the equation takes."""
+    return f", and so does {torch}" if there == here else f", {torch} takes {there}"
 
 
 def worked(op: Op, example: Example, check: bool) -> Explanation:

@@ -45,9 +45,15 @@ def hints_of(reading: Reading, inputs: Sequence[Given]) -> tuple[Setting, ...]:
     if changeable:
         name = changeable[0]
         shape = next(g.value.shape for g in inputs if g.name == name)
-        sizes = ",".join(str(n + 1) if i else str(n) for i, n in enumerate(shape))
-        result.append(Setting("shape", name, sizes))
+        result.append(Setting("shape", name, ",".join(map(str, other_shape(shape, name, reading)))))
     return tuple(result)
+
+
+def other_shape(shape: Sequence[int], name: str, reading: Reading) -> list[int]:
+    """A shape with the last size that was assumed one larger, on each axis that has the same."""
+    assumed = {axis: number for of, axis, number in reading.assumed_sizes if of == name}
+    last = assumed[max(assumed)] if assumed else None
+    return [n + 1 if assumed.get(axis) == last is not None else n for axis, n in enumerate(shape)]
 
 
 def listed(words: Sequence[str]) -> str:

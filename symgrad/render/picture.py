@@ -20,6 +20,7 @@ from symgrad.render import numbers
 from symgrad.render.content.jacobian import MOST_COLUMNS, MOST_ROWS, block_size, formula_of, symbols_of
 from symgrad.render.content.teller import teller_of
 from symgrad.render.content.words import counted, size_text, structure_math
+from symgrad.render.content.zeros import without_rounding
 from symgrad.render.drawing import LEAST, PALETTE, WIDE, Drawing, ink_on
 from symgrad.render.page import Formula
 
@@ -69,8 +70,9 @@ def product_picture(explanation: Explanation, name: str | None = None) -> str:
     weights = as_float(explanation.seed).reshape(-1)
     top += label_room(jacobian)
     told = table(drawing, jacobian, top, weights, given)
-    told += result(drawing, jacobian, explanation.seed, gradient.value, top + 10)
-    values = ", ".join(map(numbers.text, np.asarray(gradient.value, dtype=object).reshape(-1)))
+    shown = without_rounding(explanation, gradient)
+    told += result(drawing, jacobian, explanation.seed, shown, top + 10)
+    values = ", ".join(map(numbers.text, np.asarray(shown, dtype=object).reshape(-1)))
     return drawing.finished(title, f"{told} {chosen}.grad is {values}.")
 
 

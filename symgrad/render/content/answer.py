@@ -23,7 +23,7 @@ from symgrad.explanation.notable import mean_in_words, means, undetached
 from symgrad.numeric import plain
 from symgrad.ops.entry import plays
 from symgrad.oracles.report import Check, Verdict
-from symgrad.program import Role
+from symgrad.program import Program, Role
 from symgrad.render import numbers
 from symgrad.render.content.first_lines import Room, first_lines, formulas_instead, listing, short_forms
 from symgrad.render.content.singular import singular_blocks
@@ -211,14 +211,22 @@ def _shared(explanation: Explanation) -> Words:
     say = speaker_of(explanation.program)
     for name, gradient in explanation.gradients.items():
         if len(gradient.sweep.uses) > 1:
-            count = len(gradient.sweep.uses)
-            return say("`{name}` is used {count} times: its shares add up.", name=name, count=count)
+            every, count = uses_of(explanation.program, name), len(gradient.sweep.uses)
+            words = "`{name}` is used {every} times: its shares add up."
+            if every > count:
+                words = "{count} of the {every} uses of `{name}` have a share of its gradient: the shares add up."
+            return say(words, name=name, every=every, count=count)
     names = [name for name in explanation.gradients if is_broadcast(explanation, name)]
     if names:
         are, its = ("is", "its") if len(names) == 1 else ("are", "their")
         told = listed([(Code(name),) for name in names])
         return say("{told} {are} broadcast, so {its} gradient adds up what it feeds.", told=told, are=are, its=its)
     return ()
+
+
+def uses_of(program: Program, name: str) -> int:
+    """How often a tensor is read; where nothing flows back, as from a condition, it is no less."""
+    return sum(step.tensors.count(name) for step in program.steps)
 
 
 def is_broadcast(explanation: Explanation, name: str) -> bool:

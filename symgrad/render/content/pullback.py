@@ -15,7 +15,7 @@ from symgrad.explanation.entries import Entry
 from symgrad.numeric import as_float
 from symgrad.render import numbers
 from symgrad.render.arrange import reading, term_key
-from symgrad.render.content.answer import Answer, all_lines
+from symgrad.render.content.answer import Answer, all_lines, uses_of
 from symgrad.render.content.first_lines import readable
 from symgrad.render.content.singular import singular_blocks
 from symgrad.render.content.teller import Teller, formula_of
@@ -174,8 +174,10 @@ def sweep_blocks(
         yield Equations((Equation((left, formula)),))
     uses = _uses(teller, name, sweep) if len(sweep.uses) > 1 else []
     if uses:
-        shares = "`{name}` is used {count} times. Each use has its share of the gradient, and the shares add up:"
-        yield Paragraph(say(shares, name=name, count=len(uses)))
+        every, words = uses_of(teller.program, name), "Each use has its share of the gradient, and the shares add up:"
+        if every > len(uses):
+            words = "{count} of these uses have a share of the gradient, and the shares add up:"
+        yield Paragraph(say(f"`{{name}}` is used {{every}} times. {words}", name=name, every=every, count=len(uses)))
         yield Equations(tuple(uses))
         formulas += [row.parts[1] for row in uses if isinstance(row.parts[1], Formula)]
     names = teller.names.inner(sweep.equation.axes)

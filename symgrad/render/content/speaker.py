@@ -121,8 +121,8 @@ def made_here(program: Program) -> Iterator[Paragraph]:
 
 
 def left_out(program: Program, shown: Collection[str]) -> Iterator[Paragraph]:
-    """The inputs that are positions, classes or a mask, where nobody asked for their gradients."""
-    read = [name for name in only_read(program) if name not in shown]
+    """The inputs that are positions, classes or a mask, where nobody asked for their gradients; constants are said."""
+    read = [name for name in only_read(program) if name not in shown and name not in program.made]
     if read:
         many = len(read) > 1
         said = f"{' are' if many else ' is'} read as positions, classes or a mask: "
