@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import symgrad
 from symgrad.errors import SymgradError
 from symgrad.language import read
 from symgrad.language.syntax import parse
@@ -216,7 +217,9 @@ HINTED = [
     ("out[i] = (x[i] = 0)·x[i]", "a condition in brackets is 1 or 0"),
     ("out[i] = max(x[i])", "over an index: max_j x[j]"),
     ("out[i] = x(i)", "an entry has square brackets: x[i]"),
-    ("out[i] = x[n]·x[i]", "x[at] with --let at=1"),
+    ("out[i] = x[n]·x[i]", "x[1], or a number whose name is longer than a letter, x[at]"),
+    ("out[1] = x[1]", "letters on the left: out[i] = …"),
+    ("out(i) = x(i)", "letters on the left: out[i] = …"),
     ("out[i] = x[-1]·x[i]", "x[size(x, 0) − 1]"),
 ]
 
@@ -226,6 +229,12 @@ def test_a_refusal_says_what_would_do(text: str, told: str) -> None:
     with pytest.raises(SymgradError) as caught:
         read(text)
     assert any(told in str(hint) for hint in caught.value.hints), caught.value.hints
+
+
+def test_a_place_that_is_given_has_a_name_longer_than_a_letter() -> None:
+    found = symgrad.explain("out[i] = x[at]·x[i]", x=[2, 3, 5], at=1)
+    assert found.passed
+    assert found.output.tolist() == [6, 9, 15]
 
 
 def test_an_entry_outside_its_tensor_is_told_what_keeps_it_inside() -> None:

@@ -116,8 +116,10 @@ def expression(text: str, group: Sequence[Token]) -> Node:
     for token in group:
         level += (token.word in ("(", "[")) - (token.word in (")", "]")) if token.kind == "sign" else 0
         if token.word == "=" and token.kind == "sign" and not level:
+            before = {t.word for t in group if t.span[0] < token.span[0]}
+            entries = ("each entry of an equation has letters on the left: out[i] = …",) if before & {"[", "("} else ()
             raise NotationError(
-                "an assignment goes to one name, at the beginning", span=token.span, hints=("h = x@a; h.T",)
+                "an assignment goes to one name, at the beginning", span=token.span, hints=("h = x@a; h.T", *entries)
             )
         line[token.span[0] - start : token.span[1] - start] = token.word
     return Reader("".join(line), start).read()

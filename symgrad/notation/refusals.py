@@ -28,7 +28,7 @@ from symgrad.notation.tree import (
     walk,
 )
 
-GIVEN = "for one place that is given, a longer name: x[at] with --let at=1, or x[1]"
+GIVEN = "for one place that is given: x[1], or a number whose name is longer than a letter, x[at]"
 
 
 def letters_of(node: Node) -> tuple[Letter, ...]:
