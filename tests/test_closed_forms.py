@@ -212,6 +212,12 @@ def test_a_second_derivation_reads_the_same(text: str, shapes: str) -> None:
 
 
 @pytest.mark.one_in(5)
+def test_a_product_of_matrices_is_no_mean_of_products() -> None:
+    found = forms_of("((x * w).mean(1) ** 2 * y).mean()", shapes_of("x:2x3 w:3 y:2"))
+    assert found["w"] == "2 * v * (x.T @ (mean(x * w, dim=1) * y)) / x.numel()"
+    assert found["y"] == "v * mean(x * w, dim=1) ** 2 / x.shape[0]"
+
+
 @pytest.mark.parametrize(
     ("text", "shapes"),
     [

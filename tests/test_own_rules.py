@@ -9,6 +9,7 @@ import torch.nn.functional as F
 
 import symgrad
 from symgrad.tracing import run_script
+from symgrad.tracing.lift.observed import changed
 from symgrad.tracing.session.own_rules import by_torchs_rule
 from symgrad.tracing.story.tell import event_text
 
@@ -112,3 +113,15 @@ def test_a_page_names_it_too(eps):
     assert found.passed
     (check,) = [check for check in found.gradients["x"].checks if check.own_rule]
     assert "its own forward pass has the slope" in check.note
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        (1.0, 3.0, "1 → 3"), ([1.0], [3.0], "1 → 3"), ([1.0, 2.0], [1.0, 3.0], "[1 2] → [1 3]"),
+        ([1.0, 2.0, 3.0, 4.0, 5.0], [1.0, 2.0, 9.0, 4.0, 5.0], "at [2] 3 → 9"),
+        ([float("nan"), 1.0, 1.0, 1.0, 1.0], [float("nan"), 1.0, 1.0, 1.0, 2.0], "at [4] 1 → 2"),
+    ],
+)  # fmt: skip
+def test_what_a_backward_wrote_over_is_told_by_the_first_entry(before: object, after: object, told: str) -> None:
+    assert changed(torch.tensor(before), torch.tensor(after)) == told
