@@ -112,6 +112,13 @@ def readme_command() -> list[str]:
     return shlex.split(command[1])
 
 
+def test_the_first_commands_of_the_readme_are_seen_whole() -> None:
+    """No line of them is cut off where the README is read."""
+    block = re.search(r"```sh\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    assert block is not None
+    assert max(map(len, block[1].splitlines())) <= 90
+
+
 def test_the_output_in_the_readme_is_real() -> None:
     """The block under the first command is what that command opens with, and says that there is more."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
