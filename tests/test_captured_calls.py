@@ -301,3 +301,14 @@ def test_what_is_written_twice_is_not_said_to_be_derived():
     program = capture(lambda x, s: x.index_put((torch.tensor([1, 1]),), s), x, randn(2, 3))
     assert [box.spelling for box in program.black_boxes] == ["Tensor.index_put"]
     assert "an entry is written twice" in program.black_boxes[0].reason
+
+
+@pytest.mark.parametrize(
+    ("places", "steps"),
+    [([0, 3], ["out = take(x, i)"]), ([], ["out = take(x, i)"]), ([-1, 0], ["t1 = reshape", "out = gather"])],
+)
+def test_only_places_counted_from_the_end_are_counted_anew(places: list[int], steps: list[str]) -> None:
+    """0 is a place as it stands, and no place at all is none below it."""
+    index = torch.tensor(places, dtype=torch.long)
+    found = capture(lambda x, i: torch.take(x, i), torch.arange(6.0).reshape(2, 3), index)
+    assert [told[: len(step)] for told, step in zip(found.operations, steps, strict=True)] == steps
