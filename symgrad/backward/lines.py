@@ -22,7 +22,7 @@ from symgrad.backward.names import UNNAMED, Names
 from symgrad.backward.once import computed_once
 from symgrad.backward.opened import opened, unreadable
 from symgrad.backward.phrasing import times_ones, with_a_root, without_ones, without_turns
-from symgrad.backward.products import is_number, ones_like
+from symgrad.backward.products import is_number, of_ones
 from symgrad.backward.shortened import shortened
 from symgrad.backward.standard import Standard, standard_group
 from symgrad.backward.templates import Template, asked_of
@@ -247,7 +247,7 @@ class Lines:
                 text = line.code if draft.filled and line.code is not None else shortened(counted)
                 line = replace(line, text=self.names.shown(text))
             return line
-        ones = ones_like(self.names.page(draft.of))
+        ones = of_ones(self.names.page(draft.of))
         code = ast.unparse(times_ones(value, ones))
         return replace(line, code=code, text=self.names.shown(code) if draft.filled else line.text)
 

@@ -15,7 +15,7 @@ import ast
 from dataclasses import dataclass
 
 from symgrad.backward.phrasing import times_ones
-from symgrad.backward.products import ELEMENTWISE, expanded_to, is_number, ones_like
+from symgrad.backward.products import ELEMENTWISE, expanded_to, is_number, of_ones
 from symgrad.backward.signs import copied
 
 
@@ -55,13 +55,13 @@ class Numbers(ast.NodeTransformer):
             return self.generic_visit(node)
         alone = type(self)(self.name, self.number, self.like, everywhere=True)
         inner: ast.expr = alone.visit(copied(node.func.value))
-        return times_ones(inner, ones_like(target)) if is_number(inner) else self.generic_visit(node)
+        return times_ones(inner, of_ones(target)) if is_number(inner) else self.generic_visit(node)
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         """The number, or a tensor of it."""
         if node.id != self.name or (self.reckons and not self.everywhere):
             return node
-        return copied(self.number if self.reckons else times_ones(self.number, ones_like(self.like)))  # type: ignore[no-any-return]  # a copy is what it is a copy of
+        return copied(self.number if self.reckons else times_ones(self.number, of_ones(self.like)))  # type: ignore[no-any-return]  # a copy is what it is a copy of
 
 
 def with_number(expression: ast.expr, name: str, number: ast.expr, like: str, everywhere: bool = True) -> ast.expr:

@@ -119,7 +119,7 @@ def number_factors(node: ast.expr) -> list[ast.expr]:
     return [] if isinstance(node, ast.Constant) and node.value == 1 else [node]
 
 
-def ones_like(name: str) -> ast.expr:
+def of_ones(name: str) -> ast.expr:
     """Ones, as many as a tensor has entries."""
     return ast.Call(ast.Name(ONES), [ast.Name(name)], [])
 
@@ -286,4 +286,4 @@ def written(parts: Fraction) -> ast.expr:
     return whole
 
 
-__all__ = ["Broadcast", "Shapes", "in_lowest_terms", "is_number", "ones_like", "without_expands"]
+__all__ = ["Broadcast", "Shapes", "in_lowest_terms", "is_number", "of_ones", "without_expands"]

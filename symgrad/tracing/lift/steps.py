@@ -24,10 +24,10 @@ COMPOSITIONS: dict[str, Composition] = {}
 
 
 def composition(*words: str) -> Callable[[Entered], Entered]:
-    """Enter a function under the last words of what it says in entries."""
+    """Enter a function under the last words of what it says in entries, by default under its own name."""
 
     def entered(steps: Entered) -> Entered:
-        COMPOSITIONS.update(dict.fromkeys(words, steps))
+        COMPOSITIONS.update(dict.fromkeys(words or (steps.__name__,), steps))
         return steps
 
     return entered

@@ -27,7 +27,7 @@ from symgrad.tracing.lift.steps import COMPOSITIONS, Said, Steps, composition, d
 from symgrad.tracing.record.trace import Node, as_array
 
 
-@composition("softplus")
+@composition()
 def softplus(steps: Steps, node: Node, x: Any, beta: Any = 1, threshold: Any = SHORTCUT) -> Said | None:
     """log(1 + exp(x)), and x itself where the run took torch's shortcut."""
     soft = steps(ground.softplus, x)
@@ -35,14 +35,14 @@ def softplus(steps: Steps, node: Node, x: Any, beta: Any = 1, threshold: Any = S
     return done(steps(ground.where, steps(ground.gt, x, SHORTCUT), x, soft) if beyond else soft)
 
 
-@composition("frexp")
+@composition()
 def frexp(steps: Steps, node: Node, x: Any) -> Said | None:
     """x divided by the power of two that brings it between ½ and 1: a whole number, locally constant."""
     powers = np.frexp(as_float(as_array(x.held)))[1]
     return "torch.mul", (x, steps.lifter.data("scale", np.ldexp(1.0, -powers))), {}
 
 
-@composition("nextafter")
+@composition()
 def nextafter(steps: Steps, node: Node, x: Any, y: Any) -> Said | None:
     """x, moved by the least that can be; y only says which way. Where both are equal nothing flows back, in torch."""
     start, end = (as_array(t.held) if isinstance(t, Node) else np.asarray(t) for t in (x, y))
@@ -53,7 +53,8 @@ def nextafter(steps: Steps, node: Node, x: Any, y: Any) -> Said | None:
     return "torch.add", (expanded, steps.lifter.data("least", step)), {}
 
 
-@composition("cat", "concat", "concatenate")
+@composition("concat", "concatenate")
+@composition()
 def cat(
     steps: Steps, node: Node, tensors: Any = None, dim: Any = 0, *, axis: Any = None, **other: Any
 ) -> Said | None:  # fmt: skip

@@ -21,7 +21,7 @@ def drawn(steps: Steps, node: Node, *_: Any, **__: Any) -> Said | None:
     return done(steps.lifter.data("drawn", node.value()))
 
 
-@composition("rrelu")
+@composition()
 def rrelu(
     steps: Steps, node: Node, x: Any, lower: Any = 1 / 8, upper: Any = 1 / 3, training: bool = False, *_: Any, **__: Any
 ) -> Said | None:

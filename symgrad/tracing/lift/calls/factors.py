@@ -25,7 +25,7 @@ def lu_factor(steps: Steps, node: Node, x: Any, *_: Any, **__: Any) -> Said | No
     return done(triangles.packed(steps, x, exchanged(node)))
 
 
-@composition("lu")
+@composition()
 def lu(steps: Steps, node: Node, x: Any, *_: Any, **__: Any) -> Said | None:
     """L and U; where the rows went is data. torch's older call of that name has them in one matrix."""
     assert node.call is not None
@@ -34,7 +34,7 @@ def lu(steps: Steps, node: Node, x: Any, *_: Any, **__: Any) -> Said | None:
     return lu_unpack(steps, node, triangles.packed(steps, x, exchanged(node)))
 
 
-@composition("lu_unpack")
+@composition()
 def lu_unpack(steps: Steps, node: Node, packed: Any, *_: Any, **__: Any) -> Said | None:
     """L and U out of one matrix."""
     found = triangles.unpacked(steps, packed, node.index or 0)
@@ -89,7 +89,7 @@ def householder_product(steps: Steps, node: Node, x: Any, tau: Any) -> Said | No
     return done(triangles.reflected(steps, x, tau, steps.data("start", triangles.unit(x)), False))
 
 
-@composition("ormqr")
+@composition()
 def ormqr(
     steps: Steps, node: Node, x: Any, tau: Any, other: Any, left: bool = True, transpose: bool = False
 ) -> Said | None:

@@ -35,7 +35,7 @@ def grid_sampler(
     return "F.grid_sample", (x, grid), {"mode": mode, "padding_mode": padding, "align_corners": bool(align_corners)}
 
 
-@composition("grid_sample")
+@composition()
 def grid_sample(
     steps: Steps, node: Node, x: Any, grid: Any, mode: str = "bilinear", padding_mode: str = "zeros",
     align_corners: Any = None,
@@ -96,7 +96,7 @@ for space in (1, 2, 3):
     composition(f"max_unpool{space}d")(unpooled(space))
 
 
-@composition("max_pool2d_with_indices_backward")
+@composition()
 def max_pool2d_with_indices_backward(
     steps: Steps, node: Node, weights: Any, x: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil: Any,
     indices: Any,
@@ -110,7 +110,7 @@ def max_pool2d_with_indices_backward(
 # Normalisations -------------------------------------------------------------------------------------
 
 
-@composition("instance_norm")
+@composition()
 def instance_norm(
     steps: Steps, node: Node, x: Any, weight: Any = None, bias: Any = None, running_mean: Any = None,
     running_var: Any = None, use_input_stats: bool = True, momentum: Any = 0.1, eps: Any = 1e-5, *rest: Any,
@@ -121,7 +121,7 @@ def instance_norm(
     return "F.instance_norm", (x, running_mean, running_var, weight, bias, use_input_stats), {"eps": eps}
 
 
-@composition("_safe_softmax")
+@composition()
 def _safe_softmax(steps: Steps, node: Node, x: Any, dim: Any, dtype: Any = None) -> Said | None:
     """softmax, but 0 along a row that is −∞ everywhere."""
     empty = np.isneginf(plainly(x).numpy()).all(axis=dim, keepdims=True)
@@ -131,7 +131,7 @@ def _safe_softmax(steps: Steps, node: Node, x: Any, dim: Any, dtype: Any = None)
     return done(steps(ground.where, mask, 0.0, steps(ground.softmax, steps(ground.where, mask, 0.0, x), dim)))
 
 
-@composition("scaled_dot_product_attention")
+@composition()
 def scaled_dot_product_attention(
     steps: Steps, node: Node, query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: Any = 0.0,
     is_causal: bool = False, **spoken: Any,
@@ -159,7 +159,7 @@ def scaled_dot_product_attention(
 # Bags and segments ----------------------------------------------------------------------------------
 
 
-@composition("convolution")
+@composition()
 def convolution(
     steps: Steps, node: Node, x: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any,
     transposed: bool, output_padding: Any, groups: int,
@@ -171,7 +171,7 @@ def convolution(
     return way, (x, weight, bias), {word: tuple(v) if isinstance(v, list) else v for word, v in spoken.items()}
 
 
-@composition("segment_reduce")
+@composition()
 def segment_reduce(
     steps: Steps, node: Node, data: Any, reduce: str, *, lengths: Any = None, indices: Any = None, offsets: Any = None,
     axis: int = 0, unsafe: bool = False, initial: Any = None,
@@ -195,7 +195,7 @@ def segment_reduce(
     return as_said(last) if axis == 0 else ("torch.reshape", (made(steps, last), node.shape), {})
 
 
-@composition("embedding_bag")
+@composition()
 def embedding_bag(
     steps: Steps, node: Node, weight: Any, indices: Any, offsets: Any, scale_grad_by_freq: bool = False, mode: int = 0,
     sparse: bool = False, per_sample_weights: Any = None, include_last_offset: bool = False, padding_idx: Any = None,

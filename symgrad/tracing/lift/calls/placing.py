@@ -60,7 +60,7 @@ def landed(steps: Steps, x: Any, places: Array, values: Any) -> Said:
     return done(steps(ground.reshape, total, tuple(map(int, x.shape))))
 
 
-@composition("index_put")
+@composition()
 def index_put(steps: Steps, node: Node, x: Any, indices: Any, values: Any, accumulate: bool = False) -> Said | None:
     """x with values at some places, or with values added there."""
     places = numbers(x)[tuple(slice(None) if i is None else i for i in plainly(tuple(indices)))].numpy()

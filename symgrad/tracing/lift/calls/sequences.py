@@ -53,7 +53,7 @@ def padded(steps: Steps, node: Node, data: Any, *_: Any, **__: Any) -> Said | No
 # Alignments --------------------------------------------------------------------------------------------------
 
 
-@composition("ctc_loss")
+@composition()
 def ctc_loss(
     steps: Steps, node: Node, log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: int = 0,
     reduction: Any = 1, zero_infinity: bool = False,

@@ -24,7 +24,7 @@ def stored(x: Node) -> Array:
     return as_array(ones)
 
 
-@composition("to_dense")
+@composition()
 def to_dense(steps: Steps, node: Node, x: Any, dtype: Any = None, *, masked_grad: Any = None) -> Said | None:
     """x, through which nothing comes back to an entry that was not stored, unless one asks torch for it."""
     kept = None if x.held.layout == torch.strided or masked_grad is False else as_array(of_ones(x.held))

@@ -14,7 +14,7 @@ from symgrad.tracing.lift.steps import Composition, Said, Steps, composition, do
 from symgrad.tracing.record.trace import Node, plainly
 
 
-@composition("nanmedian")
+@composition()
 def nanmedian(steps: Steps, node: Node, x: Any, dim: Any = None, keepdim: bool = False) -> Said | None:
     """Of all entries: the median of those that are numbers."""
     numbers = np.flatnonzero(~np.isnan(plainly(x).reshape(-1).numpy(force=True)))
@@ -53,8 +53,8 @@ def quantile(ignore_nan: bool) -> Composition:
     return between
 
 
-composition("quantile")(quantile(ignore_nan=False))
-composition("nanquantile")(quantile(ignore_nan=True))
+for prefix in ("", "nan"):
+    composition(f"{prefix}quantile")(quantile(ignore_nan=bool(prefix)))
 
 
 def neighbours(values: Array, shares: Array, dim: Any, ignore_nan: bool, how: str) -> tuple[Array, Array, Array, Array]:

@@ -18,7 +18,7 @@ from symgrad.tracing.record.trace import Node, plainly
 COUNTED = "scale_grad_by_freq divides what flows to a row by how often it was read: that is torch's rule, no derivative"
 
 
-@composition("embedding")
+@composition()
 def embedding(steps: Steps, node: Node, *given: Any, **spoken: Any) -> Said | None:
     """Rows of a weight; torch's inner call has the weight first, and no name for a row that gets nothing."""
     assert node.call is not None
@@ -58,7 +58,7 @@ def grouped_mm(
     return ("torch.cat", (parts, 0 if cut_a else -1), {}) if len(parts) > 1 else done(parts[0])
 
 
-@composition("multilabel_margin_loss")
+@composition()
 def multilabel_margin_loss(steps: Steps, node: Node, x: Any, target: Any, reduction: Any = 1) -> Said | None:
     """Σ max(0, 1 − x[y] + x[i])/n over the classes y before the first −1 and the classes i that are none of those."""
     if isinstance(reduction, str):
