@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import combinations, pairwise
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from symgrad.render.flow_layout import MOST, Flow, Laid, Station, Way, laid_out
+from symgrad.render.flow_picture import flow_picture
 
 GATES = " ".join(f"a{g}=x,w{g} b{g}=h,u{g} c{g}=a{g},b{g} {g}=c{g}" for g in "ifgo")
 PROGRAMS = {
@@ -75,3 +77,8 @@ def test_every_way_has_room_of_its_own(reads: list[list[int]], inputs: int) -> N
     drawn = [(stations[w.source].again or w.source, w.target) for w in laid.flow.ways]
     assert drawn == [(w.source, w.target) for w in flow.ways]
     assert all(laid.column[w.source] < laid.column[w.target] for w in laid.flow.ways)
+
+
+def test_long_names_of_inputs_are_told_apart() -> None:
+    flow = flow_of("out=encoder.self_attn.in_proj_weight,encoder.self_attn.in_proj_bias")
+    assert re.findall(r">(…[^<]*)<", flow_picture(flow)) == ["…ttn.in_proj_weight", "…_attn.in_proj_bias"]

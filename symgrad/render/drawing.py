@@ -153,6 +153,15 @@ def shortened(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: max(most - 1, 0)]}…"
 
 
+def shortened_name(text: str, most: int) -> str:
+    """At most so many characters, the beginning left out: weight and bias of a layer begin alike.
+
+    >>> shortened_name("self_attn.in_proj_weight", 15), shortened_name("weight", 15)
+    ('…in_proj_weight', 'weight')
+    """
+    return text if len(text) <= most else f"…{text[len(text) - most + 1 :]}"
+
+
 def png(alpha: npt.NDArray[np.uint8], colour: str) -> bytes:
     """A PNG of one colour, more or less of it (RFC 2083: RGBA, no filter, one compressed block)."""
     high, wide = alpha.shape

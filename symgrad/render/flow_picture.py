@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from symgrad.render import numbers
-from symgrad.render.drawing import Drawing, shortened
+from symgrad.render.drawing import Drawing, shortened, shortened_name
 from symgrad.render.flow_layout import BAND, MOST, Flow, Laid, Slot, Station, Way, laid_out
 
 WIDE, HIGH, ACROSS, DOWN = 126, 48, 198, 92
@@ -154,8 +154,9 @@ def box(drawing: Drawing, station: Station, x: float, y: float) -> None:
     name = shortened(station.name, LONGEST_BELOW - len(station.shape))
     below = f"{name}  {station.shape}" if station.made else "again" if station.again else station.shape
     said = station.made or station.again or station.name
+    short_said = shortened if station.made else shortened_name
     drawing.text(
-        x + WIDE / 2, y + 20, shortened(said, LONGEST), size=13, anchor="middle", bold=True, kind="ink code",
+        x + WIDE / 2, y + 20, short_said(said, LONGEST), size=13, anchor="middle", bold=True, kind="ink code",
         room=WIDE - 12, whole=said,
     )  # fmt: skip
     whole = f"{station.name}  {station.shape}" if station.made else below
