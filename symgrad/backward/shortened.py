@@ -10,8 +10,8 @@ from functools import reduce
 
 from symgrad.backward.signs import copied
 
-MOST_TERMS, FEWER = 6, (3, 2)
-"""Parts of a sum or a list that is shown whole; and of one in a text that is too long."""
+MOST_TERMS = 6
+"""Terms of a sum that is shown whole, and parts of a list in a text that is too long."""
 LONG = 160
 """Characters of a text beyond which nobody reads it."""
 
@@ -21,22 +21,20 @@ def shortened(value: ast.expr) -> str:
 
     >>> shortened(ast.parse(" + ".join(f"a{n} @ b" for n in range(20)), mode="eval").body)
     'a0 @ b + a1 @ b + … 17 more … + a19 @ b'
-    >>> shortened(ast.parse(f"stack([{', '.join(f'v_t{n}' for n in range(9))}]) @ w", mode="eval").body)
-    'stack([v_t0, v_t1, … 6 more …, v_t8]) @ w'
+    >>> shortened(ast.parse(f"stack([{', '.join(f'v_t{n}' for n in range(40))}]) @ w", mode="eval").body)
+    'stack([v_t0, v_t1, … 37 more …, v_t39]) @ w'
+    >>> len(shortened(ast.parse(f"stack([{', '.join(f'v_t{n}' for n in range(9))}]) @ w", mode="eval").body))
+    65
     """
-    for most in (MOST_TERMS, *FEWER):
-        found: ast.expr = Cut(most).visit(copied(value))
-        text = ast.unparse(found)
-        if len(text) <= LONG:
-            return text
-    return text
+    text = ast.unparse(Cut(lists=False).visit(copied(value)))
+    return text if len(text) <= LONG else ast.unparse(Cut(lists=True).visit(copied(value)))
 
 
 class Cut(ast.NodeTransformer):
-    """Sums and lists of more than ``most`` parts without their middle."""
+    """Sums of many terms without their middle, and ``lists`` too."""
 
-    def __init__(self, most: int) -> None:
-        self.most = most
+    def __init__(self, lists: bool) -> None:
+        self.lists = lists
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
         """A sum from the left, as it was added up."""
@@ -50,13 +48,15 @@ class Cut(ast.NodeTransformer):
 
     def visit_List(self, node: ast.List) -> ast.expr:
         """What is put together."""
-        return ast.List([self.visit(part) for part in self.ends(node.elts)])
+        parts: list[ast.expr] = [self.visit(part) for part in node.elts]
+        return ast.List(self.ends(parts) if self.lists else parts)
 
     def ends(self, parts: list[ast.expr]) -> list[ast.expr]:
-        """The first ones and the last, with what says how many are left out."""
-        first = min(self.most - 1, 2)
-        left_out = len(parts) - first - 1
-        return parts if len(parts) <= self.most else [*parts[:first], ast.Name(f"… {left_out} more …"), parts[-1]]
+        """The first two and the last, with what says how many are left out."""
+        if len(parts) <= MOST_TERMS:
+            return parts
+        first, second, *middle, last = parts
+        return [first, second, ast.Name(f"… {len(middle)} more …"), last]
 
 
 __all__ = ["shortened"]
