@@ -19,7 +19,7 @@ from symgrad.numeric import forward
 from symgrad.ops.entry import entry_of
 from symgrad.ops.spec import Op
 from symgrad.program import Apply
-from symgrad.shapes import Sizes
+from symgrad.shapes import SizeMismatch, Sizes
 from symgrad.testing.places import Change, Place
 
 AXES = ("dim", "dims", "dim0", "dim1")
@@ -89,6 +89,6 @@ def fits(place: Place, step: Apply) -> bool:
         retype(step, shapes, Sizes())  # a forward pass by the equation reads at the indices of a result of this shape
         with np.errstate(all="ignore"):
             result = forward(alone, {t.name: place.values[t.name] for t in alone.inputs})[step.result.name]
-    except (SymgradError, ArithmeticError, ValueError, TypeError, AssertionError):
+    except (SymgradError, SizeMismatch, ArithmeticError, ValueError, TypeError, AssertionError):
         return False
     return np.shape(result) == np.shape(place.result)
