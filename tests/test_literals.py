@@ -83,6 +83,17 @@ def test_what_has_a_value_is_told_another_value_and_not_a_shape() -> None:
         assert list(map(str, caught.value.hints)) == ["--let y=randn(2)", "--shape x=3"]
 
 
+def test_truth_values_in_files_are_a_mask(tmp_path: Path) -> None:
+    np.save(tmp_path / "mask.npy", np.array([[True, False]]))
+    np.save(tmp_path / "numbers.npy", np.array([[1, 0]]))
+    (tmp_path / "mask.json").write_text("[[true, false]]", encoding="utf-8")
+    (tmp_path / "numbers.json").write_text("[[1, 0]]", encoding="utf-8")
+    truths = {path.name: literal(f"@{path.name}", directory=tmp_path).truths for path in tmp_path.iterdir()}
+    assert truths == {"mask.npy": True, "mask.json": True, "numbers.npy": False, "numbers.json": False}
+    found = symgrad.explain("x * ~m", x=[[1.0, 2.0]], m=literal("@mask.npy", directory=tmp_path))
+    assert_same([[0.0, 1.0]], found.gradients["x"].value, what="x.grad")
+
+
 @pytest.mark.parametrize(
     ("text", "shape", "expected"),
     [

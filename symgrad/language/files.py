@@ -14,28 +14,29 @@ from typing import IO, Any
 import numpy as np
 
 from symgrad.errors import InputError
-from symgrad.language.values import MOST, Array, too_large, value_from
+from symgrad.language.values import MOST, Array, holds_truths, too_large, value_from
 
 LARGEST_JSON = 10**8
 """Bytes."""
 FORMATS = ("@file.npy, @file.json",)
 
 
-def load(path: Path, name: str) -> Array:
-    """The array in the file at ``path``; raises `InputError` for whatever cannot be read."""
+def load(path: Path, name: str) -> tuple[Array, bool]:
+    """The array in the file at ``path``, and whether of truth values; raises `InputError` for what cannot be read."""
     readers = {".npy": load_npy, ".json": load_json}
     if path.suffix.lower() not in readers:
         raise InputError(f"files ending in {path.suffix or 'nothing'} are not read", hints=FORMATS)
     try:
         if not path.is_file():
             raise InputError(f"there is no file {path}", hints=FORMATS)
-        return readers[path.suffix.lower()](path, name)
+        given = readers[path.suffix.lower()](path, name)
+        return value_from(given, name), holds_truths(given)
     except (OSError, ValueError, EOFError, MemoryError, RecursionError) as error:
         said = (str(error).splitlines() or [type(error).__name__])[0]
         raise InputError(f"{path} cannot be read", found=(said[:200],)) from None
 
 
-def load_npy(path: Path, name: str) -> Array:
+def load_npy(path: Path, name: str) -> object:
     """An array in NumPy's own format."""
     with path.open("rb") as file:
         shape, dtype = header(file)
@@ -47,7 +48,7 @@ def load_npy(path: Path, name: str) -> Array:
         if path.stat().st_size - start < math.prod(shape) * dtype.itemsize:
             raise InputError(f"{path} is cut short", found=(f"its header says {'×'.join(map(str, shape))}",))
         file.seek(0)
-        return value_from(np.load(file, allow_pickle=False), name)
+        return np.load(file, allow_pickle=False)
 
 
 def header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
@@ -62,8 +63,8 @@ def header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
     return shape, dtype
 
 
-def load_json(path: Path, name: str) -> Array:
+def load_json(path: Path, _name: str) -> object:
     """Nested lists of numbers."""
     if path.stat().st_size > LARGEST_JSON:
         raise InputError(f"{path} is too large", found=(f"{path.stat().st_size:,} bytes",))
-    return value_from(json.loads(path.read_text(encoding="utf-8")), name)
+    return json.loads(path.read_text(encoding="utf-8"))

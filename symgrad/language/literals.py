@@ -97,8 +97,8 @@ def from_file(text: str, directory: Path | str | None) -> Value:
     name = text[1:].strip()
     if not name or "\0" in name or any(0xD800 <= ord(c) < 0xE000 for c in name):
         raise InputError("@ needs the name of a file", hints=("@file.npy, @file.json",))
-    array = load(Path(directory or ".") / name, text)
-    return Value(text, array.shape, lambda shape: array.copy())
+    array, truths = load(Path(directory or ".") / name, text)
+    return Value(text, array.shape, lambda shape: array.copy(), truths=truths)
 
 
 def value_of(node: Node, text: str) -> Value:
