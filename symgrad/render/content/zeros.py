@@ -57,9 +57,12 @@ def without_rounding(explanation: Explanation, gradient: Gradient) -> Array:
     return gradient.value if found is None else np.zeros_like(value)
 
 
-def is_left_of_decimals(formula: Expr) -> bool:
-    """Whether J is the same at all numbers, and decimals in it: small beside what cancelled, and yet not 0."""
-    return bool(formula.atoms(sp.Float)) and not formula.has(sp.Indexed)
+def is_left_of_decimals(formula: Expr | None) -> bool:
+    """Whether J is the same at all numbers, and decimals in it: small beside what cancelled, and yet not 0.
+
+    A formula that grew too long is none.
+    """
+    return formula is not None and bool(formula.atoms(sp.Float)) and not formula.has(sp.Indexed)
 
 
 def _where(explanation: Explanation, gradient: Gradient, teller: Teller, vanishing: Vanishing) -> str:
