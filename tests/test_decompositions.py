@@ -64,7 +64,7 @@ GILES = [
     ("torch.linalg.norm(A)", "A", "v * A / out"),
     (
         "torch.linalg.matrix_norm(A, 2)", "A",
-        ("t = svd(A, full_matrices=False); v * (t.U @ (svdvals(A) == out).diag() @ t.Vh) "
+        ("t = svd(A, full_matrices=False); v * ((t.U * (svdvals(A) == out)) @ t.Vh) "
          "/ (svdvals(A) == out).sum()"),
     ),
 ]  # fmt: skip

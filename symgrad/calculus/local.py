@@ -194,8 +194,8 @@ def local_pushforward(key: Key, position: int) -> Equation:
 
 
 def constant(value: Any) -> Expr:
-    """A number of a program; decimals with so many digits that sums of them lose nothing: 1 + 1e20 − 1e20 is 1."""
-    return sp.Float(value, DIGITS) if isinstance(value, float) else sp.sympify(value, strict=True)
+    """A number of a program; decimals as written, so that sums lose nothing: 1 + 1e20 − 1e20 = 1, 1/0.1 = 10."""
+    return sp.Float(repr(value), DIGITS) if isinstance(value, float) else sp.sympify(value, strict=True)
 
 
 def view_of(position: int, shape: Shape | None, value: Any) -> View | None:
