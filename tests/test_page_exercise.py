@@ -19,6 +19,7 @@ import symgrad
 from symgrad.closed_form import assigned
 from symgrad.errors import InputError
 from symgrad.exercises import Exercise, asked
+from symgrad.render.html.travel import MOST_ENTRIES
 from symgrad_cli.main import main
 from tests.browser import Opened, browser
 from tests.cases import cases
@@ -121,6 +122,20 @@ def test_what_travels_is_right_and_no_mistake_is() -> None:
     for mistake in found["mistakes"]["x"]:
         gaps = [np.abs(np.subtract(made, true)).max() for made, true in zip(mistake["made"], right, strict=True)]
         assert max(gaps) > 1e-3, mistake["said"]
+
+
+@pytest.mark.parametrize("text", ["F.group_norm(x, 2, weight, bias)", "x@a", "softmax(x, dim=-1)"])
+def test_all_numbers_of_every_point_travel_however_many_a_page_shows(text: str) -> None:
+    shapes = {"x": (2, 4, 2), "weight": (4,), "bias": (4,)} if "group" in text else None
+    data = asked(symgrad.exercise(text, shapes=shapes).explanation)
+    assert data is not None
+    largest = 0
+    for point in data["points"]:
+        tensors = [*point["known"].values(), *(t["v"] for t in point["trials"])]
+        tensors += [gradient for t in point["trials"] for gradient in t["expected"].values()]
+        assert [len(t["values"]) for t in tensors] == [int(np.prod(t["shape"])) for t in tensors], point["where"]
+        largest = max(largest, *(len(t["values"]) for t in tensors))
+    assert largest > MOST_ENTRIES or "group" not in text
 
 
 def test_what_is_too_much_has_no_exercise() -> None:

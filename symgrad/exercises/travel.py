@@ -19,7 +19,7 @@ from symgrad.exercises.points import gradient, known_by, points_of, seeds_of
 from symgrad.explanation import Explanation
 from symgrad.language import definition
 from symgrad.numeric import Array, Values, as_float
-from symgrad.render.html.travel import flat
+from symgrad.render.html.travel import listed
 from symgrad.testing.bench import Trial
 from symgrad.testing.diagnosis import Case, guarded
 from symgrad.testing.rounding import rounding_of
@@ -159,4 +159,4 @@ def rounded(array: Array) -> list[float]:
 
 def tensor(array: Array) -> dict[str, Any]:
     """Shape and numbers."""
-    return {"shape": list(np.shape(array)), "values": flat(np.asarray(array))}
+    return {"shape": list(np.shape(array)), "values": listed(np.asarray(array))}

@@ -111,9 +111,12 @@ def shapes(explanation: Explanation) -> Iterable[tuple[str, tuple[int, ...]]]:
 
 
 def flat(array: Array) -> list[float | str]:
-    """All entries, row by row, where they are few; what JSON has no number for by name."""
-    if array.size > MOST_ENTRIES:
-        return []
+    """All entries, row by row, where they are few."""
+    return [] if array.size > MOST_ENTRIES else listed(array)
+
+
+def listed(array: Array) -> list[float | str]:
+    """All entries, row by row; what JSON has no number for by name."""
     return [v if math.isfinite(v) else str(v) for v in as_float(array).reshape(-1).tolist()]
 
 
