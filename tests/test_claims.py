@@ -213,7 +213,7 @@ ZEROS = [
     ),
     ("x * 1e-14", {"x": [1.0, 2.0]}, None, ""),
     ("x * 1e-20 + x - x", {"x": [1.0, 2.0]}, None, ""),
-    ("0.1 * x * 10 - x", {"x": [1.0, 2.0]}, None, ""),
+    ("0.1 * x * 10 - x", {"x": [1.0, 2.0]}, None, "every entry of J is 0 whatever the numbers"),  # decimals as written
     ("sin(x)", {"x": [1.5707963267948966]}, None, ""),
 ]
 
