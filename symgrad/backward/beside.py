@@ -69,7 +69,7 @@ def chains(parts: Mapping[int, Padded]) -> Iterator[list[int]]:
 def in_a_row(found: Sequence[Padded], shape: Shape) -> ast.expr:
     """What lies side by side, with zeros around where it does not fill its axis."""
     axis = found[0].axis
-    place = ast.parse(str(axis if axis == -1 else len(shape) + axis), mode="eval").body
+    place = ast.Constant(axis if axis == -1 else len(shape) + axis)
     inner = [added_axis(part.inner, len(shape) + axis) for part in found]
     pieces = [rest for rest in inner if rest is not None]
     if len(pieces) == len(found):

@@ -15,7 +15,7 @@ import ast
 from dataclasses import dataclass
 
 from symgrad.backward.phrasing import times_ones
-from symgrad.backward.products import ELEMENTWISE, expanded_to, is_number, of_ones
+from symgrad.backward.products import ELEMENTWISE, expanded, is_number, of_ones
 from symgrad.backward.signs import copied
 
 
@@ -50,12 +50,12 @@ class Numbers(ast.NodeTransformer):
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         """A number that is expanded is ones, so many times."""
-        target = expanded_to(node)
-        if target is None or not isinstance(node.func, ast.Attribute):
+        found = expanded(node)
+        if found is None:
             return self.generic_visit(node)
         alone = type(self)(self.name, self.number, self.like, everywhere=True)
-        inner: ast.expr = alone.visit(copied(node.func.value))
-        return times_ones(inner, of_ones(target)) if is_number(inner) else self.generic_visit(node)
+        inner: ast.expr = alone.visit(copied(found[0]))
+        return times_ones(inner, of_ones(found[1])) if is_number(inner) else self.generic_visit(node)
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         """The number, or a tensor of it."""

@@ -67,11 +67,10 @@ class Broadcast(ast.NodeTransformer):
 
         2 of ``2 * ones_like(t)`` as well.
         """
-        target, inner = expanded_to(part), getattr(getattr(part, "func", None), "value", None)
-        if target is None:
-            inner, target = ones_times(part) or (None, None)
-        if inner is None or target is None or target not in self.shapes:
+        found = filled_by(part)
+        if found is None or found[1] not in self.shapes:
             return part
+        inner, target = found
         return inner if any(self.fills(other, self.shapes[target]) for other in others) else part
 
     def fills(self, node: ast.expr, shape: Shape) -> bool:
@@ -85,15 +84,20 @@ class Broadcast(ast.NodeTransformer):
                 return self.fills(operand, shape)
             case ast.Compare(left, _, [right]):
                 return self.fills(left, shape) or self.fills(right, shape)
-        target = expanded_to(node) or (ones_times(node) or (None, None))[1]
-        return target is not None and self.shapes.get(target) == shape
+        found = filled_by(node)
+        return found is not None and self.shapes.get(found[1]) == shape
 
 
-def expanded_to(node: ast.expr) -> str | None:
-    """t, of ``….expand(t.shape)``."""
+def filled_by(node: ast.expr) -> tuple[ast.expr, str] | None:
+    """What stands at every place of a tensor, and of which: 2 and t, of ``2 * ones_like(t)``."""
+    return expanded(node) or ones_times(node)
+
+
+def expanded(node: ast.expr) -> tuple[ast.expr, str] | None:
+    """a and t, of ``a.expand(t.shape)``."""
     match node:
-        case ast.Call(ast.Attribute(_, word), [ast.Attribute(ast.Name(name), "shape")], []):
-            return name if word == playing(Role.COPIES).name else None
+        case ast.Call(ast.Attribute(inner, word), [ast.Attribute(ast.Name(name), "shape")], []):
+            return (inner, name) if word == playing(Role.COPIES).name else None
     return None
 
 

@@ -8,12 +8,11 @@ from __future__ import annotations
 import ast
 from functools import reduce
 
+from symgrad.backward.data import LONG
 from symgrad.backward.signs import copied
 
 MOST_TERMS = 6
 """Terms of a sum that is shown whole, and parts of a list in a text that is too long."""
-LONG = 160
-"""Characters of a text beyond which nobody reads it."""
 
 
 def shortened(value: ast.expr) -> str:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -23,13 +25,13 @@ FORMATS = ("@file.npy, @file.json",)
 
 def load(path: Path, name: str) -> tuple[Array, bool]:
     """The array in the file at ``path``, and whether of truth values; raises `InputError` for what cannot be read."""
-    readers = {".npy": load_npy, ".json": load_json}
+    readers: Mapping[str, Callable[[Path], object]] = {".npy": partial(load_npy, name=name), ".json": load_json}
     if path.suffix.lower() not in readers:
         raise InputError(f"files ending in {path.suffix or 'nothing'} are not read", hints=FORMATS)
     try:
         if not path.is_file():
             raise InputError(f"there is no file {path}", hints=FORMATS)
-        given = readers[path.suffix.lower()](path, name)
+        given = readers[path.suffix.lower()](path)
         return value_from(given, name), holds_truths(given)
     except (OSError, ValueError, EOFError, MemoryError, RecursionError) as error:
         said = (str(error).splitlines() or [type(error).__name__])[0]
@@ -63,7 +65,7 @@ def header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
     return shape, dtype
 
 
-def load_json(path: Path, _name: str) -> object:
+def load_json(path: Path) -> object:
     """Nested lists of numbers."""
     if path.stat().st_size > LARGEST_JSON:
         raise InputError(f"{path} is too large", found=(f"{path.stat().st_size:,} bytes",))
