@@ -233,6 +233,41 @@ def test_ways_that_leave_together_are_named_together() -> None:
     assert "to t3, d" in texts(drawn)
 
 
+def points_of(path: str) -> list[tuple[float, float]]:
+    """Points along a path of straight lines and Bézier curves."""
+    found: list[tuple[float, float]] = []
+    for kind, text in re.findall(r"([MLC])([^MLC]*)", path):
+        values = [float(value) for value in text.split()]
+        ends = list(zip(values[::2], values[1::2], strict=True))
+        if kind == "M":
+            found += ends
+            continue
+        corners = [found[-1], *ends] if kind == "C" else [found[-1], found[-1], *ends, *ends]
+        for t in np.linspace(0, 1, 40):
+            shares = ((1 - t) ** 3, 3 * t * (1 - t) ** 2, 3 * t**2 * (1 - t), t**3)
+            found.append(tuple(sum(s * c[n] for s, c in zip(shares, corners, strict=True)) for n in (0, 1)))
+    return found
+
+
+@pytest.mark.parametrize(
+    "text", ["x**2 + sin(x)", "h = tanh(x@w); h*x + sin(h)", "a = sin(x); b = cos(a); c = a*b; d = tanh(c); d + a"]
+)
+def test_no_way_back_runs_through_a_length(text: str) -> None:
+    root = ElementTree.fromstring(symgrad.explain(text, check=False).to_svg(program=True))
+    ways = [points_of(path.get("d")) for path in root.iter(f"{SVG}path") if path.get("class") == "flow"]
+    for label in root.iter(f"{SVG}text"):
+        if label.get("class") == "back" and label.get("text-anchor") != "middle":
+            x, y, wide = float(label.get("x")), float(label.get("y")), 7 * len(label.text)
+            left = x - wide if label.get("text-anchor") == "end" else x
+            inside = [(a, b) for way in ways for a, b in way if left < a < left + wide and y - 9 < b < y]
+            assert not inside, (label.text, inside[0])
+
+
+def test_lengths_of_thousands_are_whole_numbers() -> None:
+    drawn = symgrad.explain("tanh(x)@a", x=np.ones((30, 200)) / 9, a=np.ones((200, 60)), check=False)
+    assert not any("e+0" in text for text in texts(drawn.to_svg(program=True)))
+
+
 def test_what_is_infinite_is_the_widest_way_back() -> None:
     drawn = symgrad.explain("sqrt(x)*y", x=[0, 4], y=[1, 2]).to_svg(program=True)
     inf, *others = re.findall(r'class="flow" stroke-width="([\d.]+)".*?class="back">([^<]*)<', drawn, re.DOTALL)

@@ -84,8 +84,8 @@ class Placed:
         column = column_of(self.laid, slot)
         return self.left + column % BAND * ACROSS, self.tops[column // BAND] + self.laid.row[slot] * DOWN
 
-    def port(self, way: Way, leaving: bool) -> tuple[float, float, float]:
-        """Where a way leaves its source or enters its target, and how far below that what flows back does.
+    def among(self, way: Way, leaving: bool) -> tuple[int, int]:
+        """Which one a way is of how many that leave its source or enter its target.
 
         Side by side in the order of where they go, or come from; what goes to other bands above them, as one.
         """
@@ -94,8 +94,12 @@ class Placed:
         near = [w for w in same if self.laid.same_band(w)]
         near.sort(key=lambda w: self.laid.row[self.laid.slots(w)[1 if leaving else -2]])
         above = int(len(near) < len(same))
-        x, y = self.at(name)
-        count, nth = len(near) + above, near.index(way) + above if way in near else 0
+        return near.index(way) + above if way in near else 0, len(near) + above
+
+    def port(self, way: Way, leaving: bool) -> tuple[float, float, float]:
+        """Where a way leaves its source or enters its target, and how far below that what flows back does."""
+        x, y = self.at(way.source if leaving else way.target)
+        nth, count = self.among(way, leaving)
         share = (HIGH - 6) / count
         return x + (WIDE if leaving else 0), y + 3 + (nth + 0.35) * share, min(GAP, 0.42 * share)
 
@@ -184,8 +188,23 @@ def span(drawing: Drawing, labels: list[Label], placed: Placed, way: Way, longes
         x, y = lanes[len(lanes) // 2]
         labels.append((x + WIDE / 2, y + middle + GAP + 16, "middle", short(way.length)))
     else:
-        above = y2 > y1 + HIGH / 2 and y1 < placed.at(way.source)[1] + HIGH / 2  # it goes down, and nothing is over it
-        labels.append((x1 + 12, y1 - 6 if above else end[1] + 17, "start", short(way.length)))
+        x, y, anchor = beside(placed, way, (x1, y1), (x2, y2), end[1])
+        labels.append((x, y, anchor, short(way.length)))
+
+
+def beside(placed: Placed, way: Way, leaves: Point, enters: Point, back: float) -> tuple[float, float, str]:
+    """Where the length of a way without lanes stands: outside of the ways that leave with it, and off its own bend."""
+    (x, y), rise = leaves, leaves[1] - enters[1]
+    up, down = rise > HIGH / 2, rise < -HIGH / 2
+    nth, count = placed.among(way, True)
+    top, first, last = placed.at(way.source)[1], nth == 0 < count - 1, nth == count - 1 > 0
+    if first and up:
+        return x - 2, top - 6, "end"
+    if last and down:
+        return x - 2, top + HIGH + 15, "end"
+    if first or (count == 1 and down):
+        return x + 12, (y if down else min(y, enters[1])) - 6, "start"
+    return x + 12, back + 17, "start"
 
 
 def route(points: Sequence[Point]) -> str:
@@ -236,8 +255,13 @@ def stub(
 
 
 def short(value: float) -> str:
-    """A length in three digits."""
-    return f"{value:.3g}"
+    """A length in three digits.
+
+    >>> short(0.41614), short(2938.7), short(2.5e7)
+    ('0.416', '2940', '2.5e+07')
+    """
+    digits = f"{value:.3g}"
+    return f"{float(digits):.0f}" if 1e3 <= abs(value) < 1e5 else digits
 
 
 def curve(drawing: Drawing, flow: Flow) -> None:
