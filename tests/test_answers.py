@@ -71,6 +71,16 @@ def test_a_use_from_which_nothing_flows_back_is_counted_as_such() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "times"),
+    [("x.clamp(min=x.mean())", 2), ("x * x.clamp(max=x)", 3), ("F.cosine_similarity(x, x, dim=0)", 2)],
+)
+def test_a_call_that_is_several_steps_reads_a_tensor_as_often_as_it_is_written(text: str, times: int) -> None:
+    """The condition of a clamp is a step of ours and no use of the reader's."""
+    page = " ".join(symgrad.explain(text, check=False, x=[1.0, 2.0, -3.0]).to_text().split())
+    assert f"x is used {times} times. Each use has its share" in page
+
+
 def test_what_the_text_makes_is_said_once() -> None:
     lines = brief("z[[0,0,1]]")
     assert [line for line in lines if line.startswith("c is ")] == [

@@ -211,7 +211,8 @@ def _shared(explanation: Explanation) -> Words:
     say = speaker_of(explanation.program)
     for name, gradient in explanation.gradients.items():
         if len(gradient.sweep.uses) > 1:
-            every, count = uses_of(explanation.program, name), len(gradient.sweep.uses)
+            count = len(gradient.sweep.uses)
+            every = uses_of(explanation.program, name, count)
             words = "`{name}` is used {every} times: its shares add up."
             if every > count:
                 words = "{count} of the {every} uses of `{name}` have a share of its gradient: the shares add up."
@@ -224,9 +225,16 @@ def _shared(explanation: Explanation) -> Words:
     return ()
 
 
-def uses_of(program: Program, name: str) -> int:
-    """How often a tensor is read; where nothing flows back, as from a condition, it is no less."""
-    return sum(step.tensors.count(name) for step in program.steps)
+def uses_of(program: Program, name: str, sharing: int) -> int:
+    """How often a tensor is read, ``sharing`` times of which something flows back; from a condition nothing does.
+
+    A call that is several steps here reads it as often as the one of them that reads it most.
+    """
+    calls: dict[object, int] = {}
+    for number, step in enumerate(program.steps):
+        call = number if step.span is None else step.span
+        calls[call] = max(calls.get(call, 0), step.tensors.count(name))
+    return max(sharing, sum(calls.values()))
 
 
 def is_broadcast(explanation: Explanation, name: str) -> bool:

@@ -174,7 +174,8 @@ def sweep_blocks(
         yield Equations((Equation((left, formula)),))
     uses = _uses(teller, name, sweep) if len(sweep.uses) > 1 else []
     if uses:
-        every, words = uses_of(teller.program, name), "Each use has its share of the gradient, and the shares add up:"
+        every = uses_of(teller.program, name, len(uses))
+        words = "Each use has its share of the gradient, and the shares add up:"
         if every > len(uses):
             words = "{count} of these uses have a share of the gradient, and the shares add up:"
         yield Paragraph(say(f"`{{name}}` is used {{every}} times. {words}", name=name, every=every, count=len(uses)))
