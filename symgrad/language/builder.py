@@ -319,9 +319,10 @@ class Caller:
         return self.builder.sizes.number(size)
 
     def whole(self, size: Size) -> int:
-        """A size as a number; ``settled`` gives one to what is open."""
+        """A size as a number, and from here on no other; ``settled`` gives one to what is open."""
         number = self.number(size)
         if number is not None:
+            self.builder.sizes.fix(size)
             return number
         if self.settled is None:
             raise UnsupportedError(

@@ -23,7 +23,7 @@ def qr(call: Call, part: int, x: Any, mode: str = "reduced") -> Last:
     rows, columns = sizes_of(call, x)
     if rows is None or columns is None or rows >= columns:
         return ("qr_q", "qr_r")[part], (x,), {}
-    q = call("qr_q", call("narrow", x, dim=-1, start=0, length=rows))
+    q = call("qr_q", call("narrow", x, dim=-1, start=0, length=x.shape[-2]))
     return ("identity", (q,), {}) if part == 0 else ("matmul", (call("mT", q), x), {})
 
 
