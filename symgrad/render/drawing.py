@@ -38,6 +38,8 @@ WIDE = 0.62
 """The width of a character, of its size."""
 LEAST = 7.0
 """The smallest letters; what does not fit in them is cut, and whole where one points at it."""
+EDGE = 20
+"""What a page leaves out at the left of a picture, which there stands below words."""
 ACROSS = 1100
 """Characters of a line of words, times their size."""
 
@@ -55,7 +57,8 @@ class Drawing:
 
     def __init__(self) -> None:
         self.body: list[ElementTree.Element] = []
-        self.width = self.height = 0.0
+        self.caption: list[ElementTree.Element] = []
+        self.width = self.height = self.head = self.head_width = 0.0
 
     def add(self, tag: str, **attributes: object) -> ElementTree.Element:
         """One element."""
@@ -103,6 +106,18 @@ class Drawing:
             self.text(x, y, line, size=size, kind=kind, bold=bold)
         return y
 
+    def headed(self, x: float, y: float, title: str, below: str = "") -> float:
+        """What stands above the picture, ``title`` and a line ``below`` it; the last baseline.
+
+        A page says it in its own letters, which go on in the next line, and leaves it out of the picture.
+        """
+        begun = len(self.body)
+        y = self.lines(x, y, title, size=17, bold=True)
+        y = self.lines(x, y + 22, below, kind="soft") if below else y
+        self.caption, self.body[begun:] = self.body[begun:], []
+        self.head, self.head_width, self.width = y + 10, self.width, 0.0
+        return y
+
     def cell(self, x: float, y: float, side: float, high: float, colour: str | None = None) -> None:
         """One cell of a table, filled or not."""
         self.add("rect", x=f"{x:g}", y=f"{y:g}", width=f"{side:g}", height=f"{high:g}", class_="cell")
@@ -129,7 +144,8 @@ class Drawing:
 
     def finished(self, title: str, description: str) -> str:
         """The picture as text."""
-        width, height = int(np.ceil(self.width + 24)), int(np.ceil(self.height + 24))
+        inner, outer = (int(np.ceil(w + 24)) for w in (self.width, max(self.width, self.head_width)))
+        width, height = outer, int(np.ceil(self.height + 24))
         root = ElementTree.Element(
             "svg",
             {"xmlns": "http://www.w3.org/2000/svg", "class": "vj", "viewBox": f"0 0 {width} {height}",
@@ -139,6 +155,9 @@ class Drawing:
         ElementTree.SubElement(root, "desc", id="description").text = description
         ElementTree.SubElement(root, "style").text = STYLE
         ElementTree.SubElement(root, "rect", {"class": "bg", "width": str(width), "height": str(height)})
+        if self.caption:
+            alone = f"{EDGE} {self.head:g} {inner - EDGE} {height - self.head:g}"
+            ElementTree.SubElement(root, "g", {"class": "caption", "data-alone": alone}).extend(self.caption)
         root.extend(self.body)
         ElementTree.indent(root)
         return ElementTree.tostring(root, encoding="unicode") + "\n"

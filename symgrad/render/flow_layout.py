@@ -7,12 +7,12 @@ columns a lane in each. An input is drawn once more beside other operations that
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
 
 BAND = 6
-"""Columns side by side; those after them stand below."""
+"""Columns side by side where nothing else is said; those after them stand below."""
 MOST = 48
 """Stations that are drawn one by one."""
 SWEEPS, TRIES = 8, 12
@@ -52,6 +52,7 @@ class Flow:
     output: str
     seed: str
     length: float
+    band: int = BAND
 
 
 Slot = str | tuple[str, str, int]
@@ -71,7 +72,7 @@ class Laid:
 
     def same_band(self, way: Way) -> bool:
         """Whether a way is drawn from one end to the other."""
-        return self.column[way.source] // BAND == self.column[way.target] // BAND
+        return self.column[way.source] // self.flow.band == self.column[way.target] // self.flow.band
 
     def slots(self, way: Way) -> list[Slot]:
         """Its two stations, and its lanes between them."""
@@ -136,7 +137,7 @@ def slots(column: Mapping[str, int], way: Way) -> list[Slot]:
 def arranged(flow: Flow) -> Laid:
     """Every column in an order in which few ways cross, and rows in which they are straight."""
     column = columns(flow)
-    chains = [slots(column, w) for w in flow.ways if column[w.source] // BAND == column[w.target] // BAND]
+    chains = [slots(column, w) for w in flow.ways if column[w.source] // flow.band == column[w.target] // flow.band]
     edges = [edge for chain in chains for edge in pairwise(chain)]
     start = begun(flow, column, chains)
     best = untangled(start, edges)
@@ -144,7 +145,7 @@ def arranged(flow: Flow) -> Laid:
         if best[0]:
             best = min(best, untangled(shuffled(start, number), edges), key=lambda found: found[0])
     count, orders = best
-    return Laid(flow, column, straightened(orders, edges), count)
+    return Laid(flow, column, straightened(orders, edges, flow.band), count)
 
 
 def begun(flow: Flow, column: Mapping[str, int], chains: Sequence[Sequence[Slot]]) -> Orders:
@@ -226,21 +227,18 @@ def crossings(orders: Orders, edges: Sequence[tuple[Slot, Slot]]) -> int:
     return sum((a - c) * (b - d) < 0 for gap in by_gap.values() for (a, b), (c, d) in combinations(gap, 2))
 
 
-def straightened(orders: Orders, edges: Sequence[tuple[Slot, Slot]]) -> dict[Slot, int]:
+def straightened(orders: Orders, edges: Sequence[tuple[Slot, Slot]], wide: int = BAND) -> dict[Slot, int]:
     """Rows in the order given, each near the rows of what it is joined to, and no more of them than needed."""
     before, after = neighbours(edges)
     row: dict[Slot, int] = ranks(orders)
-    high = {band: max(map(len, of_band(orders, band)), default=0) for band in {place // BAND for place in orders}}
+    high: dict[int, int] = {}
+    for place, order in orders.items():
+        high[place // wide] = max(high.get(place // wide, 0), len(order))
     for beside, places in ((before, list(orders)), (after, list(reversed(orders))), (before, list(orders))):
         for place in places:
             least, order = 0, orders[place]
             for n, slot in enumerate(order):
                 wish = round(mean([row[other] for other in beside.get(slot, ())], row[slot]))
-                row[slot] = max(least, min(wish, high[place // BAND] - len(order) + n))
+                row[slot] = max(least, min(wish, high[place // wide] - len(order) + n))
                 least = row[slot] + 1
     return row
-
-
-def of_band(orders: Orders, band: int) -> Iterator[list[Slot]]:
-    """The columns of one band."""
-    return (order for place, order in orders.items() if place // BAND == band)

@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from symgrad.render import numbers
 from symgrad.render.drawing import Drawing, shortened, shortened_name
-from symgrad.render.flow_layout import BAND, MOST, Flow, Laid, Slot, Station, Way, laid_out
+from symgrad.render.flow_layout import MOST, Flow, Laid, Slot, Station, Way, laid_out
 
 WIDE, HIGH, ACROSS, DOWN = 126, 48, 198, 92
 """A station, and from one to the next."""
@@ -33,8 +33,7 @@ LONGEST_BELOW = 24
 def flow_picture(flow: Flow) -> str:
     """The picture as SVG."""
     drawing = Drawing()
-    drawing.text(LEFT, TOP, flow.title, size=17, bold=True)
-    drawing.text(LEFT, TOP + 22, flow.below, kind="soft")
+    drawing.headed(LEFT, TOP, flow.title, flow.below)
     if len(flow.stations) > MOST:
         curve(drawing, flow)
     else:
@@ -71,7 +70,7 @@ class Placed:
         """The bands below one another."""
         high: dict[int, int] = {}
         for slot, row in laid.row.items():
-            band = column_of(laid, slot) // BAND
+            band = column_of(laid, slot) // laid.flow.band
             high[band] = max(high.get(band, 0), row + 1)
         tops, top = {}, TOP + 64.0
         for band in range(max(high, default=0) + 1):
@@ -81,8 +80,8 @@ class Placed:
 
     def at(self, slot: Slot) -> Point:
         """The upper left corner of a station, or of the room that a lane takes."""
-        column = column_of(self.laid, slot)
-        return self.left + column % BAND * ACROSS, self.tops[column // BAND] + self.laid.row[slot] * DOWN
+        band, place = divmod(column_of(self.laid, slot), self.laid.flow.band)
+        return self.left + place * ACROSS, self.tops[band] + self.laid.row[slot] * DOWN
 
     def among(self, way: Way, leaving: bool) -> tuple[int, int]:
         """Which one a way is of how many that leave its source or enter its target.

@@ -179,11 +179,7 @@ class Page:
 
 def named(name: str, letters: Sequence[str] = ()) -> Ready:
     """``out[i,k]``: a tensor's entry under letters or numbers; ``x.grad`` upright."""
-    if "." in name:
-        base, _, attribute = name.partition(".")
-        latex = f"\\mathtt{{{spelled(base)}.{attribute}}}"
-    else:
-        latex = name_latex(name)
+    latex = f"\\mathtt{{{spelled(name)}}}" if "." in name else name_latex(name)
     return Ready(label_text(name, letters), label_latex(latex, letters))
 
 

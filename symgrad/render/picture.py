@@ -59,10 +59,9 @@ def product_picture(explanation: Explanation, name: str | None = None) -> str:
     out, given = explanation.program.output, explanation.program.seed
     drawing, title = Drawing(), f"{given} times the Jacobian is {chosen}.grad"
     heading = f"{given} weighs the rows of J, and the weighted rows add up to {chosen}.grad"
-    top = drawing.lines(LEFT, TOP, heading, size=17, bold=True)
     shapes = ", ".join(f"{g.name} {size_text(g.value.shape)}" for g in explanation.inputs)
     below = f"{explanation.expression.strip()}, with {shapes}, {out} {size_text(explanation.output.shape)}"
-    top = drawing.lines(LEFT, top + 22, below, kind="soft") + 34
+    top = drawing.headed(LEFT, TOP, heading, below) + 34
     rows, columns = jacobian.shape
     if not small(jacobian):
         told = density(drawing, jacobian, top)
@@ -85,8 +84,7 @@ def small(jacobian: Jacobian) -> bool:
 def matrix_picture(jacobian: Jacobian) -> str:
     """J alone."""
     drawing = Drawing()
-    drawing.text(LEFT, TOP, f"∂{jacobian.program.output}/∂{jacobian.name}", size=17, bold=True)
-    top = TOP + 34 + label_room(jacobian)
+    top = drawing.headed(LEFT, TOP, f"∂{jacobian.program.output}/∂{jacobian.name}") + 34 + label_room(jacobian)
     told = table(drawing, jacobian, top) if small(jacobian) else density(drawing, jacobian, top)
     return drawing.finished(f"the Jacobian of {jacobian.program.output} by {jacobian.name}", told)
 

@@ -16,7 +16,7 @@ from symgrad.numeric.sweeps import numeric_pullback
 from symgrad.program import Apply, Program
 from symgrad.render import numbers
 from symgrad.render.content.teller import teller_of
-from symgrad.render.flow_layout import Flow, Station
+from symgrad.render.flow_layout import BAND, Flow, Station
 from symgrad.render.flow_picture import flow_picture, ways_of
 
 TITLE = "The program, and what flows back through it"
@@ -70,7 +70,7 @@ def program_picture(explanation: Explanation) -> str:
 def drawn(
     program: Program, steps: Iterable[Apply], lengths: Mapping[tuple[str, str], float], seeds: Mapping[str, Any], *,
     shape_of: Callable[[str], tuple[int, ...]], said: Callable[[Apply], str] = lambda step: "",
-    labels: Mapping[str, str] | None = None, seed: str = "v",
+    labels: Mapping[str, str] | None = None, seed: str = "v", band: int = BAND,
 ) -> str:  # fmt: skip
     """A program with the lengths that were seen on its ways."""
     labels, told = labels or {}, tuple(steps)
@@ -94,7 +94,7 @@ def drawn(
     ends, all_seeds = list(seeds), np.concatenate([np.ravel(as_float(s)) for s in seeds.values()])
     return flow_picture(Flow(
         TITLE, BELOW, tuple(stations), ways_of([w for w in readers if set(w) <= known], renamed),
-        called[ends[0]] if ends else "", seed, euclidean(all_seeds),
+        called[ends[0]] if ends else "", seed, euclidean(all_seeds), band,
     ))  # fmt: skip
 
 

@@ -21,7 +21,12 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 TEMPLATES = Path(__file__).parent / "templates"
-WORD = re.compile(r"[^\W\d]\w*(?:\.grad\b)?")
+TOKEN = re.compile(
+    r"(?P<power>\d[\d.]*e-\d+)|(?P<word>(?<!\w)[^\W\d]\w*(?:\.grad\b)?)|(?P<after>[(\[](?![)\]]))|(?P<before>\.(?=[^\W\d]))"
+)
+"""A small number, which a browser would break after its sign; a name; where long code goes on in the next line."""
+LONG = re.compile(r"\S{18,}")
+"""Code without spaces that takes more of a line on a phone than can be left empty."""
 KEYWORDS = frozenset({"with", "and", "more", "lines", "in", "section", "True", "False", "None", "keepdim", "dim"})
 WIDE = 76
 """Characters beyond which each part of an equation gets a line of its own."""
@@ -77,14 +82,19 @@ def symbols(code: str) -> Any:
     from markupsafe import Markup, escape
 
     found, last = Markup(), 0
-    for match in WORD.finditer(code):
+    long = {place for match in LONG.finditer(code) for place in range(*match.span())}
+    for match in TOKEN.finditer(code):
         found += escape(code[last : match.start()])
-        word = match[0]
-        if word in KEYWORDS or code[match.end() :].startswith("(") or code[: match.start()].endswith("."):
+        word, kind, last = match[0], match.lastgroup, match.end()
+        if kind == "power":
+            found += Markup('<span class="whole">{}</span>').format(word)
+        elif kind != "word":
+            gap = Markup("<wbr>") if match.start() in long else ""
+            found += gap + word if kind == "before" else word + gap
+        elif word in KEYWORDS or code[last:].startswith("(") or code[: match.start()].endswith("."):
             found += escape(word)
         else:
             found += Markup('<span data-s="{0}">{1}</span>').format(word.removesuffix(".grad"), word)
-        last = match.end()
     return found + escape(code[last:])
 
 
@@ -109,7 +119,10 @@ def grid_of(grid: Grid) -> dict[str, Any]:
 
 
 def inline_picture(svg: str, key: str) -> Any:
-    """A picture inside the page: its style is the page's, and what it is called is its own."""
+    """A picture inside the page: its style is the page's, and what it is called is its own.
+
+    What stands above it is said by the page, so that it goes on in the next line where the screen is narrow.
+    """
     from markupsafe import Markup
 
     namespace = "http://www.w3.org/2000/svg"
@@ -121,4 +134,15 @@ def inline_picture(svg: str, key: str) -> Any:
         if "id" in element.attrib:
             element.set("id", f"{key}-{element.get('id')}")
     root.set("aria-labelledby", " ".join(f"{key}-{name}" for name in root.get("aria-labelledby", "").split()))
-    return Markup(ElementTree.tostring(root, encoding="unicode"))
+    said = Markup()
+    caption = root.find(f"{{{namespace}}}g[@class='caption']")
+    if caption is not None:
+        root.remove(caption)
+        box = caption.get("data-alone", "")
+        width, height = box.split()[2:]
+        for name, value in {"viewBox": box, "width": width, "height": height, "style": f"--own:{width}px"}.items():
+            root.set(name, value)
+        for bold, kind in ((True, "headline"), (False, "below")):
+            line = " ".join(part.text or "" for part in caption if ("font-weight" in part.attrib) == bold)
+            said += Markup('<p class="{}">{}</p>').format(kind, line) if line else ""
+    return said + Markup(ElementTree.tostring(root, encoding="unicode"))

@@ -18,13 +18,16 @@ from symgrad.render.program_picture import Watched, drawn
 from symgrad.tracing.captured.recorded import Recorded
 from symgrad.tracing.lift.labels import goes_without_saying
 
+BESIDE = 4
+"""Columns that have room beside the source."""
+
 
 def picture(program: Recorded, seeds: Mapping[str, Any], watched: Watched) -> str:
     """The picture of a sweep from ``seeds`` that was ``watched``."""
     steps, unsaid = unsaid_passed(program.recording, program.labels, seeds)
     return drawn(
         program.recording, steps, watched.past(unsaid).lengths, seeds, labels=program.labels,
-        shape_of=lambda name: np.shape(program.arrays[name]), seed=program.recording.seed,
+        shape_of=lambda name: np.shape(program.arrays[name]), seed=program.recording.seed, band=BESIDE,
     )  # fmt: skip
 
 
