@@ -408,3 +408,34 @@ def test_torch_runs_every_function_that_it_has(text: str) -> None:
     result = symgrad.explain(f"out[i] = {text}", x=[-2.5, -0.5, 1.5])
     assert result.passed
     assert result.gradients["x"].checks
+
+
+GUARDED = [
+    ("out[i,k] = [i ≠ k]/(x[i] − x[k])", lambda i, k, x: 1 / (x[i] - x[k]), "each"),
+    ("out[i] = Σ_k [i ≠ k]·x[i]/(x[i] − x[k])", lambda i, k, x: x[i] / (x[i] - x[k]), "sum"),
+    ("out[i] = Σ_k (1 − δ_ik)/(x[i] − x[k])", lambda i, k, x: 1 / (x[i] - x[k]), "sum"),
+    ("out[i] = Σ_k [x[i] ≠ x[k]]·√|x[i] − x[k]|", lambda i, k, x: (x[i] - x[k]).abs().sqrt(), "sum"),
+    ("out[i] = Π_k ([k = i] + [k ≠ i]·(5 − x[k])/(x[i] − x[k]))", lambda i, k, x: (5 - x[k]) / (x[i] - x[k]), "product"),
+    ("out[i] = max_k [k ≠ i]/(x[i] − x[k])", lambda i, k, x: 1 / (x[i] - x[k]), "max"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "term", "how"), GUARDED, ids=[text for text, *_ in GUARDED])
+def test_a_condition_that_does_not_hold_leaves_its_term_out_whatever_it_is(text: str, term: Any, how: str) -> None:
+    """0/0 stands there: in the forward pass by a plan, in the gradient, and in torch's run of the equation."""
+    x = torch.tensor([1.0, 2.0, 4.0, 7.0], dtype=torch.float64, requires_grad=True)
+    nothing = x.new_tensor(1.0 if how == "product" else 0.0)
+    rows = torch.stack([torch.stack([term(i, k, x) if i != k else nothing for k in range(4)]) for i in range(4)])
+    out = {
+        "each": lambda: rows,
+        "sum": lambda: rows.sum(1),
+        "product": lambda: rows.prod(1),
+        "max": lambda: rows.amax(1),
+    }[how]()
+    seed = torch.arange(out.numel(), dtype=torch.float64).reshape(out.shape) - 1
+    out.backward(seed)
+    found = symgrad.explain(text, x=x.detach().numpy(), seed=seed.numpy())
+    assert found.passed, found.to_text()
+    assert "nan" not in found.to_text()
+    assert_same(out, found.output, what=text)
+    assert_same(x.grad, found.gradients["x"].value, what=text)

@@ -26,6 +26,7 @@ from symgrad.functions import sigmoid
 from symgrad.indexing import Bracket, Equation, Index, Unravel, fresh_axes
 from symgrad.indexing.canonical import canonical
 from symgrad.indexing.quotients import values_of
+from symgrad.indexing.sums import put_in
 from symgrad.indexing.symbols import Expr, access, accesses, free_indices, indices_of, is_access, name_of
 from symgrad.ops.entry import plays
 from symgrad.program import Program, Role
@@ -190,7 +191,7 @@ def named_output(program: Program, known: Mapping[str, Equation]) -> tuple[Rule,
             return expression
         anywhere = [] if free_in_accesses(definition) >= set(axes) else alike(axes, expression)
         for at in (*values_of(axes, (definition,), expression), *anywhere):
-            if canonical(definition.xreplace(dict(zip(axes, at, strict=True)))) == expression:
+            if canonical(put_in(definition, dict(zip(axes, at, strict=True)))) == expression:
                 found = dict(zip(axes, at, strict=True))
                 return access(program.output, [found.get(i, single.get(i)) for i in equation.axes])
         return expression

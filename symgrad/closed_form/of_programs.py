@@ -21,6 +21,7 @@ from symgrad.closed_form.shorthands import Centred
 from symgrad.indexing import Bracket, Equation, Index, add_up
 from symgrad.indexing.canonical import canonical
 from symgrad.indexing.quotients import values_of
+from symgrad.indexing.sums import put_in
 from symgrad.indexing.symbols import Expr, access, accesses, free_indices, indices_of, is_access, name_of
 from symgrad.ops.calls.operators import sign_of
 from symgrad.ops.entry import plays
@@ -236,7 +237,7 @@ def output(expression: Expr, name: str, axes: Sequence[Index], wanted: Sequence[
     for at in values_of(axes, [base for base, _ in wanted], expression):
         new, rest = dict(zip(axes, at, strict=True)), list(found)
         for base, power in wanted:
-            own = canonical(base.xreplace(new))
+            own = canonical(put_in(base, new))
             held = next((f for f in rest if f[1] == own and (f[2] / power).is_Rational and f[2] / power >= 1), None)
             if held is None:
                 break
@@ -258,7 +259,7 @@ def power_rule(program: Program, makers: Mapping[str, Apply], known: Mapping[str
         if not expression.is_Pow:
             return expression
         for at in values_of(equation.axes, (right.base,), expression):
-            base, power = canonical(right.xreplace(dict(zip(equation.axes, at, strict=True)))).as_base_exp()
+            base, power = canonical(put_in(right, dict(zip(equation.axes, at, strict=True)))).as_base_exp()
             times = expression.exp / power
             if expression.base == base and (times == 1 or (times.is_Integer and times < 0 and power.is_positive)):
                 return access(program.output, at) ** times

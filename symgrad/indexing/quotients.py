@@ -13,7 +13,7 @@ from itertools import product
 import sympy as sp
 
 from symgrad.indexing.canonical import canonical
-from symgrad.indexing.sums import split_factors
+from symgrad.indexing.sums import put_in, split_factors
 from symgrad.indexing.symbols import Expr, Index, accesses, free_indices, indices_of, name_of
 
 
@@ -54,7 +54,7 @@ def absorbed(node: Expr, quotient: Quotient, apart: frozenset[Index]) -> Expr | 
     factors = split_factors(node)
     for at in values_of(quotient.indices, quotient.above, node):
         new = dict(zip(quotient.indices, at, strict=True))
-        wanted = [canonical(factor.xreplace(new)) for factor in quotient.above]
+        wanted = [canonical(put_in(factor, new)) for factor in quotient.above]
         if all(factor in factors for factor in wanted):
             return sp.Mul(*(f for f in factors if f not in wanted), quotient.named(at), *repeated(factors, wanted))
     for place, factor in enumerate(factors):

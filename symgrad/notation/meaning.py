@@ -19,6 +19,7 @@ import sympy as sp
 
 from symgrad.errors import bug
 from symgrad.indexing import Bracket, Index, Mod, Unravel, add_up, bracket, delta, fresh, multiply_up, ravel, unravel
+from symgrad.indexing.sums import is_guard
 from symgrad.indexing.symbols import Expr, accesses
 from symgrad.notation.rows import number_of
 from symgrad.notation.tree import (
@@ -195,7 +196,7 @@ class Meaning:
             case "+":
                 return left + right
             case "−":
-                return left - right
+                return opposite(right) if left == 1 and is_guard(right) and not any(accesses(right)) else left - right
             case "·":
                 return left * right
             case "/":
@@ -303,6 +304,12 @@ def row_major(number: Expr, length: Expr) -> tuple[Expr, Expr] | None:
     if rows == 1 or length == 1:
         return (sp.S.Zero, number) if rows == 1 else (number, sp.S.Zero)
     return Unravel(sp.S.Zero, number, rows, length), Unravel(sp.S.One, number, rows, length)
+
+
+def opposite(guard: Expr) -> Expr:
+    """1 − δ_ij as [i ≠ j], of which a sum leaves out what stands beside it where i = j."""
+    relation = guard.args[0] if isinstance(guard, Bracket) else sp.Eq(*guard.args, evaluate=False)
+    return bracket(relation.negated)
 
 
 def compared(relation: str, left: Expr, right: Expr) -> Expr:

@@ -10,8 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
 import numpy as np
+import sympy as sp
 
-from symgrad.indexing import Equation
+from symgrad.indexing import Bracket, Equation
+from symgrad.indexing.symbols import Expr, accesses
 from symgrad.lowering.build import lowered
 from symgrad.lowering.graph import FLOAT, WHOLE, NoPlan
 from symgrad.lowering.plan import Plan, planned
@@ -68,6 +70,8 @@ def play(
     with np.errstate(all="ignore"):
         (played,) = plan.play([given[name] for name in plan.inputs])
     found = np.asarray(played)
+    if left_in(equation, found, given.values()):
+        return None
     if lent or (found.flags.writeable and (plan.own[0] or not shares(found, (*given.values(), *plan.start)))):
         return found
     return np.array(found)
@@ -93,13 +97,26 @@ class Player:
             told = tuple((name, shape, FLOAT) for name, shape in zip(self.read, shapes, strict=True))
             plan = plan_for(self.equation, self.sizes, told, False)
             self.plans[shapes] = None if plan is None else (plan, tuple(map(self.read.index, plan.inputs)))
-        found = self.plans[shapes]
-        if found is None:
+        planned_ = self.plans[shapes]
+        if planned_ is None:
             return None
-        plan, order = found
+        plan, order = planned_
         with np.errstate(all="ignore"):
             (played,) = plan.play([as_float(given[n]) for n in order])
-        return np.asarray(played)
+        found = np.asarray(played)
+        return None if left_in(self.equation, found, given) else found
+
+
+def left_in(equation: Equation, found: Array, given: Iterable[Array]) -> bool:
+    """Whether finite numbers came to none beside a condition on indices: a plan may have met 0/0 where it is 0."""
+    return guards_places(equation.right) and bool(np.isnan(found).any()) and all(np.isfinite(a).all() for a in given)
+
+
+@lru_cache(maxsize=1024)
+def guards_places(expression: Expr) -> bool:
+    """Whether a condition on indices alone stands in it."""
+    guards = expression.atoms(Bracket, sp.KroneckerDelta)
+    return any(not any(accesses(guard)) for guard in guards)
 
 
 def shares(found: Array, others: Iterable[object]) -> bool:

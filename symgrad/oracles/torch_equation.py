@@ -3,13 +3,15 @@
 Comes in: an equation whose sizes are numbers, and tensors. Goes out: a tensor, with torch's own graph behind it. Each
 index is a range along an axis of its own, an entry is an access at ranges, Σ a sum over an axis. Nothing is shared with
 `symgrad.numeric`: no contraction, no window, no order of operations but the text's. An entry outside its tensor counts
-as 0, as in the equation: a condition beside it is 0 there.
+as 0, as in the equation: a condition beside it is 0 there. Where a condition does not hold, what stands beside it is
+not computed at all: torch's way back through 1/0 would be NaN though nothing goes there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from operator import attrgetter
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+from operator import add, and_, attrgetter, mul
 from typing import Any
 
 import sympy as sp
@@ -17,6 +19,7 @@ import sympy as sp
 from symgrad.errors import UnsupportedError, bug
 from symgrad.functions import Stable, side
 from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel, is_constant
+from symgrad.indexing.sums import is_guard
 from symgrad.indexing.symbols import Expr, bound_indices, indices_of, is_access, name_of
 from symgrad.numeric.budget import check_grid
 
@@ -41,23 +44,27 @@ def run_equation(equation: Equation, tensors: Mapping[str, Any], dtype: Any) -> 
     check_grid([int(index.size) for index in indices])
     grid = Grid(indices, tensors, dtype)
     shape = [int(axis.size) for axis in equation.axes]
-    whole = grid.of(equation.right).expand((*shape, *([1] * (len(indices) - len(shape)))))
+    whole = grid.of(equation.right).expand((*shape, *([1] * (grid.rank - len(shape)))))
     return whole.reshape(shape).to(dtype, copy=True)
 
 
 class Grid:
-    """The ranges of all indices, each along its own axis."""
+    """The ranges of all indices, each along its own axis; those of ``chosen`` together along a last one, as points."""
 
-    def __init__(self, indices: list[Index], tensors: Mapping[str, Any], dtype: Any) -> None:
+    def __init__(
+        self, indices: Sequence[Index], tensors: Mapping[str, Any], dtype: Any, chosen: Mapping[Index, Any] | None = None
+    ) -> None:
         import torch
 
-        self.torch, self.tensors, self.dtype = torch, tensors, dtype
+        self.torch, self.tensors, self.dtype, self.chosen = torch, tensors, dtype, chosen or {}
         self.axis = {index: place for place, index in enumerate(indices)}
-        self.rank = len(indices)
+        self.rank = len(indices) + 1
 
     def of(self, node: Expr) -> Any:
         """A node as a tensor that broadcasts over the grid."""
         torch = self.torch
+        if node in self.chosen:
+            return self.chosen[node].reshape([1] * (self.rank - 1) + [-1])
         if isinstance(node, Index):
             place = self.axis[node]
             shape = [1] * self.rank
@@ -69,20 +76,42 @@ class Grid:
             return self.number(node)
         if isinstance(node, (sp.Sum, sp.Product)):
             return self.added(node)
+        if node.is_Mul and any(map(is_guard, node.args)):
+            return self.guarded([f for f in node.args if is_guard(f)], [f for f in node.args if not is_guard(f)])
         if node.is_Add or node.is_Mul:
-            parts = [self.of(part) for part in node.args]
-            found = parts[0]
-            for part in parts[1:]:
-                found = found + part if node.is_Add else found * part
-            return found
+            return reduce(add if node.is_Add else mul, map(self.of, node.args))
         if node.is_Pow:
             return self.power(node)
-        if isinstance(node, sp.KroneckerDelta):
-            return self.one_where(self.of(node.args[0]) == self.of(node.args[1]))
-        if isinstance(node, Bracket):
-            (condition,) = node.args
-            return self.one_where(RELATIONS[condition.func](self.of(condition.lhs), self.of(condition.rhs)))
+        if is_guard(node):
+            return self.holds(node).to(self.dtype)
         return self.function(node)
+
+    def holds(self, guard: Expr) -> Any:
+        """Where a condition holds."""
+        relation = guard.args[0] if isinstance(guard, Bracket) else sp.Eq(*guard.args, evaluate=False)
+        return RELATIONS[relation.func](self.of(relation.lhs), self.of(relation.rhs))
+
+    def guarded(self, guards: Sequence[Expr], factors: Sequence[Expr]) -> Any:
+        """A product at the points where all ``guards`` hold, 0 at the others."""
+        held = reduce(and_, map(self.holds, guards))
+        if bool(held.all()):
+            return self.of(sp.Mul(*factors)) * held.to(self.dtype)
+        last = self.rank - 1
+        for points in self.chosen.values():
+            held = held.expand(*held.shape[:last], len(points))
+        at = held.nonzero(as_tuple=True)
+        spread = [n for n in range(self.rank) if held.shape[n] > 1]
+        points = {index: points[at[last]] for index, points in self.chosen.items()}
+        points |= {index: at[n] for index, n in self.axis.items() if n in spread}
+        body = Grid(list(self.axis), self.tensors, self.dtype, points).of(sp.Mul(*factors)).to(self.dtype)
+        rest = [n for n in range(self.rank) if n not in spread]
+        shape = [1 if n == last else body.shape[n] for n in rest]
+        values = body.expand(*body.shape[:last], len(at[0])).movedim(-1, 0).reshape(-1, *shape)
+        whole = self.torch.zeros([*(held.shape[n] for n in spread), *shape], dtype=self.dtype)
+        if not spread:
+            return whole.reshape(held.shape) + 0 * values.sum()
+        whole = whole.index_put(tuple(at[n] for n in spread), values)
+        return whole.permute([(spread + rest).index(n) for n in range(self.rank)])
 
     def number(self, node: Expr) -> Any:
         """A constant: whole numbers stay whole, because they may stand in an index."""
@@ -104,7 +133,9 @@ class Grid:
 
     def added(self, node: Expr) -> Any:
         """Σ and Π over the axes of their indices."""
-        body = self.of(node.function)
+        bound = {index for index, *_ in node.limits}
+        free = {index: points for index, points in self.chosen.items() if index not in bound}
+        body = Grid(list(self.axis), self.tensors, self.dtype, free).of(node.function)
         for index, *_ in node.limits:
             place, size = self.axis[index], int(index.size)
             if isinstance(node, sp.Sum):
@@ -167,7 +198,3 @@ class Grid:
     def called(self, name: str, *arguments: Any) -> Any:
         """torch's function of numbers."""
         return attrgetter(name)(self.torch)(*(a.to(self.dtype) for a in arguments))
-
-    def one_where(self, condition: Any) -> Any:
-        """1 where a condition holds, 0 elsewhere."""
-        return condition.to(self.dtype)
