@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from symgrad.errors import NotationError, Span, UnknownNameError
 from symgrad.language.nodes import Equation, Name, Statement
+from symgrad.language.nodes import walk as walk_python
 from symgrad.language.tokens import Token, check_word
 from symgrad.notation.meaning import CONSTANTS
 from symgrad.notation.read import read_statement
@@ -33,7 +34,8 @@ LEFT = re.compile(
 PLAIN_LEFT = re.compile(rf"\s* {NAME} \s* = (?!=)", re.VERBOSE)
 SAID = re.compile(
     rf"""[Σ∑Π∏√⌊⌋⟨⟩] | (?<!\w) (?:sum|prod|mean|max|min)_ (?: {LETTER} (?!\w) | \{{ )
-    | (?<!\w) (?:sum|prod|mean|max|min) (?: _\w* )? \s+ \w | \b where \s+ {NAME} \s* [=\[]""",
+    | (?<!\w) (?:sum|prod|mean|max|min) (?: _\w* )? \s+ \w
+    | (?<!\w) [a-z]{{3,}}_{LETTER} \s+ {NAME} \[ | \b where \s+ {NAME} \s* [=\[]""",
     re.VERBOSE,
 )
 DOTS = r"(?:\.\.\.|…)"
@@ -91,6 +93,7 @@ def equation(text: str, start: int) -> Equation:
     lead = len(body) - len(body.lstrip())
     statement = read_statement(body.lstrip(), start + lead)
     whole = spelled_out(statement)
+    check_used(statement)
     check_calls(whole)
     names = names_in(whole, functions())
     spans: dict[str, Span] = {}
@@ -106,6 +109,36 @@ def equation(text: str, start: int) -> Equation:
             raise NotationError(f"{name.name} is no number and no tensor", span=name.span, hints=("1 or 0",))
     ranks = tuple((1, True) if pattern.flat else (pattern.axes, pattern.more) for pattern in names.tensors.values())
     return Equation(statement.span, statement, tensors, counts, ranks)
+
+
+def check_used(statement: Tree) -> None:
+    """Refuse what where defines and nothing reads."""
+    for definition in statement.definitions:
+        others = [other.right for other in statement.definitions if other is not definition]
+        read = (node for right in (statement.right, *others) for node in walk(right))
+        if not any(isinstance(node, (Access, Bare)) and node.name == definition.name for node in read):
+            told = f"where defines {definition.name}, and nothing reads it"
+            raise NotationError(told, span=definition.span, hints=(f"{definition.name} on the right, or no where",))
+
+
+def check_order(statements: Sequence[Statement]) -> None:
+    """Refuse an equation that is read before it is stated: what it defines would be an input there."""
+    made: set[str | None] = set()
+    for place, early in enumerate(statements):
+        for late in statements[place + 1 :]:
+            equations = isinstance(early.value, Equation) or isinstance(late.value, Equation)
+            name = reads(early, late.target) if equations and late.target not in made else None
+            if name is not None and reads(late, late.target) is None:
+                told = f"{name.name} is read here, and what it is comes later"
+                raise NotationError(
+                    told, span=name.span, hints=(f"the statement {name.name} = … in front of this one",)
+                )
+        made.add(early.target)
+
+
+def reads(statement: Statement, name: str | None) -> Name | None:
+    """The place where a statement reads ``name``."""
+    return next((node for node in walk_python(statement.value) if isinstance(node, Name) and node.name == name), None)
 
 
 def check_calls(statement: Tree) -> None:

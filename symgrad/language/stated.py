@@ -10,13 +10,14 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import sympy as sp
 
-from symgrad.errors import InputError
+from symgrad.errors import InputError, Span, SymgradError
 from symgrad.language.builder import Builder, Operand
 from symgrad.language.calls import Meaning, Ref, kind_of
 from symgrad.language.constants import is_number
 from symgrad.language.nodes import Equation, Name
+from symgrad.notation.read import read_statement
 from symgrad.notation.tree import Name as Bare
-from symgrad.notation.tree import Negative, Node, Number, Statement, rebuilt
+from symgrad.notation.tree import Negative, Node, Number, Statement, rebuilt, walk
 from symgrad.notation.write import written
 from symgrad.ops.entry import named
 from symgrad.ops.stated import equation_of
@@ -30,9 +31,19 @@ def stated(builder: Builder, node: Equation, environment: Mapping[str, Meaning],
     statement = with_numbers(node.statement, numbers)
     op = named(Stated(written(statement)))
     operands = [operand(tensor, environment[tensor.name]) for tensor in node.tensors]
-    result = builder.apply(op, operands, {}, node.span, label="the equation", name=name)
+    try:
+        result = builder.apply(op, operands, {}, node.span, label="the equation", name=name)
+    except SymgradError as error:
+        error.span = in_source(error.span or node.span, op.definition, statement)
+        raise
     builder.remarks |= dict.fromkeys(remarks(builder, op.definition, operands))
     return result
+
+
+def in_source(span: Span, text: str, statement: Statement) -> Span:
+    """Where what stands at ``span`` of the equation as it is printed stands in the text that the user wrote."""
+    pairs = zip(walk(read_statement(text)), walk(statement), strict=False)
+    return next((own.span for printed, own in pairs if printed.span == span and type(printed) is type(own)), span)
 
 
 def remarks(builder: Builder, text: str, operands: Sequence[Operand]) -> Iterator[str]:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from math import isinf
 
 from symgrad.errors import InputError, NotationError, Span
-from symgrad.language.equations import check_constants, equation, is_equation, pieces
+from symgrad.language.equations import check_constants, check_order, equation, is_equation, pieces
 from symgrad.language.nodes import (
     Attribute,
     Binary,
@@ -63,7 +63,9 @@ def parse(source: Source, length: int = LENGTH) -> Script:
     read = [s for n, group in enumerate(groups) for s in statements_of(source.text, group, groups[n + 1 :], later)]
     check_constants(read, equations)
     read += [Statement(node.span, node.statement.name, node) for node in equations]
-    return Script(source, tuple(sorted(read, key=lambda statement: statement.span[0])))
+    read.sort(key=lambda statement: statement.span[0])
+    check_order(read)
+    return Script(source, tuple(read))
 
 
 def statements_of(

@@ -22,6 +22,9 @@ LATIN = "an index is one Latin letter: Σ_j x[i,j]"
 PRODUCT = "a product needs a sign: 2·x or 2*x"
 SUMMED = re.compile(r"(?:(?:Σ|Π)_?|(?:sum|prod|mean|max|min)(?:_|$))(\w*)")
 """What looks like a sum and is none: its letter is missing, or there are two, or it is Greek."""
+UNDER = re.compile(rf"([a-z]{{3,}})_({LETTER})")
+"""What looks like a function over an index, as argmax_j does."""
+RUNS = "over an index run Σ, Π, mean, max and min alone"
 OPTIONS = ("an option by its place, without its name: leaky_relu(x[i], 0.3)",)
 LIMITS = ("^", "=", "<", "≤", ">", "≥", "≠")
 FAR = ("how far: Σ_{j<n}, from 0 on", "a condition behind it: Σ_j [j ≤ i]·…")
@@ -98,6 +101,14 @@ class Cursor:
                 return (
                     f"Σ_{{{','.join(summed[1] or 'i')}}} x[…], or sum_{{…}}: in braces the letters, commas between",
                 )
+            over = UNDER.fullmatch(before.word)
+            if over is not None and over[1].startswith("arg"):
+                return (
+                    f"{over[1][3:]}_{over[2]} x[{over[2]}] is the entry itself",
+                    "places as numbers: x[n[i]], --let n=…",
+                )
+            if over is not None:
+                return (RUNS, f"the whole tensor in a statement of its own: h = {over[1]}(x, …); out[i] = h[i]")
             if before.word == "not":
                 return ("1 − [x[i] > 0]",)
             return (PRODUCT,) if token.word in ("(", "[") else (PRODUCT, "a function has brackets: tanh(x[i])")

@@ -21,7 +21,8 @@ from symgrad.notation.rows import length_of, letters_at
 from symgrad.notation.scope import Names, Pattern, names_in, spelled_out
 from symgrad.notation.sizes import Ranges as Found
 from symgrad.notation.sizes import checked
-from symgrad.notation.tree import Absolute, Call, Condition, Dots, Floor, Statement, walk
+from symgrad.notation.tree import Absolute, Access, Call, Condition, Dots, Floor, Statement, walk
+from symgrad.notation.tree import Name as Bare
 from symgrad.ops.domain import whole
 from symgrad.ops.spec import TABLE, At, Held, Op, View
 from symgrad.ops.words import functions
@@ -52,9 +53,10 @@ class Reading:
                 continue
             if len(shape) < pattern.axes or (len(shape) > pattern.axes and not pattern.more):
                 more = " or more" if pattern.more else ""
-                raise ShapeError(
-                    f"the equation reads {name} with {pattern.axes} indices{more}, and it has {len(shape)}"
-                )
+                many = "1 index" if pattern.axes == 1 else f"{pattern.axes} indices"
+                axes = "1 axis" if len(shape) == 1 else f"{len(shape)} axes"
+                read = next(n for n in walk(self.whole) if isinstance(n, (Access, Bare)) and n.name == name)
+                raise ShapeError(f"the equation reads {name} with {many}{more}, and it has {axes}", span=read.span)
         leads = [self.lead(s, p) for (_, p), s in zip(patterns, shapes, strict=True)]
         common = sizes.broadcast_shapes([lead for lead, (_, p) in zip(leads, patterns, strict=True) if p.more])
         return tuple(

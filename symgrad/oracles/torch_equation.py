@@ -42,7 +42,7 @@ def run_equation(equation: Equation, tensors: Mapping[str, Any], dtype: Any) -> 
     """The value of ``equation``, whose sizes are numbers; raises `InputError` where the grid is too large."""
     indices = [*equation.axes, *sorted(bound_indices(equation.right), key=str)]
     check_grid([int(index.size) for index in indices])
-    grid = Grid(indices, tensors, dtype)
+    grid = Grid(indices, tensors, dtype, {})
     shape = [int(axis.size) for axis in equation.axes]
     whole = grid.of(equation.right).expand((*shape, *([1] * (grid.rank - len(shape)))))
     return whole.reshape(shape).to(dtype, copy=True)
@@ -52,11 +52,11 @@ class Grid:
     """The ranges of all indices, each along its own axis; those of ``chosen`` together along a last one, as points."""
 
     def __init__(
-        self, indices: Sequence[Index], tensors: Mapping[str, Any], dtype: Any, chosen: Mapping[Index, Any] | None = None
+        self, indices: Sequence[Index], tensors: Mapping[str, Any], dtype: Any, chosen: Mapping[Index, Any]
     ) -> None:
         import torch
 
-        self.torch, self.tensors, self.dtype, self.chosen = torch, tensors, dtype, chosen or {}
+        self.torch, self.tensors, self.dtype, self.chosen = torch, tensors, dtype, chosen
         self.axis = {index: place for place, index in enumerate(indices)}
         self.rank = len(indices) + 1
 
