@@ -13,7 +13,7 @@ import sympy as sp
 from symgrad.indexing import Index, ravel, unravel
 from symgrad.indexing.symbols import Expr
 from symgrad.notation.tree import Access, Dots, Letter, Name, Row, Statement, walk
-from symgrad.shapes import Size
+from symgrad.shapes import Shape, Size
 
 
 def number_of(places: Sequence[Expr], sizes: Sequence[Size]) -> Expr:
@@ -52,6 +52,20 @@ def is_whole(statement: Statement, names: Sequence[str]) -> bool:
     return any(each[k : k + len(names)] == list(names) for each in found for k in range(len(each)))
 
 
+def in_front(
+    slots: Sequence[Letter | Dots | Row], at: tuple[Index, ...]
+) -> tuple[tuple[Index, ...], tuple[Index, ...]]:
+    """The indices that ``…`` stands for on a left-hand side, and those of its other slots."""
+    place = next((n for n, slot in enumerate(slots) if isinstance(slot, Dots)), 0)
+    stop = len(at) - sum(not isinstance(slot, Dots) for slot in slots) + place
+    return at[place:stop], (*at[:place], *at[stop:])
+
+
+def shape_of(slots: Sequence[Letter | Dots | Row], lead: Shape, found: Mapping[str, Size]) -> Shape:
+    """The shape of what has this left-hand side, ``…`` being the axes ``lead``."""
+    return tuple(n for slot in slots for n in (lead if isinstance(slot, Dots) else (length_of(slot, found),)))
+
+
 def sizes_at(slots: Sequence[Letter | Dots | Row], at: Sequence[Expr]) -> dict[str, Size]:
     """How far the letters run that stand alone."""
     each = zip(slots, at, strict=True)
@@ -69,4 +83,4 @@ def length_of(slot: Letter | Dots | Row, ranges: Mapping[str, Size]) -> Size:
     return sp.Mul(*(ranges[name] for name in names_of(slot)))
 
 
-__all__ = ["length_of", "letters_at", "names_of", "number_of", "places_of", "sizes_at"]
+__all__ = ["in_front", "length_of", "letters_at", "names_of", "number_of", "places_of", "shape_of", "sizes_at"]

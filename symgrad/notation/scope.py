@@ -36,6 +36,7 @@ from symgrad.notation.tree import (
     rebuilt,
     walk,
 )
+from symgrad.shapes import Shape
 
 MOST_NODES = 5_000
 """An equation with its definitions put in may have this many nodes."""
@@ -49,6 +50,18 @@ class Pattern:
     more: bool
     flat: bool = False
     front: int = 0
+
+    def fits(self, shape: Shape) -> bool:
+        """Whether a tensor of this shape can be read so."""
+        return self.flat or len(shape) == self.axes or (self.more and len(shape) > self.axes)
+
+    def lead(self, shape: Shape) -> Shape:
+        """The axes that ``…`` stands for."""
+        return shape[self.front : len(shape) - (self.axes - self.front)] if self.more else ()
+
+    def under(self, lead: Shape, shape: Shape) -> Shape:
+        """``shape`` with these axes in the place of ``…``."""
+        return (*shape[: self.front], *lead, *shape[len(shape) - (self.axes - self.front) :]) if self.more else shape
 
 
 @dataclass(frozen=True)

@@ -215,6 +215,11 @@ class Statement(Node):
         each = (slot.places if isinstance(slot, Row) else (slot,) for slot in self.slots)
         return tuple(slot for group in each for slot in group if isinstance(slot, Letter))
 
+    @property
+    def named(self) -> tuple[Letter | Row, ...]:
+        """The slots but ``…``."""
+        return tuple(slot for slot in self.slots if not isinstance(slot, Dots))
+
     @cached_property
     def entries(self) -> tuple[Access | Flat, ...]:
         """The entries that the right-hand side reads."""

@@ -15,7 +15,7 @@ import sympy as sp
 from symgrad.errors import ShapeError
 from symgrad.indexing.symbols import Expr
 from symgrad.notation.meaning import Meaning
-from symgrad.notation.rows import length_of, letters_at, sizes_at
+from symgrad.notation.rows import in_front, letters_at, shape_of, sizes_at
 from symgrad.notation.scope import Pattern
 from symgrad.notation.sizes import Finder, ranges
 from symgrad.notation.tree import Access, Dots, Flat, Statement
@@ -23,7 +23,7 @@ from symgrad.ops.readings import Instead, Pointwise, Whole, known
 from symgrad.ops.signatures import Call
 from symgrad.ops.spec import At, Held, Options, View
 from symgrad.ops.words import functions
-from symgrad.shapes import Shape, Size, Sizes
+from symgrad.shapes import Shape, Sizes
 
 Shapes = tuple[Shape | None, ...]
 
@@ -57,15 +57,12 @@ class Indexed:
         patterns = self.patterns(self.tree(shapes, options), given)
         for name, shape in given.items():
             axes, more = patterns[name].axes, patterns[name].more
-            if patterns[name].flat:
-                continue
-            if len(shape) < axes or (len(shape) > axes and not more):
+            if not patterns[name].fits(shape):
                 least = "at least " if more else ""
                 many = f"{axes} {'axis' if axes == 1 else 'axes'}"
                 raise ShapeError(f"this takes a tensor with {least}{many} here, not {len(shape)}")
-        leads = [shape[: len(shape) - patterns[n].axes] for n, shape in given.items() if patterns[n].more]
-        common = sizes.broadcast_shapes(leads) if leads else ()
-        whole = {n: (*common, *s[len(s) - patterns[n].axes :]) if patterns[n].more else s for n, s in given.items()}
+        common = sizes.broadcast_shapes([patterns[n].lead(shape) for n, shape in given.items() if patterns[n].more])
+        whole = {name: patterns[name].under(common, shape) for name, shape in given.items()}
         return tuple(whole.get(name) for name, _ in zip(self.call.names(shapes), shapes, strict=False))
 
     def shape(self, sizes: Sizes, shapes: Shapes, **options: Hashable) -> Shape:
@@ -74,18 +71,13 @@ class Indexed:
         given = self.call.given(aligned)
         found = ranges(tree, given, sizes, known(options)).found
         patterns = self.patterns(tree, given)
-        leads = [s[: len(s) - patterns[n].axes] for n, s in given.items() if patterns[n].more]
-        shape: list[Size] = []
-        for slot in tree.slots:
-            lead = max(leads, key=lambda axes: len(axes), default=())
-            shape += lead if isinstance(slot, Dots) else [sizes.find(length_of(slot, found))]
-        return tuple(shape)
+        leads = (patterns[name].lead(shape) for name, shape in given.items())
+        return sizes.shape(shape_of(tree.slots, max(leads, key=len, default=()), found))
 
     def index(self, at: At, views: Sequence[View | None], held: Mapping[str, Held], options: Options) -> Expr:
         """The right-hand side, the letters of the left being the output's indices."""
         tree = self.tree(views, options)
-        own = [slot for slot in tree.slots if not isinstance(slot, Dots)]
-        lead = at[: len(at) - len(own)] if len(own) < len(tree.slots) else ()
+        lead, own = in_front(tree.slots, at)
         tensors = self.call.given(views)
         entries = {node.name: node for node in tree.entries if isinstance(node, Access)}
         read = {name: view for name, view in held.items() if name in entries}
@@ -93,9 +85,9 @@ class Indexed:
         tensors |= {name: View(name, (), value) for name, value in known(options).items()}
         tensors |= {name: Whole(view, at) for name, view in held.items()}
         tensors |= {name: still(view, entries[name], lead) for name, view in read.items()}
-        rest = at[len(lead) :] or (sp.S.Zero,) * len(own)  # one number for a matrix of one row
-        found = Finder(tree, shapes, Sizes(), known(options), sizes_at(own, rest)).find_asked()
-        letters = letters_at(tree, own, rest, found)
+        rest = own or (sp.S.Zero,) * len(tree.named)  # one number for a matrix of one row
+        found = Finder(tree, shapes, Sizes(), known(options), sizes_at(tree.named, rest)).find_asked()
+        letters = letters_at(tree, tree.named, rest, found)
         return Meaning(tensors, letters, found, functions(), lead).of(tree.right)
 
 

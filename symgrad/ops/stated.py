@@ -17,12 +17,11 @@ from symgrad.errors import ShapeError, bug
 from symgrad.indexing.symbols import Expr
 from symgrad.notation.meaning import Meaning
 from symgrad.notation.read import read_statement
-from symgrad.notation.rows import length_of, letters_at
-from symgrad.notation.scope import Names, Pattern, names_in, spelled_out
+from symgrad.notation.rows import in_front, letters_at, shape_of
+from symgrad.notation.scope import Names, names_in, spelled_out
 from symgrad.notation.sizes import Ranges as Found
 from symgrad.notation.sizes import checked
-from symgrad.notation.tree import Absolute, Access, Call, Condition, Dots, Floor, Statement, walk
-from symgrad.notation.tree import Name as Bare
+from symgrad.notation.tree import Absolute, Access, Call, Condition, Floor, Statement, walk
 from symgrad.ops.domain import whole
 from symgrad.ops.spec import TABLE, At, Held, Op, View
 from symgrad.ops.words import functions
@@ -39,32 +38,17 @@ class Reading:
     whole: Statement
     names: Names
 
-    def lead(self, shape: Shape, pattern: Pattern) -> Shape:
-        """The axes of an operand that ``…`` stands for."""
-        if pattern.flat or not pattern.more:
-            return ()
-        return shape[pattern.front : len(shape) - (pattern.axes - pattern.front)]
-
     def aligned(self, sizes: Sizes, shapes: tuple[Shape, ...], **options: Hashable) -> tuple[Shape, ...]:
         """The axes of ``…`` are broadcast; the others are as the letters say."""
-        patterns = [*self.names.tensors.items()]
-        for (name, pattern), shape in zip(patterns, shapes, strict=True):
-            if pattern.flat:
-                continue
-            if len(shape) < pattern.axes or (len(shape) > pattern.axes and not pattern.more):
+        read = list(zip(self.names.tensors.items(), shapes, strict=True))
+        for (name, pattern), shape in read:
+            if not pattern.fits(shape):
                 more = " or more" if pattern.more else ""
-                many = "1 index" if pattern.axes == 1 else f"{pattern.axes} indices"
-                axes = "1 axis" if len(shape) == 1 else f"{len(shape)} axes"
-                read = next(n for n in walk(self.whole) if isinstance(n, (Access, Bare)) and n.name == name)
-                raise ShapeError(f"the equation reads {name} with {many}{more}, and it has {axes}", span=read.span)
-        leads = [self.lead(s, p) for (_, p), s in zip(patterns, shapes, strict=True)]
-        common = sizes.broadcast_shapes([lead for lead, (_, p) in zip(leads, patterns, strict=True) if p.more])
-        return tuple(
-            (*shape[: pattern.front], *common, *shape[len(shape) - (pattern.axes - pattern.front) :])
-            if pattern.more
-            else shape
-            for (_, pattern), shape in zip(patterns, shapes, strict=True)
-        )
+                told = f"the equation reads {name} with {pattern.axes} indices{more}, and it has {len(shape)}"
+                entries = (node for node in walk(self.whole) if isinstance(node, Access) and node.name == name)
+                raise ShapeError(told, span=next(entries).span)
+        common = sizes.broadcast_shapes([pattern.lead(shape) for (_, pattern), shape in read if pattern.more])
+        return tuple(pattern.under(common, shape) for (_, pattern), shape in read)
 
     def found(self, sizes: Sizes, shapes: tuple[Shape, ...]) -> Found:
         """How far each letter runs, and which entries decided where no axis simply says it."""
@@ -76,25 +60,19 @@ class Reading:
 
     def shape(self, sizes: Sizes, shapes: tuple[Shape, ...], *, ranges: Ranges) -> Shape:
         """The sizes of the letters on the left, in front of them those of ``…``."""
-        found, shape = dict(ranges), list[Size]()
-        patterns = self.names.tensors.values()
-        lead = max((self.lead(s, p) for s, p in zip(shapes, patterns, strict=True)), key=len, default=())
-        for slot in self.whole.slots:
-            shape += lead if isinstance(slot, Dots) else [length_of(slot, found)]
-        return tuple(shape)
+        leads = (pattern.lead(s) for s, pattern in zip(shapes, self.names.tensors.values(), strict=True))
+        return shape_of(self.whole.slots, max(leads, key=len, default=()), dict(ranges))
 
     def index(
         self, at: At, views: Sequence[View | None], held: Mapping[str, Held], options: Mapping[str, Hashable]
     ) -> Expr:
         """The right-hand side at ``at``."""
-        ranges: Any = options["ranges"]
-        own = [slot for slot in self.whole.slots if not isinstance(slot, Dots)]
-        place = next((n for n, slot in enumerate(self.whole.slots) if isinstance(slot, Dots)), 0)
-        count = len(at) - len(own)
-        lead, rest = at[place : place + count], (*at[:place], *at[place + count :])
-        letters = letters_at(self.whole, own, rest, dict(ranges))
+        given: Any = options["ranges"]
+        ranges = dict(given)
+        lead, rest = in_front(self.whole.slots, at)
+        letters = letters_at(self.whole, self.whole.named, rest, ranges)
         tensors = {name: view for name, view in zip(self.names.tensors, views, strict=True) if view is not None}
-        return Meaning(tensors, letters, dict(ranges), functions(), lead).of(self.whole.right)
+        return Meaning(tensors, letters, ranges, functions(), lead).of(self.whole.right)
 
 
 @lru_cache(maxsize=1024)
