@@ -10,6 +10,7 @@ import itertools
 import os
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -209,6 +210,24 @@ def test_a_second_derivation_reads_the_same(text: str, shapes: str) -> None:
     first = forms_of(text, shapes_of(shapes))
     forget()
     assert forms_of(text, shapes_of(shapes)) == first
+
+
+def test_the_square_of_a_size_has_a_whole_power() -> None:
+    _, (x, _) = symgrad.derive("((x[:, None] - y) ** 2).mean()", shapes={"x": ("n",), "y": ("n",)})
+    assert x.form.text == "2 * v * (x[:, None] - y).sum(-1) / x.shape[0] ** 2"
+
+
+def test_the_mean_along_an_axis_that_is_spread_is_the_entry() -> None:
+    """A column held against a row: every pair counts, and the line is no matrix notation."""
+    pred, y = (torch.tensor(a, dtype=torch.float64).requires_grad_() for a in ([[1], [2], [4]], [1, 5, 2]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # torch's, about the shapes
+        lines = symgrad.capture(torch.nn.functional.mse_loss, pred, y).backward()
+        told = {name: line.text for name, line in lines.gradients.items()}
+        torch.nn.functional.mse_loss(pred, y).backward()
+    for tensor, text in zip((pred, y), told.values(), strict=True):
+        known = {"input": pred, "target": y, "v": torch.ones((), dtype=torch.float64)}
+        assert_same(tensor.grad.numpy(), torch_side.evaluate(text, {n: t.detach() for n, t in known.items()}), seed=0)
 
 
 @pytest.mark.one_in(5)

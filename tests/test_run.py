@@ -488,6 +488,27 @@ net(torch.randn(8, 3, 8, 8)).pow(2).mean().backward()
     assert "running_mean" not in told.partition("not asked")[0][-80:]
 
 
+def test_a_gradient_of_digits_costs_one_sweep_and_one_leaf(tmp_path, monkeypatch):
+    asked, by_lot = [], agreement.pull_by_lot
+
+    def counted(program, values, boxes, seeds, wanted, origins, lot):
+        asked.append((lot, len(wanted)))
+        return by_lot(program, values, boxes, seeds, wanted, origins, lot)
+
+    monkeypatch.setattr(agreement, "pull_by_lot", counted)
+    session, _ = play(
+        tmp_path,
+        """
+torch.manual_seed(0)
+x, wq, wk = torch.randn(5, 4), torch.randn(4, 4, requires_grad=True), torch.randn(4, 4, requires_grad=True)
+b = torch.randn(4, requires_grad=True)  # softmax does not see it
+(torch.softmax((x @ wq) @ (x @ wk + b).T, -1) @ x).pow(2).sum().backward()
+""",
+    )
+    assert {leaf.name: leaf.rounding for leaf in session.calls[0].leaves} == {"wq": False, "wk": False, "b": True}
+    assert asked == [(0, 1)]  # one lot settles it, and no other leaf is swept to
+
+
 def test_rounding_hides_no_wrong_gradient():
     derived, wrong = np.array([1.0, 2.0]), np.array([1.0, 2.001])
     floor = agreement.floor_of(3.0, "float32")

@@ -36,7 +36,9 @@ from symgrad.closed_form.pieces import (
     of_ones,
 )
 from symgrad.closed_form.rules import APART, simplify
+from symgrad.closed_form.shorthands import Mean, Variance
 from symgrad.closed_form.size_text import size_text
+from symgrad.closed_form.sums import ADDED_UP, MEAN
 from symgrad.closed_form.writer import RELATIONS, Forms
 from symgrad.errors import SymgradError
 from symgrad.functions import finite, nearest, side
@@ -157,10 +159,13 @@ class Lowered(Forms):
 
     def reduced(self, node: Expr, prefer: Sequence[Index]) -> Piece:
         """Σ or Π over the axes of what is under it, the grid of all indices laid out."""
+        if isinstance(node, Variance):
+            raise NoForm
         bound = [limit[0] for limit in node.limits]
+        word, one = (MEAN, "1.0") if isinstance(node, Mean) else (ADDED_UP, "1")  # torch has no mean of truth values
         inner = flat(self.write(node.function, [*prefer, *bound]))
         if inner.binds == COMPARE:
-            inner = Piece(f"1 * {inner.inside(MULTIPLY)}", MULTIPLY, inner.axes)
+            inner = Piece(f"{one} * {inner.inside(MULTIPLY)}", MULTIPLY, inner.axes)
         missing = [i for i in bound if i not in inner.axes]
         places = [n for n, axis in enumerate(inner.axes) if axis in bound]
         rest = tuple(axis for axis in inner.axes if axis not in bound)
@@ -170,8 +175,8 @@ class Lowered(Forms):
             text = inner.inside(ATOM) + "".join(f".prod({n})" for n in reversed(places))
             return Piece(text, ATOM, rest)
         axes = ", ".join(map(str, places))
-        text = f"{inner.inside(ATOM)}.sum({f'({axes})' if len(places) > 1 else axes})" if places else inner.text
-        times = [self.number(i.size).inside(MULTIPLY) for i in missing]
+        text = f"{inner.inside(ATOM)}.{word}({f'({axes})' if len(places) > 1 else axes})" if places else inner.text
+        times = [self.number(i.size).inside(MULTIPLY) for i in missing if word == ADDED_UP]
         binds = ATOM if places else inner.binds
         return (
             Piece(" * ".join([*times, bracketed(text, binds, MULTIPLY)]), MULTIPLY, rest)

@@ -28,7 +28,8 @@ from symgrad.indexing.sums import split_factors
 from symgrad.indexing.symbols import Expr, fresh
 
 ADDED_UP = "sum"
-WORDS = {Mean: ("mean",), Variance: ("var", "correction=0")}
+MEAN = "mean"
+WORDS = {Mean: (MEAN,), Variance: ("var", "correction=0")}
 SUMS = (ADDED_UP, *WORDS[Mean])
 """The methods of a form that add up along the axes that stand first."""
 
@@ -183,6 +184,10 @@ def sum_of_product(
 ) -> Piece:
     """Σ_k f[p,k]·g[p,k] is (f * g).sum(-1); axes of one entry go with what is added up."""
     body = group(notation, factors, body_order(factors, bound, prefer))
+    if word == MEAN:  # along an axis that a view spreads, the mean is the entry
+        bound = [i for i in bound if i in body.indices()]
+        if not bound:
+            return body
     if not set(bound) <= set(body.indices()):
         raise NoForm
     if word != ADDED_UP and all(counted(f) for f in factors):  # torch has no mean of truth values or counts

@@ -135,7 +135,7 @@ class Forms(Notation):
         if node.is_Pow and node.exp == -1:
             return Piece(f"1 / {self.number(node.base).inside(POWER)}", MULTIPLY, ())
         if node.is_Pow and node.exp.is_Rational:
-            return Piece(f"{self.number(node.base).inside(ATOM)} ** {float(node.exp)!r}", POWER, ())
+            return Piece(f"{self.number(node.base).inside(ATOM)} ** {float(node.exp)!r}".removesuffix(".0"), POWER, ())
         if node.is_Mul and all(size.is_Symbol for size in node.args):
             return self.size_product(node.args, sp.S.One)
         if node.is_Mul and not node.is_number:

@@ -37,10 +37,13 @@ class Pull:
     seen: Any = None
     shaken: Callable[[Apply, int, Array, Array], Array] | None = None
     settle: Settle | None = None
+    drawn: Callable[[Array], Array] | None = None
 
     def call(self, name: str, steps: Sequence[Apply], cotangent: Array) -> Mapping[str, Array]:
         """What one call sends back to each of its arguments; torch's numbers where a derivative is none."""
-        arrived, told = through(steps, self.program, self.values, self.boxes, cotangent, self.reached, self.shaken)
+        arrived, told = through(
+            steps, self.program, self.values, self.boxes, cotangent, self.reached, self.shaken, self.drawn
+        )
         if self.origins and name in self.origins:
             read = (self.values[n] for s in steps for n in (*s.tensors, s.result.name) if n in self.values.arrays)
             odd = self.settle or irregular(cotangent, arrived, read) or on_an_edge(steps, self.values.arrays)
@@ -67,16 +70,18 @@ def pull(
     noted: dict[str, str] | None = None,
     shaken: Callable[[Apply, int, Array, Array], Array] | None = None,
     settle: Settle | None = None,
+    drawn: Callable[[Array], Array] | None = None,
 ) -> dict[str, Array]:
     """vᵀJ for each of ``wanted``; ``seen(step, position, cotangent in, cotangent out)`` may watch.
 
     ``origins`` are the calls behind the steps: where one meets what is not finite, torch's own numbers for that call
     are taken where they differ, and the step's name goes to ``noted`` with the reason. ``shaken`` makes another of each
-    step's part; ``settle`` is asked about every call, in place of that.
+    step's part, ``drawn`` of the weights that arrive at it; ``settle`` is asked about every call, in place of that.
     """
     calls = calls_in(program, origins or {}, (*wanted, *seeds))
     settling = {name: origin for name, origin in (origins or {}).items() if name in calls}
-    sweep = Pull(program, values, boxes, flowing(program, wanted), settling, noted, seen, shaken, settle)
+    sweep = Pull(program, values, boxes, flowing(program, wanted), settling, noted, seen, shaken, settle,
+                 drawn)  # fmt: skip
     keep = set(wanted)
     inner = {step.result.name for steps in calls.values() for step in steps[:-1]}
     carried: dict[str, Array] = {name: np.asarray(seed) for name, seed in seeds.items()}
@@ -104,6 +109,7 @@ def through(
     cotangent: Array,
     reached: frozenset[str],
     shaken: Callable[[Apply, int, Array, Array], Array] | None = None,
+    drawn: Callable[[Array], Array] | None = None,
 ) -> tuple[dict[str, Array], list[Event]]:
     """What one call sends back to each of its arguments, step by step, and each step's part in it."""
     carried = {steps[-1].result.name: cotangent}
@@ -119,7 +125,7 @@ def through(
         elif name in boxes:
             parts = boxes[name].pull(weights, places)
         else:
-            parts = pull_step(step, program, values, weights, places)
+            parts = pull_step(step, program, values, weights if drawn is None else drawn(weights), places)
         for place, plain in parts.items():
             part = plain if shaken is None or name in boxes else shaken(step, place, weights, plain)
             told.append((step, place, weights, part))
@@ -158,12 +164,12 @@ def pull_by_lot(
     """
     lots = np.random.default_rng(lot)
 
-    def turned(step: Apply, place: int, weights: Array, plain: Array) -> Array:
+    def turned(weights: Array) -> Array:
         signs = lots.choice((-1.0, 1.0), np.shape(weights))
-        others = np.abs(as_float(weights)) * signs * (lots.uniform(size=np.shape(weights)) if lot % 2 else 1.0)
-        return pull_step(step, program, values, others, [place])[place]
+        other: Array = np.abs(as_float(weights)) * signs
+        return other * lots.uniform(size=np.shape(weights)) if lot % 2 else other
 
-    return pull(program, values, boxes, seeds, wanted, origins=origins, shaken=turned)
+    return pull(program, values, boxes, seeds, wanted, origins=origins, drawn=turned)
 
 
 def push(

@@ -6,7 +6,7 @@ the mathematics is rounding in both, and rounding has the size of the terms that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -43,8 +43,8 @@ class Judge:
         self.terms: dict[str, float] = {}
         self.derived: dict[str, Array] = {}
         self.open: dict[str, Array] = {}
-        self._noise: dict[str, float] | None = None
-        self._free: dict[str, float] | None = None
+        self._moved: list[dict[str, Array]] = []
+        self._free: list[dict[str, float]] = []
         self.chosen: dict[str, str] = {}
         self.rules: dict[str, str] = {}
         self._ruled: dict[str, Array] | None = None
@@ -72,23 +72,32 @@ class Judge:
 
     def rounding(self, name: str) -> bool:
         """Whether all that is left at a leaf are the digits of terms that cancel: no slope on the way is that small."""
-        size = float(np.abs(as_float(self.derived[name])).max(initial=0))
-        if not 0 < size <= self.floor(name):
+        size = largest(self.derived[name])
+        if not self.is_small(name):
             return False
-        free = self.free().get(name)
-        return free is None or size <= floor_of(free, self.kinds.get(name, "float64"))
+        kind = self.kinds.get(name, "float64")
+        return any(free is None or size <= floor_of(free, kind) for free in self.free(name))
 
-    def free(self) -> dict[str, float]:
-        """The largest entry of each gradient if nothing cancelled on the way; empty where that cannot be computed."""
-        if self._free is None:
-            program = self.program
-            try:
-                found = [pull_by_lot(program.recording, program.values, program.boxes, self.seeds, program.wanted,
-                                     program.origins, lot) for lot in range(LOTS)]  # fmt: skip
-            except SymgradError:  # a backward of the user's own is known for one v
-                found = [{}]
-            self._free = {n: max(float(np.abs(as_float(lot[n])).max(initial=0)) for lot in found) for n in found[0]}
-        return self._free
+    def is_small(self, name: str) -> bool:
+        """Whether a gradient is no larger than the rounding of the terms that are added up into it."""
+        return 0 < largest(self.derived[name]) <= self.floor(name)
+
+    def free(self, name: str) -> Iterator[float | None]:
+        """The largest entry of a small gradient if nothing cancelled on the way, by one lot after the other.
+
+        None where that cannot be computed.
+        """
+        program = self.program
+        small = [own for own in program.wanted if self.is_small(own)]
+        for lot in range(LOTS):
+            if lot == len(self._free):
+                try:
+                    found = pull_by_lot(program.recording, program.values, program.boxes, self.seeds, small,
+                                        program.origins, lot)  # fmt: skip
+                except SymgradError:  # a backward of the user's own is known for one v
+                    found = {}
+                self._free.append({own: largest(part) for own, part in found.items()})
+            yield self._free[lot].get(name)
 
     def judge(self, name: str, got: Array, before: Any) -> tuple[float, bool]:
         """How far torch's vᵀJ is from the derived one, and whether that is within rounding."""
@@ -98,8 +107,10 @@ class Judge:
             own, got = np.where(self.open[name], 0.0, own), np.where(self.open[name], 0.0, got)
         tolerance = precision_of(self.kind(name))[0]
         error, agrees = difference(own, got, tolerance, before, self.floor(name))
-        if not agrees and np.isfinite(error):
-            return difference(own, got, tolerance, before, max(self.floor(name), 16 * self.noise()[name]))
+        for noise in self.noise(name) if not agrees and np.isfinite(error) else ():
+            error, agrees = difference(own, got, tolerance, before, max(self.floor(name), 16 * noise))
+            if agrees:
+                break
         return error, agrees
 
     def verdict(self, name: str, got: Array | None, before: Any) -> tuple[float | None, bool | None, bool]:
@@ -123,33 +134,41 @@ class Judge:
         """How many entries have no number to agree on."""
         return int(np.sum(self.open[name]))
 
-    def noise(self) -> dict[str, float]:
+    def noise(self, name: str) -> Iterator[float]:
         """What rounding in every step on the way may leave: sweeps with terms shaken, and with the forward shaken.
 
         A term is shaken by the rounding of its step: what weights of this size, with signs by lot, come to there. Where
-        1 − out² is small, as where tanh is nearly flat, the last digit of ``out`` is most of it.
+        1 − out² is small, as where tanh is nearly flat, the last digit of ``out`` is most of it. The largest so far is
+        given after each sweep.
         """
-        if self._noise is None:
-            lots = np.random.default_rng(0)
-            unit = max((precision_of(kind)[1] for kind in self.kinds.values()), default=2.3e-16)
+        unit = max((precision_of(kind)[1] for kind in self.kinds.values()), default=2.3e-16)
+        most = 0.0
+        for number in range(1 + LOTS):
+            if number == len(self._moved):
+                self._moved.append(self.moved(number, unit))
+            most = max(most, self._gap(name, self._moved[number][name]))
+            yield most
 
-            def shaken(step: Apply, place: int, weights: Array, result: Array) -> Array:
-                size = float(np.abs(as_float(weights)).max()) if np.size(weights) else 0.0
-                if not np.isfinite(size):
-                    return result
-                signs = size * lots.choice((-1.0, 1.0), np.shape(weights))
-                probe = pull_step(step, self.program.recording, self.program.values, signs, [place])[place]
-                lot = lots.choice((-1.0, 1.0), np.shape(result))
-                other: Array = as_float(result) + unit * np.abs(as_float(probe)) * lot
-                return other
+    def moved(self, number: int, unit: float) -> dict[str, Array]:
+        """The gradients with every term shaken first, then with another forward pass each time."""
+        lots = np.random.default_rng(0)
+        program = self.program
 
-            program = self.program
-            moved = partial(pull, program.recording, boxes=program.boxes, seeds=self.seeds, wanted=program.wanted,
-                            origins=program.origins)  # fmt: skip
-            near = [program.values.with_arrays(rounded(program.arrays, number, unit)) for number in range(LOTS)]
-            found = [moved(program.values, shaken=shaken), *(moved(values) for values in near)]
-            self._noise = {name: max(self._gap(name, other[name]) for other in found) for name in program.wanted}
-        return self._noise
+        def shaken(step: Apply, place: int, weights: Array, result: Array) -> Array:
+            size = float(np.abs(as_float(weights)).max()) if np.size(weights) else 0.0
+            if not np.isfinite(size):
+                return result
+            signs = size * lots.choice((-1.0, 1.0), np.shape(weights))
+            probe = pull_step(step, program.recording, program.values, signs, [place])[place]
+            lot = lots.choice((-1.0, 1.0), np.shape(result))
+            other: Array = as_float(result) + unit * np.abs(as_float(probe)) * lot
+            return other
+
+        moved = partial(pull, program.recording, boxes=program.boxes, seeds=self.seeds, wanted=program.wanted,
+                        origins=program.origins)  # fmt: skip
+        if number == 0:
+            return moved(program.values, shaken=shaken)
+        return moved(program.values.with_arrays(rounded(program.arrays, number - 1, unit)))
 
     def _gap(self, name: str, other: Array) -> float:
         """How far another gradient is from the derived one; 0 where that is no number."""
@@ -170,6 +189,11 @@ def magnitudes(arrays: Mapping[str, Array], leaves: Collection[str], found: dict
         found[source] = found.get(source, 0.0) + size * float(np.size(weights)) ** 0.5
 
     return seen
+
+
+def largest(array: Array) -> float:
+    """The size of the largest entry."""
+    return float(np.abs(as_float(array)).max(initial=0))
 
 
 def floor_of(terms: float, kind: str) -> float:
