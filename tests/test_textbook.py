@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 
 import symgrad
 from symgrad.language.read import inputs_of
@@ -569,3 +570,20 @@ def test_einsum_is_told_in_its_own_letters() -> None:
     told = symgrad.explain("einsum('bij,ji->bi', a, c)", a=np.ones((2, 3, 4)), c=np.ones((4, 3)), check=False).to_text()
     assert "out[b,i] = Σ_j a[b,i,j]·c[j,i]" in told
     assert "c.grad[p,q] = Σ_b a[b,q,p]·v[b,q]" in told
+
+
+ROWS, THREE = torch.arange(6.0).reshape(2, 3) / 7, torch.tensor([0.5, 1.5, 2.5])
+AT_HAND = [
+    (lambda u: F.binary_cross_entropy_with_logits(u, THREE / 3), THREE, "v * (u.sigmoid() - data) / 3"),
+    (lambda x: x.repeat(2, 1), ROWS, "v.reshape(2, 2, 3).sum(0)"),
+    (lambda x: x.repeat(4, 2, 2), ROWS, "v.reshape(4, 2, 2, 2, 3).sum((0, 1, 3))"),
+    (lambda u: (u**3).sum() ** (1 / 3), THREE, "v * u ** 2 / out ** 2"),
+    (lambda u: u * (100 / 3), THREE, "100 * v / 3"),
+    (lambda u: u * 0.12345678901234567, THREE, "0.12345678901234566 * v"),
+]
+
+
+@pytest.mark.parametrize(("function", "value", "form"), AT_HAND, ids=[form for _, _, form in AT_HAND])
+def test_a_run_at_sizes_that_are_numbers_reads_as_in_the_book(function: Any, value: torch.Tensor, form: str) -> None:
+    lines = symgrad.capture(function, value).backward(seed=torch.full(function(value).shape, 2.0))
+    assert lines.gradients[next(iter(lines.gradients))].code == form

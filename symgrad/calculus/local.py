@@ -8,8 +8,10 @@ derived once, whatever the program calls its sizes.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
@@ -31,6 +33,8 @@ INNER = "pqrs"
 """Letters for the entry one differentiates by."""
 DIGITS = 60
 """Of decimals."""
+ENDLESS, LARGEST_DIVISOR = 15, 100
+"""A float with so many digits that a division by so small a number gives is read as that division."""
 
 
 @dataclass(frozen=True)
@@ -194,8 +198,16 @@ def local_pushforward(key: Key, position: int) -> Equation:
 
 
 def constant(value: Any) -> Expr:
-    """A number of a program; decimals as written, so that sums lose nothing: 1 + 1e20 − 1e20 = 1, 1/0.1 = 10."""
-    return sp.Float(repr(value), DIGITS) if isinstance(value, float) else sp.sympify(value, strict=True)
+    """A number of a program; decimals as written, so that sums lose nothing: 1 + 1e20 − 1e20 = 1, 1/0.1 = 10.
+
+    What a division left without an end is that division again: of 0.3333333333333333 nobody wrote each digit.
+    """
+    if not isinstance(value, float):
+        return sp.sympify(value, strict=True)
+    near = Fraction(value).limit_denominator(LARGEST_DIVISOR) if math.isfinite(value) else 0
+    if near and len(repr(value).strip("-0.")) >= ENDLESS and float(near) == value:
+        return sp.Rational(near.numerator, near.denominator)
+    return sp.Float(repr(value), DIGITS)
 
 
 def view_of(position: int, shape: Shape | None, value: Any) -> View | None:

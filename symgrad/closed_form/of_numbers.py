@@ -62,14 +62,17 @@ def raised_in(total: Expr, indices: frozenset[Index]) -> Expr | None:
 
 
 def turned_logistic(expression: Expr) -> Expr:
-    """1 − σ(−z) → σ(z), 1 − σ(b − a) → σ(a − b)"""
-    if not expression.is_Add or not any(term.is_Integer and term > 0 for term in expression.args):
+    """1 − σ(−z) → σ(z), 1 − σ(b − a) → σ(a − b), also with a number before all of it"""
+    if not expression.is_Add:
         return expression
-    for term in expression.args:
+    number, whole = expression.as_content_primitive()
+    if not any(term.is_Integer and term > 0 for term in whole.args):
+        return expression
+    for term in whole.args:
         if isinstance(-term, sigmoid) and (
             (-term).args[0].could_extract_minus_sign() or is_difference((-term).args[0])
         ):
-            return expression - term - 1 + sigmoid(-(-term).args[0])
+            return number * (whole - term - 1 + sigmoid(-(-term).args[0]))
     return expression
 
 

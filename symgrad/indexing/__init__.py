@@ -3,7 +3,7 @@
 See the README beside this file for why indices are never written by hand.
 """
 
-from symgrad.indexing.brackets import Bracket, Mod, Ravel, Unravel, bracket, ravel, unravel
+from symgrad.indexing.brackets import Bracket, Mod, Ravel, Unravel, bracket, ravel, row_major, unravel
 from symgrad.indexing.canonical import canonical
 from symgrad.indexing.deltas import add_up, delta
 from symgrad.indexing.equation import Equation, instantiate, replace_accesses, with_fresh_sums
@@ -33,6 +33,7 @@ __all__ = [
     "over_terms",
     "ravel",
     "replace_accesses",
+    "row_major",
     "split_factors",
     "summed",
     "tensor",

@@ -168,7 +168,10 @@ class Mod(sp.Mod):
 
     @classmethod
     def eval(cls, number: Expr, size: Expr) -> Expr | None:
-        """As SymPy writes it, but as it stands where the size is a sum."""
+        """As SymPy writes it, but as it stands where the size is a sum; a place in a row, where rows come out even."""
+        numbered = row_major(number, size)
+        if numbered is not None:
+            return numbered[1]
         return None if size.is_Add else super().eval(number, size)
 
 
@@ -288,3 +291,15 @@ def unravel(number: Expr, shape: Shape) -> tuple[Expr, ...]:
     if len(shape) == 1:
         return (number,)
     return tuple(Unravel(axis, number, *shape) for axis in range(len(shape)))
+
+
+def row_major(number: Expr, length: Expr) -> tuple[Expr, Expr] | None:
+    """Which row of so many entries an index is in and where, if the rows come out even: ⌊i/n⌋ and i mod n."""
+    if not isinstance(number, Index) or not length.is_positive:
+        return None
+    rows = sp.cancel(number.size / length)
+    if sp.fraction(rows)[1] != 1 or not rows.is_integer:
+        return None
+    if rows == 1 or length == 1:
+        return (sp.S.Zero, number) if rows == 1 else (number, sp.S.Zero)
+    return Unravel(sp.S.Zero, number, rows, length), Unravel(sp.S.One, number, rows, length)

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import sympy as sp
 
 from symgrad.errors import bug
-from symgrad.indexing import Bracket, Index, Mod, Unravel, add_up, bracket, delta, fresh, multiply_up, ravel, unravel
+from symgrad.indexing import Bracket, Index, Mod, add_up, bracket, delta, fresh, multiply_up, ravel, row_major, unravel
 from symgrad.indexing.sums import is_guard
 from symgrad.indexing.symbols import Expr, accesses
 from symgrad.notation.rows import number_of
@@ -203,8 +203,7 @@ class Meaning:
                 return left / right
         if right == 0:
             return left  # of nothing there is no place that a remainder could say
-        numbered = row_major(left, right)
-        return Mod(left, right) if numbered is None else numbered[1]
+        return Mod(left, right)
 
     @of.register
     def _(self, node: Power) -> Expr:
@@ -292,18 +291,6 @@ class Meaning:
 
 CONSTANTS: Mapping[str, Expr] = {"π": sp.pi, "pi": sp.pi, "e": sp.E, "∞": sp.oo}
 """Names that stand for a number everywhere."""
-
-
-def row_major(number: Expr, length: Expr) -> tuple[Expr, Expr] | None:
-    """Which row of so many entries an index is in and where, if the rows come out even: ⌊i/n⌋ and i mod n."""
-    if not isinstance(number, Index) or not length.is_positive:
-        return None
-    rows = sp.cancel(number.size / length)
-    if sp.fraction(rows)[1] != 1 or not rows.is_integer:
-        return None
-    if rows == 1 or length == 1:
-        return (sp.S.Zero, number) if rows == 1 else (number, sp.S.Zero)
-    return Unravel(sp.S.Zero, number, rows, length), Unravel(sp.S.One, number, rows, length)
 
 
 def opposite(guard: Expr) -> Expr:
