@@ -31,7 +31,7 @@ def errors(kind: str | None, traceback: bool) -> None:
 
     pages = kinds()
     if kind is not None:
-        output.emit("\n".join(told(pages[kind])))
+        output.emit(output.broken("\n".join(told(pages[kind]))))
         return
     width = max(map(len, pages))
     for name, page in pages.items():

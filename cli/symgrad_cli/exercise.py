@@ -44,9 +44,9 @@ def exercise(
         return 0
     if answer is not None:
         verdict = question.check(answer)
-        click.echo(str(verdict))
+        click.echo(output.broken(str(verdict)))
         return 0 if verdict.right else DISAGREED
-    click.echo(question.question)
+    click.echo(output.broken(question.question))
     while True:
         click.echo(f"{question.name}.grad = ", nl=False)
         line = sys.stdin.readline()
@@ -54,6 +54,6 @@ def exercise(
             click.echo(question.solution or "(there is no short closed form)")
             return DISAGREED
         verdict = question.check(line)
-        click.echo(f"  {verdict}")
+        click.echo(output.broken(f"  {verdict}"))
         if verdict.right:
             return 0

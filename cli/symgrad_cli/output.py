@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shutil
 import sys
 import tempfile
+import textwrap
 import threading
 import time
 import webbrowser
@@ -24,7 +26,9 @@ import click
 from symgrad.errors import InputError
 from symgrad.files import check_place, write_whole
 
-WIDEST = 120
+NARROWEST, WIDEST = 40, 120
+COPIED = re.compile(r" *(\$|try:) ")
+"""Lines that somebody copies: they go on beyond the end of a terminal."""
 SPELLED = str.maketrans({
     "Σ": "sum", "Π": "prod", "∂": "d", "δ": "delta", "·": "*", "×": "x", "−": "-", "∘": "o", "⊗": "(x)", "√": "sqrt",
     "⟨": "<", "⟩": ">", "≤": "<=", "≥": ">=", "≠": "!=", "…": "...", "→": "->", "⌊": "[", "⌋": "]", "∞": "inf",
@@ -43,7 +47,7 @@ def wants_color(color: bool | None) -> bool:
 
 def width() -> int:
     """The width of the terminal, within reason."""
-    return min(WIDEST, max(60, shutil.get_terminal_size((100, 24)).columns))
+    return min(WIDEST, max(NARROWEST, shutil.get_terminal_size((100, 24)).columns))
 
 
 def fitting(line: str) -> str:
@@ -51,6 +55,28 @@ def fitting(line: str) -> str:
     if sys.stdout is None or not sys.stdout.isatty():
         return line
     return line if len(line) <= width() else f"{line[: width() - 1]}…"
+
+
+def broken(text: str) -> str:
+    """``text`` in lines of the terminal, but for what is copied; whole where it goes to a pipe or a file."""
+    if sys.stdout is None or not sys.stdout.isatty():
+        return text
+    return "\n".join(line if COPIED.match(line) else carried_over(line, width()) for line in text.split("\n"))
+
+
+def carried_over(line: str, columns: int) -> str:
+    """One line as several, set in below the first.
+
+    >>> print(carried_over("  a line that is long", 12))
+      a line
+          that
+          is
+          long
+    """
+    under = " " * (len(line) - len(line.lstrip()) + 4)
+    return "\n".join(
+        textwrap.wrap(line, columns, subsequent_indent=under, break_long_words=False, break_on_hyphens=False)
+    )
 
 
 def check(output: Path | None) -> None:
@@ -142,7 +168,8 @@ def patience(what: str) -> Iterator[None]:
     def tell() -> None:
         while not again.wait(1.0):
             with suppress(OSError, ValueError):
-                stream.write(f"\rsymgrad: {what} … {time.monotonic() - begun:.0f} s")
+                line = f"symgrad: {what} … {time.monotonic() - begun:.0f} s"
+                stream.write(f"\r{line[: shutil.get_terminal_size((80, 24)).columns - 1]}")
                 stream.flush()
 
     thread = threading.Thread(target=tell, daemon=True)

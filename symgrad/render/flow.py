@@ -14,7 +14,7 @@ Piece = tuple[str, str]
 Line = list[Piece]
 
 UNBREAKABLE = 44
-"""Code and mathematics up to this many characters stay on one line."""
+"""Code and mathematics up to this many characters stay on one line, where it holds them."""
 GLUE = "\u00a0"
 COLORS = {"heading": "bold", "code": "cyan", "aside": "dim", "alarm": "bold red", "good": "green"}
 
@@ -48,7 +48,7 @@ def flow(words: Words, width: int, indent: int, hanging: int, style: str = "") -
     text, styles = "", []
     for part in words:
         piece = part if isinstance(part, str) else part.code if isinstance(part, Code) else part.text
-        if not isinstance(part, str) and len(piece) <= UNBREAKABLE:
+        if not isinstance(part, str) and len(piece) <= min(UNBREAKABLE, width - max(indent, hanging) - 1):
             piece = piece.replace(" ", GLUE)
         text += piece
         styles += [("code" if isinstance(part, Code) and not style else style)] * len(piece)

@@ -262,7 +262,7 @@ class TextWriter:
         """Words in columns; the first one gives way, then the last ones go below."""
         rows = (block.heading, *block.rows)
         widths = [max(width_of(flat(row[c])) for row in rows) for c in range(len(block.heading))]
-        first = max(min(widths[0], LEAST), self.width - indent - sum(w + 3 for w in widths[1:]))
+        first = max(min(widths[0], LEAST, self.width // 2), self.width - indent - sum(w + 3 for w in widths[1:]))
         first, start = min(first, widths[0]), 1
         result: list[Line] = []
         while start < len(widths) or not result:
@@ -299,5 +299,5 @@ def flat(words: Words) -> Line:
 
 
 LEAST = 26
-"""Columns that the first column of a table keeps."""
+"""Columns that the first column of a table keeps, on a narrow terminal half of it."""
 VERDICTS = {"DIFFERS": "alarm", "equal": "good"}
