@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 import symgrad
+from symgrad.errors import InputError
 from symgrad_cli import options, output
 from symgrad_cli.failures import reporting
 from symgrad_cli.loading import load
@@ -16,6 +17,7 @@ from symgrad_cli.loading import load
 @click.argument("expression")
 @options.shape_option
 @options.wrt_option
+@click.option("--order", type=click.IntRange(1, 2), default=1, show_default=True, help="2: the second derivatives too.")
 @options.expand_option
 @options.page_options
 @options.traceback_option
@@ -24,6 +26,7 @@ def derive(
     expression: str,
     shapes: tuple[str, ...],
     wrt: str | None,
+    order: int,
     expand: bool,
     style: str,
     path: Path | None,
@@ -39,17 +42,20 @@ def derive(
     from symgrad.language import read, why_whole
 
     style, path = output.page_place(style, path, opened)
+    if order == 2 and style == "json":
+        raise InputError("the lines of second derivatives are text, and have no place in JSON", hints=("--order 1",))
     output.check(path)
     with output.patience("deriving"):
         given = options.shapes_of(shapes)
         program, derived = symgrad.derive(expression, wrt=wrt, shapes=given, expand=expand)
         whole = why_whole(read(expression, shapes=given, symbolic=True).program) if expand else ()
     if style == "text":
-        written = render.derived_text(program, derived, width=output.width())
+        written = render.derived_text(program, derived, width=output.width(), order=order)
+    elif style == "json":
+        written = render.derived_json(program, derived)
     else:
-        writers = {"markdown": render.derived_markdown, "latex": render.derived_latex, "json": render.derived_json,
-                   "html": render.derived_html}  # fmt: skip
-        written = writers[style](program, derived)
+        writers = {"markdown": render.derived_markdown, "latex": render.derived_latex, "html": render.derived_html}
+        written = writers[style](program, derived, order=order)
     for reason in whole:
         click.echo(reason, err=True)
     output.deliver(written, path, style)

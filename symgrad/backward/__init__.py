@@ -5,5 +5,6 @@ Comes in: a program and what is asked for. Goes out: a `Backward`.
 
 from symgrad.backward.data import LONG, Backward, Line
 from symgrad.backward.lines import backward
+from symgrad.backward.twice import twice
 
-__all__ = ["LONG", "Backward", "Line", "backward"]
+__all__ = ["LONG", "Backward", "Line", "backward", "twice"]

@@ -17,6 +17,7 @@ from symgrad.backward.derived import code_of
 from symgrad.backward.groups import Group, moves
 from symgrad.backward.merging import mentions, put
 from symgrad.backward.names import UNNAMED, Names
+from symgrad.backward.products import without_expands
 from symgrad.backward.signs import copied
 from symgrad.backward.slots import filled_tree
 from symgrad.backward.standard import Standard, put_in
@@ -25,7 +26,8 @@ from symgrad.closed_form.source_text import Writer
 from symgrad.errors import SymgradError
 from symgrad.numeric import Values
 from symgrad.ops import entry_of, named
-from symgrad.program import Apply, Program, Pullback, Tensor
+from symgrad.ops.entry import playing
+from symgrad.program import Program, Pullback, Role, Tensor
 
 LONGEST = 64
 """Characters of a line that another was put into."""
@@ -44,20 +46,21 @@ class Statement:
 
 
 class Ahead:
-    """The forward lines of one page, for a program with ``inputs``.
+    """The forward lines of one page, for a ``program``.
 
     ``form`` and ``in_page`` say a group in standard names, and what those are.
     """
 
     def __init__(
         self,
-        inputs: Sequence[Tensor],
+        program: Program,
         names: Names,
         values: Values | None,
         form: Callable[[Group], Standard],
         in_page: Callable[[Standard], Mapping[str, str]],
     ) -> None:
-        self.inputs, self.names, self.values, self.form, self.in_page = inputs, names, values, form, in_page
+        self.inputs, self.shapes = program.inputs, {tensor.name: tensor.shape for tensor in program.tensors()}
+        self.names, self.values, self.form, self.in_page = names, values, form, in_page
 
     def every(self, told: Sequence[Group]) -> list[Statement]:
         """What each group computes."""
@@ -71,7 +74,7 @@ class Ahead:
             yield Statement(group.output, target, None, f"{group.steps[-1].called}({read})")
             return
         if isinstance(group.steps[-1].op, Pullback):
-            yield Statement(group.output, target, self.pulled(group.steps[-1]))
+            yield Statement(group.output, target, self.pulled(group))
             return
         form = self.form(group)
         names = {own: ast.Name(name) for own, name in self.in_page(form).items()}
@@ -89,15 +92,23 @@ class Ahead:
         told = {own: ast.Name(self.names.page(self.inputs[n].name)) for own, n in beside.items()}
         return put(tree, {**names, **told})
 
-    def pulled(self, step: Apply) -> ast.expr | None:
+    def pulled(self, group: Group) -> ast.expr | None:
         """What computes a cotangent that is a step of the program, proven here."""
-        values = self.values
-        found = None if values is None else code_of(step, values)
+        *copies, step = group.steps
+        found = None if self.values is None else code_of(step, self.values, self.shapes)
         if found is None:
             return None
-        names = {name: ast.Name(self.names.page(name)) for name in step.tensors}
-        places = {own: ast.Name(self.names.places(own, own.partition("·")[2])) for _, own in step.beside}
-        return put(found, {**names, **places})
+        names: dict[str, ast.expr] = {name: ast.Name(self.names.page(name)) for name in step.tensors}
+        names |= {own: ast.Name(self.names.places(own, own.partition("·")[2])) for _, own in step.beside}
+        for copy in copies:  # what only broadcasts an operand has no line
+            like = next((n for n in step.tensors if n in group.reads and self.shapes[n] == copy.result.shape), None)
+            if like is None or not copy.tensors:
+                return None
+            source = names.get(copy.tensors[0], ast.Name(self.names.page(copy.tensors[0])))
+            shape = ast.Attribute(ast.Name(self.names.page(like)), "shape")
+            names[copy.result.name] = ast.Call(ast.Attribute(source, playing(Role.COPIES).name), [shape], [])
+        shapes = {self.names.page(name): own for name, own in self.shapes.items()}
+        return without_expands(put(found, names), shapes)
 
     def told(self, form: Standard, name: str) -> ast.expr | None:
         """What computes a tensor of a group, for any size; at the sizes of the point where that cannot be written.

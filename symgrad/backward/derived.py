@@ -7,6 +7,8 @@ the template that a line of a backward would have there, proven at these values;
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import sympy as sp
@@ -22,14 +24,19 @@ from symgrad.program import Apply, Constant, Program, Pullback, Tensor
 from symgrad.shapes import Shape
 
 
-def code_of(step: Apply, values: Values) -> ast.expr | None:
-    """What a pullback computes, in the names of the tensors it is applied to."""
-    found = stated(step, values)
+def code_of(step: Apply, values: Values, shapes: Mapping[str, Shape] | None = None) -> ast.expr | None:
+    """What a pullback computes, in the names of the tensors it is applied to.
+
+    With ``shapes``, whose sizes may be symbols, it is code for every size; without, for the sizes at hand.
+    """
+    found = stated(step, values, shapes)
+    sizes = {} if shapes is None else values.sizes
     own = {std: values[name] for std, name in found.names.items() if name in values.arrays}
     try:
-        inner = forward(found.program, {t.name: own[t.name] for t in found.program.inputs})
-        known = Values({**inner.arrays, **own}, {})
-        plain = Standard(found.program, {name: name for name in known.arrays}, {}, {})
+        sized_here = replace(found.program, sizes=sizes)
+        inner = forward(sized_here, {t.name: own[t.name] for t in found.program.inputs})
+        known = Values({**inner.arrays, **own}, sizes)
+        plain = Standard(found.program, {name: name for name in known.arrays}, {size: size for size in sizes}, {})
         unit = isinstance(step.arguments[0], Constant)
         assert isinstance(step.op, Pullback)
         wanted = f"a{step.op.position}"
@@ -48,13 +55,13 @@ def code_of(step: Apply, values: Values) -> ast.expr | None:
     return put(last, swap)
 
 
-def stated(step: Apply, values: Values) -> Standard:
+def stated(step: Apply, values: Values, known: Mapping[str, Shape] | None = None) -> Standard:
     """The operation that ``step`` is the pullback of, as a program: a0, a1, … are its operands, b… is read beside."""
     assert isinstance(step.op, Pullback)
-    swap = {size: sp.Integer(number) for size, number in values.sizes.items()}
+    swap = {} if known is not None else {size: sp.Integer(number) for size, number in values.sizes.items()}
 
     def shape(name: str) -> Shape:
-        return tuple(map(sp.Integer, np.shape(values[name])))
+        return tuple(map(sp.Integer, np.shape(values[name]))) if known is None else known[name]
 
     letters = beside_letters(step.op.of)
     weight, out, *rest = step.arguments

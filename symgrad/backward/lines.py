@@ -210,7 +210,7 @@ class Lines:
         inputs = tuple(self.names.page(tensor.name) for tensor in self.program.inputs)
         read = {name for line in (*lines, *gradients.values()) for name in line.names}
         visible = {line.of for line in lines if line.of in self.tensors}
-        ahead = Ahead(self.program.inputs, self.names, self.values, self.form, self.in_page).every(told)
+        ahead = Ahead(self.program, self.names, self.values, self.form, self.in_page).every(told)
         forward = tuple(self.ahead(statement) for statement in told_ahead(ahead, read, visible, self.names))
         return Backward(inputs, forward, tuple(lines), gradients, seeds, self.program, self.names.letter)
 

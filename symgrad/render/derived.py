@@ -16,19 +16,23 @@ from symgrad.render.markdown import page_markdown
 from symgrad.render.text import page_text
 
 
-def derived_text(program: Program, derived: Sequence[Derived], *, width: int = 100, color: bool = False) -> str:
-    """For a terminal."""
-    return page_text(derivation_page(program, derived), width=width, color=color)
+def derived_text(
+    program: Program, derived: Sequence[Derived], *, width: int = 100, color: bool = False, order: int = 1
+) -> str:
+    """For a terminal; of ``order`` 2 with the lines of the second derivatives."""
+    return page_text(derivation_page(program, derived, order), width=width, color=color)
 
 
-def derived_markdown(program: Program, derived: Sequence[Derived], *, level: int = 2, title: bool = True) -> str:
+def derived_markdown(
+    program: Program, derived: Sequence[Derived], *, level: int = 2, title: bool = True, order: int = 1
+) -> str:
     """As Markdown; its sections are headings of ``level``, for a page of its own or under another heading."""
-    return page_markdown(derivation_page(program, derived), level=level, title=title)
+    return page_markdown(derivation_page(program, derived, order), level=level, title=title)
 
 
-def derived_latex(program: Program, derived: Sequence[Derived]) -> str:
+def derived_latex(program: Program, derived: Sequence[Derived], *, order: int = 1) -> str:
     """As a LaTeX fragment."""
-    return page_latex(derivation_page(program, derived))
+    return page_latex(derivation_page(program, derived, order))
 
 
 def derived_json(program: Program, derived: Sequence[Derived]) -> str:

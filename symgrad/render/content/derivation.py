@@ -15,6 +15,7 @@ from symgrad.render.content.first_lines import readable
 from symgrad.render.content.forward import forward_equations
 from symgrad.render.content.jacobian import LONGEST, left_of, structure_words, too_long
 from symgrad.render.content.pullback import sweep_blocks
+from symgrad.render.content.second_lines import second_lines
 from symgrad.render.content.speaker import left_out, made_here, renamed
 from symgrad.render.content.teller import Teller, teller_of
 from symgrad.render.content.words import size_text
@@ -24,15 +25,16 @@ MOST_STEPS = 12
 """Steps of a program that is written as one expression."""
 
 
-def derivation_page(program: Program, derived: Sequence[Derived]) -> Page:
-    """Forward, Jacobian and pullback of every input, for every size."""
+def derivation_page(program: Program, derived: Sequence[Derived], order: int = 1) -> Page:
+    """Forward, Jacobian and pullback of every input, for every size; of ``order`` 2 the second derivatives' lines."""
     teller = teller_of(program, symbolic=True)
     say = teller.say
     facts = [(t.name, size_text(t.shape)) for t in program.inputs] + [(program.output, size_text(program.out.shape))]
     return Page(
         (Code(f"{program.output} = {source_of(program)}"),), tuple(facts),
         (*renamed(say), *made_here(program), *left_out(program, [d.name for d in derived])),
-        (*derivatives(teller, derived), pullbacks(teller, derived)),
+        (*derivatives(teller, derived), pullbacks(teller, derived),
+         *([second_lines(teller, [d.name for d in derived])] if order == 2 else [])),
     )  # fmt: skip
 
 

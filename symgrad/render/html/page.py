@@ -50,9 +50,9 @@ def in_page(data: Mapping[str, Any]) -> str:
     return json.dumps(data, ensure_ascii=False).replace("<", "\\u003c")
 
 
-def derived_html(program: Program, derived: Sequence[Derived]) -> str:
+def derived_html(program: Program, derived: Sequence[Derived], *, order: int = 1) -> str:
     """Formulas alone, for every size."""
-    return rendered(derivation_page(program, derived))
+    return rendered(derivation_page(program, derived, order))
 
 
 def live(explanation: Explanation) -> dict[str, Any]:
