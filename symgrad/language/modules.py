@@ -8,10 +8,9 @@ they would have a gradient that nobody sees.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import fields, replace
-from typing import Any
+from dataclasses import replace
 
-from symgrad.language.nodes import Attribute, Call, Name, Node, Statement, dotted
+from symgrad.language.nodes import Attribute, Call, Name, Node, Statement, dotted, rebuilt
 from symgrad.ops.calls.registry import find_compound
 from symgrad.ops.lookup import find
 from symgrad.ops.spec import COMPOUND_SPELLINGS, SPELLINGS
@@ -22,8 +21,6 @@ DRAWN = ("RReLU",)
 """Modules that draw random numbers as they are made, which their function does not."""
 PARAMETERS = frozenset(("weight", "bias"))
 """Operands that a module holds itself, unless it is a loss: there they are given."""
-IN_PLACE = "inplace"
-"""An option that says where the result is written, and not what it is."""
 
 
 def as_functions(statements: Iterable[Statement]) -> list[Statement]:
@@ -72,18 +69,11 @@ def function_of(call: Call) -> str | None:
 
 def called(node: Node, made: Mapping[str, Call]) -> Node:
     """``node`` with the functions of modules in the place of their calls."""
-    changes: dict[str, Any] = {}
-    for field in fields(node):
-        before = getattr(node, field.name)
-        after: Any = before
-        if isinstance(before, Node):
-            after = called(before, made)
-        elif isinstance(before, tuple) and any(isinstance(part, Node) for part in before):
-            after = tuple(called(part, made) if isinstance(part, Node) else part for part in before)
-            after = before if all(map(lambda a, b: a is b, after, before)) else after
-        if after is not before:
-            changes[field.name] = after
-    found = replace(node, **changes) if changes else node
+    return rebuilt(node, lambda found: as_function(found, made))
+
+
+def as_function(found: Node, made: Mapping[str, Call]) -> Node:
+    """A call of a module as one of its function; anything else as it is."""
     if not isinstance(found, Call):
         return found
     module = made.get(found.function.name) if isinstance(found.function, Name) else found.function
@@ -91,7 +81,6 @@ def called(node: Node, made: Mapping[str, Call]) -> Node:
     if spelled is None or not isinstance(module, Call):
         return found
     module_, _, word = spelled.rpartition(".")
-    told = tuple(k for k in module.keywords if k.name != IN_PLACE)
     function = Attribute(found.function.span, Name(found.function.span, module_), word)
     positional = (*found.positional, *(called(p, made) for p in module.positional))
-    return replace(found, function=function, positional=positional, keywords=(*found.keywords, *told))
+    return replace(found, function=function, positional=positional, keywords=(*found.keywords, *module.keywords))

@@ -216,9 +216,10 @@ def by_table(op: Op | None, operands: tuple[Node, ...]) -> Iterator[tuple[Node, 
 
 
 def by_subscripts(arguments: tuple[Node, ...]) -> Iterator[tuple[Node, Candidates]]:
-    """One axis per letter of einsum's subscripts."""
+    """One axis per letter of einsum's subscripts, and one for ``...``, where nothing says how many."""
     equation, *operands = arguments
     if isinstance(equation, Text):
         terms = equation.value.replace(" ", "").partition("->")[0].split(",")
         for term, operand in zip(terms, operands, strict=False):
-            yield operand, ((len(term), 0),)
+            letters = len(term.replace("...", ""))
+            yield operand, tuple((letters + more, n) for n, more in enumerate((1, 0, 2, 3) if "..." in term else (0,)))

@@ -6,8 +6,9 @@ Every node carries the span of characters it was written as. Nodes are frozen an
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 from symgrad.errors import Span
 from symgrad.notation.tree import Statement as Stated
@@ -228,6 +229,22 @@ def walk(node: Node) -> Iterator[Node]:
         current = waiting.pop()
         yield current
         waiting += reversed(current.parts)
+
+
+def rebuilt(node: Node, change: Callable[[Node], Node]) -> Node:
+    """``node`` with ``change`` applied to everything inside it, then to itself; itself where nothing changed."""
+    changes: dict[str, Any] = {}
+    for field in fields(node):
+        before = getattr(node, field.name)
+        after: Any = before
+        if isinstance(before, Node):
+            after = rebuilt(before, change)
+        elif isinstance(before, tuple) and any(isinstance(part, Node) for part in before):
+            after = tuple(rebuilt(part, change) if isinstance(part, Node) else part for part in before)
+            after = before if all(map(lambda a, b: a is b, after, before)) else after
+        if after is not before:
+            changes[field.name] = after
+    return change(replace(node, **changes) if changes else node)
 
 
 def dotted(node: Node) -> str | None:

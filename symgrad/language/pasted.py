@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from symgrad.errors import NotationError
+from symgrad.language.in_place import without_writing
 from symgrad.language.modules import as_functions
 from symgrad.language.nodes import Attribute, Call, Keyword, Name, Node, Script, Statement, Word, dotted, walk
 from symgrad.language.syntax import parse
@@ -51,7 +52,7 @@ def script_of(source: Source) -> Script:
             raise NotationError("this comes after backward", span=statement.span, hints=("leave it out", *WHOLE))
     kept: list[Statement] = []
     leaves: set[str] = set()
-    for statement in as_functions(script.statements[:end]):
+    for statement in without_writing(as_functions(script.statements[:end])):
         marked = without_mark(statement)
         if marked is not None:
             leaves.add(marked[0])

@@ -1,0 +1,54 @@
+"""Calls in a text that write over what they were given: torch's numbers, or a refusal that says what would do."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import symgrad
+from symgrad.errors import UnsupportedError
+from tests.compare import assert_same
+
+X = np.array([-1.5, 0.5, 2.0])
+
+TAKEN = [
+    "F.relu(x * 2, inplace=True)",
+    "F.leaky_relu(2 * x, 0.1, inplace=False)",
+    "h = x * 2; h = F.relu(h, inplace=True); h * h",
+    "h = x * 2; F.relu(h, inplace=True); h * h",
+    "act = nn.ReLU(inplace=True); h = x * 2; y = act(h); y + x",
+    "act = nn.ReLU(inplace=True); h = torch.mul(x, x); y = act(h - 1); y + h",
+    "torch.zeros(4, dtype=torch.float64).scatter_add_(0, torch.tensor([0, 0, 3]), x)",
+    "m = torch.zeros(4, dtype=torch.float64); m.index_add_(0, torch.tensor([0, 0, 3]), x); m * m",
+    "h = x * 2; h.add_(1).mul_(3); h * h",
+    "h = x * 2; h.clamp_(min=0); h.sin_(); h * x",
+]
+REFUSED = [
+    "h = x * 2; y = F.relu(h, inplace=True); y + h",
+    "act = nn.ReLU(inplace=True); h = x * 2; y = act(h); y + h",
+    "h = x * 2; g = h[1:]; y = F.relu(g, inplace=True); h.sum() + y.sum()",
+    "h = x * 2; g = h[1:]; h.add_(1); g.sum() * h",
+    "h = x * 2; y = h.reshape(-1).mul_(2); y + h",
+    "h = x * 2; h.mul_(h + 1)",
+]
+
+
+@pytest.mark.parametrize("text", TAKEN)
+def test_what_nobody_else_reads_may_be_written_over(text: str) -> None:
+    leaf = torch.tensor(X, dtype=torch.float64, requires_grad=True)
+    *statements, last = text.split("; ")
+    scope = {"torch": torch, "F": torch.nn.functional, "nn": torch.nn, "x": leaf}
+    exec("\n".join([*statements, f"out = {last}"]), scope)
+    out = scope["out"]
+    found = symgrad.explain(text, check=False, x=X)
+    assert_same(out.detach(), found.output, what=text)
+    assert_same(torch.autograd.grad(out.sum(), leaf)[0], found.gradients["x"].value, what=text)
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_what_is_read_elsewhere_may_not(text: str) -> None:
+    """A name has one value here: of `y + h` torch would add what was written to what was written."""
+    with pytest.raises(UnsupportedError, match="is read elsewhere") as caught:
+        symgrad.explain(text, check=False, x=X)
+    assert any(word in str(caught.value.hints) for word in ("inplace=False", "in its place"))
