@@ -14,7 +14,7 @@ from symgrad.language import read
 from symgrad.tracing import run_script
 from symgrad.tracing.record.numbers import digits
 from symgrad.tracing.session.likeness import Outline, unlike
-from symgrad.tracing.session.sampling import OFTEN, is_checked
+from symgrad.tracing.session.sampling import ALIKE, OFTEN, is_checked
 from symgrad.tracing.story.folding import Block, Folding
 from symgrad.tracing.story.layout import cut, table, wrapped
 from symgrad.tracing.story.page import sorted_out
@@ -182,6 +182,22 @@ for step in range(60):
     assert [call.repeated for call in session.calls] == [False, *[True] * 6, False]
     assert "exp(w)" in told
     assert session.counted == {"script.py:9": 52}
+
+
+def test_a_factor_that_grows_is_no_other_program_each_time(tmp_path):
+    """Annealing: a few are told with what is different, then some are looked at."""
+    session, _ = play(
+        tmp_path,
+        """
+w = torch.ones(3, requires_grad=True)
+for step in range(60):
+    loss = (w * (1 + step / 100)).exp().sum() / (step + 1)
+    w.grad = None
+    loss.backward()
+""",
+    )
+    assert [call.number for call in session.calls] == [*range(1, ALIKE + 1), 10, 20, 50]
+    assert "1.01 instead of 1" in " ".join(session.calls[1].unlike)
 
 
 def test_a_program_that_comes_back_is_told_once(tmp_path):

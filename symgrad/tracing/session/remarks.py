@@ -33,7 +33,10 @@ def other_letter(program: Capture, letter: str) -> list[str]:
 
 
 def accumulated(scene: Scene, rows: list[Leaf], repeated: bool, letter: str) -> list[str]:
-    """A note where this call added to what an earlier one had put there; ``letter`` is the seed's name."""
+    """A note where this call added to what an earlier one had put there; ``letter`` is the seed's name.
+
+    What would do is said once for each line.
+    """
     again = [r.name for r in rows if r.before is not None and np.any(r.before)]
     earlier = sorted({w.line for _, w, n in scene.watch.filled.values() if n in again})
     if not again:
@@ -48,6 +51,9 @@ def accumulated(scene: Scene, rows: list[Leaf], repeated: bool, letter: str) -> 
     adds = f"{who} already held what {lines} put there; backward adds{sums}"
     fresh = f"{again[0]}.grad = None" if len(again) == 1 else "zero_grad() of the optimizer"
     one, two = f"{letter}₁", f"{letter}₂"
+    if (said := (scene.where.file, scene.where.line, fresh)) in scene.watch.told:
+        return [adds]
+    scene.watch.told.add(said)
     return [f"{adds}. Two calls with {one} and {two} are one with {one} + {two}; {fresh} before a call starts afresh."]
 
 
