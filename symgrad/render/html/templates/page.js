@@ -91,7 +91,12 @@
       document.body.append(toolbar);
     }
   });
-  document.addEventListener("keydown", event => { if (event.key === "Escape") { toolbar.hidden = true; lightSymbol(null); } });
+  document.addEventListener("keydown", event => {
+    if (event.key !== "Escape") return;
+    if (toolbar.contains(document.activeElement) && formula) formula.focus();
+    toolbar.hidden = true;
+    lightSymbol(null);
+  });
   for (const inline of all("p .m, td .m, th .m")) if (inline.closest("p")) {
     inline.tabIndex = 0;
     inline.addEventListener("keydown", event => {
@@ -100,6 +105,7 @@
       toolbar.querySelector("button").focus();
     });
   }
+  toolbar.addEventListener("focusout", event => { if (!toolbar.contains(event.relatedTarget)) toolbar.hidden = true; });
 
   // What is wider than its place can be moved by the keyboard.
   const wide = new ResizeObserver(found => {
@@ -278,9 +284,10 @@
   tabs.forEach((tab, n) => {
     tab.addEventListener("click", () => choose(document.getElementById(tab.getAttribute("aria-controls"))));
     tab.addEventListener("keydown", event => {
-      const step = {ArrowRight: 1, ArrowLeft: -1}[event.key];
-      if (!step) return;
-      const next = tabs[(n + step + tabs.length) % tabs.length];
+      const to = {ArrowRight: n + 1, ArrowLeft: n - 1, Home: 0, End: tabs.length - 1}[event.key];
+      if (to === undefined) return;
+      event.preventDefault();
+      const next = tabs[(to + tabs.length) % tabs.length];
       next.click(); next.focus();
     });
   });
@@ -310,6 +317,14 @@
     (name === data.seed ? v : inputs[name]).values[n] = value;
     if (name === data.seed) for (const other of all(`input.v[data-place="${n}"], .sheet[data-tensor="${CSS.escape(name)}"] input[data-place="${n}"]`)) if (other !== box) other.value = box.value;
     update();
+  });
+  document.addEventListener("keydown", event => {  // the number before comes back
+    const box = event.target;
+    if (event.key !== "Escape" || !box.matches("input[data-place][aria-invalid=true]")) return;
+    const sheet = box.closest(".sheet"), values = (sheet && inputs[sheet.dataset.tensor] || v).values;
+    box.value = shown(values[Number(box.dataset.place)]);
+    box.setAttribute("aria-invalid", "false");
+    tell(box, "");
   });
   document.getElementById("reset").addEventListener("click", () => {
     v.values = [...data.v.values];
