@@ -1,0 +1,56 @@
+"""``symgrad docs`` is interrupted from outside: what stands is whole, and the next run makes the rest."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from symgrad_cli.main import main
+
+NAMES = "tanh,relu,exp,matmul,sum,softmax,transpose,log,sin,mean"
+COMMAND = ("docs", "--no-check", "--ops", NAMES)
+
+
+def stands(folder: Path) -> dict[str, bytes]:
+    """The files of a folder by their places."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    folder = tmp_path_factory.mktemp("whole") / "pages"
+    assert CliRunner().invoke(main, [*COMMAND, str(folder)]).exit_code == 0
+    return stands(folder)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+@pytest.mark.parametrize("after", [1, 5])
+@pytest.mark.parametrize("sign", ["SIGINT", "SIGTERM", "SIGKILL"])
+def test_what_stands_is_whole_and_the_next_run_makes_the_rest(
+    sign: str, after: int, whole: dict[str, bytes], tmp_path: Path
+) -> None:
+    folder = tmp_path / "pages"
+    command = [sys.executable, "-m", "symgrad_cli", *COMMAND, str(folder)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        while process.poll() is None and (not folder.exists() or len(stands(folder)) < after):
+            time.sleep(0.002)
+        process.send_signal(getattr(signal, sign))
+        _, said = process.communicate(timeout=60)
+    assert process.returncode != 0
+    assert "Traceback" not in said
+    left = stands(folder)
+    assert after <= len(left) < len(whole)
+    for name, text in left.items():
+        if sign != "SIGKILL" or not re.fullmatch(r"\.symgrad-\w+", Path(name).name):  # its name says that it is none
+            assert text == whole[name], name
+    assert CliRunner().invoke(main, [*COMMAND, str(folder)]).exit_code == 0
+    after_all = stands(folder)
+    assert {name: after_all.get(name) for name in whole} == whole
