@@ -13,6 +13,8 @@ import symgrad
 from symgrad.errors import SymgradError
 from symgrad.language import read
 from symgrad.numeric import evaluate, forward, numeric_pullback
+from symgrad.ops import TABLE
+from symgrad.ops.shaping import reduced_shape
 from tests import torch_side
 from tests.cases import Case, first_by_default
 from tests.compare import assert_same
@@ -53,6 +55,23 @@ def test_at_axes_of_one_entry_the_formula_is_finite_and_the_pullback_torchs(case
         )
         whole = evaluate(found.sweep.equation, {**values.arrays, "v": weights}, program.sizes)
         assert_same(expected[found.name], whole, seed=case.seed, what=f"the index formula by {found.name}")
+
+
+SUMMED = [name for name, op in TABLE.items() if op.shape is reduced_shape]
+
+
+@pytest.mark.parametrize("name", SUMMED)
+@pytest.mark.parametrize("shape", [(2, 0), (0, 3), (2, 1, 0)], ids=str)
+def test_several_axes_with_no_entry_come_to_what_torch_says(name: str, shape: tuple[int, ...]) -> None:
+    """SciPy's logsumexp fails there."""
+    text, x = f"{name}(x, dim={tuple(range(len(shape)))})", np.zeros(shape)
+    try:
+        out, expected = torch_side.text_gradients(text, {"x": x}, np.ones(()))
+    except (RuntimeError, IndexError, TypeError):  # of nothing there is no largest entry
+        return
+    found = symgrad.explain(text, x=x)
+    assert_same(out, found.output, what=text)
+    assert_same(expected["x"], found.gradients["x"].value, what=text)
 
 
 def test_most_of_the_table_has_a_meaning_at_axes_of_one_entry() -> None:

@@ -504,6 +504,10 @@ def test_a_text_that_does_not_read_gets_no_names() -> None:
         ("std(x)", "v * (x - x.mean()) / out / (x.numel() - 1)", {"x": (1, 3)}),
         ("where(std(x) > d, std(x), d)", "v * (std(x) > d) * (x - x.mean()) / std(x) / (x.numel() - 1)",
          {"x": (1, 3), "d": ()}),
+        ("F.hardshrink(std(x.mean(0), correction=0))",  # 0 twice where x has one column
+         ("t = std(mean(x, dim=0), correction=0); (v * (t.abs() > 1 / 2) * (mean(x, dim=0) - mean(x, dim=0).mean(-1, "
+          "keepdim=True)) / t / x.numel()).expand(x.shape)"),
+         {"x": (2, 3)}),
         ("log_softmax(corrcoef(x) - corrcoef(x), 0)", "zeros_like(x)", {"x": (2, 3)}),
     ],
 )  # fmt: skip

@@ -21,7 +21,7 @@ import sympy as sp
 
 from symgrad.calculus import Sweep, moving
 from symgrad.errors import DomainError, SymgradError, UndefinedError
-from symgrad.indexing import Bracket, Equation
+from symgrad.indexing import Bracket, Equation, Index
 from symgrad.indexing.symbols import Expr
 from symgrad.language.read import LOSSES, Reading, inputs_of, read
 from symgrad.numeric import Array, Values, as_float, evaluate, forward, is_exact
@@ -125,12 +125,19 @@ def _checked(
 def guarded(equation: Equation, arrays: Mapping[str, Array], values: Values, raw: Array, written: Array) -> Array:
     """``written`` with a 0 that its formula guards in the place of 0/0, as the sentence beside such a form says.
 
-    At other sizes a length may be 0 whatever stands there: of ``c - c.flip(0)``, for one, where c has one row.
+    At other sizes a length may be 0 whatever stands there: of ``c - c.flip(0)``, for one, where c has one row. Where
+    another factor is 0 too, the formula without its guards shows nothing: the guards say where they are shut.
     """
     if raw.shape != written.shape or not (np.isnan(written) & (raw == 0)).any():
         return written
-    bare = evaluate(Equation(equation.axes, equation.right.replace(is_guard, lambda _: sp.S.One)), arrays, values.sizes)
-    return np.where(np.isnan(written) & np.isnan(as_float(bare)) & (raw == 0), 0.0, written)
+
+    def valued(right: Expr) -> Array:
+        return as_float(evaluate(Equation(equation.axes, right), arrays, values.sizes))
+
+    guards = [g for g in equation.right.find(is_guard) if g.atoms(Index) <= set(equation.axes)]
+    bare = valued(equation.right.replace(is_guard, lambda _: sp.S.One))
+    shut = np.isnan(bare) | (valued(sp.Mul(*guards)) == 0)
+    return np.where(np.isnan(written) & shut & (raw == 0), 0.0, written)
 
 
 def is_guard(node: Expr) -> bool:
