@@ -190,7 +190,8 @@ op("linalg_norm(x, ord: any=None, dim: any=None, keepdim=False)", "out = [out â‰
 
 def logsumexp_values(x: Any, axis: Any, keepdims: bool) -> Any:
     """SciPy's values, along every axis where ``axis`` is empty; a number of rank 0 has no axis to keep."""
-    values, over = np.asarray(x, float), {"axis": axis or None, "keepdims": keepdims and np.ndim(x) > 0}
+    values = np.asarray(x, float)
+    over: dict[str, Any] = {"axis": axis or None, "keepdims": keepdims and np.ndim(x) > 0}
     if not values.size:  # along several axes SciPy's fails there
         return np.sum(values, **over) - np.inf
     return special.logsumexp(values, **over)
