@@ -521,6 +521,20 @@ def test_a_size_at_which_nothing_is_defined_or_0_divides_0_says_nothing_of_a_for
     assert (found.gradients["x"].closed_form, found.passed, dropped) == (form, True, [])
 
 
+@pytest.mark.parametrize(
+    ("text", "form"),
+    [
+        ("x[:, [1, 2, 0, 1]].triu(-1)", "zeros_like(x).index_add(1, c, v.triu(-1))"),
+        ("x[[1, 0, 1]].tril()", "zeros_like(x).index_add(0, c, v.tril())"),
+    ],
+)
+def test_a_condition_on_places_stands_beside_what_is_added_at_them(text: str, form: str) -> None:
+    """Of two rows and triu(-1) all entries stay: of three, not."""
+    with dropped_forms() as dropped:
+        found = symgrad.explain(text, x=np.arange(6.0).reshape(2, 3), check=False)
+    assert (found.gradients["x"].closed_form, dropped) == (form, [])
+
+
 def test_a_form_that_divides_by_0_without_a_guard_is_withheld() -> None:
     program = read("x.sum(0)", shapes={"x": (2, 3)}).program
     values = forward(program, {"x": np.arange(6.0).reshape(2, 3)})

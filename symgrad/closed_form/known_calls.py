@@ -34,7 +34,7 @@ def known_call(notation: Notation, node: Expr, axes: Sequence[Index], wanted: st
     deltas = [f for f in rest if isinstance(f, sp.KroneckerDelta)]
     accesses = [f for f in rest if is_access(f) and "·" not in name_of(f)]
     if len(deltas) == 1 and len(accesses) == 1 and reads_tensor(deltas[0]):
-        v, beside = accesses[0], [f for f in rest if f not in (*deltas, *accesses)]
+        v, beside = accesses[0], [f for f in factors if f not in (*deltas, *accesses)]
         within = all(indices_in(factor) <= {*indices_of(v)} for factor in beside)
         return written_at(notation, deltas[0], v, beside, axes, wanted) if within else None
     if len(deltas) == 1 and len(rest) == 2 and len(accesses) == 1 and not deltas[0].has(sp.Mod):
