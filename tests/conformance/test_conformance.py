@@ -97,6 +97,44 @@ def test_the_whole_database():
     assert counts["derived"] > 350
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("number", [0.0, 1.0, 0.5])
+def test_the_database_at_one_number(number):
+    """Every entry the same: ties, zeros, matrices without an inverse, and torch's choice there."""
+    outcomes = [sweep.run(name, 1, filled_with=number) for name in sweep.variants()]
+    assert [o for o in outcomes if o.status in ("wrong", "error")] == []
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    "name", ["_segment_reduce.lengths", "polar", "ormqr", "qr", "linalg.slogdet", "linalg.eigvalsh"]
+)
+def test_where_torch_has_a_rule_of_its_own(name):
+    """A start that ties has no share; at length 0, and of reflections, torch's rule is no derivative."""
+    for number in (0.0, 1.0):
+        outcome = sweep.run(name, 3, filled_with=number)
+        assert outcome.status in ("derived", "black box"), outcome.verdicts
+
+
+def test_a_slope_that_torch_does_not_have_is_confirmed_on_its_forward_pass():
+    import torch
+
+    class Sample:
+        input, args, kwargs = torch.full((1,), 2.0, dtype=torch.float64), (), {}
+        output_process_fn_grad = staticmethod(lambda out: out)
+
+    class Square:
+        name, variant_test_name = "square", ""
+        op = staticmethod(torch.square)
+        gradcheck_wrapper = staticmethod(lambda f, *args, **options: f(*args, **options))
+
+    leaf = [Sample.input]
+    for number, right in {4.0: True, 3.0: False}.items():
+        given = Square, Sample, lambda values: (values[0], (), {}), leaf, [torch.ones(1)], 0
+        assert sweep.is_the_slope(*given, [number], [0.0]) is right
+
+
 def test_a_wrong_gradient_would_be_seen():
     import numpy as np
 

@@ -20,6 +20,8 @@ def ends(starts: Any, count: int) -> Any:
 
 KINDS = {"prod": ("prod", 1.0), "max": ("amax", -np.inf), "min": ("amin", np.inf)}
 """torch's words for reductions: the table's, and what comes of nothing."""
+BEYOND = {"max": "lt", "min": "gt"}
+"""Where a start is taken in the place of the entries: one that ties with them has no share of the weight."""
 
 
 def parted(run: Run, shape: tuple[int, ...], rows: Any, parts: Any, kind: str, start: Any, alone: float) -> Last:
@@ -35,8 +37,12 @@ def parted(run: Run, shape: tuple[int, ...], rows: Any, parts: Any, kind: str, s
         return "div", (total, run.data("counts", whole)), {}
     word, empty = KINDS[kind]
     nothing = np.broadcast_to(np.where(counts == 0, alone, empty), shape).astype(float)
-    base = run.data("start", nothing if start is None else begin)
-    return "index_reduce", (base, 0, index, rows, word), {}
+    if start is None or kind not in BEYOND:
+        base = run.data("start", nothing if start is None else begin)
+        return "index_reduce", (base, 0, index, rows, word), {}
+    base = run.data("base", np.broadcast_to(np.where(counts == 0, start, empty), shape).astype(float))
+    best = run("index_reduce", base, 0, index, rows, word)
+    return "where", (run(BEYOND[kind], best, start), run.data("start", begin), best), {}
 
 
 def bag(run: Run, weight: Any, chosen: Any, kept: Any, factors: Any) -> Any:
