@@ -587,3 +587,22 @@ AT_HAND = [
 def test_a_run_at_sizes_that_are_numbers_reads_as_in_the_book(function: Any, value: torch.Tensor, form: str) -> None:
     lines = symgrad.capture(function, value).backward(seed=torch.full(function(value).shape, 2.0))
     assert lines.gradients[next(iter(lines.gradients))].code == form
+
+
+BARE = [
+    ("out[i] = Σ_j x[i+j]·w[j]", [(8,), (3,)], "conv_transpose1d(v[None], w[None, None])[0]", "conv1d(x[None], v[None, None])[0]"),
+    ("out[i] = Σ_j x[i+2·j]·w[j]", [(8,), (3,)], "conv_transpose1d(v[None], w[None, None], dilation=2)[0]",
+     "conv1d(x[None], v[None, None], stride=2)[0]"),
+    ("out[i] = Σ_j x[2·i+j]·w[j]", [(8,), (3,)],
+     "conv_transpose1d(v[None], w[None, None], stride=2, output_padding=(x.shape[0] - w.shape[0]) % 2)[0]",
+     "conv1d(x[None], v[None, None], dilation=2)[0, :w.shape[0]]"),
+    ("out[i,j] = Σ_k Σ_l x[i+k,j+l]·w[k,l]", [(6, 7), (2, 3)], "conv_transpose2d(v[None], w[None, None])[0]",
+     "conv2d(x[None], v[None, None])[0]"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "shapes", "by_x", "by_w"), BARE, ids=[text for text, *_ in BARE])
+def test_a_convolution_without_channels_is_torchs_with_one(text: str, shapes: Any, by_x: str, by_w: str) -> None:
+    numbers = {name: np.arange(np.prod(shape)).reshape(shape) for name, shape in zip("xw", shapes, strict=True)}
+    found = symgrad.explain(text, check=False, **numbers).gradients
+    assert {name: found[name].closed_form for name in "xw"} == {"x": by_x, "w": by_w}

@@ -10,6 +10,7 @@ says which call it is:
                                                               dilation=s).transpose(0, 1)
                  … ·x[n,c+(C/g)·group of o,s·k+r−d]    conv1d(x.unflatten(1, (g, -1)).transpose(0, 2).flatten(1, 2), …,
                                                               groups=g).transpose(0, 1)
+    no channels  Σ_k v[k]·w[p−k]                       conv_transpose1d(v[None], w[None, None])[0]
 
 A stride may leave entries over at the end. How many is a formula in the sizes, so the text holds at every size: there
 zeros are added (``output_padding``), or what is too long is cut off.
@@ -17,7 +18,7 @@ zeros are added (``output_padding``), or what is too long is cut off.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -27,7 +28,7 @@ from symgrad.closed_form.asking import indices_in
 from symgrad.closed_form.entries import shape_of
 from symgrad.closed_form.notation import Notation
 from symgrad.closed_form.pieces import NoForm, subscripted
-from symgrad.indexing import Index, Unravel
+from symgrad.indexing import Index, Unravel, access, fresh
 from symgrad.indexing.symbols import Expr, indices_of, name_of
 from symgrad.ops.contracting.convolutions import slid, spread
 from symgrad.shapes import Size
@@ -74,18 +75,66 @@ class Pair:
         """A tensor's axes of space."""
         return shape_of(self.notation, name_of(entry))[-self.space :]
 
+    def given(self, tensors: Sequence[str]) -> Sequence[str]:
+        """What is convolved and the kernel, as the call takes them."""
+        return tensors
+
+    def taken(self, text: str, sizes: Sequence[str]) -> str:
+        """What the call gives, as far as the gradient goes."""
+        return subscripted(text, [":"] * (len(self.axes) - len(sizes)) + [*sizes])
+
+    def by_channel(self, text: str, batch: bool) -> str:
+        """A tensor with its channels in the place of the batch."""
+        return f"{text}.transpose(0, 1)" if batch else f"{text}[:, None]"
+
+    def turned(self, text: str) -> str:
+        """What `by_channel` gave, with channels in their own place again."""
+        return f"{text}.transpose(0, 1)"
+
+
+class Bare(Pair):
+    """Tensors with axes of space only: the call has one channel in and one out."""
+
+    def given(self, tensors: Sequence[str]) -> Sequence[str]:
+        """With axes of size 1 in front."""
+        return [f"{tensors[0]}[None]", f"{tensors[1]}[None, None]"]
+
+    def taken(self, text: str, sizes: Sequence[str]) -> str:
+        """Without them."""
+        return subscripted(text, ["0", *sizes])
+
+    def by_channel(self, text: str, batch: bool) -> str:
+        """As it is: there is no other channel."""
+        return text
+
+    def turned(self, text: str) -> str:
+        """As it is."""
+        return text
+
 
 def convolution(
     notation: Notation, node: Expr, v: Expr, other: Expr, bound: list[Index], axes: Sequence[Index]
 ) -> str | None:
     """The call that gives Σ v·other, or None."""
     ways = (place_of_longer, step_of_shorter, shift_in_window, shift_in_transposed)
-    for space, way in product(range(1, MOST_AXES + 1), ways if name_of(v) == notation.program.seed else ()):
+    pairs = [Pair(notation, node, v, other, frozenset(bound), tuple(axes), n + 1) for n in range(MOST_AXES)]
+    if len(axes) == len(indices_of(v)) == len(indices_of(other)) <= MOST_AXES:
+        pairs += with_channels(pairs[len(axes) - 1])
+    for pair, way in product(pairs, ways if name_of(v) == notation.program.seed else ()):
         try:
-            return way(Pair(notation, node, v, other, frozenset(bound), tuple(axes), space))
+            return way(pair)
         except NoForm:
             continue
     return None
+
+
+def with_channels(pair: Pair) -> Iterator[Pair]:
+    """A pair without channels as one with a single one, the other tensor being the kernel, and being convolved."""
+    v, other = (access(name_of(t), (sp.S.Zero, *indices_of(t))) for t in (pair.v, pair.other))
+    one = [fresh("o", sp.S.One) for _ in range(2)]
+    kernel = access(name_of(other), (sp.S.Zero, *indices_of(other)))
+    yield Bare(pair.notation, pair.node, v, kernel, pair.bound, (one[0], *pair.axes), pair.space)
+    yield Bare(pair.notation, pair.node, v, other, pair.bound, (*one, *pair.axes), pair.space)
 
 
 def need(*conditions: bool) -> None:
@@ -131,7 +180,7 @@ def call(pair: Pair, name: str, tensors: Sequence[str], slides: Sequence[Slide],
         told(pair, "padding", [s.padding for s in slides], 0),
         told(pair, "dilation", [s.dilation for s in slides], 1),
     ]
-    return f"{name}{pair.space}d({', '.join(tensors)}{''.join(how)}{more})"
+    return f"{name}{pair.space}d({', '.join(pair.given(tensors))}{''.join(how)}{more})"
 
 
 def remainders(size: Size) -> Size:
@@ -149,7 +198,7 @@ def cut(pair: Pair, text: str, sizes: Sequence[Size], differences: Sequence[Size
     """``text`` cut to ``sizes`` on its last axes, where it may be too long."""
     changed = zip(sizes, differences, strict=True)
     items = [f":{pair.notation.texts.size(size)}" if difference != 0 else ":" for size, difference in changed]
-    return subscripted(text, [":"] * (len(pair.axes) - len(sizes)) + items)
+    return pair.taken(text, items)
 
 
 def place_of_longer(pair: Pair) -> str:
@@ -165,7 +214,7 @@ def place_of_longer(pair: Pair) -> str:
     left = [remainders(i.size - spread(n, k, s.stride, s.padding, s.dilation)) for n, k, s, i in along]
     if all(n.is_nonnegative for n in left):
         more = told(pair, "output_padding", left, 0) + groups
-        return call(pair, "conv_transpose", [pair.text(pair.v), pair.text(pair.other)], slides, more)
+        return pair.taken(call(pair, "conv_transpose", [pair.text(pair.v), pair.text(pair.other)], slides, more), ())
     need(all(n.is_nonpositive for n in left))
     whole = call(pair, "conv_transpose", [pair.text(pair.v), pair.text(pair.other)], slides, groups)
     return cut(pair, whole, [i.size for i in places], left)
@@ -233,13 +282,13 @@ def by_windows(
     given = lengths(pair.sizes(longer), pair.sizes(shorter), slides)
     extra = [sp.expand(n - r.size) for n, r in zip(given, shifts, strict=True)]
     need(batch or groups is None, all(n.is_nonnegative for n in extra))
-    tensors, more = [pair.text(t) + (".transpose(0, 1)" if batch else "[:, None]") for t in (longer, shorter)], ""
+    tensors, more = [pair.by_channel(pair.text(t), batch) for t in (longer, shorter)], ""
     if groups is not None:
         number = pair.notation.texts.size(groups)
         tensors[0] = f"{pair.text(longer)}.unflatten(1, ({number}, -1)).transpose(0, 2).flatten(1, 2)"
         more = f", groups={number}"
     whole = call(pair, "conv", tensors, slides, more)
-    return cut(pair, f"{whole}.transpose(0, 1)", [r.size for r in shifts], extra)
+    return cut(pair, pair.turned(whole), [r.size for r in shifts], extra)
 
 
 def among(*indices: Expr) -> set[Index]:
