@@ -509,6 +509,41 @@ b = torch.randn(4, requires_grad=True)  # softmax does not see it
     assert asked == [(0, 1)]  # one lot settles it, and no other leaf is swept to
 
 
+@pytest.mark.parametrize(
+    ("source", "line", "word"),
+    [
+        ("x = torch.zeros(3, requires_grad=True)\nx.norm().backward()", "where(out != 0, x / out, 0)", "kink of norm"),
+        ("x = torch.full((3,), 2., requires_grad=True)\nx.std().backward()",
+         "where(out != 0, (x - x.mean(-1, keepdim=True)) / out / 2, 0)", "x[0] = 2 is a kink of std (line 3): left"),
+        ("x = torch.zeros(2, 3, requires_grad=True)\n(x.norm(dim=1) * torch.tensor([1., 2.])).sum().backward()",
+         "where((t1 != 0)[:, None], data[:, None] * x / t1[:, None], 0)", "kink of norm"),
+    ],
+)  # fmt: skip
+def test_a_length_of_0_keeps_its_line_and_its_guard(tmp_path, source, line, word):
+    session, told = play(tmp_path, source)
+    (leaf,) = session.calls[0].leaves
+    assert (leaf.form, session.agrees) == (line, True)
+    assert word in " ".join(told.split())
+    assert "its slope by x is 0 here" not in told
+
+
+def test_where_two_values_divide_each_other_the_one_below_is_named_once(tmp_path):
+    _, told = play(tmp_path, "x = torch.tensor([0., 1.], requires_grad=True)\n(torch.sin(x) / x).sum().backward()")
+    assert told.count("is born going back") == 1
+    assert "going back through t2 = t1 / x (line 3), at x[0] = 0" in told
+
+
+def test_an_infinite_bound_is_said_to_be_one(tmp_path):
+    _, told = play(
+        tmp_path,
+        """
+x, mask = torch.arange(4.).requires_grad_(), torch.tensor([1, 1, 0, 1])
+torch.softmax(x.masked_fill(mask == 0, float("-inf")), 0)[0].backward()
+""",
+    )
+    assert "bound: -inf" in told
+
+
 def test_rounding_hides_no_wrong_gradient():
     derived, wrong = np.array([1.0, 2.0]), np.array([1.0, 2.001])
     floor = agreement.floor_of(3.0, "float32")

@@ -20,9 +20,9 @@ from symgrad.backward.groups import Group
 from symgrad.backward.slots import always_defined, filled
 from symgrad.backward.standard import Standard, own_values
 from symgrad.calculus import Sweep, flows, pullback
-from symgrad.closed_form import closed_form_of, grid, lowered, masked_form
+from symgrad.closed_form import closed_form_of, condition_text, grid, lowered, masked_form
 from symgrad.errors import SymgradError
-from symgrad.indexing import Equation
+from symgrad.indexing import Bracket, Equation
 from symgrad.indexing.equation import with_names
 from symgrad.numeric import Array, Values, as_float, evaluate, forward
 from symgrad.numeric.budget import MOST_IN_GRID
@@ -145,10 +145,20 @@ def as_notation(
     """The line as a person writes it, if that is proven."""
     if claimed.text is not None and proven(claimed, sweep, standard, values, unit):
         return claimed
-    other = masked(standard.program, sweep, wanted)
-    if other is not None and proven(other, sweep, standard, values, unit):
-        return other
+    for other in (masked(standard.program, sweep, wanted), guarded(standard.program, claimed, wanted)):
+        if other is not None and proven(other, sweep, standard, values, unit):
+            return other
     return Template(None, claimed.equation)
+
+
+def guarded(program: Program, claimed: Template, wanted: str) -> Template | None:
+    """The line with the condition that it leaves out elsewhere, for data at which it is 0 / 0: a norm of 0."""
+    factors = () if claimed.equation is None else sp.Mul.make_args(claimed.equation.right)
+    guards = [f for f in factors if isinstance(f, Bracket) and isinstance(f.args[0], sp.Ne) and f.args[0].rhs == 0]
+    if claimed.text is None or claimed.equation is None or len(guards) != 1 or "; " in claimed.text:
+        return None
+    told = condition_text(program, guards[0], claimed.equation.axes, wanted)
+    return None if told is None else replace(claimed, text=f"where({told}, {claimed.text}, 0)", careful=True)
 
 
 @lru_cache(maxsize=REMEMBERED)

@@ -285,10 +285,18 @@ def lowered(program: Program, sweep: Sweep, wanted: str) -> str | None:
     return notation.with_definitions(text) if len(text) <= LONGEST else None
 
 
+def condition_text(program: Program, condition: Expr, axes: Sequence[Index], wanted: str) -> str | None:
+    """``out[:, None] != 0``: a condition as torch's truth values, which broadcast against what has ``axes``."""
+    try:
+        return aligned(Lowered(program, wanted).write(condition, axes), axes).text
+    except (NoForm, SymgradError):
+        return None
+
+
 def grid(node: Expr, sizes: Mapping[Size, int]) -> int:
     """The most points of a grid of indices that an expression lays out."""
     own = [with_numbers(i.size, sizes) for i in node.atoms(Index)]
     return math.prod(int(n) for n in own if n.is_Integer)
 
 
-__all__ = ["grid", "lowered"]
+__all__ = ["condition_text", "grid", "lowered"]

@@ -160,7 +160,7 @@ def _of_step(program: Program, values: Values, passage: Passage, counts: Callabl
         if found is not None:
             known = not found.jump or np.shape(values[name]) == np.shape(values[step.result.name])
             known &= (op := entry_of(step.op)) is not None and op.found_by("") is None  # which tie, no hair shows
-            return replace(found, together=local.together(found), count=len(places) if known else 1)
+            return replace(found, together=local.together(found), count=len(places) if known and found.count else 1)
     return None
 
 
@@ -242,15 +242,20 @@ class Local:
         gaps = np.where(counted, np.where(jumps, np.inf, np.abs(left - right)), -1.0)
         to = tuple(int(i) for i in np.unravel_index(int(np.argmax(gaps)), gaps.shape))
         one = _unit(to, here.shape)
-        sides = [float(self.slope(by, one)[at]) for by in (-hair, 0 * hair, hair)]
-        jump = bool(jumps[to])
-        if not np.isfinite(sides).all() or not (jump or apart(np.array(sides[0]), np.array(sides[2])).any()):
-            return None
-        if not (near(sides[0], float(left[to])) and near(sides[2], float(right[to]))):
+        jump, quotients = bool(jumps[to]), (float(left[to]), float(right[to]))
+        sides = self.sides(at, one, hair)
+        if not (sure := jump or two(sides, quotients)):  # a hair beside is rounding: in the std of equal values
+            sides = self.sides(at, one, STEPS[1] * unit * max(1.0, float(np.abs(self.inputs[self.name][at]))))
+        clear = sure or abs(sides[0] - sides[2]) > 10 * ROUNDING * max(map(abs, sides))
+        if not (clear and two(sides, quotients, jump)):
             return None
         chosen, version = self.by_torch(one, at)
         value, (below, taken, above) = float(self.inputs[self.name][at]), sides
-        return Tie(step, self.name, at, value, to, below, taken, above, chosen, version, jump=jump)
+        return Tie(step, self.name, at, value, to, below, taken, above, chosen, version, int(sure), jump)
+
+    def sides(self, at: Place, weights: Array, by: Array) -> list[float]:
+        """The slopes at one entry on its left, at the point, and on its right."""
+        return [float(self.slope(way, weights)[at]) for way in (-by, 0 * by, by)]
 
     def together(self, tie: Tie) -> float | None:
         """The slope of the tie's output along all arguments' entries that tie there, where it is one on both sides."""
@@ -319,6 +324,13 @@ def apart(a: Array, b: Array) -> Array:
     """Where two arrays are not the same but for rounding."""
     with np.errstate(invalid="ignore"):
         return np.asarray(np.abs(a - b) > APART * np.maximum(1e-6, np.maximum(np.abs(a), np.abs(b))))
+
+
+def two(sides: Sequence[float], quotients: tuple[float, float], jump: bool = False) -> bool:
+    """Whether an entry has two slopes, or a jump, and the difference quotients give both sides."""
+    if not np.isfinite(sides).all() or not (jump or apart(np.array(sides[0]), np.array(sides[2])).any()):
+        return False
+    return near(sides[0], quotients[0]) and near(sides[2], quotients[1])
 
 
 def near(side: float, quotient: float) -> bool:

@@ -6,7 +6,7 @@ A sweep spreads what is not finite over everything behind it, so only the place 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -87,10 +87,12 @@ def not_finite(program: Capture, found: list[Birth]) -> list[str]:
             at = tuple(int(i) for i in np.argwhere(~np.isfinite(as_float(value)))[0])
             text = step_text(program, step)
             return [f"{digits(float(as_float(value)[at]))} is born in the forward pass: {text}, at {list(at)}"]
-    lines = []
+    lines: list[list[str]] = []
     for birth in (there or found)[:2]:
-        lines += told(program, birth)
-    return lines
+        own = told(program, birth)
+        if not any(own[1:] == other[1:] for other in lines):  # one place, met on both ways through a step
+            lines.append(own)
+    return [line for own in lines for line in own]
 
 
 def operand(program: Capture, birth: Birth) -> tuple[tuple[int, ...], float]:
@@ -99,23 +101,54 @@ def operand(program: Capture, birth: Birth) -> tuple[tuple[int, ...], float]:
     return at, float(as_float(program.arrays[str(birth.step.arguments[birth.place])])[at])
 
 
+def cause(program: Capture, birth: Birth) -> tuple[str, tuple[int, ...], float]:
+    """The entry that has to be another number for the step's part to be finite: that of x in 1 / x, not what is above.
+
+    Where none that lies at the same place is, the entry that the part belongs to.
+    """
+    step, own = birth.step, str(birth.step.arguments[birth.place])
+    at, value = operand(program, birth)
+    for name in (own, *(other for other in dict.fromkeys(step.tensors) if other != own)):
+        known = as_float(program.arrays[name])
+        there = tuple(i if n > 1 else 0 for i, n in zip(at[len(at) - known.ndim :], known.shape, strict=False))
+        if known.ndim <= len(at) and len(there) == known.ndim:
+            moved = known.copy()
+            if any(i >= n for i, n in zip(there, known.shape, strict=True)):
+                continue
+            moved[there] += 1.0
+            if np.isfinite(part_with(program, birth, {name: moved})[at]):
+                return name, there, float(known[there])
+    return own, at, value
+
+
+def part_with(program: Capture, birth: Birth, arrays: Mapping[str, Array]) -> Array:
+    """The step's part with other numbers in some of its operands; what cannot be computed is no number."""
+    step, recording, known = birth.step, program.recording, {**program.arrays, **arrays}
+    try:
+        compute(step, recording, known)
+        found = pull_step(step, recording, program.values.with_arrays(known), birth.weights, [birth.place])
+    except SymgradError:
+        return np.full(birth.result.shape, np.nan)
+    return as_float(found[birth.place])
+
+
 def told(program: Capture, birth: Birth) -> list[str]:
     """One birth in words."""
     step = birth.step
-    source = str(step.arguments[birth.place])
-    at, value = operand(program, birth)
+    first, _ = operand(program, birth)
+    source, at, value = cause(program, birth)
     text = step_text(program, step)
     line = program.lines.get(step.result.name)
     name = program.labels.get(source, source)
     entry = f"{name}[{','.join(map(str, at))}]" if at else name
     lines = [
         (
-            f"{digits(float(birth.result[at]))} is born going back through {text}"
+            f"{digits(float(birth.result[first]))} is born going back through {text}"
             f"{f' (line {line.line})' if line else ''}, at {entry} = {digits(value)}"
         )
     ]
-    weight = float(birth.weights[at]) if birth.weights.shape == birth.result.shape else None
-    if weight == 0 and not counts(program, step, at):
+    weight = float(birth.weights[first]) if birth.weights.shape == birth.result.shape else None
+    if weight == 0 and not counts(program, step, first):
         lines.append(
             f"  the weight that arrives there is 0, so in the mathematics {entry} does not count: "
             "its part is 0. "
@@ -185,19 +218,20 @@ def cure(program: Capture, birth: Birth, source: str) -> list[str]:
 
 def helps(program: Capture, birth: Birth, source: str, safe: Array) -> bool:
     """Whether the step's part is finite with ``safe`` as its operand, and every result of the program what it was."""
-    step, recording, values = birth.step, program.recording, program.values
-    arrays = {**program.arrays, source: safe}
+    recording, arrays = program.recording, {**program.arrays, source: safe}
+    part = part_with(program, birth, {source: safe})
     try:
-        compute(step, recording, arrays)
-        part = pull_step(step, recording, values.with_arrays(arrays), birth.weights, [birth.place])[birth.place]
-        after = forward_from(recording, values, {step.result.name: as_float(arrays[step.result.name])})
+        compute(birth.step, recording, arrays)
+        after = forward_from(
+            recording, program.values, {birth.step.result.name: as_float(arrays[birth.step.result.name])}
+        )
     except SymgradError:
         return False
     same = all(
         np.allclose(as_float(after[n]), as_float(program.arrays[n]), rtol=SAME, atol=0, equal_nan=True)
         for n in program.ends
     )
-    return bool(np.isfinite(as_float(part)).all()) and same
+    return bool(np.isfinite(part).all()) and same
 
 
 def no_slope(program: Capture, step: Apply, source: str, entry: str, value: float) -> list[str]:

@@ -13,16 +13,16 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from symgrad.numeric.exact import Array
+from symgrad.numeric.exact import Array, as_float
 from symgrad.tracing.captured.capture import Capture
 from symgrad.tracing.lift.lifted import Lifted
-from symgrad.tracing.record.numbers import short
+from symgrad.tracing.record.numbers import digits, short
 from symgrad.tracing.record.trace import Node, as_array
 from symgrad.tracing.record.written import called, text_at, tree_of
 from symgrad.tracing.session.scene import Scene
 from symgrad.tracing.story.layout import shortened
 
-OURS = re.compile(r"(data|mask|condition)(_\d+)?")
+OURS = re.compile(r"(data|mask|condition|bound)(_\d+)?")
 """What data is called for want of a name."""
 WORD = re.compile(r"\w+")
 LONGEST = 60
@@ -95,6 +95,8 @@ def as_part(name: str, other: Array, array: Array) -> str | None:
 
 def in_numbers(array: Array, label: str) -> str:
     """Zeros, ones, or what a mask holds."""
+    if array.size == 1 and not np.isfinite(as_float(array)).all():
+        return digits(float(array.reshape(-1)[0]))
     if array.size < 2 or array.dtype == object:
         return ""
     values = np.unique(array)
