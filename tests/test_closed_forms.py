@@ -20,8 +20,10 @@ import torch
 import symgrad
 from symgrad.calculus import pullback
 from symgrad.closed_form.named_twice import named_twice
+from symgrad.errors import SymgradError
 from symgrad.language import read
 from symgrad.numeric import forward
+from symgrad.ops import TABLE
 from symgrad.oracles import dropped_forms
 from symgrad.oracles.forms import check_form, evaluate_text
 from tests import torch_side
@@ -533,6 +535,17 @@ def test_a_condition_on_places_stands_beside_what_is_added_at_them(text: str, fo
     with dropped_forms() as dropped:
         found = symgrad.explain(text, x=np.arange(6.0).reshape(2, 3), check=False)
     assert (found.gradients["x"].closed_form, dropped) == (form, [])
+
+
+@pytest.mark.parametrize("name", [name for name, op in TABLE.items() if "dim" in op.signature.parameters])
+def test_along_the_axis_that_a_number_has_for_torch_a_form_reads_back(name: str) -> None:
+    """``softmax(s, dim=())`` is nothing that anybody may write."""
+    with dropped_forms() as dropped:
+        try:
+            symgrad.explain(f"{name}(s, dim=-1) * x", check=False, wrt="x", s=0.5, x=[1.0, 2.0])
+        except (SymgradError, TypeError):  # it takes no numbers, or more operands
+            return
+    assert not dropped
 
 
 def test_a_form_that_divides_by_0_without_a_guard_is_withheld() -> None:

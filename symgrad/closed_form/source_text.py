@@ -226,8 +226,8 @@ class Writer:
             told = name in op.told or (name == "dim" and own.get("keepdim") is True)
             required = told or defaults.get(name) is inspect.Parameter.empty
             if value is not None and name not in UNSAID and (required or usual.get(name) != value):
-                one = name == "dim" and isinstance(value, tuple) and len(value) == 1
-                result[name] = f"{name}={self.option(value).strip('(),') if one else self.option(value)}"
+                few = name == "dim" and isinstance(value, tuple) and len(value) < 2  # a number has the axis −1 alone
+                result[name] = f"{name}={self.option(value).strip('(),') or '-1' if few else self.option(value)}"
         return result
 
     def option(self, value: Hashable) -> str:
