@@ -141,6 +141,16 @@ def test_backwards_steps_are_refused() -> None:
         symgrad.explain("x[::-1]", x=np.ones(3))
 
 
+@pytest.mark.parametrize(
+    ("text", "shape"),
+    [("torch.softmax(x, 0)[:1]", (3,)), ("torch.softmax(x, 0)[:2] * 2", (3, 2)), ("x[:, :3].diagonal(1)[:, :]", (3, 4, 2)),
+     ("x.diagonal(1)[:2]", (3, 4)), ("x.diagonal(-1)[:2]", (4, 3)), ("x.diagonal(1)", (3, 4)), ("x.diagonal(-1)", (3, 4))],
+)  # fmt: skip
+def test_a_part_is_not_taken_for_the_whole(text: str, shape: tuple[int, ...]) -> None:
+    """Beyond ``out`` there is more of the softmax, and of a diagonal."""
+    check(Chain(text, shape), 1)
+
+
 PART, PARTS = 800, 25
 
 

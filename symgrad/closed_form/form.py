@@ -87,6 +87,8 @@ def turned_into_the_output(program: Program) -> dict[str, Equation]:
     inside = any(step.result.name == name_of(equation.right) for step in program.steps) if places else False
     if not inside or sorted(places, key=str) != sorted(equation.axes, key=str) or len(set(places)) < len(places):
         return {}
+    if tuple(place.size for place in places) != program.tensor(name_of(equation.right)).shape:
+        return {}  # a part of it, as softmax(x, -1)[:2]: what lies beyond is nowhere in out
     return {name_of(equation.right): Equation(places, access(program.output, equation.axes))}
 
 

@@ -110,6 +110,9 @@ def on_diagonal(notation: Notation, delta: Expr, v: Expr, axes: Sequence[Index],
         if indices_of(v) != (*rest, first if number >= 0 else second):
             return None
         planes = [] if len(axes) == 2 else [list(axes).index(first), list(axes).index(second)]
+        ends = (first.size, second.size - number) if number >= 0 else (second.size, first.size + number)
+        if not any(sp.expand(shape_of(notation, name_of(v))[-1] - end) == 0 for end in ends):
+            return None  # a part of the diagonal, as x.diagonal(1)[:2]
         text = notation.texts.tensor(name_of(v))[0]
         return f"zeros_like({wanted}).diagonal_scatter({', '.join(map(str, [text, number, *planes]))})"
     return None
