@@ -87,3 +87,12 @@ def test_every_operation_is_set_in_three_sizes(tenth: int, tmp_path: Path) -> No
     ops: list[Op] = list(entries())[tenth::10]
     pages = [size for op in ops for size in three_sizes(worked(op, op.examples[0], check=False))]
     compiled(tmp_path, *pages)
+
+
+@needs_latex
+def test_long_sums_go_on_in_the_next_line(tmp_path: Path) -> None:
+    """They stood out of the page by its whole width."""
+    softmax = symgrad.explain("softmax(x@w)", check=False)
+    names = symgrad.explain("hidden_state @ weight_of_the_output_layer + bias_of_the_output_layer", check=False)
+    log = compiled(tmp_path, softmax.to_latex(), names.to_latex())
+    assert max(overfull(log), default=0) < 30, overfull(log)

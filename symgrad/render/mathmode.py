@@ -5,6 +5,8 @@ Everything here is for math mode but ``escaped``, which is text.
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
 from symgrad.numeric import Array
@@ -64,6 +66,10 @@ def without_code(text: str) -> tuple[str, list[str]]:
     return text, codes
 
 
+DEPTH = re.compile(r"[{}]|\\(?:left|right|begin|end)(?![a-z])| [+-] ")
+"""What opens or closes in LaTeX, and the signs of a sum."""
+
+
 def equation(row: Equation, wide: int = WIDE) -> list[str]:
     r"""One equation as lines of an ``aligned`` environment; each part on a line of its own where it is wide."""
     head, *rest = row.parts
@@ -81,19 +87,33 @@ def equation(row: Equation, wide: int = WIDE) -> list[str]:
 
 
 def broken(part: Math, wide: int = WIDE) -> list[str]:
-    """A wide sum of several parts over several lines."""
-    if not isinstance(part, Chained) or len(part.text) <= wide:
+    """A wide sum over several lines, a sign at the beginning of each but the first."""
+    if len(part.text) <= wide:
         return [part.latex]
-    lines = [part.parts[0].latex]
-    length = len(part.parts[0].text)
-    for one in part.parts[1:]:
-        if length + len(one.text) + 3 > wide:
-            lines.append(part.operator.latex.lstrip() + one.latex)
+    first, *more = terms(part)
+    lines, length = [first[0]], first[1]
+    for latex, size in more:
+        if length + size > wide:
+            lines.append(latex.lstrip())
             length = 0
         else:
-            lines[-1] += part.operator.latex + one.latex
-        length += len(one.text) + 3
+            lines[-1] += latex
+        length += size
     return lines
+
+
+def terms(part: Math) -> list[tuple[str, int]]:
+    """The terms of a sum as LaTeX, each but the first with its sign, and about how many characters each takes."""
+    if isinstance(part, Chained):
+        first, *more = part.parts
+        return [(first.latex, len(first.text)), *((part.operator.latex + m.latex, len(m.text) + 3) for m in more)]
+    depth, cuts = 0, [0]
+    for match in DEPTH.finditer(part.latex):
+        depth += {"{": 1, "\\left": 1, "\\begin": 1, "}": -1, "\\right": -1, "\\end": -1}.get(match[0], 0)
+        if match[0] in (" + ", " - ") and not depth and match.start():
+            cuts.append(match.start())
+    found = [part.latex[start:end] for start, end in zip(cuts, [*cuts[1:], len(part.latex)], strict=True)]
+    return [(one, len(part.text) * len(one) // len(part.latex)) for one in found]
 
 
 def aligned(lines: list[str]) -> str:
