@@ -138,6 +138,16 @@ def test_the_backward_is_listed_in_its_lines() -> None:
     assert "g_v_t1 = g_slope @ 0.weight.T" in map(str, lines.lines)
 
 
+def test_weights_that_are_ones_are_written_as_ones() -> None:
+    """The line of the first gradient, where its own seed is the number 1."""
+
+    def loss(x: torch.Tensor) -> torch.Tensor:
+        return torch.autograd.grad(torch.tanh(x).sum(), x, create_graph=True)[0].pow(2).sum()
+
+    found = symgrad.capture(loss, torch.randn(3, dtype=torch.float64, requires_grad=True))
+    assert "v_t1 = ones_like(t1)" in found.operations
+
+
 def test_a_recorded_gradient_has_a_page_and_derivatives_of_its_own() -> None:
     """Every oracle agrees, torch's triple backward among them; what counts by its shape alone is no use."""
 
