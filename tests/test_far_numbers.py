@@ -193,3 +193,11 @@ def test_the_product_with_a_direction_is_that_of_the_whole_hessian(text: str) ->
 @pytest.mark.parametrize("text", ["x * (10**18 - 1)", "x * (10**9 + 1) * (10**8 + 1)", "x * x * (2**54 + 1)"])
 def test_whole_numbers_that_no_float_holds_are_not_held_against_torch_digit_by_digit(text: str) -> None:
     assert symgrad.explain(text, x=[10, 3], seed=[1, -2]).passed
+
+
+@pytest.mark.parametrize("text", ["x * 1e308 * 1e308", "(x / 1e-308 / 1e-308).sum()"])
+def test_a_factor_beyond_floats_has_no_line(text: str) -> None:
+    """`inf` is no name and no number of a text."""
+    found = symgrad.explain(text, x=[2.0])
+    assert found.passed
+    assert found.gradients["x"].closed_form is None

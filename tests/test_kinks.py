@@ -79,6 +79,8 @@ def test_the_command_shows_them() -> None:
     assert "maximum(x, y)" in run("maximum", "--kinks")
     assert run("exp", "--kinks") == "no kinks: it is smooth\n"
     assert CliRunner().invoke(main, ["ops", "--at", "0"]).exit_code == 2
+    for point in ("nan", "inf"):  # torch would be said to differ where there is no number
+        assert "--at takes a finite number" in CliRunner().invoke(main, ["ops", "relu", "--at", point]).output
 
 
 def test_the_page_in_the_repository_is_generated() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import isfinite
 from textwrap import fill
 
 import symgrad
@@ -27,6 +28,8 @@ def listed(name: str | None, kinks: bool, at: float | None) -> None:
     if kinks or at is not None:
         if at is not None and op is None:
             raise InputError("--at looks at one operation", hints=("symgrad ops relu --at 0",))
+        if at is not None and not isfinite(at):
+            raise InputError("--at takes a finite number")
         table([kink_of(op, at)] if op is not None and at is not None else kinks_of([op] if op else list(entries())))
     elif op is None:
         width = max(len(op.name) for op in entries())

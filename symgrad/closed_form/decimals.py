@@ -1,11 +1,14 @@
-"""Decimals that are roots of whole numbers: 2.8284271247461903 is what a program computed of ``8 ** 0.5``.
+"""Decimals as they are written, and roots among them: 2.8284271247461903 is what a program computed of ``8 ** 0.5``.
 
-Comes in: a float. Goes out: the whole number, where Python's own root of it is that very float.
+Comes in: a float. Goes out: its text, or the whole number, where Python's own root of it is that very float.
 """
 
 from __future__ import annotations
 
-from math import isqrt
+from math import isfinite, isqrt
+
+from symgrad.closed_form.pieces import NoForm
+from symgrad.indexing.symbols import Expr
 
 LARGEST = 10**6
 """Whole numbers up to here are sizes that somebody took the root of."""
@@ -33,3 +36,11 @@ def root_below(value: float) -> int | None:
         return None
     n = round(1 / (value * value))
     return n if 1 / n**0.5 == value and isqrt(n) ** 2 != n else None
+
+
+def decimal_text(number: Expr) -> str:
+    """A decimal as Python writes it; 1e308 · 1e308 is none."""
+    value = float(number)
+    if not isfinite(value):
+        raise NoForm
+    return repr(value)

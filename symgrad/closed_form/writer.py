@@ -27,7 +27,7 @@ from symgrad.closed_form.asking import (
     without,
 )
 from symgrad.closed_form.classes import is_class, one_hot
-from symgrad.closed_form.decimals import root_below, root_of
+from symgrad.closed_form.decimals import decimal_text, root_below, root_of
 from symgrad.closed_form.diagonals import on_diagonal
 from symgrad.closed_form.edges import has_edge, is_edge, side_by_side, within_common_edges, within_edges
 from symgrad.closed_form.entries import entry
@@ -115,7 +115,7 @@ class Forms(Notation):
         if is_written_out(node) and (n := root_of(float(node))) is not None:
             return Piece(f"{n} ** 0.5", POWER, ())
         if is_decimal(node) or has_few_digits(node):
-            return Piece(repr(float(node)), NEGATE if node < 0 else ATOM, ())
+            return Piece(decimal_text(node), NEGATE if node < 0 else ATOM, ())
         if node.is_Rational:
             return Piece(f"{node.p} / {node.q}", NEGATE if node < 0 else MULTIPLY, ())
         if node.is_Symbol or isinstance(node, (sp.floor, sp.Mod)):
@@ -131,7 +131,7 @@ class Forms(Notation):
         if isinstance(node, sp.log) and node.args[0].is_Integer:
             return Piece(f"math.log({node.args[0]})", ATOM, ())
         if node.is_number and not (node.is_Pow and node.exp == sp.Rational(1, 2)):
-            return Piece(repr(float(node)), NEGATE if node < 0 else ATOM, ())
+            return Piece(decimal_text(node), NEGATE if node < 0 else ATOM, ())
         if node.is_Pow and node.exp == -1:
             return Piece(f"1 / {self.number(node.base).inside(POWER)}", MULTIPLY, ())
         if node.is_Pow and node.exp.is_Rational:
