@@ -157,3 +157,16 @@ def test_rows_of_one_colour_share_no_column(seed: int) -> None:
     for colour in set(colours):
         assert places[np.array(colours) == colour].sum(axis=0).max() <= 1
     assert max(colours) + 1 >= places.sum(axis=0).max()
+
+
+def test_inputs_are_called_as_the_function_calls_them(tmp_path: Path) -> None:
+    _, told = play(
+        tmp_path,
+        """
+W, x = torch.randn(3, 2), torch.ones(2)
+torch.autograd.functional.jacobian(lambda Z, b: torch.tanh(Z @ W) + b, (torch.randn(4, 3), x))
+""",
+    )
+    assert "t1 = Z @ W" in told
+    assert "J by Z is 8×12, block-diagonal" in told
+    assert "J by b is 8×2" in told

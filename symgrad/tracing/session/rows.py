@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from types import FrameType
 from typing import Any
 
@@ -23,6 +23,7 @@ from symgrad.ops.entry import entry_of
 from symgrad.tracing.captured.capture import Capture
 from symgrad.tracing.captured.words import shape_text
 from symgrad.tracing.lift.lifter import Lifter
+from symgrad.tracing.record.arguments import argument_names
 from symgrad.tracing.record.names import node_names
 from symgrad.tracing.record.numbers import digits
 from symgrad.tracing.record.trace import upstream
@@ -52,7 +53,7 @@ class Sweep:
 
     ``by`` is the function of torch's that asks, or "loop"; ``step`` is gradcheck's. ``within`` says that it is not
     one of the sweeps, but a part of the function that they go through: gradgradcheck's is itself a backward, and
-    ``weights`` are the v of that.
+    ``weights`` are the v of that. ``names`` are what the function that is asked of calls the inputs.
     """
 
     by: str
@@ -63,6 +64,7 @@ class Sweep:
     same: weakref.ref[Any] | None = None
     within: bool = False
     weights: tuple[Any, ...] = ()
+    names: Mapping[int, str] = field(default_factory=dict)
 
     def goes_on(self, other: Sweep | None) -> bool:
         """Whether ``other`` is an earlier sweep of the same whole."""
@@ -95,9 +97,10 @@ def by_torch(scene: Scene, name: str, frame: FrameType) -> Sweep | None:
         return None
     key = (name, id(frame), scene.where.file, scene.where.line)
     weights = frame.f_back.f_locals.get("tupled_grad_outputs", ()) if frame.f_back is not None else ()
+    names = {} if name in CHECKS else argument_names(known["func"], inputs, {})  # copies, in nobody's sight
     return Sweep(
-        name, key, outputs, inputs, float(known.get("eps") or 0.0), Weakly(inputs[0]), weights=tuple(weights)
-    )  # fmt: skip
+        name, key, outputs, inputs, float(known.get("eps") or 0.0), Weakly(inputs[0]), False, tuple(weights), names
+    )
 
 
 def by_the_script(scene: Scene) -> Sweep | None:
@@ -130,7 +133,10 @@ def story(scene: Scene, sweep: Sweep) -> tuple[str, ...]:
     read = {id(n.owner()): n for n in order if n.owner is not None}  # as it was when it was read
     wanted = [read.get(id(t)) or recorder.node_of(t) for t in sweep.inputs]
     own = {id(node) for node in wanted}
-    names = node_names(order, {}, scene.sight, outside=scene.where, given=True)
+    called = {
+        id(node): sweep.names[id(t)] for t, node in zip(sweep.inputs, wanted, strict=True) if id(t) in sweep.names
+    }
+    names = node_names(order, called, scene.sight, outside=scene.where, given=True)
     lifted = Lifter(names, frozenset(own)).lift(ends, [n for n in wanted if n.kind in ("leaf", "data")])
     inputs = tuple(lifted.refs[id(node)].name for node in wanted if id(node) in lifted.refs)
     program = Capture(lifted.program, lifted.outputs, lifted.arrays, lifted.boxes, lifted.labels, inputs,
