@@ -141,6 +141,12 @@ def test_backwards_steps_are_refused() -> None:
         symgrad.explain("x[::-1]", x=np.ones(3))
 
 
+def test_a_size_that_is_rounded_is_a_size() -> None:
+    """What chunk gives is ⌊(n + 2)/3⌋ long."""
+    check(Chain("x.chunk(3, 1)[0].transpose(1, 0).unflatten(1, (1, -1)) ** 2", (3, 4)), 1)
+    check(Chain("x.chunk(3, 1)[0].reshape(-1)", (3, 4)), 1)
+
+
 @pytest.mark.parametrize(
     ("text", "shape"),
     [("torch.softmax(x, 0)[:1]", (3,)), ("torch.softmax(x, 0)[:2] * 2", (3, 2)), ("x[:, :3].diagonal(1)[:, :]", (3, 4, 2)),

@@ -113,7 +113,7 @@ def prepare_shape(shapes: tuple[Shape, ...], shape: Ints) -> dict[str, Hashable]
     """The new shape with -1 worked out."""
     new = [sp.sympify(s, strict=True) for s in sequence(shape)]
     for size in new:
-        if not (size.is_Symbol or size.is_Add or size.is_Mul or (size.is_Integer and size >= -1)):
+        if not (size.free_symbols or (size.is_Integer and size >= -1)):
             raise InputError("a size has to be an integer", found=(str(size),))
     if new.count(-1) > 1:
         raise ShapeError("only one size of a reshape can be -1")
