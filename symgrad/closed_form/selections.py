@@ -25,8 +25,9 @@ from symgrad.shapes import Size
 
 def by_steps(notation: Notation, v: Expr, axes: Sequence[Index], wanted: str) -> str | None:
     """Every s-th entry from the a-th on; of several axes the last ones first, into zeros as others have left them."""
-    places, indices, text = axes_of_view(indices_of(v), axes), indices_of(v), notation.texts.tensor(name_of(v))[0]
+    moved, indices, text = axes_of_view(indices_of(v), axes), indices_of(v), notation.texts.tensor(name_of(v))[0]
     counts = shape_of(notation, name_of(v))
+    places = [n for n, axis in enumerate(axes) if n in moved or counts[n] != axis.size] if moved else []
     taken = {place: slice_of(indices[place], axes[place], counts[place]) for place in places}
     if not taken or None in taken.values():
         return None
