@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from click.testing import CliRunner
 
@@ -49,6 +51,13 @@ def test_lines_and_verdicts(expression: str, line: str, kind: str, why: str) -> 
     assert (verdict.kind, why in verdict.said) == (kind, True), verdict
     assert verdict.right is (kind == "exact")
     assert "--" not in verdict.said, "an option of explain is no advice here"
+
+
+def test_what_is_right_at_other_numbers_has_no_mistake_of_those() -> None:
+    """At 0 alone all of v comes back, and yet nobody left out a derivative."""
+    verdict = symgrad.exercise("relu(x)").check("v*(x >= 0)")
+    assert "left out" not in verdict.said
+    assert re.search(r"entries are equal: with v = .*, x\.grad\[\d\] is 0, not ", verdict.said)
 
 
 @pytest.mark.one_in(2)

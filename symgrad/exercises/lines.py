@@ -93,7 +93,8 @@ class Question(Listed):
                     return self._shaped(other, where)
                 worst = max(worst, *(self._off(trial, values) for trial in trials))
                 if worst > NEAR:
-                    return Verdict("wrong", f"{LEAD.get(where, LEAD['sizes'])}{self._why(values, trials)}")
+                    why = self._why(values, trials, caused=where != "whole")
+                    return Verdict("wrong", f"{LEAD.get(where, LEAD['sizes'])}{why}")
         except SymgradError as error:
             error.hints = tuple(h for h in error.hints if not isinstance(h, Setting))  # the sizes are the question's
             return Verdict("unread", str(error))
@@ -125,14 +126,17 @@ class Question(Listed):
         said = f"{self.name}.grad has the shape of {self.name}, {wanted}; this has {got}"
         return Verdict("wrong", f"{LEAD.get(where, LEAD['sizes'])}{said}")
 
-    def _why(self, values: Values, trials: list[Trial]) -> str:
-        """The mistake that gives just this, and the worst entry."""
+    def _why(self, values: Values, trials: list[Trial], caused: bool) -> str:
+        """The mistake that gives just this, and the worst entry.
+
+        What is right at all other numbers has no mistake of those: each would be seen there, too.
+        """
         program = self.explanation.program
         formula = Formula(self.expression, (program,), (values,), tuple(self.explanation.gradients))
         others = dict.fromkeys((n for n in self.explanation.gradients if n != self.name), True)
         case = Case(formula, self.name, tuple(trials), rounding_of(["float64"], None, EXACT), others,
                     {self.name: tuple(trials)})  # fmt: skip
-        cause = causes(case)
+        cause = causes(case).said if caused else ""
         worst = max(
             trials, key=lambda t: float(np.where(np.isfinite(t.expected), t.gaps(t.expected), 0).max(initial=0))
         )
@@ -142,7 +146,7 @@ class Question(Listed):
         entry = (
             f"with {program.seed} = {worst.weights.name}, {place(f'{self.name}.grad', where)} is {wanted}, not {found}"
         )
-        return f"{cause.said}; {entry}" if cause.said else entry
+        return f"{cause}; {entry}" if cause else entry
 
     def __str__(self) -> str:
         return self.question
