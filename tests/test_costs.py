@@ -478,6 +478,7 @@ def test_every_cache_lets_go() -> None:
         assert size <= next((n for part, n in KEPT_LONGER.items() if where.startswith(part)), 2048), (where, at)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("text", ["tanh(x)", "softmax(x, -1)", "sigmoid(x * x)"])
 def test_many_axes_of_equal_sizes_are_not_tried_for_each_other(text: str) -> None:
     begin = time.process_time()

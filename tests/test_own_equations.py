@@ -375,6 +375,7 @@ def test_an_option_that_is_a_number_counts(text: str, twin: Any) -> None:
     assert_same(result.gradients["x"].value, x.grad.numpy())
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("part", range(4))
 def test_every_function_takes_so_many_arguments_and_says_so(part: int) -> None:
     """With each number of them: proven, or refused in words."""
