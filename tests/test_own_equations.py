@@ -452,6 +452,11 @@ def test_a_condition_that_does_not_hold_leaves_its_term_out_whatever_it_is(text:
         ("out = x*y; y[i] = x[i]", "y", "in front of this one"),
         ("out[i] = x[i]^2 where d = x[i]", "d = x[i]", "no where"),
         ("out = argmax_j x[j]", "x", "max_j x[j]"),
+        ("out[i] = sum_k x[k]^i where i = 2", "i = 2", "another name"),
+        ("y = x[i]*2; out = sum_i y[i]", "i", "y[i] = …"),
+        ("out[i] = relu(b)*x[0]", "i", "b[i]"),
+        ("out = sum_k x[k] + k[0]", "k[0]", "another letter"),
+        ("h[i] = h[i-1]*a + x[i]", "h[i-1]", "Σ_j [j ≤ i]·a^(i − j)·x[j]"),
         ("out[i] = softmax_j x[i,j]", "x", "h = softmax(x"),
     ],
 )
@@ -460,6 +465,20 @@ def test_a_refusal_stands_under_what_it_is_about(text: str, where: str, hint: st
         symgrad.explain(text, x=[1.0, 2.0, 3.0])
     assert text[slice(*caught.value.span)] == where
     assert not hint or any(hint in each for each in caught.value.hints)
+
+
+WHERE_IN_A_BOUND = [
+    ("out[i<n−r+1] = Σ_{k<r} x[i+k] where n = size(x, 0), r = 2", [3, 5]),
+    ("out[i<2·n] = x[⌊i/2⌋] where n = size(x, 0)", [1, 1, 2, 2, 3, 3]),
+    ("out[i] = x[i] mod 2", [1, 0, 1]),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), WHERE_IN_A_BOUND)
+def test_what_where_defines_may_say_how_far_an_index_runs_and_data_have_remainders(text: str, expected: Any) -> None:
+    found = symgrad.explain(text, x=[1.0, 2.0, 3.0])
+    assert found.passed
+    assert_same(np.array(expected), found.output, what=text)
 
 
 @pytest.mark.parametrize("text", ["h = x*2; out[i] = h[i]; h = x*3; h*out", "y[i] = x[i]; x = x*2; x*y"])

@@ -116,7 +116,7 @@ def bracket(condition: Expr) -> Expr:
             return sp.S.One
         if high != sp.oo and (high.is_nonpositive if strict else high.is_negative):
             return sp.S.Zero
-        return Bracket(in_lowest_terms(condition, expanded(gap), strict))
+        return Bracket(in_least_steps(condition, expanded(gap), strict))
     return Bracket(condition)
 
 
@@ -125,7 +125,7 @@ def whole_gap(condition: Expr) -> Expr:
     return expanded(condition.gts - condition.lts - int(isinstance(condition, STRICT)))
 
 
-def in_lowest_terms(condition: Expr, gap: Expr, strict: bool) -> Expr:
+def in_least_steps(condition: Expr, gap: Expr, strict: bool) -> Expr:
     """2·i < 4·j + 4 is i − 2·j < 2, where nothing but whole numbers stands beside the indices."""
     number, terms = gap.as_coeff_Add()
     slopes = dict(term.as_coeff_Mul()[::-1] for term in sp.Add.make_args(terms))
@@ -173,6 +173,11 @@ class Mod(sp.Mod):
         if numbered is not None:
             return numbered[1]
         return None if size.is_Add else super().eval(number, size)
+
+    def _eval_derivative(self, symbol: Expr) -> Expr:
+        """Where it does not jump: x mod y is x − y·⌊x/y⌋."""
+        number, size = self.args
+        return number.diff(symbol) - size.diff(symbol) * sp.floor(number / size)
 
 
 class Ravel(sp.Function):

@@ -10,14 +10,14 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from symgrad.errors import NotationError, Span, UnknownNameError
-from symgrad.language.nodes import Equation, Name, Statement
+from symgrad.language.nodes import Equation, Name, Statement, Subscript
 from symgrad.language.nodes import walk as walk_python
 from symgrad.language.tokens import Token, check_word
 from symgrad.notation.meaning import CONSTANTS
 from symgrad.notation.read import read_statement
 from symgrad.notation.scope import names_in, spelled_out
 from symgrad.notation.tokens import BIG, LETTER, NAME
-from symgrad.notation.tree import Access, Call, Flat, walk
+from symgrad.notation.tree import Access, Call, Flat, Letter, walk
 from symgrad.notation.tree import Name as Bare
 from symgrad.notation.tree import Statement as Tree
 from symgrad.ops.lookup import find
@@ -115,7 +115,7 @@ def check_used(statement: Tree) -> None:
     """Refuse what where defines and nothing reads."""
     for definition in statement.definitions:
         others = [other.right for other in statement.definitions if other is not definition]
-        read = (node for right in (statement.right, *others) for node in walk(right))
+        read = (node for part in (*statement.slots, statement.right, *others) for node in walk(part))
         if not any(isinstance(node, (Access, Bare)) and node.name == definition.name for node in read):
             told = f"where defines {definition.name}, and nothing reads it"
             raise NotationError(told, span=definition.span, hints=(f"{definition.name} on the right, or no where",))
@@ -136,6 +136,19 @@ def check_order(statements: Sequence[Statement]) -> None:
         made.add(early.target)
 
 
+def check_letters(statements: Sequence[Statement], equations: Sequence[Equation]) -> None:
+    """Refuse x[i] in a statement of Python's beside equations in which i is an index."""
+    letters = {node.name for equation in equations for node in walk(equation.statement) if isinstance(node, Letter)}
+    letters -= {str(statement.target) for statement in statements}
+    for statement in statements:
+        for node in walk_python(statement.value):
+            for item in node.items if isinstance(node, Subscript) else ():
+                if isinstance(item, Name) and item.name in letters:
+                    told = f"{item.name} is an index in the equation, and would be a tensor here"
+                    hints = (f"{statement.target or 'h'}[{item.name}] = … for an equation",)
+                    raise NotationError(told, span=item.span, hints=hints)
+
+
 def reads(statement: Statement, name: str | None) -> Name | None:
     """The place where a statement reads ``name``."""
     return next((node for node in walk_python(statement.value) if isinstance(node, Name) and node.name == name), None)
@@ -150,7 +163,7 @@ def check_calls(statement: Tree) -> None:
             raise UnknownNameError(
                 f"{node.function} is no function of single numbers",
                 span=(node.span[0], node.span[0] + len(node.function)),
-                hints=(f"a statement of its own, on a whole tensor: h = {node.function}(x); out[i] = h[i]",),
+                hints=(f"a statement of its own, on a whole tensor: h = {node.function}(…); out[i] = h[i]",),
             )
 
 

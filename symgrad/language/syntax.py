@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from math import isinf
 
 from symgrad.errors import InputError, NotationError, Span
-from symgrad.language.equations import check_constants, check_order, equation, is_equation, pieces
+from symgrad.language.equations import check_constants, check_letters, check_order, equation, is_equation, pieces
 from symgrad.language.nodes import (
     Attribute,
     Binary,
@@ -65,6 +65,7 @@ def parse(source: Source, length: int = LENGTH) -> Script:
     read += [Statement(node.span, node.statement.name, node) for node in equations]
     read.sort(key=lambda statement: statement.span[0])
     check_order(read)
+    check_letters(read, equations)
     return Script(source, tuple(read))
 
 

@@ -41,14 +41,21 @@ def check_access(node: Access | Flat, letters: set[str], functions: Mapping[str,
     if node.name == statement.name:
         raise UnsupportedError(
             f"{node.name} is defined by its own entries: that is an equation to be solved", span=node.span,
-            hints=("several statements, or an operation of torch that solves it",),
+            hints=("a sum over what came before: Σ_j [j ≤ i]·a^(i − j)·x[j]", "several statements",
+                   "an operation of torch that solves it"),
         )  # fmt: skip
     if node.name in letters:
-        raise NotationError(f"{node.name} is an index here, and has no entries", span=node.span)
+        raise no_entries(node)
     for slot in node.slots if isinstance(node, Access) else (node.number,):
         check_whole(slot, functions)
         if isinstance(slot, Name) and len(slot.name) == 1:
             check_letter(slot, letters, statement)
+
+
+def no_entries(node: Access | Flat) -> NotationError:
+    """The refusal of an index with brackets behind it."""
+    hints = (f"another letter for the index {node.name}, or another name for the tensor",)
+    return NotationError(f"{node.name} is an index here, and has no entries", span=node.span, hints=hints)
 
 
 def check_whole(node: Node, functions: Mapping[str, Word]) -> None:

@@ -12,7 +12,15 @@ from dataclasses import dataclass, replace
 
 from symgrad.errors import NotationError, UnknownNameError
 from symgrad.notation.meaning import CONSTANTS, Word
-from symgrad.notation.refusals import check_access, check_function, check_letter, check_number, check_scope, letters_of
+from symgrad.notation.refusals import (
+    check_access,
+    check_function,
+    check_letter,
+    check_number,
+    check_scope,
+    letters_of,
+    no_entries,
+)
 from symgrad.notation.tree import (
     Access,
     Big,
@@ -94,6 +102,10 @@ class Speller:
                 raise NotationError(f"{definition.name} is defined twice", span=definition.span)
             self.definitions[definition.name] = definition
         self.own = [letter.name for letter in statement.letters]
+        for definition in statement.definitions:
+            if definition.name in self.own:
+                told = f"{definition.name} is an index of {statement.name}, which takes every value"
+                raise NotationError(told, span=definition.span, hints=("another name behind where",))
         self.taken = {n.name for n in walk(statement) if isinstance(n, (Name, Letter, Access, Flat))}
         self.bounded = {n.name for n in walk(statement) if isinstance(n, Letter) and n.bound is not None}
         self.used: set[str] = set()
@@ -133,7 +145,7 @@ class Speller:
             return self.defined(node, (), letters, within) if node.name in self.definitions else node
         if isinstance(node, Access):
             if node.name in letters:
-                raise NotationError(f"{node.name} is an index here, and has no entries", span=node.span)
+                raise no_entries(node)
             if node.name in self.definitions:
                 return self.defined(node, node.slots, letters, within)
         if isinstance(node, Big):

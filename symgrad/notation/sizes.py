@@ -107,11 +107,8 @@ class Finder:
         """The sizes of the letters that a meaning needs: of sums, and of those that are one index with others."""
         if any(isinstance(slot, Row) for slot in self.statement.slots):
             return self.find().found
-        return (
-            self.find_summed()
-            if any(isinstance(node, Big) for node in walk(self.statement.right))
-            else self.result.found
-        )
+        big = any(isinstance(node, Big) for node in walk(self.statement.right))
+        return self.find_summed() if big else self.result.found
 
     def find_summed(self) -> Mapping[str, Size]:
         """The sizes of the letters of sums, and of those whose size is said."""
@@ -305,7 +302,9 @@ class Finder:
         """The refusal that asks for it."""
         left = any(letter.name == own.name for own in self.statement.letters)
         say = f"{self.statement.name}[{letter.name}<…]" if left else f"Σ_{{{letter.name}<…}}"
-        return ShapeError(why, span=letter.span, hints=(f"say how far: {say}",))
+        numbers = [name for name, shape in self.shapes.items() if shape == ()]
+        entries = [f"{name} is one number here: the entry of a tensor is {name}[{letter.name}]" for name in numbers[:1]]
+        return ShapeError(why, span=letter.span, hints=(f"say how far: {say}", *entries))
 
     def check(self) -> None:
         """Every entry stays inside its tensor, as far as the sizes are known."""
