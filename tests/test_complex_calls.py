@@ -11,7 +11,7 @@ import torch.nn.functional as F
 
 from symgrad import capture
 from symgrad.tracing.lift import inside
-from symgrad.tracing.lift.complex import definitions as complex_definitions
+from symgrad.tracing.lift.complex.complexes import DEFINITIONS
 from tests.test_complex import draw, held_against_torch, real
 
 WINDOW = torch.tensor([0.5, 1.0, 2.0, 1.0], dtype=torch.float64)
@@ -76,7 +76,7 @@ def products(z: torch.Tensor) -> torch.Tensor:
 
 
 def test_a_definition_that_is_wrong_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    wrong = {**complex_definitions.DEFINITIONS, "cumprod": lambda p, z, dim: torch.cumsum(z, dim)}
+    wrong = {**DEFINITIONS, "cumprod": lambda p, z, dim: torch.cumsum(z, dim)}
     monkeypatch.setattr("symgrad.tracing.lift.complex.complexes.DEFINITIONS", wrong)
     (box,) = held_against_torch(products, draw(3)).black_boxes
     assert "the table's entry gives another value" in box.reason

@@ -21,6 +21,7 @@ from symgrad.tracing.lift.boxes import replaced, result_of
 from symgrad.tracing.lift.graph_parts import has_nan, plain_kernels, table
 from symgrad.tracing.lift.lifted import Refused
 from symgrad.tracing.lift.phases import FREE
+from symgrad.tracing.lift.steps import entering
 from symgrad.tracing.record.aliases import storage
 from symgrad.tracing.record.spelling import plain_spelling, said_by_users, spelled
 from symgrad.tracing.record.trace import Call, Node, Where, mapped, tensors_in, upstream
@@ -30,6 +31,9 @@ LONGEST = 400
 """A call of more operations than that is left whole."""
 Definition = Callable[..., Any]
 """Takes an `Expansion`, and then what the call takes."""
+DEFINITIONS: dict[str, Definition] = {}
+"""What is said as a program of simpler functions, by the last word of torch's spelling."""
+definition = entering(DEFINITIONS)
 
 
 class Expansion(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch annotates half of it

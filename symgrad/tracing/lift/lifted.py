@@ -7,9 +7,7 @@ every way to lift can use them without a circle.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from symgrad.language.calls import Ref
 from symgrad.numeric.exact import Array
@@ -55,9 +53,4 @@ def identifier(label: str) -> str:
     return f"{word}_" if word in RESERVED else word
 
 
-def by_own_name(*functions: Callable[..., Any]) -> dict[str, Callable[..., Any]]:
-    """Functions that say one of torch's each, under the last word of its spelling, which is their own name."""
-    return {function.__name__: function for function in functions}
-
-
-__all__ = ["RESERVED", "TWICE", "Lifted", "Refused", "by_own_name", "identifier"]
+__all__ = ["RESERVED", "TWICE", "Lifted", "Refused", "identifier"]

@@ -17,20 +17,25 @@ if TYPE_CHECKING:
 
 Said = Last
 Composition = Callable[..., Said | None]
-Entered = TypeVar("Entered", bound=Composition)
+Entered = TypeVar("Entered", bound=Callable[..., Any])
+
+
+def entering(table: dict[str, Callable[..., Any]]) -> Callable[..., Callable[[Entered], Entered]]:
+    """A decorator that enters a function under torch's last words for what it says, or its own name and ``also``."""
+
+    def under(*words: str, also: Sequence[str] = ()) -> Callable[[Entered], Entered]:
+        def entered(function: Entered) -> Entered:
+            table.update(dict.fromkeys(words or (function.__name__, *also), function))
+            return function
+
+        return entered
+
+    return under
+
 
 COMPOSITIONS: dict[str, Composition] = {}
 """What only a run can say in entries, by the last word of torch's spelling."""
-
-
-def composition(*words: str) -> Callable[[Entered], Entered]:
-    """Enter a function under the last words of what it says in entries, by default under its own name."""
-
-    def entered(steps: Entered) -> Entered:
-        COMPOSITIONS.update(dict.fromkeys(words or (steps.__name__,), steps))
-        return steps
-
-    return entered
+composition = entering(COMPOSITIONS)
 
 
 class Steps:

@@ -20,13 +20,13 @@ from symgrad.ops.calls.picks import WRITES
 from symgrad.ops.lookup import find
 from symgrad.tracing.lift import inside
 from symgrad.tracing.lift.bench import Bench
-from symgrad.tracing.lift.complex import definitions as complex_definitions
-from symgrad.tracing.lift.complex import matrices as complex_matrices
-from symgrad.tracing.lift.complex import spectral as complex_spectra
+from symgrad.tracing.lift.complex import definitions, matrices
+from symgrad.tracing.lift.complex import spectral as spectra_of_matrices
 from symgrad.tracing.lift.complex.pairs import Pairs, Rule, is_complex
 from symgrad.tracing.lift.complex.picking import by_places, moves
 from symgrad.tracing.lift.complex.spectra import SPECTRA
 from symgrad.tracing.lift.complex.views import ARRANGED
+from symgrad.tracing.lift.inside import DEFINITIONS
 from symgrad.tracing.lift.lifted import Refused
 from symgrad.tracing.record.spelling import plain_spelling, reflected
 from symgrad.tracing.record.trace import Node, mapped
@@ -39,9 +39,8 @@ CASTS = frozenset({"to", "type", "type_as", "cdouble", "cfloat", "chalf", "doubl
 """To complex from real and the other way round."""
 RULES: Mapping[str, Rule] = {**ARITHMETIC, **ARRANGED}
 """Functions by their last word."""
-DEFINITIONS: Mapping[str, inside.Definition] = {**complex_definitions.DEFINITIONS, **complex_matrices.DEFINITIONS,
-                                               **complex_spectra.DEFINITIONS}  # fmt: skip
-"""The same, as programs of simpler functions."""
+DEFINED = (definitions, matrices, spectra_of_matrices)
+"""Where the DEFINITIONS stand."""
 
 
 def touches(node: Node) -> bool:

@@ -7,14 +7,14 @@ Comes in: what the call takes. Goes out: its value, by operations that are recor
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from symgrad.tracing.lift.calls.placing import ANOTHER
-from symgrad.tracing.lift.inside import Definition, Expansion
-from symgrad.tracing.lift.lifted import Refused, by_own_name
+from symgrad.tracing.lift.inside import Expansion, definition
+from symgrad.tracing.lift.lifted import Refused
 
 # Products and sums along an axis -----------------------------------------------------------------------------
 
@@ -31,6 +31,7 @@ def running(z: Any, dim: int, both: Callable[[Any, Any], Any]) -> Any:
     return z.clone()
 
 
+@definition()
 def cumprod(p: Expansion, z: Any, dim: int, *, dtype: Any = None) -> Any:
     """The products so far."""
     return running(z, dim, torch.mul)
@@ -43,6 +44,7 @@ def log_of_sum(x: Any, y: Any) -> Any:
     return torch.log(torch.exp(x - most) + torch.exp(y - most)) + most
 
 
+@definition()
 def logcumsumexp(p: Expansion, z: Any, dim: int) -> Any:
     """The logarithms of the sums of exponentials so far; which of the logarithms torch has is data."""
     found = running(z, dim, log_of_sum)
@@ -50,6 +52,7 @@ def logcumsumexp(p: Expansion, z: Any, dim: int) -> Any:
     return found + 2j * math.pi * torch.nan_to_num(torch.round(away / (2 * math.pi)))
 
 
+@definition()
 def prod(p: Expansion, z: Any, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """Products of two halves, until one entry is left."""
     if dim is None:
@@ -66,21 +69,25 @@ def prod(p: Expansion, z: Any, dim: int | None = None, keepdim: bool = False, *,
 # Arithmetic that torch has in one kernel ---------------------------------------------------------------------
 
 
+@definition()
 def addbmm(p: Expansion, base: Any, x: Any, y: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """β·base + α·Σ x @ y"""
     return beta * base + alpha * torch.bmm(x, y).sum(0)
 
 
+@definition()
 def dist(p: Expansion, x: Any, y: Any, p_: Any = 2) -> Any:
     """The norm of the difference."""
     return torch.linalg.vector_norm(x - y, p_)
 
 
+@definition()
 def ldexp(p: Expansion, x: Any, power: Any) -> Any:
     """x·2^power"""
     return x * 2.0**power
 
 
+@definition()
 def constant_pad_nd(p: Expansion, z: Any, pad: Any, value: Any = 0) -> Any:
     """Of either part, with that part of the value."""
     number = complex(value)
@@ -89,6 +96,7 @@ def constant_pad_nd(p: Expansion, z: Any, pad: Any, value: Any = 0) -> Any:
     )
 
 
+@definition()
 def scatter(p: Expansion, z: Any, dim: int, index: Any, value: Any) -> Any:
     """Of either part, with that part of a number."""
     number = complex(value)
@@ -96,6 +104,7 @@ def scatter(p: Expansion, z: Any, dim: int, index: Any, value: Any) -> Any:
     return torch.complex(*parts)
 
 
+@definition()
 def sparse_sampled_addmm(p: Expansion, x: Any, a: Any, b: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """β·x + α·(a @ b) where x stores an entry."""
     held = x.detach()
@@ -104,12 +113,14 @@ def sparse_sampled_addmm(p: Expansion, x: Any, a: Any, b: Any, *, beta: Any = 1,
     return beta * x.to_dense() + alpha * stored * (a @ b)
 
 
+@definition()
 def fill(p: Expansion, z: Any, value: Any) -> Any:
     """One number everywhere."""
     number = value.to(z.dtype) if isinstance(value, torch.Tensor) else torch.full_like(z, value)
     return z * 0 + number
 
 
+@definition()
 def var_mean(p: Expansion, z: Any, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Any:
     """The variance, and the mean."""
     axes = tuple(range(z.dim())) if dim is None else dim
@@ -124,6 +135,7 @@ def pairs(z: Any, dtype: Any = None) -> Any:
     return torch.view_as_real((z if dtype is None else z.to(dtype)).resolve_conj())
 
 
+@definition()
 def index_put(p: Expansion, z: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
     """Of the pairs: their axis stands behind those that are indexed."""
     places = tuple(slice(None) if i is None else i for i in indices)
@@ -131,6 +143,7 @@ def index_put(p: Expansion, z: Any, indices: Any, values: Any, accumulate: bool 
     return torch.view_as_complex(torch.ops.aten.index_put(pairs(z), indices, new, accumulate))
 
 
+@definition()
 def put(p: Expansion, z: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
     """Of the pairs in one row."""
     row = torch.index_put(
@@ -139,6 +152,7 @@ def put(p: Expansion, z: Any, index: Any, source: Any, accumulate: bool = False)
     return torch.view_as_complex(row.reshape(*z.shape, 2))
 
 
+@definition()
 def masked_scatter(p: Expansion, z: Any, mask: Any, source: Any) -> Any:
     """Of the pairs: both parts where the mask holds."""
     shape = (z.real + mask).shape
@@ -146,6 +160,7 @@ def masked_scatter(p: Expansion, z: Any, mask: Any, source: Any) -> Any:
     return torch.view_as_complex(torch.masked_scatter(pairs(z), both, pairs(source)))
 
 
+@definition()
 def as_strided_scatter(p: Expansion, *_: Any, **__: Any) -> Any:
     """What torch differentiates otherwise than it computes it."""
     raise Refused(ANOTHER)
@@ -157,27 +172,21 @@ NORMS = ("backward", "ortho", "forward")
 """How much of 1/n a forward transform has: nothing, its root, all."""
 
 
+@definition()
 def _fft_c2c(p: Expansion, z: Any, dim: Any, normalization: int, forward: bool) -> Any:
     """Along each axis; backward the scale is counted the other way round."""
     norm = NORMS[normalization if forward else 2 - normalization]
     return p(torch.fft.fftn if forward else torch.fft.ifftn, z, dim=tuple(dim), norm=norm)
 
 
+@definition()
 def _fft_r2c(p: Expansion, x: Any, dim: Any, normalization: int, onesided: bool) -> Any:
     """The same for a real tensor, all of it or the half that is not the other's conjugate."""
     return p(torch.fft.rfftn if onesided else torch.fft.fftn, x, dim=tuple(dim), norm=NORMS[normalization])
 
 
+@definition()
 def _fft_c2r(p: Expansion, z: Any, dim: Any, normalization: int, last_dim_size: int) -> Any:
     """Back to a real tensor."""
     sizes = [*(z.shape[d] for d in dim[:-1]), last_dim_size]
     return p(torch.fft.irfftn, z, s=sizes, dim=tuple(dim), norm=NORMS[2 - normalization])
-
-
-DEFINITIONS: Mapping[str, Definition] = by_own_name(
-    cumprod, prod, logcumsumexp, addbmm, dist, ldexp, constant_pad_nd, scatter, sparse_sampled_addmm, fill,
-    index_put, put, masked_scatter, as_strided_scatter, var_mean, _fft_c2c, _fft_r2c, _fft_c2r,
-)  # fmt: skip
-"""Functions by their last word."""
-
-__all__ = ["DEFINITIONS"]

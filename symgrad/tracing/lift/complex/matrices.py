@@ -7,14 +7,13 @@ diagonal put back. Comes in and goes out what `symgrad.tracing.lift.complex.defi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import torch
 
 from symgrad.ops.solved.triangles import eliminated
-from symgrad.tracing.lift.inside import Definition, Expansion
-from symgrad.tracing.lift.lifted import Refused, by_own_name
+from symgrad.tracing.lift.inside import Expansion, definition
+from symgrad.tracing.lift.lifted import Refused
 
 
 def blocks(z: Any) -> Any:
@@ -29,26 +28,31 @@ def numbers(real: Any) -> Any:
     return torch.complex(first.select(-2, 0), first.select(-2, 1))
 
 
+@definition(also=("inv",))
 def inverse(p: Expansion, z: Any) -> Any:
     """That of the blocks."""
     return numbers(p(torch.linalg.inv, blocks(z)))
 
 
+@definition()
 def matrix_exp(p: Expansion, z: Any) -> Any:
     """That of the blocks."""
     return numbers(p(torch.linalg.matrix_exp, blocks(z)))
 
 
+@definition()
 def matrix_power(p: Expansion, z: Any, n: int) -> Any:
     """That of the blocks."""
     return numbers(p(torch.linalg.matrix_power, blocks(z), n))
 
 
+@definition()
 def inv_ex(p: Expansion, z: Any, *, check_errors: bool = False) -> Any:
     """The inverse, and an integer."""
     return inverse(p, z), torch.zeros(z.shape[:-2], dtype=torch.int32)
 
 
+@definition(also=("pinverse",))
 def pinv(p: Expansion, z: Any, *_: Any, **__: Any) -> Any:
     """Of a matrix of full rank; where every singular value counts as 0 it is 0, and stays 0 nearby."""
     if not p.value.any():
@@ -59,6 +63,7 @@ def pinv(p: Expansion, z: Any, *_: Any, **__: Any) -> Any:
 # Linear systems ----------------------------------------------------------------------------------------------
 
 
+@definition()
 def solve(p: Expansion, a: Any, b: Any, *, left: bool = True) -> Any:
     """The real and imaginary parts of each entry of b are two rows."""
     if left and b.dim() == a.dim() - 1 and b.shape == a.shape[:-1]:
@@ -71,6 +76,7 @@ def solve(p: Expansion, a: Any, b: Any, *, left: bool = True) -> Any:
     return torch.complex(parts.select(-2, 0), parts.select(-2, 1))
 
 
+@definition(also=("_linalg_solve_ex",))
 def solve_ex(p: Expansion, a: Any, b: Any, *, left: bool = True, check_errors: bool = False) -> Any:
     """The solution, and an integer."""
     return solve(p, a, b, left=left), torch.zeros(a.shape[:-2], dtype=torch.int32)
@@ -87,6 +93,7 @@ def triangle(a: Any, upper: bool, ones: bool) -> Any:
     return part + eye(a) if ones else part
 
 
+@definition()
 def solve_triangular(
     p: Expansion, a: Any, b: Any, *, upper: bool, left: bool = True, unitriangular: bool = False
 ) -> Any:
@@ -94,6 +101,7 @@ def solve_triangular(
     return solve(p, triangle(a, upper, unitriangular), b, left=left)
 
 
+@definition()
 def triangular_solve(
     p: Expansion, b: Any, a: Any, upper: bool = True, transpose: bool = False, unitriangular: bool = False
 ) -> Any:
@@ -102,18 +110,21 @@ def triangular_solve(
     return solve(p, read.mT if transpose else read, b), a.clone()
 
 
+@definition()
 def cholesky_solve(p: Expansion, b: Any, factor: Any, upper: bool = False) -> Any:
     """L·Lᴴ·out = b"""
     lower = factor.mH if upper else factor
     return solve(p, lower @ lower.mH, b)
 
 
+@definition()
 def cholesky_inverse(p: Expansion, factor: Any, upper: bool = False) -> Any:
     """The inverse of L·Lᴴ."""
     lower = factor.mH if upper else factor
     return numbers(p(torch.linalg.inv, blocks(lower @ lower.mH)))
 
 
+@definition()
 def lstsq(p: Expansion, a: Any, b: Any, *_: Any, **__: Any) -> Any:
     """The pseudo-inverse times b, and how far the product stays away from b."""
     solution = pinv(p, a) @ b
@@ -123,17 +134,20 @@ def lstsq(p: Expansion, a: Any, b: Any, *_: Any, **__: Any) -> Any:
 # Factors -----------------------------------------------------------------------------------------------------
 
 
+@definition()
 def cholesky(p: Expansion, z: Any, upper: bool = False) -> Any:
     """The factor's diagonal is real and positive, so that of its blocks is, too."""
     lower = numbers(p(torch.linalg.cholesky, blocks(z)))
     return lower.mH if upper else lower
 
 
+@definition()
 def cholesky_ex(p: Expansion, z: Any, upper: bool = False, check_errors: bool = False) -> Any:
     """The factor, and an integer."""
     return cholesky(p, z, upper), torch.zeros(z.shape[:-2], dtype=torch.int32)
 
 
+@definition()
 def qr(p: Expansion, z: Any, mode: Any = "reduced") -> Any:
     """The factors with a positive diagonal, which are blocks; then the signs that torch's have."""
     if mode not in ("reduced", True):
@@ -179,6 +193,7 @@ def lu(p: Expansion, z: Any, **_: Any) -> Any:
     return order, lower, upper
 
 
+@definition(also=("lu_factor_ex", "linalg_lu_factor_ex", "_lu_with_info"))
 def lu_factor(p: Expansion, z: Any, *_: Any, **__: Any) -> Any:
     """Both triangles in one matrix."""
     _, lower, upper = lu(p, z)
@@ -187,6 +202,13 @@ def lu_factor(p: Expansion, z: Any, *_: Any, **__: Any) -> Any:
     return low + torch.nn.functional.pad(upper, (0, 0, 0, z.shape[-2] - size))
 
 
+@definition("lu")
+def lu_as_called(p: Expansion, z: Any, *_: Any, **__: Any) -> Any:
+    """Two functions of torch's have this name."""
+    return lu(p, z) if "linalg" in p.call.spelling else lu_factor(p, z)
+
+
+@definition()
 def lu_unpack(p: Expansion, packed: Any, pivots: Any, *_: Any, **__: Any) -> Any:
     """P, L and U."""
     size = min(packed.shape[-2:])
@@ -202,6 +224,7 @@ def linalg_lu_solve(p: Expansion, packed: Any, pivots: Any, b: Any, *, left: boo
     return solve(p, whole.mH if adjoint else whole, b, left=left)
 
 
+@definition()
 def lu_solve(p: Expansion, *arguments: Any, **keywords: Any) -> Any:
     """torch's older call has its arguments the other way round."""
     if "linalg" in p.call.spelling:
@@ -213,20 +236,23 @@ def lu_solve(p: Expansion, *arguments: Any, **keywords: Any) -> Any:
 # Determinants ------------------------------------------------------------------------------------------------
 
 
+@definition()
 def det(p: Expansion, z: Any) -> Any:
     """The product of U's diagonal, with the sign of the order of rows."""
     order, _, upper = lu(p, z)
     return torch.prod(upper.diagonal(dim1=-2, dim2=-1), -1) * torch.linalg.det(order.real)
 
 
+@definition(also=("_linalg_slogdet",))
 def slogdet(p: Expansion, z: Any) -> Any:
     """det / |det|, and log |det|: half of the blocks' own."""
     return torch.sgn(det(p, z)), p(torch.linalg.slogdet, blocks(z))[1] / 2
 
 
-def with_others(definition: Definition) -> Definition:
+@definition("_linalg_det")
+def det_of_kernel(p: Expansion, z: Any) -> Any:
     """The first of several results."""
-    return lambda p, z: (definition(p, z),)
+    return (det(p, z),)
 
 
 # Reflections -------------------------------------------------------------------------------------------------
@@ -241,26 +267,17 @@ def reflected(z: Any, tau: Any, start: Any, adjoint: bool) -> Any:
     return start
 
 
+@definition(also=("orgqr",))
 def householder_product(p: Expansion, z: Any, tau: Any) -> Any:
     """The product of the reflections, its first columns."""
     return reflected(z, tau, z * 0 + torch.eye(*z.shape[-2:], dtype=z.dtype), False)
 
 
+@definition()
 def ormqr(p: Expansion, z: Any, tau: Any, other: Any, left: bool = True, transpose: bool = False) -> Any:
     """The product of the reflections, or its adjoint, times a matrix from the left or the right."""
     return reflected(z, tau, other, transpose) if left else reflected(z, tau, other.mH, not transpose).mH
 
 
-DEFINITIONS: Mapping[str, Definition] = {
-    **by_own_name(inverse, inv_ex, pinv, matrix_exp, matrix_power, solve, solve_ex, solve_triangular, triangular_solve,
-                  cholesky_solve, cholesky_inverse, lstsq, cholesky, cholesky_ex, qr, lu_unpack, lu_factor, lu_solve,
-                  det, slogdet, householder_product, ormqr),
-    "inv": inverse, "pinverse": pinv, "_linalg_solve_ex": solve_ex, "lu_factor_ex": lu_factor,
-    "linalg_lu_factor_ex": lu_factor, "_lu_with_info": lu_factor, "_linalg_det": with_others(det),
-    "_linalg_slogdet": slogdet, "orgqr": householder_product,
-    "lu": lambda p, z, *a, **k: lu(p, z) if "linalg" in p.call.spelling else lu_factor(p, z),
-}  # fmt: skip
-"""Functions by their last word."""
-
 lu_factors.spelling = lu_factors.__name__  # type: ignore[attr-defined]  # how the table spells it
-__all__ = ["DEFINITIONS", "blocks", "solve"]
+__all__ = ["blocks", "solve"]

@@ -11,15 +11,14 @@ A real matrix with complex eigenvalues is a complex one; singular values are eig
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import torch
 
 from symgrad.ops.solved.matrices import APART
 from symgrad.tracing.lift.complex.matrices import blocks, solve
-from symgrad.tracing.lift.inside import Definition, Expansion
-from symgrad.tracing.lift.lifted import Refused, by_own_name
+from symgrad.tracing.lift.inside import Expansion, definition
+from symgrad.tracing.lift.lifted import Refused
 
 EQUAL = "two {} are equal: which is which changes with the direction, so there is no derivative"
 
@@ -56,6 +55,7 @@ def followed(p: Expansion, a: Any, values: Any, right: Any, left: Any) -> tuple[
     return moved, vectors
 
 
+@definition(also=("eigvals",))
 def eig(p: Expansion, a: Any) -> Any:
     """Eigenvalues and eigenvectors of any square matrix whose eigenvalues are apart."""
     values, right = torch.linalg.eig(a.detach())
@@ -66,6 +66,7 @@ def eig(p: Expansion, a: Any) -> Any:
     return (moved, vectors()) if p.index else (moved,)
 
 
+@definition(also=("_linalg_eigh",))
 def eigh(p: Expansion, a: Any, UPLO: str = "L", compute_v: bool = True) -> Any:  # torch's name
     """Of a Hermitian matrix the left vectors are the right ones; values alone may be equal."""
     a = (a + a.mH) / 2
@@ -78,16 +79,19 @@ def eigh(p: Expansion, a: Any, UPLO: str = "L", compute_v: bool = True) -> Any: 
     return (moved.real, vectors()) if p.index else (moved.real,)
 
 
+@definition()
 def eigvalsh(p: Expansion, a: Any, UPLO: str = "L") -> Any:  # torch's name
     """The eigenvalues alone."""
     return eigh(p, a, UPLO)
 
 
+@definition()
 def svdvals(p: Expansion, a: Any, **_: Any) -> Any:
     """Those of the blocks, each of which is there twice."""
     return p(torch.linalg.svdvals, blocks(a))[..., ::2]
 
 
+@definition("_linalg_svd")
 def svd(p: Expansion, a: Any, full_matrices: bool = True, compute_uv: bool = True, *, driver: Any = None) -> Any:
     """U, S and Vh, by the eigenvectors of [[0, A], [Aᴴ, 0]], which hold u above v."""
     rows, columns = a.shape[-2:]
@@ -111,10 +115,7 @@ def old_svd(p: Expansion, a: Any, some: bool = True, compute_uv: bool = True) ->
     return u, s, None if vh is None else vh.mH
 
 
-DEFINITIONS: Mapping[str, Definition] = {
-    **by_own_name(eig, eigh, eigvalsh, svdvals), "eigvals": eig, "_linalg_eigh": eigh, "_linalg_svd": svd,
-    "svd": lambda p, *a, **k: (svd if "linalg" in p.call.spelling else old_svd)(p, *a, **k),
-}  # fmt: skip
-"""Functions by their last word."""
-
-__all__ = ["DEFINITIONS"]
+@definition("svd")
+def svd_as_called(p: Expansion, a: Any, *arguments: Any, **keywords: Any) -> Any:
+    """Two functions of torch's have this name."""
+    return (svd if "linalg" in p.call.spelling else old_svd)(p, a, *arguments, **keywords)

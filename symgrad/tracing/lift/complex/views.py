@@ -5,7 +5,6 @@ Comes in: a call's arguments. Goes out: the last step, with every axis counted f
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from symgrad.language.builder import Operand
@@ -14,26 +13,33 @@ from symgrad.ops import ground
 from symgrad.ops.entry import playing
 from symgrad.program import Role
 from symgrad.tracing.lift.complex.pairs import Pairs, Rule
-from symgrad.tracing.lift.lifted import by_own_name
 from symgrad.tracing.lift.rewrites import basic_key
-from symgrad.tracing.lift.steps import joined_parts
+from symgrad.tracing.lift.steps import entering, joined_parts
+
+ARRANGED: dict[str, Rule] = {}
+"""Functions by their last word."""
+arranged = entering(ARRANGED)
 
 
+@arranged(also=("concat", "concatenate"))
 def cat(p: Pairs, tensors: Any, dim: int = 0) -> Ref:
     """Joined along one of the leading axes."""
     return p(ground.cat, [p.pair(t) for t in joined_parts(tensors)], dim % len(p.node.shape))
 
 
+@arranged()
 def stack(p: Pairs, tensors: Any, dim: int = 0) -> Ref:
     """Joined along a new axis in front of the pairs."""
     return p(ground.stack, [p.pair(t) for t in tensors], dim % len(p.node.shape))
 
 
+@arranged(also=("expand_as", "broadcast_to"))
 def expand(p: Pairs, x: Any, *_: Any, **__: Any) -> Ref:
     """The same entries along new axes."""
     return p(ground.expand, p.pair(x), (*p.node.shape, 2))
 
 
+@arranged("__getitem__")
 def indexed(p: Pairs, x: Any, key: Any) -> Ref | None:
     """An index of integers and slices."""
     basic = basic_key(key, len(x.shape))
@@ -43,21 +49,23 @@ def indexed(p: Pairs, x: Any, key: Any) -> Ref | None:
     return p.lifter.emit(playing(Role.INDEXES), [Operand(ref, ref.name)], {"key": (*basic, ("all",))})
 
 
+@arranged("copy")
 def copied(p: Pairs, x: Any, source: Any, *_: Any) -> Ref:
     """Another tensor's values, written over these."""
     return p(ground.expand, p.pair(source), (*p.node.shape, 2))
 
 
+@arranged()
 def zero(p: Pairs, x: Any) -> Ref:
     """0 in the same shape."""
     return p(ground.zeros_like, p.pair(x))
 
 
-ARRANGED: Mapping[str, Rule] = {
-    **by_own_name(cat, stack, expand, zero), **dict.fromkeys(("concat", "concatenate"), cat), "copy": copied,
-    **dict.fromkeys(("expand_as", "broadcast_to"), expand),
-    "view_as_complex": lambda p, x: p.real(x), "__getitem__": indexed,
-}  # fmt: skip
-"""Functions by their last word."""
+@arranged()
+def view_as_complex(p: Pairs, x: Any) -> Ref:
+    """The pairs as they are."""
+    found: Ref = p.real(x)
+    return found
+
 
 __all__ = ["ARRANGED"]
