@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from symgrad.errors import InputError, SymgradError, UnsupportedError
 from symgrad.ops import TABLE, Op
+from symgrad.ops.equations import op
 from symgrad.ops.signatures import call_of
 
 MATRIX = ((sp.Integer(2), sp.Integer(3)),)
@@ -62,6 +63,12 @@ def test_a_kind_that_there_is_not_is_told_with_those_that_there_are(kind: str) -
     with pytest.raises(InputError, match=f"no kind of option: {re.escape(kind)}") as refused:
         call_of(f"f(x, k: {kind}=1)")
     assert "'same' | 'valid'" in str(refused.value)
+
+
+@pytest.mark.parametrize("axes", [{"along": "dims"}, {"axes": "dim other"}])
+def test_axes_that_nothing_says_are_told_when_the_entry_is_made(axes: Any) -> None:
+    with pytest.raises(AssertionError, match=r"has no axes (dims|other): .* dim, all but channels"):
+        op("nothing_like_it(x, dim: int)", "out[i] = x[i]", "", **axes)
 
 
 def test_an_option_that_changes_nothing_is_none_of_the_operations() -> None:

@@ -18,9 +18,8 @@ from symgrad.indexing import Index, fresh, multiply_up, unravel
 from symgrad.indexing.symbols import Expr
 from symgrad.notation.meaning import Meaning
 from symgrad.notation.tree import Access, Node, Statement, walk
-from symgrad.ops.readings import Instead, Pointwise, Whole, known
+from symgrad.ops.readings import Text, Whole, known
 from symgrad.ops.shaping import axes_of, axis_of, common_shape, reduced_shape
-from symgrad.ops.signatures import Call
 from symgrad.ops.spec import At, Held, Options, View, kept
 from symgrad.ops.words import functions
 from symgrad.shapes import Shape, Sizes
@@ -95,16 +94,13 @@ REST = "all but "
 
 
 @dataclass(frozen=True)
-class Along:
+class Along(Text):
     """An equation for one line of a tensor, ``option`` saying along which axes, the one axis' number, or a place.
 
     An operand that the text names without indices has the axes that are not the line's, or is a vector over the channels,
     axis 1; one with fewer axes than the first has the last ones alone.
     """
 
-    call: Call
-    text: str
-    instead: Instead
     option: str = "dim"
     least: int = 0
 
@@ -205,10 +201,6 @@ class Along:
     def index(self, at: At, views: Sequence[View | None], held: Mapping[str, Held], options: Options) -> Expr:
         """The right-hand side, on the line that the output's indices lie on."""
         return self.of(self.tree(views, options), at, views, held, options)
-
-    def tree(self, values: Sequence[Any], options: Options) -> Statement:
-        """The equation under these options, without what is left out."""
-        return Pointwise(self.call, self.text, self.instead).tree(values, options)
 
     def of(
         self, tree: Statement, at: At, views: Sequence[View | None], held: Mapping[str, Held], options: Options

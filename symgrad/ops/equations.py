@@ -14,8 +14,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Unpack
 
+from symgrad.errors import bug
 from symgrad.functions import ALSO, JUMPS
-from symgrad.ops.along import Along
+from symgrad.ops.along import REST, SPACES, Along
 from symgrad.ops.domain import Domain, reals
 from symgrad.ops.indexed import Indexed
 from symgrad.ops.losses import Loss
@@ -23,17 +24,7 @@ from symgrad.ops.on_axes import OnAxes
 from symgrad.ops.readings import Instead, Pointwise, Reading
 from symgrad.ops.shaping import broadcast, common_shape
 from symgrad.ops.signatures import Call, call_of, example_of
-from symgrad.ops.spec import (
-    TABLE,
-    AlignRule,
-    Facts,
-    Op,
-    PrepareRule,
-    ShapeRule,
-    as_given,
-    no_alignment,
-    register,
-)
+from symgrad.ops.spec import TABLE, AlignRule, Facts, Op, PrepareRule, ShapeRule, as_given, no_alignment, register
 
 NUMPY = ("torch.{}", "Tensor.{}", "np.{}")
 TORCH = ("torch.{}", "aten.{}", "Tensor.{}")
@@ -145,6 +136,7 @@ def op(
     said, texts, definition = call_of(call), instead or {}, equation
     others: tuple[str, ...] = () if callable(texts) else tuple(texts.values())
     equation = equation.partition(", n: ")[0]
+    check_axes(said, [along] if along else axes.split())
     if along:
         line = Along(said, equation, texts, along, least)
         reading = line
@@ -207,6 +199,14 @@ def op(
             **facts,
         )
     )
+
+
+def check_axes(call: Call, names: Sequence[str]) -> None:
+    """Refuse axes that neither an option nor a place says."""
+    known = (*call.signature.parameters, *SPACES)
+    for name in names:
+        if not {name, name.removeprefix(REST)} & {*known} and not name.isdigit():
+            raise bug(f"{call.name} has no axes {name}: the number of one, or {', '.join(known)}")
 
 
 def corners(text: str, call: Call) -> tuple[float, ...]:

@@ -19,8 +19,7 @@ from symgrad.notation.rows import in_front, letters_at, shape_of, sizes_at
 from symgrad.notation.scope import Pattern
 from symgrad.notation.sizes import Finder, ranges
 from symgrad.notation.tree import Access, Dots, Flat, Statement
-from symgrad.ops.readings import Instead, Pointwise, Whole, known
-from symgrad.ops.signatures import Call
+from symgrad.ops.readings import Text, Whole, known
 from symgrad.ops.spec import At, Held, Options, View
 from symgrad.ops.words import functions
 from symgrad.shapes import Shape, Sizes
@@ -29,16 +28,8 @@ Shapes = tuple[Shape | None, ...]
 
 
 @dataclass(frozen=True)
-class Indexed:
+class Indexed(Text):
     """Letters that are equal are equally long; how far the others run follows from the text."""
-
-    call: Call
-    text: str
-    instead: Instead
-
-    def tree(self, values: Sequence[Any], options: Options) -> Statement:
-        """The equation under these options, without what is left out."""
-        return Pointwise(self.call, self.text, self.instead).tree(values, options)
 
     def patterns(self, tree: Statement, names: Iterable[str]) -> dict[str, Pattern]:
         """How each operand is read."""

@@ -50,8 +50,7 @@ class Loss:
 
     def weight(self, views: Sequence[View | None], options: Options) -> Statement | None:
         """What the equation defines as w."""
-        entry = self.entry
-        text, absent = Pointwise(entry.call, entry.text, entry.instead).written(views, options)
+        text, absent = self.entry.written(views, options)
         definitions = text.partition(" where ")[2]
         return without(f"out = w where {definitions}", absent) if " w = " in text else None
 

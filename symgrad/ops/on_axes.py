@@ -20,9 +20,8 @@ from symgrad.notation.meaning import Meaning
 from symgrad.notation.rows import length_of, letters_at
 from symgrad.notation.sizes import Finder
 from symgrad.notation.tree import Access, Statement, walk
-from symgrad.ops.readings import Instead, Pointwise, Whole, known
+from symgrad.ops.readings import Text, Whole, known
 from symgrad.ops.shaping import axis_of
-from symgrad.ops.signatures import Call
 from symgrad.ops.spec import At, Held, Options, View
 from symgrad.ops.words import functions
 from symgrad.shapes import Shape, Sizes
@@ -64,20 +63,13 @@ def placed(count: int, axes: tuple[int, ...], rank: int) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True)
-class OnAxes:
+class OnAxes(Text):
     """An equation on the axes that ``options`` name."""
 
-    call: Call
-    text: str
-    instead: Instead
     options: tuple[str, ...]
     apart: frozenset[str] = frozenset()
     least: int = 0
     repeated: bool = False
-
-    def tree(self, values: Sequence[Any], options: Options) -> Statement:
-        """The equation under these options, without what is left out."""
-        return Pointwise(self.call, self.text, self.instead).tree(values, options)
 
     def counts(self, tree: Statement) -> dict[str, int]:
         """How many indices each tensor has in the text."""

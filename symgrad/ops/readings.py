@@ -112,13 +112,12 @@ def holds(condition: str, options: Options) -> bool:
 
 
 @dataclass(frozen=True)
-class Pointwise:
-    """An equation without indices: every entry by itself, the operands broadcast."""
+class Text:
+    """The text of an equation, and which one it is for operands and options."""
 
     call: Call
     text: str
     instead: Instead
-    decimals: bool = False
 
     def tree(self, values: Sequence[Any], options: Options) -> Statement:
         """The equation under these options, without what is left out."""
@@ -137,6 +136,13 @@ class Pointwise:
         else:
             text = next((other for condition, other in self.instead.items() if holds(condition, known)), self.text)
         return text, absent
+
+
+@dataclass(frozen=True)
+class Pointwise(Text):
+    """An equation without indices: every entry by itself, the operands broadcast."""
+
+    decimals: bool = False
 
     def index(self, at: At, views: Sequence[View | None], held: Mapping[str, Held], options: Options) -> Expr:
         """The right-hand side, each operand at the output's own indices."""

@@ -86,9 +86,8 @@ def call_of(text: str) -> Call:
     values = [*missing, *map(ast.literal_eval, defaults)]
     several, alone = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
     listed: list[Any] = [(a, value, several) for a, value in zip(given, values, strict=True)]
-    listed += [(function.args.vararg, inspect.Parameter.empty, inspect.Parameter.VAR_POSITIONAL)] * bool(
-        function.args.vararg
-    )
+    if function.args.vararg:
+        listed.append((function.args.vararg, inspect.Parameter.empty, inspect.Parameter.VAR_POSITIONAL))
     listed += [
         (a, inspect.Parameter.empty if value is None else ast.literal_eval(value), alone)
         for a, value in zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True)

@@ -42,6 +42,8 @@ said("diagonal(x, offset: int=0, dim1: int=-2, dim2: int=-1)", "diagonal(x, offs
 said("expand_as(x, other)", "expand(x, shape=other.shape)", "Broadcast to the shape of another tensor.", "Tensor.expand_as")
 said("view_as(x, other)", "reshape(x, shape=other.shape)", "Row by row in the shape of another tensor.", "Tensor.view_as",
      "Tensor.reshape_as")
+said("diagflat(x, offset: int=0)", "diag_embed(flatten(x), offset=offset)", "All entries as a diagonal.", *everywhere("diagflat"))
+said("where(x, condition, other)", "where(condition, x, other)", "x where the condition holds.", "Tensor.where")
 said("positive(x)", "x", "x itself.", "torch.positive", "Tensor.positive")
 said("adjoint(x)", "mT(x)", "Of real numbers the transpose.", "torch.adjoint", "Tensor.adjoint")
 said("msort(x)", "sort(x, dim=0)", "Sorted along the first axis.", *everywhere("msort"))

@@ -21,10 +21,10 @@ op("mv(x, a)", "out[i] = Σ_j x[i,j]·a[j]", "matrix times vector", METHOD, exam
 op("bmm(x, a)", "out[b,i,k] = Σ_j x[b,i,j]·a[b,j,k]", "a batch of matrix products", METHOD,
    examples=("bmm(x, a) with x:2x2x3 a:2x3x2",), arrays="x, y: x @ y")
 op("dot(x, a)", "out = Σ_i x[i]·a[i]", "the inner product of two vectors",
-   home=("torch.dot", "torch.inner", "torch.vdot", "Tensor.dot", "np.inner"), examples=("dot(x, a) with x:3 a:3",),
+   home=("torch.dot", "torch.inner", "torch.vdot", "Tensor.dot", "Tensor.inner", "Tensor.vdot", "np.inner"), examples=("dot(x, a) with x:3 a:3",),
    arrays="x, y: np.dot(x, y)")
 op("outer(x, a)", "out[i,j] = x[i]·a[j]", "every product of an entry of x with one of a",
-   ("torch.outer", "torch.ger", "Tensor.outer", "np.outer"),
+   ("torch.outer", "torch.ger", "Tensor.outer", "Tensor.ger", "np.outer"),
    examples=("outer(x, a) with x:2 a:3", "outer(x, x) with x:3"))
 # fmt: on
 

@@ -45,11 +45,11 @@ op("sub(x, y)", "out = x − y", home=("torch.{}", "torch.subtract", "Tensor.{}"
 mul = op("mul(x, y)", "out = x·y", home=("torch.{}", "torch.multiply", "Tensor.{}", "Tensor.multiply", "np.multiply"),
    examples=("x * y", "3 * x with x:3", "x * x with x:3"))
 op("div(x, y)", "out = x / y",
-   home=("torch.{}", "torch.divide", "torch.true_divide", "Tensor.{}", "Tensor.divide", "np.divide"),
+   home=("torch.{}", "torch.divide", "torch.true_divide", "Tensor.{}", "Tensor.divide", "Tensor.true_divide", "np.divide"),
    domain={"y": positive()}, examples=("x / y", "x / 2 with x:3", "1 / y with y:3"))
 op("neg(x)", "out = −x", home=("torch.{}", "torch.negative", "Tensor.{}", "Tensor.negative", "np.negative"),
    examples=("-x",))
-op("pow(x, y)", "out = x^y", "x[i] ** y[i]", also="torch.float_power np.float_power", domain={"x": positive()},
+op("pow(x, y)", "out = x^y", "x[i] ** y[i]", also="torch.float_power Tensor.float_power np.float_power", domain={"x": positive()},
    home=("torch.{}", "Tensor.{}", "np.power"), edges=({"x": 0.0, "y": 0.0}, {"x": 0.0, "y": 2.0}),
    examples=("x ** 3", "x ** y with x:3 y:3", "2 ** x with x:3"),
    torch=lambda torch, x, y: torch.pow(x, y), holds="kept")  # by a number: its derivative at 0 is another one
@@ -84,8 +84,8 @@ op("gelu(x, approximate: 'none' | 'tanh'='none')", "out = x·(1 + erf(x / √2))
 
 op("relu(x)", "out = x·[x > 0]", "x[i]·[x[i] > 0]; the derivative at 0 is 0", ("torch.{}", "F.{}", "Tensor.{}"), arrays="x: np.maximum(x, 0)")
 op("abs(x)", "out = |x|", "|x[i]|; the derivative at 0 is 0",
-   home=("torch.{}", "torch.absolute", "Tensor.{}", "np.{}", "np.absolute"))
-op("sign(x)", "out = sign(x)", home=("torch.{}", "torch.sgn", "Tensor.{}", "np.{}"), kinks=0)
+   home=("torch.{}", "torch.absolute", "Tensor.{}", "Tensor.absolute", "np.{}", "np.absolute"))
+op("sign(x)", "out = sign(x)", home=("torch.{}", "torch.sgn", "Tensor.{}", "Tensor.sgn", "np.{}"), kinks=0)
 op("maximum(x, y)", "out = x·([x > y] + [x = y]/2) + y·([y > x] + [x = y]/2)",
    "the larger of x[i] and y[i]; at a tie each counts half", kinks=0, holds="kept")
 op("minimum(x, y)", "out = x·([x < y] + [x = y]/2) + y·([y < x] + [x = y]/2)",
@@ -100,9 +100,10 @@ op("clamp(x, min: any=None, max: any=None)", "out = x·[x ≥ min]·[x ≤ max] 
 
 # Comparisons and choice -----------------------------------------------------------------------------
 
-for name, written, sign in (("lt", "<", "<"), ("le", "<=", "≤"), ("gt", ">", ">"), ("ge", ">=", "≥"),
-                            ("eq", "==", "="), ("ne", "!=", "≠")):
-    op(f"{name}(x, y)", f"out = [x {sign} y]", f"[x[i] {written} y[i]]", METHOD, pathless=True, holds="truth",
+for name, word, written, sign in (("lt", "less", "<", "<"), ("le", "less_equal", "<=", "≤"), ("gt", "greater", ">", ">"),
+                                  ("ge", "greater_equal", ">=", "≥"), ("eq", "", "==", "="), ("ne", "not_equal", "!=", "≠")):
+    op(f"{name}(x, y)", f"out = [x {sign} y]", f"[x[i] {written} y[i]]", METHOD, f"torch.{word} Tensor.{word} np.{word}" if word else "np.equal",
+       pathless=True, holds="truth",
        examples=(f"(x {written} y) * x with x:3 y:3",), kinks=() if name in ("eq", "ne") else 0,  # at a lone point none
        torch=lambda torch, x, y, name=name: getattr(torch, name)(torch.as_tensor(x), y).to(torch.float64))
 op("where(condition, x, y)", "out = [condition ≠ 0]·x + (1 − [condition ≠ 0])·y",
