@@ -465,7 +465,7 @@ def test_truth_values_stay_numbers(text: str, found: str) -> None:
 )
 def test_truth_values_below_a_method_are_as_fine_as_the_tensor(text: str, found: str) -> None:
     """torch's own product of a number and a truth value is float32."""
-    assert ast.unparse(in_floats(ast.parse(text, mode="eval").body, "x")) == found
+    assert ast.unparse(in_floats(ast.parse(text, mode="eval").body, "x")[0]) == found
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from symgrad.backward.products import is_number, of_ones
 from symgrad.backward.shortened import shortened
 from symgrad.backward.standard import Standard, standard_group
 from symgrad.backward.templates import Template, asked_of
-from symgrad.backward.typed import as_truth, holds_truth, in_floats, makes_truths
+from symgrad.backward.typed import as_truth, in_floats, makes_truths
 from symgrad.calculus import flowing
 from symgrad.numeric import Array, Values
 from symgrad.ops.entry import plays
@@ -240,9 +240,9 @@ class Lines:
         if value is None or draft.of not in self.tensors:
             return line if draft.told is None else replace(line, text=draft.told)
         if not is_number(value):
-            line = replace(line, code=ast.unparse(in_floats(value, self.names.page(draft.of), self.truths)))
-            inner = target != self.names.gradient(draft.of)
-            if inner and holds_truth(value, self.truths):  # for -v_t and v_t @ w in other lines
+            floats, truth = in_floats(value, self.names.page(draft.of), self.truths)
+            line = replace(line, code=ast.unparse(floats))
+            if truth and target != self.names.gradient(draft.of):  # for -v_t and v_t @ w in other lines
                 counted = ast.BinOp(ast.Constant(1), ast.Mult(), value)
                 text = line.code if draft.filled and line.code is not None else shortened(counted)
                 line = replace(line, text=self.names.shown(text))

@@ -248,8 +248,8 @@ def cancelled(parts: Fraction) -> Fraction:
 
 def with_decimals(factors: list[ast.expr]) -> list[ast.expr]:
     """t, of 2 * t * 0.5; 0.6 * t, of 2 * 0.3 * t: a decimal times the other numbers, in few digits."""
-    numbers = [factor for factor in factors if is_whole(factor) or is_decimal(factor)]
-    if len(numbers) < 2 or not any(map(is_decimal, numbers)):
+    numbers = [factor for factor in factors if is_whole(factor) or has_point(factor)]
+    if len(numbers) < 2 or not any(map(has_point, numbers)):
         return factors
     value = prod((Decimal(ast.unparse(number)) for number in numbers), start=Decimal(1))
     if len(str(value.normalize())) > DIGITS:
@@ -276,7 +276,7 @@ def is_whole(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and type(node.value) is int and node.value > 0
 
 
-def is_decimal(node: ast.expr) -> bool:
+def has_point(node: ast.expr) -> bool:
     """Whether a number with a point stands there that is above 0."""
     return isinstance(node, ast.Constant) and type(node.value) is float and 0 < node.value < inf
 

@@ -47,15 +47,17 @@ def makes_truths(op: Operation) -> bool:
     return op in TABLE and "truth" in held_as(TABLE[str(op)])
 
 
-def in_floats(value: ast.expr, like: str, truths: Collection[str] = ()) -> ast.expr:
-    """``value`` in the type of ``like`` wherever torch would not have it in floats; the given tree stays as it is.
+def in_floats(value: ast.expr, like: str, truths: Collection[str] = ()) -> tuple[ast.expr, bool]:
+    """``value`` in the type of ``like`` wherever torch would not have it in floats, and whether it held true and false.
 
-    >>> ast.unparse(in_floats(ast.parse("w * m + m @ w - m - (w > 0)", mode="eval").body, "t", {"m"}))
+    The given tree stays as it is.
+
+    >>> ast.unparse(in_floats(ast.parse("w * m + m @ w - m - (w > 0)", mode="eval").body, "t", {"m"})[0])
     'w * m + m.to(t) @ w - m.to(t) - (w > 0).to(t)'
     """
     typed = Typed(like, truths)
     found, kind = typed.seen(copied(value))
-    return typed.cast(found) if kind in (Kind.TRUTH, Kind.WHOLE) else found
+    return typed.cast(found) if kind in (Kind.TRUTH, Kind.WHOLE) else found, kind is Kind.TRUTH
 
 
 def holds_truth(value: ast.expr, truths: Collection[str] = ()) -> bool:
@@ -111,7 +113,7 @@ class Typed:
         """a + b, a @ b: floats on one side make floats of the other, but for products of matrices."""
         sides = [self.seen(side) for side in (left, right)]
         kinds = {kind for _, kind in sides}
-        rough = isinstance(sign, ast.Div) or any(is_decimal(side) for side, _ in sides)
+        rough = isinstance(sign, ast.Div) or any(is_broken(side) for side, _ in sides)
         signs = isinstance(sign, (ast.Add, ast.Sub)) and kinds == {Kind.TRUTH}
         less = isinstance(sign, ast.Sub) and Kind.TRUTH in kinds  # torch subtracts no truth values, from nothing
         exact = isinstance(sign, ELEMENTWISE) and not less and (Kind.FLOAT in kinds or not (rough or signs))
@@ -149,11 +151,11 @@ def as_truth(value: ast.expr, truths: Collection[str]) -> ast.expr:
     return found
 
 
-def is_decimal(node: ast.expr) -> bool:
+def is_broken(node: ast.expr) -> bool:
     """Whether a number stands there that is not whole."""
     if isinstance(node, ast.BinOp):
-        return isinstance(node.op, ast.Div) or is_decimal(node.left) or is_decimal(node.right)
+        return isinstance(node.op, ast.Div) or is_broken(node.left) or is_broken(node.right)
     return isinstance(node, ast.Constant) and isinstance(node.value, float)
 
 
-__all__ = ["as_truth", "holds_truth", "in_floats", "makes_truths"]
+__all__ = ["as_truth", "in_floats", "makes_truths"]

@@ -58,11 +58,11 @@ def differentiate(expression: Expr, name: str, at: Sequence[Index], output: Expr
                 written = written.xreplace({1 / b: b for b in conditions})
                 lost = [b for b in conditions if not written.has(b)]
                 partial = sp.Mul(written, *lost)  # a condition that went into the output still has to hold: |t|/t at 0
-            result += in_lowest_terms(partial.xreplace(back) * inner)
+            result += content_cancelled(partial.xreplace(back) * inner)
     return result
 
 
-def in_lowest_terms(term: Expr) -> Expr:
+def content_cancelled(term: Expr) -> Expr:
     """(2·a − 2·b)·f/(2·c) → (a − b)·f/c"""
     number, factors = term.as_coeff_mul()
     if not number.is_Rational or number.q == 1:

@@ -85,7 +85,7 @@ def fraction(product: Expr, names: Names) -> Fraction:
     above, below = _sorted(above, names), _sorted(below, names)
     if coefficient.q > LARGEST_POWER and coefficient.q & (coefficient.q - 1) == 0:
         return Fraction(negative, (sp.Float(coefficient, 17), *above), tuple(below))
-    if is_decimal(coefficient):
+    if shown_as_decimal(coefficient):
         exact = Decimal(int(coefficient.p)) / Decimal(int(coefficient.q))
         return Fraction(negative, (Shown(coefficient, exact), *above), tuple(below))
     if coefficient.q != 1:
@@ -95,7 +95,7 @@ def fraction(product: Expr, names: Names) -> Fraction:
     return Fraction(negative, tuple(above), tuple(below))
 
 
-def is_decimal(number: Expr) -> bool:
+def shown_as_decimal(number: Expr) -> bool:
     """Whether a fraction is written as the decimal that it is: 0.044715 for 8943/200000, but x/1000."""
     short = number.p != 1 and SMALLEST_DECIMAL <= number.q <= LARGEST_DECIMAL and number.p <= LARGEST_DECIMAL
     return bool(short and sp.factorint(number.q, limit=5).keys() <= {2, 5})
