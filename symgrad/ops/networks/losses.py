@@ -215,7 +215,7 @@ def three(sizes: Sizes, *shapes: Shape) -> None:
 
 TINY, EPS = "9.999999960041972e-13", "2305843/2^61"
 """10⁻¹² as torch has it, in single precision (``float EPSILON`` in ATen's Loss.cpp): 4e-9 less, which a gradient at 0 shows."""
-ANGLE = f"c = (Σ_j x[j]·y[j]) / √((Σ_k x[k]² + {EPS})·(Σ_l y[l]² + {EPS}))"
+ANGLE = f"c = (Σ_j x[j]·y[j]) / √((Σ_k x[k]² + ε)·(Σ_l y[l]² + ε)), ε = {EPS}"
 SIDES = "a[j] = anchor[j] − positive[j] + eps, b[j] = anchor[j] − negative[j] + eps"
 
 
