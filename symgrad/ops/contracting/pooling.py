@@ -19,8 +19,7 @@ from symgrad.errors import InputError
 from symgrad.indexing import unravel
 from symgrad.indexing.symbols import Expr
 from symgrad.ops.contracting.convolutions import fitting, named, slid, windows_of
-from symgrad.ops.domain import positive
-from symgrad.ops.equations import F, op
+from symgrad.ops.equations import op
 from symgrad.ops.options import per_axis
 from symgrad.ops.readings import Function
 from symgrad.ops.shaping import check_space
@@ -227,9 +226,3 @@ for space, home, x in ((1, "torch.{}", "1x2x5"), (2, "aten._{}", "1x2x4x5"), (3,
        prepare=partial(prepare_adaptive, space), shape=adaptive_shape, letters="ncijk", smooth=True,
        ranks={"x": (space + 2, space + 1)},
        examples=tuple(f"F.{name}(x, {size}) with x:{x}" for size in (2, 1, 3)))
-op("lp_pool1d(x, norm_type: float, kernel_size: int >= 1, stride: any=None)",
-   "out[…,i] = (Σ_{r<kernel_size} x[…,i·stride + r]^norm_type)^(1/norm_type)",
-   "the length of every window of the last axis", F, domain=positive(),
-   instead={"stride=None": "out[…,i] = (Σ_{r<kernel_size} x[…,i·kernel_size + r]^norm_type)^(1/norm_type)"},
-   checks=lambda shapes, **options: check_space(shapes[0], 1),
-   examples=("F.lp_pool1d(x, 2, 2) with x:1x2x6", "F.lp_pool1d(x, 3, 3, stride=1) with x:2x5"))  # fmt: skip
