@@ -14,6 +14,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+import sympy as sp
 import torch
 from torch import nn
 
@@ -21,7 +22,7 @@ from symgrad import capture
 from symgrad.calculus import back, local_pullback, positions, standard
 from symgrad.calculus.local import SEED, derive
 from symgrad.errors import InputError, ShapeError, UnsupportedError
-from symgrad.indexing import Equation
+from symgrad.indexing import Equation, access, fresh
 from symgrad.language import read
 from symgrad.lowering.arrays import placed
 from symgrad.lowering.build import lowered
@@ -449,3 +450,10 @@ def test_a_bare_number_is_placed_as_an_array_is() -> None:
     """Which factors of a constant come first is not said: what is left may be a number of Python's."""
     assert_same([0, 1], placed(1, 2, 1), what="a number")
     assert_same([[0, 0], [3, 4]], placed(1, 2, np.array([3, 4])), what="a row")
+
+
+def test_a_place_that_there_is_not_is_nowhere() -> None:
+    """δ(2, p)·x[q] of an axis of two entries was written past its end."""
+    p, q = fresh("p", sp.Integer(2)), fresh("q", sp.Integer(3))
+    equation = Equation((p, q), sp.KroneckerDelta(2, p) * access("x", (q,)))
+    assert_same(np.zeros((2, 3)), played(equation, {"x": np.ones(3)}, {}))

@@ -243,7 +243,7 @@ class Builder:
             self.terms.lengths.setdefault(index, self.size(index.size))
         fewer = absorb(factors, lambda node: self.places.shapes[name_of(node)], self.size)
         zero = len(fewer) < len(factors)
-        hot = [f for f in fewer if one_hot(f, fewer, bound)] if not folds else []
+        hot = [f for f in fewer if one_hot(f, fewer, bound, self.size)] if not folds else []
         fewer, below = ([f for f in fewer if f not in hot], []) if folds else quotient(with_sizes(fewer, hot), bound)
         number_, divisor, parts = 1.0, 1.0, []
         for factor in fewer:

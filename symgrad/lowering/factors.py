@@ -5,7 +5,7 @@ Comes in: factors. Goes out: factors, without anything of arrays.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import sympy as sp
 
@@ -13,6 +13,7 @@ from symgrad.functions import Stable, sign
 from symgrad.indexing import Index
 from symgrad.indexing.symbols import Expr, accesses, free_indices
 from symgrad.lowering.windows import line
+from symgrad.shapes import Size
 
 
 def with_sizes(factors: Sequence[Expr], without: Sequence[Expr]) -> list[Expr]:
@@ -49,14 +50,14 @@ def apart(relation: Expr) -> tuple[Expr, Expr]:
     return left, sum((-slope * k for k, slope in gap.slopes if slope < 0), sp.S.Zero)
 
 
-def one_hot(factor: Expr, factors: Sequence[Expr], bound: Sequence[Index]) -> bool:
-    """Whether ``factor`` is δ(a number, p), p standing nowhere else."""
+def one_hot(factor: Expr, factors: Sequence[Expr], bound: Sequence[Index], size: Callable[[Size], int]) -> bool:
+    """Whether ``factor`` is δ(a number, p) for a place that there is, p standing nowhere else."""
     if not isinstance(factor, sp.KroneckerDelta):
         return False
     place, index = sorted(factor.args, key=lambda a: isinstance(a, Index))
     if not (place.is_Integer and isinstance(index, Index) and index not in bound):
         return False
-    return place >= 0 and not any(index in free_indices(f) for f in factors if f is not factor)
+    return 0 <= place < size(index.size) and not any(index in free_indices(f) for f in factors if f is not factor)
 
 
 __all__ = ["apart", "one_hot", "quotient", "rounded_once", "with_sizes"]
