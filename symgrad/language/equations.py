@@ -163,7 +163,7 @@ def check_calls(statement: Tree) -> None:
             raise UnknownNameError(
                 f"{node.function} is no function of single numbers",
                 span=(node.span[0], node.span[0] + len(node.function)),
-                hints=(f"a statement of its own, on a whole tensor: h = {node.function}(…); out[i] = h[i]",),
+                hints=(f"a statement of its own, on a whole tensor: h = {node.function}(x); out[i] = h[i]",),
             )
 
 
