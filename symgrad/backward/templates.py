@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -64,7 +66,18 @@ class Template:
 CAREFUL = frozenset({"none left out", "above the floor"})
 """Rules of closed forms that hold for the data at hand."""
 
-_settled: OrderedDict[tuple[Program, str, bool, str], Template] = OrderedDict()
+_settled: OrderedDict[tuple[Program, str, bool, str, frozenset[str]], Template] = OrderedDict()
+_unsaid: ContextVar[frozenset[str]] = ContextVar("unsaid", default=frozenset())
+
+
+@contextmanager
+def without(calls: frozenset[str]) -> Iterator[None]:
+    """Inside, no line says one of these calls: it is for a library that has none of them."""
+    before = _unsaid.set(calls)
+    try:
+        yield
+    finally:
+        _unsaid.reset(before)
 
 
 @lru_cache(maxsize=REMEMBERED)
@@ -123,7 +136,7 @@ Way = Callable[[Standard, Sweep, Template, str, Values, bool], Template]
 
 def settled(standard: Standard, wanted: str, unit: bool, values: Values | None, way: Way) -> Template:
     """The line as it is said one way, with its slots open; proven, unless it was before."""
-    key = (standard.program, wanted, unit, way.__name__)
+    key = (standard.program, wanted, unit, way.__name__, _unsaid.get())
     known = _settled.get(key)
     if known is not None and (known.text is None or values is None or defined(known, standard, values)):
         return known
@@ -143,6 +156,8 @@ def as_notation(
     standard: Standard, sweep: Sweep, claimed: Template, wanted: str, values: Values, unit: bool
 ) -> Template:
     """The line as a person writes it, if that is proven."""
+    if claimed.text is not None and any(f"{call}(" in claimed.text for call in _unsaid.get()):
+        return Template(None, claimed.equation)
     if claimed.text is not None and proven(claimed, sweep, standard, values, unit):
         return claimed
     for other in (masked(standard.program, sweep, wanted), guarded(standard.program, claimed, wanted)):

@@ -35,6 +35,8 @@ from symgrad.shapes import Size
 
 MOST_AXES = 3
 """Axes that torch's convolutions move along at most."""
+CONVOLUTIONS = frozenset(f"{name}{n + 1}d" for name in ("conv", "conv_transpose") for n in range(MOST_AXES))
+"""The calls that are written here."""
 
 
 @dataclass(frozen=True)

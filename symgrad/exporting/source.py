@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 
 from symgrad.backward import Backward, backward
+from symgrad.backward.templates import without
 from symgrad.calculus import flows
+from symgrad.closed_form.convolutions import CONVOLUTIONS
 from symgrad.errors import InputError, SymgradError, UnknownNameError, UnsupportedError
 from symgrad.explanation.formulas import Shapes, sample
 from symgrad.exporting import arrays, module
@@ -84,7 +86,8 @@ def export(
             raise
         opened = expand_composites(found.program)  # what a library has no word for it may have the parts of
         if opened == found.program:
-            raise
+            with without(CONVOLUTIONS):
+                return written(texts(source, wished, shapes), chosen, way, name, forward_only)
         return written(
             of_program(found.title, opened, list(found.lines.gradients), shapes), chosen, way, name, forward_only
         )

@@ -6,6 +6,7 @@ import re
 
 from symgrad.errors import NotationError, Span
 from symgrad.notation.tokens import LETTER, Token
+from symgrad.ways import Hint, Setting
 
 CLOSING = (")", "]", "}", "⟩", "⌋")
 DEPTH = 60
@@ -76,7 +77,7 @@ class Cursor:
         token = self.next
         before = self.tokens[self.place - 1] if self.place else None
         begins = token.kind in ("name", "number", "big") or token.word in ("(", "[")
-        hints = self.side_by_side(before, token) if begins and before is not None else ()
+        hints: tuple[Hint, ...] = self.side_by_side(before, token) if begins and before is not None else ()
         hints = OTHERWISE.get(token.word, hints)
         earlier = self.tokens[self.place - 2] if self.place > 1 else None
         if earlier is not None and earlier.kind == "big" and token.word in LIMITS:
@@ -91,7 +92,7 @@ class Cursor:
             problem = "the equation ends too early"
         return self.refusal(problem, token.span, hints)
 
-    def side_by_side(self, before: Token, token: Token) -> tuple[str, ...]:
+    def side_by_side(self, before: Token, token: Token) -> tuple[Hint, ...]:
         """What would do where ``token`` follows ``before`` with nothing between."""
         if before.kind == "name":
             summed = SUMMED.fullmatch(before.word)
@@ -105,7 +106,7 @@ class Cursor:
             if over is not None and over[1].startswith("arg"):
                 return (
                     f"{over[1][3:]}_{over[2]} x[{over[2]}] is the entry itself",
-                    "places as numbers: x[n[i]], --let n=…",
+                    Setting("let", "n", sentence="places as numbers: x[n[i]], {}"),
                 )
             if over is not None:
                 return (RUNS, f"the whole tensor in a statement of its own: h = {over[1]}(x, …); out[i] = h[i]")
@@ -118,7 +119,7 @@ class Cursor:
             return (f"the power behind the brackets: {self.tokens[self.place - 2].word}(x[i])²", PRODUCT)
         return (PRODUCT,) if before.kind in ("number", "power", "delta") or before.word in (")", "]") else ()
 
-    def refusal(self, problem: str, span: Span, hints: tuple[str, ...] = ()) -> NotationError:
+    def refusal(self, problem: str, span: Span, hints: tuple[Hint, ...] = ()) -> NotationError:
         """The error, with its place."""
         return NotationError(problem, span=(span[0], max(span[1], span[0] + 1)), hints=hints)
 

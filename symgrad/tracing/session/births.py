@@ -124,6 +124,8 @@ def cause(program: Capture, birth: Birth) -> tuple[str, tuple[int, ...], float]:
 def part_with(program: Capture, birth: Birth, arrays: Mapping[str, Array]) -> Array:
     """The step's part with other numbers in some of its operands; what cannot be computed is no number."""
     step, recording, known = birth.step, program.recording, {**program.arrays, **arrays}
+    if entry_of(step.op) is None:
+        return np.full(birth.result.shape, np.nan)
     try:
         compute(step, recording, known)
         found = pull_step(step, recording, program.values.with_arrays(known), birth.weights, [birth.place])
@@ -219,7 +221,8 @@ def cure(program: Capture, birth: Birth, source: str) -> list[str]:
 def helps(program: Capture, birth: Birth, source: str, safe: Array) -> bool:
     """Whether the step's part is finite with ``safe`` as its operand, and every result of the program what it was."""
     recording, arrays = program.recording, {**program.arrays, source: safe}
-    part = part_with(program, birth, {source: safe})
+    if not np.isfinite(part_with(program, birth, {source: safe})).all():
+        return False
     try:
         compute(birth.step, recording, arrays)
         after = forward_from(
@@ -227,11 +230,10 @@ def helps(program: Capture, birth: Birth, source: str, safe: Array) -> bool:
         )
     except SymgradError:
         return False
-    same = all(
+    return all(
         np.allclose(as_float(after[n]), as_float(program.arrays[n]), rtol=SAME, atol=0, equal_nan=True)
         for n in program.ends
     )
-    return bool(np.isfinite(part).all()) and same
 
 
 def no_slope(program: Capture, step: Apply, source: str, entry: str, value: float) -> list[str]:
