@@ -130,6 +130,7 @@ def test_the_command_has_a_brief_form_and_derive_has_the_lines() -> None:
     assert "v_P = v @ u.T" in derived
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("text", "lines"),
     [

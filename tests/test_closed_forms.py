@@ -239,6 +239,7 @@ def test_a_product_of_matrices_is_no_mean_of_products() -> None:
     assert found["y"] == "v * mean(x * w, dim=1) ** 2 / x.shape[0]"
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("text", "shapes"),
     [

@@ -8,7 +8,9 @@ torch's, the derivation, torch's autograd, finite differences, SymPy entry by en
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -34,8 +36,14 @@ from tests.sampling import draw_inputs, random_seed
 from tests.sentences import assert_true, with_words
 
 EXAMPLES = first_by_default()
-"""The first example of every operation is held to every check in the default run, the others in the slow one."""
-each = pytest.mark.parametrize("case", EXAMPLES)
+"""The first example of every operation is held to one check in three in the default run, the others in the slow one."""
+
+
+def each(test: Callable[..., None]) -> Any:
+    """For every example of the table, one in three of them by default."""
+    return pytest.mark.one_in(3)(pytest.mark.parametrize("case", EXAMPLES)(test))
+
+
 FORMULAS = first_by_default(DERIVED)
 """For the formulas at every size, and for the whole Jacobian: one operation in four in the default run."""
 each_derived = pytest.mark.parametrize("case", FORMULAS)

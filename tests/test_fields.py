@@ -246,6 +246,7 @@ OTHERWISE_CALLED = {
 # --- what an entry says of its operands ---------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("field", ["ranks", "least"])
 def test_no_number_of_axes_says_what_follows(field: str) -> None:
     """As for the rules of shapes; several rows of a loop share what one of them needs."""

@@ -485,6 +485,7 @@ def test_reading_twice_gives_the_same() -> None:
     assert read(text) == read(text)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("op", list(entries()), ids=lambda op: op.name)
 def test_every_example_of_the_table_is_read(op: object) -> None:
     for example in op.examples:  # type: ignore[attr-defined]  # an Op, which fixtures hide

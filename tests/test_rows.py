@@ -53,6 +53,7 @@ def test_the_calls_that_are_named_give_all_of_j() -> None:
     assert_same(torch.func.jacfwd(lambda x: x @ wide)(x[0, :2]), wide.T, tolerance=1e-6, what="jacfwd")
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("body", "said"),
     [

@@ -441,6 +441,7 @@ STEPS = [
 ]  # fmt: skip
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("text", "wanted", "lines"), STEPS, ids=[text for text, _, _ in STEPS])
 def test_what_is_multiplied_and_divided_by_is_not_in_the_lines(text: str, wanted: str, lines: list[str]) -> None:
     """A size that no tensor of a step has is named after one that has it; code of the lines is torch's gradient."""
