@@ -202,7 +202,7 @@ def test_version_and_help() -> None:
 
 
 BAD = [
-    (("explain", "softmaks(x)"), "there is no function softmaks", "softmax"),
+    (("explain", "softmaks(x)"), "no function softmaks is known here", "softmax"),
     (("explain", "x@"), "error[syntax]", ""),
     (("explain", "x@a", "--let", "x=[[1,2]]", "--let", "a=[[1,2]]"), "error[shape]", "^"),
     (("explain", "x@a", "--seed", "[1,2,3]", "--shape", "x=2,3", "--shape", "a=3,4"), "error[shape]", "2×4"),

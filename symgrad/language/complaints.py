@@ -135,7 +135,7 @@ def unknown_function(spelled: str, callee: Span, is_tensor: bool) -> SymgradErro
         near = [f"torch.{spelled}"]
     if method and find(word) is not None:
         near = [f"{word}(…)", *near]
-    problem = f"tensors have no method {word}" if method else f"there is no function {spelled}"
+    problem = f"no {f'method {word}' if method else f'function {spelled}'} is known here"
     if is_tensor:
         problem = f"{spelled} is a tensor, not a function"
     return UnknownNameError(
