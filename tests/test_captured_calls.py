@@ -219,7 +219,7 @@ WEIGHTS = [
             lambda x: torch.segment_reduce(x, "max", lengths=torch.tensor([[1, 3], [2, 2]]), axis=1),
             lambda x: torch.segment_reduce(x, "sum", lengths=torch.tensor([1]), initial=2.0, unsafe=True),
             lambda x: torch.segment_reduce(x * 0 + 1, "max", lengths=torch.tensor([1, 1]), initial=1.0) * x,
-            lambda x: torch.segment_reduce(x, "min", lengths=torch.tensor([2, 0]), initial=float(x.mean())),
+            lambda x: torch.segment_reduce(x, "min", lengths=torch.tensor([2, 0]), initial=x.mean().item()),
             lambda x: torch.nanmedian(torch.where(x > 1, torch.nan, x)) * x,
             lambda x: torch.linalg.lstsq(x.mT, x.mT**2).residuals,
             lambda x: torch.linalg.tensorsolve(x[:, None, :2], x[:, :1], dims=(0,)),

@@ -33,7 +33,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 @pytest.mark.parametrize("after", [1, 5])
-@pytest.mark.parametrize("sign", ["SIGINT", "SIGTERM", "SIGKILL"])
+@pytest.mark.parametrize("sign", ["SIGTERM", "SIGKILL"])
 def test_what_stands_is_whole_and_the_next_run_makes_the_rest(
     sign: str, after: int, whole: dict[str, bytes], tmp_path: Path
 ) -> None:

@@ -29,7 +29,11 @@ def code_of(step: Apply, values: Values, shapes: Mapping[str, Shape] | None = No
 
     With ``shapes``, whose sizes may be symbols, it is code for every size; without, for the sizes at hand.
     """
-    found = stated(step, values, shapes)
+    try:
+        found = stated(step, values, shapes)
+    except KeyError:  # what is read beside has no shape for every size: the sizes at hand
+        shapes = None
+        found = stated(step, values)
     sizes = {} if shapes is None else values.sizes
     own = {std: values[name] for std, name in found.names.items() if name in values.arrays}
     try:
