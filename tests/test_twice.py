@@ -19,7 +19,7 @@ from tests.sampling import seed_of
 TEXTS = {
     "x @ A @ x": {"x": "n", "A": "nn"},
     "softmax(x, -1)": {"x": "n"},
-    "log(1 + exp(-y * (X @ w))).mean()": {"X": "nd", "w": "d", "y": "n"},
+    "log(1 + exp(-y * (X @ w))).mean()": {"y": "n", "X": "nd", "w": "d"},
     "mse_loss(tanh(x @ W + b), y)": {"x": "nd", "W": "dm", "b": "m", "y": "nm"},
     "(x * w).var()": {"x": "n", "w": "n"},
 }
