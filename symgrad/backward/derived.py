@@ -29,11 +29,10 @@ def code_of(step: Apply, values: Values, shapes: Mapping[str, Shape] | None = No
 
     With ``shapes``, whose sizes may be symbols, it is code for every size; without, for the sizes at hand.
     """
-    try:
-        found = stated(step, values, shapes)
-    except KeyError:  # what is read beside has no shape for every size: the sizes at hand
-        shapes = None
-        found = stated(step, values)
+    read = {*step.tensors, *(own for _, own in step.beside)}
+    if shapes is not None and not read <= shapes.keys():
+        shapes = None  # what is read beside has no shape for every size
+    found = stated(step, values, shapes)
     sizes = {} if shapes is None else values.sizes
     own = {std: values[name] for std, name in found.names.items() if name in values.arrays}
     try:

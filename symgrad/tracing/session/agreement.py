@@ -191,7 +191,7 @@ class Judge:
         program = self.program
 
         def shaken(step: Apply, place: int, weights: Array, result: Array) -> Array:
-            size = float(np.abs(as_float(weights)).max()) if np.size(weights) else 0.0
+            size = largest(weights)
             if not np.isfinite(size):
                 return result
             signs = size * lots.choice((-1.0, 1.0), np.shape(weights))
@@ -220,8 +220,7 @@ def magnitudes(arrays: Mapping[str, Array], leaves: Collection[str], found: dict
         if source not in leaves or not np.size(weights):
             return
         others = [arrays[name] for name in step.tensors if name != source and np.size(arrays[name])]
-        factors = [float(np.abs(as_float(other)).max()) for other in others]
-        size = float(np.abs(as_float(weights)).max()) * max([1.0, *(f for f in factors if np.isfinite(f))])
+        size = largest(weights) * max([1.0, *filter(np.isfinite, map(largest, others))])
         found[source] = found.get(source, 0.0) + size * float(np.size(weights)) ** 0.5
 
     return seen

@@ -124,13 +124,14 @@ def cause(program: Capture, birth: Birth) -> tuple[str, tuple[int, ...], float]:
 def part_with(program: Capture, birth: Birth, arrays: Mapping[str, Array]) -> Array:
     """The step's part with other numbers in some of its operands; what cannot be computed is no number."""
     step, recording, known = birth.step, program.recording, {**program.arrays, **arrays}
+    nothing = np.full(birth.result.shape, np.nan)
     if entry_of(step.op) is None:
-        return np.full(birth.result.shape, np.nan)
+        return nothing
     try:
         compute(step, recording, known)
         found = pull_step(step, recording, program.values.with_arrays(known), birth.weights, [birth.place])
     except SymgradError:
-        return np.full(birth.result.shape, np.nan)
+        return nothing
     return as_float(found[birth.place])
 
 
