@@ -93,7 +93,8 @@ def test_accumulation_py(tmp_path, capsys):
     output = capsys.readouterr()
     assert output.out.startswith("tensor([ 0.5000, -1.0000,  2.0000])")
     assert "RuntimeError: grad can be implicitly created only for scalar outputs" in output.err
-    assert "symgrad" not in output.err
+    installed = str(Path(torch.__file__).parent)  # below a checkout that is called symgrad, say
+    assert "symgrad" not in output.err.replace(installed, "torch")
 
 
 def test_gradient_argument_py(tmp_path):
