@@ -34,6 +34,7 @@ def test_a_product_is_answered_in_three_lines() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_long_gradient_stands_in_the_names_of_the_steps() -> None:
     lines = brief("S = q @ k.T / 2; P = softmax(S, dim=-1); P @ u", shapes={"q": (3, 4), "u": (3, 5), "k": (3, 4)})
     assert lines[:5] == [
@@ -71,6 +72,7 @@ def test_a_use_from_which_nothing_flows_back_is_counted_as_such() -> None:
     )
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("text", "times"),
     [("x.clamp(min=x.mean())", 2), ("x * x.clamp(max=x)", 3), ("F.cosine_similarity(x, x, dim=0)", 2)],
@@ -88,6 +90,7 @@ def test_what_the_text_makes_is_said_once() -> None:
     ]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("text", "name", "shape"),
     [("x * x", "x", (3,)), ("cholesky(A)", "A", (3, 3)), ("x @ a", "x", (2, 4)), ("softmax(x @ x.T)", "x", (2, 4))],
@@ -102,6 +105,7 @@ def test_a_copy_of_the_same_size_is_no_broadcast(text: str, shape: tuple[int, ..
     assert "broadcast" not in " ".join(brief(text, shapes={"x": (1, 3), "b": shape}))
 
 
+@pytest.mark.slow
 def test_more_lines_than_fit_stand_in_section_four() -> None:
     text = "h = relu(x@w + b); z = h@w2 + b2; sum(z**2)"
     page = symgrad.explain(text, shapes={"b": (4,), "b2": (2,)}).to_text()
@@ -215,6 +219,7 @@ def test_a_call_is_written_as_python_that_runs(tmp_path) -> None:
     assert "no call 7" in missing.output
 
 
+@pytest.mark.slow
 def test_a_long_program_is_told_line_by_line_only_where_it_is_asked_for(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(told_lines, "MOST_STEPS", 3)
     path = tmp_path / "train.py"
@@ -253,6 +258,7 @@ def test_a_long_way_back_is_told_by_its_ends() -> None:
     assert told.endswith("v_19 19")
 
 
+@pytest.mark.slow
 def test_a_line_that_nobody_would_read_gives_way_to_its_formula() -> None:
     """Array operations are for programs; the answer has the index formula, or says how long the line is."""
     pooled = symgrad.explain("F.avg_pool2d(x, 2, ceil_mode=True)", shapes={"x": (1, 1, 4, 4)}, check=False)
@@ -272,6 +278,7 @@ READ_ONLY = {
 }  # fmt: skip
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("text", READ_ONLY)
 def test_positions_classes_and_masks_have_no_gradient_unless_asked_for(text: str) -> None:
     name, program = READ_ONLY[text], symgrad.derive(text)[0]
@@ -291,6 +298,7 @@ def test_a_number_that_nothing_flows_to_keeps_its_gradient_of_0(text: str) -> No
     assert list(symgrad.explain(text, check=False).gradients) == [t.name for t in symgrad.derive(text)[0].inputs]
 
 
+@pytest.mark.slow
 def test_a_line_that_no_code_says_stands_among_the_others(tmp_path) -> None:
     path, said = tmp_path / "script.py", []
     path.write_text(

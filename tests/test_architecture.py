@@ -17,13 +17,13 @@ import tokenize
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache
 from io import StringIO
 from pathlib import Path
 
 import pytest
 
 import symgrad
+from tests.parsed import PARSED, nodes_of, tree_of
 
 ROOT = Path(__file__).resolve().parent.parent
 LIBRARY = sorted((ROOT / "symgrad").rglob("*.py"))
@@ -32,22 +32,6 @@ TESTS = sorted((ROOT / "tests").rglob("*.py"))
 
 Slip = tuple[int, str]
 """A line number, and what is wrong there."""
-
-
-PARSED = pytest.mark.xdist_group("architecture: parsed files")
-"""Tests that share a process, and what it has parsed."""
-
-
-@cache
-def tree_of(text: str) -> ast.Module:
-    """A file is parsed once for all checks."""
-    return ast.parse(text)
-
-
-@cache
-def nodes_of(text: str) -> tuple[ast.AST, ...]:
-    """All of a file, found once for all checks."""
-    return tuple(ast.walk(tree_of(text)))
 
 
 def slips(paths: list[Path], check: Callable[[str], Iterator[Slip]]) -> list[str]:
@@ -463,10 +447,12 @@ def test_the_text_check_passes_what_is_fine(fine: str) -> None:
 def raw_sums(text: str) -> Iterator[Slip]:
     """Sums and products that SymPy is asked for by hand: which limits they have is `symgrad.indexing`'s to say."""
     for node in nodes_of(text):
-        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("sp.Sum", "sp.Product", "sp.Indexed"):
-            yield node.lineno, f"{ast.unparse(node.func)}(…)"
+        called = node.func if isinstance(node, ast.Call) else None
+        if isinstance(called, ast.Attribute) and ast.unparse(called) in ("sp.Sum", "sp.Product", "sp.Indexed"):
+            yield node.lineno, f"{ast.unparse(called)}(…)"
 
 
+@PARSED
 def test_sums_are_built_in_one_place() -> None:
     outside = [path for path in LIBRARY if ROOT / "symgrad" / "indexing" not in path.parents]
     assert slips(outside, raw_sums) == []

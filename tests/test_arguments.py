@@ -100,7 +100,7 @@ def called(function: Callable[..., Any], given: dict[str, Any]) -> Any:
     return function(*first, **{n: v for n, v in given.items() if n not in kinds})
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(("name", "argument"), CASES, ids=lambda part: part)
 def test_a_wrong_argument_is_an_answer_or_a_symgrad_error(name: str, argument: str) -> None:
     function, usual = FUNCTIONS[name]
@@ -147,6 +147,7 @@ USUAL: dict[str, Any] = {"name": "x", "first": "x", "options": {}}
 OPTIONS = ("width", "entry", "color", "long", "no_such_option")
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("name", "method", "parameter"), METHODS)
 def test_methods_of_results_refuse_by_name(name: str, method: str, parameter: str) -> None:
     call = getattr(results()[name], method)

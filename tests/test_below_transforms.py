@@ -84,6 +84,7 @@ def play(tmp_path: Path, body: str) -> tuple[list[Backward], str]:
     return calls, re.sub(r"\s+", " ", event_text(calls[-1]))
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "name", [pytest.param(n, marks=() if n in BY_DEFAULT else pytest.mark.slow) for n in SCRIPTS], ids=str
 )

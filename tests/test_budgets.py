@@ -68,6 +68,7 @@ def test_four_thousand_characters_of_anything_are_refused_soon(text: str) -> Non
         symgrad.explain(text)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("soon")
 def test_integers_that_grow_go_on_as_decimals() -> None:
     matrix = [[2, 3], [4, 5]]

@@ -17,6 +17,7 @@ READS_A_SIZE = (
 )  # fmt: skip
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("text", "shape"), READS_A_SIZE, ids=[text for text, _ in READS_A_SIZE])
 def test_what_reads_a_size_holds_for_no_other(text: str, shape: tuple[int, ...]) -> None:
     """``tensor_split`` of two columns was said to give one column of any number."""

@@ -61,7 +61,7 @@ def test_goldens_are_written() -> None:
     GOLDENS.write_text("\n".join(message(c) for c in EVERY_WRONG if c.name not in RANDOM), encoding="utf-8")
 
 
-@pytest.mark.one_in(48)
+@pytest.mark.one_in(96)
 @pytest.mark.parametrize("candidate", named(EVERY_WRONG))
 def test_every_fault_is_caught_and_named(candidate: Candidate) -> None:
     """Caught, named as a reader would, and in the words of the golden."""
@@ -165,6 +165,7 @@ def test_a_wrong_formula_is_not_called_rounding() -> None:
     assert "is rounded" not in report.to_text()
 
 
+@pytest.mark.slow
 def test_names_that_are_not_the_users_own_are_explained() -> None:
     """t3 stands in no text of the user's; h does."""
     x = torch.tensor([[0.5, -1.0], [2.0, 0.25]], dtype=torch.float64)
@@ -240,6 +241,7 @@ def test_a_compiled_candidate_whose_graph_serves_once_is_judged_by_its_numbers(b
     assert not check_backward(wrong, "softmax(x, dim=-1) * x", x=x).passed
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("wrong", [False, True])
 def test_a_jax_function_with_a_vjp_of_its_own_is_a_candidate(wrong: bool) -> None:
     jax = pytest.importorskip("jax")
@@ -299,6 +301,7 @@ def test_a_backward_whose_numbers_were_held_against_nothing_is_not_said_to_pass(
     assert "held against nothing" in report.to_text()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
 def test_an_option_that_would_give_another_shape_is_no_cause(reduction: str) -> None:
     """A loss without a forward pass of its own reads at the indices of its result, which has none under "mean"."""

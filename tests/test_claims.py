@@ -218,6 +218,7 @@ ZEROS = [
 ]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("text", "values", "weights", "says"), ZEROS, ids=[f"{z[0]} {z[2]}" for z in ZEROS])
 def test_why_a_gradient_is_zero(text: str, values: dict[str, Any], weights: Any, says: str) -> None:
     """J is 0, but for rounding; or the weights cancel, here or whatever the input is; a small number is not 0."""
@@ -264,6 +265,7 @@ GUARDS = [
 ]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("text", "shapes", "says"), GUARDS, ids=[g[0] for g in GUARDS])
 def test_a_guard_that_is_left_out_is_said_in_words(text: str, shapes: dict[str, Any], says: str) -> None:
     values = {name: 1.0 + np.arange(np.prod(shape)).reshape(shape) for name, shape in shapes.items()}
@@ -273,6 +275,7 @@ def test_a_guard_that_is_left_out_is_said_in_words(text: str, shapes: dict[str, 
         assert not any(sentence in told for sentence in SENTENCES.values())
 
 
+@pytest.mark.slow
 def test_a_length_below_the_floor_has_another_line() -> None:
     """The line is proven for the numbers at hand: below the floor the length counts as a constant, before and after."""
     codes = []
@@ -286,6 +289,7 @@ def test_a_length_below_the_floor_has_another_line() -> None:
     assert "(t1 >= 1e-12)" in str(codes[1][1])
 
 
+@pytest.mark.slow
 def test_places_of_a_large_matrix_are_told_without_filling_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(evidence, "sparse_jacobian", None)  # whoever fills it stops here
     explanation = symgrad.explain("x@a", shapes={"x": (720, 720), "a": (720, 720)}, check=False)

@@ -513,6 +513,7 @@ def test_what_is_printed_fits_a_terminal_of_eighty_columns(arguments: tuple[str,
     assert max(map(len, found.stdout.splitlines())) <= 80
 
 
+@pytest.mark.slow
 def test_the_table_is_cut_at_the_edge_of_a_terminal_and_whole_in_a_pipe() -> None:
     pty = pytest.importorskip("pty", reason="this system has no terminals of its own")
     whole = CliRunner().invoke(main, ["ops"], env={"COLUMNS": "80"}).stdout.splitlines()

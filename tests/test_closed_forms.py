@@ -172,7 +172,7 @@ def forms_of(text: str, shapes: dict[str, tuple[int, ...]]) -> dict[str, str | N
     return {d.name: None if d.form is None else d.form.text for d in found}
 
 
-@pytest.mark.one_in(5)
+@pytest.mark.one_in(20)
 @pytest.mark.parametrize(("text", "shapes"), FORMS, ids=[f"{text} with {shapes}" for text, shapes in FORMS])
 def test_it_reads_as_people_write_it(text: str, shapes: str) -> None:
     expected = FORMS[text, shapes]
@@ -320,7 +320,7 @@ def test_a_form_that_is_wrong_at_the_point_is_not_shown() -> None:
     assert at_zero.passed
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize(
     ("text", "name", "form", "given"),
     [
@@ -429,6 +429,7 @@ def test_gradients_that_torch_has_a_call_for(
         assert_same(found.gradients[name].value, written, what=form)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("text", "t", "form"),
     [
@@ -500,6 +501,7 @@ def test_a_text_that_does_not_read_gets_no_names() -> None:
     )
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("text", "form", "shapes"),
     [
@@ -557,6 +559,7 @@ def test_a_form_that_divides_by_0_without_a_guard_is_withheld() -> None:
     assert not check_form("v.expand(x.shape) * (x.shape[0] - 1) / (x.shape[0] - 1)", *given).passed
 
 
+@pytest.mark.slow
 def test_a_stack_beside_a_matrix_reads_back_where_torch_would_take_the_matrix_for_vectors() -> None:
     """``solve(A, a)`` with two 2×2 matrices and a 2×2 is another program than with three."""
     generator = np.random.default_rng(0)

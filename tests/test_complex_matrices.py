@@ -66,13 +66,14 @@ DERIVED: dict[str, tuple[Any, ...]] = {
 }  # fmt: skip
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("name", list(DERIVED))
 def test_derived(name: str) -> None:
     fn, *tensors = DERIVED[name]
     assert not held_against_torch(fn, *tensors).black_boxes
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("fn", "z"),
     [

@@ -96,7 +96,7 @@ def program(names: list[tuple[str, Two]]) -> Two:
     return run
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("seed", [*range(40), *(pytest.param(n, marks=pytest.mark.slow) for n in range(40, 1000))])
 def test_a_random_program(seed: int) -> None:
     chosen = random.Random(seed)

@@ -89,7 +89,7 @@ def recurrent(read, steps):
     return run, x, cell
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("name", READ)
 def test_the_steps_of_a_recurrent_network_cost_as_many_derivations_as_one(name, counted):
     def lines(steps):
@@ -135,6 +135,7 @@ def layers(count, equal):
     return "; ".join([*lines, tensors[-1]])
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("equal", [True, False], ids=["one matrix", "a matrix each"])
 def test_the_text_of_twice_as_many_layers_is_twice_the_work(equal, counted, monkeypatch):
@@ -154,6 +155,7 @@ def test_the_text_of_twice_as_many_layers_is_twice_the_work(equal, counted, monk
     assert put < 60
 
 
+@pytest.mark.slow
 def test_the_lines_of_twice_as_long_a_chain_ask_for_twice_as_many_names(monkeypatch):
     asked: Counter[str] = Counter()
     own = Names.page
@@ -184,7 +186,7 @@ READS = [
 ]
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("text", READS)
 @pytest.mark.parametrize("end", ["front", "back"])
 def test_a_line_that_was_made_at_one_position_is_right_at_others(text, end, counted):
@@ -273,6 +275,7 @@ def test_the_steps_that_are_told_are_chosen_once(monkeypatch) -> None:
     assert len(chosen) == 1
 
 
+@pytest.mark.slow
 def test_differences_compute_what_an_input_reaches(monkeypatch) -> None:
     """Each entry up and down, what it does not reach once; in a long program so many directions are enough."""
     computed: list[str] = []
@@ -309,6 +312,7 @@ def test_differences_compute_what_an_input_reaches(monkeypatch) -> None:
     assert check.worst == (7,)
 
 
+@pytest.mark.slow
 def test_entries_of_a_deep_text_are_not_written_out_to_see_how_long_they_are() -> None:
     """Ten layers, three wide: an entry in symbols would have 3¹⁰ terms."""
     layers = [f"h{n + 1} = tanh({f'h{n}' if n else 'x'} @ w)" for n in range(9)]
@@ -478,6 +482,7 @@ def test_every_cache_lets_go() -> None:
         assert size <= next((n for part, n in KEPT_LONGER.items() if where.startswith(part)), 2048), (where, at)
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("text", ["tanh(x)", "softmax(x, -1)", "sigmoid(x * x)"])
 def test_many_axes_of_equal_sizes_are_not_tried_for_each_other(text: str) -> None:

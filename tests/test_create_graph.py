@@ -98,7 +98,7 @@ def programs() -> dict[str, Case]:
 PROGRAMS = programs()
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.filterwarnings("ignore:Using backward\\(\\) with create_graph:UserWarning")
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_loss_on_a_gradient_is_explained_like_any_other(name: str) -> None:

@@ -63,6 +63,7 @@ TOLD = {
 }  # fmt: skip
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", TOLD)
 def test_the_second_derivatives_of_a_call_have_sizes_and_lines(name: str, tmp_path: Path) -> None:
     body, wanted = TOLD[name]

@@ -74,7 +74,7 @@ Symmetric matrices are read as such, so what his formulas give for them is made 
 """
 
 
-@pytest.mark.one_in(5)
+@pytest.mark.one_in(10)
 @pytest.mark.parametrize(("text", "wrt", "form"), GILES)
 @pytest.mark.parametrize("size", [pytest.param(2, marks=pytest.mark.slow), 3, pytest.param(4, marks=pytest.mark.slow)])
 def test_giles_results_are_derived_at_every_size(text: str, wrt: str, form: str, size: int) -> None:
@@ -104,7 +104,7 @@ SYMMETRIC = [[2.0, 1.0, 0.5], [1.0, 3.0, 0.25], [0.5, 0.25, 4.0]]
 TALL = [[2.0, 1.0], [0.25, 3.0], [0.75, 0.125]]
 
 
-@pytest.mark.one_in(5)
+@pytest.mark.one_in(15)
 @pytest.mark.parametrize(
     ("text", "x"),
     [

@@ -42,6 +42,7 @@ def blocks(language: str) -> list[tuple[str, str]]:
 RUNNABLE = blocks("python")
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("name", "body"), RUNNABLE, ids=[name for name, _ in RUNNABLE])
 def test_python_runs(name: str, body: str) -> None:
     """Each block by itself, and the tests it defines."""
@@ -152,6 +153,7 @@ SCRIPTS = [
 ]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("page", "name", "script", "shown"), SCRIPTS, ids=[name for _, name, _, _ in SCRIPTS])
 def test_what_is_told_about_a_script_is_real(page: Path, name: str, script: str, shown: str, tmp_path: Path) -> None:
     """Under a script stands what `symgrad run` prints; SYMGRAD_UPDATE_GOLDENS=1 writes it."""
@@ -226,6 +228,7 @@ def page_of(op: Op) -> Page:
     return page
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", SAMPLE)
 def test_the_page_of_an_operation(name: str) -> None:
     """A sample by default; every page with -m slow."""
@@ -285,6 +288,7 @@ def test_notation_waits_for_a_formula_that_is_shown() -> None:
     assert list(readable([short, note], "f(x)")) == [short, note]
 
 
+@pytest.mark.slow
 def test_samples_lie_where_there_is_something_to_be_seen() -> None:
     """Outside of −1 to 1 a grid reads zeros."""
     grid = find("grid_sample")
@@ -306,7 +310,7 @@ def test_the_forum_page_answers_the_thread() -> None:
     assert "Equal to torch" in page
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("case", first_by_default(STORIES))
 def test_the_worked_example_of_every_operation_is_proven(case: Case) -> None:
     """At the round numbers of its page, no oracle fails and none disagrees; torch is always asked."""
@@ -334,6 +338,7 @@ def test_the_changelog_of_a_version_is_ten_lines_and_says_nothing_twice() -> Non
         assert len({line.split(":")[0] for line in lines}) == len(lines)
 
 
+@pytest.mark.slow
 def test_pages_in_html_have_an_index_and_a_search(tmp_path: Path) -> None:
     folder = tmp_path / "site"
     found = CliRunner().invoke(main, ["docs", str(folder), "--ops", "exp", "--format", "html"], catch_exceptions=False)

@@ -145,6 +145,7 @@ def test_the_forward_pass_is_the_text_read_on_arrays(case: Case) -> None:
     assert_same(expected, case.values[step.result.name], what=case.name)
 
 
+@pytest.mark.slow
 def test_no_text_is_read_until_an_entry_is_used() -> None:
     code = "import symgrad.ops; from symgrad.ops.readings import spelled; print(spelled.cache_info().currsize)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -123,7 +123,7 @@ EQUATIONS: dict[str, tuple[dict[str, tuple[int, ...]], dict[str, tuple[int, ...]
 }  # fmt: skip
 
 
-@pytest.mark.one_in(5)
+@pytest.mark.one_in(10)
 @pytest.mark.parametrize("to", ["torch", "numpy"])
 @pytest.mark.parametrize("text", EQUATIONS)
 def test_an_equation_of_ones_own_is_exported_and_holds_at_other_sizes(text: str, to: str) -> None:

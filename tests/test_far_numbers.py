@@ -144,6 +144,7 @@ def test_numbers_that_floats_hold_are_theirs() -> None:
     assert "lost in float64" not in found.to_text()
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("text", "at"),
     [

@@ -56,6 +56,7 @@ def test_no_ways_cross_where_that_can_be(text: str) -> None:
     assert room_of_its_own(laid)
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(
     st.lists(st.lists(st.integers(0, 40), min_size=1, max_size=4, unique=True), min_size=1, max_size=14),

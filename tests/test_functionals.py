@@ -54,7 +54,7 @@ TOLD = {
 }  # fmt: skip
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("name", TOLD)
 def test_each_is_one_event_that_says_what_h_is_and_agrees(name: str, tmp_path: Path) -> None:
     body, wanted = TOLD[name]
@@ -76,6 +76,7 @@ def test_its_gradients_are_one_call_by_number(tmp_path: Path) -> None:
     assert event.agrees
 
 
+@pytest.mark.slow
 def test_a_loop_is_told_once_and_checked_further(tmp_path: Path) -> None:
     _, told = play(tmp_path, "for n in range(12): hvp(f, x, u)")
     assert told.count(SIZE) == 1
@@ -120,6 +121,7 @@ vhp(f, x, u)"""
     assert SIZE in told  # what comes after an error is told as ever
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("word", ["hvp", "vhp", "jvp", "hessian"])
 def test_a_wrong_product_is_seen(word: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     right: Any = getattr(torch.autograd.functional, word)

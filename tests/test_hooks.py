@@ -58,6 +58,7 @@ def played(tmp_path, body):
     return event, " ".join(event_text(event, 200).split())
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("body", LOOKING.values(), ids=list(LOOKING))
 def test_a_hook_that_looks_is_no_step(tmp_path, body):
     event, page = played(tmp_path, body)
@@ -67,6 +68,7 @@ def test_a_hook_that_looks_is_no_step(tmp_path, body):
     assert "hook" not in page
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("hook", "told"), CHANGING.values(), ids=list(CHANGING))
 def test_a_hook_that_changes_is_told_by_what_it_made(tmp_path, hook, told):
     event, page = played(tmp_path, f"h = x @ w\n{hook}\n(h @ u).tanh().sum().backward()")

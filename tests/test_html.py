@@ -233,6 +233,7 @@ def test_a_program_is_a_picture_with_every_length() -> None:
     assert len(re.findall('class="flow"', picture)) == 5  # h reaches h*h twice, as one way
 
 
+@pytest.mark.slow
 def test_every_length_can_be_read_in_its_picture() -> None:
     """Lengths are drawn after all ways, none at the place of another."""
     for expression in ("x@x.T + x@x.T@x@x.T", "sigmoid(x@w)*tanh(x@u) + x", "a*b + c*d - e/f"):

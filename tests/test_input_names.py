@@ -143,6 +143,7 @@ def test_second_derivatives_under_other_names() -> None:
     assert_same(np.asarray([2, 0]), symgrad.hvp("sum(v * v * L)", "v", [1, 0], v=[1, 2], L=[1, 1]))
 
 
+@pytest.mark.slow
 def test_captured_programs_keep_a_tensor_called_v() -> None:
     def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
         return torch.softmax(q @ k.mT, -1) @ v

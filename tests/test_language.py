@@ -601,6 +601,7 @@ def test_no_size_is_inferred_to_be_0() -> None:
     assert all(n > 0 for t in program.tensors() for n in program.numbers(t.shape))
 
 
+@pytest.mark.slow
 def test_equations_in_many_sizes_take_no_long_time() -> None:
     started = time.process_time()
     read(f"cat([{', '.join(f'x{n}' for n in range(400))}])", out_shape=(3,))

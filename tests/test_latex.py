@@ -60,6 +60,7 @@ def test_the_three_sizes_are_set(tmp_path: Path) -> None:
     assert max(overfull(log), default=0) < 1, overfull(log)
 
 
+@pytest.mark.slow
 @needs_latex
 def test_what_is_too_wide_is_told_instead(tmp_path: Path) -> None:
     """A matrix of 20 columns, and one that just fits with long entries, stay on the page."""
@@ -89,6 +90,7 @@ def test_every_operation_is_set_in_three_sizes(tenth: int, tmp_path: Path) -> No
     compiled(tmp_path, *pages)
 
 
+@pytest.mark.slow
 @needs_latex
 def test_long_sums_go_on_in_the_next_line(tmp_path: Path) -> None:
     """They stood out of the page by its whole width."""

@@ -80,6 +80,7 @@ LOST = ("svd", "eigh", "eigvalsh", "eig", "matrix_norm", "norm", "pinv", "lstsq"
 """Of operations that begin so, a plan may meet 1/0 behind a condition: then it is not used."""
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("case", first_by_default(4))
 def test_a_plan_is_what_loops_and_the_evaluator_compute(case: Case) -> None:
     for what, equation, arrays, sizes in local_equations(case.program, case.values, case.seed):
@@ -95,6 +96,7 @@ def test_a_plan_is_what_loops_and_the_evaluator_compute(case: Case) -> None:
             assert_same(loops, found, seed=case.seed, tolerance=1e-8, what=f"{what} by loops")
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("case", first_by_default(4))
 def test_a_plan_at_other_sizes(case: Case) -> None:
     shapes = case.resized(OTHER)
@@ -329,6 +331,7 @@ def test_on_tensors_it_is_differentiated_again(name: str) -> None:
     assert_same(program.pushforward({n: u.numpy() for n, u in changes.items()}), back, what=name)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("case", first_by_default(6))
 def test_the_table_on_tensors(case: Case) -> None:
     """Each pullback that has a plan on tensors gives what it gives on NumPy."""
@@ -365,6 +368,7 @@ def test_on_tensors_it_compiles(backend: str) -> None:
         assert_same(expected[name], gradient, what=f"{name} by {backend}")
 
 
+@pytest.mark.slow
 def test_on_tensors_it_compiles_before_it_was_asked_otherwise() -> None:
     """What is written down at the first call is no part of the graph."""
     program = capture(lambda x: torch.tanh(x @ x).softmax(0), torch.eye(3, dtype=torch.float64))

@@ -156,6 +156,7 @@ NUMBERS = {
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("text", NUMBERS)
 def test_a_name_that_stands_where_only_a_number_can_is_that_number(text: str) -> None:
     (name, shape), numbers = NUMBERS[text]

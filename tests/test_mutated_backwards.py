@@ -136,6 +136,7 @@ WITHOUT_NAMES = {"cumsum(x, dim=-1)"}
 """A scan is three calls with an axis each: one of them along another axis is no mistake that has a name."""
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(13)
 @pytest.mark.parametrize("expression", EXPRESSIONS)
 def test_every_change_of_a_gradient_is_caught(expression: str) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from symgrad.ops import TABLE, Op, ground
 from symgrad.ops.holding import found, held_as
+from tests.parsed import PARSED, nodes_of
 
 ROOT = Path(__file__).resolve().parent.parent / "symgrad"
 OTHER_WORDS: dict[str, dict[str, str]] = {
@@ -148,17 +149,16 @@ NAMED: dict[str, dict[str, str]] = {
 
 def named_in(text: str) -> Counter[str]:
     """The strings of a file that are the name of an entry, how often: docstrings, sentences and parts of f-strings do not count."""
-    tree = ast.parse(text)
     loose = {
         id(value)
-        for node in ast.walk(tree)
+        for node in nodes_of(text)
         for value in (
             node.values if isinstance(node, ast.JoinedStr) else [node.value] if isinstance(node, ast.Expr) else []
         )
     }
     return Counter(
         node.value
-        for node in ast.walk(tree)
+        for node in nodes_of(text)
         if isinstance(node, ast.Constant)
         and isinstance(node.value, str)
         and node.value in TABLE
@@ -185,22 +185,24 @@ def counted() -> dict[str, Counter[str]]:
 
 def decided_by_ground(text: str) -> list[int]:
     """The lines that do something else with an entry of `symgrad.ops.ground` than hand it to what applies it."""
-    tree = ast.parse(text)
-    applied = {id(part) for node in ast.walk(tree) if isinstance(node, ast.Call) for part in node.args}
+    if "ground." not in text:
+        return []
+    applied = {id(part) for node in nodes_of(text) if isinstance(node, ast.Call) for part in node.args}
     chosen = {
         id(part)
-        for node in ast.walk(tree)
+        for node in nodes_of(text)
         if isinstance(node, ast.IfExp) and id(node) in applied
         for part in (node.body, node.orelse)
     }
     return [
         node.lineno
-        for node in ast.walk(tree)
+        for node in nodes_of(text)
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "ground"
         if id(node) not in applied | chosen
     ]
 
 
+@PARSED
 def test_facts_of_an_operation_are_fields_of_its_entry() -> None:
     """No file names another operation than it did, and what is gone is gone from the list."""
     told = {name: Counter(words.split()) for files in NAMED.values() for name, words in files.items()}
@@ -213,6 +215,7 @@ def test_the_count_sees_a_name_and_not_a_sentence() -> None:
     assert not named_in('"""sum"""\nword = f"mean of {x}"\nother = "the sum of it"')
 
 
+@PARSED
 def test_each_word_that_means_something_else_stands_there() -> None:
     files = {path.relative_to(ROOT).as_posix(): path.read_text("utf-8") for path in ROOT.rglob("*.py")}
     for prefix, words in ((prefix, words) for by in OTHER_WORDS.values() for prefix, words in by.items()):
@@ -220,6 +223,7 @@ def test_each_word_that_means_something_else_stands_there() -> None:
         assert set(words.split()) <= standing, prefix
 
 
+@PARSED
 def test_what_programs_are_built_with_is_applied_and_nothing_is_decided_by_it() -> None:
     """`symgrad.ops.ground` is no way round: who asks what an operation is asks for a fact of its entry."""
     files = {path.relative_to(ROOT).as_posix(): path.read_text("utf-8") for path in ROOT.rglob("*.py")}

@@ -31,6 +31,7 @@ def told(tmp_path, text: str) -> list[str]:
     return [" ".join(event_text(call).split()) for call in run_script(str(path), [], tell=lambda event: None).events]
 
 
+@pytest.mark.slow
 def test_data_without_a_name_is_the_text_that_made_it_or_its_numbers(tmp_path):
     product, drawn, dropped, recurrent = told(tmp_path, DATA)
     assert "data: X @ E.T" in product
@@ -62,6 +63,7 @@ hv = hvp(f, a, a)[1]
 """
 
 
+@pytest.mark.slow
 def test_no_tensor_bears_the_name_of_what_holds_it_or_of_what_its_line_only_gives_later(tmp_path):
     (call,) = told(tmp_path, HOLDING)
     assert " fast[1]" in call
@@ -89,6 +91,7 @@ old(x).sum().backward()
 """
 
 
+@pytest.mark.slow
 def test_a_copy_of_a_buffer_has_the_name_of_the_buffer(tmp_path):
     new, old, computed, copied = told(tmp_path, NORMED)
     assert "new.parametrizations.weight.0._u 4" in new

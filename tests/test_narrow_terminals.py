@@ -53,7 +53,7 @@ def on_terminal(columns: int, *command: str) -> list[str]:
     return b"".join(found).decode().replace("\x1b[K", "\r").replace("\r\n", "\n").split("\n")
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(9)
 @pytest.mark.parametrize("columns", [40, 60, 80])
 @pytest.mark.parametrize(
     "command",
@@ -71,6 +71,7 @@ def test_lines_end_where_the_terminal_does(command: tuple[str, ...], columns: in
     assert wide == []
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "command",

@@ -15,6 +15,7 @@ from tests.compare import assert_same
 COMPOSITE = [case for case in cases() if case.op.expands]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("case", COMPOSITE, ids=[case.name for case in COMPOSITE])
 def test_a_composite_opened_is_the_same_forward_and_backward_or_says_why_not(case: Case) -> None:

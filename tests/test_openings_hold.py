@@ -178,6 +178,7 @@ def held_by(explanation: Explanation, lines: list[str], what: str) -> int:
     return len(found)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("case", first_by_default(STORIES))
 def test_every_example_of_the_table_opens_with_what_holds(case: Case) -> None:
     if case.example.text in OTHERWISE:
@@ -188,6 +189,7 @@ def test_every_example_of_the_table_opens_with_what_holds(case: Case) -> None:
         assert count or not any(f"{name}.grad = " in line for name in case.story.gradients for line in lines), lines
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("slope", ["relu", "relu6", "F.softshrink", "F.hardtanh", "abs", "F.threshold"])
 def test_a_slope_of_true_and_false_is_a_number_to_the_lines_behind_it(slope: str) -> None:
     """torch negates no condition and has no matrix of them."""
@@ -237,7 +239,7 @@ def numbers_hold(seed: int) -> None:
     held(explanation, text)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("seed", range(8))
 def test_sums_of_several_numbers_open_with_what_holds(seed: int) -> None:
     numbers_hold(seed)
@@ -250,6 +252,7 @@ def test_many_sums_of_several_numbers_open_with_what_holds(start: int) -> None:
         numbers_hold(seed)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("text", "lines"),
     [
@@ -268,6 +271,7 @@ def test_a_cotangent_that_is_a_number_is_read_as_one(text: str, lines: list[str]
     assert [str(line) for line in explanation.backward.statements if line.text] == lines
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("text", "line"),
     [

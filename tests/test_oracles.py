@@ -279,6 +279,7 @@ def test_where_torch_refuses_tensors_without_entries_the_page_says_so(shape: tup
     assert refused or any("out.backward(v)" in check.oracle and check.passed for check in found.gradients["x"].checks)
 
 
+@pytest.mark.slow
 def test_differences_say_nothing_of_what_is_only_read() -> None:
     text = "cov(x, fweights=b, aweights=c ** 2 + 0.5)"
     found = symgrad.explain(
@@ -291,6 +292,7 @@ def test_differences_say_nothing_of_what_is_only_read() -> None:
 # --- choices are the program's --------------------------------------------------------------------------------
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("text", "values"),
     [

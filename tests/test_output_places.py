@@ -65,6 +65,7 @@ def test_a_closed_standard_output_is_a_message(verb: str, tmp_path: Path, monkey
     assert verb in ("run", "help") or "there is no standard output" in capsys.readouterr().err
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("alphabet", ["latin-1", "ascii"])
 def test_a_small_alphabet_gives_a_degraded_page(verb: str, alphabet: str, tmp_path: Path, monkeypatch) -> None:

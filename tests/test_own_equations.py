@@ -44,7 +44,7 @@ TWINS = [
 ]  # fmt: skip
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("text", "shapes", "twin"), [t for t in TWINS if t[2]], ids=[t[0] for t in TWINS if t[2]])
 def test_an_equation_is_what_torch_computes(text: str, shapes: dict[str, tuple[int, ...]], twin: object) -> None:
     generator = np.random.default_rng(7)
@@ -67,6 +67,7 @@ def by_loops(text: str, x: np.ndarray, w: np.ndarray) -> np.ndarray:
     return np.array([sum(np.tanh(x[a * i + b * j + c]) * w[j] for j in range(len(w))) for i in range(count)])
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("part", range(2))
 @settings(max_examples=6)
@@ -375,6 +376,7 @@ def test_an_option_that_is_a_number_counts(text: str, twin: Any) -> None:
     assert_same(result.gradients["x"].value, x.grad.numpy())
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(4)
 @pytest.mark.parametrize("part", range(4))
 def test_every_function_takes_so_many_arguments_and_says_so(part: int) -> None:
@@ -421,7 +423,7 @@ GUARDED = [
 ]  # fmt: skip
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(("text", "term", "how"), GUARDED, ids=[text for text, *_ in GUARDED])
 def test_a_condition_that_does_not_hold_leaves_its_term_out_whatever_it_is(text: str, term: Any, how: str) -> None:
     """0/0 stands there: in the forward pass by a plan, in the gradient, and in torch's run of the equation."""

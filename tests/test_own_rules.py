@@ -56,7 +56,7 @@ def told(tmp_path, body, double=True):
     return session, event, " ".join(event_text(event, 200).split())
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("double", [True, False])
 @pytest.mark.parametrize(("body", "name"), RULED.values(), ids=list(RULED))
 def test_a_run_names_torchs_rule(tmp_path, body, name, double):
@@ -105,7 +105,7 @@ def test_a_backward_of_the_users_own_is_no_rule_of_torchs(tmp_path, double):
     assert "a rule of its own" not in page
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("eps", [1e-8, 1e-4, 0.5, 100.0])
 def test_a_page_names_it_too(eps):
     x = [[0.3 * eps, 0.4 * eps]]

@@ -62,6 +62,7 @@ def test_pasted_lines_are_explained_as_they_run(text: str) -> None:
         assert_same(grad, found.gradients[name].value, what=f"{name}.grad of {text!r}", tolerance=1e-6)
 
 
+@pytest.mark.slow
 @given(st.integers(1, 3), st.integers(1, 3), st.integers(1, 3), st.data())
 def test_a_pasted_seed_is_the_one_given_beside(m: int, n: int, h: int, data: st.DataObject) -> None:
     """Values and seed in the text and beside it say the same."""

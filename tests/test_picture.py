@@ -276,6 +276,7 @@ def test_what_is_infinite_is_the_widest_way_back() -> None:
     assert float(inf[0]) == max(float(width) for width, _ in (inf, *others))
 
 
+@pytest.mark.slow
 def test_ways_from_another_band_are_named_once() -> None:
     drawn = symgrad.explain(
         "q=x@w; k=x@u; a=softmax(q@k.T/2); a@x", shapes={"x": (3, 4), "w": (4, 4), "u": (4, 4)}
@@ -283,6 +284,7 @@ def test_ways_from_another_band_are_named_once() -> None:
     assert ">a, x<" in drawn
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("sheet", ["symgrad/sphinx/static/symgrad.css", "symgrad/render/html/templates/style.css"])
 def test_pages_colour_everything_that_pictures_draw(sheet: str) -> None:
     """Inside a page a picture has no style of its own: what the page leaves out is drawn in black."""

@@ -116,6 +116,7 @@ assert "torch" not in sys.modules and "sympy" not in sys.modules and "numpy" not
 """
 
 
+@pytest.mark.slow
 def test_a_session_that_does_not_use_it_pays_nothing() -> None:
     """Below 5 ms of processor time, and none of the libraries."""
     times = []

@@ -255,6 +255,7 @@ def test_large_things_are_named_and_not_printed() -> None:
     assert '.gradients["x"].jacobian.sparse()' in text
 
 
+@pytest.mark.slow
 def test_long_programs_get_stages() -> None:
     text = said("tanh(w3@tanh(w2@tanh(w1@x)))", check=False)
     assert "v_t1 is the gradient that has come back as far as t1:" in text
@@ -332,6 +333,7 @@ GRADIENTS = [
 ]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("expression", "name", "formula"), GRADIENTS)
 def test_gradients_read_as_a_person_writes_them(expression: str, name: str, formula: str) -> None:
     lines = [re.sub(r" {3,}.*", "", line.strip()) for line in derived_text(*symgrad.derive(expression)).splitlines()]
@@ -613,6 +615,7 @@ def test_the_reader_reads(text: str, value: float) -> None:
 # --- every operation in every format ------------------------------------------------------------------------
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("case", first_by_default(STORIES))
 def test_every_operation_in_every_format(case: Case) -> None:
     explanation = case.story
@@ -636,6 +639,7 @@ def test_every_operation_in_every_format(case: Case) -> None:
     conforms({key: value for key, value in data.items() if key != "entry"})
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("case", first_by_default(STORIES))
 def test_every_derivation_in_every_format(case: Case) -> None:
     program, derived = case.program, case.derived
@@ -782,6 +786,7 @@ def test_colour_changes_nothing_but_colour() -> None:
     assert bare == forum().to_text()
 
 
+@pytest.mark.slow
 def test_rich_is_loaded_for_colour_only() -> None:
     code = (
         "import symgrad, sys; e = symgrad.explain('x*2', check=False); e.to_text(); print('rich' in sys.modules);"
@@ -805,6 +810,7 @@ def test_a_formula_that_is_not_shown_is_not_said_to_be_the_answer() -> None:
     assert page.count("the index formula is the answer") == 1  # that by x is shown
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("number", ["1234.5678", "0.12345", "0.00123", "0.044715", "0.134145", "12345.678"])
 def test_a_formula_keeps_the_digits_of_its_numbers(number: str) -> None:
     """1234.6·x would be another function; a power of a fraction has an exact constant, and a text a float."""
@@ -814,6 +820,7 @@ def test_a_formula_keeps_the_digits_of_its_numbers(number: str) -> None:
     assert "/200000" not in page
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("expression", "said"),
     [

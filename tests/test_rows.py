@@ -53,7 +53,7 @@ def test_the_calls_that_are_named_give_all_of_j() -> None:
     assert_same(torch.func.jacfwd(lambda x: x @ wide)(x[0, :2]), wide.T, tolerance=1e-6, what="jacfwd")
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(
     ("body", "said"),
     [
@@ -72,6 +72,7 @@ def test_how_many_seeds_would_do(tmp_path: Path, body: str, said: str) -> None:
     assert "this line asks for all of J, one row a sweep" in told
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     "loop",
     [
@@ -114,6 +115,7 @@ for i in range(3):
     assert "seeds would do" not in told
 
 
+@pytest.mark.slow
 def test_gradgradcheck_is_one_story_of_the_backward_it_differentiates(tmp_path: Path) -> None:
     """Its inner backward calls are parts of its function, and its v is said to be one."""
     session, told = play(
@@ -160,6 +162,7 @@ def test_rows_of_one_colour_share_no_column(seed: int) -> None:
     assert max(colours) + 1 >= places.sum(axis=0).max()
 
 
+@pytest.mark.slow
 def test_inputs_are_called_as_the_function_calls_them(tmp_path: Path) -> None:
     _, told = play(
         tmp_path,

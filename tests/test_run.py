@@ -146,6 +146,7 @@ def test_a_call_in_one_clause_of_a_statement_is_named_as_it_is_written(tmp_path)
         assert "torch.ones(2, requires_grad=True).exp()[0].backward()" in told, told
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("precision", ["float32", "float64"])
 def test_lenet_py(tmp_path, precision):
@@ -166,7 +167,7 @@ GOLDEN = ROOT / "tests" / "golden"
 QUESTIONS = sorted(path.name for path in (GOLDEN / "run").glob("*.txt"))
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_questions_that_people_ask(tmp_path, name):
@@ -345,6 +346,7 @@ CHOOSING = (
 )
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("numbers", "text", "cure"), CHOOSING)
 def test_the_cure_of_a_lost_entry_is_one_that_helps(tmp_path, numbers, text, cure):
     """What is told is done: torch's gradient is then finite, and the value what it was."""
@@ -416,6 +418,7 @@ for step in range(20):
 """
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", ["SGD", "Adam"])
 def test_a_training_loop(tmp_path, name):
     session, told = play(tmp_path, LOOP.format(name=name))
@@ -467,6 +470,7 @@ def test_networks(tmp_path, name):
     assert session.agrees
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("precision", ["float32", "float64"])
 def test_a_gradient_that_is_zero_is_rounding_on_both_sides(tmp_path, precision):
@@ -489,6 +493,7 @@ net(torch.randn(8, 3, 8, 8)).pow(2).mean().backward()
     assert "running_mean" not in told.partition("not asked")[0][-80:]
 
 
+@pytest.mark.slow
 def test_a_gradient_of_digits_costs_one_sweep_and_one_leaf(tmp_path, monkeypatch):
     asked, by_lot = [], agreement.pull_by_lot
 
@@ -553,6 +558,7 @@ def test_rounding_hides_no_wrong_gradient():
     assert agreement.difference(np.zeros(2), np.array([0.0, 1e-7]), 2e-4, None, floor)[1]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("weights", [[[0.6, 1.3], [1.3, 0.4]], [[1.2, -0.8], [-0.8, 0.8]], [[-0.3, 1.3], [2.0, 0.6]]])
 def test_where_tanh_is_flat_its_last_digit_is_most_of_its_slope(tmp_path, monkeypatch, weights):
     """1 − out² is what rounding left of it: NumPy's and torch's may differ by much, and a wrong factor is still seen."""
@@ -583,6 +589,7 @@ h.register_hook(lambda g: g * 2)
     assert "≠" not in told
 
 
+@pytest.mark.slow
 def test_clipped_gradients_are_told_once(tmp_path):
     clipped = LOOP.format(name="SGD").replace(
         "    optimizer.step()", "    torch.nn.utils.clip_grad_norm_(net.parameters(), 0.1)\n    optimizer.step()"

@@ -174,6 +174,7 @@ def test_the_command_leaves_standard_output_to_the_script(
     assert Reader(page.read_text(encoding="utf-8")).open == []
 
 
+@pytest.mark.slow
 def test_a_page_or_a_picture_needs_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script, ran = tmp_path / "s.py", tmp_path / "ran"
     script.write_text(

@@ -52,6 +52,7 @@ def told(program: Drawn, folder: Path) -> list[str]:
     return [f"{script}{said}" for said in said_runs.false_sentences(program, events, script)]
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(24)
 @pytest.mark.parametrize("part", range(24))
 def test_pages_of_explain(part: int) -> None:
@@ -65,6 +66,7 @@ def test_pages_of_run(part: int, tmp_path: Path) -> None:
     assert not [said for p in programs(1000 * part + 500, PART) for said in told(p, tmp_path)]
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(16)
 @pytest.mark.parametrize("part", range(16))
 def test_structures_of_derive(part: int) -> None:

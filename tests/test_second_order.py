@@ -68,6 +68,7 @@ OTHERS = [
 ]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("text", "wrt", "shapes", "form"), BOOK, ids=[text for text, *_ in BOOK])
 def test_a_hessian_that_everybody_knows(text: str, wrt: str, shapes: dict[str, tuple[int, ...]], form: str) -> None:
     found = symgrad.hessian(text, wrt, **values(**shapes))
@@ -75,7 +76,7 @@ def test_a_hessian_that_everybody_knows(text: str, wrt: str, shapes: dict[str, t
     assert found.passed
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("text", "wrt", "shapes"), [row[:3] for row in BOOK] + OTHERS, ids=[row[0] for row in BOOK + OTHERS]
 )
@@ -202,6 +203,7 @@ def test_without_a_formula_it_is_the_jacobian_of_the_backward(number: int) -> No
     assert_same(expected.reshape(rows, columns), found.jacobian.operator().matmat(np.eye(columns)), what=f"{text}, H·u")
 
 
+@pytest.mark.slow
 def test_a_deep_program_has_second_derivatives() -> None:
     found = symgrad.explain(DEEP, wrt=["q"], order=2, **values(q=(2, 3), k=(3, 4), w=(4, 4)))
     (hessian,) = found.hessians.values()
@@ -269,7 +271,7 @@ def test_beside_a_corner_of_the_gradient_torch_is_no_judge(
     assert passed == [True, False]
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(9)
 @pytest.mark.parametrize("weight", [1.0, 1e-2, 4e-4, 2e-5])
 @pytest.mark.parametrize("text", ["relu(x)**2", "F.leaky_relu(x)**2", "abs(x)*x", "clamp(x, 0, 1)**2", "F.elu(x, 2)"])
 def test_differences_are_no_judge_of_a_small_corner_and_are_one_beside_it(text: str, weight: float) -> None:
@@ -286,6 +288,7 @@ def test_differences_are_no_judge_of_a_small_corner_and_are_one_beside_it(text: 
     assert [check.passed for check in by_differences] == [True, True, False]
 
 
+@pytest.mark.slow
 def test_where_nothing_is_defined_a_hessian_need_not_be_symmetric() -> None:
     """0 ** 0 has no derivative; NaN and −∞ are both no number."""
     found = symgrad.explain("log_softmax(x**x, 0)", seed=[1, 1, 1], x=[-0.0, 2.0, 1e-300], order=2).hessian("x", "x")
@@ -337,6 +340,7 @@ OPENINGS = [
 ]  # fmt: skip
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("brief", [["--brief"], []])
 @pytest.mark.parametrize(("command", "said"), OPENINGS, ids=[command for command, _ in OPENINGS])
 def test_a_page_opens_with_its_second_derivatives(command: str, said: str, brief: list[str]) -> None:
@@ -355,6 +359,7 @@ def test_json_has_it() -> None:
     assert json.loads(run("sum(x)", "--let", "x=[1,2]", "--format", "json"))["hessians"] == []
 
 
+@pytest.mark.slow
 def test_where_torchs_double_backward_is_no_derivative_a_wrong_hessian_is_still_seen() -> None:
     """torch puts a constant 0 into a power's backward where the exponent is 0; SymPy and differences have the derivative."""
     text, x = "sum(var(x, 0, keepdim=True) ** x)", np.array([0.0, 0.0, 2.0])

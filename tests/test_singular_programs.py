@@ -281,6 +281,7 @@ UNTAMED = {
 }
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("text", UNTAMED)
 def test_no_oracle_accuses_where_digits_are_lost_on_the_way(text: str) -> None:
     """x / x at 1e-300: two terms of 1e300 cancel, and each way of adding them up leaves other digits."""
@@ -315,6 +316,7 @@ def test_second_derivatives(many: int) -> None:
 LESS = (2222, 2574, 3805, 3995, 4081, 4187, 4348, 5081, 5299, 5357, 5981, 6679, 6889, 7174, 7605, 7747)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "number", [1219, 1934, 2435, 3126, 3424, 4458, *(pytest.param(n, marks=pytest.mark.slow) for n in LESS)]
 )

@@ -46,7 +46,7 @@ def assert_unchanged_and_unaccused(number: int, folder: Path) -> None:
     assert "gap in symgrad" not in "".join(told) + closing(session), about
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(12)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("number", [*FOUND, *range(12)])
 def test_at_singular_points_nothing_is_changed_and_nobody_accused(number: int, tmp_path: Path) -> None:
@@ -83,6 +83,7 @@ for half in (False, True):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_a_mask_of_infinities_is_no_singular_point(tmp_path: Path) -> None:
     path = tmp_path / "script.py"

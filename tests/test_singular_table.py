@@ -122,6 +122,7 @@ def test_every_case(op: Op) -> None:
 EDGED = [op for op in OPS if op.edges]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("op", EDGED, ids=[op.name for op in EDGED])
 def test_at_an_edge_torch_has_a_number_of_its_own_and_nobody_disagrees(op: Op) -> None:
     rules = list(edges_of(op))
@@ -304,6 +305,7 @@ def test_a_grid_that_is_not_finite_reads_what_torch_reads(mode: str, padding: st
         assert_same(expected, op.numpy(x, grid, **options), tolerance=1e-6, what=f"{mode} {padding} {far}")
 
 
+@pytest.mark.slow
 def test_factors_without_exchanged_rows_are_held_against_the_same() -> None:
     """torch's `lu_factor` exchanges rows wherever a larger entry stands below the pivot."""
     x = np.array([[0.1, 2.0, -1.0], [3.0, 0.0, 0.5], [1.0, -4.0, 2.0]])

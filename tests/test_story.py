@@ -166,6 +166,7 @@ def test_which_calls_are_checked():
     assert len(numbers) <= 20
 
 
+@pytest.mark.slow
 def test_another_program_is_told_however_late_it_comes(tmp_path):
     session, told = play(
         tmp_path,
@@ -184,6 +185,7 @@ for step in range(60):
     assert session.counted == {"script.py:9": 52}
 
 
+@pytest.mark.slow
 def test_a_factor_that_grows_is_no_other_program_each_time(tmp_path):
     """Annealing: a few are told with what is different, then some are looked at."""
     session, _ = play(
@@ -278,6 +280,7 @@ def test_an_unrolled_loop_is_one_block(tmp_path):
     assert session.agrees
 
 
+@pytest.mark.slow
 def test_another_number_of_turns_and_another_constant(tmp_path):
     session, told = play(tmp_path, LOOP.format(lengths="9, 9, 12, 5", factor=2))
     first, again, longer, shorter = session.calls
@@ -391,6 +394,7 @@ def test_numbers_that_jump_are_told(old, new):
     assert next(line for line in lines if line not in SLICES) in shown
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize(("kind", "steps"), [("GRU", 6), ("LSTM", 7), ("RNN", 24)])
 def test_the_steps_of_a_recurrent_layer_are_told_once(tmp_path, kind, steps):
@@ -450,6 +454,7 @@ def test_turns_that_differ_are_not_folded_away(tmp_path, monkeypatch, body):
     assert session.agrees
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("body", "lines"),
     [
@@ -655,7 +660,7 @@ p = torch.softmax(h, 0)
 """
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("seed", [0, 1, 2])
 @pytest.mark.parametrize(("source", "word"), [(CANCELS, "cancels"), (SHRINKS, "vanishes")])
 def test_a_difference_that_cancels_is_not_said_to_vanish(tmp_path, source, word, seed):
@@ -680,6 +685,7 @@ a = torch.randn(5, dtype=torch.float64, requires_grad=True)
 """
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("seed", [0, 1, 2])
 @pytest.mark.parametrize(("source", "rounded"), [(SMALL, False), (ROUNDED, True)])
 def test_a_small_gradient_is_not_said_to_be_rounding(tmp_path, source, rounded, seed):
@@ -765,6 +771,7 @@ loss.backward()
 """
 
 
+@pytest.mark.slow
 def test_a_condition_and_a_division_stand_once(tmp_path):
     """Two heads over one layer, as actor and critic have."""
     _, told = play(tmp_path, ACTOR, 120)

@@ -252,7 +252,7 @@ SPELLINGS: list[tuple[str, str, dict[str, tuple[int, ...]]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.one_in(5)
+@pytest.mark.one_in(15)
 @pytest.mark.parametrize(
     ("text", "torch_text", "shapes"), SPELLINGS,
     ids=[f"{text} with {' '.join('x'.join(map(str, s)) for s in shapes.values())}" for text, _, shapes in SPELLINGS],
@@ -304,7 +304,7 @@ NOT_READ_ALONE = {"chunk_part", "split_part"}
 """Operations whose examples need the sizes that their listing gives beside the text."""
 
 
-@pytest.mark.one_in(20)
+@pytest.mark.one_in(60)
 @pytest.mark.parametrize("op", tuple(entries()), ids=lambda op: op.name)
 def test_every_operation_is_derived_at_sizes_that_nobody_gave(op) -> None:
     if op.name in NOT_READ_ALONE:

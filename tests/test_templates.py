@@ -138,6 +138,7 @@ def test_a_call_with_another_value_is_lifted_the_long_way(monkeypatch):
     assert [s.op for s in program.recording.steps] == ["tanh"]
 
 
+@pytest.mark.slow
 def test_the_cells_of_a_recurrent_network_in_float32_and_float64():
     for dtype in (torch.float64, torch.float32):
         cell = nn.LSTMCell(3, 4).to(dtype)

@@ -441,7 +441,7 @@ STEPS = [
 ]  # fmt: skip
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(("text", "wanted", "lines"), STEPS, ids=[text for text, _, _ in STEPS])
 def test_what_is_multiplied_and_divided_by_is_not_in_the_lines(text: str, wanted: str, lines: list[str]) -> None:
     """A size that no tensor of a step has is named after one that has it; code of the lines is torch's gradient."""
@@ -468,7 +468,7 @@ def test_the_lines_of_a_normalisation_read_as_in_the_book(text: str, lines: list
     assert [line.strip() for line in brief.splitlines()[1:] if re.match(r"(with )?[\w.]+ = ", line.strip())] == lines
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize(("text", "wanted", "form"), BOOK, ids=[f"{text} by {wanted}" for text, wanted, _ in BOOK])
 def test_a_gradient_reads_as_in_the_book(text: str, wanted: str, form: str) -> None:
     used = {name: shape for name, shape in SHAPES.items() if name in inputs_of(text)}
@@ -602,6 +602,7 @@ BARE = [
 ]  # fmt: skip
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("text", "shapes", "by_x", "by_w"), BARE, ids=[text for text, *_ in BARE])
 def test_a_convolution_without_channels_is_torchs_with_one(text: str, shapes: Any, by_x: str, by_w: str) -> None:
     numbers = {name: np.arange(np.prod(shape)).reshape(shape) for name, shape in zip("xw", shapes, strict=True)}

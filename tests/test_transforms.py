@@ -113,7 +113,7 @@ grad(lambda p, x: F.mse_loss(functional_call(net, p, (x,)), torch.zeros(5, 1)))(
 }  # fmt: skip
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(9)
 @pytest.mark.parametrize("name", TOLD)
 def test_a_transform_is_one_event(name: str, tmp_path: Path) -> None:
     body, sentences = TOLD[name]

@@ -173,6 +173,7 @@ def own_frames(text, path):
     return f"{head.splitlines()[0]}\n{found}{rest}" if found else text
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("path", [
     pytest.param(path, id=path.stem, marks=() if path.stem in BY_DEFAULT else pytest.mark.slow) for path in CORPUS
@@ -220,6 +221,7 @@ def test_the_gradient_that_was_asked_for_is_explained():
     assert "before + added" not in event_text(between)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", ["pinn", "gradient_penalty"])
 def test_a_loss_on_a_gradient_is_explained(name):
@@ -257,6 +259,7 @@ def test_the_command_changes_no_line_of_the_warnings_nor_a_trace(tmp_path):
             assert (pair[0].stdout, pair[0].stderr) == (pair[1].stdout, pair[1].stderr)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_gradcheck_is_compared_and_not_vacuous():
     events = outcome(watched, ROOT / "tests" / "corpus" / "gradcheck.py")[1].events

@@ -14,6 +14,7 @@ from click.testing import CliRunner
 import symgrad
 from symgrad.ways import FORMS, Setting, Way, asked_by
 from symgrad_cli.main import main
+from tests.parsed import PARSED, nodes_of
 
 OPTIONS = {option.lstrip("-") for verb in main.commands.values() for p in verb.params for option in p.opts}
 OPTION = re.compile(rf"(?<![\w-])--({'|'.join(sorted(o for o in OPTIONS if len(o) > 1))})(?![\w-])")
@@ -81,15 +82,16 @@ def test_every_way_has_words_for_every_setting(way: Way) -> None:
 
 def loose(path: Path) -> list[str]:
     """The texts of a module that name an option of a shell and are no whole command, no setting and no docstring."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    apart = {id(n.value) for n in ast.walk(tree) if isinstance(n, ast.Expr)}  # docstrings
-    for call in (n for n in ast.walk(tree) if isinstance(n, ast.Call)):
+    nodes = nodes_of(path.read_text(encoding="utf-8"))
+    apart = {id(n.value) for n in nodes if isinstance(n, ast.Expr)}  # docstrings
+    for call in (n for n in nodes if isinstance(n, ast.Call)):
         if isinstance(call.func, ast.Name) and call.func.id == "Setting":
             apart |= {id(part) for part in ast.walk(call)}
-    texts = (n for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str))
+    texts = (n for n in nodes if isinstance(n, ast.Constant) and isinstance(n.value, str))
     return [n.value for n in texts if id(n) not in apart and OPTION.search(n.value) and "symgrad " not in n.value]
 
 
+@PARSED
 def test_no_text_of_the_library_names_an_option_of_the_shell() -> None:
     """They are settings, which every way says in its own words."""
     root = Path(symgrad.__file__).parent

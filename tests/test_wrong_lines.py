@@ -80,6 +80,7 @@ def odd_dt(v: Any, x: Any, w: Any, u: Any) -> Any:
     return dt @ w.T, x.T @ dt, h.T @ v
 
 
+@pytest.mark.slow
 def test_a_line_of_a_pair_is_named_with_what_belongs_there() -> None:
     """And whoever traced before does so afterwards, and the inputs are what they were."""
     draw = np.random.default_rng(0).standard_normal

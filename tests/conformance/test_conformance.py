@@ -75,6 +75,7 @@ def test_derived(name):
     assert (outcome.status, outcome.count("derived")) == ("derived", outcome.samples), outcome.verdicts
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", ["add", "mul", "div.no_rounding_mode", "matmul", "abs", "fft.fft", "exp", "cat"])
 def test_derived_with_complex_inputs(name):
@@ -82,6 +83,7 @@ def test_derived_with_complex_inputs(name):
     assert (outcome.status, outcome.count("derived")) == ("derived", outcome.samples), outcome.verdicts
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", RIGHT)
 def test_right_whether_derived_or_not(name):
@@ -106,6 +108,7 @@ def test_the_database_at_one_number(number):
     assert [o for o in outcomes if o.status in ("wrong", "error")] == []
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
     "name", ["_segment_reduce.lengths", "polar", "ormqr", "qr", "linalg.slogdet", "linalg.eigvalsh"]
