@@ -52,7 +52,7 @@ GILES = [
     ("eigh(A).eigenvalues", "A", "V = eigh(A).eigenvectors; V @ v.diag() @ V.T"),
     (
         "eigh(A).eigenvectors", "A",
-        ("w = sum(out * (A @ out), dim=0); K = where(w == w[:, None], 0, 1 / (w - w[:, None])); "
+        ("w = sum(out * (A @ out), dim=0); K = where(eye(A.shape[0]) == 1, 0, 1 / (w - w[:, None])); "
          "(out @ ((out.T @ v - v.T @ out) * K) @ out.T) / 2"),
     ),
     ("svdvals(A)", "A", "t = svd(A, full_matrices=False); t.U @ v.diag() @ t.Vh"),

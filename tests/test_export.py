@@ -140,6 +140,18 @@ def test_an_equation_of_ones_own_is_exported_and_holds_at_other_sizes(text: str,
         assert report.passed, report.to_text()
 
 
+@pytest.mark.parametrize("to", ["torch", "numpy"])
+@pytest.mark.parametrize("text", ["out[i,k] = [i≠k]/(x[i]-x[k])", "out[i] = sum_k [i≠k]/(x[i]-x[k])"])
+def test_where_two_entries_are_equal_the_source_says_what_the_page_says(text: str, to: str) -> None:
+    source, x = symgrad.export(text, to=to, name="own"), np.array([1.0, 1.0, 2.0])
+    with np.errstate(divide="ignore"):
+        out = run_of(source, "own")(torch.from_numpy(x) if to == "torch" else x)
+    found = symgrad.explain(text, x=x)
+    assert_same(found.output, out, what=text)
+    assert np.isinf(found.output).any()
+    assert to == "numpy" or "torch.eye(x.shape[0], device=x.device)" in source
+
+
 def test_what_an_equation_computes_is_not_written_where_it_was_not_confirmed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another text than the right one, as a slip of the writer's would give: refused, not printed."""
     monkeypatch.setattr("symgrad.exporting.equations.told", lambda *_: "x[arange(2)] * w.sum()")

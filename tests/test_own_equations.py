@@ -440,7 +440,7 @@ def test_a_condition_that_does_not_hold_leaves_its_term_out_whatever_it_is(text:
     out.backward(seed)
     found = symgrad.explain(text, x=x.detach().numpy(), seed=seed.numpy())
     assert found.passed, found.to_text()
-    assert "nan" not in found.to_text()
+    assert "nan" not in found.to_text().lower()
     assert_same(out, found.output, what=text)
     assert_same(x.grad, found.gradients["x"].value, what=text)
 

@@ -12,10 +12,10 @@ from itertools import product
 
 import sympy as sp
 
-from symgrad.indexing.canonical import canonical
+from symgrad.indexing.canonical import canonical, canonical_at
 from symgrad.indexing.deltas import is_delta
 from symgrad.indexing.equation import Equation
-from symgrad.indexing.sums import over_terms, put_in, split_factors
+from symgrad.indexing.sums import over_terms, split_factors
 from symgrad.indexing.symbols import Expr, Index, access, accesses, indices_of, name_of
 
 Powers = dict[Expr, Expr]
@@ -52,7 +52,7 @@ def instances(equation: Equation, inner: Sequence[Index], formula: Expr) -> Iter
     for at in sorted(
         dict.fromkeys(found), key=lambda at: [order[a][i] for a, i in zip(equation.axes, at, strict=True)]
     ):
-        yield canonical(put_in(equation.right, dict(zip(equation.axes, at, strict=True)))), at
+        yield canonical_at(at, equation.axes, equation.right), at
 
 
 def fitting(read: set[Place], there: set[Place], choices: Mapping[Index, Sequence[Index]]) -> list[dict[Index, Expr]]:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import sympy as sp
 
 from symgrad.closed_form.shorthands import Centred, Mean, Variance
-from symgrad.indexing.canonical import canonical
+from symgrad.indexing.canonical import canonical_at
 from symgrad.indexing.quotients import values_of
-from symgrad.indexing.sums import put_in, split_factors
+from symgrad.indexing.sums import split_factors
 from symgrad.indexing.symbols import Expr, Index, free_indices
 from symgrad.shapes import Size
 
@@ -59,7 +59,7 @@ def centred(expression: Expr) -> Expr:
         bound = [limit[0] for limit in total.limits]
         rest = expression - term
         for at in values_of(bound, (total.function,), rest):
-            entry = canonical(put_in(total.function, dict(zip(bound, at, strict=True))))
+            entry = canonical_at(at, bound, total.function)
             if scale * entry in sp.Add.make_args(rest):
                 return centred(rest - scale * entry + scale * Centred(entry, sp.Tuple(*at)))
     return expression

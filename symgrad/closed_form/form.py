@@ -24,9 +24,8 @@ from symgrad.closed_form.shorthands import Apart, Masked, Softmax, Standardised
 from symgrad.closed_form.writer import Forms
 from symgrad.functions import sigmoid
 from symgrad.indexing import Bracket, Equation, Index, Unravel, fresh_axes
-from symgrad.indexing.canonical import canonical
+from symgrad.indexing.canonical import canonical_at
 from symgrad.indexing.quotients import values_of
-from symgrad.indexing.sums import put_in
 from symgrad.indexing.symbols import Expr, access, accesses, free_indices, indices_of, is_access, name_of
 from symgrad.ops.entry import plays
 from symgrad.program import Program, Role
@@ -193,7 +192,7 @@ def named_output(program: Program, known: Mapping[str, Equation]) -> tuple[Rule,
             return expression
         anywhere = [] if free_in_accesses(definition) >= set(axes) else alike(axes, expression)
         for at in (*values_of(axes, (definition,), expression), *anywhere):
-            if canonical(put_in(definition, dict(zip(axes, at, strict=True)))) == expression:
+            if canonical_at(at, axes, definition) == expression:
                 found = dict(zip(axes, at, strict=True))
                 return access(program.output, [found.get(i, single.get(i)) for i in equation.axes])
         return expression

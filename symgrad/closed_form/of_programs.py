@@ -19,7 +19,7 @@ from symgrad.closed_form.quotients import LINEAR
 from symgrad.closed_form.rules import Rule, simplify
 from symgrad.closed_form.shorthands import Centred
 from symgrad.indexing import Bracket, Equation, Index, add_up
-from symgrad.indexing.canonical import canonical
+from symgrad.indexing.canonical import canonical, canonical_at
 from symgrad.indexing.quotients import values_of
 from symgrad.indexing.sums import put_in
 from symgrad.indexing.symbols import Expr, access, accesses, free_indices, indices_of, is_access, name_of
@@ -259,7 +259,7 @@ def power_rule(program: Program, makers: Mapping[str, Apply], known: Mapping[str
         if not expression.is_Pow:
             return expression
         for at in values_of(equation.axes, (right.base,), expression):
-            base, power = canonical(put_in(right, dict(zip(equation.axes, at, strict=True)))).as_base_exp()
+            base, power = canonical_at(at, equation.axes, right).as_base_exp()
             times = expression.exp / power
             if expression.base == base and (times == 1 or (times.is_Integer and times < 0 and power.is_positive)):
                 return access(program.output, at) ** times

@@ -93,7 +93,7 @@ def standardised(notation: Notation, node: Expr, prefer: Sequence[Index]) -> Pie
 
 
 def apart(notation: Notation, node: Expr, prefer: Sequence[Index]) -> Piece:
-    """K, said before as where(w == w[:, None], 0, 1 / (w - w[:, None])): no two of the values are equal."""
+    """K, said before as where(eye(n) == 1, 0, 1 / (w - w[:, None])): ∞ where two values are equal."""
     batch = [i for i in prefer if all(i in indices_in(side) for side in node.args)]
     (column,), (row,) = (indices_in(side) - set(batch) for side in node.args)
     axes = (*batch, row, column)
@@ -101,7 +101,8 @@ def apart(notation: Notation, node: Expr, prefer: Sequence[Index]) -> Piece:
         aligned(notation.name("w", notation.write(side, (*batch, i))), axes).text
         for side, i in zip(node.args, (column, row), strict=True)
     )
-    return notation.name("K", Piece(f"where({across} == {down}, 0, 1 / ({across} - {down}))", ATOM, axes))
+    itself = f"eye({notation.texts.size(row.size)}) == 1"
+    return notation.name("K", Piece(f"where({itself}, 0, 1 / ({across} - {down}))", ATOM, axes))
 
 
 def cases(notation: Notation, node: Expr, prefer: Sequence[Index]) -> Piece:

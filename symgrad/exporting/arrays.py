@@ -32,8 +32,8 @@ TAKEN = ("values", "indices")
 
 
 BESIDE = {
-    "isfinite": "x: np.isfinite(x)", "arange": "n: np.arange(n)", "to": "x, like: x.astype(like.dtype)",
-    "numel": "x: x.size",
+    "isfinite": "x: np.isfinite(x)", "arange": "n: np.arange(n)", "eye": "n, m=None: np.eye(n, m)",
+    "to": "x, like: x.astype(like.dtype)", "numel": "x: x.size",
 }  # fmt: skip
 """Words that lines have and that are no operation."""
 MODULES = {

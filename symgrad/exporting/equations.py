@@ -67,7 +67,7 @@ def confirmed(text: str, step: Apply, values: Values, as_arrays: bool) -> bool:
             found = as_float(np.asarray(reader_of(as_arrays)(text, known)))
     except (SymgradError, ValueError, IndexError, KeyError):  # a form that reads the output itself is none here
         return False
-    scale = float(np.abs(right).max(initial=1.0))
+    scale = float(np.abs(right[np.isfinite(right)]).max(initial=1.0))
     return found.shape == right.shape and bool(np.allclose(found, right, rtol=NEAR, atol=NEAR * scale))
 
 

@@ -26,6 +26,7 @@ from symgrad.ops.calls.picks import VIEWS
 
 MISREAD = ("torch.median", "torch.nanmedian")
 """Along an axis, torch 2.13 reads beside the storage of an expanded tensor here: they are given their own storage."""
+ANEW = ("torch.arange", "torch.eye")
 AGAIN = "  # differentiated again: what was saved on the way has to depend on the inputs"
 
 
@@ -60,7 +61,7 @@ class Beside(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> ast.Call:
         """What makes a tensor of numbers alone."""
         self.generic_visit(node)
-        if ast.unparse(node.func) == "torch.arange" and not any(k.arg == "device" for k in node.keywords):
+        if ast.unparse(node.func) in ANEW and not any(k.arg == "device" for k in node.keywords):
             node.keywords.append(ast.keyword("device", ast.Attribute(ast.Name(self.beside), "device")))
         if ast.unparse(node.func) == "torch.where" and len(node.args) == 3 and all(map(is_number, node.args[1:])):
             node.args[1] = self.typed(node.args[1])

@@ -15,6 +15,7 @@ import sympy as sp
 
 from symgrad.indexing.equation import rebuild
 from symgrad.indexing.relabel import like, relabel
+from symgrad.indexing.sums import put_in
 from symgrad.indexing.symbols import Expr, Index, free_indices, fresh, over
 from symgrad.shapes import Size
 
@@ -48,6 +49,11 @@ def canonical(expression: Expr) -> Expr:
         return canonical_sum(node) if isinstance(node, (sp.Sum, sp.Product)) else None
 
     return rebuild(expression, renamed, _remade) if expression.has(sp.Sum, sp.Product) else expression
+
+
+def canonical_at(at: Sequence[Expr], axes: Sequence[Index], expression: Expr) -> Expr:
+    """``expression`` with the places ``at`` on its axes."""
+    return canonical(put_in(expression, dict(zip(axes, at, strict=True))))
 
 
 def _remade(node: Expr, args: Sequence[Expr]) -> Expr:

@@ -28,7 +28,7 @@ SIGNS: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
     ast.Eq: operator.eq, ast.NotEq: operator.ne,
 }  # fmt: skip
 CALLS: dict[str, Callable[..., Any]] = {
-    "arange": np.arange, "where": np.where, "ones_like": np.ones_like, "zeros_like": np.zeros_like,
+    "arange": np.arange, "eye": np.eye, "where": np.where, "ones_like": np.ones_like, "zeros_like": np.zeros_like,
     "atan2": np.arctan2, "copysign": np.copysign, "isfinite": np.isfinite, "round": np.round, "floor": np.floor,
     "lgamma": gammaln, "polygamma": polygamma, "abs": np.abs,
 }  # fmt: skip

@@ -17,7 +17,7 @@ from symgrad.backward.names import UNNAMED
 from symgrad.calculus import local
 from symgrad.calculus.sweeps import substitute
 from symgrad.closed_form.form import views
-from symgrad.explanation.entries import guarded, hold, written_out
+from symgrad.explanation.entries import guarded, hold, placed, written_out
 from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel
 from symgrad.indexing.symbols import Expr, accesses, indices_of, is_access, mentions, name_of
 from symgrad.numeric import Values
@@ -67,7 +67,7 @@ class Teller:
 
     def numbered(self, expression: Expr, places: Mapping[Index, Expr], values: Values) -> Expr:
         """``expression`` at numbered places: sums written out, folded tensors put in."""
-        held = hold(expression, values, places).xreplace(dict(places))
+        held = placed(hold(expression, values, places), places)
         written = guarded(written_out(held, values.sizes))
         whole = self.fold(Equation((), written)).right
         return written if whole is written else guarded(written_out(hold(whole, values, {}), values.sizes))
