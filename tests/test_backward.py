@@ -493,3 +493,11 @@ def test_windows_that_fit_are_as_long_as_each_other(size: Any, entries: int, lin
     x = torch.randn(2, 3, entries, entries)
     program = symgrad.capture(lambda x: F.adaptive_avg_pool2d(x, size), x)
     assert program.backward(torch.ones(F.adaptive_avg_pool2d(x, size).shape)).gradients["x"].code == line
+
+
+def test_each_channel_may_be_a_group() -> None:
+    """Of a depthwise convolution, as mobile networks and Mamba have it, with the sizes that a program ran with."""
+    x, w = torch.randn(2, 4, 7, dtype=DOUBLE), torch.randn(4, 1, 3, dtype=DOUBLE)
+    program = symgrad.capture(lambda x, w: F.conv1d(x, w, stride=2, padding=1, groups=4), x, w)
+    line = program.backward(seed=torch.ones(2, 4, 4)).gradients["x"]
+    assert line.code == "conv_transpose1d(v, w, stride=2, padding=1, groups=4)"

@@ -74,6 +74,7 @@ BOOK = [
     ("F.conv2d(deep, few, groups=2)", "few", f"conv2d({IN_TWO}, v.transpose(0, 1), groups=2).transpose(0, 1)"),
     ("F.conv2d(deep, point, groups=2)", "deep", "conv_transpose2d(v, point, groups=2)"),
     ("F.conv2d(deep, point, groups=2)", "point", f"conv2d({IN_TWO}, v.transpose(0, 1), groups=2).transpose(0, 1)"),
+    ("F.conv2d(deep, depth, padding=1, groups=4)", "deep", "conv_transpose2d(v, depth, padding=1, groups=4)"),
     (
         "F.conv2d(deep, depth, padding=1, groups=4)",
         "depth",

@@ -160,9 +160,11 @@ def solved(index: Expr, longer: Expr, other: Expr) -> Slide:
     return Slide(slope, below, padding)
 
 
-def groups_of(pair: Pair, outputs: Expr) -> str:
-    """``groups`` as an argument, where channels are numbered as (group, channel in the group)."""
+def groups_of(pair: Pair, outputs: Expr, channel: Expr) -> str:
+    """``groups`` as an argument, where channels are numbered as (group, channel in the group) or each is a group."""
     numbers = {u.shape[0] for u in pair.node.atoms(Unravel) if u.number == outputs and u.axis == 0}
+    if outputs == channel:
+        numbers.add(channel.size)
     need(len(numbers) < 2)
     return f", groups={numbers.pop()}" if numbers else ""
 
@@ -207,9 +209,9 @@ def place_of_longer(pair: Pair) -> str:
     """v[n,o,k]·w[o,c,p−s·k+d] over o and k: the gradient of a convolution's input."""
     (lead, outputs, steps), kernel = pair.split(indices_of(pair.v)), indices_of(pair.other)
     before, channel, places = pair.split(pair.axes)
-    groups = groups_of(pair, outputs)
+    groups = groups_of(pair, outputs, channel)
     need(len(kernel) == pair.space + 2, lead == before, kernel[0] == outputs)
-    need(pair.bound == among(outputs, *(step for step, place in zip(steps, places, strict=True) if step != place)))
+    need(pair.bound == among(outputs, *(s for s, place in zip(steps, places, strict=True) if s != place)) - {channel})
     need(bool(groups) or alike(kernel[1], channel))
     slides = [slide_of(*along) for along in zip(kernel[2:], places, steps, strict=True)]
     along = zip(pair.sizes(pair.v), pair.sizes(pair.other), slides, places, strict=True)
@@ -231,7 +233,7 @@ def step_of_shorter(pair: Pair) -> str:
     """v[n,o,k]·w[c,o,k−s·p+d] over o and k: the gradient of a transposed convolution's input."""
     (lead, outputs, places), kernel = pair.split(indices_of(pair.v)), indices_of(pair.other)
     before, channel, steps = pair.split(pair.axes)
-    groups = groups_of(pair, outputs)
+    groups = groups_of(pair, outputs, channel)
     need(len(kernel) == pair.space + 2, lead == before, pair.bound == among(outputs, *places))
     need(alike(kernel[0], channel), bool(groups) or kernel[1] == outputs)
     slides = [solved(*along) for along in zip(kernel[2:], places, steps, strict=True)]
