@@ -141,6 +141,25 @@ def test_the_page_says_how_far_a_letter_runs_and_who_computed() -> None:
     assert "torch runs the equation itself in the proof" in " ".join(text.split())
 
 
+@pytest.mark.parametrize(
+    ("text", "twin"),
+    [
+        ("out[r<2] = sum_i x[2*i+r]", lambda x, w: x[:6].reshape(3, 2).sum(0)),
+        ("out = sum_{i,r<2} x[2*i+r]^2", lambda x, w: (x[:6] ** 2).sum()),
+        ("out = sum_{i,r} x[2*i+r]*w[r]", lambda x, w: (x.unfold(0, 3, 2) @ w).sum()),
+    ],
+)
+def test_a_sum_runs_on_from_letters_that_are_known(text: str, twin: Any) -> None:
+    x, w = torch.arange(1.0, 8.0).double().requires_grad_(), torch.tensor([1.0, 0, 2]).double()
+    out = twin(x, w)
+    out.sum().backward()
+    given = {"w": w.numpy()} if "w[" in text else {}
+    found = symgrad.explain(text, x=x.detach().numpy(), **given)
+    assert found.passed, found.to_text()
+    assert_same(out, found.output, what=text)
+    assert_same(x.grad, found.gradients["x"].value, what=text)
+
+
 NUMBERS_IN_CONDITIONS = [
     ("out[i] = [i < n]·x[i]", lambda x, w, n: [x[i] * (i < n) for i in range(5)]),
     ("out[i] = Σ_{j<2} [i + j < n]·x[i + j]",
@@ -198,6 +217,17 @@ def test_einsums_subscripts_are_short_for_an_equation() -> None:
     assert found.gradients["x"].value.tolist() == [[10, 10, 10], [26, 26, 26]]
     for text in ("i,j->ij", "ii->i", "ij->", "bij,bjk->bik"):
         assert symgrad.explain(text).passed, text
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"), [("ij,jk", "ij,jk->ik"), ("i, i", "i, i->"), ("x,y", None), ("loss,total", None)]
+)
+def test_subscripts_without_an_arrow_are_told_to_have_one(text: str, meant: str | None) -> None:
+    with pytest.raises(SymgradError) as caught:
+        symgrad.explain(text)
+    asked = [hint.partition("arrow: ")[2] for hint in caught.value.hints if "arrow" in hint]
+    assert asked == ([] if meant is None else [meant])
+    assert meant is None or symgrad.explain(meant).passed
 
 
 def test_a_candidate_is_held_against_an_equation() -> None:

@@ -32,7 +32,7 @@ TAKEN = ("values", "indices")
 
 
 BESIDE = {
-    "isfinite": "x: np.isfinite(x)", "arange": "n: np.arange(n)", "eye": "n, m=None: np.eye(n, m)",
+    "isfinite": "x: np.isfinite(x)", "arange": "n: np.arange(n)", "eye": "n, m=None: np.eye(n, M=m)",
     "to": "x, like: x.astype(like.dtype)", "numel": "x: x.size",
 }  # fmt: skip
 """Words that lines have and that are no operation."""

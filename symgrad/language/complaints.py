@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from symgrad.errors import NotationError, ShapeError, Span, SymgradError, UnknownNameError, UnsupportedError
 from symgrad.language.modules import functions_like
 from symgrad.language.nodes import Call, Node, Statement, dotted
+from symgrad.notation.einsum import parse_subscripts
 from symgrad.ops.calls.of_runs import OF_RUNS
 from symgrad.ops.lookup import close, find
 from symgrad.ops.spec import COMPOUND_SPELLINGS, SPELLINGS
@@ -98,6 +99,17 @@ def turned(text: str, rank: int) -> str:
     same = {0: "is that number itself", 1: "is that vector itself"}
     does = same.get(rank, f"turns the order of all {rank} axes")
     return f"{text} {does}; torch warns that .T is deprecated but for matrices"
+
+
+def no_tensor(what: str, several: bool, text: str, span: Span) -> NotationError:
+    """The error for an output that is none; subscripts without an arrow are names with commas between them."""
+    example = "one of them, such as x.chunk(2)[0]" if several else "an expression over tensors, such as x@a"
+    terms = text.replace(" ", "").split(",")
+    short = all(term.isascii() and term.isalpha() and len(set(term)) == len(term) < 5 for term in terms)
+    shared = short and len(set("".join(terms))) < len("".join(terms))
+    meant = (f"einsum's subscripts have an arrow: {text}->{parse_subscripts(text)[1]}",) if shared else ()
+    told = f"the output is {what}, there is no tensor to differentiate"
+    return NotationError(told, span=span, hints=(example, *meant))
 
 
 def no_inputs(span: Span) -> NotationError:

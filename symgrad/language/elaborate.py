@@ -15,7 +15,7 @@ from symgrad.language.apply import Applier, first_of_pair, placed
 from symgrad.language.builder import Builder, Operand
 from symgrad.language.calls import Argument, Meaning, Parts, Ref, kind_of
 from symgrad.language.casts import cast, held_first, is_cast
-from symgrad.language.complaints import excerpt, no_inputs, turned, uncalled, unknown_function
+from symgrad.language.complaints import excerpt, no_inputs, no_tensor, turned, uncalled, unknown_function
 from symgrad.language.complexes import VIEWS, seen_as
 from symgrad.language.constants import INFINITY, NAMED, arithmetic, is_number, number_in_words
 from symgrad.language.extents import METHODS, Extents, shape_of
@@ -97,11 +97,7 @@ class Elaborator:
             what = "a number" if is_number(result) else kind_of(result)
             parts = result if isinstance(result, tuple) else ()
             several = isinstance(result, Parts) or any(isinstance(part, Ref) for part in parts)
-            raise NotationError(
-                f"the output is {what}, there is no tensor to differentiate",
-                span=last.value.span,
-                hints=("one of them, such as x.chunk(2)[0]" if several else "an expression over tensors, such as x@a",),
-            )
+            raise no_tensor(what, several, excerpt(self.text, last.value.span), last.value.span)
         if last.target is not None:
             self.environment[last.target] = result
         if script.seed is not None:

@@ -87,3 +87,21 @@ def compared_in(node: Node, reader: Linear) -> Iterator[tuple[set[Expr], set[Exp
             first, second = map(reader.linear, pair)
             if first is not None and second is not None:
                 yield letters_in(first), letters_in(second)
+
+
+def gaps(node: Node, reader: Linear) -> Iterator[Expr]:
+    """What is not negative where a condition holds."""
+    if isinstance(node, Delta):
+        left, right = reader.linear(node.left), reader.linear(node.right)
+        if left is not None and right is not None:
+            yield from (left - right, right - left)
+    for chain in node.chains if isinstance(node, Condition) else ():
+        sides = [reader.linear(side) for side in chain.sides]
+        for relation, left, right in zip(chain.relations, sides, sides[1:], strict=False):
+            if left is None or right is None:
+                continue
+            gap = right - left if relation in ("<", "≤", "=") else left - right
+            if relation != "≠":
+                yield sp.expand(gap - int(relation in ("<", ">")))
+            if relation == "=":
+                yield sp.expand(-gap)

@@ -1,16 +1,17 @@
 """How far the letters of an equation run, found from its text and the sizes of the tensors that it reads.
 
 In this order. A letter that is said (``out[i<n]``, ``Σ_{r<3}``) runs so far. A letter of a sum runs over the axes in
-which it stands alone (they are equally long), and no further than other entries allow that it alone moves. A letter on
-the left runs as far as every entry stays inside its tensor, the other letters at their worst end; an entry beside a
-condition that keeps it inside (``[0 ≤ i − p]·x[i − p]``) does not count. Where nothing is left, it runs over the axis
-in which it stands alone, or as far as the letter that it is compared with. What that does not decide is refused: it has
-to be said. What decided (`Ranges.told`) is said on the page.
+which it stands alone (they are equally long), and no further than other entries allow that it alone moves; without any,
+as far as entries stay inside that it moves on from letters that are said, or found so (``Σ_{i,r<2} x[2·i + r]``). A
+letter on the left runs as far as every entry stays inside its tensor, the other letters at their worst end; an entry
+beside a condition that keeps it inside (``[0 ≤ i − p]·x[i − p]``) does not count. Where nothing is left, it runs over
+the axis in which it stands alone, or as far as the letter that it is compared with. What that does not decide is
+refused: it has to be said. What decided (`Ranges.told`) is said on the page.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 
@@ -20,12 +21,10 @@ from symgrad.errors import ShapeError, Span
 from symgrad.indexing.brackets import reach
 from symgrad.indexing.symbols import Expr
 from symgrad.notation.edges import outside
-from symgrad.notation.linear import Linear, compared_in, letter_symbol, letters_in
+from symgrad.notation.linear import Linear, compared_in, gaps, letter_symbol, letters_in
 from symgrad.notation.tree import (
     Access,
     Big,
-    Condition,
-    Delta,
     Dots,
     Flat,
     Letter,
@@ -116,16 +115,16 @@ class Finder:
         for letter in (*summed, *self.statement.letters):
             if letter.bound is not None and letter.name not in self.result.found:
                 self.result.found[letter.name] = self.said(letter.bound, letter)
-        for letter in summed:
-            if letter.bound is None:
-                self.result.found[letter.name] = self.of_sum(letter)
+        unsaid = [letter for letter in summed if letter.bound is None]
+        for letter in sorted(unsaid, key=lambda letter: not self.moved_by(letter_symbol(letter.name))):
+            self.result.found[letter.name] = self.of_sum(letter)
         return self.result.found
 
     # What the text holds -----------------------------------------------------------------------------------
 
     def slots_in(self, node: Node, held: tuple[Expr, ...]) -> Iterator[Slot]:
         """Every index of every entry in ``node``, with the conditions that are multiplied with it."""
-        beside = [gap for factor in factors(node) for gap in self.gaps(factor)]
+        beside = [gap for factor in factors(node) for gap in gaps(factor, self.reader)]
         inner = (*held, *beside)
         if isinstance(node, (Access, Flat)):
             yield from self.of_access(node, inner)
@@ -158,23 +157,6 @@ class Finder:
             if index is not None:
                 yield Slot(node, slot.span, index, size, held)
 
-    def gaps(self, node: Node) -> Iterator[Expr]:
-        """What is not negative where a condition holds."""
-        if isinstance(node, Delta):
-            left, right = self.reader.linear(node.left), self.reader.linear(node.right)
-            if left is not None and right is not None:
-                yield from (left - right, right - left)
-        for chain in node.chains if isinstance(node, Condition) else ():
-            sides = [self.reader.linear(side) for side in chain.sides]
-            for relation, left, right in zip(chain.relations, sides, sides[1:], strict=False):
-                if left is None or right is None:
-                    continue
-                gap = right - left if relation in ("<", "≤", "=") else left - right
-                if relation != "≠":
-                    yield sp.expand(gap - int(relation in ("<", ">")))
-                if relation == "=":
-                    yield sp.expand(-gap)
-
     # Letters -----------------------------------------------------------------------------------------------
 
     def said(self, bound: Node, letter: Letter) -> Size:
@@ -188,10 +170,16 @@ class Finder:
             )  # fmt: skip
         return found
 
+    def moved_by(self, symbol: Expr, known: Iterable[str] = ()) -> list[Slot]:
+        """Where a letter moves an index, and no other does but those that are known."""
+        letters = {symbol, *map(letter_symbol, known)}
+        return [slot for slot in self.slots if symbol in letters_in(slot.index) <= letters]
+
     def of_sum(self, letter: Letter) -> Size:
-        """As far as the axes where it stands alone, and no further than what it alone moves."""
+        """As far as the axes where it stands alone, and no further than what it moves: alone, else from others."""
         symbol = letter_symbol(letter.name)
-        own = [slot for slot in self.slots if letters_in(slot.index) == {symbol}]
+        onwards = [s for s in self.moved_by(symbol, self.result.found) if s.index.coeff(symbol).is_positive]
+        own = self.moved_by(symbol) or onwards
         alone = [slot for slot in own if slot.index == symbol]
         free = [slot for slot in alone if not (slot.held and self.inside(slot.size - 1 - symbol, slot))]
         bounds = [(b, slot) for slot in own if slot.index != symbol for b in self.bounds(slot, symbol)]
