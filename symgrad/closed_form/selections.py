@@ -73,7 +73,13 @@ def by_windows(notation: Notation, v: Expr, shift: Index, axes: Sequence[Index],
         return None
     if slide.stride != 1 or slide.padding != 0 or not slide.dilation.is_Integer:
         return None
-    windows = f".unfold(0, {notation.texts.size(shift.size)}, {slide.dilation}).flatten()"
+    *counts, width = shape_of(notation, name_of(v))
+    many = sp.floor((axes[place].size - shift.size) / slide.dilation) + 1
+    ends = end_of(counts[place], many, sp.S.Zero, sp.S.One), end_of(width, shift.size, sp.S.Zero, sp.S.One)
+    if None in ends or any(counts[n] != axis.size for n, axis in enumerate(axes) if n != place):
+        return None
+    part = subscripted("", [f":{end}" for end in ends])  # of the windows that there are
+    windows = f".unfold(0, {notation.texts.size(shift.size)}, {slide.dilation}){part}.flatten()"
     moved = notation.texts.tensor(name_of(v))[0]
     if place < len(axes) - 1:
         moved = f"{moved}.movedim(-1, {place + 1})"
@@ -112,8 +118,10 @@ def on_diagonal(notation: Notation, delta: Expr, v: Expr, axes: Sequence[Index],
             return None
         planes = [] if len(axes) == 2 else [list(axes).index(first), list(axes).index(second)]
         ends = (first.size, second.size - number) if number >= 0 else (second.size, first.size + number)
-        if not any(sp.expand(shape_of(notation, name_of(v))[-1] - end) == 0 for end in ends):
-            return None  # a part of the diagonal, as x.diagonal(1)[:2]
+        *counts, length = shape_of(notation, name_of(v))
+        whole = any(sp.expand(length - end) == 0 for end in ends)
+        if not whole or any(count != axis.size for count, axis in zip(counts, rest, strict=True)):
+            return None  # a part of the diagonals, as x.diagonal(1)[:2]
         text = notation.texts.tensor(name_of(v))[0]
         return f"zeros_like({wanted}).diagonal_scatter({', '.join(map(str, [text, number, *planes]))})"
     return None
