@@ -16,6 +16,11 @@ from tests.compare import assert_same
 
 X, Y = [[1.0, -2.0, 0.5], [3.0, 0.25, -1.0]], [[2.0, 1.0, -3.0], [0.5, 4.0, 1.5]]
 CALLS = {
+    "F.dropout(x, training=False) * y": lambda x, y: F.dropout(x, training=False) * y,
+    "F.alpha_dropout(x * y)": lambda x, y: F.alpha_dropout(x * y),
+    "F.dropout1d(x, 0.) * torch.dropout(y, 0.5, False)": lambda x, y: (
+        F.dropout1d(x, 0.0) * torch.dropout(y, 0.5, False)
+    ),
     "F.softmin(x, 0) * y": lambda x, y: F.softmin(x, 0) * y,
     "torch.vstack([x, y[0], y])": lambda x, y: torch.vstack([x, y[0], y]),
     "torch.hstack((x, y))": lambda x, y: torch.hstack((x, y)),
@@ -273,7 +278,9 @@ def test_what_a_captured_program_understands_a_text_understands_or_says_why_not(
     assert known != (word in OF_RUNS) or INSIDE.match(word)
 
 
-@pytest.mark.parametrize("text", ["F.dropout(x)", "x.masked_scatter(x > 0, y)", "torch.lu(x)[0]"])
+@pytest.mark.parametrize(
+    "text", ["F.dropout(x)", "F.alpha_dropout(x, 0.5, True)", "x.masked_scatter(x > 0, y)", "torch.lu(x)[0]"]
+)
 def test_a_call_that_needs_a_run_says_how_to_ask(text: str) -> None:
     with pytest.raises(symgrad.SymgradError, match="needs the numbers of a run") as told:
         symgrad.explain(text, x=X, **({"y": Y} if "y" in text else {}))

@@ -6,10 +6,10 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from symgrad.errors import NotationError, Span, SymgradError, UnsupportedError, bug
+from symgrad.errors import NotationError, Span, SymgradError, UnsupportedError
 from symgrad.language.builder import Builder, Caller, Operand
 from symgrad.language.calls import Argument, Meaning, Parts, Ref, bind, holding
-from symgrad.language.complaints import excerpt
+from symgrad.language.complaints import excerpt, unknown_function
 from symgrad.language.complexes import (
     PairCaller,
     by_compound,
@@ -110,7 +110,7 @@ class Applier:
             return caller.last(last[0], last[1], last[2], name)
         if entry is not None:
             return self.call(entry, parts.spelled, list(parts.arguments), span, name)
-        raise bug(f"{parts.spelled} stands for nothing")
+        raise unknown_function(parts.spelled, span, is_tensor=False)  # F.dropout in training
 
     def handed_on(self, last: Last, name: str | None) -> Ref | None:
         """The step before the last one, under the name of the whole, where the last only hands its result on."""

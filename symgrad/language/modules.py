@@ -17,8 +17,8 @@ from symgrad.ops.spec import COMPOUND_SPELLINGS, SPELLINGS
 
 SHORT = {"BCE": "BinaryCrossEntropy"}
 """What the name of a module is short for."""
-DRAWN = ("RReLU",)
-"""Modules that draw random numbers as they are made, which their function does not."""
+DRAWN = ("RReLU", "Dropout")
+"""What modules are called that draw random numbers as they are made: their function is told otherwise."""
 PARAMETERS = frozenset(("weight", "bias"))
 """Operands that a module holds itself, unless it is a loss: there they are given."""
 
@@ -58,7 +58,7 @@ def function_of_module(module: str) -> str | None:
     entry = None if spelled is None else find(spelled) or find_compound(spelled)
     named = [] if entry is None else [p for p in entry.signature.parameters.values() if p.name in PARAMETERS]
     held = any(p.default is p.empty or not module.endswith("Loss") for p in named)
-    return None if held or module in DRAWN else spelled
+    return None if held or any(word in module for word in DRAWN) else spelled
 
 
 def function_of(call: Call) -> str | None:

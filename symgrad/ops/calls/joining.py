@@ -29,12 +29,9 @@ def one_each(call: Call, arguments: Sequence[Any], keywords: Mapping[str, Any]) 
 
 def with_axes(call: Call, x: Any, rank: int) -> Any:
     """``x`` with axes of size 1 as torch's atleast_1d, _2d and _3d put them."""
-    if not x.shape:
-        x = call("unsqueeze", x, dim=0)
-    if rank > 1 and len(x.shape) == 1:
-        x = call("unsqueeze", x, dim=0)
-    if rank > 2 and len(x.shape) == 2:
-        x = call("unsqueeze", x, dim=-1)
+    for axes, dim in enumerate((0, 0, -1)[:rank]):
+        if len(x.shape) == axes:
+            x = call("unsqueeze", x, dim=dim)
     return x
 
 

@@ -15,8 +15,8 @@ STEPS = "how far it moves a number depends on the number"
 
 OF_RUNS: Mapping[str, str] = {
     **dict.fromkeys(("bernoulli", "normal", "poisson", "uniform", "exponential", "log_normal", "geometric"), DRAWS),
-    **dict.fromkeys(("cauchy", "dropout", "dropout1d", "dropout2d", "dropout3d"), DRAWS),
-    **dict.fromkeys(("alpha_dropout", "feature_alpha_dropout"), DRAWS),
+    **dict.fromkeys(("dropout", "dropout1d", "dropout2d", "dropout3d"), f"{DRAWS} unless it is told training=False"),
+    **dict.fromkeys(("cauchy", "alpha_dropout", "feature_alpha_dropout"), DRAWS),
     **dict.fromkeys(("masked_scatter", "index_put", "put", "as_strided_scatter"), PLACES),
     **dict.fromkeys(("segment_reduce", "embedding_bag", "ctc_loss", "multilabel_margin_loss"), COUNTED),
     **dict.fromkeys(("grouped_mm", "nanmedian", "nanquantile", "masked_select"), COUNTED),
