@@ -22,9 +22,14 @@ TAKEN = [
     "torch.zeros(4, dtype=torch.float64).scatter_add_(0, torch.tensor([0, 0, 3]), x)",
     "m = torch.zeros(4, dtype=torch.float64); m.index_add_(0, torch.tensor([0, 0, 3]), x); m * m",
     "h = x * 2; h.add_(1).mul_(3); h * h",
+    "y = x.clone().mul_(2); y * x",
+    "y = torch.clone(x[1:]).sub_(1).mul_(x[1:]); y * x[1:]",
+    "h = x.clone(); h.exp_(); h * x",
     "h = x * 2; h.clamp_(min=0); h.sin_(); h * x",
 ]
 REFUSED = [
+    "h = x * 2; y = h.contiguous().mul_(2); y * h",
+    "h = x.clone(); y = h.mul_(2); y * h",
     "h = x * 2; y = F.relu(h, inplace=True); y + h",
     "act = nn.ReLU(inplace=True); h = x * 2; y = act(h); y + h",
     "h = x * 2; g = h[1:]; y = F.relu(g, inplace=True); h.sum() + y.sum()",

@@ -13,6 +13,7 @@ from dataclasses import replace
 from symgrad.errors import UnsupportedError
 from symgrad.language.names import MODULES
 from symgrad.language.nodes import Attribute, Binary, Call, Name, Node, Statement, Unary, Word, dotted, rebuilt, walk
+from symgrad.ops.calls.picks import NEW_COPIES
 from symgrad.ops.lookup import find
 from symgrad.ops.spec import COMPOUND_SPELLINGS, SPELLINGS
 
@@ -98,7 +99,10 @@ def refusal(call: Call, name: str) -> UnsupportedError:
 
 
 def may_share(statements: Sequence[Statement], place: int, node: Node) -> Iterator[Version]:
-    """Names whose entries ``node`` may be a view of: those of arithmetic, and of a call of two tensors, are new."""
+    """Names whose entries ``node`` may be a view of: arithmetic, a call of two tensors and a copy are new."""
+    if isinstance(node, Call) and (owner := written_over(node)) is not None:
+        yield from may_share(statements, place, owner)
+        return
     if isinstance(node, (Binary, Unary)) or (isinstance(node, Call) and is_new(node)):
         return
     for name in names_in(node):
@@ -109,9 +113,11 @@ def may_share(statements: Sequence[Statement], place: int, node: Node) -> Iterat
 
 
 def is_new(call: Call) -> bool:
-    """Whether a call computes its result from two tensors or more."""
-    entry = find(dotted(call.function) or "")
-    return entry is not None and len(entry.operands) - len(entry.optional) > 1
+    """Whether a call computes its result from two tensors or more, or copies one."""
+    spelled = dotted(call.function) or ""
+    word = call.function.name if isinstance(call.function, Attribute) else spelled
+    entry = find(spelled)
+    return word in NEW_COPIES or (entry is not None and len(entry.operands) - len(entry.optional) > 1)
 
 
 def names_in(node: Node) -> Iterator[str]:

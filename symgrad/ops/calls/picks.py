@@ -22,8 +22,7 @@ CHOICES = frozenset({
     "native_channel_shuffle", "adjoint", "T", "mT", "H", "mH", "squeeze_copy", "index", "select_copy",
     "slice_copy", "diagonal_copy", "unfold_copy", "as_strided_copy", "transpose_copy", "t", "flatten", "combinations",
     "cartesian_prod", "unsqueeze", "expand_as", "reshape_as", "view_as", "sort", "topk", "kthvalue", "mode", "median",
-    "nanmedian", "msort", "cummax", "cummin", *POOLS,
-    "permute_copy", "view_copy", "unbind_copy",
+    "nanmedian", "msort", "cummax", "cummin", *POOLS, "permute_copy", "view_copy", "unbind_copy",
 })  # fmt: skip
 """Functions each of whose results is an entry of their first argument."""
 RANKED = frozenset({"sort", "topk", "kthvalue", "mode", "median", "nanmedian", "msort", "cummax", "cummin", *POOLS})
@@ -32,8 +31,7 @@ RANKED = frozenset({"sort", "topk", "kthvalue", "mode", "median", "nanmedian", "
 MOVERS = (CHOICES - RANKED) | frozenset({
     "fftshift", "ifftshift", "hstack", "vstack", "dstack", "column_stack", "row_stack", "block_diag", "tril", "triu",
     "diag", "diag_embed", "diagflat", "pad", "constant_pad_nd", "__setitem__", "index_put", "scatter", "masked_scatter",
-    "slice_scatter", "select_scatter", "diagonal_scatter", "index_copy", "cat", "where", "put",
-    "expand_copy", "t_copy", "unsqueeze_copy",
+    "slice_scatter", "select_scatter", "diagonal_scatter", "index_copy", "cat", "where", "put", "expand_copy", "t_copy", "unsqueeze_copy",
 })  # fmt: skip
 """Functions each of whose results is an entry of one of their arguments, or 0."""
 WRITES = frozenset({"__setitem__", "index_put", "scatter", "masked_scatter", "slice_scatter", "select_scatter",
@@ -44,5 +42,7 @@ VIEWS = frozenset({
     "unflatten", "unsqueeze",
 })  # fmt: skip
 """Methods that move nothing: what they give is had again for nothing."""
+NEW_COPIES = frozenset({"clone", "copy"})
+"""Functions whose result is the argument in memory of its own."""
 
-__all__ = ["CHOICES", "MOVERS", "POOLS", "RANKED", "VIEWS", "WRITES"]
+__all__ = ["CHOICES", "MOVERS", "NEW_COPIES", "POOLS", "RANKED", "VIEWS", "WRITES"]
