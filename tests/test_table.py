@@ -5,6 +5,8 @@ The texts on the left are symgrad's to read; those on the right are run by torch
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -68,6 +70,14 @@ def test_every_entry_says_what_it_is() -> None:
         assert "=" in op.definition, op.name
         assert op.examples, op.name
         assert all(find(spelling) is op for spelling in op.spelled), op.name
+
+
+def test_no_entry_has_brackets_around_nothing() -> None:
+    """One name, one number, or brackets again: nothing that brackets would hold together."""
+    idle = re.compile(r"(?<![\w⌋])\((?:\w+|\(([^()]|\([^()]*\))*\))\)|_\{\w\}")
+    assert idle.search("out = (Σ_{i} x[i]) / (2)")
+    assert idle.search("1 / ((Σ_j [size(x, 0) > j]))")
+    assert not {op.name: op.definition for op in TABLE.values() if idle.search(op.definition)}
 
 
 def test_no_entry_holds_a_derivative() -> None:

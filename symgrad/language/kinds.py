@@ -69,16 +69,18 @@ def kind_of_result(op: Op, operands: Sequence[Holding | None], options: Mapping[
     if "real" in how:
         return Kind.REAL
     if kind is not Kind.REAL and "bounded" not in how:
-        check_fit(op, kind, kinds, [h.number for h in moving if h.number is not None], options)
+        check_fit(op, kind, kinds, moving, options)
     return kind
 
 
-def check_fit(op: Op, kind: Kind, kinds: Sequence[Kind], constants: Sequence[Any], options: Mapping[str, Any]) -> None:
+def check_fit(op: Op, kind: Kind, kinds: Sequence[Kind], moving: Sequence[Holding], options: Mapping[str, Any]) -> None:
     """Refuse what does not come to the same among truth values or whole numbers."""
     what, how = "truth values" if kind is Kind.TRUTH else "whole numbers", held_as(op)
     if "joined" in how and all(k is Kind.TRUTH for k in kinds):
         raise refusal(f"torch's {op.name} of truth values is a truth value, not their sum or difference", REMEDY)
-    if "cut" in how or ("first" in how and options.get("reduce") == "mean"):
+    constants = [h.number for h in moving if h.number is not None]
+    larger = any(h.kind > kind for h in moving if h.number is None)
+    if "cut" in how or ("first" in how and (options.get("reduce") == "mean" or larger)):
         raise refusal(f"torch's {op.name} of whole numbers cuts off the fraction", REMEDY)
     numbers = [v for v in (*constants, *options.values()) if is_plain(v)]
     stored = [v for v in (*constants, options.get("value")) if is_plain(v)] if "first" in how else []

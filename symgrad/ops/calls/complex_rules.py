@@ -68,14 +68,12 @@ def quotient(p: Pairs, x: Any, y: Any, rounding_mode: str | None = None) -> Any 
     return p("complex_div", p.pair(x), p.pair(y))
 
 
-def plus(p: Pairs, x: Any, y: Any, alpha: Any = 1) -> Any:
-    """x + alpha·y."""
-    return p("add", p.pair(x), p.pair(y) if alpha == 1 else times(p, p.pair(y), alpha))
+def added(entry: str) -> Rule:
+    """x + alpha·y, or x − alpha·y."""
+    return lambda p, x, y, alpha=1: p(entry, p.pair(x), p.pair(y) if alpha == 1 else times(p, p.pair(y), alpha))
 
 
-def minus(p: Pairs, x: Any, y: Any, alpha: Any = 1) -> Any:
-    """x − alpha·y."""
-    return p("sub", p.pair(x), p.pair(y) if alpha == 1 else times(p, p.pair(y), alpha))
+plus, minus = added("add"), added("sub")
 
 
 def power(p: Pairs, x: Any, y: Any) -> Any:
@@ -97,20 +95,13 @@ def matmul(p: Pairs, x: Any, y: Any) -> Any:
 
 def added_product(p: Pairs, base: Any, x: Any, y: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """beta·base + alpha·(x @ y)."""
-    product = matmul(p, x, y)
-    product = product if alpha == 1 else times(p, product, alpha)
-    return p("add", p.pair(base) if beta == 1 else times(p, p.pair(base), beta), product)
+    return plus(p, base if beta == 1 else times(p, p.pair(base), beta), matmul(p, x, y), alpha)
 
 
 def linear(p: Pairs, x: Any, weight: Any, bias: Any = None) -> Any:
     """x @ weight.T + bias."""
     product = p("complex_matmul", p.pair(x), p("permute", p.pair(weight), dims=(1, 0, 2)))
     return product if bias is None else p("add", product, p.pair(bias))
-
-
-def dotted(p: Pairs, x: Any, y: Any) -> Any:
-    """Σ conj(x)·y."""
-    return p("complex_matmul", p("complex_conj", p.pair(x)), p.pair(y))
 
 
 def vecdot(p: Pairs, x: Any, y: Any, dim: int = -1) -> Any:
@@ -123,8 +114,7 @@ def fused(word: str) -> Rule:
     """base + value·x·y, or base + value·x/y."""
 
     def rule(p: Pairs, base: Any, x: Any, y: Any, *, value: Any = 1) -> Any:
-        both = p("complex_mul" if word == "addcmul" else "complex_div", p.pair(x), p.pair(y))
-        return p("add", p.pair(base), both if value == 1 else times(p, both, value))
+        return plus(p, base, p("complex_mul" if word == "addcmul" else "complex_div", p.pair(x), p.pair(y)), value)
 
     return rule
 
@@ -135,16 +125,6 @@ def fused(word: str) -> Rule:
 def function(entry: str) -> Rule:
     """One entry on pairs."""
     return lambda p, x: p(entry, p.pair(x))
-
-
-def made(entry: str) -> Rule:
-    """A complex tensor from two real ones."""
-    return lambda p, x, y: p(entry, p.real(x), p.real(y))
-
-
-def direction(p: Pairs, x: Any) -> Any:
-    """z / |z|."""
-    return p("div", p.pair(x), p.column(p("complex_abs", p.pair(x))))
 
 
 def norm(p: Pairs, x: Any, /, *arguments: Any, **keywords: Any) -> Any | None:
@@ -159,9 +139,7 @@ def norm(p: Pairs, x: Any, /, *arguments: Any, **keywords: Any) -> Any | None:
 def outer_added(p: Pairs, base: Any, x: Any, y: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """beta·base + alpha·x yᵀ."""
     column, row = p("unsqueeze", p.pair(x), dim=1), p("unsqueeze", p.pair(y), dim=0)
-    product = p("complex_mul", column, row)
-    product = product if alpha == 1 else times(p, product, alpha)
-    return p("add", p.pair(base) if beta == 1 else times(p, p.pair(base), beta), product)
+    return plus(p, base if beta == 1 else times(p, p.pair(base), beta), p("complex_mul", column, row), alpha)
 
 
 def chain(p: Pairs, tensors: Any) -> Any:
@@ -239,11 +217,6 @@ def turned_back(p: Pairs, z: Any) -> Any:
 # Entries chosen and turned round ---------------------------------------------------------------------------
 
 
-def where(p: Pairs, condition: Any, x: Any, y: Any) -> Any:
-    """x where the condition holds, y elsewhere."""
-    return p("where", p.column(condition), p.pair(x), p.pair(y))
-
-
 def shifted(back: bool) -> Rule:
     """fftshift and its inverse: half the axis round."""
 
@@ -295,15 +268,16 @@ ARITHMETIC: Mapping[str, Rule] = {
     "identity": lambda p, x: p.pair(x), "add": plus, "sub": minus, "subtract": minus, "mul": times, "multiply": times, "div": quotient, "divide": quotient,
     "true_divide": quotient, "neg": lambda p, x: p("neg", p.pair(x)), "negative": lambda p, x: p("neg", p.pair(x)),
     "rsub": lambda p, x, y, alpha=1: minus(p, y, x, alpha), "pow": power, "float_power": power,
-    "matmul": matmul, "mm": matmul, "bmm": matmul, "mv": matmul, "dot": matmul, "vdot": dotted, "vecdot": vecdot,
+    "matmul": matmul, "mm": matmul, "bmm": matmul, "mv": matmul, "dot": matmul, "vdot": written("dot(conj(x), y)", "x y"), "vecdot": vecdot,
     "addmm": added_product, "addmv": added_product, "baddbmm": added_product, "linear": linear,
     "addcmul": fused("addcmul"), "addcdiv": fused("addcdiv"),
     **{word: function(f"complex_{word}") for word in ("abs", "angle", "conj", "exp", "log", "sqrt", "sin", "cos", "sinh", "cosh")},
     "absolute": function("complex_abs"), **dict.fromkeys(("conj_physical", "_conj"), function("complex_conj")),
     "softsign": lambda p, x: p("div", p.pair(x), p.column(p("add", p("complex_abs", p.pair(x)), 1))),
     "addr": outer_added, "multi_dot": chain, "matrix_power": matrix_power, "var": spread(root=False),
-    "std": spread(root=True), "sgn": direction, "complex": made("complex_pair"), "polar": made("complex_polar"),
-    "adjoint": adjoint, "where": where, "roll": rolled, "flip": flipped, "fftshift": shifted(back=False),
+    "std": spread(root=True), "sgn": lambda p, x: p("div", p.pair(x), p.column(p("complex_abs", p.pair(x)))),
+    "complex": lambda p, x, y: p("complex_pair", p.real(x), p.real(y)), "polar": lambda p, x, y: p("complex_polar", p.real(x), p.real(y)),
+    "adjoint": adjoint, "where": lambda p, condition, x, y: p("where", p.column(condition), p.pair(x), p.pair(y)), "roll": rolled, "flip": flipped, "fftshift": shifted(back=False),
     "ifftshift": shifted(back=True),
     "sum": along("sum"), "mean": along("mean"), "imag": lambda p, x: p.part(p.pair(x), 1), "norm": norm, "vector_norm": norm,
 }  # fmt: skip

@@ -46,13 +46,6 @@ def batch_norm(
     return "F.batch_norm", (x, mean, var, weight, bias, bool(training)), {"eps": rest[-1]}
 
 
-def batch_norm_updating(
-    call: Call, part: int, x: Any, weight: Any, bias: Any, mean: Any, var: Any, momentum: Any, eps: Any
-) -> Last | None:
-    """The same in training."""
-    return batch_norm(call, part, x, weight, bias, mean, var, True, momentum, eps)
-
-
 def group_norm(
     call: Call, part: int, x: Any, weight: Any, bias: Any, n: int, c: int, size: int, groups: int, eps: Any
 ) -> Last | None:
@@ -77,14 +70,6 @@ def linear_cross_entropy(
     return "F.cross_entropy", (logits, target, class_weight), options
 
 
-def unreduced_cross_entropy(
-    call: Call, part: int, x: Any, weight: Any, target: Any, bias: Any, class_weight: Any, ignore_index: int,
-    *rest: Any,
-) -> Last | None:  # fmt: skip
-    """The same, one number a sample."""
-    return linear_cross_entropy(call, part, x, weight, target, bias, class_weight, "none", ignore_index, 0.0)
-
-
 INNER: Mapping[str, Inner] = {
     **{f"upsample_{mode}{space}d": upsampled(mode, corners=True)
        for mode, space in (("linear", 1), ("bilinear", 2), ("trilinear", 3), ("bicubic", 2))},
@@ -92,8 +77,10 @@ INNER: Mapping[str, Inner] = {
     **{f"_upsample_nearest_exact{space}d": upsampled("nearest-exact") for space in (1, 2, 3)},
     **{f"_upsample_{mode}2d_aa": upsampled(mode, corners=True, antialias=True) for mode in ("bilinear", "bicubic")},
     "native_batch_norm": batch_norm, "_native_batch_norm_legit": batch_norm,
-    "_batch_norm_with_update": batch_norm_updating, "native_group_norm": group_norm,
+    "_batch_norm_with_update": lambda call, part, *given: batch_norm(call, part, *given[:5], True, *given[5:]),
+    "native_group_norm": group_norm,
     "_linear_cross_entropy_batch_chunked": linear_cross_entropy,
-    "_linear_cross_entropy_batch_chunked_no_reduction": unreduced_cross_entropy,
+    "_linear_cross_entropy_batch_chunked_no_reduction": lambda call, part, *given: linear_cross_entropy(
+        call, part, *given[:5], "none", given[5], 0.0),
 }  # fmt: skip
 """Functions by their last word."""

@@ -55,16 +55,17 @@ def hstack(call: Call, part: int, tensors: Any) -> Last:
     return "cat", tuple(parts), {"dim": 0 if len(parts[0].shape) == 1 else 1}
 
 
-@compound("torch.vstack", "torch.row_stack", "np.vstack")
-def vstack(call: Call, part: int, tensors: Any) -> Last:
-    """cat along rows; vectors are rows."""
-    return "cat", tuple(with_axes(call, t, 2) for t in parts_of(tensors)), {"dim": 0}
+def stacked(axis: int, says: str, *spelled: str) -> None:
+    """Enter what is cat along an axis that tensors get where they have fewer."""
+
+    def steps(call: Call, part: int, tensors: Any) -> Last:
+        return "cat", tuple(with_axes(call, t, max(axis + 1, 2)) for t in parts_of(tensors)), {"dim": axis}
+
+    enter(Compound(spelled[0].removeprefix("torch."), steps, says), spelled)
 
 
-@compound("torch.dstack", "np.dstack")
-def dstack(call: Call, part: int, tensors: Any) -> Last:
-    """cat along the third axis."""
-    return "cat", tuple(with_axes(call, t, 3) for t in parts_of(tensors)), {"dim": 2}
+stacked(0, "cat along rows; vectors are rows.", "torch.vstack", "torch.row_stack", "np.vstack")
+stacked(2, "cat along the third axis.", "torch.dstack", "np.dstack")
 
 
 @compound("torch.column_stack", "np.column_stack")

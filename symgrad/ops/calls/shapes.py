@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from symgrad.errors import InputError, ShapeError
-from symgrad.ops.calls.registry import Call, Last, axis_of, compound, done, made
+from symgrad.ops.calls.registry import Call, Compound, Last, axis_of, compound, done, enter, made
 from symgrad.ops.moving.arranging import at_least
+from symgrad.ops.shaping import axes_of
 from symgrad.shapes import size_of
 
 MOST_ROWS = 4096
@@ -28,23 +29,18 @@ def unflatten(call: Call, part: int, x: Any, dim: Any, sizes: Any) -> Last:
     return "reshape", (x,), {"shape": (*x.shape[:axis], *pieces, *x.shape[axis + 1 :])}
 
 
-@compound("torch.fft.fftshift", "np.fft.fftshift")
-def fftshift(call: Call, part: int, x: Any, dim: Any = None) -> Last:
-    """The frequency 0 in the middle."""
-    return turned(call, x, dim, lambda size: size // 2)
+def shift(word: str, way: int, says: str) -> None:
+    """Enter what turns each axis by half of its size, one way or the other."""
+
+    def steps(call: Call, part: int, x: Any, dim: Any = None) -> Last:
+        axes = axes_of(dim, len(x.shape))
+        return "roll", (x,), {"shifts": tuple(way * (call.whole(x.shape[axis]) // 2) for axis in axes), "dims": axes}
+
+    enter(Compound(word, steps, says), (f"torch.fft.{word}", f"np.fft.{word}"))
 
 
-@compound("torch.fft.ifftshift", "np.fft.ifftshift")
-def ifftshift(call: Call, part: int, x: Any, dim: Any = None) -> Last:
-    """The frequency 0 in front again."""
-    return turned(call, x, dim, lambda size: -(size // 2))
-
-
-def turned(call: Call, x: Any, dim: Any, by: Any) -> Last:
-    """Each axis turned by a share of its size."""
-    axes = tuple(range(len(x.shape))) if dim is None else tuple(dim) if isinstance(dim, (tuple, list)) else (dim,)
-    shifts = tuple(by(call.whole(x.shape[axis_of(x, axis)])) for axis in axes)
-    return "roll", (x,), {"shifts": shifts, "dims": axes}
+shift("fftshift", 1, "The frequency 0 in the middle.")
+shift("ifftshift", -1, "The frequency 0 in front again.")
 
 
 @compound("F.channel_shuffle", "torch.channel_shuffle")
@@ -103,22 +99,18 @@ def tensor_split(call: Call, part: int, x: Any, indices_or_sections: Any, dim: i
     return piece(call, part, x, indices_or_sections, axis_of(x, dim), even=False)
 
 
-@compound("torch.hsplit", "Tensor.hsplit", count=parts_along(1, even=True))
-def hsplit(call: Call, part: int, x: Any, sections: Any) -> Last:
-    """Parts along columns; of a vector along its only axis."""
-    return piece(call, part, x, sections, axis_of(x, min(1, len(x.shape) - 1)), even=True)
+def split(word: str, axis: int, least: int, says: str) -> None:
+    """Enter what cuts along one axis into parts of equal length; of a vector along its only axis."""
+
+    def steps(call: Call, part: int, x: Any, sections: Any) -> Last:
+        return piece(call, part, x, sections, min(axis, len(at_least(x.shape, least)) - 1), even=True)
+
+    enter(Compound(word, steps, says, count=parts_along(axis, even=True)), (f"torch.{word}", f"Tensor.{word}"))
 
 
-@compound("torch.vsplit", "Tensor.vsplit", count=parts_along(0, even=True))
-def vsplit(call: Call, part: int, x: Any, sections: Any) -> Last:
-    """Parts along rows."""
-    return piece(call, part, x, sections, axis_of(x, 0), even=True)
-
-
-@compound("torch.dsplit", "Tensor.dsplit", count=parts_along(2, even=True))
-def dsplit(call: Call, part: int, x: Any, sections: Any) -> Last:
-    """Parts along the third axis."""
-    return piece(call, part, x, sections, axis_of(x, 2), even=True)
+split("hsplit", 1, 1, "Parts along columns; of a vector along its only axis.")
+split("vsplit", 0, 2, "Parts along rows.")
+split("dsplit", 2, 3, "Parts along the third axis.")
 
 
 # Written into ------------------------------------------------------------------------------------------------

@@ -209,3 +209,8 @@ for space, x, more, weight, bias in ((1, "1x2x3", "1x2x2", "2x2x2", 2), (2, "1x1
        ranks={"x": (space + 2, space + 1), "weight": (space + 2,), "bias": (1,)},
        examples=(f"F.{name}(x, weight) with x:{x} weight:{weight}",
                  f"F.{name}(x, weight, bias, stride=2, padding=1, output_padding=1) with x:{more} weight:{weight} bias:{bias}"))
+op("conv_tbc(x, weight, bias, pad: int >= 0=0)",
+   "out[t<size(x, 0) + 2·pad − size(weight, 0) + 1,b,o] = (Σ_{r,c} x̂[t + r − pad,b,c]·weight[r,c,o]) + bias[o]",
+   "slides every weight over time, the first axis", ("torch.{}", "F.{}"), holds="first",
+   examples=("torch.conv_tbc(x, weight, bias) with x:4x2x3 weight:2x3x2 bias:2",
+             "torch.conv_tbc(x, weight, bias, pad=1) with x:3x1x2 weight:2x2x3 bias:3"))  # fmt: skip

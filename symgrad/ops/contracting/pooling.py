@@ -8,7 +8,7 @@ pooling adds up a window and divides by its size; entries of the padding count a
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from functools import partial
 from typing import Any
 
@@ -19,7 +19,8 @@ from symgrad.errors import InputError
 from symgrad.indexing import unravel
 from symgrad.indexing.symbols import Expr
 from symgrad.ops.contracting.convolutions import fitting, named, slid, windows_of
-from symgrad.ops.equations import op
+from symgrad.ops.domain import positive
+from symgrad.ops.equations import F, op
 from symgrad.ops.options import per_axis
 from symgrad.ops.readings import Function
 from symgrad.ops.shaping import check_space
@@ -160,13 +161,18 @@ def averaged(
         if p or ceil_mode:
             held += f"·[{places[-1]} ≥ 0]·[{places[-1]} < {size}]"
         if ceil_mode:  # entries of the padding count, those of a window that sticks out further do not
-            counted += f"·[{places[-1]} < {size} + {p}]"
+            counted += f"·[{places[-1]} < {size}{f' + {p}' if p != 0 else ''}]"
     left, shifts = ",".join("ijk"[:space]), ",".join(f"{r}<{k}" for r, k in zip("rst", kernel_size, strict=False))
-    counted = counted if count_include_pad else held
-    count = f"(Σ_{{{shifts}}} 1{counted})" if counted else f"({'·'.join(map(str, kernel_size))})"
-    divisor = count if divisor_override is None else f"({divisor_override})"
+    counted = (counted if count_include_pad else held).removeprefix("·")
+    counts = [f"(Σ_{{{shifts}}} {counted})"] if counted else kernel_size
+    divisor = below(counts if divisor_override is None else [divisor_override])
     hat, inside = ("\u0302", "") if ceil_mode or 0 not in padding else ("", held)
     return f"out[…,{left}] = (Σ_{{{shifts}}} x{hat}[…,{','.join(places)}]{inside}) / {divisor}"
+
+
+def below(counts: Sequence[Any]) -> str:
+    """What is divided by: a product of counts."""
+    return str(counts[0]) if len(counts) == 1 else f"({'·'.join(map(str, counts))})"
 
 
 # fmt: off
@@ -214,8 +220,8 @@ def adapted(shapes: tuple[Shape, ...], output_size: Any) -> str:
         held.append(f"[{i}·{size} < ({j} + 1)·{places}]·[{j}·{places} < ({i} + 1)·{size}]")
         counts.append(f"(Σ_{{{j}<{size}}} {held[-1]})")
     left, inner = ",".join("ijk"[:space]), ",".join("rst"[:space])
-    sums = f"Σ_{{{inner}}} {'·'.join([f'x[…,{inner}]', *held])}"
-    return f"out[…,{left}] = ({sums}) / ({'·'.join(counts)})"
+    over = inner if space == 1 else f"{{{inner}}}"
+    return f"out[…,{left}] = (Σ_{over} {'·'.join([f'x[…,{inner}]', *held])}) / {below(counts)}"
 
 
 # fmt: off
@@ -226,3 +232,9 @@ for space, home, x in ((1, "torch.{}", "1x2x5"), (2, "aten._{}", "1x2x4x5"), (3,
        prepare=partial(prepare_adaptive, space), shape=adaptive_shape, letters="ncijk", smooth=True,
        ranks={"x": (space + 2, space + 1)},
        examples=tuple(f"F.{name}(x, {size}) with x:{x}" for size in (2, 1, 3)))
+op("lp_pool1d(x, norm_type: float, kernel_size: int >= 1, stride: any=None)",
+   "out[…,i] = (Σ_{r<kernel_size} x[…,i·stride + r]^norm_type)^(1/norm_type)",
+   "the length of every window of the last axis", F, domain=positive(), holds="cut",
+   instead={"stride=None": "out[…,i] = (Σ_{r<kernel_size} x[…,i·kernel_size + r]^norm_type)^(1/norm_type)"},
+   checks=lambda shapes, **options: check_space(shapes[0], 1),
+   examples=("F.lp_pool1d(x, 2, 2) with x:1x2x6", "F.lp_pool1d(x, 3, 3, stride=1) with x:2x5"))  # fmt: skip

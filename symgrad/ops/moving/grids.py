@@ -17,7 +17,7 @@ from symgrad.ops.domain import reals
 from symgrad.ops.equations import op
 from symgrad.ops.moving.kernels import HAT, cubic, keys
 from symgrad.ops.spec import no_alignment
-from symgrad.shapes import Shape, Sizes
+from symgrad.shapes import Shape, Sizes, size_of
 
 KERNELS = {"bilinear": HAT, "bicubic": cubic("(−3/4)"), "nearest": "k[d] = [d = 0]"}
 """How much an entry counts at a distance."""
@@ -129,3 +129,30 @@ op("grid_sample(x, grid, mode: 'bilinear' | 'nearest' | 'bicubic'='bilinear', pa
              'F.grid_sample(x, grid, "nearest", align_corners=False) with x:1x2x3x3 grid:1x2x2x2',
              'F.grid_sample(x, grid, "bicubic", align_corners=False) with x:1x1x3x4 grid:1x1x2x2',
              "F.grid_sample(x, grid, align_corners=False) with x:1x1x2x3x2 grid:1x1x2x1x3"))  # fmt: skip
+
+
+def grid_shape(sizes: Sizes, shapes: tuple[Shape, ...], size: Any, align_corners: bool) -> Shape:
+    """(n, 2, 3) at the size (n, c, h, w) gives (n, h, w, 2)."""
+    space = len(size) - 2
+    if space not in (2, 3) or len(shapes[0]) != 3 or 0 in size:
+        raise ShapeError("affine_grid takes (n, 2, 3) for (n, c, h, w), and (n, 3, 4) with one more axis of space")
+    for own, wanted in zip(shapes[0], (size[0], space, space + 1), strict=True):
+        sizes.unify(own, size_of(wanted))
+    return tuple(map(size_of, (size[0], *size[2:], space)))
+
+
+def grid(shapes: tuple[Shape, ...], size: Any, align_corners: bool) -> str:
+    """The equation: matrices by places from −1 to 1, the last axis of space first; its only place is 0."""
+    space = len(size) - 2
+    ends = ("2·{}/(size{} − 1)" if align_corners else "(2·{} + 1)/size{}").format
+    wide = [(space - 1 - axis, axis) for axis in reversed(range(space)) if size[axis + 2] != 1]
+    terms = [f"theta[n,d,{k}]·({ends('ijl'[axis], axis + 2)} − 1)" for k, axis in wide]
+    return f"out[n,{','.join('ijl'[:space])},d] = {' + '.join([*terms, f'theta[n,d,{space}]'])}"
+
+
+op("affine_grid(theta, size: any, align_corners: any=None)", grid((), (1, 1, 2, 3), False),
+   "where the entries of a tensor of this size lie between −1 and 1, moved by a matrix each", ("F.{}",), instead=grid,
+   shape=grid_shape, prepare=lambda shapes, size, align_corners: {"size": tuple(size), "align_corners": bool(align_corners)},
+   letters="nijld", ranks={"theta": (3,)},
+   examples=("F.affine_grid(theta, (2, 1, 2, 3), align_corners=False) with theta:2x2x3",
+             "F.affine_grid(theta, (1, 2, 2, 3, 2), align_corners=True) with theta:1x3x4"))  # fmt: skip

@@ -191,7 +191,7 @@ def unpooling(space: int) -> Op:
     number = f"({left})" if space > 1 else left
     # fmt: off
     return op(f"{name}(x, indices: data, kernel_size: any=None, stride: any=None, padding: any=0, output_size: any=None)",
-              f"out[…,{left}] = Σ_{{{inner}}} δ(indices[…,{inner}], {number})·x[…,{inner}]",
+              f"out[…,{left}] = Σ_{inner if space == 1 else f'{{{inner}}}'} δ(indices[…,{inner}], {number})·x[…,{inner}]",
               "zeros but for the entries of x, each written at its number in the plane (each number once)", ("F.{}",),
               forward=values, shape=unpooled_shape, prepare=prepare,  # which of two for one place stays is open
               align=no_alignment, domain={"indices": whole(0, 1)}, ranks={"x": (space + 2, space + 1)}, letters="ncijk",
