@@ -85,13 +85,20 @@ def test_the_entries_that_a_text_applies_are_in_the_table() -> None:
 
     for compound in written:
         given = list(compound.signature.parameters.values())
-        tensors, options = [Shaped() for p in given if p.default is p.empty], [p.name for p in given if p.default == 1]
+        tensors, options = (
+            [Shaped() for p in given if p.default is p.empty],
+            {p.name: p.default is not True and 2 for p in given if p.default == 1},
+        )
         for part in range(max(len(compound.fields), 1)):
             try:
                 usual = compound.steps(apply, part, *tensors)  # None: with these options it is the table's own entry
             except UnsupportedError:  # a part that has no derivative, in torch neither
                 continue
-            others = [] if usual else [compound.steps(apply, part, *tensors, **{name: 2}) for name in options]
+            others = (
+                []
+                if usual
+                else [compound.steps(apply, part, *tensors, **{name: value}) for name, value in options.items()]
+            )
             last = next(filter(None, [usual, *others]), None)
             assert last is not None, compound.usage
             seen.add(last[0])
