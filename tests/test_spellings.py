@@ -282,7 +282,15 @@ def test_what_a_captured_program_understands_a_text_understands_or_says_why_not(
 
 
 @pytest.mark.parametrize(
-    "text", ["F.dropout(x)", "F.alpha_dropout(x, 0.5, True)", "x.masked_scatter(x > 0, y)", "torch.lu(x)[0]"]
+    "text",
+    [
+        "F.dropout(x)",
+        "x[x.argmax()]",
+        "torch.argsort(x) * x",
+        "F.alpha_dropout(x, 0.5, True)",
+        "x.masked_scatter(x > 0, y)",
+        "torch.lu(x)[0]",
+    ],
 )
 def test_a_call_that_needs_a_run_says_how_to_ask(text: str) -> None:
     with pytest.raises(symgrad.SymgradError, match="needs the numbers of a run") as told:
