@@ -82,6 +82,7 @@ class Sizes:
         self._later: list[tuple[Size, Size]] = []
         self._fixed: set[Size] = set()
         self._required: dict[Size, None] = {}
+        self._parts: dict[Size, None] = {}
 
     @classmethod
     def of(cls, symbols: Iterable[Size], values: Mapping[Size, int]) -> Sizes:
@@ -96,7 +97,7 @@ class Sizes:
         twin = Sizes()
         twin._parent, twin._value = dict(self._parent), dict(self._value)
         twin._order, twin._later = dict(self._order), list(self._later)
-        twin._fixed, twin._required = set(self._fixed), dict(self._required)
+        twin._fixed, twin._required, twin._parts = set(self._fixed), dict(self._required), dict(self._parts)
         return twin
 
     def fresh(self) -> Size:
@@ -146,6 +147,19 @@ class Sizes:
         """Note that what was read holds where ``size`` is not negative."""
         if not self.find(size).is_nonnegative:
             self._required[size] = None
+
+    def whole(self, size: Size) -> None:
+        """Note that what was read holds where ``size``, a part of another one, is a whole number."""
+        self._parts[size] = None
+
+    def multiples(self) -> list[tuple[Size, int]]:
+        """Sizes that are open, and what they have to be a multiple of."""
+        found = (sp.fraction(sp.together(with_numbers(self.find(size), self._value))) for size in self._parts)
+        return [
+            (min(size.free_symbols, key=str), int(part))
+            for size, part in found
+            if size.free_symbols and part.is_Integer and part > 1
+        ]
 
     def required(self) -> tuple[Size, ...]:
         """What may not be negative for the program to mean what it was read as."""

@@ -25,6 +25,8 @@ from symgrad.shapes import with_numbers
 
 LONGEST = 64
 """Sums of more terms are not written out."""
+LARGEST = 20_000
+"""Nor those whose terms have more symbols in all: nobody reads them."""
 
 
 @dataclass(frozen=True)
@@ -131,13 +133,14 @@ def entry_story(name: str, at: tuple[int, ...], sweep: Sweep, value: Array, valu
     places = dict(zip(sweep.equation.axes, map(sp.Integer, at), strict=True))
     total = plain(value)[at]
     formula = placed(hold(sweep.equation.right, values, places), places)
-    if not sweep.whole or terms_in(formula, values.sizes) > LONGEST:
+    terms = terms_in(formula, values.sizes)
+    if not sweep.whole or terms > LONGEST or terms * symbols_in(formula) > LARGEST:
         return Entry(name, at, (), total)
     sizes = values.sizes
     expanded = guarded(written_out(hold(written_out(formula, sizes), values, {}), sizes))
-    terms = [t for t in sp.Add.make_args(expanded) if t != 0]
-    terms.sort(key=lambda term: _seed_place(term, seed))
-    return Entry(name, at, tuple((t, value_of(t, values)) for t in terms), total)
+    found = [t for t in sp.Add.make_args(expanded) if t != 0]
+    found.sort(key=lambda term: _seed_place(term, seed))
+    return Entry(name, at, tuple((t, value_of(t, values)) for t in found), total)
 
 
 def terms_in(expression: Expr, sizes: Mapping[Expr, int]) -> int:
@@ -147,6 +150,11 @@ def terms_in(expression: Expr, sizes: Mapping[Expr, int]) -> int:
         for limit in node.limits:
             count *= max(1, number(limit[0].size, sizes))
     return count * len(sp.Add.make_args(expression))
+
+
+def symbols_in(expression: Expr) -> int:
+    """How long a formula is."""
+    return sum(1 for _ in sp.preorder_traversal(expression))
 
 
 def value_of(term: Expr, values: Values) -> Any:

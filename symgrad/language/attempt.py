@@ -87,7 +87,7 @@ def elaborate(question: Question, wanted: Mapping[str, Wanted], extra: int = 0) 
     if elaborator.seed is not None:
         fit_seed(sizes, output.shape, elaborator.seed[1].shape, question.script)
     extents = elaborator.extents
-    needs = [*((s, least, 1) for s, least in extents.needs), *((s, 2, part) for s, part in builder.multiples)]
+    needs = [*((s, least, 1) for s, least in extents.needs), *((s, 2, part) for s, part in sizes.multiples())]
     needs += least_sizes(sizes.required())
     return Attempt(
         question, sizes, shapes, builder, output, tuple(extents.assumed), merged(sizes, needs), counts, elaborator.seed

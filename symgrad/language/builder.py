@@ -68,7 +68,6 @@ class Builder:
         self.kept = frozenset(kept)
         self.used = Taken(inputs)
         self.count = 0
-        self.multiples: list[tuple[Size, int]] = []
         self.pending: list[tuple[int, Op, list[Any]]] = []
         self.made: dict[str, tuple[Own, Made]] = {}
         self.leaves: set[str] = set()
@@ -204,9 +203,7 @@ class Builder:
             return
         value = with_numbers(size, self.sizes.values())
         if value.free_symbols:
-            whole, part = sp.fraction(sp.together(value))
-            if part.is_Integer and part > 1:
-                self.multiples.append((min(whole.free_symbols, key=str), int(part)))
+            self.sizes.whole(size)
         elif not (value.is_Integer and value >= 0):
             raise ShapeError(f"{label} would leave an axis of size {value}", span=span)
 

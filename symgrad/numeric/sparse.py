@@ -82,7 +82,8 @@ class Triplets:
         """As an array, exact where the values are."""
         result: Array = np.zeros(self.shape, dtype=np.int64)
         result = exact(result) if is_exact(self.values) else result.astype(np.float64)
-        np.add.at(result, (self.rows, self.columns), self.values)
+        with np.errstate(invalid="ignore"):  # NaN is an entry like others
+            np.add.at(result, (self.rows, self.columns), self.values)
         return plain(result)
 
 

@@ -92,6 +92,7 @@ def convolved_shape(
     x, weight, *bias = shapes
     space = len(weight) - 2
     sizes.unify(x[-space - 1], groups * weight[1])
+    sizes.whole(weight[0] / groups)
     unify_vector(sizes, next(iter(bias), None), weight[0], "the bias")
     pads = margins(padding, weight, dilation)
     places = [
@@ -175,6 +176,7 @@ def transposed_shape(
     x, weight, *bias = shapes
     space = len(weight) - 2
     sizes.unify(x[-space - 1], weight[0])
+    sizes.whole(weight[0] / groups)
     channels = weight[1] * groups
     unify_vector(sizes, next(iter(bias), None), channels, "the bias")
     along = zip(x[-space:], weight[2:], stride, padding, dilation, output_padding, strict=True)

@@ -130,6 +130,7 @@ def grouped_shape(sizes: Sizes, shapes: tuple[Shape, ...], num_groups: int, eps:
     channels = sizes.number(shape[1])
     if channels is not None and channels % num_groups:
         raise ShapeError(f"{channels} channels do not make {num_groups} equal groups")
+    sizes.whole(shape[1] / num_groups)
     several(sizes, (shape[0], shape[1] / num_groups, *shape[2:]))
     return shape
 

@@ -1,0 +1,46 @@
+"""A text as people paste it, with no shape and no value: sizes are chosen that fit, and what is said of ones is true."""
+
+from __future__ import annotations
+
+import pytest
+
+import symgrad
+from symgrad.errors import SymgradError
+from tests.cases import cases
+
+TEXTS = list(dict.fromkeys(case.example.text for case in cases()))
+
+
+@pytest.mark.one_in(40)
+@pytest.mark.parametrize("text", TEXTS)
+def test_an_example_without_its_shapes_is_explained_or_refused(text: str) -> None:
+    """No warning, no bug: ones are the numbers that generators of tests do not draw."""
+    try:
+        found = symgrad.explain(text)
+    except SymgradError as error:
+        assert str(error)
+        return
+    assert found.passed
+    assert found.to_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "many"),
+    [("F.conv2d(x, w, groups=2, padding=1)", 2), ("F.conv1d(x, w, groups=5)", 5), ("F.group_norm(x, 4)", 4),
+     ("F.conv_transpose1d(x, w, groups=3)", 3), ("F.pixel_shuffle(x, 3)", 9), ("F.glu(x)", 2)],
+)  # fmt: skip
+def test_sizes_that_nobody_gave_divide_as_the_text_asks(text: str, many: int) -> None:
+    shape = symgrad.explain(text).gradients["x"].value.shape
+    assert any(size % many == 0 for size in shape)
+
+
+def test_a_length_of_nothing_but_equal_numbers_is_undefined_and_warns_nobody() -> None:
+    found = symgrad.explain("(x - x.mean()) / x.std()")
+    assert found.passed
+    assert "Undefined here" in found.to_text()
+
+
+def test_an_entry_that_nobody_would_read_is_not_written_out() -> None:
+    """Writing out one of a sampling with borders took half a minute, and then it was too long to be shown."""
+    found = symgrad.explain('F.grid_sample(x, grid, padding_mode="border", align_corners=True)')
+    assert found.gradients["x"].entry((0, 0, 0, 0)).terms == ()
