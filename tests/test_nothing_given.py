@@ -8,10 +8,11 @@ import symgrad
 from symgrad.errors import SymgradError
 from tests.cases import cases
 
-TEXTS = list(dict.fromkeys(case.example.text for case in cases()))
+TEXTS = list(dict.fromkeys(case.example.text for case in cases()))[::3]
+"""One example in three, half a second each."""
 
 
-@pytest.mark.one_in(40)
+@pytest.mark.one_in(14)
 @pytest.mark.parametrize("text", TEXTS)
 def test_an_example_without_its_shapes_is_explained_or_refused(text: str) -> None:
     """No warning, no bug: ones are the numbers that generators of tests do not draw."""
