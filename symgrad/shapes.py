@@ -152,14 +152,9 @@ class Sizes:
         """Note that what was read holds where ``size``, a part of another one, is a whole number."""
         self._parts[size] = None
 
-    def multiples(self) -> list[tuple[Size, int]]:
-        """Sizes that are open, and what they have to be a multiple of."""
-        found = (sp.fraction(sp.together(with_numbers(self.find(size), self._value))) for size in self._parts)
-        return [
-            (min(size.free_symbols, key=str), int(part))
-            for size, part in found
-            if size.free_symbols and part.is_Integer and part > 1
-        ]
+    def parts(self) -> tuple[Size, ...]:
+        """What has to be a whole number, with the numbers that are known."""
+        return tuple(with_numbers(self.find(size), self._value) for size in self._parts)
 
     def required(self) -> tuple[Size, ...]:
         """What may not be negative for the program to mean what it was read as."""

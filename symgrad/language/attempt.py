@@ -87,7 +87,7 @@ def elaborate(question: Question, wanted: Mapping[str, Wanted], extra: int = 0) 
     if elaborator.seed is not None:
         fit_seed(sizes, output.shape, elaborator.seed[1].shape, question.script)
     extents = elaborator.extents
-    needs = [*((s, least, 1) for s, least in extents.needs), *((s, 2, part) for s, part in sizes.multiples())]
+    needs = [*((s, least, 1) for s, least in extents.needs), *multiples(sizes.parts())]
     needs += least_sizes(sizes.required())
     return Attempt(
         question, sizes, shapes, builder, output, tuple(extents.assumed), merged(sizes, needs), counts, elaborator.seed
@@ -102,6 +102,13 @@ def least_sizes(required: Iterable[Size]) -> Iterator[tuple[Size, int, int]]:
             slope, rest = gap.coeff(symbol, 1), gap.coeff(symbol, 0)
             if slope.is_positive and -rest / slope > 2:
                 yield symbol, int(sp.ceiling(-rest / slope)), 1
+
+
+def multiples(parts: Iterable[Size]) -> Iterator[tuple[Size, int, int]]:
+    """What the open sizes in ``parts``, which are whole numbers, are multiples of."""
+    for size, part in map(sp.fraction, map(sp.together, parts)):
+        if size.free_symbols and part.is_Integer and part > 1:
+            yield min(size.free_symbols, key=str), 2, int(part)
 
 
 def merged(sizes: Sizes, needs: Sequence[tuple[Size, int, int]]) -> tuple[tuple[Size, int, int], ...]:
