@@ -167,13 +167,7 @@ def torch_length(torch: Any, x: Any, dim: tuple[int, ...], keepdim: bool, **p: A
     return torch.linalg.vector_norm(x, float(*p.values()), torch_dim(dim, x), keepdim)
 
 
-LENGTH: dict[str, Any] = {
-    "along": "dim",
-    "torch": torch_length,
-    "reuse": True,
-    "kinks": 0,
-    "role": Role.MEASURES,
-}
+LENGTH: dict[str, Any] = {"along": "dim", "torch": torch_length, "reuse": True, "kinks": 0, "role": Role.MEASURES}
 
 # fmt: off
 op("norm(x, p: any=2, dim: any=None, keepdim=False)", "out = [out ≠ 0]·(Σ_j |x[j]|^p)^(1/p)",
