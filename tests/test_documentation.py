@@ -19,8 +19,9 @@ from symgrad.documents.pages import file_name
 from symgrad.documents.shown import LONGEST, Picture, readable
 from symgrad.documents.worked import shown_example
 from symgrad.explanation.formulas import derive_only
+from symgrad.functions import PRIMITIVES
 from symgrad.language import read
-from symgrad.ops import Op, entries, find
+from symgrad.ops import TABLE, Op, entries, find
 from symgrad.render.page import Code, Equation, Equations, Listing, Paragraph, Ready
 from symgrad_cli.main import main
 from tests.cases import STORIES, Case, first_by_default
@@ -327,6 +328,19 @@ def test_links_lead_somewhere(page: Path) -> None:
     """Relative links between pages."""
     for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_a_word_that_the_table_alone_has_is_on_the_page_of_the_notation() -> None:
+    page = (ROOT / "docs" / "reference" / "notation.md").read_text(encoding="utf-8")
+    own = [name for name in PRIMITIVES if name not in TABLE]
+    assert len(own) > 5
+    assert not [name for name in own if f"`{name}(" not in page]
+
+
+def test_an_entry_says_what_its_result_is() -> None:
+    """A result that equations define is in one of them."""
+    silent = [op.name for op in entries() if not re.search(r"(?<!\w)out(?!\w)", op.definition)]
+    assert not silent
 
 
 def test_the_changelog_of_a_version_is_ten_lines_and_says_nothing_twice() -> None:

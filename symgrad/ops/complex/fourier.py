@@ -67,14 +67,6 @@ def checked_length(n: Any) -> Expr:
     return length
 
 
-def signal_shape(shape: Shape, complex_in: bool) -> Shape:
-    """The axes that a transform may go along."""
-    signal = shape[:-1] if complex_in else shape
-    if not signal:
-        raise ShapeError("a Fourier transform needs an axis to go along")
-    return signal
-
-
 def running(size: Expr, count: Expr, hint: str) -> tuple[Index, Expr]:
     """An index over the entries that are read: those of an axis that come before ``count``; the rest are 0."""
     if size.is_Integer and count.is_Integer:
@@ -152,7 +144,9 @@ class Transform:
         self, shapes: tuple[Shape, ...], dim: Any, norm: Any, n: Any = None, s: Any = None
     ) -> dict[str, Hashable]:
         """The axes from the front, each with its length."""
-        signal, one = signal_shape(shapes[0], self.complex_in), self.usual == -1
+        signal, one = shapes[0][: -1 if self.complex_in else None], self.usual == -1
+        if not signal:
+            raise ShapeError("a Fourier transform needs an axis to go along")
         asked = (None if n is None else (n,)) if one else s if s is None or isinstance(s, (tuple, list)) else (s,)
         if dim is None and not one:
             dim = range(len(signal) - len(asked or signal), len(signal))
