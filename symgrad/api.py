@@ -22,7 +22,7 @@ from symgrad.explanation import (
     slope_form,
     with_hessians,
 )
-from symgrad.explanation.assumed import assumptions_of, hints_of
+from symgrad.explanation.assumed import assumptions_of, hints_of, with_room
 from symgrad.explanation.formulas import Derived, Shapes, derive_only
 from symgrad.language import (
     LOSSES,
@@ -141,11 +141,15 @@ def explain_values(
             )
         downstream = _downstream(then, program, inputs, {n: given[n] for n in late}, shapes, out_shape, check)
     chosen = seed_of(weights, downstream, out_shape)
-    first_order = build(
-        reading.source.text, program, inputs, chosen, names_wanted(wrt, program), check=check,
-        assumptions=assumptions_of(reading, inputs), hints=hints_of(reading, inputs), downstream=downstream,
-        expanded=expand, remarks=(*reading.remarks, *(why_whole(reading.program) if expand else ())), writers=WRITERS,
-    )  # fmt: skip
+    try:
+        first_order = build(
+            reading.source.text, program, inputs, chosen, names_wanted(wrt, program), check=check,
+            assumptions=assumptions_of(reading, inputs), hints=hints_of(reading, inputs), downstream=downstream,
+            expanded=expand, remarks=(*reading.remarks, *(why_whole(reading.program) if expand else ())),
+            writers=WRITERS,
+        )  # fmt: skip
+    except InputError as error:
+        raise with_room(error, reading, inputs) from None
     return first_order if order == 1 else with_hessians(first_order)
 
 

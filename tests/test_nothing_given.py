@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 import symgrad
-from symgrad.errors import SymgradError
+from symgrad.errors import InputError, SymgradError
+from symgrad.ways import Setting
 from tests.cases import cases
 
 TEXTS = list(dict.fromkeys(case.example.text for case in cases()))[::3]
@@ -45,3 +46,16 @@ def test_an_entry_that_nobody_would_read_is_not_written_out() -> None:
     """Writing out one of a sampling with borders took half a minute, and then it was too long to be shown."""
     found = symgrad.explain('F.grid_sample(x, grid, padding_mode="border", align_corners=True)')
     assert found.gradients["x"].entry((0, 0, 0, 0)).terms == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["F.cross_entropy(x, torch.tensor([0, 5]))", "F.embedding(torch.tensor([1, 4]), x)", "x[torch.tensor([0, 5])]",
+     "x.gather(1, torch.tensor([[0], [3]]))"],
+)  # fmt: skip
+def test_a_position_beyond_a_size_that_nobody_gave_is_told_with_a_shape_that_has_it(text: str) -> None:
+    with pytest.raises(InputError) as refused:
+        symgrad.explain(text)
+    (hint,) = refused.value.hints
+    assert isinstance(hint, Setting)
+    assert symgrad.explain(text, shapes={hint.name: tuple(map(int, hint.value.split(",")))}).passed

@@ -5,8 +5,10 @@ Comes in: a reading and the inputs as they are used. Goes out: what the page say
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
+from symgrad.errors import InputError
 from symgrad.explanation.given import Given
 from symgrad.language import Reading
 from symgrad.ways import Setting
@@ -47,6 +49,24 @@ def hints_of(reading: Reading, inputs: Sequence[Given]) -> tuple[Setting, ...]:
         shape = next(g.value.shape for g in inputs if g.name == name)
         result.append(Setting("shape", name, ",".join(map(str, other_shape(shape, name, reading)))))
     return tuple(result)
+
+
+OUTSIDE = re.compile(r"index (\d+) is out of bounds for .* size (\d+)$")
+"""What NumPy says of a position beyond an axis, and `symgrad.numeric.positions` after it."""
+
+
+def with_room(error: InputError, reading: Reading, inputs: Sequence[Given]) -> InputError:
+    """``error`` with a shape in which its position lies, where an assumed size may be too small for it."""
+    beyond = next(filter(None, map(OUTSIDE.search, error.found)), None)
+    if beyond is None or error.hints:
+        return error
+    least, size = int(beyond[1]) + 1, int(beyond[2])
+    shapes = {g.name: list(g.value.shape) for g in inputs}
+    for name, axis, number in reading.assumed_sizes:
+        if number == size:
+            larger = [least if at == axis else n for at, n in enumerate(shapes[name])]
+            error.hints = (*error.hints, Setting("shape", name, ",".join(map(str, larger))))
+    return error
 
 
 def other_shape(shape: Sequence[int], name: str, reading: Reading) -> list[int]:
