@@ -382,6 +382,46 @@ BOOK = [
     ("norm(A @ u - c) ** 2 / A.shape[0]", "u", "2 * v * (A.T @ (A @ u - c)) / A.shape[0]"),
     ("atan2(u, b)", "u", "v * b / (b ** 2 + u ** 2)"),
     ("(1 - u) * b + u * w", "u", "v * (w - b)"),
+    # Layers with what is learned beside them: a low-rank addition, gates, a filter's update, a rotation
+    ("x @ (W + X @ Z)", "X", "x.T @ v @ Z.T"),
+    ("x @ (W + X @ Z)", "Z", "X.T @ (x.T @ v)"),
+    ("(x @ W) * sigmoid(x @ Z)", "W", "x.T @ (v * sigmoid(x @ Z))"),
+    ("(x @ W) * sigmoid(x @ Z)", "Z", "x.T @ (v * (x @ W) * sigmoid(x @ Z) * (1 - sigmoid(x @ Z)))"),
+    ("(1 - u) * b + u * tanh(w)", "w", "v * u * (1 - tanh(w) ** 2)"),
+    ("(1 - sigmoid(u)) * b + sigmoid(u) * w", "u", "v * sigmoid(u) * (w - b) * (1 - sigmoid(u))"),
+    ("u + X @ (b - Y @ u)", "u", "v - v @ X @ Y"),
+    ("u + X @ (b - Y @ u)", "X", "v[:, None] * (b - (Y @ u))"),
+    ("(eye(3) - X @ Y) @ Z", "X", "-v @ Z.T @ Y.T"),
+    ("u * b.cos() + w * b.sin()", "b", "v * (w * b.cos() - u * b.sin())"),
+    ("F.batch_norm(x, w, b)", "x", "v / (b + 1e-05).sqrt()"),
+    ("F.batch_norm(x, w, b, u, c[:3])", "x", "v * u / (b + 1e-05).sqrt()"),
+    (
+        "x / (x ** 2).mean(-1, keepdim=True).sqrt()", "x",
+        f"(v - out * {LAST.replace('sum', 'mean')}) / sqrt(mean(x ** 2, dim=1, keepdim=True))",
+    ),
+    ("softmax(x / t[0], dim=-1)", "x", f"out * (v - {LAST}) / t[0]"),
+    ("relu(q) @ relu(k).T @ g", "q", "(v @ g.T @ relu(k)) * (q > 0)"),
+    # Losses with what keeps the weights small, and of pairs
+    (
+        "relu(1 - t * (D @ w)).mean() + 0.1 * (w ** 2).sum()", "w",
+        "v * (0.2 * w - (D.T @ (t * (1 - t * (D @ w) > 0))) / t.shape[0])",
+    ),
+    (
+        "log(1 + exp(-t * (D @ w))).mean() + 0.1 * (w ** 2).sum()", "w",
+        "v * (0.2 * w - (D.T @ (t * (-(D @ w) * t).sigmoid())) / t.shape[0])",
+    ),
+    (
+        "relu(norm(u - b) - norm(u - w) + 1)", "u",
+        "v * (norm(u - b) - norm(u - w) + 1 > 0) * ((u - b) / norm(u - b) - (u - w) / norm(u - w))",
+    ),
+    ("-log(sigmoid(u - b)).mean()", "b", "v * (1 - sigmoid(u - b)) / u.shape[0]"),
+    ("-(y * log(softmax(x, dim=-1))).sum()", "x", "v * (softmax(x, dim=1) * y.sum(-1, keepdim=True) - y)"),
+    ("(u * log(u / b)).sum()", "b", "-v * u / b"),
+    ("((u - b) ** 2 / w + log(w)).sum() / 2", "u", "v * (u - b) / w"),
+    ("((u - b) ** 2 / w + log(w)).sum() / 2", "w", "v * (1 / w - (u - b) ** 2 / w ** 2) / 2"),
+    ("(D @ w - t).abs().mean()", "w", "v * (D.T @ (D @ w - t).sign()) / D.shape[0]"),
+    ("((x @ W) ** 2).sum()", "W", "2 * v * (x.T @ (x @ W))"),
+    ("(X @ u) @ (Y @ u)", "u", "v * (X.T @ (Y @ u) + Y.T @ (X @ u))"),
 ]  # fmt: skip
 
 
@@ -469,7 +509,7 @@ def test_the_lines_of_a_normalisation_read_as_in_the_book(text: str, lines: list
     assert [line.strip() for line in brief.splitlines()[1:] if re.match(r"(with )?[\w.]+ = ", line.strip())] == lines
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(9)
 @pytest.mark.parametrize(("text", "wanted", "form"), BOOK, ids=[f"{text} by {wanted}" for text, wanted, _ in BOOK])
 def test_a_gradient_reads_as_in_the_book(text: str, wanted: str, form: str) -> None:
     used = {name: shape for name, shape in SHAPES.items() if name in inputs_of(text)}
