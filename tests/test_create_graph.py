@@ -120,6 +120,20 @@ def test_a_loss_on_a_gradient_is_explained_like_any_other(name: str) -> None:
         assert_same(true.numpy(force=True), own[label].numpy(), what=f"{name}, the lines, by {label}")
 
 
+def test_what_shares_entries_is_the_same_after_a_gradient_was_asked_of_it() -> None:
+    """As `torch.autograd.functional.jacobian` asks ``w.detach()``: nothing was written."""
+
+    def loss(w: torch.Tensor) -> torch.Tensor:
+        residual = w * 3 - 1
+        w.detach().requires_grad_()
+        return (grad((residual * w).sum(), w)[0] ** 2).sum()
+
+    w = torch.tensor([0.5, -2.0], dtype=DOUBLE)
+    leaf = w.clone().requires_grad_()
+    (expected,) = torch.autograd.grad(loss(leaf), leaf)
+    assert_same(expected, symgrad.capture(loss, w).pullback()["w"])
+
+
 def test_the_backward_is_listed_in_its_lines() -> None:
     """Recorded cotangents are called v_…, so those of the loss have another letter."""
     net = nn.Sequential(nn.Linear(2, 3), nn.Tanh(), nn.Linear(3, 1)).double()

@@ -316,7 +316,7 @@ class Recorder(TorchFunctionMode):
         else:
             new = self.data(tensor, None, where)
         self.register(tensor, new)
-        for other in others:
+        for other in () if call.spelling.startswith(ASKING) else others:  # to ask for a gradient changes no entry
             self.alias_changed(other, tensor, new, where, silent)
         if self.listener is not None:
             self.listener(call.spelling, tensor, where)
