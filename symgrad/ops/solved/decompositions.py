@@ -94,13 +94,13 @@ solved("solve(a, b, *, left=True)", system("F[…,i,k] = (Σ_j a[…,i,j]·out[�
 # A row's cofactors do not contain that row, so Laplace's expansion det x = Σ_j x[i,j]·C[i,j] is linear in row i with
 # C held still, and C = det x·x⁻ᵀ. Moving all rows adds what moving each of them does.
 
-EXPANDED = "out = {} for any row i, C[i,j]: (−1)^(i + j) times the determinant without row i and column j"
 LAPLACE = "((Σ_{i,j} x[…,i,j]·inv[…,j,i]) − size(x, -1))"
 solved("det(x)", "F[…,i] = out[…]·((Σ_j x[…,i,j]·inv[…,j,i]) − 1)",
-       "the determinant: the cofactors C = out·x⁻ᵀ of a row do not contain the row", ("torch.det", "torch.linalg.det", "Tensor.det", "np.linalg.det"),
+       "the determinant: by Laplace's expansion along row i it is Σ_j x[i,j]·C[i,j], and the cofactors C = out·x⁻ᵀ "
+       "of that row do not contain the row", ("torch.det", "torch.linalg.det", "Tensor.det", "np.linalg.det"),
        step=f"out[…] = out[…] + out[…]·{LAPLACE}", values=lambda x: np.linalg.det(np.asarray(x, float)),
        shape=batch_of_square, beside={"inv": inverse_of}, kind="regular", letters="b",
-       defined=EXPANDED.format("Σ_j x[i,j]·C[i,j]"), examples=("det(x) with x:3x3", "det(x) with x:2x2x2"))  # fmt: skip
+       examples=("det(x) with x:3x3", "det(x) with x:2x2x2"))  # fmt: skip
 
 
 def real_logarithm(x: Any) -> Any:
@@ -109,17 +109,17 @@ def real_logarithm(x: Any) -> Any:
     return np.where(sign < 0, np.nan, size)
 
 
-for name, expanded, says, home, logarithm, by_torch, written in (
-    ("logdet", "log(Σ_j x[i,j]·C[i,j])", "the logarithm of the determinant, NaN where that is negative", ("torch.logdet", "Tensor.logdet"),
+for name, says, home, logarithm, by_torch, written in (
+    ("logdet", "the logarithm of the determinant, NaN where that is negative", ("torch.logdet", "Tensor.logdet"),
      real_logarithm, None, ""),
-    ("logabsdet", "log(|Σ_j x[i,j]·C[i,j]|)", "the logarithm of the determinant's absolute value", (),
+    ("logabsdet", "the logarithm of the determinant's absolute value", (),
      lambda x: np.linalg.slogdet(np.asarray(x, float))[1], lambda torch, x: torch.linalg.slogdet(x)[1], "slogdet({}).logabsdet"),
 ):  # fmt: skip
     # one equation for both, since the logarithm's derivative is the share by which det grows
     solved(f"{name}(x)", "F[…,i] = (Σ_j x[…,i,j]·inv[…,j,i]) − 1", f"{says}: Laplace's expansion along a row, divided by the determinant",
            home, step=f"out[…] = out[…] + {LAPLACE}", values=logarithm, torch=by_torch, shape=batch_of_square, written=written,
            beside={"inv": inverse_of}, kind="definite", letters="b",
-           defined=EXPANDED.format(expanded), examples=tuple(f"{(written or name + '({})').format('x')} with x:{shape}" for shape in ("3x3", "2x2x2")))  # fmt: skip
+           examples=tuple(f"{(written or name + '({})').format('x')} with x:{shape}" for shape in ("3x3", "2x2x2")))  # fmt: skip
 
 # The pseudo-inverse ------------------------------------------------------------------------------------------
 

@@ -75,7 +75,6 @@ def solved(
     step: str,
     values: Callable[..., Any],
     kind: str,
-    defined: str = "",
     torch: Callable[..., Any] | None = None,
     shape: ShapeRule,
     examples: Sequence[str],
@@ -88,7 +87,6 @@ def solved(
     """An entry whose result ``solves`` equations F = 0 (in text, a semicolon between them), as ``values`` finds it.
 
     ``step`` is the Newton step, ``instead`` that under other options; ``kind`` says which matrices the first operand may be.
-    ``defined`` is printed where F says too little.
     """
     said = call_of(call)
     first = said.operands[0]
@@ -96,8 +94,7 @@ def solved(
     texts = what.written(((sp.S.Zero, sp.S.Zero),) * len(said.operands), said.usual)
     facts["residual"] = what
     return op(
-        call, step, says, home, reads_out=True, instead=instead,
-        defined=defined or "; ".join(f"0 = {text.partition(' = ')[2]}" for text in texts),
-        forward=values, torch=torch, shape=shape, align=align, letters=letters,
+        call, step, says, home, defined="; ".join(f"0 = {text.partition(' = ')[2]}" for text in texts), reads_out=True,
+        instead=instead, forward=values, torch=torch, shape=shape, align=align, letters=letters,
         domain={first: matrices(kind)}, ranks=ranks or {first: (2,)}, examples=examples, **facts,
     )  # fmt: skip
