@@ -115,3 +115,14 @@ def test_nobody_is_told_that_a_buffer_has_no_gradient(tmp_path, alone):
     (found,) = told(tmp_path, text)
     assert "running_mean" not in found.partition("not asked")[0].rpartition("= torch")[2]
     assert "x is not asked" in found
+
+
+def test_what_has_no_name_is_not_called_as_another_tensor_of_the_script(tmp_path):
+    text = """\
+import torch
+mask, w = torch.tensor([1.0, 2.0]), torch.ones(2, 3, requires_grad=True)
+(torch.nn.functional.dropout(w, 0.5) * mask[:, None]).sum().backward()
+"""
+    (found,) = told(tmp_path, text)
+    assert "w * mask_2" in found
+    assert "mask_2: what dropout drew" in found

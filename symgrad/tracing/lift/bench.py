@@ -6,6 +6,7 @@ Which way is tried on which call, `symgrad.tracing.lift.lifter` knows; the ways 
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,7 +21,7 @@ from symgrad.language.calls import Ref
 from symgrad.numeric.exact import Array
 from symgrad.ops.entry import named
 from symgrad.ops.spec import Op
-from symgrad.program import BLACK_BOX, Apply, Role, Tensor
+from symgrad.program import BLACK_BOX, Apply, Role, Tensor, free_name
 from symgrad.shapes import Sizes
 from symgrad.tracing.lift.binding import Refusals, bound, meaning
 from symgrad.tracing.lift.boxes import BlackBox
@@ -42,6 +43,7 @@ class Bench(ABC):
 
     def __init__(self, names: Mapping[int, str], stops: Collection[int] = (), turning: bool = True) -> None:
         self.names, self.stops = names, stops
+        self.users = frozenset(re.findall(r"(?<![\w.])\w+", " ".join(names.values())))
         self.builder = Builder(Sizes(), {}, RESERVED)
         self.refs: dict[int, Ref] = {}
         self.inputs: list[Ref] = []
@@ -80,14 +82,15 @@ class Bench(ABC):
         if id(node) in self.refs:
             return self.refs[id(node)]
         kind = "condition" if str(node.held.dtype) == "torch.bool" else "data"
-        label = self.names.get(id(node)) or (kind if node.kind == "data" else "x")
-        ref = self.data(label, node.value())
+        own = self.names.get(id(node))
+        ref = self.data(own or (kind if node.kind == "data" else "x"), node.value(), said=own is not None)
         self.refs[id(node)] = ref
         self.nodes[ref.name] = node
         return ref
 
-    def data(self, label: str, array: Array) -> Ref:
-        """A new input with a value."""
+    def data(self, label: str, array: Array, said: bool = False) -> Ref:
+        """A new input with a value; unless the user has ``said`` its name, nothing of theirs is called so."""
+        label = label if said else free_name((label,), self.users)
         name = self.builder.claim(identifier(label))
         self.builder.used.add(name)
         ref = Ref(name, tuple(sp.Integer(int(n)) for n in np.shape(array)))
