@@ -29,9 +29,10 @@ from symgrad.ops import words as vocabulary
 from symgrad.oracles.differences import check_differences
 from symgrad.program import Program
 from symgrad.shapes import Slot
-from symgrad.tracing import capture
+from symgrad.tracing import capture, run_script
 from symgrad.tracing.captured import words
 from symgrad.tracing.lift import values
+from symgrad.tracing.record import sight
 from symgrad.tracing.story.passages import passages
 from tests.compare import assert_same
 from tests.lines_of import run_lines
@@ -490,3 +491,15 @@ def test_many_axes_of_equal_sizes_are_not_tried_for_each_other(text: str) -> Non
     found = symgrad.derive(text, shapes={"x": (2,) * 10})[1]
     assert time.process_time() - begin < 5
     assert found
+
+
+def test_what_runs_a_script_is_not_in_its_sight(monkeypatch, tmp_path) -> None:
+    """What click holds around a script was looked through, three deep, at every backward."""
+    looked = set()
+    collect = sight.collect
+    monkeypatch.setattr(sight, "collect", lambda name, *rest: (looked.add(name), collect(name, *rest)))
+    script = tmp_path / "script.py"
+    script.write_text("import torch\nx = torch.ones(3, requires_grad=True)\n(x * x).sum().backward()")
+    run_script(str(script), [])
+    assert "x" in looked
+    assert "tmp_path" not in looked

@@ -14,10 +14,13 @@ from itertools import islice
 from types import FrameType, ModuleType
 from typing import Any
 
-from symgrad.tracing.record.frames import COMPILED_PREFIX, frames
+from symgrad.tracing.record.frames import COMPILED_PREFIX, recorded
 
 MANY, DEEP = 64, 3
 """How many parts of one thing are looked at, and how deep."""
+PLACES = [f"[{n}]" for n in range(MANY)]
+PLAIN = frozenset({int, float, complex, bool, str, bytes, type(None)})
+"""What nothing is inside of: most of what an object holds."""
 
 
 def names_in(start: FrameType | None) -> dict[int, str]:
@@ -26,7 +29,7 @@ def names_in(start: FrameType | None) -> dict[int, str]:
     modules: list[tuple[str, Any]] = []
     left: list[tuple[str, Any]] = []
     held: list[tuple[str, Any]] = []
-    for frame in frames(start):
+    for frame in recorded(start):
         scopes = [frame.f_locals] if frame.f_locals is frame.f_globals else [frame.f_locals, frame.f_globals]
         over = left_by_loops(frame.f_code.co_filename, frame.f_lineno)
         for scope in scopes:
@@ -55,7 +58,7 @@ def names_in(start: FrameType | None) -> dict[int, str]:
 def buffers_in(start: FrameType | None) -> frozenset[int]:
     """The buffers of the modules in sight, by identity: tensors that belong to a module and are no parameters."""
     values = [
-        value for frame in frames(start) for scope in (frame.f_locals, frame.f_globals) for value in scope.values()
+        value for frame in recorded(start) for scope in (frame.f_locals, frame.f_globals) for value in scope.values()
     ]
     modules = {id(value): value for value in values if _is(value, "Module")}
     return frozenset(id(tensor) for module in modules.values() for tensor in module.buffers())
@@ -125,6 +128,8 @@ def reach(name: str, value: Any, found: dict[int, str], depth: int = DEEP, seen:
         for path, tensor in (*value.named_parameters(remove_duplicate=False), *value.named_buffers()):
             found.setdefault(id(tensor), f"{name}.{path.replace(COMPILED_PREFIX, '')}")
     for step, part in parts_of(value):
+        if type(part) in PLAIN:
+            continue
         reach(f"{name}{step}" if name else step.lstrip("."), part, found, depth - 1, seen | {id(value)})
 
 
@@ -132,7 +137,7 @@ def parts_of(value: Any) -> Iterator[tuple[str, Any]]:
     """What a container or an object of the user's holds, each with the text that gets there."""
     if isinstance(value, (list, tuple)):
         fields = getattr(type(value), "_fields", ())
-        steps = [f".{field}" for field in fields] if fields else [f"[{n}]" for n in range(MANY)]
+        steps = [f".{field}" for field in fields] if fields else PLACES
         yield from zip(steps, value, strict=False)
     elif isinstance(value, dict):
         keyed = (pair for pair in islice(value.items(), MANY) if isinstance(pair[0], (str, int)))
