@@ -10,6 +10,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from click.testing import CliRunner
 
 from symgrad.errors import InputError
 from symgrad.tracing import capture, run_script
+from symgrad.tracing.record.aside import DYNAMO, StandIns
 from symgrad.tracing.session import agreement
 from symgrad.tracing.story.tell import closing, event_text, legend, summary, to_json, to_markdown
 from symgrad_cli.main import main
@@ -870,3 +872,41 @@ def test_an_interrupted_script_ends_as_python_ends_it_and_the_story_is_told(tmp_
     assert "KeyboardInterrupt" in run.stderr
     assert run.stdout.endswith("bye\n")
     assert "= torch" in run.stdout
+
+
+def test_a_backward_in_a_capture_of_a_watched_script_has_the_names_of_the_script(tmp_path) -> None:
+    """It failed at once (a default of `torch.autograd.backward` was lost), and would have had a number for a name."""
+    (tmp_path / "held_elsewhere.py").write_text(
+        "def f(x):\n    (x * held()).sum().backward()\n    return x * 2\n\n\n"
+        "def behind(w):\n    return eval('lambda: held', {'held': w})\n"
+    )
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import torch, symgrad, held_elsewhere\n"
+        "w = torch.ones(3, requires_grad=True)\n"
+        "held_elsewhere.held = held_elsewhere.behind(w)\n"
+        "symgrad.capture(held_elsewhere.f, torch.ones(3))\n"
+        "(w * w).sum().backward()\n"
+    )
+    session = run_script(str(script), [])
+    assert session.status == 0
+    first, second = session.events
+    assert [leaf.name for leaf in first.leaves][1:] == ["w"]
+    assert [leaf.name for leaf in second.leaves] == ["w"]
+
+
+def test_a_recorder_within_another_leaves_its_hook_at_dynamo(monkeypatch) -> None:
+    """A capture took both hooks away; at the end of the script there was none left to take, and it was said so."""
+
+    class Context:
+        def __init__(self) -> None:
+            self.enter_exit_hooks = ["its own"]
+
+    monkeypatch.setitem(sys.modules, DYNAMO, SimpleNamespace(_TorchDynamoContext=Context))
+    context = Context()
+    outer, inner = StandIns(object()), StandIns(object())
+    with outer.watching_dynamo():
+        with inner.watching_dynamo():
+            assert len(context.enter_exit_hooks) == 3
+        assert len(context.enter_exit_hooks) >= 2
+    assert "enter_exit_hooks" not in vars(Context)

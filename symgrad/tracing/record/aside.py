@@ -30,6 +30,8 @@ class StandIns:
         self.mode = mode
         self.standing: list[tuple[Any, str, Any, Any]] = []
         self.contexts: Any = None
+        self.around: property | None = None
+        """What another recorder, which began before, has put there."""
         self.went = False
 
     @contextmanager
@@ -67,7 +69,9 @@ class StandIns:
         finally:
             if self.contexts is not None:
                 delattr(self.contexts, HOOKS)
-                self.contexts = None
+                if self.around is not None:
+                    setattr(self.contexts, HOOKS, self.around)
+                self.contexts = self.around = None
 
     def meet_dynamo(self) -> None:
         """Let Dynamo's contexts ask us to step aside, once it is there: to load it takes seconds."""
@@ -77,11 +81,13 @@ class StandIns:
         if self.contexts is None:
             return  # a Dynamo of another make, which is let alone
 
+        self.around = around = vars(self.contexts).get(HOOKS)
+
         def aside() -> Callable[[], None]:
             return _nothing if uncompiled() else self.step_aside()
 
         def hooks(context: Any) -> Any:
-            own = vars(context)[HOOKS]
+            own = vars(context)[HOOKS] if around is None else around.__get__(context)
             if aside not in own:
                 own.append(aside)
             return own

@@ -112,6 +112,19 @@ def recorded(start: FrameType | None) -> Iterator[FrameType]:
         start = start.f_back
 
 
+def watched(start: FrameType | None) -> Iterator[FrameType]:
+    """`frames` up to where the outermost recording began: what calls a capture in a watched script is the script's."""
+    around: list[FrameType] = []
+    last: int | None = None
+    while start is not None:
+        if not passed_over(start):
+            around.append(start)
+        elif any(start.f_code is code for code in BEGINNINGS):
+            last = len(around)
+        start = start.f_back
+    yield from around[:last]
+
+
 INNER = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 """Parts of a statement that run by themselves, later or several times."""
 HOLDING = (ast.List, ast.Tuple, ast.Set, ast.Dict)

@@ -14,7 +14,7 @@ from itertools import islice
 from types import FrameType, ModuleType
 from typing import Any
 
-from symgrad.tracing.record.frames import COMPILED_PREFIX, recorded
+from symgrad.tracing.record.frames import COMPILED_PREFIX, watched
 
 MANY, DEEP = 64, 3
 """How many parts of one thing are looked at, and how deep."""
@@ -29,7 +29,7 @@ def names_in(start: FrameType | None) -> dict[int, str]:
     modules: list[tuple[str, Any]] = []
     left: list[tuple[str, Any]] = []
     held: list[tuple[str, Any]] = []
-    for frame in recorded(start):
+    for frame in watched(start):
         scopes = [frame.f_locals] if frame.f_locals is frame.f_globals else [frame.f_locals, frame.f_globals]
         over = left_by_loops(frame.f_code.co_filename, frame.f_lineno)
         for scope in scopes:
@@ -58,7 +58,7 @@ def names_in(start: FrameType | None) -> dict[int, str]:
 def buffers_in(start: FrameType | None) -> frozenset[int]:
     """The buffers of the modules in sight, by identity: tensors that belong to a module and are no parameters."""
     values = [
-        value for frame in recorded(start) for scope in (frame.f_locals, frame.f_globals) for value in scope.values()
+        value for frame in watched(start) for scope in (frame.f_locals, frame.f_globals) for value in scope.values()
     ]
     modules = {id(value): value for value in values if _is(value, "Module")}
     return frozenset(id(tensor) for module in modules.values() for tensor in module.buffers())

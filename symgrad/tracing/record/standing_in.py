@@ -12,6 +12,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache, partial
+from inspect import unwrap
 from itertools import islice
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType, TracebackType
@@ -74,6 +75,9 @@ def asking(function: Any, frame: FrameType) -> Any:
     inner = frame.f_back if frame.f_code is HANDLING else None
     if inner is None or not isinstance(function, FunctionType) or function.__code__ is inner.f_code:
         return function
+    around = unwrap(function, stop=lambda one: getattr(one, "__code__", None) is inner.f_code)
+    if isinstance(around, FunctionType) and around.__code__ is inner.f_code:
+        return around  # with its defaults
     own = str(function.__globals__.get("__name__", "")).partition(".")[0] == TORCH
     return function if own or inner.f_code.co_freevars else made(inner.f_code)(inner.f_globals)
 
