@@ -272,21 +272,30 @@ def test_what_a_page_lacks_it_says(name: str, said: str) -> None:
     assert said in page_of(op).text
 
 
+def told(what: str, it: str) -> Paragraph:
+    """That something is not shown."""
+    return Paragraph((f"({what} too long to be read here: ", Code('symgrad derive "f(x)"'), f" prints {it}.)"))
+
+
 def test_what_is_too_long_to_read_is_said_and_not_shown() -> None:
     long = Listing("x" * 301)
     assert list(readable([Listing("x" * 300), long], "f(x)")) == [
         Listing("x" * 300),
-        Paragraph(("(Left out: a line of 301 characters. ", Code('symgrad derive "f(x)"'), " prints it.)")),
+        told("A line of 301 characters is", "it"),
     ]
+    assert list(readable([long, long], "f(x)")) == [told("2 lines of up to 301 characters are", "them")]
 
 
 def test_notation_waits_for_a_formula_that_is_shown() -> None:
     long, short = (Equations((Equation((Ready("x" * n, "x"),)),)) for n in (301, 3))
     note, other = Paragraph(("(Σ adds up)",), aside=True, notation=True), Paragraph(("Dense.",))
-    cut = Paragraph(("(Left out: a formula of 301 characters. ", Code('symgrad derive "f(x)"'), " prints it.)"))
+    cut = told("A formula of 301 characters is", "it")
     assert list(readable([long, other, note, short], "f(x)")) == [cut, other, short, note]
     assert list(readable([long, note, other], "f(x)")) == [cut, other]
     assert list(readable([short, note], "f(x)")) == [short, note]
+    assert list(readable([long, note, long, note, other], "f(x)")) == [
+        told("2 formulas of up to 301 characters are", "them"), other,
+    ]  # fmt: skip
 
 
 @pytest.mark.slow

@@ -65,30 +65,47 @@ def picture_of(story: Explanation, name: str) -> Picture | None:
 def readable(blocks: Iterable[Block], expression: str) -> Iterator[Block]:
     """The blocks without the formulas and lines that nobody would read, and how to have those.
 
-    What explains their notation waits for the next formula that is shown.
+    What explains their notation waits for the next formula that is shown; what is left out in a row is told once.
     """
-    gone, owed = False, list[Block]()
+    gone, owed, missing = False, list[Block](), list[tuple[str, int]]()
     for block in blocks:
-        if isinstance(block, Equations):
-            kept = tuple(row for row in block.rows if all(len(part.text) <= LONGEST for part in row.parts))
-            gone = not kept
-            if kept:
-                yield Equations(kept)
-                yield from owed
-                owed.clear()
-            if len(kept) < len(block.rows):
-                longest = max(len(part.text) for row in block.rows for part in row.parts)
-                yield left_out(f"a formula of {longest:,} characters", expression)
-        elif isinstance(block, Listing) and max(map(len, block.code.splitlines()), default=0) > LONGEST:
-            yield left_out(f"a line of {max(map(len, block.code.splitlines())):,} characters", expression)
-        elif gone and isinstance(block, Paragraph) and block.notation:
+        kept, left = parted(block)
+        if isinstance(block, Paragraph) and gone and block.notation:
             owed.append(block)
+            continue
+        if kept is not None:
+            yield from left_out(missing, expression)
+            yield kept
+        if isinstance(block, Equations):
+            gone = kept is None
+            yield from () if gone else owed
+            owed = owed if gone else []
         else:
-            gone = gone and isinstance(block, Paragraph)
-            yield block
+            gone = gone and (isinstance(block, Paragraph) or kept is None)
+        missing += left
+    yield from left_out(missing, expression)
 
 
-def left_out(what: str, expression: str) -> Paragraph:
-    """What is said in place of something too long."""
+def parted(block: Block) -> tuple[Block | None, list[tuple[str, int]]]:
+    """What of a block is short enough to be read, and what else there is: its kind and its length."""
+    if isinstance(block, Equations):
+        lengths = [max(len(part.text) for part in row.parts) for row in block.rows]
+        kept = tuple(row for row, length in zip(block.rows, lengths, strict=True) if length <= LONGEST)
+        left = [("formula", length) for length in lengths if length > LONGEST]
+        return Equations(kept) if kept else None, left
+    if isinstance(block, Listing) and (length := max(map(len, block.code.splitlines()), default=0)) > LONGEST:
+        return None, [("line", length)]
+    return block, []
+
+
+def left_out(missing: list[tuple[str, int]], expression: str) -> Iterator[Block]:
+    """What is said in place of what is too long, which then is told."""
+    if not missing:
+        return
+    kinds, longest = {kind for kind, _ in missing}, max(length for _, length in missing)
+    kind = kinds.pop() if len(kinds) == 1 else "part"
+    one = f"A {kind} of {longest:,} characters is", "it"
+    what, it = one if len(missing) == 1 else (f"{len(missing)} {kind}s of up to {longest:,} characters are", "them")
     quoted = expression.replace('"', '\\"')
-    return Paragraph((f"(Left out: {what}. ", Code(f'symgrad derive "{quoted}"'), " prints it.)"))
+    yield Paragraph((f"({what} too long to be read here: ", Code(f'symgrad derive "{quoted}"'), f" prints {it}.)"))
+    missing.clear()
