@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from symgrad.errors import SymgradError, UnsupportedError
+from symgrad.errors import InputError, SymgradError, UnsupportedError
 from symgrad.language import read
 from symgrad.ops import COMPOUNDS, TABLE
 from symgrad.ops.calls.written import last_of, said
@@ -111,3 +111,17 @@ def test_the_entries_that_a_text_applies_are_in_the_table() -> None:
 def test_a_call_of_several_steps_has_no_step_that_hands_on(text: str) -> None:
     """The last of them has the name of the whole: a page does not say ``out[i] = out[i]``."""
     assert not [step for step in read(text).program.steps if plays(step.op, Role.HANDS_ON)]
+
+
+@pytest.mark.parametrize(
+    "name", ["dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout"]
+)
+def test_an_option_is_refused_where_torch_refuses_it(name: str) -> None:
+    functional = pytest.importorskip("torch").nn.functional
+    for p in (2, -1, 1.5):
+        with pytest.raises(ValueError, match="between 0 and 1"):
+            getattr(functional, name)(None, p, False)
+        with pytest.raises(InputError, match="p has to be a number from 0 to 1"):
+            read(f"F.{name}(x, {p}, False)")
+    for p in (0, 0.5, 1):
+        assert read(f"F.{name}(x, {p}, False)")

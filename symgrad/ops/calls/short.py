@@ -45,7 +45,7 @@ said("view_as(x, other)", "reshape(x, shape=other.shape)", "Row by row in the sh
 said("diagflat(x, offset: int=0)", "diag_embed(flatten(x), offset=offset)", "All entries as a diagonal.", *everywhere("diagflat"))
 said("where(x, condition, other)", "where(condition, x, other)", "x where the condition holds.", "Tensor.where")
 for name in ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout"):
-    said(f"{name}(x, p=0.5, training={'alpha' not in name}, inplace=False)", "x", "x itself, where nothing is dropped.",
+    said(f"{name}(x, p: 0 <= float <= 1=0.5, training={'alpha' not in name}, inplace=False)", "x", "x itself, where nothing is dropped.",
          f"F.{name}", *(("torch.dropout",) if name == "dropout" else ()), instead={"training and p": None})
 said("positive(x)", "x", "x itself.", "torch.positive", "Tensor.positive")
 said("adjoint(x)", "mT(x)", "Of real numbers the transpose.", "torch.adjoint", "Tensor.adjoint")

@@ -82,11 +82,11 @@ def said(
     def steps(apply: Call, part: int, *arguments: Any, **keywords: Any) -> Last | None:
         given = declared.signature.bind(*arguments, **keywords)
         given.apply_defaults()
+        declared.canonical((), given.arguments)  # refuses what the options cannot be
         usual = texts[part]
         if usual is None:
             raise UnsupportedError(f"{marks['fields'][part]} of {declared.name} has no derivative, in torch neither")
-        chosen = (other for condition, other in (instead or {}).items() if holds(condition, given.arguments))
-        written = next(chosen, usual)
+        written = next((other for when, other in (instead or {}).items() if holds(when, given.arguments)), usual)
         return None if written is None else last_of(written, apply, given.arguments)
 
     parameters = [p.replace(annotation=p.empty) for p in declared.signature.parameters.values()]
