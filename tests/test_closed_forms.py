@@ -569,3 +569,10 @@ def test_a_stack_beside_a_matrix_reads_back_where_torch_would_take_the_matrix_fo
     assert found.passed
     assert not dropped
     assert "a.expand(" in found.gradients["a"].closed_form
+
+
+def test_a_weight_without_axes_is_no_kernel() -> None:
+    """Σ v · f with a single number f in it was asked for a kernel's first axis: `IndexError`."""
+    shapes = {"h": (4, 5), "a": (5, 2), "b": (4, 2)}
+    found = symgrad.explain("b + h.sum() * a.sum() + h.exp().sum()", shapes=shapes).backward
+    assert str(found).split("\n")[-1] == "a.grad = (t1 * v.sum()).expand(a.shape)"

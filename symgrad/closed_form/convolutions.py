@@ -210,7 +210,8 @@ def place_of_longer(pair: Pair) -> str:
     (lead, outputs, steps), kernel = pair.split(indices_of(pair.v)), indices_of(pair.other)
     before, channel, places = pair.split(pair.axes)
     groups = groups_of(pair, outputs, channel)
-    need(len(kernel) == pair.space + 2, lead == before, kernel[0] == outputs)
+    need(len(kernel) == pair.space + 2)
+    need(lead == before, kernel[0] == outputs)
     need(pair.bound == among(outputs, *(s for s, place in zip(steps, places, strict=True) if s != place)) - {channel})
     need(bool(groups) or alike(kernel[1], channel))
     slides = [slide_of(*along) for along in zip(kernel[2:], places, steps, strict=True)]
