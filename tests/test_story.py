@@ -778,3 +778,24 @@ def test_a_condition_and_a_division_stand_once(tmp_path):
     assert "v_value  = where((value - data).abs() >= 1, (value - data).sign(), value - data) / 8\n" in told
     assert "v_z      = (v_logits @ a + v_value * c) * (z > 0)\n" in told
     assert "v_logits = -ones_like(logits) / 16\n" in told
+
+
+@pytest.mark.parametrize(("width", "last"), [(62, "another_long_name.sum() + other.sum()"), (84, "")])
+def test_the_shape_of_a_line_that_is_wrapped_stands_in_the_column(tmp_path, width: int, last: str) -> None:
+    """It stood right behind the code, at no other shape's place."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import torch\n"
+        "x, w = torch.ones(4, 3), torch.ones(3, 5, requires_grad=True)\n"
+        "another_long_name = torch.ones(5, 2, requires_grad=True)\n"
+        "first_hidden_layer = torch.relu(x @ w)\n"
+        "other = first_hidden_layer.exp()\n"
+        "product = first_hidden_layer @ another_long_name\n"
+        "loss = torch.sigmoid(product + first_hidden_layer.sum() * another_long_name.sum() + other.sum()).pow(2)\n"
+        "(loss * first_hidden_layer.tanh()[:, :2]).sum().backward()\n"
+    )
+    told: list[str] = []
+    run_script(str(script), [], tell=lambda event: told.append(event_text(event, width)))
+    shapes = [line for line in told[0].partition("  v = 1")[0].split("\n") if "4×" in line]
+    assert len({line.rindex("4×") for line in shapes}) == 1
+    assert last in [line.rpartition("4×")[0].strip() for line in shapes]

@@ -100,4 +100,4 @@ def table(rows: Sequence[Sequence[str]], width: int, first: int) -> list[str]:
     return [line for pair in pairs for line in pair]
 
 
-__all__ = ["cut", "shortened", "table", "wrapped"]
+__all__ = ["cut", "folded", "shortened", "table", "wrapped"]

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from symgrad.render.content.words import counted
 from symgrad.tracing.story.events import Backward
-from symgrad.tracing.story.layout import cut
+from symgrad.tracing.story.layout import cut, folded
 from symgrad.tracing.story.summary import MANY
 
 HANDFUL = 6
@@ -91,7 +91,13 @@ def forward_lines(event: Backward, width: int) -> list[str]:
     lines = aligned([line for line, _ in pairs])
     room = width - 4 - max((len(shape) for _, shape in pairs), default=0)
     column = max((len(line) for line in lines if len(line) <= room), default=0)
-    return [f"{line.ljust(column)}  {shape}".rstrip() for line, (_, shape) in zip(lines, pairs, strict=True)]
+    found: list[str] = []
+    for line, (_, shape) in zip(lines, pairs, strict=True):
+        *before, last = folded(line, width - 2)
+        if len(f"{last}  {shape}") > width - 2:
+            before, last = [*before, last], ""  # the shape alone, still in its column
+        found += [*before, f"{last.ljust(column)}  {shape}".rstrip()]
+    return found
 
 
 def is_long(event: Backward) -> bool:
