@@ -621,6 +621,16 @@ def test_shapes_that_differ():
 # Words ----------------------------------------------------------------------------------------------------
 
 
+def test_a_changed_constant_has_as_many_digits_as_tell() -> None:
+    def scaled(number: str) -> Outline:
+        return Outline((f"y = x*{number}",), ())
+
+    assert unlike(scaled("0.55"), scaled("0.6050000000000001")) == ("0.605 instead of 0.55",)
+    assert unlike(scaled("0.12345678"), scaled("0.12345699")) == ("0.123457 instead of 0.1234568",)
+    assert unlike(scaled("1234567"), scaled("1234568")) == ("1234568 instead of 1234567",)
+    assert unlike(scaled("0.30000000000000004"), scaled("0.3")) == ("0.3 instead of 0.30000000000000004",)
+
+
 def test_what_autocast_rounds_is_called_after_what_it_is(tmp_path):
     session, told = play(
         tmp_path,

@@ -58,6 +58,7 @@ def unlike(before: Outline, after: Outline) -> tuple[str, ...] | None:
                     return None
                 turns = n > 0 and first[n - 1] == "×"
                 sign = "-" if n > 0 and first[n - 1] == "-" else ""
+                a, b = in_few_digits(a, b)
                 said.append(f"{b} turns instead of {a}" if turns else f"{sign}{b} instead of {sign}{a}")
     shapes = other_shapes(before.given, after.given)
     if shapes is None:
@@ -67,6 +68,19 @@ def unlike(before: Outline, after: Outline) -> tuple[str, ...] | None:
         return None
     rows = [text.replace(" rows", "") for text in shapes if " rows" in text]
     return tuple(text for text in found if text not in rows)  # a size that an option repeats is said once
+
+
+def in_few_digits(first: str, second: str) -> tuple[str, str]:
+    """Two numbers with as many digits as tell them apart; whole numbers as they are.
+
+    >>> in_few_digits("0.55", "0.6050000000000001"), in_few_digits("0.30000000000000004", "0.3")
+    (('0.55', '0.605'), ('0.30000000000000004', '0.3'))
+    """
+    for digits in range(3, 17):
+        found = [text if text.isdigit() else f"{float(text):.{digits}g}" for text in (first, second)]
+        if float(found[0]) != float(found[1]):
+            return found[0], found[1]
+    return first, second
 
 
 def other_shapes(before: Given, after: Given) -> list[str] | None:
