@@ -156,6 +156,16 @@ def test_what_cancels_is_not_counted_as_exact(text: str, shape: tuple[int, ...])
     assert not plan.exact or plan.nonzeros == seen, f"{plan.nonzeros} called exact, {seen} seen"
 
 
+@pytest.mark.parametrize(
+    "text", ["x.scatter(0, i, y)", "x.masked_fill(i, 0)", "x.index_fill(0, i, 1)", "x.index_copy(0, i, y)"]
+)
+def test_what_data_may_write_over_is_not_counted_as_exact(text: str) -> None:
+    """J by x is the identity without the rows that are written."""
+    plan = symgrad.jacobian(text, "x", shapes={"x": (3,)}, check=False).plan()
+    assert (plan.nonzeros, plan.exact) == (3, False)
+    assert plan.structure == "at most one entry in a row, and in a column"
+
+
 @pytest.mark.parametrize("number", [pytest.param(n, marks=[pytest.mark.slow] if n >= 12 else []) for n in range(200)])
 def test_a_plan_of_a_chain_is_what_torch_has(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Laid out whole, and with what terms share counted apart, as where the matrix is large."""

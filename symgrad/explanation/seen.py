@@ -19,7 +19,7 @@ from symgrad.errors import SymgradError
 from symgrad.explanation.evidence import Evidence
 from symgrad.indexing import Index, over_terms
 from symgrad.indexing.deltas import is_delta
-from symgrad.indexing.symbols import Expr, is_access, name_of
+from symgrad.indexing.symbols import Expr, accesses, is_access, name_of
 from symgrad.numeric import Values, finite, forward
 from symgrad.numeric.assumed import matrix_of_kind
 from symgrad.numeric.budget import MOST_EXACT
@@ -50,11 +50,16 @@ def all_seen(
 
 
 def never_zero(program: Program, formula: Expr) -> bool:
-    """Whether this is a number times entries of inputs, or a sum of numbers of one sign, each under conditions."""
+    """Whether this is a number times entries of inputs, or a sum of numbers of one sign, each under conditions.
+
+    Conditions on indices: one that reads entries may hold nowhere, as what a scatter leaves of a row.
+    """
     inputs = {t.name for t in program.inputs} - set(program.made)
     numbers, read = [], False
     for term in over_terms(formula, is_delta):
         values = [f for f in sp.Mul.make_args(term) if not guards(f)]
+        if any(any(accesses(f)) for f in sp.Mul.make_args(term) if guards(f)):
+            return False
         entries = [f for f in values if is_access(f) and name_of(f) in inputs]
         read = read or bool(entries)
         numbers.append(sp.Mul(*(f for f in values if f not in entries)))
