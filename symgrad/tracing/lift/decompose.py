@@ -31,7 +31,7 @@ from symgrad.tracing.lift.graph_parts import (
     replaced_by,
     traced,
 )
-from symgrad.tracing.lift.lifted import Refused
+from symgrad.tracing.lift.lifted import UNKNOWN, Refused
 from symgrad.tracing.lift.rewrites import SAME, adds
 from symgrad.tracing.lift.verify import disagreement
 from symgrad.tracing.record.aliases import positions_in, storage
@@ -173,7 +173,7 @@ class Taken:
         else:
             self.values[step] = self.values[step]
             if any(u.op == "output" or matters(u) for u in step.users):
-                raise Refused(f"aten.{name}: its result {step.args[1]} is not in the table")
+                raise Refused(f"aten.{name}: its result {step.args[1]} {UNKNOWN}")
 
     def lifted(self, step: Any, name: str, value: Any) -> Ref:
         """The operation as an entry of the table, or as a choice."""
@@ -186,7 +186,7 @@ class Taken:
                 return self.refs[first]
             return lifter.apply_op(ground.reshape, "torch.reshape", (self.refs[first], shape), {})
         single = value[0] if isinstance(value, (tuple, list)) else value
-        reason = f"aten.{name} is not in the table"
+        reason = f"aten.{name} {UNKNOWN}"
         if adds(name) and keywords.pop("alpha", 1) != 1:
             scaled = lifter.apply_op(ground.mul, "torch.mul", (arguments[1], step.kwargs["alpha"]), {})
             arguments = (arguments[0], scaled, *arguments[2:])

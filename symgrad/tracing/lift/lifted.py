@@ -22,6 +22,10 @@ TWICE = "an entry is written twice: one value stays, and torch's backward passes
 """Why a write with repeated places is left to torch."""
 
 
+UNKNOWN = "has no equation here"
+"""What is said of a call, or of a part of one, that nothing else is known of."""
+
+
 class Refused(Exception):
     """One way to lift a call does not work; the message says why."""
 

@@ -26,7 +26,7 @@ from symgrad.tracing.lift.boxes import BlackBox, refuse_written_behind
 from symgrad.tracing.lift.casts import rounded
 from symgrad.tracing.lift.complex import complexes
 from symgrad.tracing.lift.labels import settled_labels
-from symgrad.tracing.lift.lifted import Lifted, Refused
+from symgrad.tracing.lift.lifted import UNKNOWN, Lifted, Refused
 from symgrad.tracing.lift.origins import Origin
 from symgrad.tracing.lift.steps import in_one_list
 from symgrad.tracing.record.spelling import plain_spelling
@@ -128,7 +128,8 @@ class Lifter(Bench):
                 return
             except Refused as refusal:
                 reasons.append(str(refusal))
-        raise Refused("; ".join(dict.fromkeys(part for reason in reasons for part in reason.split("; ") if part)))
+        parts = list(dict.fromkeys(part for reason in reasons for part in reason.split("; ") if part))
+        raise Refused("; ".join([part for part in parts if not part.endswith(UNKNOWN)] or parts[:1]))
 
     def shifted(self, node: Node) -> None:
         """A value changed behind autograd's back: the gradient passes, the difference is data."""
@@ -162,7 +163,7 @@ def by_table(bench: Bench, node: Node) -> Ref:
         return bench.emit(playing(Role.HANDS_ON), [Operand(ref, ref.name)], {}, bench.wish(node))  # a cast that rounds
     op = find(spelling)
     if op is None or op.pairs:
-        raise Refused(f"{plain_spelling(call.spelling)} is not in the table")
+        raise Refused(f"{plain_spelling(call.spelling)} {UNKNOWN}")
     if op.looks_up and any(
         n.kind == "data" and not n.held.is_floating_point() and n.held.numel() and int(n.held.min()) < 0
         for n in call.nodes()

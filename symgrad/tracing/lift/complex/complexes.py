@@ -27,7 +27,7 @@ from symgrad.tracing.lift.complex.picking import by_places, moves
 from symgrad.tracing.lift.complex.spectra import SPECTRA
 from symgrad.tracing.lift.complex.views import ARRANGED
 from symgrad.tracing.lift.inside import DEFINITIONS
-from symgrad.tracing.lift.lifted import Refused
+from symgrad.tracing.lift.lifted import UNKNOWN, Refused
 from symgrad.tracing.record.spelling import plain_spelling, reflected
 from symgrad.tracing.record.trace import Node, mapped
 
@@ -80,7 +80,7 @@ def by_pairs(lifter: Bench, node: Node) -> Ref:
     except TypeError as error:  # the call has other arguments than the rule
         raise Refused(f"{word}: {error}") from error
     if ref is None:
-        raise Refused(f"{plain_spelling(call.spelling)} of complex tensors is not in the table")
+        raise Refused(f"{plain_spelling(call.spelling)} of complex tensors {UNKNOWN}")
     return ref
 
 
@@ -116,7 +116,7 @@ def by_terms(lifter: Bench, node: Node) -> Ref:
     elif len(terms) == 1 and len(tensors) == 2:
         found = by_product(p, first, (given, spoken), halves)
     else:
-        raise Refused(f"{spelling} of complex tensors is not in the table")
+        raise Refused(f"{spelling} of complex tensors {UNKNOWN}")
     if bias is None:
         return found
     ones = (1,) * (len(tensors[1].shape) - 2)  # a channel's bias counts at every place
