@@ -14,6 +14,7 @@ import sympy as sp
 
 from symgrad.closed_form.shorthands import Mean
 from symgrad.indexing import Index, over_same, summed
+from symgrad.indexing.canonical import canonical
 from symgrad.indexing.equation import with_fresh_sums
 from symgrad.indexing.sums import split_factors
 from symgrad.indexing.symbols import Expr, free_indices
@@ -49,7 +50,11 @@ def pairwise(expression: Expr, merge: Callable[[Expr, Expr], Expr | None]) -> Ex
 def merged_whole(first: Expr, second: Expr) -> Expr | None:
     """One sum for two over the same indices with the same outer factor and a common inner one."""
     (a, outer_a), (b, outer_b) = sum_and_rest(first), sum_and_rest(second)
-    if a is None or b is None or a.limits != b.limits or type(a) is not type(b):
+    if a is None or b is None or type(a) is not type(b):
+        return None
+    if len(a.limits) != len(b.limits):
+        a, b = nested(a), nested(b)
+    if a.limits != b.limits:
         return None
     if outer_a == -outer_b:
         b, outer_b = b.func(-b.function, *b.limits), outer_a
@@ -59,6 +64,18 @@ def merged_whole(first: Expr, second: Expr) -> Expr | None:
     if not (shared or isinstance(a, Mean)) or not fit(rest):
         return None
     return outer_a * a.func(sp.Mul(*shared, sp.Add(*rest)), *a.limits)
+
+
+def nested(total: Expr) -> Expr:
+    """Σ_jk f(j)·h(j, k) → Σ_j f(j)·Σ_k h(j, k)"""
+    factors = split_factors(total.function)
+    for k in (limit[0] for limit in total.limits if len(total.limits) > 1):
+        apart = [f for f in factors if k not in free_indices(f)]
+        others = [limit for limit in total.limits if limit[0] is not k]
+        if apart and free_indices(sp.Mul(*apart)) & {limit[0] for limit in others}:
+            inner = summed(sp.Mul(*(f for f in factors if k in free_indices(f))), [k])
+            return canonical(total.func(sp.Mul(*apart, inner), *others))
+    return total
 
 
 def sum_and_rest(term: Expr) -> tuple[Expr | None, Expr]:
