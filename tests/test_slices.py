@@ -153,7 +153,7 @@ def test_a_size_that_is_rounded_is_a_size() -> None:
     ("text", "shape"),
     [("torch.softmax(x, 0)[:1]", (3,)), ("torch.softmax(x, 0)[:2] * 2", (3, 2)), ("x[:, :3].diagonal(1)[:, :]", (3, 4, 2)),
      ("x.diagonal(1)[:2]", (3, 4)), ("x.diagonal(-1)[:2]", (4, 3)), ("x.diagonal(1)", (3, 4)), ("x.diagonal(-1)", (3, 4)),
-     ("x[:2, 0:2:2, 1:3:2]", (4, 3, 3)), ("x.index_select(0, torch.tensor([0, 0]))[0].unsqueeze(0)[:]", (3,)),
+     ("x.index_select(1, torch.tensor([0, 0])).diagonal(0)", (3, 2)), ("x[:2, 0:2:2, 1:3:2]", (4, 3, 3)), ("x.index_select(0, torch.tensor([0, 0]))[0].unsqueeze(0)[:]", (3,)),
      ("x.unfold(0, 3, 1)[:, -4:-1]", (5,)), ("x.unfold(0, 2, 1)[:1]", (3,)), ("x.unfold(0, 3, 2)[:-1, :2]", (9,)),
      ("x.unfold(0, 2, 1)[:, :3]", (4, 5)), ("x.diagonal(0)[:-4]", (2, 4, 5)), ("x.diagonal(0)[:2]", (4, 4, 5))],
 )  # fmt: skip

@@ -25,8 +25,7 @@ from itertools import product
 import sympy as sp
 
 from symgrad.closed_form.asking import indices_in
-from symgrad.closed_form.entries import shape_of
-from symgrad.closed_form.notation import Notation
+from symgrad.closed_form.notation import Notation, shape_of
 from symgrad.closed_form.pieces import NoForm, subscripted
 from symgrad.indexing import Index, Unravel, access, fresh
 from symgrad.indexing.symbols import Expr, indices_of, name_of

@@ -9,7 +9,7 @@ import sympy as sp
 from symgrad.closed_form.asking import indices_in, reads_tensor
 from symgrad.closed_form.classes import class_of
 from symgrad.closed_form.digits import in_another_order, laid_out
-from symgrad.closed_form.notation import Notation
+from symgrad.closed_form.notation import Notation, shape_of
 from symgrad.closed_form.pieces import ATOM, MATMUL, NoForm, Piece, method, subscripted
 from symgrad.indexing import Index, Ravel, Unravel
 from symgrad.indexing.symbols import Expr, indices_of, name_of
@@ -184,8 +184,3 @@ def reshaped(notation: Notation, piece: Piece, indices: Sequence[Expr], shape: S
     if order != sorted(order):
         piece = method(piece, f"permute({', '.join(map(str, order))})", ())
     return laid_out(notation, piece, [axis.size for axis in axes], tuple(axes))
-
-
-def shape_of(notation: Notation, name: str) -> Sequence[Size]:
-    """The shape of a tensor of the program, or of the seed."""
-    return notation.program.out.shape if name == notation.program.seed else notation.program.tensor(name).shape

@@ -19,6 +19,7 @@ from symgrad.indexing.brackets import implied
 from symgrad.indexing.symbols import Expr
 from symgrad.ops.entry import plays
 from symgrad.program import Program, Role
+from symgrad.shapes import Size
 
 
 class Notation(ABC):
@@ -78,3 +79,8 @@ def solved_in(program: Program) -> dict[str, str]:
 
 
 __all__ = ["Notation", "solved_in"]
+
+
+def shape_of(notation: Notation, name: str) -> Sequence[Size]:
+    """The shape of a tensor of the program, or of the seed."""
+    return notation.program.out.shape if name == notation.program.seed else notation.program.tensor(name).shape

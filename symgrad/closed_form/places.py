@@ -15,8 +15,7 @@ from collections.abc import Sequence
 
 import sympy as sp
 
-from symgrad.closed_form.entries import shape_of
-from symgrad.closed_form.notation import Notation
+from symgrad.closed_form.notation import Notation, shape_of
 from symgrad.closed_form.pieces import ATOM, MULTIPLY, Piece, bracketed, flat
 from symgrad.closed_form.size_text import size_text
 from symgrad.indexing import Index

@@ -15,8 +15,7 @@ from collections.abc import Sequence
 import sympy as sp
 
 from symgrad.closed_form.convolutions import solved
-from symgrad.closed_form.entries import shape_of
-from symgrad.closed_form.notation import Notation
+from symgrad.closed_form.notation import Notation, shape_of
 from symgrad.closed_form.pieces import NoForm, subscripted
 from symgrad.indexing import Index
 from symgrad.indexing.symbols import Expr, indices_of, name_of
