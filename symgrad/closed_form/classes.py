@@ -13,7 +13,7 @@ import sympy as sp
 
 from symgrad.calculus.steps import Step
 from symgrad.closed_form.asking import indices_in, reads_tensor
-from symgrad.closed_form.notation import Notation, shape_of
+from symgrad.closed_form.notation import Notation
 from symgrad.closed_form.pieces import ATOM, MULTIPLY, NoForm, Piece, flat
 from symgrad.indexing import Bracket, Index, add_up
 from symgrad.indexing.equation import rebuild
@@ -97,10 +97,6 @@ def is_class(node: Expr) -> bool:
 def one_hot(notation: Notation, node: Expr) -> Piece:
     """The δ of classes by its name in torch."""
     (place,), (entry,) = ([s for s in node.args if isinstance(s, Index) == own] for own in (True, False))
-    for read in accesses(entry):
-        sizes = shape_of(notation, name_of(read))
-        if any(isinstance(i, Index) and i.size != size for i, size in zip(indices_of(read), sizes, strict=True)):
-            raise NoForm  # more rows than classes: a condition beside it says which of them have one
     classes = class_of(notation, entry)
     return Piece(f"one_hot({classes.text}, {notation.texts.size(place.size)})", ATOM, (*classes.axes, place))
 

@@ -38,8 +38,9 @@ def written_at(
             if tuple(axes[first : first + len(target)]) != tuple(target):
                 return None
             sizes = shape_of(notation, name_of(read))
-            if any(not isinstance(i, Index) and size != 1 for i, size in zip(indices_of(read), sizes, strict=True)):
-                return None  # one of several positions
+            lengths = (i.size if isinstance(i, Index) else 1 for i in indices_of(read))
+            if any(length != size for length, size in zip(lengths, sizes, strict=True)):
+                return None  # one of several positions, or fewer of them than are read
             positions = Piece(*notation.texts.tensor(name_of(read)), indices_of(read))
             if read is not there:  # counted from the end
                 size = bracketed(*size_text(there.args[1], notation.program.inputs), ATOM)
