@@ -38,9 +38,8 @@ def written_at(
             if tuple(axes[first : first + len(target)]) != tuple(target):
                 return None
             sizes = shape_of(notation, name_of(read))
-            lengths = (i.size if isinstance(i, Index) else 1 for i in indices_of(read))
-            if any(length != size for length, size in zip(lengths, sizes, strict=True)):
-                return None  # one of several positions, or fewer of them than are read
+            if any(not isinstance(i, Index) and size != 1 for i, size in zip(indices_of(read), sizes, strict=True)):
+                return None  # one of several positions
             positions = Piece(*notation.texts.tensor(name_of(read)), indices_of(read))
             if read is not there:  # counted from the end
                 size = bracketed(*size_text(there.args[1], notation.program.inputs), ATOM)
@@ -78,6 +77,8 @@ def along(
     if numbers != own:
         return None
     if count == 1 and not middle and first == len(axes) - 1:
+        if not slices:
+            return None  # one_hot has as many rows as there are positions
         one_hot = f"one_hot({positions.text}, {notation.texts.size(axes[-1].size)})"
         return f"{moved.inside(ATOM)}[{', '.join([':'] * len(own) + ['None'])}] * {one_hot}"
     one = flattened(positions, first, len(middle), len(own)), flattened(moved, first, len(middle), len(own))
