@@ -135,7 +135,6 @@ def test_a_page_in_myst_runs_what_it_shows(built: Path) -> None:
     assert re.search(r"symgrad \d[\d.]*, torch \d", page)
 
 
-@pytest.mark.slow
 @pytest.mark.xdist_group("sphinx")
 def test_what_is_shown_twice_is_proven_once(tmp_path: Path) -> None:
     """The story of an entry ends with the proof, where the page has not asked for it anyway."""
@@ -191,7 +190,6 @@ UNTRUE = {
 """By what is wrong: a page, and the sentence that ends its build."""
 
 
-@pytest.mark.slow
 @pytest.mark.xdist_group("sphinx")
 def test_every_claim_that_is_not_true_ends_the_build(tmp_path: Path) -> None:
     pages = {f"page{n}.md": f"# Page\n\n{text}\n" for n, (text, _) in enumerate(UNTRUE.values())}
