@@ -159,7 +159,7 @@ def solved(index: Expr, longer: Expr, other: Expr) -> Slide:
     return Slide(slope, below, padding)
 
 
-def groups_of(pair: Pair, outputs: Expr, channel: Expr) -> str:
+def groups_of(pair: Pair, outputs: Expr, channel: Expr | None = None) -> str:
     """``groups`` as an argument, where channels are numbered as (group, channel in the group) or each is a group."""
     numbers = {u.shape[0] for u in pair.node.atoms(Unravel) if u.number == outputs and u.axis == 0}
     if outputs == channel:
@@ -233,7 +233,7 @@ def step_of_shorter(pair: Pair) -> str:
     """v[n,o,k]·w[c,o,k−s·p+d] over o and k: the gradient of a transposed convolution's input."""
     (lead, outputs, places), kernel = pair.split(indices_of(pair.v)), indices_of(pair.other)
     before, channel, steps = pair.split(pair.axes)
-    groups = groups_of(pair, outputs, channel)
+    groups = groups_of(pair, outputs)
     need(len(kernel) == pair.space + 2, lead == before, pair.bound == among(outputs, *places))
     need(alike(kernel[0], channel), bool(groups) or kernel[1] == outputs)
     slides = [solved(*along) for along in zip(kernel[2:], places, steps, strict=True)]

@@ -26,7 +26,7 @@ from symgrad.functions import sigmoid
 from symgrad.indexing import Bracket, Equation, Index, Unravel, fresh_axes
 from symgrad.indexing.canonical import canonical_at
 from symgrad.indexing.quotients import values_of
-from symgrad.indexing.symbols import Expr, access, accesses, free_indices, indices_of, is_access, name_of
+from symgrad.indexing.symbols import Expr, access, accesses, free_indices, indices_of, is_access, name_of, weight
 from symgrad.ops.entry import plays
 from symgrad.program import Program, Role
 
@@ -235,7 +235,7 @@ def closed_form(program: Program, sweep: Sweep, wanted: str, classes: Classes = 
     known = views(program)
     symmetric = symmetric_in(program, known)
     equation = in_one_order(without_floats(substitute(sweep.equation, known)), symmetric)
-    if sum(1 for _ in sp.preorder_traversal(equation.right)) > WIDEST:
+    if weight(equation.right) > WIDEST:
         return None
     notation = partial(Forms, program, symmetric)
     here = partial(written, program, notation, wanted=wanted, known=known, classes=classes)

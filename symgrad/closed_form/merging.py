@@ -68,13 +68,10 @@ def merged_whole(first: Expr, second: Expr) -> Expr | None:
 
 def nested(total: Expr) -> Expr:
     """Σ_jk f(j)·h(j, k) → Σ_j f(j)·Σ_k h(j, k)"""
-    factors = split_factors(total.function)
-    for k in (limit[0] for limit in total.limits if len(total.limits) > 1):
-        apart = [f for f in factors if k not in free_indices(f)]
-        others = [limit for limit in total.limits if limit[0] is not k]
-        if apart and free_indices(sp.Mul(*apart)) & {limit[0] for limit in others}:
-            inner = summed(sp.Mul(*(f for f in factors if k in free_indices(f))), [k])
-            return canonical(total.func(sp.Mul(*apart, inner), *others))
+    for limit in total.limits if len(total.limits) > 1 else ():
+        inner = total.func(total.function, limit)
+        if (split := outside(inner)) != inner:
+            return canonical(total.func(split, *(other for other in total.limits if other is not limit)))
     return total
 
 

@@ -78,9 +78,9 @@ def solved_in(program: Program) -> dict[str, str]:
     return {inverse: str(step.arguments[0]) for step in solutions for _, inverse in step.beside}
 
 
-__all__ = ["Notation", "solved_in"]
-
-
 def shape_of(notation: Notation, name: str) -> Sequence[Size]:
     """The shape of a tensor of the program, or of the seed."""
     return notation.program.out.shape if name == notation.program.seed else notation.program.tensor(name).shape
+
+
+__all__ = ["Notation", "shape_of", "solved_in"]

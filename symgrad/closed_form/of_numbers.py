@@ -12,7 +12,7 @@ import sympy as sp
 from symgrad.closed_form.shorthands import Cases, Normal, Root
 from symgrad.functions import sigmoid, sign
 from symgrad.indexing import Bracket, Index, over_same
-from symgrad.indexing.symbols import Expr, free_indices
+from symgrad.indexing.symbols import Expr, free_indices, weight
 
 BELOW = (sp.S.NegativeOne, sp.Integer(-2), sp.Integer(-3))
 """Powers of a denominator that are looked at."""
@@ -199,11 +199,6 @@ def one_denominator(expression: Expr) -> Expr:
         if weight(found) < weight(expression):
             return found
     return expression
-
-
-def weight(expression: Expr) -> int:
-    """How much there is to read."""
-    return sum(1 for _ in sp.preorder_traversal(expression))
 
 
 def cases(expression: Expr) -> Expr:

@@ -5,7 +5,7 @@ Comes in: blocks of an explanation. Goes out: an `Article`, for Markdown (`symgr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from xml.etree import ElementTree
 
@@ -69,19 +69,21 @@ def readable(blocks: Iterable[Block], expression: str) -> Iterator[Block]:
     """
     gone, owed, missing = False, list[Block](), list[tuple[str, int]]()
     for block in blocks:
-        kept, left = parted(block)
-        if isinstance(block, Paragraph) and gone and block.notation:
+        if gone and isinstance(block, Paragraph) and block.notation:
             owed.append(block)
             continue
+        kept, left = parted(block)
         if kept is not None:
             yield from left_out(missing, expression)
+            missing = []
             yield kept
-        if isinstance(block, Equations):
-            gone = kept is None
-            yield from () if gone else owed
-            owed = owed if gone else []
-        else:
+        if not isinstance(block, Equations):
             gone = gone and (isinstance(block, Paragraph) or kept is None)
+        elif kept is None:
+            gone = True
+        else:
+            yield from owed
+            gone, owed = False, []
         missing += left
     yield from left_out(missing, expression)
 
@@ -98,14 +100,15 @@ def parted(block: Block) -> tuple[Block | None, list[tuple[str, int]]]:
     return block, []
 
 
-def left_out(missing: list[tuple[str, int]], expression: str) -> Iterator[Block]:
-    """What is said in place of what is too long, which then is told."""
+def left_out(missing: Sequence[tuple[str, int]], expression: str) -> Iterator[Block]:
+    """What is said in place of what is too long; nothing of nothing."""
     if not missing:
         return
     kinds, longest = {kind for kind, _ in missing}, max(length for _, length in missing)
     kind = kinds.pop() if len(kinds) == 1 else "part"
-    one = f"A {kind} of {longest:,} characters is", "it"
-    what, it = one if len(missing) == 1 else (f"{len(missing)} {kind}s of up to {longest:,} characters are", "them")
+    if len(missing) == 1:
+        what, it = f"A {kind} of {longest:,} characters is", "it"
+    else:
+        what, it = f"{len(missing)} {kind}s of up to {longest:,} characters are", "them"
     quoted = expression.replace('"', '\\"')
     yield Paragraph((f"({what} too long to be read here: ", Code(f'symgrad derive "{quoted}"'), f" prints {it}.)"))
-    missing.clear()

@@ -18,7 +18,7 @@ from symgrad.calculus import Sweep
 from symgrad.errors import ShapeError
 from symgrad.indexing import Equation, Index, Ravel, Unravel
 from symgrad.indexing.equation import rebuild
-from symgrad.indexing.symbols import Expr, access, indices_of, is_access, name_of
+from symgrad.indexing.symbols import Expr, access, indices_of, is_access, name_of, weight
 from symgrad.lowering.reading import is_mask, number
 from symgrad.numeric import Array, Values, evaluate, plain
 from symgrad.shapes import with_numbers
@@ -134,7 +134,7 @@ def entry_story(name: str, at: tuple[int, ...], sweep: Sweep, value: Array, valu
     total = plain(value)[at]
     formula = placed(hold(sweep.equation.right, values, places), places)
     terms = terms_in(formula, values.sizes)
-    if not sweep.whole or terms > LONGEST or terms * symbols_in(formula) > LARGEST:
+    if not sweep.whole or terms > LONGEST or terms * weight(formula) > LARGEST:
         return Entry(name, at, (), total)
     sizes = values.sizes
     expanded = guarded(written_out(hold(written_out(formula, sizes), values, {}), sizes))
@@ -150,11 +150,6 @@ def terms_in(expression: Expr, sizes: Mapping[Expr, int]) -> int:
         for limit in node.limits:
             count *= max(1, number(limit[0].size, sizes))
     return count * len(sp.Add.make_args(expression))
-
-
-def symbols_in(expression: Expr) -> int:
-    """How long a formula is."""
-    return sum(1 for _ in sp.preorder_traversal(expression))
 
 
 def value_of(term: Expr, values: Values) -> Any:

@@ -57,8 +57,8 @@ def never_zero(program: Program, formula: Expr) -> bool:
     inputs = {t.name for t in program.inputs} - set(program.made)
     numbers, read = [], False
     for term in over_terms(formula, is_delta):
-        values = [f for f in sp.Mul.make_args(term) if not guards(f)]
-        if any(any(accesses(f)) for f in sp.Mul.make_args(term) if guards(f)):
+        conditions, values = ([f for f in sp.Mul.make_args(term) if guards(f) is held] for held in (True, False))
+        if any(any(accesses(f)) for f in conditions):
             return False
         entries = [f for f in values if is_access(f) and name_of(f) in inputs]
         read = read or bool(entries)

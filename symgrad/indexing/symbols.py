@@ -103,6 +103,11 @@ def is_access(node: Expr) -> bool:
     return isinstance(node, (sp.Indexed, Scalar))
 
 
+def weight(expression: Expr) -> int:
+    """How much there is to read."""
+    return sum(1 for _ in sp.preorder_traversal(expression))
+
+
 @lru_cache(maxsize=2048)
 def accesses(expression: Expr) -> tuple[Expr, ...]:
     """Every access in ``expression``, in a fixed order, those inside indices included."""

@@ -20,8 +20,6 @@ RESERVED = frozenset({"out", "inf", "nan", "pi", "e", "torch", "F", "np"})
 """Names that mean something else in a formula."""
 TWICE = "an entry is written twice: one value stays, and torch's backward passes the weight on to each"
 """Why a write with repeated places is left to torch."""
-
-
 UNKNOWN = "has no equation here"
 """What is said of a call, or of a part of one, that nothing else is known of."""
 
