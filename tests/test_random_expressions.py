@@ -195,21 +195,14 @@ def by_numbers(drawn: Expression, weights: np.ndarray) -> tuple[np.ndarray, Answ
     return plain(values[program.output]), {n: {"the sweep": np.asarray(g, dtype=float)} for n, g in found.items()}
 
 
-FAR = 300.0
-"""Twice or three times as much is beyond the logarithm of the largest float, 709."""
-
-
 def written_wrongly(form: Dropped, drawn: Expression, out: np.ndarray) -> bool:
     """Whether a form that is withheld is a mistake of the writers: one that does not read back always is.
 
     It is none at ties and zeros, of an input or of the output as in the distance of a point from itself: there the
-    gradient may be a convention, and a form that holds elsewhere is withheld. Nor where eˣ of what a few more entries
-    add up to is no float: exp(−out)·exp(t) is ∞·0 there, and right where it is shown.
+    gradient may be a convention, and a form that holds elsewhere is withheld.
     """
     if form.where == UNREAD:
         return True
-    if form.why == "off by inf" and form.where == "at other sizes" and np.abs(out).max() > FAR:
-        return False
     moving = [array for name, array in drawn.inputs.items() if name not in drawn.positions]
     return not any((array == np.round(array)).any() for array in moving) and not (out == 0).any()
 

@@ -17,7 +17,7 @@ from symgrad.calculus import local
 from symgrad.errors import SymgradError
 from symgrad.indexing import Index, Ravel, Unravel
 from symgrad.indexing.symbols import is_access
-from symgrad.numeric import Values, as_float, evaluate, finite, forward
+from symgrad.numeric import Array, Values, as_float, evaluate, finite, forward
 from symgrad.numeric.assumed import matrix_of_kind
 from symgrad.program import Program
 from symgrad.shapes import Size, with_numbers
@@ -28,6 +28,10 @@ MORE, RANDOM = 6, 6
 """Random sizes are a little more than the given ones, or than so much; so many are drawn."""
 HUGE = 1e12
 """Entries beyond this are no numbers of a small point."""
+RAISED = 700.0
+"""eˣ of more than this is no float: what is right may be ∞·0 there."""
+SHARES = (1.0, 0.5, 0.25)
+"""Shares of what moves, where more entries add up to more than can be raised to."""
 SMALLEST, POINTS = 2, 3
 """Points at the smallest sizes, and in all."""
 
@@ -47,19 +51,18 @@ def resized(values: Values, program: Program, moving: Collection[str]) -> Iterat
             if sizes == values.sizes or not fits(program, sizes):
                 continue
             other = replace(program, sizes=sizes)
-            inputs = {}
+            entries = {}
             for tensor in program.inputs:
                 array = np.resize(values[tensor.name], other.numbers(tensor.shape))
                 if tensor.name in moving:
                     array = as_float(array) * generator.uniform(0.9, 1.1, size=array.shape)
-                inputs[tensor.name] = matrix_of_kind(program, tensor.name, array)
-            try:
-                point = forward(other, inputs)
-            except (SymgradError, ValueError, IndexError):  # a place outside, an axis of 1 where two are needed
+                entries[tensor.name] = array
+            point = tame(other, entries, moving, values)
+            if point is None:
                 continue
             if not defined(program, point) and defined(program, values):  # the spread of one value
                 continue
-            if enormous(program, point) and not enormous(program, values):  # the inverse of x @ x.T, x longer than wide
+            if beyond(point, HUGE) and not beyond(values, HUGE):  # the inverse of x @ x.T, x longer than wide
                 continue
             yield point
             found += 1
@@ -70,9 +73,23 @@ def defined(program: Program, values: Values) -> bool:
     return all(bool(finite(values[name]).all()) for name in program.relevant())
 
 
-def enormous(program: Program, values: Values) -> bool:
-    """Whether a value is so large that it is what rounding left of a pole."""
-    return any(bool((np.abs(as_float(tensor)) > HUGE).any()) for tensor in values.arrays.values())
+def tame(program: Program, drawn: Mapping[str, Array], moving: Collection[str], given: Values) -> Values | None:
+    """The point, or one with smaller numbers where eˣ of these is no float and of the given ones it is."""
+    point = None
+    for share in SHARES:
+        parts = {name: array * share if name in moving and share != 1 else array for name, array in drawn.items()}
+        try:
+            point = forward(program, {n: matrix_of_kind(program, n, array) for n, array in parts.items()})
+        except (SymgradError, ValueError, IndexError):  # a place outside, an axis of 1 where two are needed
+            return None
+        if not beyond(point, RAISED) or beyond(given, RAISED):
+            break
+    return point
+
+
+def beyond(values: Values, size: float) -> bool:
+    """Whether a value is larger than that: than `HUGE`, what rounding left of a pole."""
+    return any(bool((np.abs(as_float(tensor)) > size).any()) for tensor in values.arrays.values())
 
 
 def candidates(given: Sequence[int]) -> tuple[Iterator[dict[int, int]], Iterator[dict[int, int]]]:
