@@ -144,9 +144,9 @@ def explain_values(
     try:
         first_order = build(
             reading.source.text, program, inputs, chosen, names_wanted(wrt, program), check=check,
-            assumptions=assumptions_of(reading, inputs), hints=hints_of(reading, inputs), downstream=downstream,
-            expanded=expand, remarks=(*reading.remarks, *(why_whole(reading.program) if expand else ())),
-            writers=WRITERS,
+            assumptions=assumptions_of(reading, inputs, chosen), hints=hints_of(reading, inputs, chosen),
+            downstream=downstream, expanded=expand, writers=WRITERS,
+            remarks=(*reading.remarks, *(why_whole(reading.program) if expand else ())),
         )  # fmt: skip
     except InputError as error:
         raise with_room(error, reading, inputs) from None

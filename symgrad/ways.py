@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Literal
 
-What = Literal["let", "shape", "wrt", "then", "format", "run", "command"]
+What = Literal["let", "shape", "seed", "wrt", "then", "format", "run", "command"]
 
 
 class Way(Enum):
@@ -31,20 +31,21 @@ ELSEWHERE: Mapping[What, str] = {
 """What only a shell can do."""
 FORMS: Mapping[Way, Mapping[What, str]] = {
     Way.COMMAND: {
-        "let": "--let {name}={value}", "shape": "--shape {name}={value}", "wrt": "--wrt {name}",
-        "then": '--then "{value}"', "format": "--format {value}", "run": "{value}", "command": ELSEWHERE["command"],
+        "let": "--let {name}={value}", "shape": "--shape {name}={value}", "seed": "--seed {value}",
+        "wrt": "--wrt {name}", "then": '--then "{value}"', "format": "--format {value}", "run": "{value}",
+        "command": ELSEWHERE["command"],
     },
     Way.PYTHON: {
-        **ELSEWHERE, "let": "{name}={value}", "shape": 'shapes={{"{name}": ({value})}}', "wrt": 'wrt="{name}"',
-        "then": 'then="{value}"', "format": ".to_{value}()",
+        **ELSEWHERE, "let": "{name}={value}", "shape": 'shapes={{"{name}": ({value})}}', "seed": "seed={value}",
+        "wrt": 'wrt="{name}"', "then": 'then="{value}"', "format": ".to_{value}()",
     },
     Way.FIELDS: {
-        **ELSEWHERE, "let": "values: {name}={value}", "shape": "shapes: {name}={value}", "wrt": "by: {name}",
-        "then": "symgrad explain --then",
+        **ELSEWHERE, "let": "values: {name}={value}", "shape": "shapes: {name}={value}", "seed": "seed: {value}",
+        "wrt": "by: {name}", "then": "symgrad explain --then",
     },
     Way.DIRECTIVE: {
-        **ELSEWHERE, "let": ":let: {name}={value}", "shape": ":shape: {name}={value}", "wrt": ":wrt: {name}",
-        "then": ":then: {value}",
+        **ELSEWHERE, "let": ":let: {name}={value}", "shape": ":shape: {name}={value}", "seed": ":seed: {value}",
+        "wrt": ":wrt: {name}", "then": ":then: {value}",
     },
 }  # fmt: skip
 asking: ContextVar[Way] = ContextVar("asking", default=Way.PYTHON)

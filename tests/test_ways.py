@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -44,9 +45,9 @@ def fields() -> tuple[str, str]:
 @pytest.mark.parametrize(
     ("ask", "error", "assumed"),
     [
-        (python, 'try:   shapes={"B": (3, 5)}', 'Another choice: x=… shapes={"x": (2, 4)}'),
-        (command, "try:   --shape B=3,5", "Another choice: --let x=… --shape x=2,4"),
-        (fields, "try:   shapes: B=3,5", "Another choice: values: x=… shapes: x=2,4"),
+        (python, 'try:   shapes={"B": (3, 5)}', 'Another choice: x=… seed=… shapes={"x": (2, 4)}'),
+        (command, "try:   --shape B=3,5", "Another choice: --let x=… --seed … --shape x=2,4"),
+        (fields, "try:   shapes: B=3,5", "Another choice: values: x=… seed: … shapes: x=2,4"),
     ],
     ids=["python", "command", "fields"],
 )
@@ -100,3 +101,20 @@ def test_no_text_of_the_library_names_an_option_of_the_shell() -> None:
     }
     found = {str(p.relative_to(root)): set(loose(p)) for p in root.rglob("*.py") if p.name != "ways.py"}
     assert {place: texts for place, texts in found.items() if texts} == of_the_shell
+
+
+@pytest.mark.parametrize(
+    ("text", "given", "said"),
+    [
+        ("x@a", {}, ["x, a and v are ones", "x is 2×3, a is 3×4"]),
+        ("x@a", {"seed": [[1, 2]]}, ["x and a are ones", "x is 1×2, a is 2×2"]),
+        ("x*c", {"shapes": {"x": (3,)}}, ["x, c and v are ones", "c is a vector"]),
+        ("x*c", {"x": [1.0, 2.0], "c": 3.0}, ["v is ones"]),
+        ("(x*c).sum()", {"x": [1.0, 2.0], "c": 3.0}, []),
+        ("v*x", {"v": [1.0, 2.0], "x": 3.0}, ["g is ones"]),
+        ("F.cross_entropy(x, y)", {}, ["x and y are ones", "x is 2×3, y is a vector of 2"]),
+    ],
+)
+def test_what_nobody_gave_is_said(text: str, given: dict[str, Any], said: list[str]) -> None:
+    """Values, the seed among them, and shapes; nothing of what was given, and no seed where there is one number."""
+    assert list(symgrad.explain(text, check=False, **given).assumptions) == said

@@ -9,40 +9,46 @@ import re
 from collections.abc import Sequence
 
 from symgrad.errors import InputError
-from symgrad.explanation.given import Given
+from symgrad.explanation.given import Given, Seed
 from symgrad.language import Reading
 from symgrad.ways import Setting
 
 KINDS = {0: ("a number", "numbers"), 1: ("a vector", "vectors"), 2: ("a matrix", "matrices")}
 
 
-def assumptions_of(reading: Reading, inputs: Sequence[Given]) -> tuple[str, ...]:
+def assumptions_of(reading: Reading, inputs: Sequence[Given], seed: Seed | None = None) -> tuple[str, ...]:
     """What was assumed about values, sizes and ranks, in sentences."""
     result = []
     assumed = {g.name: (g.value == 1).all() for g in inputs if not g.value_given}
+    if seed is not None and seed.origin == "assumed":
+        assumed[reading.program.seed] = True
     for ones, what in ((True, "ones"), (False, "a matrix of ones with 1, 2, 3, … added on the diagonal")):
         names = [name for name, all_ones in assumed.items() if all_ones == ones]
         if names:
             result.append(f"{listed(names)} {'are' if len(names) > 1 else 'is'} {what}")
-    sizes: dict[int, list[str]] = {}
-    for name, axis, number in reading.assumed_sizes:
-        sizes.setdefault(number, []).append(f"axis {axis} of {name}")
-    result += [f"the size of {listed(places)} is {number}" for number, places in sizes.items()]
+    open_sized = {name for name, _, _ in reading.assumed_sizes}
+    program = reading.program
+    sized = [(t.name, program.numbers(t.shape)) for t in program.inputs if t.name in open_sized]
+    if sized:
+        result.append(", ".join(f"{name} is {shape_in_words(shape)}" for name, shape in sized))
     ranks: dict[int, list[str]] = {}
     for name, rank in reading.assumed_ranks:
-        ranks.setdefault(rank, []).append(name)
+        if name not in open_sized:
+            ranks.setdefault(rank, []).append(name)
     for rank, names in ranks.items():
         one, many = KINDS.get(rank, (f"a tensor with {rank} axes", f"tensors with {rank} axes"))
         result.append(f"{listed(names)} are {many}" if len(names) > 1 else f"{names[0]} is {one}")
     return tuple(result)
 
 
-def hints_of(reading: Reading, inputs: Sequence[Given]) -> tuple[Setting, ...]:
+def hints_of(reading: Reading, inputs: Sequence[Given], seed: Seed) -> tuple[Setting, ...]:
     """How to change what was assumed."""
     result = []
     ones = [g.name for g in inputs if not g.value_given]
     if ones:
         result.append(Setting("let", ones[0]))
+    if seed.origin == "assumed":
+        result.append(Setting("seed"))
     changeable = [name for name, _, _ in reading.assumed_sizes] + [name for name, _ in reading.assumed_ranks]
     if changeable:
         name = changeable[0]
@@ -74,6 +80,11 @@ def other_shape(shape: Sequence[int], name: str, reading: Reading) -> list[int]:
     assumed = {axis: number for of, axis, number in reading.assumed_sizes if of == name}
     last = assumed[max(assumed)] if assumed else None
     return [n + 1 if assumed.get(axis) == last is not None else n for axis, n in enumerate(shape)]
+
+
+def shape_in_words(shape: Sequence[int]) -> str:
+    """2×3; a vector of 3."""
+    return "×".join(map(str, shape)) if len(shape) > 1 else f"a vector of {shape[0]}"
 
 
 def listed(words: Sequence[str]) -> str:

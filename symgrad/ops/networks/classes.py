@@ -87,7 +87,7 @@ loss("cross_entropy(x, target, weight: data=None, ignore_index=-100, label_smoot
      "minus the log-probability that softmax gives the targets: a class for each sample, or one weight per class",
      instead=lambda shapes, **options: SHARED if len(shapes[1]) == len(shapes[0]) else CLASSES, along="classes",
      fits=partial(classes, weights=True), forward=entropy_values, whole=("target",),
-     ranks={"x": (2, 1), "target": (2, 1)}, domain={"weight": positive()},
+     ranks={"x": (2, 1), "target": (1, 0, 2)}, domain={"weight": positive()},
      examples=("cross_entropy(x, y) with x:2x3 y:2x3", "cross_entropy(x, y) with x:3 y:3",
                'cross_entropy(x, y, reduction="sum") with x:2x3 y:2x3'))
 loss("multi_margin_loss(x, target: data, p: 1 <= int <= 2=1, margin=1.0, weight: data=None)",
