@@ -174,3 +174,10 @@ def of_ones(number: Piece, wanted: str, axes: Sequence[Index]) -> Piece:
     if rest.startswith("1 / ") and (number.binds == MULTIPLY or sign):
         return Piece(sign + ones + rest.removeprefix("1"), NEGATE if sign else MULTIPLY, tuple(axes))
     return Piece(f"{number.inside(MULTIPLY)} * {ones}", MULTIPLY, tuple(axes))
+
+
+def fits(piece: Piece, axes: Sequence[Index]) -> bool:
+    """Whether a piece has exactly these axes, of which those of one entry need no index."""
+    return len(piece.axes) == len(axes) and all(
+        a is i or (a is None and i.size == 1) for a, i in zip(piece.axes, axes, strict=True)
+    )

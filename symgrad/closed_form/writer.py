@@ -27,6 +27,7 @@ from symgrad.closed_form.asking import (
     without,
 )
 from symgrad.closed_form.classes import is_class, one_hot
+from symgrad.closed_form.complex_forms import in_complex_words
 from symgrad.closed_form.decimals import decimal_text, root_below, root_of
 from symgrad.closed_form.diagonals import on_diagonal
 from symgrad.closed_form.edges import has_edge, is_edge, side_by_side, within_common_edges, within_edges
@@ -48,6 +49,7 @@ from symgrad.closed_form.pieces import (
     Piece,
     aligned,
     applied,
+    fits,
     keeping,
     method,
     of_ones,
@@ -310,7 +312,7 @@ class Forms(Notation):
     def whole(self, node: Expr, axes: Sequence[Index], wanted: str) -> Piece:
         """``node`` in exactly the shape of ``wanted``; a second derivative has more axes."""
         self.is_hessian = len(axes) > len(self.program.tensor(wanted).shape)
-        call = known_call(self, node, axes, wanted)
+        call = in_complex_words(self, node, axes, Forms) or known_call(self, node, axes, wanted)
         if call is not None:
             return Piece(call, ATOM, tuple(axes))
         piece = self._by_axes(node, axes, wanted)
@@ -341,10 +343,3 @@ class Forms(Notation):
         if self.is_hessian:
             own = ", ".join(self.texts.size(axis.size) for axis in axes)
         return method(lined, f"expand({own})", tuple(axes))
-
-
-def fits(piece: Piece, axes: Sequence[Index]) -> bool:
-    """Whether a piece has exactly these axes, of which those of one entry need no index."""
-    return len(piece.axes) == len(axes) and all(
-        a is i or (a is None and i.size == 1) for a, i in zip(piece.axes, axes, strict=True)
-    )

@@ -275,7 +275,7 @@ ARITHMETIC: Mapping[str, Rule] = {
     "absolute": function("complex_abs"), **dict.fromkeys(("conj_physical", "_conj"), function("complex_conj")),
     "softsign": lambda p, x: p("div", p.pair(x), p.column(p("add", p("complex_abs", p.pair(x)), 1))),
     "addr": outer_added, "multi_dot": chain, "matrix_power": matrix_power, "var": spread(root=False),
-    "std": spread(root=True), "sgn": lambda p, x: p("div", p.pair(x), p.column(p("complex_abs", p.pair(x)))),
+    "std": spread(root=True), "sgn": lambda p, x: p("div", p.pair(x), p.column(p("add", n := p("complex_abs", p.pair(x)), p("eq", n, 0)))),
     "complex": lambda p, x, y: p("complex_pair", p.real(x), p.real(y)), "polar": lambda p, x, y: p("complex_polar", p.real(x), p.real(y)),
     "adjoint": adjoint, "where": lambda p, condition, x, y: p("where", p.column(condition), p.pair(x), p.pair(y)), "roll": rolled, "flip": flipped, "fftshift": shifted(back=False),
     "ifftshift": shifted(back=True),

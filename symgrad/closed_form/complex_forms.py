@@ -1,0 +1,148 @@
+"""Gradients of pairs (re, im) as people write them of complex numbers: ``2 * v * z.conj()``.
+
+    [c = 0]·(v₀·z₀ + v₁·z₁) + [c = 1]·(v₁·z₀ − v₀·z₁)   →  view_as_real(view_as_complex(v) * view_as_complex(z).conj())
+
+Both parts are one number, re + i·im. In it z₀ is (z + z̄)/2 and z₁ is (z − z̄)/2i; z and z̄ are two letters from there
+on, and a line is what has no i left in it. Roots and logarithms are taken as if both were positive: the proof finds
+where that is wrong.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import sympy as sp
+
+from symgrad.calculus import local
+from symgrad.closed_form.complex_text import seen
+from symgrad.closed_form.conjugates import BAR, DIRECTION, LENGTH, as_if_positive, with_directions, within_one_sum
+from symgrad.closed_form.notation import Notation, shape_of
+from symgrad.closed_form.pieces import ATOM, NoForm, bracketed
+from symgrad.indexing import Bracket, Index
+from symgrad.indexing.symbols import Expr, access, accesses, indices_of, name_of
+from symgrad.ops.entry import named
+from symgrad.program import Program, Tensor
+
+WORDS = {BAR: "conj()", LENGTH: "abs()", DIRECTION: "sgn()"}
+"""What follows the name of a complex tensor, and what torch calls it."""
+DEEPEST = 3
+"""How often intermediates are written out."""
+NAME = re.compile(rf"(?<![\w.])[^\W\d][\w{BAR}]*")
+
+
+def about_pairs(program: Program) -> bool:
+    """Whether a step of the program is about complex numbers."""
+    return any(isinstance(step.op, str) and named(step.op).pairs for step in program.steps)
+
+
+def in_complex_words(
+    notation: Notation, node: Expr, axes: Sequence[Index], forms: Callable[[Program], Notation]
+) -> str | None:
+    """The text of pairs with ``axes``; None where nobody would write it of complex numbers."""
+    if not axes or axes[-1].size != 2 or not about_pairs(notation.program):
+        return None
+    letters = Letters(notation)
+    whole = letters.named_output(letters.number(node, axes), axes)
+    if whole.has(sp.I) or not letters.used:
+        return None
+    try:
+        piece = forms(letters.program()).write(whole, axes[:-1])
+    except NoForm:
+        return None
+    return f"view_as_real({letters.in_words(piece.text)})" if piece.axes == tuple(axes[:-1]) else None
+
+
+@dataclass
+class Letters:
+    """The complex tensors of a formula; their conjugates, lengths and directions are further letters."""
+
+    notation: Notation
+    used: dict[str, None] = field(default_factory=dict)
+
+    def number(self, node: Expr, axes: Sequence[Index]) -> Expr:
+        """The pairs with ``axes`` as one number, in z and z̄."""
+        real, imag = (node.xreplace({axes[-1]: sp.Integer(part)}) for part in (0, 1))
+        whole = real + sp.I * imag
+        for _ in range(DEEPEST):
+            whole = whole.xreplace({a: e for a in accesses(whole) if (e := self.arithmetic(a)) is not None})
+        found = whole.xreplace({a: self.coordinate(a) for a in accesses(whole) if self.is_half(a)})
+        if found.has(sp.Sum):
+            return within_one_sum(sp.expand(found))
+        return sp.factor_terms(sp.cancel(with_directions(as_if_positive(found))))
+
+    def arithmetic(self, entry: Expr) -> Expr | None:
+        """What an entry of an intermediate comes to, where that is the conjugate of a number, a product, a constant."""
+        program = self.notation.program
+        step = next((s for s in program.steps if s.result.name == name_of(entry) != program.output), None)
+        if step is None:
+            return None
+        equation = local(step, program).equation
+        at = dict(zip(equation.axes, indices_of(entry), strict=True))
+        right = equation.right.xreplace(at)
+        plain = right.is_polynomial(*accesses(right)) and not right.has(sp.Sum, Bracket)
+        places = {i for entry in accesses(right) for i in indices_of(entry)}
+        return right if plain and places <= {*at.values(), sp.S.Zero, sp.S.One} else None
+
+    def is_half(self, entry: Expr) -> bool:
+        """Whether an access reads the real or the imaginary part of a tensor of pairs."""
+        indices = indices_of(entry)
+        return bool(indices) and bool(indices[-1].is_Integer) and shape_of(self.notation, name_of(entry))[-1] == 2
+
+    def coordinate(self, entry: Expr) -> Expr:
+        """(z + z̄) / 2 or (z − z̄) / 2i"""
+        name, (*at, part) = name_of(entry), indices_of(entry)
+        self.used[name] = None
+        z, bar = access(name, at), access(name + BAR, at)
+        return (z - bar) / (2 * sp.I) if part else (z + bar) / 2
+
+    def named_output(self, whole: Expr, axes: Sequence[Index]) -> Expr:
+        """f(z̄) is the conjugate of out, which is f(z), where f is more than arithmetic."""
+        program = self.notation.program
+        equation = local(program.steps[-1], program).equation
+        if not whole.atoms(sp.Function, sp.Pow) or len(equation.axes) != len(axes) or equation.axes[-1].size != 2:
+            return whole
+        own = Letters(self.notation)
+        made = own.number(equation.right.xreplace(dict(zip(equation.axes, axes, strict=True))), axes)
+        turned = made.xreplace(conjugates(made, own.used))
+        if not (made.is_Function or made.is_Pow) or made.has(sp.I, sp.Sum):
+            return whole
+        found = whole.subs(turned, access(program.output + BAR, axes[:-1]))
+        self.used |= {} if found == whole else {program.output: None}
+        return found
+
+    def program(self) -> Program:
+        """The tensors with their further letters, as if each were real."""
+        program, found = self.notation.program, list[Tensor]()
+        ends = {program.seed, program.output}
+        pairs = {*self.used, *(ends if ends & self.used.keys() else ())}
+        for name in dict.fromkeys((*(tensor.name for tensor in program.tensors()), program.seed)):
+            shape = tuple(shape_of(self.notation, name))
+            letters = ("", *WORDS) if name in pairs else ("",)
+            found += [Tensor(name + letter, shape[:-1] if name in pairs else shape) for letter in letters]
+        return Program(tuple(t for t in found if t.name != program.seed), (), program.output, program.sizes)
+
+    def in_words(self, text: str) -> str:
+        """A formula in letters, in torch's words."""
+        words = {name + letter: (name, word) for name in self.used for letter, word in (("", ""), *WORDS.items())}
+        return NAME.sub(lambda found: self.word(found.group(), words), text)
+
+    def word(self, letter: str, words: Mapping[str, tuple[str, str]]) -> str:
+        """A letter in torch's words."""
+        name, word = words.get(letter, ("", ""))
+        if name:
+            whole = bracketed(*seen(self.notation.texts, name), ATOM)
+            return f"{whole}.{word}" if word else whole
+        own = {tensor.name for tensor in self.notation.program.tensors()}
+        return bracketed(*self.notation.texts.tensor(letter), ATOM) if letter in own else letter
+
+
+def conjugates(expression: Expr, names: Mapping[str, None]) -> dict[Expr, Expr]:
+    """What stands for what in the conjugate of a number that has no i in it."""
+    found: dict[Expr, Expr] = {}
+    for entry in accesses(expression):
+        name = name_of(entry)
+        turned = name + BAR if name in names else name.removesuffix(BAR)
+        found[entry] = access(turned, indices_of(entry)) if turned.removesuffix(BAR) in names else entry
+    return found
