@@ -17,7 +17,7 @@ from symgrad.indexing.symbols import accesses, name_of
 from symgrad.program import Apply
 from symgrad.tracing.captured.words import shape_text, step_text
 from symgrad.tracing.record import frames
-from symgrad.tracing.record.trace import Node
+from symgrad.tracing.record.trace import Node, Where
 from symgrad.tracing.session.each import pulled
 from symgrad.tracing.session.scene import Scene
 from symgrad.tracing.session.torchs_words import Refusal, refusal_of
@@ -203,16 +203,24 @@ def overwritten(scene: Scene, program: Capture | None, lifted: Lifted | None) ->
     """A forward value that the pullback mentions was overwritten."""
     if program is None or lifted is None:
         return []
-    values = mentioned(program)
     by_name = dict(lifted.nodes)
     by_name |= {ref.name: node for node, ref in _called(scene, lifted)}
-    lines = []
-    for name, steps in values.items():
+    lines: list[str] = []
+    written: dict[Where, int] = {}
+    elsewhere = False
+    for name, steps in mentioned(program).items():
         node = by_name.get(name)
         if node is None or node.destroyed is None:
             continue
         label, where = program.labels.get(name, name), node.destroyed
-        for step in steps[:2]:
+        steps = [step for step in steps if not _wrote(program, step, name, where)]
+        if not steps:
+            continue
+        weights = node.kind == "leaf"  # which torch lets nobody write but behind its back: a step of training
+        written[where] = written.get(where, 0) + 1
+        if weights and written[where] > 1:
+            continue
+        for step in steps[: 1 if weights else 2]:
             text = step_text(program, step)
             role = "its own output" if step.result.name == name else "its input"
             line = program.lines.get(step.result.name)
@@ -220,15 +228,25 @@ def overwritten(scene: Scene, program: Capture | None, lifted: Lifted | None) ->
             lines.append(
                 f"The pullback of {text}{at} mentions {label}, {role}; line {where.line} ({where.text}) overwrote it."
             )
-        lines.append(f"  out of place in line {where.line}:   {out_of_place(where.text)}")
-        lines.append(f"  or keep a copy for it:     {label}.clone() before it is written")
-    if lines:
+        if weights:
+            lines.append(f"  every backward first:    then line {where.line}, which changes the weights")
+            lines.append(f"  or the output anew:      computed after line {where.line}, with the new weights")
+        else:
+            elsewhere = True
+            lines.append(f"  out of place in line {where.line}:   {out_of_place(where.text)}")
+            lines.append(f"  or keep a copy for it:     {label}.clone() before it is written")
+    if elsewhere:
         lines.append(
             "Writing in place is fine where no pullback mentions the value: x * 2 mentions neither side, "
             "exp its output, "
             "x**2 its input."
         )
     return lines
+
+
+def _wrote(program: Capture, step: Apply, name: str, where: Where) -> bool:
+    """Whether a step is what wrote over its input: torch keeps a copy for its pullback, unless it reads it twice."""
+    return program.lines.get(step.result.name) == where and step.arguments.count(name) == 1
 
 
 def _called(scene: Scene, lifted: Lifted) -> Iterator[tuple[Node, Any]]:

@@ -234,7 +234,8 @@ def remember(scene: Scene, ran: bool) -> None:
         node.freed = node.freed or scene.where
     for _, tensor in scene.leaves if scene.kind == "backward" else ():
         if tensor.is_leaf and tensor.grad is not None:
-            name = scene.sight.get(id(tensor), "a leaf")
+            owner, _, known = scene.watch.filled.get(id(tensor), (None, None, "a leaf"))
+            name = scene.sight.get(id(tensor)) or (known if owner is not None and owner() is tensor else "a leaf")
             scene.watch.filled[id(tensor)] = (Weakly(tensor), scene.where, name)
 
 

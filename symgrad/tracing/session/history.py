@@ -10,13 +10,13 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 
 from symgrad.numeric.exact import Array
 from symgrad.tracing.record.mode import Recorder
-from symgrad.tracing.record.trace import Cut, Where
+from symgrad.tracing.record.trace import Cut, Node, Where
 from symgrad.tracing.session.likeness import Outline
 from symgrad.tracing.session.sampling import Sampling
 from symgrad.tracing.story.events import Backward, Note, Session
@@ -24,19 +24,23 @@ from symgrad.tracing.story.events import Backward, Note, Session
 UNCHANGED = "(a gap in symgrad; the script itself ran unchanged)"
 """What is said where the observer failed."""
 
+Filled: TypeAlias = dict[int, tuple[weakref.ref[Any], Where, str]]
+"""The leaves whose ``.grad`` was filled, by identity: by which call, and what they were called then."""
+
 
 @dataclass(frozen=True, eq=False)
 class Last:
     """What is remembered of the last call: its line, its output, where paths ended, and what came by on the way.
 
     ``cuts`` are pairs of a cut and, where it made one, the new leaf's name and line; ``passed`` what reached small
-    tensors that are no leaves.
+    tensors that are no leaves; ``reached`` are the values that it went through.
     """
 
     where: Where
     output: str
     cuts: tuple[tuple[Cut, str, Where | None], ...]
     passed: Mapping[int, tuple[weakref.ref[Any], Array]] = field(default_factory=dict)
+    reached: weakref.WeakSet[Node] = field(default_factory=weakref.WeakSet)
 
 
 class History:
@@ -67,7 +71,7 @@ class History:
         self.sampling, self.patience, self.pictures = Sampling(), patience, pictures
         self.order, self.expand = order, expand
         self.shown: dict[tuple[str, int], list[tuple[int, Outline]]] = {}
-        self.filled: dict[int, tuple[weakref.ref[Any], Where, str]] = {}
+        self.filled: Filled = {}
         self.names: dict[int, str] = {}
         self.told: set[Any] = set()
         self.last: Last | None = None
@@ -83,4 +87,4 @@ class History:
         """The recorder saw something that may matter."""
 
 
-__all__ = ["UNCHANGED", "History", "Last"]
+__all__ = ["UNCHANGED", "Filled", "History", "Last"]

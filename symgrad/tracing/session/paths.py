@@ -5,16 +5,17 @@ Comes in: the scene of a call, or a tensor whose ``.grad`` was read after it. Go
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
+from weakref import WeakSet
 
 from symgrad.tracing.lift.lifted import Lifted
 from symgrad.tracing.record import frames, sight
 from symgrad.tracing.record.names import node_names
 from symgrad.tracing.record.numbers import short
-from symgrad.tracing.record.trace import Cut, Node, Where
+from symgrad.tracing.record.trace import Cut, Node, Where, upstream
 from symgrad.tracing.session.diagnose import output_name
-from symgrad.tracing.session.history import Last
+from symgrad.tracing.session.history import Filled, Last
 from symgrad.tracing.session.scene import Scene
 
 
@@ -26,7 +27,7 @@ def last_of(scene: Scene) -> Last:
             tensor = node.owner() if node.owner is not None else None
             new = node.kind == "leaf"
             found.append((node.cut, scene.sight.get(id(tensor), "it") if new else "", node.where if new else None))
-    return Last(scene.where, output_name(scene), tuple(found), dict(scene.passed))
+    return Last(scene.where, output_name(scene), tuple(found), dict(scene.passed), WeakSet(scene.order))
 
 
 def anew(scene: Scene, node: Node) -> str | None:
@@ -94,8 +95,11 @@ def missing(scene: Scene, lifted: Lifted) -> list[str]:
     return list(dict.fromkeys(notes))[:8]
 
 
-def why_none(name: str, tensor: Any, node: Node, last: Last, emptied: Where | None) -> str:
-    """Why ``.grad`` is None after a backward."""
+def why_none(
+    names: Mapping[int, str], tensor: Any, node: Node, last: Last, emptied: Where | None, filled: Filled
+) -> str:
+    """Why ``.grad`` is None after a backward; ``names`` are those in sight, ``filled`` whose ``.grad`` was filled."""
+    name = names.get(id(tensor)) or "it"
     none = f"{name}.grad is None"
     if node.kind == "data" and node.cut is not None:
         return f"{none}: {cut_in_words(node.cut, name, None, last.where)}"
@@ -104,14 +108,7 @@ def why_none(name: str, tensor: Any, node: Node, last: Last, emptied: Where | No
         could = "" if tensor.is_floating_point() or tensor.is_complex() else f" ({kind} cannot: it does not move)"
         return f"{none}: requires_grad=False{could}, so vᵀJ by {name} was not asked for"
     if not tensor.is_leaf:
-        made = f" in line {node.where.line}" if node.where is not None else ""
-        owner, weights = last.passed.get(id(tensor), (None, None))
-        flowed = f" ({short(weights)})" if owner is not None and owner() is tensor else ""
-        asked = "" if last.output == name else f", torch.autograd.grad({last.output}, {name}) gives it"
-        return (
-            f"{none}: {name} is not a leaf (it was computed{made}); what flowed through it{flowed} is kept only "
-            f"for leaves. {name}.retain_grad() before backward keeps it{asked}"
-        )
+        return f"{none}: {no_leaf(names, tensor, node, last, filled)}"
     for cut, new, where in last.cuts:
         if any(reference() is tensor for reference in cut.leaves):
             ends = f", and the backward in line {last.where.line} ends there" if where is not None else ""
@@ -119,6 +116,30 @@ def why_none(name: str, tensor: Any, node: Node, last: Last, emptied: Where | No
     if emptied is not None:
         return f"{none}: line {emptied.line} ({emptied.text}) set it to None"
     return f"{none}: the last backward (line {last.where.line}) had no path to {name}"
+
+
+def no_leaf(names: Mapping[int, str], tensor: Any, node: Node, last: Last, filled: Filled) -> str:
+    """What a computed tensor is instead of a leaf, and what would be one."""
+    name = names.get(id(tensor)) or "it"
+    earlier = next((where for _, where, label in filled.values() if label == name), None)
+    owners = [source.owner() for source in upstream([node]) if source.kind == "leaf" and source.owner is not None]
+    nameless = not any(id(owner) in names for owner in owners)
+    made = f" in line {node.where.line}" if node.where is not None else ""
+    if earlier is not None:
+        return (
+            f"{name} is a new tensor (it was computed{made}) and no leaf; the {name} whose .grad line {earlier.line} "
+            f"filled is another. Changed in place it stays the leaf: with torch.no_grad(): {name} -= …"
+        )
+    what = f"{name} is not a leaf (it was computed{made})"
+    if node not in last.reached:
+        return f"{what}, and the last backward (line {last.where.line}) had no path to it"
+    owner, weights = last.passed.get(id(tensor), (None, None))
+    flowed = f" ({short(weights)})" if owner is not None and owner() is tensor else ""
+    asked = "" if last.output == name else f", torch.autograd.grad({last.output}, {name}) gives it"
+    return (
+        f"{what}; what flowed through it{flowed} is kept only for leaves. {name}.retain_grad() before backward keeps "
+        f"it{asked}{'; with requires_grad_() after that computation it is a leaf itself' if nameless else ''}"
+    )
 
 
 __all__ = ["Last", "last_of", "missing", "why_none"]

@@ -270,12 +270,12 @@ class Watch(History):
         if key in self.told:
             return
         self.told.add(key)
-        name = sight.names_in(frames.user_frame()).get(id(tensor)) or "it"
+        names = sight.names_in(frames.user_frame())
         node = self.recorder.node_of(tensor)
         if self.last is not None:
             owner, since = self.emptied.get(id(tensor), (None, None))
             since = since if owner is not None and owner() is tensor else None
-            self.say(Note(where, paths.why_none(name, tensor, node, self.last, since)))
+            self.say(Note(where, paths.why_none(names, tensor, node, self.last, since, self.filled)))
 
 
 def _let_go(watch: Watch | None) -> None:
