@@ -165,6 +165,14 @@ def fit(parts: Sequence[Any]) -> bool:
         return False
 
 
+def pairs(read: Read, m: re.Match[str]) -> bool:
+    """Some call has two sides of these shapes, which are broadcast to a shape that neither has."""
+    one, other, wide = (tuple(int(n) for n in m[k].split("×")) for k in ("one", "other", "wide"))
+    sides = [[tuple(a.shape) for a in c.args[:2]] for c in read.truth.calls if c.name == m["op"].split(".")[-1]]
+    counts = np.prod(wide) == int(m["n"]) and max(np.prod(one), np.prod(other)) == int(m["less"])
+    return [one, other] in sides and np.broadcast_shapes(one, other) == wide not in (one, other) and bool(counts)
+
+
 def divides(read: Read, m: re.Match[str]) -> bool:
     """Some call's sum is so many times its mean."""
     for call in read.truth.calls:
@@ -426,6 +434,8 @@ CLAIMS: dict[str, Rule] = {
     rf"{X} is used (?P<n>\d+) times\. Each use has its share of the gradient, and the shares add up:": used,
     r"(?P<names>[\w, ]+) (?:is|are) broadcast, so (?:its|their) gradient adds up what it feeds\.": broadcast,
     rf"(?P<op>[\w.]+) divides a sum by (?P<n>{NUMBER}): that is where the division by {NUMBER} comes from\.": divides,
+    r"(?P<op>\w+) compares (?P<a>.+?) (?P<one>[\d×]+) with (?P<b>.+?) (?P<other>[\d×]+): both are broadcast to "
+    r"(?P<wide>[\d×]+), so (?P<n>\d+) pairs count and not (?P<less>\d+)\.": pairs,
     rf"detach leaves a part of \S+ by {X} out: (?P<declared>.*) is what is declared, (?P<real>.*) the real one\.": (
         detached
     ),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import io
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -81,6 +82,24 @@ def test_words_of_plan(part: int) -> None:
     for program in programs(1000 * part + 300, 2 * PART):
         with contextlib.suppress(SymgradError):
             said_plans.planned(program)
+
+
+@pytest.mark.parametrize(
+    ("text", "shapes", "says"),
+    [
+        ("F.mse_loss(x, y)", ((3, 1), (3,)), "mse_loss compares x 3×1 with y 3: both are broadcast to 3×3, so 9 pairs"),
+        ("F.l1_loss(x.exp(), y)", ((4,), (2, 1)), "compares (x.exp()) 4 with y 2×1: both are broadcast to 2×4"),
+        ("F.mse_loss(x, y)", ((2, 3), (3,)), ""),
+        ("F.mse_loss(x, y)", ((3,), (3,)), ""),
+    ],
+)
+def test_pairs_that_a_loss_compares_by_broadcasting(text: str, shapes: Sequence[tuple[int, ...]], says: str) -> None:
+    """Where torch's warning is meant; targets that are broadcast to the predictions pair nothing anew."""
+    inputs = {name: np.arange(1.0, 1 + np.prod(s)).reshape(s) for name, s in zip("xy", shapes, strict=True)}
+    assert not explained(Drawn(1, text, "{}", inputs, None, frozenset()), check=False)
+    page = " ".join(symgrad.explain(text, check=False, **inputs).to_text().split())
+    assert says in page
+    assert ("compares" in page) == bool(says)
 
 
 # The tests themselves -------------------------------------------------------------------------------

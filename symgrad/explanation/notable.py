@@ -1,16 +1,18 @@
-"""What is special about a program at hand: where a division comes from, and what detach leaves out of the gradient.
+"""What is special about a program at hand: where a division comes from, what is compared, what detach leaves out.
 
 Comes in: a program with its numbers. Goes out: facts, each found on the numbers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from symgrad.errors import SymgradError
+from symgrad.language.sides import broadcast_sides
 from symgrad.numeric import Array, Values, as_float, forward, numeric_pullback
 from symgrad.ops.entry import entry_of, playing, plays
 from symgrad.program import Apply, Program, Role
@@ -44,6 +46,32 @@ def mean_in_words(step: Apply, count: float) -> str:
     return f"{step.op} divides a sum by {number}: that is where the division by {number} comes from"
 
 
+Side = tuple[str, tuple[int, ...]]
+"""A tensor on one side of a loss, and its shape."""
+
+
+def pairs_compared(
+    steps: Sequence[Apply], shape_of: Callable[[str], tuple[int, ...]]
+) -> Iterator[tuple[Apply, Side, Side]]:
+    """The losses whose two sides are broadcast to a shape that neither has: every pair counts."""
+    for step, *names in broadcast_sides(steps):
+        one, other = (tuple(shape_of(name)) for name in names)
+        if np.broadcast_shapes(one, other) not in (one, other):
+            yield step, (names[0], one), (names[1], other)
+
+
+def pairs_in_words(step: Apply, one: Side, other: Side) -> str:
+    """``mse_loss compares x 3×1 with y 3: both are broadcast to 3×3, so 9 pairs count and not 3``."""
+    (a, m), (b, n) = one, other
+    wide = np.broadcast_shapes(m, n)
+    by, with_, together = ("×".join(map(str, shape)) for shape in (m, n, wide))
+    count = max(math.prod(shape) for shape in (m, n))
+    return (
+        f"{step.op} compares {a} {by} with {b} {with_}: both are broadcast to {together}, so {math.prod(wide)} pairs "
+        f"count and not {count}"
+    )
+
+
 def undetached(
     program: Program, values: Values, seed: Array, wanted: Sequence[str], only: str | None = None
 ) -> dict[str, Array]:
@@ -66,4 +94,4 @@ def undetached(
     return found
 
 
-__all__ = ["mean_in_words", "means", "undetached"]
+__all__ = ["mean_in_words", "means", "pairs_compared", "pairs_in_words", "undetached"]

@@ -31,6 +31,7 @@ from symgrad.language.names import Names, candidate_ranks, names_of, unknown_ten
 from symgrad.language.nodes import Script, walk
 from symgrad.language.pasted import script_of
 from symgrad.language.ranks import assignments
+from symgrad.language.sides import broadcast_sides
 from symgrad.language.values import Array
 from symgrad.program import Number, Program, free_name
 from symgrad.source import Source
@@ -160,21 +161,29 @@ class Search:
     def read(self) -> Reading:
         """The first assignment that fits everything; else the first that fits all but the output's shape.
 
+        One in which a loss has to broadcast its targets is taken where no other fits.
+
         Raises the error of the likeliest assignment when none fits.
         """
         complaint: SymgradError | None = None
         fitting: dict[str, int] | None = None
+        unlikely: Reading | None = None
         for ranks in islice(assignments(self.candidates), ATTEMPTS):
-            if complaint is not None and self.work > WORK:
+            if (complaint is not None or unlikely is not None) and self.work > WORK:
                 break
             try:
                 attempt = self.attempt(ranks)
                 fitting = fitting or ranks
-                return self.reading(self.fitted(attempt, ranks), ranks)
+                found = self.reading(self.fitted(attempt, ranks), ranks)
+                if not any(broadcast_sides(found.program.steps)):  # torch warns of it
+                    return found
+                unlikely = unlikely or found
             except (NotationError, UnknownNameError):
                 raise
             except SymgradError as error:
                 complaint = complaint or error
+        if unlikely is not None:
+            return unlikely
         if fitting is not None and self.out_shape is not None:
             return Search(self.question, self.wanted).reading(self.attempt(fitting), fitting)
         if complaint is None:

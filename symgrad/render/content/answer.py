@@ -19,7 +19,7 @@ from symgrad.backward import Backward
 from symgrad.backward.names import UNNAMED
 from symgrad.calculus import flows
 from symgrad.explanation import Explanation, Gradient, Tie
-from symgrad.explanation.notable import mean_in_words, means, undetached
+from symgrad.explanation.notable import mean_in_words, means, pairs_compared, pairs_in_words, undetached
 from symgrad.numeric import plain
 from symgrad.ops.entry import plays
 from symgrad.oracles.report import Check, Verdict
@@ -83,7 +83,7 @@ def answer_of(explanation: Explanation, teller: Teller, room: Room) -> Answer:
     moving = [words for name, words in zeros.items() if flows(explanation.program, name)]
     told = next(iter((*kinks, *moving)), ())
     special = _undefined(explanation, teller) or _declared(explanation) or _torchs_rule(explanation)
-    special = special or _cancelled(explanation) or told
+    special = special or _cancelled(explanation) or _paired(explanation, teller) or told
     told = told if special == told else ()
     special = special or _divided(explanation) or _shared(explanation)
     lines, cut = short_forms(explanation, room)
@@ -106,13 +106,16 @@ def nothing_left(gradient: Gradient) -> bool:
 def kink_sentence(explanation: Explanation, tie: Tie, teller: Teller) -> str:
     """A kink that the numbers stand on."""
     program = explanation.program
-    made = {step.result.name: step for step in program.steps}
     total = program.output if explanation.output.size == 1 else f"Σ {program.seed}·{program.output}"
     step = teller.code(tie.step) or tie.step.called if tie.whole else tie.step.called
-    name = tie.name
-    if UNNAMED.fullmatch(name) and teller.code(made[name]):
-        name = f"({teller.code(made[name])})"
-    return f"{tie.says(name, step, total)}."
+    return f"{tie.says(spoken(explanation, tie.name, teller), step, total)}."
+
+
+def spoken(explanation: Explanation, name: str, teller: Teller) -> str:
+    """What a tensor is called in a sentence: one without a name by its code."""
+    made = (step for step in explanation.program.steps if step.result.name == name)
+    code = teller.code(next(made)) if UNNAMED.fullmatch(name) else None
+    return f"({code})" if code else name
 
 
 def found_places(teller: Teller, formulas: Sequence[Equation]) -> Iterator[Paragraph]:
@@ -194,6 +197,15 @@ def _declared(explanation: Explanation) -> Words:
         both = (" ".join(map(numbers.text, plain(array).reshape(-1))) for array in (declared, real))
         words = "detach leaves a part of {vJ} by `{name}` out: {declared} is what is declared, {real} the real one."
         return say(words, name=name, declared=next(both), real=next(both))
+    return ()
+
+
+def _paired(explanation: Explanation, teller: Teller) -> Words:
+    """A loss that compares every prediction with every target."""
+    found = pairs_compared(explanation.program.steps, lambda name: np.shape(explanation.values[name]))
+    for step, *sides in found:
+        one, other = ((spoken(explanation, name, teller), shape) for name, shape in sides)
+        return (f"{pairs_in_words(step, one, other)}.",)
     return ()
 
 

@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.ops.entry import plays
-from symgrad.program import Pullback, Role
+from symgrad.explanation.notable import pairs_compared, pairs_in_words
+from symgrad.program import Pullback
 from symgrad.tracing.captured.capture import Capture
-from symgrad.tracing.captured.words import shape_text
 from symgrad.tracing.lift.observed import changed
 from symgrad.tracing.record.numbers import short
 from symgrad.tracing.record.trace import same
@@ -97,26 +96,9 @@ def without_a_past(program: Capture) -> list[str]:
 
 def broadcast_losses(program: Capture) -> list[str]:
     """Losses whose two sides have different shapes: they are broadcast, and every pair counts."""
-    made = {step.result.name: step for step in program.recording.steps}
-
-    def before(name: Any) -> str:
-        step = made.get(name)
-        return before(step.arguments[0]) if step is not None and plays(step.op, Role.COPIES) else str(name)
-
-    notes = []
-    for step in program.recording.steps:
-        if not step.called.endswith("_loss") or len(step.tensors) < 2:
-            continue
-        sides = [before(name) for name in step.tensors[:2]]
-        shapes = [np.shape(program.arrays[name]) for name in sides]
-        wide, other = (np.shape(program.arrays[name]) for name in step.tensors[:2])
-        if shapes[0] != shapes[1] and wide == other and wide not in shapes:
-            (a, b), (m, n) = (program.labels.get(s, s) for s in sides), map(shape_text, shapes)
-            notes.append(
-                f"{step.op} compares {a} {m} with {b} {n}: both are broadcast to {shape_text(wide)}, so "
-                f"{int(np.prod(wide))} pairs count and not {max(int(np.prod(s)) for s in shapes)}"
-            )
-    return notes
+    found = pairs_compared(program.recording.steps, lambda name: np.shape(program.arrays[name]))
+    labels = program.labels
+    return [pairs_in_words(step, *((labels.get(n, n), shape) for n, shape in sides)) for step, *sides in found]
 
 
 __all__ = [
