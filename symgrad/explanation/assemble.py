@@ -49,6 +49,7 @@ from symgrad.program import Program
 from symgrad.ways import Hint
 
 TORCH = "out.backward(v), torch {version}, float64"
+NO_PATH = "torch leaves .grad at None: there is no path"
 FORMULA = "the index formula, evaluated whole"
 SYMPY = "SymPy, every entry of J differentiated on its own"
 LARGEST_SYMPY = 1200
@@ -194,7 +195,7 @@ class Proofs:
         if self.torch.refusal:
             return skipped("out.backward(v) by torch", f"torch refuses: {self.torch.refusal}")
         found = self.torch.gradients[name]
-        note = "torch leaves .grad at None: there is no path" if found is None else ""
+        note = NO_PATH if found is None else ""
         expected = whole(np.zeros(np.shape(gradient)) if found is None else found, gradient)
         oracle = TORCH.format(version=self.torch.version)
         check = compare(oracle, expected, gradient, note=note, standing=standing)

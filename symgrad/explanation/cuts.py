@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from symgrad.calculus.flow import cutting
 from symgrad.ops import entry_of, only_read
+from symgrad.ops.calls.operators import sign_of
 from symgrad.program import Apply, Program, Pullback
 
 
@@ -19,7 +20,7 @@ def why_nothing_flows(program: Program, name: str) -> str:
     if name not in program.relevant():
         return f"the output does not depend on {name}"
     cuts = cutting(program, name)
-    through = list(dict.fromkeys(str(step.op) for step, _ in cuts if reads_all(step)))
+    through = list(dict.fromkeys(sign_of(step.op) or str(step.op) for step, _ in cuts if reads_all(step)))
     told = [f"nothing flows back through {' and '.join(through)}"] if through else []
     for step, place in cuts:
         entry = entry_of(step.op)

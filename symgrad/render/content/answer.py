@@ -80,8 +80,10 @@ def answer_of(explanation: Explanation, teller: Teller, room: Room) -> Answer:
     """Everything that a page opens with, worked out once, in the ``room`` that there is for lines of code."""
     zeros = why_zero(explanation, teller)
     kinks = tuple((kink_sentence(explanation, tie, teller),) for tie in explanation.kinks)
-    moving = [words for name, words in zeros.items() if flows(explanation.program, name)]
-    told = next(iter((*kinks, *moving)), ())
+    moving, cut_off = [
+        [words for name, words in zeros.items() if flows(explanation.program, name) is able] for able in (True, False)
+    ]
+    told = next(iter((*kinks, *moving, *cut_off)), ())
     special = _undefined(explanation, teller) or _declared(explanation) or _torchs_rule(explanation)
     special = special or _cancelled(explanation) or _paired(explanation, teller) or told
     told = told if special == told else ()

@@ -8,6 +8,7 @@ import sympy as sp
 from symgrad.backward.names import UNNAMED
 from symgrad.calculus.flow import flows
 from symgrad.explanation import Explanation, Gradient, Nothing, nothing
+from symgrad.explanation.assemble import NO_PATH
 from symgrad.explanation.cuts import why_nothing_flows
 from symgrad.explanation.nothing import Point
 from symgrad.explanation.reasons import Vanishing
@@ -82,7 +83,9 @@ def _why_zero(explanation: Explanation, gradient: Gradient, found: Nothing, wher
     if found.why == "weights":
         return say("`{name}.grad` is 0 because every weight in {v} is 0.", name=name)
     if found.why == "J" and not flows(explanation.program, name):
-        return say("`{name}.grad` is 0: {why}.", name=name, why=why_nothing_flows(explanation.program, name))
+        none = "; torch leaves it at None" if any(check.note == NO_PATH for check in gradient.checks) else ""
+        why = why_nothing_flows(explanation.program, name)
+        return say("`{name}.grad` is 0: {why}{none}.", name=name, why=why, none=none)
     if found.why == "J":
         when = "whatever the numbers" if gradient.jacobian.formula == 0 else "at these numbers"
         because = "`{name}.grad` is {zero} because every entry of {J} is 0 {when}{where}."
