@@ -319,7 +319,7 @@ def born_ahead(told: Told, m: re.Match[str]) -> bool:
     """The step has that value, and what it reads is finite."""
     code = m["code"].partition(" = ")[2]
     own = {n for n in re.findall(r"\w+", code) if n in told.scope}
-    at = tuple(int(n) for n in m["at"].split(",") if n.strip())
+    at = tuple(int(n) for n in (m["at"] or "").split(",") if n.strip())
     try:
         value = float(told.value(code).detach()[at])
     except NameError:
@@ -378,7 +378,7 @@ def called(told: Told, m: re.Match[str]) -> bool:
 NAMES, AT = r"(?P<names>[\w, ]+?)", r"(?P<x>\w+)(?:\[(?P<at>[\d,]*)\])?"
 NOTES: dict[str, Rule] = {
     r"the gradient dies at \w_(?P<x>\w+): its length is 0 there(?:, because (?P<by>\w+) is 0 in every entry)?": dies,
-    r"(?P<value>nan|-?inf) is born in the forward pass: (?P<code>.+), at \[(?P<at>[\d, ]*)\]": born_ahead,
+    r"(?P<value>nan|-?inf) is born in the forward pass: (?P<code>.+?)(?:, at \[(?P<at>[\d, ]*)\])?": born_ahead,
     rf"(?P<value>nan|-?inf) is born going back through .+, at {AT} = (?P<here>{NUMBER})": born_back,
     rf"  there is no J at {AT} = (?P<here>{NUMBER}): the slope of .* is infinite or undefined there\.": born_back,
     r"  (?P<op>\w+) has no finite value there either(?P<inside>: what goes into it has to be kept inside its domain)?": (
@@ -392,6 +392,7 @@ NOTES: dict[str, Rule] = {
     rf"  the weight that arrives there is 0, so in the mathematics {AT} does not count: its part is 0\. Step by step .*": (
         born_back
     ),
+    rf"  0 · ∞: the weight that arrives there is 0 and the slope infinite, and both move with {AT}; .*": born_back,
     r"(?P<x>condition|data|places|t\d+)\d*: (?P<code>.+)": called,
     rf"\S+ᵀJ by {NAMES} is 0(?: \(the digits are rounding\))?(?:: (?P<why>.*))?": zero,
     rf"{NAMES} (?:is|are) not asked: requires_grad=False, so .* None": not_asked,

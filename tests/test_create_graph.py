@@ -223,3 +223,33 @@ g, = torch.autograd.grad(layer(x).sum(), x, create_graph=True)
     assert [(call.explained, call.agrees) for call in session.calls] == [(True, True)] * 2
     assert not session.calls[1].leaves[0].added.any()
     assert "g = sum" not in "".join(session.calls[0].program)
+
+
+@pytest.mark.parametrize(
+    ("gradient", "said"),
+    [
+        ("Square.apply(x).sum()", "by Square.backward, whose result has no history"),
+        ("(2 * x).sum()", "by differentiation: this gradient is a constant"),
+    ],
+)
+def test_where_the_history_of_a_gradient_ends(gradient: str, said: str, tmp_path: Path) -> None:
+    source = f"""
+import torch
+class Square(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.twice = 2 * x
+        return x ** 2
+    @staticmethod
+    def backward(ctx, v):
+        return v * ctx.twice
+x = torch.ones(2, requires_grad=True)
+g, = torch.autograd.grad({gradient}, x, create_graph=True)
+(g ** 2).sum().backward()
+"""
+    path = tmp_path / "script.py"
+    path.write_text(source, encoding="utf-8")
+    session = run_script(str(path), [])
+    reasons = " ".join(session.calls[1].reasons)
+    assert "the path from x to" in reasons
+    assert said in reasons

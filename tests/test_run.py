@@ -288,6 +288,28 @@ c.sum().backward()
     np.testing.assert_array_equal(session.calls[1].leaves[0].added, [2, 2])
 
 
+def test_a_loss_of_nothing_says_so_and_no_reason_for_its_zero(tmp_path):
+    _, told = play(
+        tmp_path,
+        """
+z = torch.ones(2, 3, requires_grad=True)
+torch.nn.functional.cross_entropy(z, torch.tensor([-100, -100])).backward()
+torch.nn.functional.cross_entropy(z[:1], torch.tensor([1])).backward()
+""",
+    )
+    told = " ".join(told.split())
+    assert "cross_entropy divides a sum of nothing by 0: no entry counts, so its mean is nan" in told
+    assert "nan is born in the forward pass: out = cross_entropy(z, data)" in told
+    assert "slope" not in told
+    assert "division by 1" not in told
+
+
+def test_a_derivative_that_only_a_matrix_with_an_inverse_shows_is_not_called_zero(tmp_path):
+    _, told = play(tmp_path, "\nA = torch.tensor([[1., 2.], [2., 4.]], requires_grad=True)\ntorch.det(A).backward()\n")
+    assert "what torch gives by A is 0" in told
+    assert "vᵀJ by A is 0" not in told
+
+
 def test_an_operation_that_writes_over_its_own_input_is_not_to_blame(tmp_path):
     session, _ = play(
         tmp_path,

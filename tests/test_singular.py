@@ -285,6 +285,23 @@ def test_a_run_says_undefined_and_ends_well(fn: Any, x: list[float], said: str) 
     assert "≠" not in told
 
 
+@pytest.mark.parametrize(
+    ("fn", "x"),
+    [
+        (lambda x: (x * x.log()).sum(), [0.0, 1.0]),  # x·log(x): its slope is −∞ at 0, the part by log(x) 1 nearby
+        (lambda x: (x * x.sqrt()).sum(), [0.0, 1.0]),
+        (lambda x: (x.abs() ** 0.5 * x.abs()).sum(), [0.0, 1.0]),
+    ],
+)
+def test_a_weight_that_is_0_only_at_the_point_is_no_part_that_does_not_count(fn: Any, x: list[float]) -> None:
+    session, told = told_of(lambda: fn(torch.tensor(x, requires_grad=True)).backward())
+    told = " ".join(told.split())
+    assert "its part is 0" not in told
+    assert "lost to" not in told
+    assert "both move with" in told
+    assert session.agrees
+
+
 def test_advice_fits_the_cause() -> None:
     def turning() -> None:
         a = torch.eye(2, requires_grad=True)

@@ -22,7 +22,12 @@ CLOSE = 1e-6
 
 
 def means(program: Program, values: Values) -> Iterator[tuple[Apply, float]]:
-    """The steps that divide a sum, and by how much: the sum is worked out and divided by the mean."""
+    """The steps that divide a sum, and by how much; 0 where nothing is left of it; not by 1, as for a batch of one."""
+    return ((step, count) for step, count in quotients(program, values) if abs(count - 1) > CLOSE)
+
+
+def quotients(program: Program, values: Values) -> Iterator[tuple[Apply, float]]:
+    """Of what is a mean the sum, worked out, divided by the mean."""
     for step in program.steps:
         options = dict(step.options)
         out = values[step.result.name]
@@ -38,10 +43,14 @@ def means(program: Program, values: Values) -> Iterator[tuple[Apply, float]]:
             one, several = float(as_float(out)), float(as_float(total))
             if np.isfinite([one, several]).all() and one:
                 yield step, several / one
+            elif np.isnan(one) and several == 0:
+                yield step, 0.0
 
 
 def mean_in_words(step: Apply, count: float) -> str:
     """``cross_entropy divides a sum by 4: that is where the division by 4 comes from``."""
+    if count == 0:
+        return f"{step.op} divides a sum of nothing by 0: no entry counts, so its mean is nan"
     number = f"{round(count)}" if abs(count - round(count)) < CLOSE * count else f"{count:.4g}"
     return f"{step.op} divides a sum by {number}: that is where the division by {number} comes from"
 

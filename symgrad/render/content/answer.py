@@ -215,7 +215,7 @@ def _divided(explanation: Explanation) -> Words:
     """A mean on the way, and by what it divides."""
     relevant = explanation.program.relevant()
     found = [(s, n) for s, n in means(explanation.program, explanation.values) if s.result.name in relevant]
-    if len(found) == 1 and found[0][1] != 1:
+    if len(found) == 1:
         return (f"{mean_in_words(*found[0])}.",)
     return ()
 

@@ -14,11 +14,17 @@ from typing import Any, Protocol
 from symgrad.tracing.record import frames
 from symgrad.tracing.record.given import Given
 from symgrad.tracing.record.guard import unheard
-from symgrad.tracing.record.trace import Node, upstream, version
+from symgrad.tracing.record.trace import Cut, Node, Where, leaves_of, upstream, version
 from symgrad.tracing.record.weakly import Weakly
 
 CALLS = {"torch.autograd.grad": "grad", "torch.autograd.backward": "backward"}
 """The calls that every way to run a graph backwards comes down to, and what they are called here."""
+
+CONSTANT = "differentiation: this gradient is a constant, and has no derivative of its own"
+HISTORYLESS = (
+    "whose result has no history: a constant, or made of what forward computed and kept on ctx; inputs that "
+    "ctx.save_for_backward keeps have one"
+)
 
 
 class Nodes(Protocol):
@@ -103,6 +109,8 @@ def note(recorder: Nodes, asked: Asked, result: Any) -> None:
     recorder.calls += 1
     found = result.values() if isinstance(result, dict) else result
     for place, tensor in enumerate(in_grad(asked.tensors) if asked.kind == "backward" else found):
+        if tensor is not None and not tensor.requires_grad:
+            ended(recorder, gradient, tensor, where)
         if tensor is None or not tensor.requires_grad or recorder.knows(tensor):
             continue
         node = Node(
@@ -117,6 +125,19 @@ def note(recorder: Nodes, asked: Asked, result: Any) -> None:
         )
         gradient.results[place] = weakref.ref(node)
         recorder.register(tensor, node)
+
+
+def ended(recorder: Nodes, gradient: Gradient, tensor: Any, where: Where) -> None:
+    """A gradient without a history, though one was asked for: a constant, or a backward of the user's own lost it."""
+    given = [node.owner() for node in gradient.weights if node is not None and node.owner is not None]
+    leaves = leaves_of(list(gradient.outputs))
+    if any(tensor is own for own in given) or not leaves:
+        return
+    calls = [node.call for node in upstream(list(gradient.outputs)) if node.call is not None]
+    own = [call.spelling.removesuffix(".apply") for call in calls if call.graph is not None]
+    how = CONSTANT if not own else f"{' or '.join(dict.fromkeys(own))}.backward, {HISTORYLESS}"
+    node = Node("data", tensor.detach(), version(tensor), where, cut=Cut(how, where, leaves), owner=Weakly(tensor))
+    recorder.register(tensor, node)
 
 
 __all__ = ["CALLS", "Asked", "Gradient", "asked", "hooked", "note"]

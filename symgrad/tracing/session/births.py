@@ -22,6 +22,7 @@ from symgrad.tracing.captured.words import Lines, step_text
 from symgrad.tracing.record.numbers import digits
 
 if TYPE_CHECKING:
+    from symgrad.numeric import Values
     from symgrad.tracing.captured.capture import Capture
 
 SAME = 1e-3
@@ -76,23 +77,33 @@ def not_finite(program: Capture, found: list[Birth]) -> list[str]:
     What goes back through a value that is NaN already is not born there.
     """
     there = [b for b in found if all(np.isfinite(as_float(program.arrays[n])).all() for n in b.step.tensors)]
-    for step in program.recording.steps:
-        value = program.arrays[step.result.name]
-        inputs = [program.arrays[a] for a in step.tensors]
-        if (
-            value.dtype != object
-            and not np.isfinite(value).all()
-            and all(np.isfinite(as_float(i)).all() for i in inputs)
-        ) and not there:
-            at = tuple(int(i) for i in np.argwhere(~np.isfinite(as_float(value)))[0])
-            text = step_text(program, step)
-            return [f"{digits(float(as_float(value)[at]))} is born in the forward pass: {text}, at {list(at)}"]
-    lines: list[list[str]] = []
+    ahead = born_ahead(program)
+    if ahead and not there:
+        return ahead
+    lines: list[list[str]] = [ahead] if ahead and spoilt(program) else []
     for birth in (there or found)[:2]:
         own = told(program, birth)
         if not any(own[1:] == other[1:] for other in lines):  # one place, met on both ways through a step
             lines.append(own)
     return [line for own in lines for line in own]
+
+
+def spoilt(program: Capture) -> bool:
+    """Whether what was differentiated is NaN in some entry: a gradient of 0 says nothing there."""
+    return any(np.isnan(as_float(program.arrays[end])).any() for end in program.ends)
+
+
+def born_ahead(program: Capture) -> list[str]:
+    """The first value that is not finite though everything that its step reads is, in a line; or none."""
+    for step in program.recording.steps:
+        value = program.arrays[step.result.name]
+        if value.dtype == object or np.isfinite(value).all():
+            continue
+        if all(np.isfinite(as_float(program.arrays[name])).all() for name in step.tensors):
+            at = tuple(int(i) for i in np.argwhere(~np.isfinite(as_float(value)))[0])
+            born = digits(float(as_float(value)[at]))
+            return [f"{born} is born in the forward pass: {step_text(program, step)}{f', at {list(at)}' if at else ''}"]
+    return []
 
 
 def operand(program: Capture, birth: Birth) -> tuple[tuple[int, ...], float]:
@@ -151,7 +162,13 @@ def told(program: Capture, birth: Birth) -> list[str]:
         )
     ]
     weight = float(birth.weights[first]) if birth.weights.shape == birth.result.shape else None
-    if weight == 0 and not counts(program, step, first):
+    if weight == 0 and not counts(program, step, first) and counts_beside(program, birth):
+        lines.append(
+            f"  0 · ∞: the weight that arrives there is 0 and the slope infinite, and both move with {entry}; "
+            "what they come to together is a limit, which step by step is nan."
+        )
+        lines.append(away(step, entry))
+    elif weight == 0 and not counts(program, step, first):
         lines.append(
             f"  the weight that arrives there is 0, so in the mathematics {entry} does not count: "
             "its part is 0. "
@@ -165,21 +182,43 @@ def told(program: Capture, birth: Birth) -> list[str]:
 
 def all_lost(program: Capture, found: list[Birth]) -> bool:
     """Whether what is not finite came of weights of 0 alone, at entries with which no result moves."""
-    return bool(found) and all(b.of_nothing and not counts(program, b.step, operand(program, b)[0]) for b in found)
+    return bool(found) and all(
+        b.of_nothing and not counts(program, b.step, operand(program, b)[0]) and not counts_beside(program, b)
+        for b in found
+    )
 
 
-def counts(program: Capture, step: Apply, at: tuple[int, ...]) -> bool:
+def counts_beside(program: Capture, birth: Birth) -> bool:
+    """Whether a result moves with the entry where what the step reads is another number: as with log(x) in x·log(x)."""
+    source, at, _ = cause(program, birth)
+    moved = {}
+    for tensor in program.recording.inputs:
+        if source == tensor.name or source in program.recording.reached([tensor.name]):
+            array = as_float(program.arrays[tensor.name])
+            moved[tensor.name] = array + 1.0
+            if array.shape == np.shape(program.arrays[source]):
+                moved[tensor.name] = array.copy()
+                moved[tensor.name][at] += 1.0
+    try:
+        beside = forward_from(program.recording, program.values, moved)
+    except SymgradError:
+        return False
+    return counts(program, birth.step, operand(program, birth)[0], beside)
+
+
+def counts(program: Capture, step: Apply, at: tuple[int, ...], values: Values | None = None) -> bool:
     """Whether a result moves with an entry of a step: a weight may be 0 only by convention, as that of relu at 0.
 
     Where that cannot be tried it may.
     """
-    made = as_float(program.arrays[step.result.name])
+    values = program.values if values is None else values
+    made = as_float(values[step.result.name])
     found = []
     for value in TRIED:
         other = made.copy()
         other[at] = value
         try:
-            after = forward_from(program.recording, program.values, {step.result.name: other})
+            after = forward_from(program.recording, values, {step.result.name: other})
         except SymgradError:
             return True
         found.append([as_float(after[end]) for end in program.ends])
@@ -248,11 +287,16 @@ def no_slope(program: Capture, step: Apply, source: str, entry: str, value: floa
         return vectors_of_equals(known) if reads else ["  there is no J at this matrix"]
     lines = [f"  there is no J at {entry} = {digits(value)}: the slope of {step.op} is infinite or undefined there."]
     if np.isfinite(as_float(program.arrays[step.result.name])).all():
-        return [*lines, f"  keep {entry} away from it: clamp it, or add a small eps to it before {step.op}"]
+        return [*lines, away(step, entry)]
     domains = list(op.domain.values()) if op is not None else []
     outside = any(not d.low < value < d.high or value in d.avoid for d in domains)
     what = ": what goes into it has to be kept inside its domain" if outside else ""
     return [*lines, f"  {step.op} has no finite value there either{what}"]
+
+
+def away(step: Apply, entry: str) -> str:
+    """What keeps an entry from where there is no slope."""
+    return f"  keep {entry} away from it: clamp it, or add a small eps to it before {step.op}"
 
 
 def vectors_of_equals(matrix: Array) -> list[str]:
@@ -272,4 +316,4 @@ def vectors_of_equals(matrix: Array) -> list[str]:
     return ["  there is no J at this matrix"]
 
 
-__all__ = ["Birth", "births", "not_finite", "watching"]
+__all__ = ["Birth", "births", "not_finite", "spoilt", "watching"]

@@ -26,7 +26,7 @@ from symgrad.tracing.record.trace import as_array
 from symgrad.tracing.record.weakly import Weakly
 from symgrad.tracing.session import diagnose, kinks, leaves, own_backward, paths, remarks
 from symgrad.tracing.session.agreement import Judge
-from symgrad.tracing.session.births import all_lost, births, not_finite, watching
+from symgrad.tracing.session.births import all_lost, births, not_finite, spoilt, watching
 from symgrad.tracing.session.entrywise import entrywise
 from symgrad.tracing.session.lessons import lessons
 from symgrad.tracing.session.likeness import KEPT, Outline, nearest
@@ -92,13 +92,13 @@ def told_of(scene: Scene, result: Any, error: Exception | None) -> Backward:
     if not repeated:
         ties = kinks.found(program, seeds, met)
         held = {name for name, node in lifted.nodes.items() if node.kind == "data" and node.cut is not None}
-        notes += [*zeros(program, seeds, rows, ties, held), *remarks.broadcast_losses(program)]
+        notes += [] if spoilt(program) else zeros(program, seeds, rows, ties, held)
+        notes += remarks.broadcast_losses(program)
         notes += [*kinks.lines(program, ties), *lessons(scene, program, seeds, rows, told)]
         notes += nameless(scene, lifted, program, names, [*shown, *told.forward, *told.lines, *told.forms.values()])
         notes += [*paths.missing(scene, lifted), *slopes(program), *own_backward.compared(program)]
-    if any(row.added is not None and not np.isfinite(row.added).all() for row in rows) or any(
-        row.after is not None and not np.isfinite(row.after).all() for row in rows
-    ):
+    numbers = (array for row in rows for array in (row.added, row.after) if array is not None)
+    if spoilt(program) or not all(np.isfinite(array).all() for array in numbers):
         notes += not_finite(program, born)
     notes += [] if repeated else closed
     notes += [*remarks.hooked(program, targets, rows), *chosen_by_torch(program, judge.chosen)]

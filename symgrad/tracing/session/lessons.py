@@ -27,6 +27,7 @@ from symgrad.tracing.captured.capture import Capture
 from symgrad.tracing.lift.sweeps import pull
 from symgrad.tracing.record.numbers import digits
 from symgrad.tracing.record.trace import Node
+from symgrad.tracing.session.births import spoilt
 from symgrad.tracing.session.scene import Scene
 from symgrad.tracing.story.events import Leaf
 from symgrad.tracing.story.told_lines import ToldLines
@@ -47,7 +48,7 @@ def lessons(
     try:
         moving = any(row.added is not None and row.added.any() and not row.rounding for row in rows)
         found += [*one_variable(program, rows), *read_twice(program, rows), *samples(program, rows, told)]
-        found += divided(program) if moving else ()
+        found += divided(program) if moving or spoilt(program) else ()
         return [*found, *(rows_added(program, seeds) if moving else ())]
     except SymgradError:
         return found
@@ -62,7 +63,7 @@ def pulled(program: Capture, name: str, weights: Array, wanted: Sequence[str]) -
 def divided(program: Capture) -> Iterator[str]:
     """The one loss that takes a mean, and by what that divides; a mean that the script writes says so itself."""
     losses = [(s, n) for s, n in means(program.recording, program.values) if not plays(s.op, Role.AVERAGES)]
-    if len(losses) == 1 and losses[0][1] != 1:
+    if len(losses) == 1:
         yield mean_in_words(*losses[0])
 
 

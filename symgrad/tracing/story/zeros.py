@@ -32,7 +32,7 @@ def zeros(
 
     A slope that is 0 at one of ``ties`` is told there. The data that is ``held`` was computed from a leaf.
     """
-    found: dict[tuple[str, str], list[Leaf]] = {}
+    found: dict[tuple[str, str, bool], list[Leaf]] = {}
     own = {label: name for name, label in program.labels.items()}
     whole = replace(program.recording, output=program.ends[0])
     short = len(program.ends) == 1 and len(program.recording.steps) <= FEW and not program.boxes
@@ -50,10 +50,11 @@ def zeros(
             continue
         digits = " (the digits are rounding)" if row.rounding else ""
         said = row.why if reason is None else reason.says(row.name, step_in_words(program, reason.step.result.name))
-        found.setdefault((digits, said), []).append(row)
+        found.setdefault((digits, said, row.boxed), []).append(row)
     return [
-        f"{program.recording.seed}ᵀJ by {listed(some)} is 0{digits}{f': {said}' if said else ''}"
-        for (digits, said), some in found.items()
+        f"{'what torch gives' if boxed else f'{program.recording.seed}ᵀJ'} by {listed(some)} is 0{digits}"
+        f"{f': {said}' if said else ''}"
+        for (digits, said, boxed), some in found.items()
         if said or digits
     ]
 
