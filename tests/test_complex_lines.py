@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
+import numpy as np
 import pytest
+import torch
 
 import symgrad
 from tests.compare import assert_same
@@ -51,3 +54,25 @@ def test_sgn_of_0_is_0() -> None:
 def in_pairs(line: str) -> str:
     """A line of complex tensors as one of tensors of pairs."""
     return re.sub(r"(?<!\.)\b(v|z|w|A|B|out)\b", r"view_as_complex(\1)", line)
+
+
+def lines_of(run: Callable[..., torch.Tensor], **given: torch.Tensor) -> list[str]:
+    found = symgrad.capture(run, **given)
+    return [str(line) for line in found.backward(np.ones(np.shape(found.arrays[found.ends[0]]))).statements]
+
+
+def test_a_captured_program_is_told_in_complex_numbers() -> None:
+    z, w = (torch.tensor(rows, dtype=torch.complex128, requires_grad=True) for rows in ([1 + 1j, 2j], [3 - 1j, 1j]))
+    assert lines_of(lambda z: z**2, z=z) == ["z.grad = 2 * v * z.conj()"]
+    assert lines_of(lambda z, w: (z * w).abs(), z=z, w=w)[1:] == [
+        "z.grad = v_t1 * w.conj()",
+        "w.grad = v_t1 * z.conj()",
+    ]
+    assert lines_of(lambda z: z.conj().imag, z=z) == ["z.grad = (1j * v).conj()"]
+    assert lines_of(lambda z: torch.exp(z).real, z=z) == ["z.grad = v * z.conj().exp()"]
+
+
+def test_a_page_on_which_one_line_means_pairs_means_pairs() -> None:
+    z = torch.tensor([1 + 1j, 2j], dtype=torch.complex128, requires_grad=True)
+    lines = lines_of(lambda z: torch.view_as_real(z * z).sum(-1) + z.abs(), z=z)
+    assert any("view_as_real" in line for line in lines), lines

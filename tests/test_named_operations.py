@@ -109,10 +109,9 @@ OTHER_WORDS: dict[str, dict[str, str]] = {
 NAMED: dict[str, dict[str, str]] = {
     "lines of Python are taken apart and put together as trees: a function stands there by its name": {
         "backward/beside.py": "cat pad stack",
-        "backward/lines.py": "zeros_like",
         "backward/margins.py": "pad",
         "backward/phrasing.py": "T",
-        "backward/products.py": "ones_like",
+        "backward/products.py": "ones_like zeros_like",
         "exporting/statistics.py": "layer_norm sqrt var",
         "exporting/torch_text.py": "clamp sum",
     },

@@ -9,12 +9,13 @@ Comes in: a program, what is asked for, which tensors have a name, and the numbe
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from symgrad.backward.ahead import Ahead, Statement, names_in, told_ahead
 from symgrad.backward.code import in_parts
+from symgrad.backward.complexes import in_complex_words
 from symgrad.backward.data import Backward, Line, Part
 from symgrad.backward.groups import Group, groups
 from symgrad.backward.merging import Draft, Term, merged, put
@@ -22,7 +23,7 @@ from symgrad.backward.names import UNNAMED, Names
 from symgrad.backward.once import computed_once
 from symgrad.backward.opened import opened, unreadable
 from symgrad.backward.phrasing import times_ones, with_a_root, without_ones, without_turns
-from symgrad.backward.products import is_number, of_ones
+from symgrad.backward.products import is_number, is_zero, of_ones
 from symgrad.backward.shortened import shortened
 from symgrad.backward.standard import Standard, standard_group
 from symgrad.backward.templates import Template, asked_of
@@ -297,11 +298,6 @@ def computed(group: Group) -> set[str]:
     return {step.result.name for step in group.steps if not plays(step.op, Role.COPIES)}
 
 
-def is_zero(term: ast.expr | None) -> bool:
-    """Whether nothing is added."""
-    return isinstance(term, ast.Call) and isinstance(term.func, ast.Name) and term.func.id == "zeros_like"
-
-
 def backward(
     program: Program,
     wanted: Sequence[str],
@@ -311,11 +307,13 @@ def backward(
     values: Values | None = None,
     ones: bool = False,
     pull: Pull | None = None,
+    complexes: Collection[str] = (),
 ) -> Backward:
     """The backward of ``program`` by ``wanted``, as lines that were proven at ``values``.
 
     A tensor that has a name keeps a line of its own; ``labels`` are what the page calls tensors. ``ones`` says that the
-    seed of an output that is one number is 1. ``pull`` gives the numbers of the lines.
+    seed of an output that is one number is 1. ``pull`` gives the numbers of the lines. ``complexes`` are the inputs
+    that are complex to the reader.
     """
     chosen = tuple(ends) or (program.output,)
     wider, point = opened(program, values, lambda p, v: set(unreadable(p, wanted, v)))
@@ -324,6 +322,9 @@ def backward(
     wider = computed_once(wider, {*given, *chosen, *wanted})
     names = Names(wider, given, told, wanted, chosen)
     found = Lines(wider, chosen, wanted, names, point).build(ones)
+    ranks = {names.page(tensor.name): len(tensor.shape) for tensor in wider.tensors()}
+    spoken = [names.page(tensor.name) for tensor in wider.inputs if tensor.name in complexes]
+    found = in_complex_words(found, spoken, ranks, names.page, names.shown)
     if pull is None or point is None:
         return found
     return found.with_values(

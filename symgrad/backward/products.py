@@ -34,6 +34,11 @@ DIGITS = 6
 ELEMENTWISE = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow)
 
 
+def is_zero(term: ast.expr | None) -> bool:
+    """Whether nothing is added."""
+    return isinstance(term, ast.Call) and isinstance(term.func, ast.Name) and term.func.id == "zeros_like"
+
+
 def without_expands(expression: ast.expr, shapes: Shapes) -> ast.expr:
     """``expression`` without what broadcasting does by itself; the given tree stays as it is."""
     found: ast.expr = Broadcast(shapes).visit(copied(expression))

@@ -21,7 +21,7 @@ from symgrad.closed_form.conjugates import BAR, DIRECTION, LENGTH, as_if_positiv
 from symgrad.closed_form.notation import Notation, shape_of
 from symgrad.closed_form.pieces import ATOM, NoForm, bracketed
 from symgrad.indexing import Bracket, Index
-from symgrad.indexing.symbols import Expr, access, accesses, indices_of, name_of
+from symgrad.indexing.symbols import Expr, access, accesses, indices_of, is_access, name_of
 from symgrad.ops.entry import named
 from symgrad.program import Program, Tensor
 
@@ -45,13 +45,30 @@ def in_complex_words(
         return None
     letters = Letters(notation)
     whole = letters.named_output(letters.number(node, axes), axes)
-    if whole.has(sp.I) or not letters.used:
+    half = None if letters.used else 0 if not whole.has(sp.I) else 1
+    whole = sp.expand(whole / sp.I) if half else whole
+    if whole.has(sp.I):
         return None
     try:
         piece = forms(letters.program()).write(whole, axes[:-1])
     except NoForm:
         return None
-    return f"view_as_real({letters.in_words(piece.text)})" if piece.axes == tuple(axes[:-1]) else None
+    if piece.axes != tuple(axes[:-1]):
+        return None
+    text = letters.in_words(piece.text)
+    if half is None:
+        return f"view_as_real({text})"
+    return f"view_as_real({real_part(text) if half == 0 else imaginary_part(text)})" if is_access(whole) else None
+
+
+def real_part(text: str) -> str:
+    """What has no imaginary part."""
+    return f"torch.complex({text}, zeros_like({text}))"
+
+
+def imaginary_part(text: str) -> str:
+    """What has no real part."""
+    return f"torch.complex(zeros_like({text}), {text})"
 
 
 @dataclass

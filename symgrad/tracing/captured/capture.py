@@ -126,7 +126,14 @@ class Capture(Recorded, Listed):
 
         ends = tuple(dict.fromkeys(self.ends))
         return backward(
-            self.recording, wanted, ends=ends, labels=self.labels, values=self.values, ones=ones, pull=numbers
+            self.recording,
+            wanted,
+            ends=ends,
+            labels=self.labels,
+            values=self.values,
+            ones=ones,
+            pull=numbers,
+            complexes=self.complexes,
         )
 
     def to_svg(self, seed: Any = None, *, wrt: Sequence[str] | None = None) -> str:

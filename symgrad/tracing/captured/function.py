@@ -136,7 +136,7 @@ def capture_function(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict
         lifted.spellings,
         title,
         lifted.origins,
-        complexes=frozenset(n for n, node in lifted.nodes.items() if node.held.is_complex()),
+        complexes=lifted.complexes,
     )
     captured.ready()
     return captured

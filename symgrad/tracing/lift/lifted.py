@@ -47,6 +47,11 @@ class Lifted:
     refs: dict[int, Ref] = field(default_factory=dict)
     origins: dict[str, Origin] = field(default_factory=dict)
 
+    @property
+    def complexes(self) -> frozenset[str]:
+        """The inputs that are complex in torch, and pairs (re, im) here."""
+        return frozenset(name for name, node in self.nodes.items() if node.held.is_complex())
+
 
 def identifier(label: str) -> str:
     """``label`` as one word: ``conv1.weight`` is ``conv1_weight``."""

@@ -87,6 +87,7 @@ class Scene:
             lifted.lines,
             lifted.spellings,
             origins=lifted.origins,
+            complexes=lifted.complexes,
         )
 
     def stops(self) -> frozenset[int]:

@@ -159,7 +159,7 @@ def shortest(program: Capture, lines: Backward, own: str) -> str | None:
     told = None if None in (texts := [n.text for n in (*needed, line)]) else sum(len(str(text)) for text in texts)
     alone = None
     one_letter = lines.letter == program.recording.seed
-    if len(program.recording.steps) <= SHORT and len(program.ends) == 1 and one_letter:
+    if len(program.recording.steps) <= SHORT and len(program.ends) == 1 and one_letter and not program.complexes:
         with suppress(SymgradError):
             alone = program.closed_form(program.labels[own])
     if alone is not None and len(alone) <= LONGEST and (told is None or len(alone) < told):

@@ -1,0 +1,243 @@
+"""Lines of complex tensors as they are written of complex numbers, not of their pairs (re, im).
+
+    z_grad = view_as_real(2 * view_as_complex(v) * view_as_complex(z).conj())    →    z.grad = 2 * v * z.conj()
+
+Comes in: the lines of a backward, which run on pairs, and which inputs are complex. Goes out: the same lines with other
+texts. Where one of them speaks of a half, or of the axis of pairs, all stay as they are: a page has one language.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+
+from symgrad.backward.beside import PAD
+from symgrad.backward.data import Backward, Line
+from symgrad.backward.products import is_number, is_zero
+from symgrad.backward.shortened import shortened
+from symgrad.ops.calls.complex_rules import REAL as GIVES_REAL
+from symgrad.ops.complex.complex_pairs import KEPT
+from symgrad.ops.spec import entries
+
+AS_COMPLEX, AS_PAIRS = "view_as_complex", "view_as_real"
+"""Between tensors of pairs and complex ones."""
+OF_HALVES, HALVES = "torch.complex", ("real", "imag")
+"""What makes a complex tensor of two real ones, and what the two are called."""
+ENTRYWISE = {
+    word for op in entries() if op.pairs == KEPT for word in (*op.spelled, f"torch.{op.name.removeprefix('complex_')}")
+}
+"""The calls that take each complex number to another one."""
+REAL, COMPLEX, PAIRS = range(3)
+"""What an expression gives: real numbers, complex ones, or pairs that stand for complex ones."""
+Spoken = tuple[ast.expr, int]
+
+
+class OfPairs(Exception):
+    """A line means pairs, or a half of them."""
+
+
+class Words:
+    """Expressions in complex words; ``names`` are the tensors of pairs so far, ``ranks`` how many axes tensors have."""
+
+    def __init__(self, names: Collection[str], ranks: Mapping[str, int]) -> None:
+        self.names, self.ranks = set(names), ranks
+
+    def of(self, node: ast.expr) -> Spoken:
+        """An expression without its pairs, and what it gives."""
+        if isinstance(node, ast.Name):
+            return node, PAIRS if node.id in self.names else REAL
+        if isinstance(node, ast.Constant):
+            return node, REAL
+        if isinstance(node, ast.UnaryOp):
+            inner, kind = self.of(node.operand)
+            return ast.UnaryOp(node.op, inner), kind
+        if isinstance(node, ast.BinOp):
+            return self.both(node)
+        if isinstance(node, ast.Call):
+            return self.call(node)
+        if isinstance(node, ast.Attribute):
+            inner, kind = self.plain(node.value)
+            return ast.Attribute(inner, node.attr), given_by(node.attr, kind)
+        if isinstance(node, ast.Subscript):
+            return self.part(node)
+        return self.untouched(node), REAL
+
+    def untouched(self, node: ast.expr) -> ast.expr:
+        """What has nothing to do with complex numbers."""
+        if any(isinstance(n, ast.Name) and n.id in {*self.names, AS_COMPLEX, AS_PAIRS} for n in ast.walk(node)):
+            raise OfPairs
+        return node
+
+    def plain(self, node: ast.expr) -> Spoken:
+        """What a function is applied to: numbers, no pairs."""
+        found = self.of(node)
+        if found[1] == PAIRS:
+            raise OfPairs
+        return found
+
+    def both(self, node: ast.BinOp) -> Spoken:
+        """Two operands; pairs are added, and multiplied by numbers and by what has their axis put in."""
+        (left, a), (right, b) = self.of(node.left), self.of(node.right)
+        if PAIRS not in (a, b):
+            return ast.BinOp(left, node.op, right), max(a, b)
+        if isinstance(node.op, (ast.Add, ast.Sub)) and a == b:
+            return ast.BinOp(left, node.op, right), PAIRS
+        if a == b or not isinstance(node.op, (ast.Mult, ast.Div)) or (b == PAIRS and isinstance(node.op, ast.Div)):
+            raise OfPairs
+        left, right = (part if kind == PAIRS else factor(part) for part, kind in ((left, a), (right, b)))
+        return ast.BinOp(left, node.op, right), PAIRS
+
+    def call(self, node: ast.Call) -> Spoken:
+        """A function or a method."""
+        if isinstance(node.func, ast.Name) and node.func.id in (AS_COMPLEX, AS_PAIRS):
+            inner, kind = self.of(node.args[0])
+            wanted = PAIRS if node.func.id == AS_COMPLEX else COMPLEX
+            if kind != wanted:
+                raise OfPairs
+            return inner, COMPLEX if wanted == PAIRS else PAIRS
+        if ast.unparse(node.func) == OF_HALVES:
+            return self.of_halves(*node.args)
+        if (place := placed(node)) is not None:
+            half = factor(self.plain(node.args[0])[0])
+            return (beside_zero(half) if place else times_i(half)), PAIRS
+        given = [self.plain(part) for part in node.args]
+        kinds, function, word = [kind for _, kind in given], node.func, ""
+        if isinstance(function, ast.Attribute) and not is_module(function.value):
+            owner, kind = self.plain(function.value)
+            function, kinds, word = ast.Attribute(owner, function.attr), [*kinds, kind], function.attr
+        else:
+            word = ast.unparse(function).rpartition(".")[2]
+        keywords = [ast.keyword(k.arg, self.untouched(k.value)) for k in node.keywords]
+        return ast.Call(function, [part for part, _ in given], keywords), given_by(word, max(kinds, default=REAL))
+
+    def of_halves(self, real: ast.expr, imag: ast.expr) -> Spoken:
+        """torch.complex(a, zeros_like(a)) → a + 0j, torch.complex(zeros_like(a), a) → 1j * a"""
+        real, imag = self.untouched(real), self.untouched(imag)
+        if is_zero(imag):
+            return beside_zero(real), COMPLEX
+        return times_i(imag) if is_zero(real) else ast.BinOp(real, ast.Add(), times_i(imag)), COMPLEX
+
+    def part(self, node: ast.Subscript) -> Spoken:
+        """Entries along axes that are not that of pairs."""
+        inner, kind = self.of(node.value)
+        items = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        if kind == PAIRS:
+            rank = self.rank(inner)
+            half = half_of(items, rank or 0)
+            if half is not None:
+                return ast.Attribute(inner, half), REAL
+            counted = [item for item in items if not (isinstance(item, ast.Constant) and item.value is None)]
+            if rank is None or len(counted) >= rank or not all(map(is_plain, counted)):
+                raise OfPairs
+        return ast.Subscript(inner, self.untouched(node.slice)), kind
+
+    def rank(self, node: ast.expr) -> int | None:
+        """How many axes pairs have; None where that is not plain."""
+        if isinstance(node, ast.Name):
+            return self.ranks.get(node.id)
+        if isinstance(node, ast.Call) and len(node.args) == 1 and ast.unparse(node.func) in ENTRYWISE:
+            return self.rank(node.args[0])
+        if isinstance(node, ast.BinOp) and not isinstance(node.op, ast.MatMult):
+            found = [self.rank(side) for side in (node.left, node.right) if not is_number(side)]
+            return None if None in found else max(map(int, filter(None, found)), default=None)
+        return None
+
+
+def is_module(node: ast.expr) -> bool:
+    """Whether a function's home: ``torch``, ``torch.special``."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return isinstance(node, ast.Name) and node.id in ("torch", "F", "math")
+
+
+def half_of(items: Sequence[ast.expr], rank: int) -> str | None:
+    """``z[:, 0]`` is z.real, ``z[:, 1]`` z.imag, for pairs of that many axes."""
+    *others, last = items
+    if len(items) != rank or not all(map(is_whole, others)) or not isinstance(last, ast.Constant):
+        return None
+    return dict(enumerate(HALVES)).get(last.value)  # type: ignore[arg-type]  # what is no place has none
+
+
+def placed(node: ast.Call) -> bool | None:
+    """Whether ``pad(a[:, None], (0, 1))`` puts a real part beside an imaginary one of 0; None for other calls."""
+    if ast.unparse(node.func) != PAD or len(node.args) != 2 or node.keywords:
+        return None
+    return {"(0, 1)": True, "(1, 0)": False}.get(ast.unparse(node.args[1]))
+
+
+def beside_zero(real: ast.expr) -> ast.expr:
+    """A complex number of its real part."""
+    return ast.BinOp(real, ast.Add(), ast.Constant(0j))
+
+
+def times_i(imag: ast.expr) -> ast.expr:
+    """A complex number of its imaginary part."""
+    return ast.BinOp(ast.Constant(1j), ast.Mult(), imag)
+
+
+def is_plain(item: ast.expr) -> bool:
+    """Whether an index is a slice or a number, and counts from the front."""
+    return isinstance(item, ast.Slice) or is_number(item)
+
+
+def is_whole(item: ast.expr) -> bool:
+    """Whether an index is a colon alone."""
+    return isinstance(item, ast.Slice) and item.lower is item.upper is item.step is None
+
+
+def given_by(word: str, kind: int) -> int:
+    """What a function gives: the length of a complex number is real."""
+    return REAL if kind == COMPLEX and (word in GIVES_REAL or word in HALVES) else kind
+
+
+def factor(node: ast.expr) -> ast.expr:
+    """A real factor of pairs: a number, or a tensor without the axis that was put in for them."""
+    if is_number(node):
+        return node
+    if not isinstance(node, ast.Subscript):
+        raise OfPairs
+    items = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    *rest, last = items
+    if not (isinstance(last, ast.Constant) and last.value is None):
+        raise OfPairs
+    while rest and is_whole(rest[-1]):
+        rest.pop()
+    return ast.Subscript(node.value, ast.Tuple(rest) if len(rest) > 1 else rest[0]) if rest else node.value
+
+
+def in_complex_words(
+    lines: Backward, names: Collection[str], ranks: Mapping[str, int], page: Callable[[str], str],
+    shown: Callable[[str], str],
+) -> Backward:  # fmt: skip
+    """``lines`` as of complex numbers, where the inputs called ``names`` are; as they are, where that cannot be."""
+    if not names:
+        return lines
+    ranks = {**ranks} | {
+        line.target: len(line.shape) for line in (*lines.forward, *lines.statements) if line.shape is not None
+    }
+    words = Words(names, ranks)
+
+    def said(line: Line) -> Line:
+        if line.code is None:
+            raise OfPairs
+        value, kind = words.of(ast.parse(line.code, mode="eval").body)
+        own = line.shape is not None and page(line.of)
+        if kind == COMPLEX or (line.target != own and (kind == PAIRS) != (own in words.names)):
+            raise OfPairs
+        if kind == PAIRS:
+            words.names.add(line.target)
+        return replace(line, text=shown(shortened(value)))
+
+    try:
+        forward = tuple(map(said, lines.forward))
+        ends = {line.target for line in forward if line.of in lines.seeds} & words.names
+        words.names |= {seed for end, seed in lines.seeds.items() if seed and ends}
+        back = tuple(map(said, lines.lines))
+        gradients = {name: said(line) for name, line in lines.gradients.items()}
+    except OfPairs:
+        return lines
+    return replace(lines, forward=forward, lines=back, gradients=gradients)
+
+
+__all__ = ["in_complex_words"]
