@@ -410,6 +410,26 @@ def test_programs_are_in_single_assignment_form_with_readable_names() -> None:
     assert [t.name for t in program.inputs] == ["x", "w", "b"]
 
 
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("y = x**2; y.backward(w)", "y"),
+        ("h = x@a; loss = h.sum(); loss.backward()", "loss"),
+        ("h = x@a; loss = h.sum(); h.backward(w)", "h"),
+        ("y.backward()", "out"),  # an input keeps its name
+        ("x = 2*x; x.backward()", "out"),
+        ("(x@a).sum().backward()", "out"),
+        ("y = x**2", "out"),
+    ],
+)
+def test_whose_backward_is_asked_for_keeps_its_name(text: str, name: str) -> None:
+    """The page says y.backward() where its reader does."""
+    assert read(text).program.output == name
+    said = symgrad.explain(text, check=False).to_text()
+    assert f"{name}.backward" in said
+    assert "since out is taken" not in said
+
+
 @pytest.mark.parametrize(("text", "op"), [("x", "identity"), ("h = x.T; h", "identity"), ("h = x.T", "T")])
 def test_the_output_is_always_called_out(text: str, op: str) -> None:
     program = read(text).program

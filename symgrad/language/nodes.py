@@ -213,13 +213,15 @@ class Statement(Node):
 class Script:
     """A text as a sequence of statements; the last one is the output.
 
-    ``leaves`` are what the text makes and wants a gradient of, ``seed`` what it gives to backward.
+    ``leaves`` are what the text makes and wants a gradient of, ``seed`` what it gives to backward, ``asked`` the name
+    that it calls backward of.
     """
 
     source: Source
     statements: tuple[Statement, ...]
     leaves: frozenset[str] = frozenset()
     seed: Node | None = None
+    asked: str = ""
 
 
 def walk(node: Node) -> Iterator[Node]:

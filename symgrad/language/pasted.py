@@ -64,7 +64,9 @@ def script_of(source: Source) -> Script:
     kept, seed = asked_of(kept, calls[0][1]) if calls else (kept, None)
     if not kept:
         raise NotationError("there is no expression", span=(0, len(source.text)), hints=('"x@a"',))
-    return Script(Source(left_of(source.text, kept)), tuple(kept), frozenset(leaves), seed)
+    owner = calls[0][1].function.parts[0] if calls else None
+    asked = owner.name if isinstance(owner, Name) else ""
+    return Script(Source(left_of(source.text, kept)), tuple(kept), frozenset(leaves), seed, asked)
 
 
 def asked_of(kept: Sequence[Statement], call: Call) -> tuple[list[Statement], Node | None]:

@@ -130,10 +130,14 @@ def without_numbers(
 
 
 def output_name(wishes: Sequence[str], script: Script, names: Names, spoken: frozenset[str]) -> str:
-    """What the output is called; one that has to share its name with what is assigned on the way keeps it."""
+    """What the output is called: as the text calls it where it asks for backward, else as wished.
+
+    One that has to share its name with what is assigned on the way keeps it.
+    """
     on_the_way = {str(statement.target) for statement in script.statements[:-1]}
-    name = free_name(wishes, {*names.inputs, *on_the_way} | spoken)
-    return name if name in wishes else free_name(wishes, {*names.inputs} | spoken)
+    named = (script.asked, *wishes) if script.asked and wishes is OUTPUTS else wishes
+    name = free_name(named, {*names.inputs, *on_the_way} | spoken)
+    return name if name in named else free_name(wishes, {*names.inputs} | spoken)
 
 
 def number_remark(numbers: Mapping[str, Number | None]) -> Iterator[str]:

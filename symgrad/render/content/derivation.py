@@ -28,11 +28,10 @@ MOST_STEPS = 12
 def derivation_page(program: Program, derived: Sequence[Derived], order: int = 1) -> Page:
     """Forward, Jacobian and pullback of every input, for every size; of ``order`` 2 the second derivatives' lines."""
     teller = teller_of(program, symbolic=True)
-    say = teller.say
     facts = [(t.name, size_text(t.shape)) for t in program.inputs] + [(program.output, size_text(program.out.shape))]
     return Page(
         (Code(f"{program.output} = {source_of(program)}"),), tuple(facts),
-        (*renamed(say), *made_here(program), *left_out(program, [d.name for d in derived])),
+        (*renamed(program), *made_here(program), *left_out(program, [d.name for d in derived])),
         (*derivatives(teller, derived), pullbacks(teller, derived),
          *([second_lines(teller, [d.name for d in derived])] if order == 2 else [])),
     )  # fmt: skip

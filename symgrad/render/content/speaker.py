@@ -99,16 +99,16 @@ class Speaker:
         return Ready(f"{self.v.text}∘{self.out.text}", f"{self.v.latex} \\circ {self.out.latex}")
 
 
-def renamed(say: Speaker) -> Iterator[Paragraph]:
-    """What is called otherwise on this page than on others, and why: v is an input."""
-    ours, usual = say.letters, Letters()
+def renamed(program: Program) -> Iterator[Paragraph]:
+    """What is called otherwise on this page than on others because something else has its name: v is an input."""
+    ours, usual, taken = letters_of(program), Letters(), program.names | program.spoken
     what = (
         (usual.seed, ours.seed, "the seed of backward"),
         (usual.output, ours.output, "the output"),
         (usual.loss, ours.loss, "the number whose gradient is computed"),
         (usual.jacobian, ours.jacobian, "the Jacobian"),
     )
-    told = [f"{word} is called {name}, since {wish} is taken" for wish, name, word in what if name != wish]
+    told = [f"{word} is called {name}, since {wish} is taken" for wish, name, word in what if wish in taken - {name}]
     if told:
         yield Paragraph((f"On this page {'; '.join(told)}.",))
 

@@ -20,7 +20,7 @@ from symgrad.render.content.pullback import pullback_section
 from symgrad.render.content.second_order import curvature, second_order_section
 from symgrad.render.content.seed import seed_section
 from symgrad.render.content.singular import rows_without_value
-from symgrad.render.content.speaker import left_out, made_here, renamed, speaker_of
+from symgrad.render.content.speaker import left_out, made_here, renamed
 from symgrad.render.content.teller import Teller, teller_of
 from symgrad.render.content.words import size_text
 from symgrad.render.page import Block, Code, Page, Paragraph, Section, Words
@@ -82,7 +82,7 @@ def _lead(explanation: Explanation) -> Iterator[Block]:
             words = (*words, "  " if place else "", Code(str(hint)))
     if words:
         yield Paragraph(words)
-    yield from renamed(speaker_of(explanation.program))
+    yield from renamed(explanation.program)
     yield from made_here(explanation.program)
     yield from left_out(explanation.program, explanation.gradients)
     if explanation.conventions:
