@@ -262,7 +262,7 @@ def test_a_page_says_the_answer_the_kink_the_second_derivative_and_what_torch_wr
         ("diag", "`diagonal_backward_symint("),
         ("det", "Not with x 2×3: the sizes 2 and 3 do not fit together in det."),
         ("max_unpool1d", r"Not with x 2×3: max\_unpool1d writes two entries to one place"),
-        ("addmv", "β·x plus"),
+        ("addmv", "beta·x plus"),
     ],
 )
 def test_what_a_page_lacks_it_says(name: str, said: str) -> None:

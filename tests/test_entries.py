@@ -37,7 +37,7 @@ from symgrad.ops.networks.losses import EPS
 from symgrad.ops.on_axes import OnAxes
 from symgrad.ops.readings import Pointwise, Whole, holds, without
 from symgrad.ops.signatures import call_of, example_of
-from symgrad.ops.solved.solving import Solves
+from symgrad.ops.solved.solving import Solves, difference
 from symgrad.ops.spec import Data, Held, Op, View
 from symgrad.ops.words import functions
 from tests import on_arrays
@@ -98,9 +98,27 @@ def test_what_the_page_calls_its_equation_is_what_defines_it(op: Op) -> None:
     text = found.entry.text if isinstance(found, Loss) else found.text  # type: ignore[attr-defined]  # one of SAID
     assert read_statement(text).name == "out"
     if isinstance(op.residual, Solves):  # what is 0 at the result; the text is a step towards it
-        assert all(read_statement(f"F{equation[1:]}").name == "F" for equation in op.definition.split("; "))
+        assert all(read_statement(difference(equation)).name == "F" for equation in op.definition.split("; "))
         return
     assert op.definition.startswith(text)
+
+
+def unexplained(op: Op) -> set[str]:
+    """Tensors that an entry reads or speaks of, and that are neither operands nor the result nor said to be anything."""
+    said = {*re.findall(r"(?:where|,) (\w+)(?:\[[^]]*\])? = ", op.definition), *re.findall(r", (\w+): ", op.definition)}
+    said |= {"out", *op.operands, *re.findall(r"(\w+)\[\w+\] = ", op.definition)}
+    said |= {"x", "y", "x0", "x1"} if op.variadic else set()
+    return {*re.findall(r"(?<!\w)(\w+)\[", f"{op.definition} {op.says}")} - said
+
+
+def test_an_entry_explains_every_tensor_that_it_reads() -> None:
+    assert {op.name: unexplained(op) for op in entries() if unexplained(op)} == {}
+
+
+def test_an_entry_calls_a_number_in_words_what_its_equation_calls_it() -> None:
+    """``alpha`` in one and α in the other would be two numbers."""
+    greek = {op.name: {*re.findall("[α-ω]", op.says)} - {*op.definition, *"σπδ"} for op in entries()}
+    assert {name: letters for name, letters in greek.items() if letters} == {}
 
 
 WRITERS = [op for op in SAID if callable(getattr(reading(op), "instead", None))]

@@ -131,11 +131,11 @@ def op(
     indices are (`symgrad.ops.on_axes`; ``repeated``: twice the same is fine); tensors that lie ``apart`` have no others.
     ``checks`` is asked, with shapes and options, whether options are what they have to be.
     ``defined`` is what pages print in the place of the equation. ``reads_out`` says that an equation which ``instead`` writes reads the output itself.
-    What stands behind ``, n:`` says in words what the whole numbers n are that ``known`` finds.
+    What stands behind ``, n:`` says in words what n is: whole numbers that ``known`` finds, or what is read ``beside``.
     """
     said, texts, definition = call_of(call), instead or {}, equation
     others: tuple[str, ...] = () if callable(texts) else tuple(texts.values())
-    equation = equation.partition(", n: ")[0]
+    equation = WORDS.split(equation)[0]
     check_axes(said, [along] if along else axes.split())
     if along:
         line = Along(said, equation, texts, along, least)
@@ -254,6 +254,7 @@ def mentions_out(equation: str) -> bool:
     return re.search(r"(?<!\w)out(?!\w)", equation.partition("=")[2]) is not None
 
 
+WORDS = re.compile(r", \w+: ")
 INDICES = re.compile(r"([A-Za-z_]\w*)\[([^\[\]]*)\]")
 CONDITION = re.compile(r"(?<![\w\]])\[((?:[^\[\]]|\[[^\]]*\])*)\]")
 ROUNDED = re.compile(r"⌊([^⌊⌋]*)⌋")

@@ -103,24 +103,10 @@ def order(x: Any, dim: int, descending: bool) -> Any:
     return found
 
 
-def prepare_sort(
-    shapes: tuple[Shape, ...], dim: int = -1, descending: bool = False, stable: bool = False
-) -> dict[str, Hashable]:
-    """The axis from the front; equal entries always stay in order."""
-    return {"dim": axis_of(dim, len(shapes[0])), "descending": bool(descending), "stable": True}
-
-
-op("sort(x, dim: int=-1, descending: bool=False, stable: bool=False)", "out[i] = x[n[i]], n: the order of the entries",
-   "the entries along dim in order of size", TORCH, "np.sort", along="dim", prepare=prepare_sort, kinks=0,
-   known={"n": lambda x, dim, descending, stable: order(x, dim, descending)}, returns=("values", "indices"),
+op("sort(x, dim: int=-1, descending: bool=False, stable: unused=False)", "out[i] = x[n[i]], n: the order of the entries",
+   "the entries along dim in order of size", TORCH, "np.sort", along="dim", kinks=0, known={"n": order}, returns=("values", "indices"),
+   torch=lambda torch, x, dim, descending: torch.sort(x, dim=dim, descending=descending, stable=True).values,
    examples=("sort(x, 0).values with x:4", "sort(x, 1, True).values"))  # fmt: skip
-
-
-def prepare_topk(
-    shapes: tuple[Shape, ...], k: int, dim: int = -1, largest: bool = True, sorted: bool = True
-) -> dict[str, Hashable]:
-    """The axis from the front; the result is always in order."""
-    return {"k": k, "dim": axis_of(dim, len(shapes[0])), "largest": bool(largest), "sorted": True}
 
 
 def first_places(x: Any, k: Any, dim: int, largest: bool) -> Any:
@@ -135,17 +121,16 @@ def check_k(sizes: Sizes, shape: Shape, k: Any, dim: int, least: int) -> None:
         raise ShapeError(f"k = {wanted} is out of range for an axis of size {count}")
 
 
-def topk_shape(sizes: Sizes, shapes: tuple[Shape, ...], k: Any, dim: int, largest: bool, sorted: bool) -> Shape:
+def topk_shape(sizes: Sizes, shapes: tuple[Shape, ...], k: Any, dim: int, largest: bool) -> Shape:
     """k entries along dim."""
     (x,) = shapes
     check_k(sizes, x, k, dim, least=0)
     return (*x[:dim], sp.sympify(k, strict=True), *x[dim + 1 :]) if x else ()
 
 
-op("topk(x, k: int, dim: int=-1, largest: bool=True, sorted: bool=True)",
+op("topk(x, k: int, dim: int=-1, largest: bool=True, sorted: unused=True)",
    "out[i] = x[n[i]], n: where the i-th largest is", "the k largest (or smallest) entries along dim, in order", TORCH,
-   along="dim", prepare=prepare_topk, shape=topk_shape, returns=("values", "indices"),
-   known={"n": lambda x, k, dim, largest, sorted: first_places(x, k, dim, largest)},
+   along="dim", shape=topk_shape, returns=("values", "indices"), known={"n": first_places},
    examples=("topk(x, 2, 0).values with x:4", "topk(x, 2, 1, False).values"))  # fmt: skip
 
 

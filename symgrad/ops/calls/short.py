@@ -16,7 +16,7 @@ said("softmin(x, dim: int)", "softmax(-x, dim=dim)", "softmax(−x)", "F.softmin
 said("angle(x)", f"(x < 0) * {math.pi}", "π where a real number is negative, else 0.", *everywhere("angle"), reals=True)
 for name, sign, spelled in (("add", "+", ("torch.add", "Tensor.add")),
                             ("sub", "-", ("torch.sub", "Tensor.sub", "torch.subtract", "Tensor.subtract"))):
-    said(f"{name}(x, other, *, alpha: any=1)", f"x {sign} other * alpha", f"x {sign} α·other", *spelled, reals=True, instead={"alpha=1": None})
+    said(f"{name}(x, other, *, alpha: any=1)", f"x {sign} other * alpha", f"x {sign} alpha·other", *spelled, reals=True, instead={"alpha=1": None})
 said("zero(x)", "zeros_like(x)", "0 in the same shape.", "torch.zero", "Tensor.zero", "aten.zero")
 
 # Truth values ---------------------------------------------------------------------------------------

@@ -42,15 +42,15 @@ def added(call: str, equation: str) -> Callable[..., tuple[Shape, ...]]:
 # fmt: off
 for call, equation, says, shapes in (
     ("addmm(x, mat1, mat2", "out[i,k] = beta·x[i,k] + alpha·Σ_j mat1[i,j]·mat2[j,k]",
-     "β·x plus α times a matrix product", "x:2x4 mat1:2x3 mat2:3x4"),
+     "beta·x plus alpha times a matrix product", "x:2x4 mat1:2x3 mat2:3x4"),
     ("addmv(x, mat, vec", "out[i] = beta·x[i] + alpha·Σ_j mat[i,j]·vec[j]",
-     "β·x plus α times a matrix times a vector", "x:2 mat:2x3 vec:3"),
+     "beta·x plus alpha times a matrix times a vector", "x:2 mat:2x3 vec:3"),
     ("addr(x, vec1, vec2", "out[i,j] = beta·x[i,j] + alpha·vec1[i]·vec2[j]",
-     "β·x plus α times an outer product", "x:2x3 vec1:2 vec2:3"),
+     "beta·x plus alpha times an outer product", "x:2x3 vec1:2 vec2:3"),
     ("addbmm(x, batch1, batch2", "out[i,k] = beta·x[i,k] + alpha·Σ_{b,j} batch1[b,i,j]·batch2[b,j,k]",
-     "β·x plus α times the sum of a batch of matrix products", "x:2x2 batch1:2x2x3 batch2:2x3x2"),
+     "beta·x plus alpha times the sum of a batch of matrix products", "x:2x2 batch1:2x2x3 batch2:2x3x2"),
     ("baddbmm(x, batch1, batch2", "out[b,i,k] = beta·x[b,i,k] + alpha·Σ_j batch1[b,i,j]·batch2[b,j,k]",
-     "β·x plus α times a batch of matrix products", "x:2x2x2 batch1:2x2x3 batch2:2x3x2"),
+     "beta·x plus alpha times a batch of matrix products", "x:2x2x2 batch1:2x2x3 batch2:2x3x2"),
 ):
     op(f"{call}, beta: any=1, alpha: any=1)", equation, says, TORCH, align=added(call, equation),
        holds="" if "Σ" in equation else "joined",  # torch takes truth values where nothing is added up

@@ -159,7 +159,7 @@ loss("binary_cross_entropy_with_logits(x, target, weight: data=None, pos_weight:
      more=("F.binary_cross_entropy_with_logits(x, target, weight) with x:2x3 target:2x3 weight:3",
            "F.binary_cross_entropy_with_logits(x, target, pos_weight=pos_weight) with x:2x3 target:2x3 pos_weight:3"))
 loss("kl_div(x, target, log_target=False)", "out = target·(log(target) − x)",
-     "how far the distribution y is from the one with log-probabilities x",
+     "how far the distribution target is from the one with log-probabilities x",
      instead={"log_target": "out = exp(target)·(target − x)"}, domain={"target": positive()}, edges=({"target": 0.0},), checks=batches,
      forward=lambda x, y, log_target=False: (  # 0·log 0 is 0
          np.exp(y) * (y - x) if log_target else special.xlogy(y, y) - y * x),
@@ -168,13 +168,13 @@ loss("soft_margin_loss(x, target: data)", "out = softplus(−target·x)", "the l
      fits=within_first)
 loss("poisson_nll_loss(x, target, log_input=True, full=False, eps=1e-8)",
      f"out = exp(x) − target·x + full·stirling where {STIRLING}",
-     "minus the log-probability of counts y at the rate exp(x)",
+     "minus the log-probability of the counts target at the rate exp(x)",
      instead={"not log_input": f"out = x − target·log(x + eps) + full·stirling where {STIRLING}"},
      domain={"x": positive(), "target": positive()}, edges=({"target": 0.0},),
      more=("F.poisson_nll_loss(x, target, log_input=False)", "F.poisson_nll_loss(x, target, full=True)"))
 loss("gaussian_nll_loss(x, target, var, full=False, eps=1e-6)",
      "out = (log(var) + (x − target)²/var + full·log(2·π))/2",
-     "minus the log-probability of y under a normal distribution with mean x and variance s", fits=variances,
+     "minus the log-probability of the target under a normal distribution with mean x and variance var", fits=variances,
      domain={"var": positive()}, edges=({"var": 0.0},),
      more=("F.gaussian_nll_loss(x, target, var, full=True) with x:3 target:3 var:3",))
 loss("margin_ranking_loss(x, y, target, margin=0.0)", "out = t·[t ≥ 0] where t = −target·(x − y) + margin",

@@ -23,11 +23,11 @@ op("rrelu(x, lower=0.125, upper=0.3333333333333333)", "out = x·[x > 0] + (lower
    "leaky_relu with the slope halfway between lower and upper; in training, where torch draws it, this is not it",
    ("F.{}", "torch.{}"), examples=("F.rrelu(x)", "F.rrelu(x, 0.1, 0.3) with x:3"))
 op("elu(x, alpha=1.0)", "out = x·[x > 0] + alpha·expm1(x·(1 − [x > 0]))·(1 − [x > 0])",
-   "x[i] where x[i] > 0, α·(exp(x[i]) − 1) elsewhere", F, more=("F.elu(x, 0.5) with x:3",))
+   "x[i] where x[i] > 0, alpha·(exp(x[i]) − 1) elsewhere", F, more=("F.elu(x, 0.5) with x:3",))
 op("celu(x, alpha=1.0)", "out = x·[x > 0] + alpha·expm1(x·(1 − [x > 0])/alpha)·(1 − [x > 0])",
-   "x[i] where x[i] > 0, α·(exp(x[i]/α) − 1) elsewhere", F, "torch.celu", more=("F.celu(x, 0.5) with x:3",))
+   "x[i] where x[i] > 0, alpha·(exp(x[i]/alpha) − 1) elsewhere", F, "torch.celu", more=("F.celu(x, 0.5) with x:3",))
 op("selu(x)", "out = 1.0507009873554805·(x·[x > 0] + 1.6732632423543772·expm1(x·(1 − [x > 0]))·(1 − [x > 0]))",
-   "elu with the α and the scale that keep mean 0 and variance 1", F, "torch.selu")
+   "elu with the numbers that keep mean 0 and variance 1", F, "torch.selu")
 op("hardtanh(x, min_val=-1.0, max_val=1.0)",
    "out = x·[x > min_val]·[x < max_val] + min_val·[x ≤ min_val] + max_val·[x ≥ max_val]",
    "x[i] kept between min_val and max_val; the derivative at a bound is 0", F,

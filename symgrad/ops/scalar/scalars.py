@@ -100,12 +100,12 @@ op("fmin(x, y)", "out = x·[high(x) ≤ high(y)] + y·[high(x) > high(y)]",
    "the smaller of x[i] and y[i]; at a tie x counts, and what is not a number counts more than anything", TORCH,
    "np.fmin", kinks=0)
 op("rsub(x, y, alpha: float=1)", "out = y − alpha·x", home=TORCH)
-op("lerp(x, end, weight)", "out = x + weight·(end − x)", "x[i] + w[i]·(y[i] − x[i])", TORCH,
+op("lerp(x, end, weight)", "out = x + weight·(end − x)", home=TORCH,
    examples=("lerp(x, end, weight)", "lerp(x, end, 0.3) with x:3 end:3"), holds="real",
    arrays="x, y, w: x + w * (y - x)")
-op("addcmul(x, tensor1, tensor2, value: float=1)", "out = x + value·tensor1·tensor2", "x[i] + value·y[i]·z[i]", TORCH,
+op("addcmul(x, tensor1, tensor2, value: float=1)", "out = x + value·tensor1·tensor2", home=TORCH,
    examples=("addcmul(x, tensor1, tensor2, value=2) with x:2x3 tensor1:3 tensor2:2x3",))
-op("addcdiv(x, tensor1, tensor2, value: float=1)", "out = x + value·tensor1/tensor2", "x[i] + value·y[i]/z[i]", TORCH,
+op("addcdiv(x, tensor1, tensor2, value: float=1)", "out = x + value·tensor1/tensor2", home=TORCH,
    domain={"tensor2": positive()}, examples=("addcdiv(x, tensor1, tensor2, value=2) with x:2x3 tensor1:3 tensor2:2x3",))
 
 # The error function, Γ and Bessel functions ---------------------------------------------------------

@@ -20,7 +20,7 @@ def inverse_of(call: Any, x: Any, *rest: Any) -> tuple[str, tuple[Any, ...], dic
     return "inverse", (x,), {}
 
 
-solved("inverse(x)", "F[…,i,k] = (Σ_j x[…,i,j]·out[…,j,k]) − δ(i, k)", "the inverse, which solves x·out = I",
+solved("inverse(x)", "Σ_j x[…,i,j]·out[…,j,k] = δ(i, k)", "the inverse, which solves x·out = I",
        ("torch.inverse", "torch.linalg.inv", "Tensor.inverse", "np.linalg.inv"),
        step="out[…,i,k] = out[…,i,k] − Σ_j out[…,i,j]·f[j,k] where f[j,k] = (Σ_m x[…,j,m]·out[…,m,k]) − δ(j, k)",
        values=inverted, shape=square, kind="regular", role=Role.INVERTS,
@@ -81,7 +81,7 @@ def system(matrices: str, transposed: str) -> Callable[..., str]:
 
 
 STEP = "out[…,i,k] = out[…,i,k] − Σ_m inv[…,i,m]·((Σ_j a[…,m,j]·out[…,j,k]) − b[…,m,k])"
-solved("solve(a, b, *, left=True)", system("F[…,i,k] = (Σ_j a[…,i,j]·out[…,j,k]) − b[…,i,k]", "F[…,i,k] = (Σ_j out[…,i,j]·a[…,j,k]) − b[…,i,k]"),
+solved("solve(a, b, *, left=True)", system("Σ_j a[…,i,j]·out[…,j,k] = b[…,i,k]", "Σ_j out[…,i,j]·a[…,j,k] = b[…,i,k]"),
        "the solution of a·out = b", ("torch.linalg.solve", "np.linalg.solve"), step=STEP,
        instead=system(STEP, "out[…,i,k] = out[…,i,k] − Σ_m ((Σ_j out[…,i,j]·a[…,j,m]) − b[…,i,m])·inv[…,m,k]"),
        values=solution, shape=solution_shape, align=fitting,
@@ -94,10 +94,10 @@ solved("solve(a, b, *, left=True)", system("F[…,i,k] = (Σ_j a[…,i,j]·out[�
 # A row's cofactors do not contain that row, so Laplace's expansion det x = Σ_j x[i,j]·C[i,j] is linear in row i with
 # C held still, and C = det x·x⁻ᵀ. Moving all rows adds what moving each of them does.
 
+EXPANSION = "Σ_j x[…,i,j]·C[i,j]"
 LAPLACE = "((Σ_{i,j} x[…,i,j]·inv[…,j,i]) − size(x, -1))"
-solved("det(x)", "F[…,i] = out[…]·((Σ_j x[…,i,j]·inv[…,j,i]) − 1)",
-       "the determinant: by Laplace's expansion along row i it is Σ_j x[i,j]·C[i,j], and the cofactors C = out·x⁻ᵀ "
-       "of that row do not contain the row", ("torch.det", "torch.linalg.det", "Tensor.det", "np.linalg.det"),
+solved("det(x)", f"{EXPANSION} = out[…] where C[i,j] = out[…]·inv[…,j,i], inv: the inverse of x",
+       "the determinant, expanded along any row i (Laplace); the cofactors C of that row do not contain the row", ("torch.det", "torch.linalg.det", "Tensor.det", "np.linalg.det"),
        step=f"out[…] = out[…] + out[…]·{LAPLACE}", values=lambda x: np.linalg.det(np.asarray(x, float)),
        shape=batch_of_square, beside={"inv": inverse_of}, kind="regular", letters="b",
        examples=("det(x) with x:3x3", "det(x) with x:2x2x2"))  # fmt: skip
@@ -116,8 +116,8 @@ for name, says, home, logarithm, by_torch, written in (
      lambda x: np.linalg.slogdet(np.asarray(x, float))[1], lambda torch, x: torch.linalg.slogdet(x)[1], "slogdet({}).logabsdet"),
 ):  # fmt: skip
     # one equation for both, since the logarithm's derivative is the share by which det grows
-    solved(f"{name}(x)", "F[…,i] = (Σ_j x[…,i,j]·inv[…,j,i]) − 1", f"{says}: Laplace's expansion along a row, divided by the determinant",
-           home, step=f"out[…] = out[…] + {LAPLACE}", values=logarithm, torch=by_torch, shape=batch_of_square, written=written,
+    solved(f"{name}(x)", f"{EXPANSION} = exp(out[…]) where C[i,j] = exp(out[…])·inv[…,j,i], inv: the inverse of x", f"{says}, expanded along any row i (Laplace)", home,
+           step=f"out[…] = out[…] + {LAPLACE}", values=logarithm, torch=by_torch, shape=batch_of_square, written=written,
            beside={"inv": inverse_of}, kind="definite", letters="b",
            examples=tuple(f"{(written or name + '({})').format('x')} with x:{shape}" for shape in ("3x3", "2x2x2")))  # fmt: skip
 
@@ -142,8 +142,8 @@ def turned(sizes: Sizes, shapes: tuple[Shape, ...]) -> Shape:
 
 
 PENROSE = (
-    "F[…,i,k] = (Σ_{a,b} x[…,i,a]·out[…,a,b]·x[…,b,k]) − x[…,i,k]; F[…,i,k] = (Σ_{a,b} out[…,i,a]·x[…,a,b]·out[…,b,k]) − out[…,i,k]; "
-    "F[…,i,k] = (Σ_a x[…,i,a]·out[…,a,k]) − Σ_a x[…,k,a]·out[…,a,i]; F[…,i,k] = (Σ_a out[…,i,a]·x[…,a,k]) − Σ_a out[…,k,a]·x[…,a,i]"
+    "Σ_{a,b} x[…,i,a]·out[…,a,b]·x[…,b,k] = x[…,i,k]; Σ_{a,b} out[…,i,a]·x[…,a,b]·out[…,b,k] = out[…,i,k]; "
+    "Σ_a x[…,i,a]·out[…,a,k] = Σ_a x[…,k,a]·out[…,a,i]; Σ_a out[…,i,a]·x[…,a,k] = Σ_a out[…,k,a]·x[…,a,i]"
 )
 solved("pinv(x)", PENROSE, "the pseudo-inverse, which Penrose's four equations determine",
        step="out[…,i,k] = 2·out[…,i,k] − (Σ_{a,b} out[…,i,a]·x[…,a,b]·out[…,b,k])"

@@ -28,7 +28,7 @@ def lower_factor(x: Any) -> Any:
         raise DomainError("this matrix is not positive definite", hints=("x @ x.T plus the identity is",)) from None
 
 
-solved("cholesky(x)", f"F[…,i,k] = (Σ_j out[…,i,j]·out[…,k,j]) − s[i,k] where {SYMMETRIC}; F[…,i,k] = out[…,i,k]·[k − i > 0]",
+solved("cholesky(x)", f"Σ_j out[…,i,j]·out[…,k,j] = s[i,k] where {SYMMETRIC}; [k > i]·out[…,i,k] = 0",
        "the lower triangular factor of a symmetric x = out·outᵀ",
        step="out[…,i,k] = out[…,i,k] + Σ_j out[…,i,j]·f[j,k]·([k − j < 0] + δ(j, k)/2)"
             f" where f[a,b] = (Σ_{{p,q}} inv[…,a,p]·s[p,q]·inv[…,b,q]) − δ(a, b), {SYMMETRIC}",
@@ -74,8 +74,8 @@ def factors_of(x: Any) -> tuple[Any, Any]:
 
 
 MOVED = "m[a,b] = Σ_p x[…,a,p]·inv[…,p,b]"
-solved("qr_q(x)", "F[…,a,b] = (Σ_i out[…,i,a]·out[…,i,b]) − δ(a, b); F[…,a,b] = (Σ_i out[…,i,a]·x[…,i,b])·[b − a < 0]; "
-       "F[…,i,k] = x[…,i,k] − Σ_a out[…,i,a]·Σ_j out[…,j,a]·x[…,j,k]",
+solved("qr_q(x)", "Σ_i out[…,i,a]·out[…,i,b] = δ(a, b); [a > b]·R[a,b] = 0 where R[a,b] = Σ_i out[…,i,a]·x[…,i,b]; "
+       "x[…,i,k] = Σ_a out[…,i,a]·R[a,k] where R[a,b] = Σ_j out[…,j,a]·x[…,j,b]",
        "the factor of x = out·R whose columns have length 1 and stand at right angles, R upper triangular",
        step="out[…,i,k] = out[…,i,k] + m[i,k] − (Σ_a out[…,i,a]·c[a,k])"
             f" + Σ_a out[…,i,a]·(c[a,k]·[k − a < 0] − c[k,a]·[a − k < 0]) where c[a,b] = Σ_q out[…,q,a]·m[q,b], {MOVED}",
@@ -83,7 +83,7 @@ solved("qr_q(x)", "F[…,a,b] = (Σ_i out[…,i,a]·out[…,i,b]) − δ(a, b); 
        shape=lambda sizes, shapes: (*shapes[0][:-2], *tall(sizes, shapes[0])), kind="full",
        beside={"inv": lambda call, x, out: ("inverse", (call("matmul", call("mT", out), x),), {})},
        examples=("qr(x).Q with x:3x2", "qr(x).Q with x:2x2x2"))  # fmt: skip
-solved("qr_r(x)", "F[…,i,k] = (Σ_j out[…,j,i]·out[…,j,k]) − Σ_j x[…,j,i]·x[…,j,k]; F[…,i,k] = out[…,i,k]·[k − i < 0]",
+solved("qr_r(x)", "Σ_j out[…,j,i]·out[…,j,k] = Σ_j x[…,j,i]·x[…,j,k]; [i > k]·out[…,i,k] = 0",
        "the upper triangular factor of x = Q·out, where Qᵀ·Q = I",
        step="out[…,i,k] = out[…,i,k] + Σ_a (c[i,a] − c[i,a]·[a − i < 0] + c[a,i]·[i − a < 0])·out[…,a,k]"
             f" where c[a,b] = (Σ_r q[…,r,a]·m[r,b]) − δ(a, b), {MOVED}",

@@ -1,15 +1,16 @@
 """How an entry is made whose result solves equations: they are its definition.
 
-    solved("inverse(x)", "F[…,i,k] = (Σ_j x[…,i,j]·out[…,j,k]) − δ(i, k)", step="out[…,i,k] = out[…,i,k] − …", …)
+    solved("inverse(x)", "Σ_j x[…,i,j]·out[…,j,k] = δ(i, k)", step="out[…,i,k] = out[…,i,k] − …", …)
 
-What is differentiated is one Newton step from the solution, out − S·F(x, out), with out on its right side and S, the
-inverse of ∂F/∂out, held still. At the solution F is 0, so the value is out; and the derivative of the step by x is
-−S·∂F/∂x, which is what the implicit function theorem says. S is no derivative of the operation: whether it belongs
-to F is tested for every entry, by differentiating F = 0 itself.
+F is the left side without the right, at the letters that no Σ adds up. What is differentiated is one Newton step from
+the solution, out − S·F(x, out), with out on its right side and S, the inverse of ∂F/∂out, held still. At the solution F
+is 0, so the value is out; and the derivative of the step by x is −S·∂F/∂x, which is what the implicit function theorem
+says. S is no derivative of the operation: whether it belongs to F is tested for every entry, by differentiating F = 0.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Unpack
@@ -20,7 +21,7 @@ from symgrad.indexing import Equation, fresh_axes
 from symgrad.notation.sizes import Finder
 from symgrad.notation.tree import Access
 from symgrad.ops.domain import matrices
-from symgrad.ops.equations import op
+from symgrad.ops.equations import INDICES, WORDS, op
 from symgrad.ops.indexed import Indexed
 from symgrad.ops.readings import Instead
 from symgrad.ops.signatures import Call, call_of
@@ -29,6 +30,7 @@ from symgrad.shapes import Sizes
 
 Beside = Mapping[str, Callable[..., Any]]
 Equations = str | Callable[..., str]
+BOUND = re.compile(r"Σ_\{?([a-z,]+)")
 
 
 @dataclass(frozen=True)
@@ -52,18 +54,29 @@ class Solves:
 
     def at(self, text: str, views: Sequence[View], held: Any, options: Mapping[str, Any]) -> Equation:
         """One equation, at indices of its own."""
-        reading = Indexed(self.call, text, {})
-        tree, named = (
-            reading.tree(views, options),
-            zip((*self.call.operands, "out"), (*views, held["out"]), strict=True),
-        )
-        shapes = {name: view.shape for name, view in named}
+        reading = Indexed(self.call, difference(text), {})
+        tree, names = reading.tree(views, options), (*self.call.operands, "out")
+        shapes = {name: view.shape for name, view in zip(names, (*views, held["out"]), strict=True)}
         found = Finder(tree, shapes, Sizes(), {}).find().found
         read = next(node for node in tree.entries if node.name in shapes and isinstance(node, Access))
         batch = shapes[read.name][: len(shapes[read.name]) + 1 - len(read.slots)]
         letters = [letter.name for letter in tree.letters]
         axes = fresh_axes((*batch, *(found[letter] for letter in letters)), [*"bcde"[4 - len(batch) :], *letters])
         return Equation(axes, reading.index(axes, views, held, options))
+
+
+def difference(text: str) -> str:
+    """An equation as F = left − right.
+
+    >>> difference("Σ_j x[…,i,j]·out[…,j,k] = s[i,k] where s[i,j] = x[…,j,i]")
+    'F[…,i,k] = (Σ_j x[…,i,j]·out[…,j,k]) − (s[i,k]) where s[i,j] = x[…,j,i]'
+    """
+    sides, where, names = WORDS.split(text)[0].partition(" where ")
+    left, right = sides.split(" = ")
+    bound = {letter for found in BOUND.findall(sides) for letter in found.split(",")}
+    slots = (letter for _, found in INDICES.findall(sides) for letter in found.split(","))
+    free = ",".join(dict.fromkeys(letter for letter in slots if letter not in bound))
+    return f"F[{free}] = ({left}) − ({right}){where}{names}"
 
 
 def solved(
@@ -84,7 +97,7 @@ def solved(
     letters: str = "",
     **facts: Unpack[Facts],
 ) -> Op:
-    """An entry whose result ``solves`` equations F = 0 (in text, a semicolon between them), as ``values`` finds it.
+    """An entry whose result ``solves`` equations (a semicolon between them), as ``values`` finds it.
 
     ``step`` is the Newton step, ``instead`` that under other options; ``kind`` says which matrices the first operand may be.
     """
@@ -94,7 +107,7 @@ def solved(
     texts = what.written(((sp.S.Zero, sp.S.Zero),) * len(said.operands), said.usual)
     facts["residual"] = what
     return op(
-        call, step, says, home, defined="; ".join(f"0 = {text.partition(' = ')[2]}" for text in texts), reads_out=True,
+        call, step, says, home, defined="; ".join(texts), reads_out=True,
         instead=instead, forward=values, torch=torch, shape=shape, align=align, letters=letters,
         domain={first: matrices(kind)}, ranks=ranks or {first: (2,)}, examples=examples, **facts,
     )  # fmt: skip

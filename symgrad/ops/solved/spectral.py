@@ -43,7 +43,7 @@ def torch_eigenvectors(torch: Any, x: Any, tied: bool = False) -> Any:
     return vectors * signs(torch, vectors)
 
 
-op("eigvalsh(x)", f"out[…,k] = Σ_{{i,j}} V[…,i,k]·s[i,j]·V[…,j,k] where {SYMMETRIC}",
+op("eigvalsh(x)", f"out[…,k] = Σ_{{i,j}} V[…,i,k]·s[i,j]·V[…,j,k] where {SYMMETRIC}, V: the eigenvectors as columns",
    "the eigenvalues of a symmetric x, in ascending order; they stand on the diagonal of Vᵀ·x·V, and a small turn of "
    "the eigenvectors V does not change them", (), forward=lambda x: eigen(x)[0],
    torch=lambda torch, x: torch.linalg.eigvalsh((x + x.mT) / 2), shape=lambda sizes, shapes: square(sizes, shapes)[:-1],
@@ -51,7 +51,7 @@ op("eigvalsh(x)", f"out[…,k] = Σ_{{i,j}} V[…,i,k]·s[i,j]·V[…,j,k] where
    ranks={"x": (2,)}, examples=("eigvalsh(x) with x:3x3", "eigvalsh(x) with x:2x2x2"))  # fmt: skip
 
 INSIDE = f"P[a,b] = Σ_{{p,q}} out[…,p,a]·s[p,q]·out[…,q,b], {SYMMETRIC}"
-solved("eigenvectors(x, tied=False)", f"F[…,i,k] = P[i,k]·(1 − δ(i, k)) where {INSIDE}; F[…,i,k] = (Σ_p out[…,p,i]·out[…,p,k]) − δ(i, k)",
+solved("eigenvectors(x, tied=False)", f"[i ≠ k]·P[i,k] = 0 where {INSIDE}; Σ_p out[…,p,i]·out[…,p,k] = δ(i, k)",
        "the eigenvectors of a symmetric x as columns, the sign of each such that its first leading entry is positive",
        step=f"out[…,i,k] = out[…,i,k] + Σ_m out[…,i,m]·P[m,k]·[m ≠ k]/(w[…,k] − w[…,m]) where {INSIDE}",
        values=lambda x, tied: eigen(x, tied)[1], torch=torch_eigenvectors, shape=square, kind="symmetric", written="eigh({}).eigenvectors",
@@ -88,7 +88,7 @@ def torch_svd(torch: Any, x: Any) -> tuple[Any, Any, Any]:
     return u * chosen, s, vh * chosen.mT
 
 
-op("svdvals(x)", "out[…,k] = Σ_{i,j} U[…,i,k]·x[…,i,j]·Vh[…,k,j]",
+op("svdvals(x)", "out[…,k] = Σ_{i,j} U[…,i,k]·x[…,i,j]·Vh[…,k,j], U: the left singular vectors as columns, Vh: the right ones as rows",
    "the singular values of x, in descending order; they stand on the diagonal of Uᵀ·x·Vhᵀ, and a small turn of the "
    "singular vectors does not change them", ("torch.linalg.svdvals",), forward=lambda x: singular(x)[1],
    shape=lambda sizes, shapes: (*shapes[0][:-2], thin(sizes, shapes[0])),
@@ -110,8 +110,8 @@ def unit(call: Any, x: Any, dim: int) -> tuple[str, tuple[Any, ...], dict[str, A
 TURN = "[a ≠ k]·(P[a,k]·s[…,k] + P[k,a]·s[…,a])/(s[…,k]² − s[…,a]²)"
 GRAM = "G[a,b] = Σ_{p,q,r} out[…,p,a]·x[…,p,q]·x[…,r,q]·out[…,r,b]"
 TURNED = "G[a,b] = Σ_{p,q,r} out[…,a,p]·x[…,q,p]·x[…,q,r]·out[…,b,r]"
-solved("svd_u(x, tied=False)", f"F[…,i,k] = G[i,k]·(1 − δ(i, k)) where {GRAM}; F[…,i,k] = (Σ_p out[…,p,i]·out[…,p,k]) − δ(i, k); "
-       f"F[…,i,k] = (Σ_{{j,l}} x[…,i,j]·x[…,l,j]·out[…,l,k]) − Σ_c out[…,i,c]·G[c,k] where {GRAM}",
+solved("svd_u(x, tied=False)", f"[i ≠ k]·G[i,k] = 0 where {GRAM}; Σ_p out[…,p,i]·out[…,p,k] = δ(i, k); "
+       f"Σ_{{j,l}} x[…,i,j]·x[…,l,j]·out[…,l,k] = Σ_c out[…,i,c]·G[c,k] where {GRAM}",
        "the left singular vectors of x as columns, the sign of each such that its first leading entry is positive",
        step=f"out[…,i,k] = out[…,i,k] + o[i,k] − (Σ_a out[…,i,a]·Σ_l out[…,l,a]·o[l,k]) + Σ_a out[…,i,a]·{TURN}"
             " where o[a,b] = Σ_j x[…,a,j]·Vh[…,b,j]/s[…,b], P[a,b] = Σ_{p,q} out[…,p,a]·x[…,p,q]·Vh[…,b,q]",
@@ -120,8 +120,8 @@ solved("svd_u(x, tied=False)", f"F[…,i,k] = G[i,k]·(1 − δ(i, k)) where {GR
        beside={"s": lambda call, x, out: ("sqrt", (squares(call, call("matmul", call("mT", out), x), -1, False),), {}),
                "Vh": lambda call, x, out: unit(call, call("matmul", call("mT", out), x), -1)},
        examples=("svd(x, full_matrices=False).U with x:3x2", "svd(x, full_matrices=False).U with x:2x2x3"))  # fmt: skip
-solved("svd_vh(x, tied=False)", f"F[…,i,k] = G[i,k]·(1 − δ(i, k)) where {TURNED}; F[…,i,k] = (Σ_p out[…,i,p]·out[…,k,p]) − δ(i, k); "
-       f"F[…,i,k] = (Σ_{{j,l}} x[…,j,i]·x[…,j,l]·out[…,k,l]) − Σ_c out[…,c,i]·G[c,k] where {TURNED}",
+solved("svd_vh(x, tied=False)", f"[i ≠ k]·G[i,k] = 0 where {TURNED}; Σ_p out[…,i,p]·out[…,k,p] = δ(i, k); "
+       f"Σ_{{j,l}} x[…,j,i]·x[…,j,l]·out[…,k,l] = Σ_c out[…,c,i]·G[c,k] where {TURNED}",
        "the right singular vectors of x as rows, with signs that go with those of the left ones",
        step=f"out[…,k,i] = out[…,k,i] + o[k,i] − (Σ_a out[…,a,i]·Σ_l out[…,a,l]·o[k,l]) + Σ_a out[…,a,i]·{TURN}"
             " where o[a,b] = Σ_j x[…,j,b]·U[…,j,a]/s[…,a], P[a,b] = Σ_{p,q} out[…,a,p]·x[…,q,p]·U[…,q,b]",

@@ -41,8 +41,8 @@ def inverse_of_lower(call: Any, x: Any, out: Any) -> tuple[str, tuple[Any, ...],
     return "inverse", (call("add", call("tril", out, diagonal=-1), ones),), {}
 
 
-LOWER, UPPER = "L[a,b] = out[…,a,b]·[b − a < 0] + δ(a, b)", "U[a,b] = out[…,a,b]·(1 − [b − a < 0])"
-solved("lu_factors(x)", f"F[…,i,k] = (Σ_j L[i,j]·U[j,k]) − x[…,i,k] where {LOWER}, {UPPER}",
+LOWER, UPPER = "L[a,b] = [a > b]·out[…,a,b] + δ(a, b)", "U[a,b] = [a ≤ b]·out[…,a,b]"
+solved("lu_factors(x)", f"Σ_j L[i,j]·U[j,k] = x[…,i,k] where {LOWER}, {UPPER}",
        "the triangles of x = L·U in one matrix, L under the diagonal and with ones on it, U on it and over it; no rows "
        "are exchanged",
        step="out[…,i,k] = out[…,i,k] + (Σ_j L[i,j]·[k − j < 0]·f[j,k]) + Σ_j (1 − [j − i < 0])·f[i,j]·U[j,k]"
