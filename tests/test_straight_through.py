@@ -79,6 +79,7 @@ OWN = {
     "a sign of what is detached": ("return x.detach().sign()", "v", "the slope that was declared is 1, the real one 0"),
     "a reversed gradient": ("return x.view_as(x)", "-v", "the slope that was declared is -1, the real one 1"),
     "wrong by a factor": ("return x**3 / 3", "v * x", "[0.3 1.7 -0.6] is what is declared, [0.09 2.89 0.36] the real one"),
+    "wrong by a number": ("return x**2", "v * x", "of its forward: what is declared is 0.5 times the real one"),
 }  # fmt: skip
 
 
@@ -86,6 +87,40 @@ OWN = {
 def test_an_own_backward_is_compared_with_its_forward(name: str, tmp_path: Path) -> None:
     forward, backward, sentence = OWN[name]
     assert sentence in told(tmp_path, "(Own.apply(x) * 1).sum().backward()", forward, backward)
+
+
+LINEAR = """
+class Linear(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, w, b):
+        ctx.save_for_backward(x, w)
+        return x @ w.t() + b
+    @staticmethod
+    def backward(ctx, v):
+        x, w = ctx.saved_tensors
+        {backward}
+data, w, b = torch.arange(6.).reshape(2, 3), torch.randn(2, 3, requires_grad=True), torch.zeros(2, requires_grad=True)
+Linear.apply(data, w, b).T.mul(torch.tensor([[1., 2.], [3., 5.]])).sum().backward()
+"""
+IN_ORDER = "v = v.as_strided(v.shape, (v.shape[1], 1)); return v @ w, v.t() @ x, v.sum(0)"
+
+
+@pytest.mark.parametrize(
+    ("backward", "sentence"),
+    [
+        ("return v @ w, v.t() @ x, v.sum(0)", "Linear.backward gives here what its forward derives to"),
+        ("return v @ w, 2 * v.t() @ x, v.sum(0)", "of its forward by w: what is declared is 2 times the real one"),
+        ("return v @ w, v.t() @ x, None", "of its forward by b: for the v that it was given [0 0] is what is declared"),
+        (
+            IN_ORDER,
+            "reads v as if its entries lay in order, and gives just what comes of that: v came with strides (1, 2)",
+        ),
+    ],
+)
+def test_an_own_backward_with_several_inputs_is_compared_by_each(backward: str, sentence: str, tmp_path: Path) -> None:
+    page = told(tmp_path, LINEAR.format(backward=backward))
+    assert sentence in page
+    assert "by data" not in page
 
 
 def test_a_forward_in_numpy_is_not_judged(tmp_path: Path) -> None:

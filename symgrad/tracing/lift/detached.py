@@ -25,7 +25,9 @@ def lifted(lifter: Bench, node: Node) -> None:
         more = upstream([waiting.pop()], lifter.stops)
         waiting += [kept for n in more if (kept := n.detached or n.past) is not None]
         steps = [*more, *steps]
-    known = all(id(n) in lifter.reached for n in steps if n.kind == "leaf" or id(n) in lifter.stops)
+    # in a user's own forward a view of a leaf is one itself, with a past
+    first = [n for n in steps if (n.kind == "leaf" and not n.past) or id(n) in lifter.stops]
+    known = all(id(n) in lifter.reached for n in first)
     if not known or any(n.changed or n.altered for n in (node, *steps)):
         lifter.source(node)
         return

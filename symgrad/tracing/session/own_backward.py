@@ -6,7 +6,7 @@ What ran in the forward is lifted and derived; nothing of the user's is run agai
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +38,7 @@ def compared(program: Capture) -> Iterator[str]:
         if isinstance(box, Observed) and hooks.stand_at(box.call):
             yield from changed_by_hooks(program.labels.get(name, name), box)
             continue
-        if not isinstance(box, Observed) or len(box.arguments) != 1 or len(box.call.forward) != 1:
+        if not isinstance(box, Observed) or len(box.call.forward) != 1:
             continue
         seen = box.call.observation.given
         weights = None if not seen else seen[box.call.slots[box.index]]
@@ -46,28 +46,46 @@ def compared(program: Capture) -> Iterator[str]:
             continue
         try:
             v = as_float(as_array(weights))
-            declared, real = as_float(box.pull(v, [0])[0]), derived(box, v)
+            declared, real = box.pull(v, range(len(box.arguments))), derived(box, v)
         except SymgradError:
             continue
-        if real is None or not np.isfinite(declared).all() or not np.isfinite(real).all():
+        if real is None or not all(told_apart(declared[n], real[n]) for n in declared):
             continue
-        kind = precision(box.arguments[0])
+        others = [n for n in declared if not alike(box, n, real, declared)]
         who = box.spelling.removesuffix(".apply")
-        alike = difference(real, declared, precision_of(kind)[0], None, 0.0)[1]
         if hooks_of_a_module(box.call):
-            if not alike:
-                yield f"a backward hook of a module changes what goes back: {apart(v, declared, real)}"
-        elif alike:
+            for n in others:
+                yield f"a backward hook of a module changes what goes back: {apart(v, declared[n], real[n])}"
+            continue
+        if not others:
             yield f"{who}.backward gives here what its forward derives to"
-        else:
-            yield f"{who}.backward is not the derivative of its forward: {apart(v, declared, real)}"
-            ordered = in_memory(weights)
-            misread = None if ordered is None else derived(box, as_float(as_array(ordered)))
-            if misread is not None and difference(misread, declared, precision_of(kind)[0], None, 0.0)[1]:
-                yield (
-                    f"{who}.backward reads v as if its entries lay in order, and gives just what comes of that: "
-                    f"v came with strides {tuple(weights.stride())}; v.contiguous() puts them in order"
-                )
+        for n in others:
+            by = "" if len(declared) == 1 else f" by {input_of(program, name, n)}"
+            yield f"{who}.backward is not the derivative of its forward{by}: {apart(v, declared[n], real[n])}"
+        ordered = in_memory(weights) if others else None
+        misread = None if ordered is None else derived(box, as_float(as_array(ordered)))
+        if misread is not None and all(alike(box, n, misread, declared) for n in declared):
+            yield (
+                f"{who}.backward reads v as if its entries lay in order, and gives just what comes of that: "
+                f"v came with strides {tuple(weights.stride())}; v.contiguous() puts them in order"
+            )
+
+
+def told_apart(declared: Array, real: Array) -> bool:
+    """Whether the two can be compared: torch adds up what comes back in a larger shape, and that is told elsewhere."""
+    return declared.shape == real.shape and bool(np.isfinite(declared).all() and np.isfinite(real).all())
+
+
+def alike(box: Observed, place: int, one: Mapping[int, Array], other: Mapping[int, Array]) -> bool:
+    """Whether two products by an input are the same in the precision that torch has."""
+    kind = precision(box.arguments[place])
+    return difference(one[place], as_float(other[place]), precision_of(kind)[0], None, 0.0)[1]
+
+
+def input_of(program: Capture, name: str, place: int) -> str:
+    """What the program calls an input of the step whose result is ``name``."""
+    step = next(step for step in program.recording.steps if step.result.name == name)
+    return program.labels.get(str(step.arguments[place]), f"its input {place + 1}")
 
 
 def changed_by_hooks(name: str, box: Observed) -> Iterator[str]:
@@ -103,24 +121,28 @@ def in_memory(v: Any) -> Any:
     return v.as_strided(v.shape, steps)
 
 
-def derived(box: Observed, v: Array) -> Array | None:
-    """vᵀJ of what ran in the forward; None where that is not known, is cut off there, or is a black box itself."""
-    end, (source,) = box.call.forward[0], box.arguments
+def derived(box: Observed, v: Array) -> Mapping[int, Array] | None:
+    """vᵀJ of what ran in the forward, by each input; None where that is not known, cut off, or a black box itself."""
+    end, sources = box.call.forward[0], box.arguments
     if end is None:
         return None
-    lifter = Lifter({}, frozenset({id(source)}))
-    lifter.source(source)
-    lifter.reached.add(id(source))
-    lifted = lifter.lift([end], [source])
-    own = lifted.refs[id(source)].name
+    lifter = Lifter({}, frozenset(map(id, sources)))
+    for source in sources:
+        lifter.source(source)
+        lifter.reached.add(id(source))
+    lifted = lifter.lift([end], list(sources))
+    own = [lifted.refs[id(source)].name for source in sources]
     if lifted.boxes or any(node.cut is not None for node in lifted.nodes.values()):
         return None
-    if own not in lifted.program.relevant():
-        return np.zeros(source.value().shape)
     steps = lifted.program.steps  # in there nothing is tracked, so that a detach cuts nothing
     uncut = (replace(step, op=playing(Role.HANDS_ON).name) if plays(step.op, Role.CUTS) else step for step in steps)
     program = replace(lifted.program, steps=tuple(uncut))
-    return as_float(pull(program, Values(lifted.arrays, {}), {}, {lifted.outputs[0]: v}, [own])[own])
+    read = [name for name in own if name in program.relevant()]
+    found = pull(program, Values(lifted.arrays, {}), {}, {lifted.outputs[0]: v}, read) if read else {}
+    return {
+        n: as_float(found[name]) if name in found else np.zeros(source.value().shape)
+        for n, (name, source) in enumerate(zip(own, sources, strict=True))
+    }
 
 
 def apart(v: Array, declared: Array, real: Array) -> str:
@@ -128,6 +150,8 @@ def apart(v: Array, declared: Array, real: Array) -> str:
     one, two = slope_of(v, declared), slope_of(v, real)
     if one is not None and two is not None:
         return f"the slope that was declared is {one}, the real one {two}"
+    if declared.any() and (factor := slope_of(real, declared)) is not None:
+        return f"what is declared is {factor} times the real one"
     if declared.size <= MOST:
         return f"for the v that it was given {short(declared)} is what is declared, {short(real)} the real one"
     gap = float(np.abs(declared - real).max())
