@@ -553,15 +553,16 @@ def test_networks(tmp_path, name):
 
 @pytest.mark.slow
 @pytest.mark.one_in(2)
-@pytest.mark.parametrize("precision", ["float32", "float64"])
-def test_a_gradient_that_is_zero_is_rounding_on_both_sides(tmp_path, precision):
+@pytest.mark.parametrize(("precision", "side"), [("float32", 8), ("float64", 8), ("float32", 14)])
+def test_a_gradient_that_is_zero_is_rounding_on_both_sides(tmp_path, precision, side):
+    """With 14×14 pictures the terms of one step are too many to be measured: it stands still at other points."""
     session, told = play(
         tmp_path,
         f"""
 torch.manual_seed(0)
 torch.set_default_dtype(torch.{precision})
 net = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.ReLU())
-net(torch.randn(8, 3, 8, 8)).pow(2).mean().backward()
+net(torch.randn(8, 3, {side}, {side})).pow(2).mean().backward()
 """,
     )
     weight, bias, *_ = session.calls[0].leaves

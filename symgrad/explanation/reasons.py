@@ -128,6 +128,8 @@ class Vanishing:
                 continue
             part = self._part(step)
             found = nothing(part, name, arrived, left)
+            if found is None and part.sizes(arrived)[name] is None and self._still(part.program, name):
+                return Reason(step, "still", bool(np.any(as_float(left) != 0)))  # too large to measure, and constant
             if found is None or found.why == "weights":
                 continue
             if found.why == "J":
