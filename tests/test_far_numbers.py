@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,12 +17,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import symgrad
+from symgrad.errors import SymgradError
 from symgrad.indexing import Equation, access, fresh_axes
 from symgrad.language import read
 from symgrad.numeric import evaluate, forward
-from symgrad.numeric.exact import total
+from symgrad.numeric.exact import as_float, total
 from symgrad.numeric.sparse import term_sizes
 from symgrad.oracles.digits import lost_digits
+from tests.cases import Case, cases
 from tests.compare import assert_same
 
 FAR = st.sampled_from([1e300, -1e300, 3e200, 1.0, -2.0, 0.5, 1e-300, -7e-250])
@@ -107,6 +112,66 @@ def test_a_sum_that_holds_no_tensor_is_no_number_of_sympys() -> None:
     x = access("x", [row])
     count = sp.Sum(symgrad.indexing.Bracket(sp.Lt(place, 1, evaluate=False)), (place, 0, 1))
     assert_same([3.0, 4.0], evaluate(Equation((row,), x / count), {"x": np.array([3.0, 4.0])}, {}))
+
+
+FAR_POINTS = (800.0, -800.0, 2.0**53, 1e-200, 1e170)
+
+
+@pytest.mark.one_in(40)
+@pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
+def test_what_an_entry_is_written_out_to_adds_up(case: Case) -> None:
+    """exp(800) / (exp(800) + exp(801)) is no NaN, and terms that are shown come to what stands behind them."""
+    far = FAR_POINTS[case.seed % len(FAR_POINTS)]
+    near = {n: a if n in case.fixed else np.sign(far) * np.abs(a) + far for n, a in case.inputs.items()}
+    inputs = near if abs(far) > 1 else {n: a if n in case.fixed else a * far for n, a in case.inputs.items()}
+    try:
+        explanation = symgrad.explain(case.example.text, check=False, **inputs)
+    except SymgradError:
+        return
+    for gradient in explanation.gradients.values():
+        for at in list(np.ndindex(gradient.value.shape))[:2]:
+            entry = gradient.entry(at)
+            if entry.terms and np.isfinite(as_float(entry.total)):
+                terms = as_float([value for _, value in entry.terms])
+                size = max(np.abs(terms).sum(), np.finfo(float).tiny)
+                assert_same(as_float(entry.total) / size, terms.sum() / size, tolerance=1e-6, what=f"{at}")
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("logcumsumexp(x, 0)", {"x": [-800.0, -801.0, -802.0]}),
+        ("logcumsumexp(x, 0)", {"x": [-744.0, -744.5, -743.0]}),
+        ("F.cross_entropy(x, y)", {"x": [800.0, 801.0, 800.0], "y": 1}),
+    ],
+)
+def test_what_overflows_term_by_term_is_written_out_with_its_number(text: str, values: Mapping[str, object]) -> None:
+    gradient = symgrad.explain(text, check=False, wrt="x", **values).gradients["x"]
+    for place in range(3):
+        entry = gradient.entry((place,))
+        assert entry.terms
+        assert_same(as_float(entry.total), sum(float(value) for _, value in entry.terms))
+
+
+@pytest.mark.parametrize("x", [[2.0**53, 1.0, 3.0], [1e16, 1.0, 2.0]])
+def test_torchs_exponents_that_lost_their_digits_accuse_nobody(x: list[float]) -> None:
+    """torch has exp(x + log(3) - x) for 3, and 3 is what SymPy has with fifty digits."""
+    found = symgrad.explain("logcumsumexp(x, 0)", x=x)
+    assert_same([3.0, 0.0, 0.0], found.gradients["x"].value)
+    assert found.passed
+
+
+@pytest.mark.parametrize("text", ["x*x", "exp(x/1e16)"])
+def test_a_wrong_torch_is_seen_beside_large_numbers(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assemble = importlib.import_module("symgrad.explanation.assemble")
+    own = assemble.run_torch
+
+    def wrong(*arguments: Any) -> Any:
+        found = own(*arguments)
+        return replace(found, gradients={"x": found.gradients["x"] * 1e20 + 1e20})
+
+    monkeypatch.setattr(assemble, "run_torch", wrong)
+    assert not symgrad.explain(text, x=[1e16, 2.0]).passed
 
 
 CURVED = {

@@ -20,20 +20,23 @@ from symgrad.indexing import Equation, Index, Ravel, Unravel
 from symgrad.indexing.equation import rebuild
 from symgrad.indexing.symbols import Expr, access, indices_of, is_access, name_of, weight
 from symgrad.lowering.reading import is_mask, number
-from symgrad.numeric import Array, Values, evaluate, plain
+from symgrad.numeric import Array, Values, as_float, evaluate, plain
+from symgrad.oracles.points import DIGITS, Point
 from symgrad.shapes import with_numbers
 
 LONGEST = 64
 """Sums of more terms are not written out."""
 LARGEST = 20_000
 """Nor those whose terms have more symbols in all: nobody reads them."""
+CLOSE = 1e-6
+"""Terms are off from their sum by no more of their sizes than this."""
 
 
 @dataclass(frozen=True)
 class Entry:
     """``x.grad[at]``: ``terms`` are (symbols, value) of each summand; ``total`` the number they add up to.
 
-    ``terms`` is empty when the sum is too long to write out.
+    ``terms`` is empty when the sum is too long to write out, or its terms have no numbers.
     """
 
     name: str
@@ -140,7 +143,7 @@ def entry_story(name: str, at: tuple[int, ...], sweep: Sweep, value: Array, valu
     expanded = guarded(written_out(hold(written_out(formula, sizes), values, {}), sizes))
     found = [t for t in sp.Add.make_args(expanded) if t != 0]
     found.sort(key=lambda term: _seed_place(term, seed))
-    return Entry(name, at, tuple((t, value_of(t, values)) for t in found), total)
+    return Entry(name, at, tuple(zip(found, term_values(found, values, total), strict=False)), total)
 
 
 def terms_in(expression: Expr, sizes: Mapping[Expr, int]) -> int:
@@ -152,10 +155,40 @@ def terms_in(expression: Expr, sizes: Mapping[Expr, int]) -> int:
     return count * len(sp.Add.make_args(expression))
 
 
+def term_values(terms: Sequence[Expr], values: Values, total: Any) -> list[Any]:
+    """The number of each written-out term; none where they do not add up to the ``total``.
+
+    The formula as a whole is computed so that nothing overflows, ``softmax`` say; its terms, one by one, are not:
+    ``exp(800) / (exp(800) + exp(801))`` takes more than floats.
+    """
+    found = [value_of(term, values) for term in terms]
+    if not np.isfinite(as_float(total)) or add_up(found, total):
+        return found
+    found = [in_digits(term, values) for term in terms]
+    return found if add_up(found, total) else []
+
+
+def add_up(found: Sequence[Any], total: Any) -> bool:
+    """Whether numbers add up to the ``total``, but for rounding."""
+    each, whole = as_float(found), as_float(total)
+    with np.errstate(invalid="ignore", over="ignore"):
+        size = max(np.abs(each).sum(), np.abs(whole), np.finfo(float).tiny)
+        return bool(np.isfinite(size) and np.abs(each.sum() - whole) <= CLOSE * size)
+
+
 def value_of(term: Expr, values: Values) -> Any:
     """The number of one written-out term."""
     found = plain(evaluate(Equation((), term), values.arrays, values.sizes))
     return found[()]
+
+
+def in_digits(term: Expr, values: Values) -> float:
+    """The number of one written-out term, computed where nothing overflows; NaN where it has none."""
+    known = {
+        node: sp.Float(float(value_of(node, values)), DIGITS) for node in sp.preorder_traversal(term)
+        if is_access(node) or is_mask(node)
+    }  # fmt: skip
+    return float(Point(known).value(term))
 
 
 def _seed_place(term: Expr, seed: str) -> tuple[Any, ...]:
