@@ -115,6 +115,16 @@ def test_an_entry_explains_every_tensor_that_it_reads() -> None:
     assert {op.name: unexplained(op) for op in entries() if unexplained(op)} == {}
 
 
+def test_what_cat_says_of_two_tensors_is_an_equation_that_joins_them() -> None:
+    """Its entry is a function of any number of them."""
+    cat, given = TABLE["cat"], {"x": np.array([1.0, 2.0]), "y": np.array([3.0, 4.0, 5.0])}
+    for text in (cat.definition, "cat([x, y])"):
+        found = symgrad.explain(text, seed=[1, 2, 3, 4, 5], **given)
+        assert found.passed
+        assert_same(np.arange(1.0, 6), found.output, what=text)
+        assert [found.gradients[name].closed_form for name in given] == ["v[:x.shape[0]]", "v[x.shape[0]:]"]
+
+
 def test_an_entry_calls_a_number_in_words_what_its_equation_calls_it() -> None:
     """``alpha`` in one and α in the other would be two numbers."""
     greek = {op.name: {*re.findall("[α-ω]", op.says)} - {*op.definition, *"σπδ"} for op in entries()}

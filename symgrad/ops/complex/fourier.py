@@ -132,10 +132,8 @@ class Transform:
 
     def shape(self, sizes: Sizes, shapes: tuple[Shape, ...], **options: Hashable) -> Shape:
         """The output's shape: half the spectrum where a real signal goes in."""
-        result, (lengths, dims) = (
-            list(unpaired(sizes, shapes[0]) if self.complex_in else shapes[0]),
-            self.along(options),
-        )
+        lengths, dims = self.along(options)
+        result = list(unpaired(sizes, shapes[0]) if self.complex_in else shapes[0])
         for n, dim in zip(lengths, dims, strict=True):
             result[dim] = n if self.complex_in or dim != dims[-1] else half(n)
         return (*result, *((PAIR,) if self.complex_out else ()))

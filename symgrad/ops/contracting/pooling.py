@@ -21,6 +21,7 @@ from symgrad.indexing.symbols import Expr
 from symgrad.ops.contracting.convolutions import fitting, named, slid, windows_of
 from symgrad.ops.domain import positive
 from symgrad.ops.equations import F, op
+from symgrad.ops.moving.kernels import COVERS
 from symgrad.ops.options import per_axis
 from symgrad.ops.readings import Function
 from symgrad.ops.shaping import check_space
@@ -210,18 +211,18 @@ def adaptive_shape(sizes: Sizes, shapes: tuple[Shape, ...], output_size: Any) ->
 
 
 def adapted(shapes: tuple[Shape, ...], output_size: Any) -> str:
-    """The equation: the average over ⌊i·n/m⌋ ≤ j < ⌈(i + 1)·n/m⌉, in whole numbers i·n < (j + 1)·m and j·m < (i + 1)·n."""
+    """The equation: the average over the entries that a place covers."""
     space, held, counts = len(output_size), [], []
     for axis, m in enumerate(output_size):
-        i, j, size, places = "ijk"[axis], "rst"[axis], f"size(x, {axis - space})", f"output_size{axis}"
+        r, size = "rst"[axis], f"size(x, {axis - space})"
         if m == 1:
             counts.append(size)
             continue
-        held.append(f"[{i}·{size} < ({j} + 1)·{places}]·[{j}·{places} < ({i} + 1)·{size}]")
-        counts.append(f"(Σ_{{{j}<{size}}} {held[-1]})")
+        held.append(f"covers[{'ijk'[axis]},{r},{size},output_size{axis}]")
+        counts.append(f"(Σ_{{{r}<{size}}} {held[-1]})")
     left, inner = ",".join("ijk"[:space]), ",".join("rst"[:space])
-    over = inner if space == 1 else f"{{{inner}}}"
-    return f"out[…,{left}] = (Σ_{over} {'·'.join([f'x[…,{inner}]', *held])}) / {below(counts)}"
+    over, where = inner if space == 1 else f"{{{inner}}}", f" where {COVERS}" if held else ""
+    return f"out[…,{left}] = (Σ_{over} {'·'.join([f'x[…,{inner}]', *held])}) / {below(counts)}{where}"
 
 
 # fmt: off

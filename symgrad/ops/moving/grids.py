@@ -79,10 +79,8 @@ def values(x: Any, grid: Any, mode: str, padding_mode: str, align_corners: bool)
     space, taps = len(x.shape) - 2, {"nearest": (0,), "bilinear": (0, 1), "bicubic": (-1, 0, 1, 2)}[mode]
     lines = []
     for axis in range(space):
-        size, u = (
-            x.shape[axis + 2],
-            along_axis(grid[..., space - 1 - axis], x.shape[axis + 2], padding_mode, align_corners),
-        )
+        size = x.shape[axis + 2]
+        u = along_axis(grid[..., space - 1 - axis], size, padding_mode, align_corners)
         lost, at = ~np.isfinite(u), np.where(np.isfinite(u), u, 0.0)
         first = (np.round(at) if mode == "nearest" else np.floor(at)).astype(np.int64)
         lines.append([(first + k, tap_share(at - first - k, mode), lost, size) for k in taps])

@@ -15,31 +15,27 @@ import sympy as sp
 
 from symgrad.errors import InputError, ShapeError
 from symgrad.ops.equations import op
-from symgrad.ops.moving.kernels import HAT, cubic
+from symgrad.ops.moving.kernels import COVERS, HAT, cubic
 from symgrad.ops.moving.views import sequence
 from symgrad.ops.options import one_of
 from symgrad.shapes import Shape, Sizes, size_of
 
 Ints = Any  # an int, a sequence of ints, or None, as users write them
-
-
 REACH = {"linear": 1, "bilinear": 1, "trilinear": 1, "bicubic": 2}
 """How many entries beyond the border a kernel can meet."""
 KERNELS = {
     **dict.fromkeys(("linear", "bilinear", "trilinear", "bilinear antialias"), HAT),
     "bicubic": cubic("(−3/4)"),
     "bicubic antialias": cubic("(−1/2)"),
-    "area": "covers[i,h,n,m] = [i·n < (h + 1)·m]·[h·m < (i + 1)·n]",
+    "area": COVERS,
 }
-"""How much an entry counts at a distance; of averages, whether a place covers it: ⌊i·n/m⌋ ≤ h < ⌈(i + 1)·n/m⌉."""
+"""How much an entry counts at a distance; of averages, whether a place covers it."""
 SPACE = {
     "linear": (1,),
     "bilinear": (2,),
     "trilinear": (3,),
     "bicubic": (2,),
-    "nearest": (1, 2, 3),
-    "nearest-exact": (1, 2, 3),
-    "area": (1, 2, 3),
+    **dict.fromkeys(("nearest", "nearest-exact", "area"), (1, 2, 3)),
 }
 """Over how many axes of space each mode goes."""
 

@@ -53,7 +53,7 @@ def in_turn(shapes: tuple[Shape, ...], dim: int) -> str:
     return f"out[k<{len(shapes)}] = {' + '.join(f'δ(k, {n})·x{n}' for n in range(len(shapes)))}"
 
 
-op("cat(*tensors, dim: axis=0)", "out[i] = x[i] where i < m, y[i − m] from there on", "joins tensors along an axis they have",
+op("cat(*tensors, dim: axis=0)", "out[i<m + size(y, 0)] = [i < m]·x[i] + [m ≤ i]·y[i − m] where m = size(x, 0)", "joins tensors along an axis they have",
    ("torch.cat", "torch.concat", "torch.concatenate", "np.concatenate"), reading=Function(joint), shape=joined, align=no_alignment,
    torch=lambda torch, *tensors, dim: torch.cat(tensors, dim=dim), holds="kept",
    examples=("cat([x, y]) with x:2 y:3", "cat([x, y], dim=1) with x:2x2 y:2x1", "cat([x, x]) with x:2"))  # fmt: skip

@@ -13,6 +13,9 @@ import numpy as np
 HAT = "k[d] = (1 + d)·[−1 ≤ d < 0] + (1 − d)·[0 ≤ d < 1]"
 """1 − |d| up to distance 1: a straight line from entry to entry."""
 
+COVERS = "covers[i,h,n,m] = [i·n < (h + 1)·m]·[h·m < (i + 1)·n]"
+"""Whether the i-th of m windows over n entries holds the entry h: ⌊i·n/m⌋ ≤ h < ⌈(i + 1)·n/m⌉."""
+
 
 def cubic(a: str) -> str:
     """Keys' kernel: four pieces of a cubic, with continuous slope."""

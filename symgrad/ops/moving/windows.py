@@ -43,18 +43,20 @@ def unfolded_shape(sizes: Sizes, shapes: tuple[Shape, ...], kernel_size: Any, **
     return (*x[:-3], x[-3] * int(np.prod(kernel_size)), sp.Mul(*places))
 
 
-def places_said(size: str, axis: int, kernel: int, dilation: int, padding: int, stride: int) -> str:
-    """How many places a window has on an axis."""
-    return f"{'ij'[axis]}<⌊({size} + 2·{padding} − {dilation}·({kernel} − 1) − 1)/{stride}⌋ + 1"
+def spots(size: str, kernel: Any, dilation: Any, padding: Any, stride: Any) -> str:
+    """h and w: how many places a window has on each of two axes."""
+    axes = enumerate(zip(kernel, dilation, padding, stride, strict=True))
+    each = (f"⌊({size.format(a, a - 2)} + 2·{p} − {d}·({k} − 1) − 1)/{step}⌋ + 1" for a, (k, d, p, step) in axes)
+    return ", ".join(f"{name} = {places}" for name, places in zip("hw", each, strict=True))
 
 
 def unfolded(shapes: Any, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> str:
     """Windows as columns; 0 outside where there is padding."""
     places, held = window(stride, padding, dilation)
-    options = zip(kernel_size, dilation, padding, stride, strict=True)
-    spots = ",".join(places_said(f"size(x, {axis - 2})", axis, *each) for axis, each in enumerate(options))
+    where = spots("size(x, {1})", kernel_size, dilation, padding, stride)
     (height, width), hat = kernel_size, "\u0302" if 0 not in padding else ""
-    return f"out[…,(c,r<{height},s<{width}),({spots})] = x{hat}[…,c,{','.join(places)}]{'' if hat else held}"
+    entry = f"x{hat}[…,c,{','.join(places)}]{'' if hat else held}"
+    return f"out[…,(c,r<{height},s<{width}),(i<h,j<w)] = {entry} where {where}"
 
 
 BY_NAME = {name: named(name, 2) for name in ("kernel_size", "dilation", "padding", "stride")}
@@ -91,11 +93,10 @@ def folded_shape(sizes: Sizes, shapes: tuple[Shape, ...], output_size: Any, kern
 def folded(shapes: Any, output_size: Any, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> str:
     """Every entry of a column added at its place."""
     places, _ = window(stride, padding, dilation)
-    options = zip(kernel_size, dilation, padding, stride, strict=True)
-    spots = ",".join(places_said(f"output_size{axis}", axis, *each) for axis, each in enumerate(options))
+    where = spots("output_size{0}", kernel_size, dilation, padding, stride)
     meets = "·".join(f"δ({p}, {place})" for p, place in zip("pq", places, strict=True))
     height, width = kernel_size
-    return f"out[…,c,p,q] = Σ_{{r<{height},s<{width},{spots}}} {meets}·x[…,(c,r,s),(i,j)]"
+    return f"out[…,c,p,q] = Σ_{{r<{height},s<{width},i<h,j<w}} {meets}·x[…,(c,r,s),(i,j)] where {where}"
 
 
 op("col2im(x, output_size: any, kernel_size: 2*int >= 1, dilation: 2*int >= 1=1, padding: 2*int >= 0=0, "
