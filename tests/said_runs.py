@@ -203,6 +203,12 @@ def cut(told: Told, m: re.Match[str]) -> bool:
     return ".detach()" in told.script[int(m["line"]) - 1]
 
 
+def all_of_it(told: Told, m: re.Match[str]) -> bool:
+    """v is ones, and no Jacobian has an entry off its diagonal."""
+    dense = [told.truth.jacobian(n) for n in told.asked]
+    return bool((told.truth.seed == 1).all()) and all(not (d - np.diag(np.diag(d))).any() for d in dense)
+
+
 def rows_added(told: Told, m: re.Match[str]) -> bool:
     """v is ones, out has so many entries, and two rows share a column."""
     dense = [told.truth.jacobian(n) for n in told.asked]
@@ -400,6 +406,7 @@ NOTES: dict[str, Rule] = {
     r"one of the ways from (?P<names>.*) was cut in line (?P<line>\d+) by \.detach\(\): its part of \S+ is left out": cut,
     r"a part of the way from .* is cut in line (?P<line>\d+) by \.detach\(\): .*": declared,
     r"v = ones adds the (?P<n>\d+) rows of J; v = 1.* gives the first alone, torch\.func\.jacrev all of them": rows_added,
+    r"J is diagonal, so one v = ones holds all of it: the slope of each entry by its own": all_of_it,
     r"\w+ adds (?P<n>\d+) entries, so their \d+ rows of J are added; jacrev has them apart": entries_added,
     r"(?P<x>\w+)\[(?P<at>[\d,]+)\] is read (?P<n>twice|\d+ times), so its \d+ weights add up": read_often,
     r"(?P<x>\w+): the product adds (?P<n>\d+) rows \(samples\); before the sum there is one gradient for each, "

@@ -144,6 +144,16 @@ def test_gradcheck_is_told_with_its_convention_and_the_kink(tmp_path: Path) -> N
     assert "kink" not in told
 
 
+def test_gradcheck_in_single_precision_is_told_what_rounding_does(tmp_path: Path) -> None:
+    source = "x = torch.tensor([1., 2.], dtype=torch.{kind}, requires_grad=True)\n"
+    source += "torch.autograd.gradcheck(torch.exp, x, raise_exception=False)\n"
+    _, told = play(tmp_path, "import warnings; warnings.simplefilter('ignore')\n" + source.format(kind="float32"))
+    assert "in float32 rounding alone moves such a quotient by up to 0.44" in told  # 2**-23 * e**2 / 2e-6
+    assert "x.double()" in told
+    _, told = play(tmp_path, source.format(kind="float64"))
+    assert "rounding alone" not in told
+
+
 def test_one_call_can_still_be_asked_for(tmp_path: Path) -> None:
     source = "x = torch.rand(3, requires_grad=True)\ny = x.sin()\nfor i in range(3):\n    torch.autograd.grad(y[i], x, retain_graph=True)\n"
     session, _ = play(tmp_path, source, call=2)

@@ -288,6 +288,44 @@ c.sum().backward()
     np.testing.assert_array_equal(session.calls[1].leaves[0].added, [2, 2])
 
 
+@pytest.mark.parametrize(
+    ("loss", "pairs"),
+    [
+        ("pred - t", True),
+        ("t - torch.tanh(pred)", True),
+        ("pred[:, 0] - t", False),
+        ("t[:, None] - t + 0 * pred", False),  # a column that was made for it
+        ("t.unsqueeze(1) - t + 0 * pred", False),
+        ("pred - torch.arange(4.)", False),
+    ],
+)
+def test_a_written_difference_of_a_column_and_a_row_of_as_many(tmp_path, loss, pairs):
+    _, told = play(
+        tmp_path,
+        f"\npred, t = torch.ones(3, 1, requires_grad=True), torch.arange(3.)\n(({loss}) ** 2).mean().backward()\n",
+    )
+    assert ("both are broadcast to 3×3, so 9 pairs count and not 3" in " ".join(told.split())) == pairs
+
+
+@pytest.mark.parametrize(
+    ("output", "whole"),
+    [
+        ("x.sin()", True),
+        ("torch.tanh(x) * x", True),
+        ("x.cumsum(0)", False),
+        ("x * x.sum()", False),
+        ("x[:2] * 2", False),
+    ],
+)
+def test_ones_that_hold_all_of_a_diagonal_jacobian(tmp_path, output, whole):
+    _, told = play(tmp_path, f"\nx = torch.arange(3.).requires_grad_()\ny = {output}\ny.backward(torch.ones_like(y))\n")
+    assert ("J is diagonal, so one v = ones holds all of it" in told) == whole
+    _, told = play(
+        tmp_path, f"\nx = torch.arange(3.).requires_grad_()\ny = {output}\ny.backward(2 * torch.ones_like(y))\n"
+    )
+    assert "holds all of it" not in told
+
+
 def test_a_loss_of_nothing_says_so_and_no_reason_for_its_zero(tmp_path):
     _, told = play(
         tmp_path,

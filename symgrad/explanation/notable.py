@@ -63,9 +63,18 @@ def pairs_compared(
     steps: Sequence[Apply], shape_of: Callable[[str], tuple[int, ...]]
 ) -> Iterator[tuple[Apply, Side, Side]]:
     """The losses whose two sides are broadcast to a shape that neither has: every pair counts."""
-    for step, *names in broadcast_sides(steps):
+    made = {step.result.name: step for step in steps}
+
+    def turned(name: str) -> bool:
+        sources = made[name].tensors if name in made else ()
+        return len(sources) == 1 and len(shape_of(sources[0])) != len(shape_of(name))
+
+    for step, *names in broadcast_sides(steps, differences=True):
         one, other = (tuple(shape_of(name)) for name in names)
-        if np.broadcast_shapes(one, other) not in (one, other):
+        if np.broadcast_shapes(one, other) in (one, other):
+            continue
+        column = len(one) != len(other) and math.prod(one) == math.prod(other)
+        if step.options or (column and not any(map(turned, names))):  # hardly meant, unless the column was made for it
             yield step, (names[0], one), (names[1], other)
 
 

@@ -7,12 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from symgrad.ops.entry import plays
+from symgrad.ops.entry import entry_of, plays
 from symgrad.program import Apply, Role
 
+DIFFERENCE = "out = x − y"
+"""The equation of what subtracts, as most losses begin that somebody writes out."""
 
-def broadcast_sides(steps: Sequence[Apply]) -> Iterator[tuple[Apply, str, str]]:
-    """Each loss one side of which is broadcast to the other, or both to a third shape; predictions, then targets."""
+
+def broadcast_sides(steps: Sequence[Apply], differences: bool = False) -> Iterator[tuple[Apply, str, str]]:
+    """Each loss one side of which is broadcast to the other, or both to a third shape; predictions, then targets.
+
+    With ``differences`` those that are written out, too.
+    """
     made = {step.result.name: step for step in steps}
 
     def before(name: str) -> str:
@@ -20,7 +26,9 @@ def broadcast_sides(steps: Sequence[Apply]) -> Iterator[tuple[Apply, str, str]]:
         return before(str(step.arguments[0])) if step is not None and plays(step.op, Role.COPIES) else name
 
     for step in steps:
-        if "reduction" in dict(step.options) and len(step.tensors) > 1:
+        entry = entry_of(step.op)
+        written = differences and entry is not None and entry.definition == DIFFERENCE
+        if ("reduction" in dict(step.options) or written) and len(step.tensors) > 1:
             sides = step.tensors[:2]
             first, second = map(before, sides)
             if (first, second) != sides:

@@ -32,6 +32,8 @@ from symgrad.tracing.session.scene import Scene
 from symgrad.tracing.story.events import Leaf
 from symgrad.tracing.story.told_lines import ToldLines
 
+DIAGONAL = "diagonal("
+"""How a diagonal Jacobian is shown."""
 SHORT, FEW = 14, 6
 """Steps and leaves of a program that is small enough for a lesson."""
 MOST = 20_000
@@ -49,7 +51,7 @@ def lessons(
         moving = any(row.added is not None and row.added.any() and not row.rounding for row in rows)
         found += [*one_variable(program, rows), *read_twice(program, rows), *samples(program, rows, told)]
         found += divided(program) if moving or spoilt(program) else ()
-        return [*found, *(rows_added(program, seeds) if moving else ())]
+        return [*found, *((*rows_added(program, seeds), *all_of_it(program, seeds, rows)) if moving else ())]
     except SymgradError:
         return found
 
@@ -88,6 +90,13 @@ def rows_added(program: Capture, seeds: Mapping[str, Array]) -> Iterator[str]:
     finite = all(np.isfinite(array).all() for row in rows for array in row.values())
     if finite and any(np.any((one[own] != 0) & (other[own] != 0)) for one, other in pairs for own in program.wanted):
         yield said
+
+
+def all_of_it(program: Capture, seeds: Mapping[str, Array], rows: Sequence[Leaf]) -> Iterator[str]:
+    """Where v = ones meets diagonal Jacobians alone: nothing is added up."""
+    given = np.asarray(seeds[program.ends[0]])
+    if given.size > 1 and (given == 1).all() and rows and all(DIAGONAL in row.jacobian for row in rows):
+        yield "J is diagonal, so one v = ones holds all of it: the slope of each entry by its own"
 
 
 def what_is_summed(program: Capture, end: str) -> str | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import FrameType
 from typing import Any
@@ -17,7 +17,6 @@ import numpy as np
 
 from symgrad.errors import SymgradError
 from symgrad.explanation.jacobian import Jacobian
-from symgrad.explanation.ties import Local, apart
 from symgrad.numeric.exact import Array, as_float
 from symgrad.ops.entry import entry_of
 from symgrad.tracing.captured.capture import Capture
@@ -25,9 +24,9 @@ from symgrad.tracing.captured.words import shape_text
 from symgrad.tracing.lift.lifter import Lifter
 from symgrad.tracing.record.arguments import argument_names
 from symgrad.tracing.record.names import node_names
-from symgrad.tracing.record.numbers import digits
 from symgrad.tracing.record.trace import upstream
 from symgrad.tracing.record.weakly import Weakly
+from symgrad.tracing.session.quotients import across_a_kink, checked_by_quotients, differentiated, rounded_away
 from symgrad.tracing.session.scene import Scene
 from symgrad.tracing.story.passages import passages
 
@@ -37,8 +36,6 @@ CHECKS, INNER = ("gradcheck", "gradgradcheck"), "new_func"
 """Those that compare with difference quotients; and what the second calls the backward that it differentiates."""
 PICKS = ("Tensor.__getitem__", "Tensor.select", "torch.select", "Tensor.unbind", "torch.unbind", "Tensor.__iter__")
 """What takes one entry out of an output."""
-MOST = 64
-"""Entries of an input that is moved by gradcheck's step."""
 DIAGONAL = "J is diagonal, so one backward(ones) holds all of it"
 ALL = "no two rows can share a seed"
 BLOCKS = (
@@ -150,7 +147,11 @@ def story(scene: Scene, sweep: Sweep) -> tuple[str, ...]:
     if drawn:
         lines.append(differentiated(drawn))
     if sweep.by in CHECKS:
-        lines += [checked_by_quotients(sweep), *across_a_kink(program, sweep.step)]
+        lines += [
+            checked_by_quotients(sweep.step),
+            *rounded_away(program, sweep.outputs, sweep.step),
+            *across_a_kink(program, sweep.step),
+        ]
     return tuple(lines)
 
 
@@ -175,51 +176,6 @@ def about(program: Capture, jacobian: Jacobian, name: str, end: str, by: str) ->
         elif rows > 1:
             fewer = "; J has fewer columns: torch.func.jacfwd takes one sweep for each" if rows > columns else ""
             yield f"{ALL}{fewer if by == 'jacrev' else ''}"
-
-
-def differentiated(weights: Sequence[str]) -> str:
-    """What gradgradcheck differentiates."""
-    seeds, them = " and ".join(weights), "them" if len(weights) > 1 else "it"
-    return (
-        f"its function is a backward, and {seeds} the v of that: J by {them} is the first derivative again, J by the "
-        "others the second"
-    )
-
-
-def checked_by_quotients(sweep: Sweep) -> str:
-    """gradcheck's own convention."""
-    return (
-        f"gradcheck compares J with difference quotients of step eps = {sweep.step:g}; what it prints has inputs as "
-        "rows: it is Jᵀ"
-    )
-
-
-def across_a_kink(program: Capture, step: float) -> Iterator[str]:
-    """The entries whose difference quotient reaches over a kink, so that it is neither slope."""
-    if program.boxes or len(set(program.ends)) > 1 or not step:
-        return
-    whole = replace(program.recording, output=program.ends[0])
-    arrays = {t.name: as_float(program.arrays[t.name]) for t in whole.inputs}
-    weights = np.random.default_rng(1).uniform(0.5, 1.5, np.shape(program.arrays[program.ends[0]]))
-    for name in program.wanted:
-        array = arrays[name]
-        if array.size > MOST:
-            continue
-        local = Local(whole, arrays, name, weights)
-        for at in np.ndindex(*array.shape):
-            unit: Array = np.zeros(array.shape)
-            unit[at] = step
-            low, high = (float(local.slope(by, np.ones(()))[at]) for by in (-unit, unit))
-            if not bool(apart(np.array(low), np.array(high)).any()) or abs(low - high) < 1e3 * step * max(1, abs(low)):
-                continue
-            quotient = float((local.out(unit) - local.out(-unit)) / (2 * step))
-            entry = f"{program.labels[name]}[{','.join(map(str, at))}]" if at else program.labels[name]
-            share = (quotient - low) / (high - low)
-            yield (
-                f"{entry} = {digits(float(array[at]))} is within eps of a kink: the quotient reaches over it and mixes "
-                f"{1 - share:.0%} of the slope on its left with {share:.0%} of that on its right"
-            )
-            return
 
 
 # Seeds ----------------------------------------------------------------------------------------------------
