@@ -5,9 +5,12 @@ What a condition leaves out is not divided by: `[a ≠ k]/(s[a] − s[k])` is 0 
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import sympy as sp
+import torch
 
 import symgrad
 from symgrad.errors import SymgradError
@@ -84,3 +87,46 @@ def test_most_of_the_table_has_a_meaning_at_axes_of_one_entry() -> None:
 
     cases = [parameter.values[0] for parameter in first_by_default()]
     assert sum(map(refused, cases)) <= MOST_REFUSED < len(cases) // 2
+
+
+SPREADS = {
+    "x.std()": (1,),
+    "x.var(0)": (1, 2),
+    "torch.cov(x)": (2, 1),
+    "(x - x.mean())/x.std()": (1,),
+    "x.mean(0)*x.sum()": (0, 2),
+}
+
+
+@pytest.mark.parametrize("text", SPREADS)
+def test_what_is_nothing_by_nothing_at_every_number_has_no_slope_of_zero(text: str) -> None:
+    """0/0 has no entries left in it, and was said to stand still; exported code handed back zeros."""
+    shape = SPREADS[text]
+    (derived,) = symgrad.derive(text, shapes={"x": shape})[1]
+    assert derived.sweep.equation.right is sp.nan
+    page = symgrad.explain(text, x=np.ones(shape)).to_text(width=400)
+    assert "NaN" not in page
+    assert "zeros_like" not in page
+    assert "x.grad[p] = 0" not in page
+
+
+@pytest.mark.filterwarnings("ignore:.*degrees of freedom:UserWarning")
+@pytest.mark.parametrize("text", ["x.std()", "(x - x.mean())/x.std()"])
+def test_exported_code_has_no_number_where_torch_has_none(text: str) -> None:
+    space: dict[str, Any] = {}
+    exec(symgrad.export(text, shapes={"x": (1,)}, name="own"), space)
+    x = torch.tensor([3.0], dtype=torch.float64, requires_grad=True)
+    space["own"](x).sum().backward()
+    assert_same([float("nan")], x.grad)
+
+
+@pytest.mark.parametrize("text", ["x.std()", "x.var(0)", "x / x.std()", "torch.std_mean(x)[0]"])
+def test_one_value_has_no_spread_and_the_page_says_so(text: str) -> None:
+    page = symgrad.explain(text, x=[3.0]).to_text(width=400)
+    op = "var" if "var" in text else "std"
+    assert f"has no finite value: {op} divides 0 by 0, as one value has no spread." in page
+
+
+def test_a_loss_of_which_no_target_counts_says_what_it_divides() -> None:
+    page = symgrad.explain("F.cross_entropy(x, y, ignore_index=1)", wrt="x", x=np.ones((2, 3)), y=[1, 1])
+    assert "because out has no finite value: cross_entropy divides a sum of nothing by 0" in page.to_text(width=400)

@@ -179,7 +179,7 @@ def _placed(key: Key, names: tuple[tuple[str, str], ...], sizes: tuple[tuple[Siz
         rank = len(d.axes)
         derivatives[position] = Derivative(whole.axes[:rank], whole.axes[rank:], whole.right, d.steps)
     residual = tuple(instantiate(equation, called, sized) for equation in found.residual)
-    undefined = any(d.formula.has(sp.nan, sp.zoo) for d in derivatives.values())
+    undefined = found.equation.right is not sp.nan and any(d.formula.has(sp.nan, sp.zoo) for d in derivatives.values())
     return Local(instantiate(found.equation, called, sized), derivatives, residual), undefined
 
 
@@ -244,6 +244,8 @@ def derive(key: Key) -> Local:
             continue
         inner = fresh_axes(shape, INNER)
         formula = canonical(differentiate(equation.right, operand(position), inner, output))
+        if equation.right is sp.nan:  # 0/0 has no slope, and no operand left in it
+            formula = sp.nan
         steps = [Step("differentiate", formula, "the chain rule; each access of x leaves a δ for every index")]
         if op.reuse:
             formula = canonical(reuse_output(formula, equation, inner, OUT))

@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
+import sympy as sp
 
+from symgrad.calculus import local
 from symgrad.errors import SymgradError
 from symgrad.language.sides import broadcast_sides
 from symgrad.numeric import Array, Values, as_float, forward, numeric_pullback
@@ -53,6 +55,15 @@ def mean_in_words(step: Apply, count: float) -> str:
         return f"{step.op} divides a sum of nothing by 0: no entry counts, so its mean is nan"
     number = f"{round(count)}" if abs(count - round(count)) < CLOSE * count else f"{count:.4g}"
     return f"{step.op} divides a sum by {number}: that is where the division by {number} comes from"
+
+
+def nothing_by_nothing(program: Program, values: Values) -> str | None:
+    """Which step is 0/0 whatever the numbers are: ``std divides 0 by 0, as one value has no spread``."""
+    for step in program.steps:
+        if local(step, program).equation.right is sp.nan:
+            why = ", as one value has no spread" if "correction" in dict(step.options) else ""
+            return f"{step.op} divides 0 by 0{why}"
+    return next((mean_in_words(step, count) for step, count in means(program, values) if count == 0), None)
 
 
 Side = tuple[str, tuple[int, ...]]
@@ -112,4 +123,4 @@ def undetached(
     return found
 
 
-__all__ = ["mean_in_words", "means", "pairs_compared", "pairs_in_words", "undetached"]
+__all__ = ["mean_in_words", "means", "nothing_by_nothing", "pairs_compared", "pairs_in_words", "undetached"]

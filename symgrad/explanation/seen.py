@@ -63,7 +63,7 @@ def never_zero(program: Program, formula: Expr) -> bool:
         entries = [f for f in values if is_access(f) and name_of(f) in inputs]
         read = read or bool(entries)
         numbers.append(sp.Mul(*(f for f in values if f not in entries)))
-    if any(not n.is_number or n == 0 for n in numbers) or (read and len(numbers) > 1):
+    if any(not n.is_number or n == 0 or n is sp.nan for n in numbers) or (read and len(numbers) > 1):
         return False
     return len({bool(n > 0) for n in numbers}) == 1
 

@@ -91,7 +91,7 @@ class Printer(ABC):
         if isinstance(node, sp.Mod):
             left, right = self.inside(node.args[0], MULTIPLY, names), self.inside(node.args[1], ATOM, names)
             return f"{left} {self.word('mod')} {right}", ADD
-        if node.is_Float:
+        if node.is_Float or node is sp.nan:
             return self.number(numbers.short(float(node)))
         if node == sp.pi:
             return self.symbol("π"), ATOM

@@ -192,7 +192,7 @@ def sweep_blocks(
         yield Paragraph(say("`{name}.grad`: the index formula is too long to be read.", name=name))
         if remark:
             yield Paragraph(("In code: ", *remark))
-    if closed_form:
+    if closed_form and formula.expression is not sp.nan:
         yield from (Paragraph((says,)) for says in guards([step.rule for step in steps]))
     if not closed_form and not said and sweep.whole and formula.expression != 0:
         instead = "; the index formula is the answer" if len(formula.text) <= LONGEST else " either"

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from symgrad.explanation import Gradient, Singular
+from symgrad.explanation.notable import nothing_by_nothing
 from symgrad.numeric import Array
 from symgrad.program import Apply
 from symgrad.render import numbers
@@ -92,6 +93,8 @@ def _undefined(teller: Teller, gradient: Gradient, met: Singular) -> Words:
             rows=places(teller.program.output, met.without_value),
             have="has" if len(met.without_value) == 1 else "have",
         )
+        cause = nothing_by_nothing(gradient.program, gradient.values)
+        why = (*why, *((f": {cause}",) if cause else ()))
     elif met.births:
         why = teller.say(": the slope of {step} is infinite or undefined there", step=_step(teller, met.births[0].step))
     return (
