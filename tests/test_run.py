@@ -606,6 +606,7 @@ net(torch.randn(8, 3, {side}, {side})).pow(2).mean().backward()
     weight, bias, *_ = session.calls[0].leaves
     assert session.agrees
     assert (weight.rounding, bias.rounding) == (False, True)
+    assert "none  +  0, but for rounding  = torch" in told
     assert re.search(
         r"vᵀJ by 0\.bias is 0 \(the digits are rounding\): .* stays the same whatever 0\.bias is",
         " ".join(told.split()),

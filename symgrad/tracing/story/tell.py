@@ -122,12 +122,15 @@ def rows_of(leaves: Sequence[Leaf], width: int, bare: bool, grad: bool = False, 
 def change(leaf: Leaf, grad: bool, once: bool) -> str:
     """What stood in ``.grad``, what was added, what stands there now: ``once``, where nothing stood there."""
     before, added, after = map(short, (leaf.before, leaf.added, leaf.after))
+    if leaf.rounding:
+        added = "0, but for rounding"
     if grad:
         return added
     if leaf.before is not None:
         return f"{before}  +  {added}  =  {after}"
     large = leaf.added is not None and leaf.added.size > MOST
-    return f"none  +  {added}" if (once or large) and added == after else f"none    {added}  {after}"
+    same = leaf.rounding or (added == after and (once or large))
+    return f"none  +  {added}" if same else f"none    {added}  {after}"
 
 
 def closing(session: Session) -> str:
