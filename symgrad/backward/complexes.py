@@ -28,6 +28,8 @@ ENTRYWISE = {
     word for op in entries() if op.pairs == KEPT for word in (*op.spelled, f"torch.{op.name.removeprefix('complex_')}")
 }
 """The calls that take each complex number to another one."""
+RESOLVES = "resolve_conj"
+"""What torch asks of a conjugate before it is seen as pairs, and nobody writes."""
 REAL, COMPLEX, PAIRS = range(3)
 """What an expression gives: real numbers, complex ones, or pairs that stand for complex ones."""
 Spoken = tuple[ast.expr, int]
@@ -105,6 +107,8 @@ class Words:
         kinds, function, word = [kind for _, kind in given], node.func, ""
         if isinstance(function, ast.Attribute) and not is_module(function.value):
             owner, kind = self.plain(function.value)
+            if function.attr == RESOLVES:
+                return owner, kind
             function, kinds, word = ast.Attribute(owner, function.attr), [*kinds, kind], function.attr
         else:
             word = ast.unparse(function).rpartition(".")[2]

@@ -29,6 +29,8 @@ WORDS = {BAR: "conj()", LENGTH: "abs()", DIRECTION: "sgn()"}
 """What follows the name of a complex tensor, and what torch calls it."""
 DEEPEST = 3
 """How often intermediates are written out."""
+LAZY = re.compile(r"^view_as_complex\(\w+\)\.conj\(\)(\.m?T|\.permute\([\d, ]+\))?$")
+"""What torch keeps as a conjugate to be, of which there is no view as pairs."""
 NAME = re.compile(rf"(?<![\w.])[^\W\d][\w{BAR}]*")
 
 
@@ -57,7 +59,7 @@ def in_complex_words(
         return None
     text = letters.in_words(piece.text)
     if half is None:
-        return f"view_as_real({text})"
+        return f"view_as_real({text}{'.resolve_conj()' if LAZY.search(text) else ''})"
     return f"view_as_real({real_part(text) if half == 0 else imaginary_part(text)})" if is_access(whole) else None
 
 

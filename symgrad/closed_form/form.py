@@ -200,6 +200,28 @@ def named_output(program: Program, known: Mapping[str, Equation]) -> tuple[Rule,
     return (Rule("name the output", "what out says is not computed again", named),)
 
 
+def logistic_output(program: Program, known: Mapping[str, Equation]) -> tuple[Rule, ...]:
+    """σ(z) → out and σ(−z) → 1 − out, for an output that is written as 1 / (1 + e⁻ᶻ)"""
+    last = next((step for step in program.steps if step.result.name == program.output), None)
+    if last is None:
+        return ()
+    equation = written_out(substitute(local(last, program).equation, known), program, known)
+    definition = simplify(equation.right, [])
+    if not isinstance(definition, sigmoid) or free_in_accesses(definition) != {*equation.axes}:
+        return ()
+
+    def named(expression: Expr) -> Expr:
+        for turn in (1, -1) if isinstance(expression, sigmoid) else ():
+            own = sigmoid(turn * definition.args[0])
+            for at in values_of(equation.axes, (own,), expression):
+                if canonical_at(at, equation.axes, own) == expression:
+                    out = access(program.output, at)
+                    return out if turn == 1 else 1 - out
+        return expression
+
+    return (Rule("name the output", "σ(z) → out", named),)
+
+
 def free_in_accesses(expression: Expr) -> set[Expr]:
     """The indices at which tensors are read."""
     return {index for entry in accesses(expression) for index in indices_of(entry)}
@@ -266,6 +288,8 @@ def written(
     right = simplify(classes(equation.right, steps), steps, rules)
     if right.has(*NAMED, *PRODUCTS):
         right = simplify(right, steps, (*named_output(program, known), *AMONG_NAMES))
+    if right.has(sigmoid):
+        right = simplify(right, steps, logistic_output(program, known))
     right = without_floats(Equation(equation.axes, right)).right
     notation = forms()
     try:

@@ -9,12 +9,16 @@ from collections.abc import Sequence
 
 import sympy as sp
 
+from symgrad.calculus import local
 from symgrad.closed_form.notation import Notation
+from symgrad.closed_form.of_numbers import is_difference
 from symgrad.closed_form.pieces import ATOM, NoForm, Piece, applied
 from symgrad.indexing import Index
-from symgrad.indexing.symbols import Expr
+from symgrad.indexing.symbols import Expr, accesses, indices_of, is_access, name_of
 from symgrad.ops import Op
+from symgrad.ops.entry import plays
 from symgrad.ops.lookup import find
+from symgrad.program import Role
 
 MODULES = ("F.", "torch.special.")
 """Where functions stand that are no methods."""
@@ -29,7 +33,7 @@ def function(notation: Notation, node: Expr, prefer: Sequence[Index]) -> Piece:
     if op is None:
         raise NoForm
     *parameters, entry = node.args
-    inner = notation.write(entry, prefer)
+    inner = notation.write(difference(notation, entry), prefer)
     if parameters:
         return with_parameters(op, parameters, inner)
     if f"Tensor.{op.name}" in op.spelled:
@@ -39,6 +43,27 @@ def function(notation: Notation, node: Expr, prefer: Sequence[Index]) -> Piece:
         raise NoForm
     kept = None if inner.kept is None else Piece(f"{spelled}({inner.kept.text})", ATOM, inner.kept.axes)
     return Piece(f"{spelled}({inner.text})", ATOM, inner.axes, kept)
+
+
+def difference(notation: Notation, entry: Expr) -> Expr:
+    """b − a, where −t is that of an intermediate t = a − b."""
+    if not is_access(-entry):
+        return entry
+    right = made_of(notation, -entry)
+    if right is None or not is_difference(right):
+        return entry
+    spread = {a: e for a in accesses(right) if (e := made_of(notation, a, copies=True)) is not None}
+    return -right.xreplace(spread)
+
+
+def made_of(notation: Notation, entry: Expr, copies: bool = False) -> Expr | None:
+    """What an entry of an intermediate is, of those that are only repeated where that is asked for."""
+    program, name = notation.program, name_of(entry)
+    step = next((s for s in program.steps if s.result.name == name != program.output), None)
+    if step is None or (copies and not plays(step.op, Role.COPIES)):
+        return None
+    equation = local(step, program).equation
+    return equation.right.xreplace(dict(zip(equation.axes, indices_of(entry), strict=True)))
 
 
 def with_parameters(op: Op, parameters: Sequence[Expr], inner: Piece) -> Piece:

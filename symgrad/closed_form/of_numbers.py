@@ -16,6 +16,8 @@ from symgrad.indexing.symbols import Expr, free_indices, weight
 
 BELOW = (sp.S.NegativeOne, sp.Integer(-2), sp.Integer(-3))
 """Powers of a denominator that are looked at."""
+HALVES = tuple(sp.Integer(-n) for n in range(1, 7))
+"""The same and those of its root, doubled."""
 
 
 def logistic(expression: Expr) -> Expr:
@@ -185,14 +187,21 @@ def taken_in(expression: Expr) -> Expr:
     return expression
 
 
+def is_below(factor: Expr) -> bool:
+    """Whether a factor is one over a denominator, over its root, or over a power of either."""
+    return bool(factor.is_Pow and factor.exp.is_Rational and 2 * factor.exp in HALVES)
+
+
 def one_denominator(expression: Expr) -> Expr:
-    """1 / b − a / b² → (b − a) / b², where the numerator gets shorter"""
+    """1 / b − a / b² → (b − a) / b², where the numerator gets shorter; also 1 / √b − a / √b³"""
     if not expression.is_Add:
         return expression
-    below = [{f.base: -f.exp for f in sp.Mul.make_args(t) if f.is_Pow and f.exp in BELOW} for t in expression.args]
+    below = [{f.base: -f.exp for f in sp.Mul.make_args(t) if is_below(f)} for t in expression.args]
     for base in below[0]:
         powers = [own.get(base, sp.S.Zero) for own in below]
         if not base.is_Add or 0 in powers or len(set(powers)) == 1:
+            continue
+        if not all((power - powers[0]).is_Integer for power in powers):
             continue
         above = sp.expand_mul(sp.Add(*(sp.expand_mul(t * base ** max(powers)) for t in expression.args)))
         found = above / base ** max(powers)

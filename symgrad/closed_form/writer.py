@@ -282,7 +282,8 @@ class Forms(Notation):
         inner = self.write(base, prefer)
         if exponent == sp.Rational(1, 2):
             return applied(inner, "sqrt()")
-        raised = self.write(exponent, prefer)
+        halves = exponent.is_Rational and exponent.q == 2
+        raised = Piece(repr(float(exponent)), ATOM, ()) if halves else self.write(exponent, prefer)
         target = common_order([inner, raised], prefer)
         left, right = aligned(inner, target).inside(ATOM), aligned(raised, target).inside(ATOM)
         return Piece(f"{left} ** {right}", POWER, joint_axes([inner, raised], target))
