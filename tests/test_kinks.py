@@ -52,6 +52,16 @@ def test_a_corner_has_two_sides() -> None:
     assert (away.left, away.here, away.right, away.torch) == (1, 1, 1, 1)
 
 
+@pytest.mark.parametrize(
+    ("name", "at", "told"),
+    [("sqrt", 0, "nan  inf inf inf"), ("log", 0, "nan inf inf inf"), ("reciprocal", 0, "-inf -inf -inf -inf"),
+     ("acos", 1, "-inf nan -inf -inf"), ("rsqrt", -1, "nan nan nan nan")],
+)  # fmt: skip
+def test_an_infinite_slope_is_no_disagreement_and_no_number_beside_it(name: str, at: float, told: str) -> None:
+    asked = CliRunner().invoke(main, ["ops", name, "--at", str(at)])
+    assert asked.stdout.splitlines()[1].split()[2:] == told.split()
+
+
 def test_many_kinks_are_no_disagreement() -> None:
     """108 entries that tie: each of them is looked at, not the first ones."""
     found = symgrad.explain("F.max_pool2d(x, 2, stride=1)", x=np.ones((2, 3, 3, 6)))

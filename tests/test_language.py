@@ -122,7 +122,7 @@ BAD = [
     ("x\ud800", "syntax", "\ud800", "the character U+D800 is not part of an expression", "names"),
     ("\ufeffx", "syntax", "\ufeff", "the character U+FEFF is not part of an expression", "names"),
     ("2x", "syntax", "2x", "2x is not a number here", "2*x"),
-    ("1j*x", "syntax", "1j", "1j is not a number here", "real"),
+    ("1j*x", "syntax", "1j", "1j is not a number here", "torch.complex(a, b)"),
     ("0x1F*x", "syntax", "0x", "0x is not a number here", "real"),
     ("x*1234567890123456789", "syntax", "1234567890123456789", "an integer of 19 digits is too long", "18"),
     ("9**9**9*x", "value", "9**9**9", "this power is too large to be exact", "2.0**100"),

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
+from click.testing import CliRunner
 
 from symgrad.tracing.session.torchs_words import Refusal, refusal_of
+from symgrad_cli.main import main
 
 
 class Miscounted(torch.autograd.Function):
@@ -81,16 +83,31 @@ def shared_memory():
     WritesIntoItsWeight.apply(leaf(1.0, 2.0)).sum().backward()
 
 
+def leaf_written():
+    w = leaf(1.0)
+    w -= 1
+
+
 @pytest.mark.parametrize(
     "refused",
     [complex_output, no_seed, other_shape, no_tensor, second_time, overwritten, no_path, unused, miscounted,
-     shared_memory],
+     shared_memory, leaf_written],
     ids=lambda refused: refused.__name__,
 )  # fmt: skip
 def test_each_refusal_is_known_by_torchs_own_words(refused):
     with pytest.raises(RuntimeError) as caught:
         refused()
-    assert refusal_of(caught.value) is Refusal[refused.__name__.upper()]
+    refusal = Refusal[refused.__name__.upper()]
+    assert refusal_of(caught.value) is refusal
+    asked = CliRunner().invoke(main, ["errors", str(caught.value)])
+    assert asked.exit_code == 0
+    assert asked.stdout.startswith(refusal.answer)
+
+
+def test_a_kind_that_there_is_not_is_refused_with_those_that_there_are():
+    asked = CliRunner().invoke(main, ["errors", "shapes"])
+    assert asked.exit_code == 2
+    assert "shape, syntax" in asked.stderr
 
 
 def test_every_refusal_is_said_here():

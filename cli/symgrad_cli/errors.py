@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import click
 
-from symgrad.errors import SymgradError
+from symgrad.errors import SymgradError, UnknownNameError
 from symgrad_cli import options, output
 from symgrad_cli.failures import reporting
 
@@ -22,20 +22,38 @@ COMMAND = re.compile(r"`(symgrad [^`]*)`")
 
 
 @click.command()
-@click.argument("kind", required=False, type=click.Choice(KINDS))
+@click.argument("kind", required=False)
 @options.traceback_option
 @reporting
 def errors(kind: str | None, traceback: bool) -> None:
-    """What KIND of error a message is of, the word in its brackets; all kinds without one."""
+    """What KIND of error a message is of, the word in its brackets; all kinds without one.
+
+    A message of torch's about backward is answered, too.
+    """
     from symgrad.documents.errors import kinds
 
     pages = kinds()
+    if kind is not None and kind not in pages:
+        output.emit(output.fitting(answered(kind)))
+        return
     if kind is not None:
         output.emit(output.broken("\n".join(told(pages[kind]))))
         return
     width = max(map(len, pages))
     for name, page in pages.items():
         output.emit(output.fitting(f"{name:{width}}  {page.splitlines()[2]}"))
+
+
+def answered(message: str) -> str:
+    """What would do about a message of torch's; refused for any other word."""
+    from symgrad.tracing.session.torchs_words import refusal_of
+
+    refusal = refusal_of(RuntimeError(message))
+    if refusal is None:
+        raise UnknownNameError(
+            f"there is no kind of error {message}", found=(f"kinds: {', '.join(KINDS)}",), hints=("symgrad errors",)
+        )
+    return f"{refusal.answer}\n  symgrad run SCRIPT says which lines of yours, and which values"
 
 
 def told(page: str) -> Iterator[str]:

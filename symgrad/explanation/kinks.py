@@ -51,7 +51,9 @@ class Kink:
     @property
     def agrees(self) -> bool | None:
         """Whether torch chooses the same number; None where it was not asked."""
-        return None if self.torch is None else abs(self.torch - self.here) <= 1e-9
+        return (
+            None if self.torch is None else bool(np.isclose(self.torch, self.here, rtol=0, atol=SAME, equal_nan=True))
+        )
 
     @property
     def told(self) -> tuple[str, str, str]:
@@ -69,11 +71,20 @@ def kink_of(op: Op, at: float) -> Kink:
         raise UnsupportedError(f"{op.name} reads positions: there is no one number to put everywhere")
     inputs = {n: np.full(shape, float(at)) for n, shape in example.shapes}
     left, here, right = (_derivative(program, inputs, name, shift) for shift in (-STEP, 0.0, STEP))
+    if not np.isfinite(here):
+        left, right = (
+            _limit(side, _derivative(program, inputs, name, n * STEP)) for n, side in ((-0.01, left), (0.01, right))
+        )
     weights = np.ones(program.numbers(program.out.shape))
     answer = run_torch(program, inputs, weights, [name])
     gradient = None if answer is None else answer.gradients[name]
     chosen = None if answer is None else 0.0 if gradient is None else float(gradient.reshape(-1)[0])
     return Kink(op.name, example.text, float(at), left, here, right, chosen, answer.version if answer else None)
+
+
+def _limit(beside: float, nearer: float) -> float:
+    """∞ where a derivative grows on the way to the point."""
+    return float(np.copysign(np.inf, nearer)) if abs(nearer) > 2 * abs(beside) else beside
 
 
 @dataclass(frozen=True)
@@ -120,5 +131,7 @@ def _derivative(program: Program, inputs: dict[str, Array], name: str, shift: fl
     moved = inputs[name].copy()
     moved.reshape(-1)[0] += shift
     values = forward(program, {**inputs, name: moved})
+    if shift and np.isnan(as_float(values[program.output])).any():
+        return float("nan")  # beside the point there is no function
     weights = np.ones(program.numbers(program.out.shape))
     return float(as_float(numeric_pullback(program, values, weights, [name])[name]).reshape(-1)[0])

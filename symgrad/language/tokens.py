@@ -20,6 +20,7 @@ LENGTH = 4_000
 """Expressions may have this many characters."""
 DEPTH = 100
 """Brackets and operations may be nested this deep."""
+IMAGINARY = "a complex number is made of two: torch.complex(a, b), a the real part; or ask of a script, symgrad run"
 DIGITS = 18
 """Integers may have this many digits: they have to fit NumPy's and torch's 64 bits."""
 
@@ -136,7 +137,9 @@ def check_word(token: Token, following: str) -> None:
             raise NotationError(
                 f"{word}{following} is not a number here",
                 span=(span[0], span[1] + 1),
-                hints=("a product needs a *: 2*x", "real decimal numbers only: 3, 0.5, 1e-3"),
+                hints=(IMAGINARY,)
+                if following in "jJ"
+                else ("a product needs a *: 2*x", "real decimal numbers only: 3, 0.5, 1e-3"),
             )
         if word.replace("_", "").isdigit() and len(word) > DIGITS:
             raise NotationError(

@@ -1,4 +1,4 @@
-"""What torch says where it refuses a backward: the one place that reads its English.
+"""What torch says where it refuses a backward, and what would do: the one place that reads its English.
 
 Comes in: an exception. Goes out: which refusal it is, or None. The words are those of the torch versions that are
 tested; a test makes torch say each of them.
@@ -10,24 +10,67 @@ from enum import Enum
 
 
 class Refusal(Enum):
-    """A part of torch's message that no other refusal has."""
+    """A part of torch's message that no other refusal has, and the answer as far as one knows it without the script."""
 
-    COMPLEX_OUTPUT = "only for real scalar"
-    NO_SEED = "implicitly created only for scalar"
-    OTHER_SHAPE = "Mismatch in shape"
-    NO_TENSOR = "grad_output"
-    SECOND_TIME = "second time"
-    OVERWRITTEN = "inplace operation"
-    NO_PATH = "does not require grad"
-    UNUSED = "not have been used in the graph"
-    MISCOUNTED = "incorrect number of gradients"
-    SHARED_MEMORY = "refers to a single memory location"
+    COMPLEX_OUTPUT = (
+        "only for real scalar",
+        "a loss is a real number: y.real.sum().backward(), or y.backward(v) with weights of your own",
+    )
+    NO_SEED = (
+        "implicitly created only for scalar",
+        "only a single number has an obvious weight: y.sum().backward(), or y.backward(v) with a v of y's shape",
+    )
+    OTHER_SHAPE = (
+        "Mismatch in shape",
+        "v weighs the outputs: it has the shape of what backward is called on, not that of the inputs",
+    )
+    NO_TENSOR = "grad_output", "v is a tensor like the one that backward is called on, in shape and type"
+    SECOND_TIME = (
+        "second time",
+        (
+            "the first backward let go of the forward values that vᵀJ mentions: add the losses and call it once, or "
+            "retain_graph=True in every call but the last, or h = h.detach() between steps"
+        ),
+    )
+    OVERWRITTEN = (
+        "inplace operation",
+        (
+            "a forward value that vᵀJ mentions was written over: write out of place, and let the optimizer step "
+            "only after every backward"
+        ),
+    )
+    NO_PATH = (
+        "does not require grad",
+        (
+            "nothing that the output was computed from asks for a gradient, or the path was cut: by .detach(), "
+            "torch.no_grad(), .item(), NumPy, argmax, a tensor made of numbers"
+        ),
+    )
+    UNUSED = (
+        "not have been used in the graph",
+        "there is no path from that input to the output: allow_unused=True gives None, materialize_grads=True zeros",
+    )
+    MISCOUNTED = (
+        "incorrect number of gradients",
+        "a backward returns one gradient for each input of its forward, in their order, None for what has none",
+    )
+    SHARED_MEMORY = (
+        "refers to a single memory location",
+        "the tensor was expanded, so that many entries are one number in memory: .clone() before it is written",
+    )
+    LEAF_WRITTEN = (
+        "leaf Variable that requires grad is being used in an in-place",
+        "a leaf that is written would be one no more: with torch.no_grad(): w -= …, as optimizers do",
+    )
+
+    def __init__(self, words: str, answer: str) -> None:
+        self.words, self.answer = words, answer
 
 
 def refusal_of(error: Exception) -> Refusal | None:
     """The refusal that an exception's message is."""
     message = str(error)
-    return next((refusal for refusal in Refusal if refusal.value in message), None)
+    return next((refusal for refusal in Refusal if refusal.words in message), None)
 
 
 __all__ = ["Refusal", "refusal_of"]
