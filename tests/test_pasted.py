@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -43,6 +44,40 @@ PASTED = (
         "loss = (w**2).sum()\nopt.zero_grad()\nloss.backward()\nopt.step()"
     ),
 )
+
+
+CONSOLE = (
+    (
+        ">>> import torch\n>>> x = torch.ones(2, requires_grad=True)\n>>> y = x + 2\n>>> y\n"
+        "tensor([3., 3.], grad_fn=<AddBackward0>)\n>>> z = y * y * 3\n>>> z, z.mean()\n"
+        "(tensor([27., 27.], grad_fn=<MulBackward0>), tensor(27., grad_fn=<MeanBackward0>))\n"
+        ">>> z.mean().backward()\n>>> x.grad\ntensor([9., 9.])"
+    ),
+    (
+        "In [1]: x = torch.arange(3., requires_grad=True)\n\nIn [2]: x * 2\nOut[2]: tensor([0., 2., 4.])\n\n"
+        "In [3]: y = (x *\n   ...: x)\n\nIn [4]: y.backward(torch.ones(3))"
+    ),
+    ">>> x = torch.ones(2, requires_grad=True)\n>>> y = (x *\n... 2)\n>>> y.sum().backward()\n>>> # done",
+)
+
+
+@pytest.mark.parametrize("text", CONSOLE)
+def test_what_a_console_shows_is_read_as_it_was_typed(text: str) -> None:
+    """Without prompts and answers; a mistake is shown where it was typed."""
+    typed = "\n".join(
+        re.sub(r"^[ ]*(>>>|\.\.\.:?|In \[\d+\]:) ?", "", line)
+        for line in text.split("\n")
+        if re.match(r"[ ]*(>>>|\.\.\.|In )", line)
+    )
+    expected, found = ran(typed), symgrad.explain(text)
+    assert found.passed
+    assert set(found.gradients) == set(expected)
+    for name, gradient in expected.items():
+        assert_same(found.gradients[name].value, gradient.numpy())
+    opening = found.to_text().partition("Equal")[0]
+    assert not re.search(r">>>|In \[|\.\.\.|tensor\(\[3", opening)
+    with pytest.raises(SymgradError, match=r">>> x \+ nope\(x\)\n +\^\^\^\^"):
+        symgrad.explain(">>> x + nope(x)")
 
 
 def ran(text: str) -> dict[str, Any]:

@@ -19,6 +19,8 @@ from symgrad.language.syntax import parse
 from symgrad.source import Source
 from symgrad.ways import Setting
 
+PROMPT = re.compile(r"[ \t]*(?:>>>|\.\.\.:?(?= |$)|In \[\d+\]:)[ ]?")
+"""What a console puts before what was typed."""
 IMPORT = re.compile(r"^[ \t]*(?:import|from)[ \t][^\n;#]*", re.MULTILINE)
 SAYS = ("print", "torch.manual_seed")
 """Calls that stand for themselves and compute nothing here: random numbers have a seed of their own."""
@@ -38,7 +40,8 @@ def script_of(source: Source) -> Script:
     >>> len(script.statements), script.leaves, script.seed.name
     (2, frozenset({'x'}), 'v')
     """
-    text = IMPORT.sub(lambda match: " " * len(match.group()), source.text)
+    entered = typed(source.text)
+    text = IMPORT.sub(lambda match: " " * len(match.group()), entered)
     text = MARKED.sub(lambda match: f"{match[1]}_()".ljust(len(match.group())), text)
     script = parse(Source(text) if text.strip() else source)
     calls = [(n, call) for n, s in enumerate(script.statements) if (call := asking(s)) is not None]
@@ -52,21 +55,35 @@ def script_of(source: Source) -> Script:
             raise NotationError("this comes after backward", span=statement.span, hints=("leave it out", *WHOLE))
     kept: list[Statement] = []
     leaves: set[str] = set()
-    for statement in without_writing(as_functions(script.statements[:end])):
+    before = script.statements[:end]
+    if entered != source.text:  # a console shows what is not assigned
+        output = None if calls else before[-1]
+        before = tuple(s for s in before if s.target is not None or s is output)
+    for statement in without_writing(as_functions(before)):
         marked = without_mark(statement)
         if marked is not None:
             leaves.add(marked[0])
             kept += [replace(statement, value=marked[1])] if marked[1] is not None else []
         elif not is_said(statement):
             kept.append(unwrapped(statement))
-    if not calls and kept == list(script.statements) and not leaves:
+    if not calls and kept == list(script.statements) and not leaves and entered == source.text:
         return replace(script, source=source)
     kept, seed = asked_of(kept, calls[0][1]) if calls else (kept, None)
     if not kept:
         raise NotationError("there is no expression", span=(0, len(source.text)), hints=('"x@a"',))
     owner = calls[0][1].function.parts[0] if calls else None
     asked = owner.name if isinstance(owner, Name) else ""
-    return Script(Source(left_of(source.text, kept)), tuple(kept), frozenset(leaves), seed, asked)
+    return Script(Source(left_of(entered, kept)), tuple(kept), frozenset(leaves), seed, asked)
+
+
+def typed(text: str) -> str:
+    """What was typed into a console, without its prompts and what it answered; another text as it is."""
+    lines = text.split("\n")
+    prompts = [PROMPT.match(line) for line in lines]
+    if prompts[0] is None:
+        return text
+    found = (" " * p.end() + line[p.end() :] if p else " " * len(line) for p, line in zip(prompts, lines, strict=True))
+    return "\n".join(found)
 
 
 def asked_of(kept: Sequence[Statement], call: Call) -> tuple[list[Statement], Node | None]:
