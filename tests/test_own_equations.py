@@ -201,6 +201,45 @@ def test_nothing_flows_to_what_is_read_inside_an_index() -> None:
     assert found.gradients["x"].value.tolist() == [2, 8, 0]
 
 
+@pytest.mark.parametrize(
+    ("text", "n", "read"),
+    [
+        ("out[j] = x[n[j]]", [0, 3], "3"),
+        ("out[j] = x[n[j]]", [0, -1], "-1"),
+        ("out[j] = x[n[j]]", [0, 1.5], "1.5"),
+        ("out[j] = x[n[j] + 1]", [0, 2], "3"),
+        ("out[j] = [n[j] ≥ 0]·x[n[j]]", [-1, 4], "4"),
+        ("out[j] = x[n[j]]", [0, 2], ""),
+        ("out[j] = [0 ≤ n[j] < size(x, 0)]·x[n[j]]", [-1, 4], ""),
+        ("out = Σ_j (1 − [n[j] < 0])·x[n[j]]", [-1, 2], ""),
+        ("out[i<1] = x[n[i]]", [0, 9], ""),
+        ("out[j] = x[n[j] mod size(x, 0)]", [-1, 4], ""),
+    ],
+)
+def test_a_position_that_is_read_has_to_be_there(text: str, n: list[float], read: str) -> None:
+    """Beside a condition that does not hold nothing is read."""
+    try:
+        found = symgrad.explain(text, x=[1.0, 2.0, 3.0], n=n)
+    except SymgradError as error:
+        assert error.found == (f"the position {read} on an axis with 3 entries",)
+    else:
+        assert not read
+        assert found.passed
+        assert "another value" not in found.to_text()
+
+
+def test_what_is_read_at_positions_has_the_form_of_pythons_brackets() -> None:
+    given: dict[str, Any] = {"x": [1.0, 2.0, 3.0], "n": [0, 2, 2, 1]}
+    forms = [symgrad.explain(text, **given).gradients["x"].closed_form for text in ("out[j] = x[n[j]]", "x[n]")]
+    assert forms == ["zeros_like(x).index_add(0, n, v)"] * 2
+
+
+def test_a_tensor_without_indices_is_told_how_an_entry_is_written() -> None:
+    with pytest.raises(SymgradError, match="reads x with 0 indices, and it has 1") as refused:
+        symgrad.explain("out = √x", x=[1.0, 2.0])
+    assert refused.value.hints == ("an entry is x[i], and the left says for which i",)
+
+
 def test_every_writer_and_the_second_derivative_take_an_equation() -> None:
     found = symgrad.explain("out = Σ_i (x[i]²·w[i] + x[i]·c)", x=[1.0, 2.0], w=[3.0, 4.0], c=2.0, order=2)
     assert found.passed

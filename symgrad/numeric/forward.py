@@ -24,12 +24,10 @@ from symgrad.lowering.reading import names_read, number
 from symgrad.numeric.budget import MOST_EXACT, MOST_HELD, check_program, entries
 from symgrad.numeric.evaluate import evaluate, evaluate_forward
 from symgrad.numeric.exact import EXACT_LIMIT, Array, as_float, exact, finite, holds_exact, is_exact
-from symgrad.numeric.positions import check_places
+from symgrad.numeric.positions import Evaluation, check_places, check_read
 from symgrad.ops import named
 from symgrad.program import Apply, Constant, Program, Pullback
 from symgrad.shapes import Size, with_numbers
-
-Evaluation = Callable[[Equation, Mapping[str, Array], Mapping[Size, int]], Array]
 
 
 @dataclass(frozen=True)
@@ -119,7 +117,11 @@ def forward_from(program: Program, values: Values, moved: Mapping[str, Array]) -
 def compute(step: Apply, program: Program, arrays: dict[str, Array]) -> None:
     """Put what one step computes among ``arrays``, with the integers that it found."""
     if not isinstance(step.op, str):
-        arrays[step.result.name] = pulled(step, program, Values(arrays, program.sizes))
+        try:
+            arrays[step.result.name] = pulled(step, program, Values(arrays, program.sizes))
+        except IndexError as error:
+            hints = ("a condition beside an entry leaves it out: [n[i] ≥ 0]·x[n[i]]",)
+            raise not_there("the equation reads", step, error, hints) from None
         return
     op = named(step.op)
     options = options_of(step, program.sizes)
@@ -137,15 +139,18 @@ def compute(step: Apply, program: Program, arrays: dict[str, Array]) -> None:
     except MemoryError:
         raise InputError(f"{op.name} does not fit into memory here", span=step.span) from None
     except IndexError as error:
-        raise InputError(
-            f"{op.name} reads or writes at a position that is not there", span=step.span, found=(str(error),)
-        ) from None
+        raise not_there(f"{op.name} reads or writes", step, error) from None
     except ValueError as error:
         if not any(a is not None and a.size == 0 for a in arguments):
             raise
         raise ShapeError(
             f"{op.name} has no value for a tensor without entries", span=step.span, found=(str(error),)
         ) from None
+
+
+def not_there(what: str, step: Apply, error: IndexError, hints: tuple[str, ...] = ()) -> InputError:
+    """The refusal of positions outside."""
+    return InputError(f"{what} at a position that is not there", span=step.span, found=(str(error),), hints=hints)
 
 
 def by_equation(step: Apply, program: Program, values: Values) -> Array:
@@ -183,14 +188,20 @@ def pulled_as(form: Standard, step: Apply, values: Values) -> Array:
     """`pulled`, of a step in standard terms."""
     by: Evaluation = evaluate if isinstance(step.op, Pullback) else evaluate_forward
     equation = derive(form.key).equation
-    if isinstance(step.op, str) and named(step.op).data:
-        by = at_places
+    if not isinstance(step.op, Pullback) and named(step.op).data:
+        by = at_places if isinstance(step.op, str) else where_read
     return evaluated(equation, form, values, {}, by)
 
 
 def at_places(equation: Equation, arrays: Mapping[str, Array], sizes: Mapping[Size, int]) -> Array:
     """The forward of what reads positions; raises `IndexError` for those that are not there."""
     check_places(equation, arrays, sizes)
+    return evaluate_forward(equation, arrays, sizes)
+
+
+def where_read(equation: Equation, arrays: Mapping[str, Array], sizes: Mapping[Size, int]) -> Array:
+    """The same of an equation that a text states."""
+    check_read(equation, arrays, sizes, evaluate_forward)
     return evaluate_forward(equation, arrays, sizes)
 
 

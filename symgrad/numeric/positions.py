@@ -8,19 +8,21 @@ that is on that axis; of one taken modulo its size negative ones count from the 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 import sympy as sp
 
-from symgrad.indexing import Equation, Index, Ravel, Unravel
-from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of
+from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel
+from symgrad.indexing.symbols import Expr, accesses, free_indices, indices_of, is_access, name_of
 from symgrad.lowering.reading import number
-from symgrad.numeric.exact import Array
+from symgrad.numeric.exact import Array, as_float
 from symgrad.ops.moving.positions import from_zero, positions
 from symgrad.shapes import Size
+
+Evaluation = Callable[[Equation, Mapping[str, Array], Mapping[Size, int]], Array]
 
 
 def check_places(equation: Equation, arrays: Mapping[str, Array], sizes: Mapping[Size, int]) -> None:
@@ -31,6 +33,37 @@ def check_places(equation: Equation, arrays: Mapping[str, Array], sizes: Mapping
         outside = found[(found < -count) | (found >= count)]
         if outside.size:
             raise IndexError(f"index {outside[0]} is out of bounds for an axis with size {count}")
+
+
+def check_read(equation: Equation, arrays: Mapping[str, Array], sizes: Mapping[Size, int], by: Evaluation) -> None:
+    """Raise `IndexError` for the first position that a text's equation reads and that is not there.
+
+    An entry beside a condition that does not hold is not read: ``[n[i] ≥ 0]·x[n[i]]``.
+    """
+    for place, axis, held in found_at(equation.right):
+        beside = sp.Mul(*held)
+        axes = tuple(sorted(free_indices(place) | free_indices(beside), key=str))
+        found = as_float(by(Equation(axes, place), arrays, sizes))
+        count = axis.length(arrays, sizes)
+        lost = ~((found >= 0) & (found < count) & (found == np.floor(found)))
+        if lost.any() and (lost := lost & (as_float(by(Equation(axes, beside), arrays, sizes)) != 0)).any():
+            raise IndexError(f"the position {found[lost][0]:g} on an axis with {count} entries")
+
+
+@lru_cache(maxsize=1024)
+def found_at(right: Expr) -> tuple[tuple[Expr, Axis, tuple[Expr, ...]], ...]:
+    """The indices that data decide, on which axis, and the conditions beside each."""
+
+    def inside(node: Expr, held: tuple[Expr, ...]) -> Iterator[tuple[Expr, Axis, tuple[Expr, ...]]]:
+        if node.is_Mul:
+            held = (*held, *(factor for factor in node.args if factor.has(Bracket, sp.KroneckerDelta)))
+        if is_access(node):
+            places = enumerate(indices_of(node))
+            yield from ((place, Axis(name_of(node), n), held) for n, place in places if accesses(place))
+        for part in node.args:
+            yield from inside(part, tuple(factor for factor in held if factor is not part))
+
+    return tuple(dict.fromkeys(inside(right, ())))
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from symgrad.notation.rows import in_front, letters_at, shape_of
 from symgrad.notation.scope import Names, names_in, spelled_out
 from symgrad.notation.sizes import Ranges as Found
 from symgrad.notation.sizes import checked
-from symgrad.notation.tree import Absolute, Access, Call, Condition, Floor, Statement, walk
+from symgrad.notation.tree import Absolute, Access, Call, Condition, Floor, Name, Statement, walk
 from symgrad.ops.domain import whole
 from symgrad.ops.spec import TABLE, At, Held, Op, View
 from symgrad.ops.words import functions
@@ -45,8 +45,11 @@ class Reading:
             if not pattern.fits(shape):
                 more = " or more" if pattern.more else ""
                 told = f"the equation reads {name} with {pattern.axes} indices{more}, and it has {len(shape)}"
-                entries = (node for node in walk(self.whole) if isinstance(node, Access) and node.name == name)
-                raise ShapeError(told, span=next(entries).span)
+                entries = (n for n in walk(self.whole) if isinstance(n, (Access, Name)) and n.name == name)
+                hints = (
+                    () if pattern.axes or pattern.more else (f"an entry is {name}[i], and the left says for which i",)
+                )
+                raise ShapeError(told, span=next(entries).span, hints=hints)
         common = sizes.broadcast_shapes([pattern.lead(shape) for (_, pattern), shape in read if pattern.more])
         return tuple(pattern.under(common, shape) for (_, pattern), shape in read)
 

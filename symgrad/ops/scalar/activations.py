@@ -74,15 +74,5 @@ op("prelu(x, weight)", PRELU, "x[i] where x[i] > 0, the learned slope times x[i]
    holds="real")  # fmt: skip
 
 
-def half_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int) -> Shape:
-    """Half as long along dim."""
-    (x,) = shapes
-    half = sp.sympify(x[dim], strict=True) / 2
-    number_ = sizes.number(x[dim])
-    if number_ is not None and number_ % 2:
-        raise ShapeError(f"glu needs an even size along dim, not {number_}")
-    return (*x[:dim], half, *x[dim + 1 :])
-
-
-op("glu(x, dim: int=-1)", "out[i] = x[i]·sigmoid(x[i + size(x, -1)/2])", "the first half along dim, times σ of the second",
-   F, along="dim", shape=half_shape, examples=("F.glu(x) with x:2x4", "F.glu(x, 0) with x:4x2"))  # fmt: skip
+op("glu(x, dim: int=-1)", "out[i<size(x, 0)/2] = x[i]·sigmoid(x[i + size(x, 0)/2])", "the first half along dim, times σ of"
+   " the second", F, axes="dim", least=1, examples=("F.glu(x) with x:2x4", "F.glu(x, 0) with x:4x2"))  # fmt: skip
