@@ -18,6 +18,7 @@ import sympy as sp
 import torch
 from torch import nn
 
+import symgrad
 from symgrad import capture
 from symgrad.calculus import back, local_pullback, positions, standard
 from symgrad.calculus.local import SEED, derive
@@ -208,6 +209,22 @@ def test_exponentials_of_any_size(size: float, shift: float) -> None:
 
 
 SINGULAR = [0.0, np.inf, -np.inf, np.nan, 1e-200, 1e200]
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("torch.fft.fft(torch.complex(x, y))", 8), ("torch.fft.rfft(x)", 8), ("torch.fft.fft(torch.complex(x, y))", 6),
+        ("torch.fft.irfft(torch.complex(x, y), n=4)", 3), ("out[k<5] = x[k]·sin(π·k/2)", 5),
+        ("out[k<8] = Σ_j x[j]·cos(2·π·j·k/size(x, 0))", 8),
+    ],
+)  # fmt: skip
+def test_a_cosine_of_quarter_turns_is_zero(text: str, size: int) -> None:
+    """Where a cosine or a sine of a Fourier matrix is 0, J is, and not 6e-17."""
+    found = np.abs(symgrad.jacobian(text, "x", check=False, shapes={"x": (size,)}).dense().astype(float))
+    small = found < 1e-12
+    assert small.any()
+    assert_same(found[small], np.zeros(small.sum()), tolerance=0.0)
 
 
 @pytest.mark.parametrize("where", ["value", "seed"])

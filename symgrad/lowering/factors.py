@@ -40,6 +40,12 @@ def rounded_once(node: Expr) -> tuple[Expr, Expr] | None:
     return None if below.is_number else (above, below)
 
 
+def quarter_turns(node: Expr) -> tuple[Expr, ...]:
+    """How many quarter turns the angle of a cosine or a sine is, above the line and below; nothing without π in it."""
+    found = sp.together(2 * node.args[0] / sp.pi) if isinstance(node, (sp.cos, sp.sin)) else sp.pi
+    return () if found.has(sp.pi) or not found.free_symbols else sp.fraction(found)
+
+
 def apart(relation: Expr) -> tuple[Expr, Expr]:
     """The two sides of a condition, indices that are subtracted moved to the other one: none is laid out on a grid."""
     gap = line(relation.lhs - relation.rhs)
