@@ -51,6 +51,29 @@ def test_sgn_of_0_is_0() -> None:
     assert_same([[0.6, 0.8], [0, 0]], found.values["out"])
 
 
+SPECTRA = [
+    ("view_as_real(fft(view_as_complex(z)))", "z", "view_as_real(ifft(view_as_complex(v), norm='forward'))"),
+    ("view_as_real(ifft(view_as_complex(z)))", "z", "view_as_real(fft(view_as_complex(v)) / z.shape[0])"),
+    ("view_as_real(fft2(view_as_complex(A)))", "A", "view_as_real(ifftn(view_as_complex(v), norm='forward'))"),
+    (
+        "view_as_real(fft(view_as_complex(A), dim=0))",
+        "A",
+        "view_as_real(ifft(view_as_complex(v), dim=0, norm='forward'))",
+    ),
+    ("view_as_real(rfft(x))", "x", "ifft(view_as_complex(v), n=x.shape[0], norm='forward').real"),
+    ("view_as_real(ihfft(x))", "x", "fft(view_as_complex(v), n=x.shape[0]).real / x.shape[0]"),
+    ("view_as_real(rfft2(y))", "y", "ifftn(view_as_complex(v), s=(y.shape[0], y.shape[1]), norm='forward').real"),
+]
+
+
+@pytest.mark.parametrize(("text", "by", "line"), SPECTRA, ids=lambda part: part)
+def test_the_pullback_of_a_fourier_transform_is_one(text: str, by: str, line: str) -> None:
+    text, line = (re.sub(r"\b(i?h?r?fft[2n]?)\(", r"torch.fft.\1(", part) for part in (text, line))
+    found = symgrad.explain(text, shapes={by: {**SHAPES, "x": (5,), "y": (3, 4)}[by]})
+    assert found.passed
+    assert str(found.gradients[by].closed_form).replace('"', "'") == line
+
+
 def in_pairs(line: str) -> str:
     """A line of complex tensors as one of tensors of pairs."""
     return re.sub(r"(?<!\.)\b(v|z|w|A|B|out)\b", r"view_as_complex(\1)", line)
@@ -59,6 +82,17 @@ def in_pairs(line: str) -> str:
 def lines_of(run: Callable[..., torch.Tensor], **given: torch.Tensor) -> list[str]:
     found = symgrad.capture(run, **given)
     return [str(line) for line in found.backward(np.ones(np.shape(found.arrays[found.ends[0]]))).statements]
+
+
+def test_casts_and_what_gets_nothing_are_no_reason_to_speak_of_pairs() -> None:
+    z, w = (
+        torch.tensor(rows, dtype=torch.complex128, requires_grad=True) for rows in ([1 + 1j, 2j, 3], [3 - 1j, 1j, 2])
+    )
+    x = torch.ones(3, dtype=torch.float64, requires_grad=True)
+    assert lines_of(lambda z, w, x: torch.fft.fft(z) * 2, z=z, w=w, x=x) == [
+        "z.grad = 2 * torch.fft.ifft(v, norm='forward')", "w.grad = zeros_like(w)", "x.grad = zeros_like(x)",
+    ]  # fmt: skip
+    assert lines_of(lambda z, w: (z * w.conj()).real, z=z, w=w) == ["z.grad = v * w", "w.grad = v * z"]
 
 
 def test_a_captured_program_is_told_in_complex_numbers() -> None:

@@ -24,6 +24,8 @@ AS_COMPLEX, AS_PAIRS = "view_as_complex", "view_as_real"
 """Between tensors of pairs and complex ones."""
 OF_HALVES, HALVES = "torch.complex", ("real", "imag")
 """What makes a complex tensor of two real ones, and what the two are called."""
+CONJUGATE = "conj_physical"
+"""What torch's forward computes, where a person writes ``z.conj()``."""
 ENTRYWISE = {
     word for op in entries() if op.pairs == KEPT for word in (*op.spelled, f"torch.{op.name.removeprefix('complex_')}")
 }
@@ -103,6 +105,10 @@ class Words:
         if (place := placed(node)) is not None:
             half = factor(self.plain(node.args[0])[0])
             return (beside_zero(half) if place else times_i(half)), PAIRS
+        if is_cast(node):
+            return self.of(node.func.value)  # type: ignore[attr-defined]  # a cast is a method
+        if is_zero(node):
+            return node, self.of(node.args[0])[1]
         given = [self.plain(part) for part in node.args]
         kinds, function, word = [kind for _, kind in given], node.func, ""
         if isinstance(function, ast.Attribute) and not is_module(function.value):
@@ -112,6 +118,8 @@ class Words:
             function, kinds, word = ast.Attribute(owner, function.attr), [*kinds, kind], function.attr
         else:
             word = ast.unparse(function).rpartition(".")[2]
+        if word == CONJUGATE:
+            return ast.Call(ast.Attribute(given[0][0], "conj"), [], []), kinds[0]
         keywords = [ast.keyword(k.arg, self.untouched(k.value)) for k in node.keywords]
         return ast.Call(function, [part for part, _ in given], keywords), given_by(word, max(kinds, default=REAL))
 
@@ -142,6 +150,8 @@ class Words:
             return self.ranks.get(node.id)
         if isinstance(node, ast.Call) and len(node.args) == 1 and ast.unparse(node.func) in ENTRYWISE:
             return self.rank(node.args[0])
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not node.args:
+            return self.rank(node.func.value) if node.func.attr == "conj" else None
         if isinstance(node, ast.BinOp) and not isinstance(node.op, ast.MatMult):
             found = [self.rank(side) for side in (node.left, node.right) if not is_number(side)]
             return None if None in found else max(map(int, filter(None, found)), default=None)
@@ -153,6 +163,12 @@ def is_module(node: ast.expr) -> bool:
     while isinstance(node, ast.Attribute):
         node = node.value
     return isinstance(node, ast.Name) and node.id in ("torch", "F", "math")
+
+
+def is_cast(node: ast.Call) -> bool:
+    """``(t > 0).to(t)``, which the page says without."""
+    function = node.func
+    return isinstance(function, ast.Attribute) and function.attr == "to" and [type(a) for a in node.args] == [ast.Name]
 
 
 def half_of(items: Sequence[ast.expr], rank: int) -> str | None:

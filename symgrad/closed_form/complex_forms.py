@@ -20,17 +20,20 @@ from symgrad.closed_form.complex_text import seen
 from symgrad.closed_form.conjugates import BAR, DIRECTION, LENGTH, as_if_positive, with_directions, within_one_sum
 from symgrad.closed_form.notation import Notation, shape_of
 from symgrad.closed_form.pieces import ATOM, NoForm, bracketed
+from symgrad.closed_form.spectra import Spectra, Transform
 from symgrad.indexing import Bracket, Index
 from symgrad.indexing.symbols import Expr, access, accesses, indices_of, is_access, name_of
 from symgrad.ops.entry import named
 from symgrad.program import Program, Tensor
 
-WORDS = {BAR: "conj()", LENGTH: "abs()", DIRECTION: "sgn()"}
+REAL, IMAG = "_real", "_imag"
+WORDS = {BAR: "conj()", LENGTH: "abs()", DIRECTION: "sgn()", REAL: "real", IMAG: "imag"}
 """What follows the name of a complex tensor, and what torch calls it."""
 DEEPEST = 3
 """How often intermediates are written out."""
 LAZY = re.compile(r"^view_as_complex\(\w+\)\.conj\(\)(\.m?T|\.permute\([\d, ]+\))?$")
 """What torch keeps as a conjugate to be, of which there is no view as pairs."""
+COUNT = re.compile(rf"(?<![\w.])([^\W\d][\w{BAR}]*)\.numel\(\)")
 NAME = re.compile(rf"(?<![\w.])[^\W\d][\w{BAR}]*")
 
 
@@ -42,22 +45,21 @@ def about_pairs(program: Program) -> bool:
 def in_complex_words(
     notation: Notation, node: Expr, axes: Sequence[Index], forms: Callable[[Program], Notation]
 ) -> str | None:
-    """The text of pairs with ``axes``; None where nobody would write it of complex numbers."""
-    if not axes or axes[-1].size != 2 or not about_pairs(notation.program):
+    """The text of pairs with ``axes``, or of a part of a transform; None where nobody would write complex numbers."""
+    if not axes or not about_pairs(notation.program):
         return None
     letters = Letters(notation)
+    if axes[-1].size != 2:
+        whole = letters.part(node, axes)
+        return None if whole is None else letters.text(whole, axes, forms)
     whole = letters.named_output(letters.number(node, axes), axes)
-    half = None if letters.used else 0 if not whole.has(sp.I) else 1
+    half = None if letters.used or letters.made else 0 if not whole.has(sp.I) else 1
     whole = sp.expand(whole / sp.I) if half else whole
     if whole.has(sp.I):
         return None
-    try:
-        piece = forms(letters.program()).write(whole, axes[:-1])
-    except NoForm:
+    text = letters.text(whole, axes[:-1], forms)
+    if text is None:
         return None
-    if piece.axes != tuple(axes[:-1]):
-        return None
-    text = letters.in_words(piece.text)
     if half is None:
         return f"view_as_real({text}{'.resolve_conj()' if LAZY.search(text) else ''})"
     return f"view_as_real({real_part(text) if half == 0 else imaginary_part(text)})" if is_access(whole) else None
@@ -79,6 +81,7 @@ class Letters:
 
     notation: Notation
     used: dict[str, None] = field(default_factory=dict)
+    made: dict[str, Transform] = field(default_factory=dict)
 
     def number(self, node: Expr, axes: Sequence[Index]) -> Expr:
         """The pairs with ``axes`` as one number, in z and z̄."""
@@ -88,8 +91,37 @@ class Letters:
             whole = whole.xreplace({a: e for a in accesses(whole) if (e := self.arithmetic(a)) is not None})
         found = whole.xreplace({a: self.coordinate(a) for a in accesses(whole) if self.is_half(a)})
         if found.has(sp.Sum):
-            return within_one_sum(sp.expand(found))
+            spectra = self.transformed(found, axes[:-1])
+            return within_one_sum(sp.expand(found)) if spectra is None else collected(spectra)
         return sp.factor_terms(sp.cancel(with_directions(as_if_positive(found))))
+
+    def transformed(self, formula: Expr, axes: Sequence[Index]) -> Expr | None:
+        """The formula with letters for its Fourier transforms; None where it has none."""
+        if not formula.has(sp.cos, sp.sin):
+            return None
+        return Spectra(axes, self.used, self.notation.program.names, self.made).put_in(formula)
+
+    def part(self, node: Expr, axes: Sequence[Index]) -> Expr | None:
+        """A real formula by the real parts of Fourier transforms; None where it is another."""
+        found = node.xreplace({a: self.coordinate(a) for a in accesses(node) if self.is_half(a)})
+        whole = self.transformed(found, axes) if node.has(sp.Sum) else None
+        if whole is None:
+            return None
+        halves = {}
+        for entry in [a for a in accesses(whole) if name_of(a).removesuffix(BAR) in self.made]:
+            letter = name_of(entry).removesuffix(BAR)
+            real, imag = (access(letter + half, indices_of(entry)) for half in (REAL, IMAG))
+            halves[entry] = real - sp.I * imag if name_of(entry).endswith(BAR) else real + sp.I * imag
+        whole = collected(whole.xreplace(halves))
+        return None if whole.has(sp.I) or any(BAR in name_of(a) for a in accesses(whole)) else whole
+
+    def text(self, whole: Expr, axes: Sequence[Index], forms: Callable[[Program], Notation]) -> str | None:
+        """A formula in letters, in torch's words."""
+        try:
+            piece = forms(self.program()).write(whole, axes)
+        except NoForm:
+            return None
+        return self.in_words(piece.text) if piece.axes == tuple(axes) else None
 
     def arithmetic(self, entry: Expr) -> Expr | None:
         """What an entry of an intermediate comes to, where that is the conjugate of a number, a product, a constant."""
@@ -138,23 +170,52 @@ class Letters:
         pairs = {*self.used, *(ends if ends & self.used.keys() else ())}
         for name in dict.fromkeys((*(tensor.name for tensor in program.tensors()), program.seed)):
             shape = tuple(shape_of(self.notation, name))
-            letters = ("", *WORDS) if name in pairs else ("",)
+            letters = ("", BAR, LENGTH, DIRECTION) if name in pairs else ("",)
             found += [Tensor(name + letter, shape[:-1] if name in pairs else shape) for letter in letters]
+        for name, made in self.made.items():
+            shape = tuple(shape_of(self.notation, made.name))[: made.rank]
+            cut = dict(zip(made.dims, made.kept, strict=True))
+            kept = tuple(cut.get(axis, size) for axis, size in enumerate(shape))
+            found += [Tensor(name + letter, kept) for letter in ("", *WORDS)]
         return Program(tuple(t for t in found if t.name != program.seed), (), program.output, program.sizes)
 
     def in_words(self, text: str) -> str:
-        """A formula in letters, in torch's words."""
-        words = {name + letter: (name, word) for name in self.used for letter, word in (("", ""), *WORDS.items())}
+        """A formula in letters, in torch's words; pairs have twice as many entries as numbers that they stand for."""
+        ranks = {tensor.name: len(tensor.shape) for tensor in self.program().inputs}
+        text = COUNT.sub(lambda found: counted(found[1].rstrip(BAR), ranks[found[1]]), text)
+        words = {
+            name + letter: (name, word)
+            for name in (*self.used, *self.made)
+            for letter, word in (("", ""), *WORDS.items())
+        }
         return NAME.sub(lambda found: self.word(found.group(), words), text)
+
+    def call(self, name: str) -> str:
+        """The call of a transform."""
+        made, texts = self.made[name], self.notation.texts
+        inner = seen(texts, made.name) if made.name in self.used else texts.tensor(made.name)
+        return made.text(inner[0], texts.size)
 
     def word(self, letter: str, words: Mapping[str, tuple[str, str]]) -> str:
         """A letter in torch's words."""
         name, word = words.get(letter, ("", ""))
         if name:
-            whole = bracketed(*seen(self.notation.texts, name), ATOM)
+            whole = self.call(name) if name in self.made else bracketed(*seen(self.notation.texts, name), ATOM)
             return f"{whole}.{word}" if word else whole
         own = {tensor.name for tensor in self.notation.program.tensors()}
         return bracketed(*self.notation.texts.tensor(letter), ATOM) if letter in own else letter
+
+
+def counted(name: str, rank: int) -> str:
+    """How many numbers a tensor holds, by its axes."""
+    return f"({' * '.join(f'{name}.shape[{axis}]' for axis in range(rank))})"
+
+
+def collected(expression: Expr) -> Expr:
+    """What terms have in common as factors; conditions stay as they are."""
+    held = {condition: sp.Dummy() for condition in expression.atoms(Bracket)}
+    found = sp.factor_terms(sp.cancel(expression.xreplace(held)))
+    return found.xreplace({letter: condition for condition, letter in held.items()})
 
 
 def conjugates(expression: Expr, names: Mapping[str, None]) -> dict[Expr, Expr]:
