@@ -83,6 +83,14 @@ def test_a_call_on_equal_entries(name: str, entries: list[list[float]]) -> None:
     assert_same(right, program.pullback(seed)["x"], tolerance=1e-12)
 
 
+@pytest.mark.parametrize("word", ["mode", "nanmedian", "kthvalue", "cummax", "cummin", "sort", "median"])
+def test_a_choice_from_a_number_is_the_number(word: str) -> None:
+    options = {"kthvalue": (1, 0)}.get(word, (0,))
+    program = capture(lambda x: getattr(torch, word)(x, *options)[0] * 3, torch.tensor(2.0, dtype=torch.float64))
+    assert not program.black_boxes, program
+    assert_same(3.0, program.pullback()["x"])
+
+
 def test_no_convention_where_rounding_alone_differs() -> None:
     """A mask of −∞ is not finite, and yet nothing is undefined."""
     program = capture(CALLS["attention 0"], torch.ones(3, 3, dtype=torch.float64))

@@ -129,7 +129,7 @@ Reading = Callable[[Any, Any, Any], Any]
 
 
 def axes(count: int) -> Iterator[Reading]:
-    """Places along each axis, which the result keeps or not."""
+    """Places along each axis, which the result keeps or not; a number has one place."""
 
     def along(entries: Any, values: Any, indices: Any, axis: int) -> Any:
         numbers = torch.arange(entries.numel()).reshape(entries.shape)
@@ -141,7 +141,10 @@ def axes(count: int) -> Iterator[Reading]:
         places = places if kept else places.squeeze(axis)
         return places if same(entries.reshape(-1)[places], values) else None
 
-    return (partial(along, axis=axis) for axis in range(count))
+    def alone(entry: Any, value: Any, place: Any) -> Any:
+        return torch.zeros_like(place) if value.dim() == 0 and same(entry, value) else None
+
+    return (partial(along, axis=axis) for axis in range(count)) if count else iter((alone,))
 
 
 def planes(count: int) -> Iterator[Reading]:
