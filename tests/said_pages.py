@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import torch
 
 from symgrad.explanation import Explanation
 from symgrad.render.content import page_of
@@ -171,6 +172,12 @@ def pairs(read: Read, m: re.Match[str]) -> bool:
     sides = [[tuple(a.shape) for a in c.args[:2]] for c in read.truth.calls if c.name == m["op"].split(".")[-1]]
     counts = np.prod(wide) == int(m["n"]) and max(np.prod(one), np.prod(other)) == int(m["less"])
     return [one, other] in sides and np.broadcast_shapes(one, other) == wide not in (one, other) and bool(counts)
+
+
+def of_nothing(read: Read, m: re.Match[str]) -> bool:
+    """Some call of this name has entries that are no number, though all that it was given are numbers."""
+    calls = [c for c in read.truth.calls if c.name == m["op"].split(".")[-1]]
+    return any(torch.isnan(torch.as_tensor(c.result)).any() and not torch.isnan(c.args[0]).any() for c in calls)
 
 
 def divides(read: Read, m: re.Match[str]) -> bool:
@@ -433,6 +440,8 @@ CLAIMS: dict[str, Rule] = {
     ),
     rf"{X} is used (?P<n>\d+) times\. Each use has its share of the gradient, and the shares add up:": used,
     r"(?P<names>[\w, ]+) (?:is|are) broadcast, so (?:its|their) gradient adds up what it feeds\.": broadcast,
+    r"(?P<op>[\w.]+) divides a sum of nothing by 0: no entry counts, so its mean is nan\.": of_nothing,
+    r"(?P<op>[\w.]+) divides 0 by 0(?:, as one value has no spread)?\.": of_nothing,
     rf"(?P<op>[\w.]+) divides a sum by (?P<n>{NUMBER}): that is where the division by {NUMBER} comes from\.": divides,
     r"(?P<op>\w+) compares (?P<a>.+?) (?P<one>[\d×]+) with (?P<b>.+?) (?P<other>[\d×]+): both are broadcast to "
     r"(?P<wide>[\d×]+), so (?P<n>\d+) pairs count and not (?P<less>\d+)\.": pairs,

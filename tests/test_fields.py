@@ -239,6 +239,7 @@ OTHERWISE_CALLED = {
     "pdist": "no rows end torch's process",
     "pow": "by a number torch has another derivative at 0",
     "scatter": "a source that is one number",
+    "sort": "equal entries keep their order, which torch's default does not promise",
     "softplus": "from 20 on torch has x itself",
 }
 """Calls that differ elsewhere than in the value of an example."""

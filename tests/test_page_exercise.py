@@ -192,6 +192,9 @@ class TestInTheBrowser:
                 *named, last = assigned(name, form)
                 text, line = json.dumps(data), last.partition(" = ")[2]
                 found = opened.page.evaluate(CHECK, [text, name, "; ".join([*named, line])])
+                if "view_as_complex" in line:  # the page knows no complex numbers, and says so
+                    assert found.startswith("unread"), (case, line, found)
+                    continue
                 kinds[found.partition(":")[0]] += 1
                 assert found.startswith(("exact", "unread")), (case, line, found)
                 if found.startswith("exact") and gradient.value.astype(float).any():

@@ -31,7 +31,7 @@ WORDS = {BAR: "conj()", LENGTH: "abs()", DIRECTION: "sgn()", REAL: "real", IMAG:
 """What follows the name of a complex tensor, and what torch calls it."""
 DEEPEST = 3
 """How often intermediates are written out."""
-LAZY = re.compile(r"^view_as_complex\(\w+\)\.conj\(\)(\.m?T|\.permute\([\d, ]+\))?$")
+LAZY = re.compile(r"^view_as_complex\(\w+(\.contiguous\(\))?\)\.conj\(\)(\.m?T|\.permute\([\d, ]+\))?$")
 """What torch keeps as a conjugate to be, of which there is no view as pairs."""
 COUNT = re.compile(rf"(?<![\w.])([^\W\d][\w{BAR}]*)\.numel\(\)")
 NAME = re.compile(rf"(?<![\w.])[^\W\d][\w{BAR}]*")
@@ -138,8 +138,10 @@ class Letters:
 
     def is_half(self, entry: Expr) -> bool:
         """Whether an access reads the real or the imaginary part of a tensor of pairs."""
-        indices = indices_of(entry)
-        return bool(indices) and bool(indices[-1].is_Integer) and shape_of(self.notation, name_of(entry))[-1] == 2
+        indices, name = indices_of(entry), name_of(entry)
+        if not indices or not indices[-1].is_Integer or "·" in name:  # what the forward found are no numbers
+            return False
+        return bool(shape_of(self.notation, name)[-1] == 2)
 
     def coordinate(self, entry: Expr) -> Expr:
         """(z + z̄) / 2 or (z − z̄) / 2i"""
@@ -193,14 +195,20 @@ class Letters:
     def call(self, name: str) -> str:
         """The call of a transform."""
         made, texts = self.made[name], self.notation.texts
-        inner = seen(texts, made.name) if made.name in self.used else texts.tensor(made.name)
-        return made.text(inner[0], texts.size)
+        inner = self.seen(made.name) if made.name in self.used else texts.tensor(made.name)[0]
+        return made.text(inner, texts.size)
+
+    def seen(self, name: str) -> str:
+        """Pairs as complex numbers; what comes back to a tensor lies in memory as it likes."""
+        if name == self.notation.program.seed:
+            return f"view_as_complex({name}.contiguous())"
+        return bracketed(*seen(self.notation.texts, name), ATOM)
 
     def word(self, letter: str, words: Mapping[str, tuple[str, str]]) -> str:
         """A letter in torch's words."""
         name, word = words.get(letter, ("", ""))
         if name:
-            whole = self.call(name) if name in self.made else bracketed(*seen(self.notation.texts, name), ATOM)
+            whole = self.call(name) if name in self.made else self.seen(name)
             return f"{whole}.{word}" if word else whole
         own = {tensor.name for tensor in self.notation.program.tensors()}
         return bracketed(*self.notation.texts.tensor(letter), ATOM) if letter in own else letter

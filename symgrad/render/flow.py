@@ -7,6 +7,8 @@ only then.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from itertools import pairwise
 
 from symgrad.render.page import Code, Words
 
@@ -15,6 +17,8 @@ Line = list[Piece]
 
 UNBREAKABLE = 44
 """Code and mathematics up to this many characters stay on one line, where it holds them."""
+CALLED = re.compile(r"(?<=\w\()(?=\w)|(?=\.[a-z_]+\()")
+"""Behind the bracket of a call, and before a method."""
 GLUE = "\u00a0"
 COLORS = {"heading": "bold", "code": "cyan", "aside": "dim", "alarm": "bold red", "good": "green"}
 
@@ -54,17 +58,24 @@ def flow(words: Words, width: int, indent: int, hanging: int, style: str = "") -
         styles += [("code" if isinstance(part, Code) and not style else style)] * len(piece)
     lines: list[Line] = []
     start = end = 0
-    for word in re.finditer(r"[^ \n]+", text):
+    for begin, stop in _words(text, width - max(indent, hanging)):
         margin = hanging if lines else indent
-        if end > start and word.end() - start > width - margin:
+        if end > start and stop - start > width - margin:
             lines.append(_line(text, styles, start, end, margin))
-            start = word.start()
+            start = begin
         elif end == start:
-            start = 0 if not lines and text[: word.start()].strip() == "" else word.start()
-            start = word.start() if lines else start
-        end = word.end()
+            start = 0 if not lines and text[:begin].strip() == "" else begin
+            start = begin if lines else start
+        end = stop
     lines.append(_line(text, styles, start, end, hanging if lines else indent))
     return lines
+
+
+def _words(text: str, room: int) -> Iterator[tuple[int, int]]:
+    """Where words begin and end; code that is longer than a line is broken behind a bracket or before a method."""
+    for word in re.finditer(r"[^ \n]+", text):
+        inner = CALLED.finditer(text, *word.span()) if word.end() - word.start() > room else ()
+        yield from pairwise((word.start(), *(place.start() for place in inner), word.end()))
 
 
 def _line(text: str, styles: list[str], start: int, end: int, margin: int) -> Line:

@@ -254,7 +254,9 @@ class TextWriter:
                     words += [";  " if words else "", Ready(f"{column.text}: {cell.text}", "")]
             lines += flow((label, "   ", *(words or ["all 0"])), self.width, indent, indent + 4)
             if len(lines) > MOST_LINES and place + 1 < len(block.rows):
-                lines.append([(f"{' ' * indent}… and {len(block.rows) - place - 1} more rows like these", "")])
+                left = len(block.rows) - place - 1
+                more = f"{left} more row{'s' if left > 1 else ''}"
+                lines.append([(f"{' ' * indent}… and {more} like these", "")])
                 break
         return lines
 

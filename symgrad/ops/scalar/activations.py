@@ -75,4 +75,4 @@ op("prelu(x, weight)", PRELU, "x[i] where x[i] > 0, the learned slope times x[i]
 
 
 op("glu(x, dim: int=-1)", "out[i<size(x, 0)/2] = x[i]·sigmoid(x[i + size(x, 0)/2])", "the first half along dim, times σ of"
-   " the second", F, axes="dim", least=1, examples=("F.glu(x) with x:2x4", "F.glu(x, 0) with x:4x2"))  # fmt: skip
+   " the second", F, axes="dim", examples=("F.glu(x) with x:2x4", "F.glu(x, 0) with x:4x2"))  # fmt: skip

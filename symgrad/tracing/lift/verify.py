@@ -25,7 +25,7 @@ def precision(*nodes: Node) -> str:
 def pieces(*arrays: Array) -> Iterator[tuple[Array, ...]]:
     """Arrays of one shape in pieces that stay near the processor, entry beside entry."""
     repeated = [all(a.strides[axis] == 0 for a in arrays) for axis in range(arrays[0].ndim)]
-    once = [a[tuple(slice(0, 1) if again else slice(None) for again in repeated)] for a in arrays]
+    once = [a[(*(slice(0, 1) if again else slice(None) for again in repeated), ...)] for a in arrays]
     alike = all(a.strides == once[0].strides for a in once) and 0 not in once[0].strides
     flat = [a.ravel(order="K" if alike and a.itemsize == once[0].itemsize else "C") for a in once]
     for start in range(0, flat[0].size, CHUNK):
