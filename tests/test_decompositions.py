@@ -239,3 +239,10 @@ def test_a_column_that_begins_with_minus_0_is_turned_as_torch_turns_it() -> None
     found = symgrad.explain("qr(x).Q", x=[[-0.0, 1], [1, 2], [1, 0]])
     assert found.passed
     assert found.output[1, 0] < 0
+
+
+def test_why_a_call_is_a_black_box_is_one_sentence() -> None:
+    """What would do in a text is no part of it."""
+    program = symgrad.capture(lambda x: torch.linalg.svd(x, full_matrices=True)[2], torch.ones(2, 3).double().cumsum(1))
+    (box,) = program.boxes.values()
+    assert box.reason == "svd: the vectors that full_matrices=True adds are any that fit, so they have no derivative"

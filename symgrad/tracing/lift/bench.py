@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from symgrad.errors import SymgradError
 from symgrad.language.builder import Builder, Operand
 from symgrad.language.calls import Ref
 from symgrad.numeric.exact import Array
@@ -26,7 +25,7 @@ from symgrad.shapes import Sizes
 from symgrad.tracing.lift.binding import Refusals, bound, meaning
 from symgrad.tracing.lift.boxes import BlackBox
 from symgrad.tracing.lift.labels import UNNAMED
-from symgrad.tracing.lift.lifted import RESERVED, Refused, identifier
+from symgrad.tracing.lift.lifted import RESERVED, Refused, identifier, why
 from symgrad.tracing.lift.observed import looked_at
 from symgrad.tracing.lift.origins import Origin
 from symgrad.tracing.lift.values import evaluate
@@ -123,8 +122,7 @@ class Bench(ABC):
             operands, options = bound(op, spelling, given, spoken)
             return self.emit(op, operands, options, name)
         except Refusals as error:
-            problem = error.problem if isinstance(error, SymgradError) else str(error)
-            raise Refused(f"{spelling}: {problem}") from error
+            raise Refused(f"{spelling}: {why(error)}") from error
 
     def emit(self, op: Op, operands: Sequence[Operand], options: Mapping[str, Any], name: str | None = None) -> Ref:
         """Append a step with its value; what broadcasts its operands comes before it."""
@@ -240,7 +238,7 @@ class Bench(ABC):
             builder.count, builder.sizes, self.shared = count, sizes, shared
             if isinstance(error, Refused):
                 raise
-            raise Refused(error.problem if isinstance(error, SymgradError) else str(error)) from error
+            raise Refused(why(error)) from error
 
 
 __all__ = ["Bench"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from symgrad.errors import SymgradError
 from symgrad.language.calls import Ref
 from symgrad.numeric.exact import Array
 from symgrad.program import Program
@@ -26,6 +27,11 @@ UNKNOWN = "has no equation here"
 
 class Refused(Exception):
     """One way to lift a call does not work; the message says why."""
+
+
+def why(error: Exception) -> str:
+    """What went wrong in one sentence, without what would do in a text."""
+    return error.problem if isinstance(error, SymgradError) else str(error)
 
 
 @dataclass

@@ -22,7 +22,7 @@ from symgrad.program import Role
 from symgrad.tracing.lift.bench import Bench
 from symgrad.tracing.lift.binding import DROPPED
 from symgrad.tracing.lift.calls import matrices
-from symgrad.tracing.lift.lifted import Refused
+from symgrad.tracing.lift.lifted import Refused, why
 from symgrad.tracing.lift.steps import COMPOSITIONS, Said, Steps, composition, done, joined_parts
 from symgrad.tracing.record.trace import Node, as_array
 
@@ -84,7 +84,7 @@ def composed(
             return done(*last[1])
         return by_name(matrices.with_signs(steps, node, matrices.cut_off(steps, node, last), word))
     except (TypeError, SymgradError) as error:  # the call has other arguments than these: the table may know them
-        raise Refused(f"{word}: {error}") from error
+        raise Refused(f"{word}: {why(error)}") from error
 
 
 def by_name(last: Said) -> Said:
