@@ -38,7 +38,7 @@ LINES = [
 def test_a_complex_gradient_is_written_as_that_of_complex_numbers(text: str, by: str, line: str) -> None:
     names = sorted({*re.findall(r"\b[zwAB]\b", text)})
     pairs = re.sub(r"\b([zwAB])\b", r"view_as_complex(\1)", text)
-    found = symgrad.explain(f"view_as_real({pairs})", shapes={name: SHAPES[name] for name in names})
+    found = symgrad.explain(f"view_as_real({pairs})", shapes={name: SHAPES[name] for name in names}, check=False)
     *named, last = str(found.gradients[by].closed_form).split("; ")
     for own, value in (definition.split(" = ") for definition in named):
         last = re.sub(rf"\b{own}\b", value, last)
