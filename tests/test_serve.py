@@ -152,7 +152,8 @@ def test_hostile_requests_are_refused(server: int) -> None:
     assert request(server, "DELETE", "/")[0] == 405
     assert request(server, "GET", "/exercise")[0] == 405
     status, text, headers = request(server, "GET", f"/page?expression={quote('<script>alert(1)</script>')}")
-    assert status == 422
+    assert status == 200
+    assert "<h1" in text
     assert "<script>alert" not in text
     assert "sandbox allow-scripts" in headers["content-security-policy"]
     assert "access-control-allow-origin" not in {name.lower() for name in headers}
@@ -169,12 +170,12 @@ def test_work_is_ended_and_the_next_is_done() -> None:
         begun = time.monotonic()
         status, text, _ = request(port, "GET", f"/page?expression={slow}&shape=x%3D20%2C20")
         assert time.monotonic() - begun < 30
-        assert status == 422
         assert "more than 4 seconds" in text
         deadline = time.monotonic() + 90
-        while status != 200 and time.monotonic() < deadline:
+        while "x.grad" not in text and time.monotonic() < deadline:
             status, text, _ = request(port, "GET", "/page?expression=x*a")
         assert status == 200
+        assert "x.grad" in text
 
 
 STEP = "import torch\nx = torch.ones(3, requires_grad=True)\n(x * x).sum().backward()\n"
@@ -262,6 +263,14 @@ def test_the_page_appears_as_one_types(server: int) -> None:
         page.locator("[name=let]").fill("x=[0.5,1]; y=[2,3]")
         frame.locator(".answer", has_text="y.grad").wait_for(timeout=90_000)
         assert "expression=tanh" in page.url
+        page.locator("[name=let]").fill("")
+        for wrong, said in (("tanhh(x)", "tanh"), ("x@a + b@", "expression")):
+            page.locator("[name=expression]").fill(wrong)
+            frame.locator("main", has_text=said).wait_for(timeout=90_000)
+        assert found.complaints == []  # a refusal is an answer, and no error of the page
+        page.locator("[name=expression]").fill("tanh(x)*y")
+        page.locator("[name=let]").fill("x=[0.5,1]; y=[2,3]")
+        frame.locator(".answer", has_text="y.grad").wait_for(timeout=90_000)
         link = page.locator("#link").get_attribute("href")
         again = Opened(chromium.new_context().new_page())
         other = again.open(f"http://127.0.0.1:{server}{link}")  # the link holds it all

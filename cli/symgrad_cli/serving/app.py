@@ -73,9 +73,10 @@ class Served:
         if any(len(value) > LONGEST for value in job.values()):
             return HTMLResponse(told(f"A text has at most {LONGEST:,} characters here."), 413, headers)
         answer = await self.bounded.ask({"kind": "page", **job})
-        if "error" in answer:
-            return HTMLResponse(told(answer["error"]), 422, headers)
-        return HTMLResponse(answer["found"], headers=headers)
+        found = told(answer["error"]) if "error" in answer else answer["found"]
+        return HTMLResponse(
+            found, headers=headers
+        )  # a refusal is an answer: a browser would call another status an error
 
     async def exercise(self, request: Request) -> Response:
         """A question, or the verdict on a line."""
@@ -135,7 +136,7 @@ class Served:
         answer = await self.bounded.ask({"kind": kind, **job})
         if kind == "script" and "found" in answer:
             answer["found"] = self.kept(answer["found"])
-        return JSONResponse(answer, 422 if "error" in answer else 200, headers=SAFE)
+        return JSONResponse(answer, headers=SAFE)
 
 
 def told(text: str) -> str:
