@@ -59,25 +59,29 @@ SPECTRA = [
     (
         "view_as_real(fft(view_as_complex(z)))",
         "z",
-        "view_as_real(ifft(view_as_complex(v.contiguous()), norm='forward'))",
+        "view_as_real(ifft(view_as_complex(v.contiguous().clone()), norm='forward'))",
     ),
-    ("view_as_real(ifft(view_as_complex(z)))", "z", "view_as_real(fft(view_as_complex(v.contiguous())) / z.shape[0])"),
+    (
+        "view_as_real(ifft(view_as_complex(z)))",
+        "z",
+        "view_as_real(fft(view_as_complex(v.contiguous().clone())) / z.shape[0])",
+    ),
     (
         "view_as_real(fft2(view_as_complex(A)))",
         "A",
-        "view_as_real(ifftn(view_as_complex(v.contiguous()), norm='forward'))",
+        "view_as_real(ifftn(view_as_complex(v.contiguous().clone()), norm='forward'))",
     ),
     (
         "view_as_real(fft(view_as_complex(A), dim=0))",
         "A",
-        "view_as_real(ifft(view_as_complex(v.contiguous()), dim=0, norm='forward'))",
+        "view_as_real(ifft(view_as_complex(v.contiguous().clone()), dim=0, norm='forward'))",
     ),
-    ("view_as_real(rfft(x))", "x", "ifft(view_as_complex(v.contiguous()), n=x.shape[0], norm='forward').real"),
-    ("view_as_real(ihfft(x))", "x", "fft(view_as_complex(v.contiguous()), n=x.shape[0]).real / x.shape[0]"),
+    ("view_as_real(rfft(x))", "x", "ifft(view_as_complex(v.contiguous().clone()), n=x.shape[0], norm='forward').real"),
+    ("view_as_real(ihfft(x))", "x", "fft(view_as_complex(v.contiguous().clone()), n=x.shape[0]).real / x.shape[0]"),
     (
         "view_as_real(rfft2(y))",
         "y",
-        "ifftn(view_as_complex(v.contiguous()), s=(y.shape[0], y.shape[1]), norm='forward').real",
+        "ifftn(view_as_complex(v.contiguous().clone()), s=(y.shape[0], y.shape[1]), norm='forward').real",
     ),
 ]
 
@@ -93,7 +97,7 @@ def test_the_pullback_of_a_fourier_transform_is_one(text: str, by: str, line: st
 def in_pairs(line: str) -> str:
     """A line of complex tensors as one of tensors of pairs."""
     line = re.sub(r"(?<!\.)\b(z|w|A|B|out)\b", r"view_as_complex(\1)", line)
-    return re.sub(r"(?<!\.)\bv\b", "view_as_complex(v.contiguous())", line)
+    return re.sub(r"(?<!\.)\bv\b", "view_as_complex(v.contiguous().clone())", line)
 
 
 def test_exported_lines_take_a_seed_however_it_lies_in_memory() -> None:

@@ -109,7 +109,7 @@ class Words:
             return self.of(node.func.value)  # type: ignore[attr-defined]  # a cast is a method
         if is_zero(node):
             return node, self.of(node.args[0])[1]
-        if isinstance(node.func, ast.Attribute) and node.func.attr == "contiguous":
+        if isinstance(node.func, ast.Attribute) and node.func.attr in ("contiguous", "clone"):
             return self.of(node.func.value)
         given = [self.plain(part) for part in node.args]
         kinds, function, word = [kind for _, kind in given], node.func, ""

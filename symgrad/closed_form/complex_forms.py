@@ -31,7 +31,7 @@ WORDS = {BAR: "conj()", LENGTH: "abs()", DIRECTION: "sgn()", REAL: "real", IMAG:
 """What follows the name of a complex tensor, and what torch calls it."""
 DEEPEST = 3
 """How often intermediates are written out."""
-LAZY = re.compile(r"^view_as_complex\(\w+(\.contiguous\(\))?\)\.conj\(\)(\.m?T|\.permute\([\d, ]+\))?$")
+LAZY = re.compile(r"^view_as_complex\(\w+(\.contiguous\(\)\.clone\(\))?\)\.conj\(\)(\.m?T|\.permute\([\d, ]+\))?$")
 """What torch keeps as a conjugate to be, of which there is no view as pairs."""
 COUNT = re.compile(rf"(?<![\w.])([^\W\d][\w{BAR}]*)\.numel\(\)")
 NAME = re.compile(rf"(?<![\w.])[^\W\d][\w{BAR}]*")
@@ -199,9 +199,9 @@ class Letters:
         return made.text(inner, texts.size)
 
     def seen(self, name: str) -> str:
-        """Pairs as complex numbers; what comes back to a tensor lies in memory as it likes."""
+        """Pairs as complex numbers; what comes back lies in memory as it likes, also at an odd place."""
         if name == self.notation.program.seed:
-            return f"view_as_complex({name}.contiguous())"
+            return f"view_as_complex({name}.contiguous().clone())"
         return bracketed(*seen(self.notation.texts, name), ATOM)
 
     def word(self, letter: str, words: Mapping[str, tuple[str, str]]) -> str:
