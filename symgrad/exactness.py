@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+LARGEST_EXPONENT = 700.0
+"""What is e to more than this is no float."""
 MOST_BITS = 4096
 """Bits of the longest exact number: one with some 1,200 digits."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +11,7 @@ import torch
 
 import symgrad
 from tests.compare import assert_same
+from tests.test_export import run_of
 
 SHAPES = {"z": (3, 2), "w": (3, 2), "A": (3, 4, 2), "B": (4, 5, 2)}
 LINES = [
@@ -103,11 +103,10 @@ def in_pairs(line: str) -> str:
 def test_exported_lines_take_a_seed_however_it_lies_in_memory() -> None:
     """``out.sum().backward()`` gives an expanded one, a transpose beside it another."""
     for text in ("view_as_real(view_as_complex(z) ** 2)", "view_as_real(torch.fft.fft(view_as_complex(z)))"):
-        scope: dict[str, Any] = {}
-        exec(symgrad.export(text, shapes={"z": (2, 2)}, name="f"), scope)
+        own_rule = run_of(symgrad.export(text, shapes={"z": (2, 2)}))
         for then in (lambda out: out.sum(), lambda out: out.T.exp().sum()):
             z, known = (torch.tensor([[1.0, 2.0], [3.0, 5.0]], dtype=torch.float64, requires_grad=True) for _ in "ab")
-            then(scope["f"](z)).backward()
+            then(own_rule(z)).backward()
             own = torch.view_as_complex(known)
             then(torch.view_as_real(own**2 if "**" in text else torch.fft.fft(own))).backward()
             assert_same(known.grad, z.grad)

@@ -30,8 +30,8 @@ ENTRYWISE = {
     word for op in entries() if op.pairs == KEPT for word in (*op.spelled, f"torch.{op.name.removeprefix('complex_')}")
 }
 """The calls that take each complex number to another one."""
-RESOLVES = "resolve_conj"
-"""What torch asks of a conjugate before it is seen as pairs, and nobody writes."""
+UNSPOKEN = ("contiguous", "clone", "resolve_conj")
+"""What torch asks of a tensor before it is seen otherwise, and nobody writes."""
 REAL, COMPLEX, PAIRS = range(3)
 """What an expression gives: real numbers, complex ones, or pairs that stand for complex ones."""
 Spoken = tuple[ast.expr, int]
@@ -105,18 +105,14 @@ class Words:
         if (place := placed(node)) is not None:
             half = factor(self.plain(node.args[0])[0])
             return (beside_zero(half) if place else times_i(half)), PAIRS
-        if is_cast(node):
-            return self.of(node.func.value)  # type: ignore[attr-defined]  # a cast is a method
+        if (meant := meant_by(node)) is not None:
+            return self.of(meant)
         if is_zero(node):
             return node, self.of(node.args[0])[1]
-        if isinstance(node.func, ast.Attribute) and node.func.attr in ("contiguous", "clone"):
-            return self.of(node.func.value)
         given = [self.plain(part) for part in node.args]
         kinds, function, word = [kind for _, kind in given], node.func, ""
         if isinstance(function, ast.Attribute) and not is_module(function.value):
             owner, kind = self.plain(function.value)
-            if function.attr == RESOLVES:
-                return owner, kind
             function, kinds, word = ast.Attribute(owner, function.attr), [*kinds, kind], function.attr
         else:
             word = ast.unparse(function).rpartition(".")[2]
@@ -167,10 +163,13 @@ def is_module(node: ast.expr) -> bool:
     return isinstance(node, ast.Name) and node.id in ("torch", "F", "math")
 
 
-def is_cast(node: ast.Call) -> bool:
-    """``(t > 0).to(t)``, which the page says without."""
+def meant_by(node: ast.Call) -> ast.expr | None:
+    """``t > 0`` of ``(t > 0).to(t)``, and z of ``z.clone()``: what the page says without; None for other calls."""
     function = node.func
-    return isinstance(function, ast.Attribute) and function.attr == "to" and [type(a) for a in node.args] == [ast.Name]
+    if not isinstance(function, ast.Attribute):
+        return None
+    cast = function.attr == "to" and [type(a) for a in node.args] == [ast.Name]
+    return function.value if cast or function.attr in UNSPOKEN else None
 
 
 def half_of(items: Sequence[ast.expr], rank: int) -> str | None:

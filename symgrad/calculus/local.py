@@ -244,8 +244,7 @@ def derive(key: Key) -> Local:
             continue
         inner = fresh_axes(shape, INNER)
         formula = canonical(differentiate(equation.right, operand(position), inner, output))
-        others = [s for n, s in enumerate(key.shapes) if s is not None and n != position]
-        if equation.right is sp.nan and (0 in shape or not any(0 in other for other in others)):
+        if equation.right is sp.nan and (0 in shape or not any(0 in other for other in key.shapes if other)):
             formula = sp.nan  # 0/0 has no slope, and no operand left in it; a sum over nothing beside it is 0 to torch
         steps = [Step("differentiate", formula, "the chain rule; each access of x leaves a δ for every index")]
         if op.reuse:

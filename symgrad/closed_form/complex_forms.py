@@ -18,6 +18,7 @@ import sympy as sp
 from symgrad.calculus import local
 from symgrad.closed_form.complex_text import seen
 from symgrad.closed_form.conjugates import BAR, DIRECTION, LENGTH, as_if_positive, with_directions, within_one_sum
+from symgrad.closed_form.function_calls import made_of
 from symgrad.closed_form.notation import Notation, shape_of
 from symgrad.closed_form.pieces import ATOM, NoForm, bracketed
 from symgrad.closed_form.spectra import Spectra, Transform
@@ -117,24 +118,21 @@ class Letters:
 
     def text(self, whole: Expr, axes: Sequence[Index], forms: Callable[[Program], Notation]) -> str | None:
         """A formula in letters, in torch's words."""
+        program = self.program()
         try:
-            piece = forms(self.program()).write(whole, axes)
+            piece = forms(program).write(whole, axes)
         except NoForm:
             return None
-        return self.in_words(piece.text) if piece.axes == tuple(axes) else None
+        return self.in_words(piece.text, program) if piece.axes == tuple(axes) else None
 
     def arithmetic(self, entry: Expr) -> Expr | None:
         """What an entry of an intermediate comes to, where that is the conjugate of a number, a product, a constant."""
-        program = self.notation.program
-        step = next((s for s in program.steps if s.result.name == name_of(entry) != program.output), None)
-        if step is None:
+        right = made_of(self.notation, entry)
+        if right is None:
             return None
-        equation = local(step, program).equation
-        at = dict(zip(equation.axes, indices_of(entry), strict=True))
-        right = equation.right.xreplace(at)
         plain = right.is_polynomial(*accesses(right)) and not right.has(sp.Sum, Bracket)
         places = {i for entry in accesses(right) for i in indices_of(entry)}
-        return right if plain and places <= {*at.values(), sp.S.Zero, sp.S.One} else None
+        return right if plain and places <= {*indices_of(entry), sp.S.Zero, sp.S.One} else None
 
     def is_half(self, entry: Expr) -> bool:
         """Whether an access reads the real or the imaginary part of a tensor of pairs."""
@@ -181,9 +179,9 @@ class Letters:
             found += [Tensor(name + letter, kept) for letter in ("", *WORDS)]
         return Program(tuple(t for t in found if t.name != program.seed), (), program.output, program.sizes)
 
-    def in_words(self, text: str) -> str:
+    def in_words(self, text: str, program: Program) -> str:
         """A formula in letters, in torch's words; pairs have twice as many entries as numbers that they stand for."""
-        ranks = {tensor.name: len(tensor.shape) for tensor in self.program().inputs}
+        ranks = {tensor.name: len(tensor.shape) for tensor in program.inputs}
         text = COUNT.sub(lambda found: counted(found[1].rstrip(BAR), ranks[found[1]]), text)
         words = {
             name + letter: (name, word)

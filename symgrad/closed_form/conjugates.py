@@ -6,6 +6,7 @@ range are one sum, in which terms cancel.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from functools import partial
 
 import sympy as sp
@@ -20,20 +21,24 @@ TURNING = (sp.sin, sp.cos, sp.sinh, sp.cosh, sp.atan2, sp.exp, sp.log)
 
 def within_one_sum(expression: Expr) -> Expr:
     """Sums over axes of the same sizes as one; i where terms are not a sum each."""
-    bodies: dict[tuple[Expr, ...], list[Expr]] = {}
-    bound: dict[tuple[Expr, ...], list[Index]] = {}
+    found = []
     for term in sp.Add.make_args(expression):
         sums = [f for f in sp.Mul.make_args(term) if isinstance(f, sp.Sum)]
         if len(sums) != 1:
             return sp.I
-        own = [limit[0] for limit in sums[0].limits]
-        sizes = tuple(index.size for index in own)
-        first = bound.setdefault(sizes, own)
-        body = term / sums[0] * sums[0].function.xreplace(dict(zip(own, first, strict=True)))
-        bodies.setdefault(sizes, []).append(body)
-    return sp.Add(
-        *(summed(sp.factor_terms(sp.cancel(sp.Add(*terms))), bound[sizes]) for sizes, terms in bodies.items())
-    )
+        found.append((sp.S.One, term / sums[0] * sums[0].function, [limit[0] for limit in sums[0].limits]))
+    return sp.Add(*(summed(sp.factor_terms(sp.cancel(body)), bound) for _, body, bound in over_one_range(found)))
+
+
+def over_one_range(sums: Iterable[tuple[Expr, Expr, list[Index]]]) -> Iterator[tuple[Expr, Expr, list[Index]]]:
+    """What stands beside a sum, what it adds up, over which indices: those with the same beside and sizes are one."""
+    bodies: dict[tuple[Expr, ...], list[Expr]] = {}
+    bound: dict[tuple[Expr, ...], list[Index]] = {}
+    for beside, body, own in sums:
+        key = (beside, *(index.size for index in own))
+        first = bound.setdefault(key, own)
+        bodies.setdefault(key, []).append(body.xreplace(dict(zip(own, first, strict=True))))
+    yield from ((key[0], sp.Add(*terms), bound[key]) for key, terms in bodies.items())
 
 
 def with_directions(expression: Expr) -> Expr:
@@ -78,4 +83,4 @@ def by_both(power: Expr) -> Expr:
     return sp.cosh(power) + sp.sinh(power) if turn.has(sp.I) else sp.cos(turn) + sp.I * sp.sin(turn)
 
 
-__all__ = ["BAR", "DIRECTION", "LENGTH", "as_if_positive", "with_directions", "within_one_sum"]
+__all__ = ["BAR", "DIRECTION", "LENGTH", "as_if_positive", "over_one_range", "with_directions", "within_one_sum"]

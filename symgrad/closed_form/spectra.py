@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import sympy as sp
 
-from symgrad.closed_form.conjugates import BAR
+from symgrad.closed_form.conjugates import BAR, over_one_range
 from symgrad.indexing import Index
 from symgrad.indexing.symbols import Expr, access, accesses, indices_of, name_of
 from symgrad.program import free_name
@@ -67,24 +67,19 @@ class Spectra:
     def put_in(self, formula: Expr) -> Expr | None:
         """``formula`` with a letter for each sum against turns; None where a sum is something else."""
         turns: dict[Expr, sp.Symbol] = {}
-        bodies: dict[tuple[Expr, ...], list[Expr]] = {}
-        bound: dict[tuple[Expr, ...], list[Index]] = {}
-        rest = sp.S.Zero
+        sums, rest = list[tuple[Expr, Expr, list[Index]]](), sp.S.Zero
         for outside, inside, own in summands(formula):
             if not own:
                 rest += outside * inside
                 continue
             number, beside = outside.as_independent(*outside.free_symbols, as_Add=False)
-            key = (beside, *(index.size for index in own))
-            first = bound.setdefault(key, own)
-            body = number * inside.xreplace(dict(zip(own, first, strict=True)))
-            bodies.setdefault(key, []).append(in_turns(body, turns))
-        for key, terms in bodies.items():
-            for term in sp.Add.make_args(sp.expand(sp.Add(*terms))):
-                found = self.transform(term, bound[key], turns)
+            sums.append((beside, number * inside, own))
+        for beside, body, bound in over_one_range(sums):
+            for term in sp.Add.make_args(sp.expand(in_turns(body, turns))):
+                found = self.transform(term, bound, turns)
                 if found is None:
                     return None
-                rest += key[0] * found
+                rest += beside * found
         return rest
 
     def transform(self, term: Expr, bound: Sequence[Index], turns: Mapping[Expr, sp.Symbol]) -> Expr | None:

@@ -14,7 +14,7 @@ import sympy as sp
 
 from symgrad.calculus import Sweep
 from symgrad.closed_form import closed_form
-from symgrad.exactness import FLOATS_HOLD
+from symgrad.exactness import FLOATS_HOLD, LARGEST_EXPONENT
 from symgrad.explanation.data import Explanation, Gradient
 from symgrad.explanation.formulas import Derived, derive, proven_form
 from symgrad.explanation.given import Given, Seed, Writers
@@ -61,8 +61,6 @@ CANCELLED = "terms as large as {size:.2g} cancel on the way to {name}, and float
 LAST_DIGIT = "numbers as large as {value:.2g} are on the way, and what they are apart has fewer digits than floats"
 MOST_LOST = 1e-6
 """What numbers of any size may take from a result, relative to it."""
-MOST_EXPONENT = 700.0
-"""What is e to more than this is no float."""
 PAIRS = "Complex tensors stand here as pairs (re, im), on one more axis of size 2"
 
 
@@ -163,9 +161,10 @@ class Proofs:
         found = self.torch.gradients.get(name) if self.torch is not None else None
         met = singular(self.program, self.values, self.seed, gradient, name, derived.sweep, found, known)
         standing = met.standing if met is not None else None
-        sympys = (
-            skipped(SYMPY, entries) if isinstance(entries, str) else self.by_sympy(entries, gradient, matrix, standing)
-        )
+        if isinstance(entries, str):
+            sympys = skipped(SYMPY, entries)
+        else:
+            sympys = self.by_sympy(entries, gradient, matrix, standing)
         exponents = any(equation.right.has(sp.exp) for _, equation in derived.sweep.stages)
         proven = exponents and sympys.verdict is Verdict.AGREES and not sympys.note
         checks = [
@@ -246,7 +245,7 @@ class Proofs:
         digits = ROUNDED * np.finfo(float).eps * value
         if digits < MOST_LOST or check.max_error is None or check.expected is None:
             return check
-        lost = check.max_error <= np.expm1(min(digits, MOST_EXPONENT)) * max(1.0, abs(check.expected))
+        lost = check.max_error <= np.expm1(min(digits, LARGEST_EXPONENT)) * max(1.0, abs(check.expected))
         return replace(skipped(check.oracle, LAST_DIGIT.format(value=value)), cancelled=True) if lost else check
 
     def entries(self, name: str, matrix: Jacobian) -> Array | str:

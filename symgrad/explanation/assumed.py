@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from symgrad.errors import InputError
 from symgrad.explanation.given import Given, Seed
 from symgrad.language import Reading
+from symgrad.language.complaints import shape_in_words
 from symgrad.ways import Setting
 
 KINDS = {0: ("a number", "numbers"), 1: ("a vector", "vectors"), 2: ("a matrix", "matrices")}
@@ -28,7 +29,7 @@ def assumptions_of(reading: Reading, inputs: Sequence[Given], seed: Seed | None 
             result.append(f"{listed(names)} {'are' if len(names) > 1 else 'is'} {what}")
     open_sized = {name for name, _, _ in reading.assumed_sizes}
     program = reading.program
-    sized = [(t.name, program.numbers(t.shape)) for t in program.inputs if t.name in open_sized]
+    sized = [(t.name, [*map(str, program.numbers(t.shape))]) for t in program.inputs if t.name in open_sized]
     if sized:
         result.append(", ".join(f"{name} is {shape_in_words(shape)}" for name, shape in sized))
     ranks: dict[int, list[str]] = {}
@@ -80,11 +81,6 @@ def other_shape(shape: Sequence[int], name: str, reading: Reading) -> list[int]:
     assumed = {axis: number for of, axis, number in reading.assumed_sizes if of == name}
     last = assumed[max(assumed)] if assumed else None
     return [n + 1 if assumed.get(axis) == last is not None else n for axis, n in enumerate(shape)]
-
-
-def shape_in_words(shape: Sequence[int]) -> str:
-    """2×3; a vector of 3."""
-    return "×".join(map(str, shape)) if len(shape) > 1 else f"a vector of {shape[0]}"
 
 
 def listed(words: Sequence[str]) -> str:

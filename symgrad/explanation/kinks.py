@@ -51,9 +51,9 @@ class Kink:
     @property
     def agrees(self) -> bool | None:
         """Whether torch chooses the same number; None where it was not asked."""
-        return (
-            None if self.torch is None else bool(np.isclose(self.torch, self.here, rtol=0, atol=SAME, equal_nan=True))
-        )
+        if self.torch is None:
+            return None
+        return bool(np.isclose(self.torch, self.here, rtol=0, atol=SAME, equal_nan=True))
 
     @property
     def told(self) -> tuple[str, str, str]:

@@ -25,7 +25,11 @@ def shown_size(size: Size, sizes: Sizes) -> str:
 
 def shown_shape(shape: Shape, sizes: Sizes) -> str:
     """``2×3``, ``a vector of 3``, ``a scalar``."""
-    words = [shown_size(size, sizes) for size in shape]
+    return shape_in_words([shown_size(size, sizes) for size in shape])
+
+
+def shape_in_words(words: Sequence[str]) -> str:
+    """The sizes of a shape, in words, as one."""
     if not words:
         return "a scalar"
     return f"a vector of {words[0]}" if len(words) == 1 else "×".join(words)

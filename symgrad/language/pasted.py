@@ -68,11 +68,9 @@ def script_of(source: Source) -> Script:
             kept.append(unwrapped(statement))
     if not calls and kept == list(script.statements) and not leaves and entered == source.text:
         return replace(script, source=source)
-    kept, seed = asked_of(kept, calls[0][1]) if calls else (kept, None)
+    kept, seed, asked = asked_of(kept, calls[0][1]) if calls else (kept, None, "")
     if not kept:
         raise NotationError("there is no expression", span=(0, len(source.text)), hints=('"x@a"',))
-    owner = calls[0][1].function.parts[0] if calls else None
-    asked = owner.name if isinstance(owner, Name) else ""
     return Script(Source(left_of(entered, kept)), tuple(kept), frozenset(leaves), seed, asked)
 
 
@@ -86,19 +84,19 @@ def typed(text: str) -> str:
     return "\n".join(found)
 
 
-def asked_of(kept: Sequence[Statement], call: Call) -> tuple[list[Statement], Node | None]:
-    """What leads to the tensor whose backward is called, that tensor last; and what v is."""
+def asked_of(kept: Sequence[Statement], call: Call) -> tuple[list[Statement], Node | None, str]:
+    """What leads to the tensor whose backward is called, that tensor last; what v is; and what the tensor is called."""
     owner, seed, found = call.function.parts[0], argument_of(call), list(kept)
     if isinstance(seed, Name):
         places = [n for n, s in enumerate(found) if s.target == seed.name]
         read = {part.name for s in found for part in walk(s.value) if isinstance(part, Name)}
         if len(places) == 1 and seed.name not in read:
             seed = found.pop(places[0]).value
-    if isinstance(owner, Name):
-        last = [n for n, s in enumerate(found) if s.target == owner.name][-1:]
-        if last:
-            return found[: last[0] + 1], seed
-    return [*found, Statement(owner.span, None, owner)], seed
+    name = owner.name if isinstance(owner, Name) else ""
+    last = [n for n, s in enumerate(found) if name and s.target == name][-1:]
+    if last:
+        return found[: last[0] + 1], seed, name
+    return [*found, Statement(owner.span, None, owner)], seed, name
 
 
 def left_of(text: str, kept: Sequence[Statement]) -> str:

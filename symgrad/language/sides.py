@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from symgrad.ops.entry import entry_of, plays
+from symgrad.ops.calls.operators import sign_of
+from symgrad.ops.entry import plays
 from symgrad.program import Apply, Role
-
-DIFFERENCE = "out = x − y"
-"""The equation of what subtracts, as most losses begin that somebody writes out."""
 
 
 def broadcast_sides(steps: Sequence[Apply], differences: bool = False) -> Iterator[tuple[Apply, str, str]]:
@@ -26,8 +24,7 @@ def broadcast_sides(steps: Sequence[Apply], differences: bool = False) -> Iterat
         return before(str(step.arguments[0])) if step is not None and plays(step.op, Role.COPIES) else name
 
     for step in steps:
-        entry = entry_of(step.op)
-        written = differences and entry is not None and entry.definition == DIFFERENCE
+        written = differences and sign_of(step.op) == "-"
         if ("reduction" in dict(step.options) or written) and len(step.tensors) > 1:
             sides = step.tensors[:2]
             first, second = map(before, sides)

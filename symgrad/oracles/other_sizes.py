@@ -15,6 +15,7 @@ import numpy as np
 
 from symgrad.calculus import local
 from symgrad.errors import SymgradError
+from symgrad.exactness import LARGEST_EXPONENT
 from symgrad.indexing import Index, Ravel, Unravel
 from symgrad.indexing.symbols import is_access
 from symgrad.numeric import Array, Values, as_float, evaluate, finite, forward
@@ -28,8 +29,6 @@ MORE, RANDOM = 6, 6
 """Random sizes are a little more than the given ones, or than so much; so many are drawn."""
 HUGE = 1e12
 """Entries beyond this are no numbers of a small point."""
-RAISED = 700.0
-"""eˣ of more than this is no float: what is right may be ∞·0 there."""
 SHARES = (1.0, 0.5, 0.25)
 """Shares of what moves, where more entries add up to more than can be raised to."""
 SMALLEST, POINTS = 2, 3
@@ -82,7 +81,7 @@ def tame(program: Program, drawn: Mapping[str, Array], moving: Collection[str], 
             point = forward(program, {n: matrix_of_kind(program, n, array) for n, array in parts.items()})
         except (SymgradError, ValueError, IndexError):  # a place outside, an axis of 1 where two are needed
             return None
-        if not beyond(point, RAISED) or beyond(given, RAISED):
+        if not beyond(point, LARGEST_EXPONENT) or beyond(given, LARGEST_EXPONENT):  # what is right may be ∞·0 there
             break
     return point
 

@@ -14,6 +14,7 @@ from symgrad.language import arguments
 from symgrad.numeric import Array
 from symgrad.render import numbers
 from symgrad.render.content import page_of
+from symgrad.render.content.words import counted
 from symgrad.render.flow import Line, flow, painted, plain, spread, width_of
 from symgrad.render.page import (
     Block,
@@ -254,8 +255,7 @@ class TextWriter:
                     words += [";  " if words else "", Ready(f"{column.text}: {cell.text}", "")]
             lines += flow((label, "   ", *(words or ["all 0"])), self.width, indent, indent + 4)
             if len(lines) > MOST_LINES and place + 1 < len(block.rows):
-                left = len(block.rows) - place - 1
-                more = f"{left} more row{'s' if left > 1 else ''}"
+                more = counted(len(block.rows) - place - 1, "more row")
                 lines.append([(f"{' ' * indent}… and {more} like these", "")])
                 break
         return lines

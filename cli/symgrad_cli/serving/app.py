@@ -74,9 +74,8 @@ class Served:
             return HTMLResponse(told(f"A text has at most {LONGEST:,} characters here."), 413, headers)
         answer = await self.bounded.ask({"kind": "page", **job})
         found = told(answer["error"]) if "error" in answer else answer["found"]
-        return HTMLResponse(
-            found, headers=headers
-        )  # a refusal is an answer: a browser would call another status an error
+        # a refusal is an answer: a browser would call another status an error
+        return HTMLResponse(found, headers=headers)
 
     async def exercise(self, request: Request) -> Response:
         """A question, or the verdict on a line."""

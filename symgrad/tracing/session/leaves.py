@@ -96,6 +96,8 @@ class Flow:
         return f"nothing comes back through {text}" + (f" (line {line.line})" if line is not None else "")
 
 
+DIAGONAL = "diagonal("
+"""How what is shown of a diagonal Jacobian begins."""
 SHORT = 14
 """Programs with more steps than this get no Jacobian in one piece."""
 
@@ -129,7 +131,7 @@ def renamed(notation: str, labels: Mapping[str, str]) -> str:
         called = notation[word.end() :].startswith("(")
         return word[0] if called else labels.get(word[0], word[0])
 
-    return WORD.sub(said, notation).replace("diag(", "diagonal(")
+    return WORD.sub(said, notation).replace("diag(", DIAGONAL)
 
 
 def size(program: Capture, name: str) -> str:

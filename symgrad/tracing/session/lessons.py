@@ -28,12 +28,11 @@ from symgrad.tracing.lift.sweeps import pull
 from symgrad.tracing.record.numbers import digits
 from symgrad.tracing.record.trace import Node
 from symgrad.tracing.session.births import spoilt
+from symgrad.tracing.session.leaves import DIAGONAL
 from symgrad.tracing.session.scene import Scene
 from symgrad.tracing.story.events import Leaf
 from symgrad.tracing.story.told_lines import ToldLines
 
-DIAGONAL = "diagonal("
-"""How a diagonal Jacobian is shown."""
 SHORT, FEW = 14, 6
 """Steps and leaves of a program that is small enough for a lesson."""
 MOST = 20_000
