@@ -385,3 +385,10 @@ def test_methods_of_what_a_library_found_are_read(text: str) -> None:
     found = symgrad.explain(text, x=x, check=False)
     assert_same(found.output, run_of(source, "own")(x), what=source)
     assert_same(found.gradients["x"].value, run_of(source, "own_backward")(found.seed, x), what=source)
+
+
+def test_what_is_0_over_0_at_every_number_counts_as_nothing() -> None:
+    told = symgrad.export("x.std()", shapes={"x": (1,)})
+    assert "out = nan" in told
+    assert "counts as 0" not in told
+    assert "x_grad = -1e30 * v" in symgrad.export("x * -1e30", shapes={"x": (2,)})

@@ -267,3 +267,26 @@ def test_a_factor_beyond_floats_has_no_line(text: str) -> None:
     found = symgrad.explain(text, x=[2.0])
     assert found.passed
     assert found.gradients["x"].closed_form is None
+
+
+OVERFLOWS = [
+    ("F.layer_norm(x, (3,))", [1e170, 1e170, 1.0], "0, torch's nan, real numbers 0.707107"),
+    ("x / x.norm()", [1e200, 2e200], "0 (torch's, too), real numbers 0.447214"),
+    ("x.exp() / x.exp().sum()", [1000.0, 1.0], "nan (torch's, too), real numbers 1"),
+    ("log(exp(x))", [1000.0, 1.0], "inf (torch's, too), real numbers 1000"),
+]
+
+
+@pytest.mark.parametrize(("text", "at", "made"), OVERFLOWS)
+def test_what_overflows_on_the_way_is_no_derivative_and_no_reason_for_0(text: str, at: list[float], made: str) -> None:
+    """Neither is "the derivative is 0, which torch loses" true there, nor "every entry of J is 0", nor "undefined"."""
+    page = " ".join(symgrad.explain(text, x=at).to_text().split())
+    assert f"too large or too small for floats: of out[0] the steps make {made}." in page
+    assert not any(false in page for false in ("the derivative is", "there is no derivative", "because every entry"))
+
+
+@pytest.mark.parametrize(
+    ("text", "at"), [("0 * log(x)", [0.0, 1.0]), ("exp(x)", [1000.0]), ("1 / exp(x)", [1000.0]), ("relu(x)", [1e300])]
+)
+def test_an_infinite_number_that_is_right_is_no_overflow(text: str, at: list[float]) -> None:
+    assert "for floats" not in symgrad.explain(text, x=at).to_text()

@@ -184,6 +184,8 @@ def test_the_answer_names_the_kink_and_what_is_legal() -> None:
     assert "kink of relu, one of 2: left 0" in opening("relu(x)", x=[0, 0, -1])
     shared = "left 0, right 1, anything between is legal as long as what is taken for all that tie adds up to 1; "
     assert f"{shared}torch 2.13.0 takes 0.5" in opening("maximum(x, y)", x=[2, 1], y=[2, 3])
+    of_three = opening("F.max_pool2d(x, 2)", x=[[[1, 1], [1, 0]]])
+    assert f"is a kink of max_pool2d: {shared}torch 2.13.0 takes 1." in of_three
     assert "x[0] = 1 is a jump of floor: its slope is 0 on both sides" in opening("floor(x)", x=[1, 2.5])
     assert "x[0] = 0 is where x > 0 turns over: the slope of Σ v·out is 0 on the left, 1 on the right" in opening(
         "where(x > 0, x, 0 * x)", x=[0, 1]

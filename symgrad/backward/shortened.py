@@ -10,6 +10,7 @@ from functools import reduce
 
 from symgrad.backward.data import LONG
 from symgrad.backward.signs import copied
+from symgrad.closed_form import without_plus
 
 MOST_TERMS = 6
 """Terms of a sum that is shown whole, and parts of a list in a text that is too long."""
@@ -26,7 +27,7 @@ def shortened(value: ast.expr) -> str:
     65
     """
     text = ast.unparse(Cut(lists=False).visit(copied(value)))
-    return text if len(text) <= LONG else ast.unparse(Cut(lists=True).visit(copied(value)))
+    return without_plus(text if len(text) <= LONG else ast.unparse(Cut(lists=True).visit(copied(value))))
 
 
 class Cut(ast.NodeTransformer):

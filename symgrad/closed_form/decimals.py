@@ -5,6 +5,7 @@ Comes in: a float. Goes out: its text, or the whole number, where Python's own r
 
 from __future__ import annotations
 
+import re
 from math import isfinite, isqrt
 
 from symgrad.closed_form.pieces import NoForm
@@ -38,9 +39,27 @@ def root_below(value: float) -> int | None:
     return n if 1 / n**0.5 == value and isqrt(n) ** 2 != n else None
 
 
+def written(value: float) -> str:
+    """A number as people write it: 1e30, where Python has 1e+30.
+
+    >>> written(-1e30), written(0.25), written(1e-05), written(3)
+    ('-1e30', '0.25', '1e-05', '3')
+    """
+    return without_plus(repr(value))
+
+
+def without_plus(text: str) -> str:
+    """Python's text with its numbers as people write them.
+
+    >>> without_plus("x * -1e+30 + e")
+    'x * -1e30 + e'
+    """
+    return re.sub(r"(?<=\de)\+(?=\d)", "", text)
+
+
 def decimal_text(number: Expr) -> str:
     """A decimal as Python writes it; 1e308 · 1e308 is none."""
     value = float(number)
     if not isfinite(value):
         raise NoForm
-    return repr(value)
+    return written(value)

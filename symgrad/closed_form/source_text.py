@@ -15,7 +15,7 @@ from typing import Any
 import sympy as sp
 
 from symgrad.closed_form.complex_text import complex_text
-from symgrad.closed_form.decimals import root_of
+from symgrad.closed_form.decimals import root_of, written
 from symgrad.closed_form.pieces import ADD, ATOM, COMPARE, MATMUL, MULTIPLY, NEGATE, POWER, NoForm, Text, bracketed
 from symgrad.closed_form.size_text import size_text
 from symgrad.errors import SymgradError
@@ -46,7 +46,7 @@ def number_text(value: Any) -> Text:
     root = root_of(value) if isinstance(value, float) else None
     if root is not None:
         return f"{root} ** 0.5", POWER
-    return repr(value), NEGATE if value < 0 else ATOM
+    return written(value), NEGATE if value < 0 else ATOM
 
 
 DEEPEST = 110
@@ -241,7 +241,7 @@ class Writer:
             return number_text(value.value)[0]
         if hasattr(value, "free_symbols"):
             return self.size(value)
-        return repr(value)
+        return written(value) if isinstance(value, float) else repr(value)
 
     def whole_shape(self, sizes: tuple[Hashable, ...]) -> str | None:
         """Several sizes that are the whole shape of an input; None where a number would be said by a name."""

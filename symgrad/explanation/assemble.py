@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 import sympy as sp
@@ -34,6 +35,8 @@ from symgrad.oracles import (
     check_form,
     compare,
     compare_mathematics,
+    out_of_range,
+    real_output,
     run_torch,
     skipped,
     values_apart,
@@ -101,7 +104,8 @@ def build(
             matrix, form = replace(matrix, told=()), None  # it is 0 only because nothing is left of it here
         gradients[name] = Gradient(
             name, form.text if form else None, derived.sweep, plain(numeric[name]), matrix, checks,
-            form.steps if form else (), program, values.with_arrays({program.seed: weights}), met,
+            form.steps if form else (), program, values.with_arrays({program.seed: weights}),
+            None if proofs and proofs.out_of_range else met,
         )  # fmt: skip
     return Explanation(
         expression, program, tuple(inputs), values, plain(values[program.output]), seed, gradients,
@@ -109,6 +113,7 @@ def build(
         conventions=(
             *remarks, *(tuple(conventions) or shown_as_pairs(program)), *(proofs.values_apart if proofs else ())
         ),
+        out_of_range=proofs.out_of_range if proofs else "",
     )  # fmt: skip
 
 
@@ -142,15 +147,25 @@ class Proofs:
         self.program, self.values, self.arrays, self.seed = program, values, arrays, seed
         self.torch: TorchRun | None = run_torch(program, arrays, seed, wanted)
         self.version = self.torch.version if self.torch else None
-        self._elementwise: Elementwise | str | None = None
 
     @property
     def values_apart(self) -> tuple[str, ...]:
         """Where torch's own forward pass has another value than the equations."""
-        if self.torch is None or self.torch.refusal:
+        if self.torch is None or self.torch.refusal or self.out_of_range:
             return ()
         told = values_apart(self.program.output, self.values[self.program.output], self.torch.output)
         return (told,) if told else ()
+
+    @cached_property
+    def out_of_range(self) -> str:
+        """Whether floats overflow on the way from finite inputs, and the output is another one than it should be."""
+        tame = self.tame()
+        if not all(finite(array).all() for array in self.arrays.values()) or (tame and self.all_finite()):
+            return ""
+        found, explicit = self.torch, self.elementwise
+        there = None if found is None or found.refusal else found.output
+        real = None if isinstance(explicit, str) else real_output(explicit, anywhere=not tame)
+        return out_of_range(self.program.output, self.values[self.program.output], there, real)
 
     def of(
         self, name: str, gradient: Array, matrix: Jacobian, derived: Derived, form: Check | None
@@ -189,6 +204,10 @@ class Proofs:
         """``check``, not made where it failed and digits are lost on the way: which side lost them, nobody knows."""
         return skipped(check.oracle, UNTAMED) if check.passed is False and not self.tame() else check
 
+    def all_finite(self) -> bool:
+        """Whether every number on the way is."""
+        return all(finite(array).all() for array in self.values.arrays.values())
+
     def tame(self) -> bool:
         """Whether the squares of all finite numbers on the way are floats."""
         arrays = [as_float(array) for array in self.values.arrays.values()]
@@ -201,6 +220,8 @@ class Proofs:
         """
         if self.torch is None:
             return skipped("out.backward(v) by torch", "torch is not installed")
+        if self.out_of_range and not finite(self.torch.output).all():
+            return skipped("out.backward(v) by torch", UNTAMED)
         if self.torch.refusal:
             return skipped("out.backward(v) by torch", f"torch refuses: {self.torch.refusal}")
         found = self.torch.gradients[name]
@@ -248,20 +269,23 @@ class Proofs:
         lost = check.max_error <= np.expm1(min(digits, LARGEST_EXPONENT)) * max(1.0, abs(check.expected))
         return replace(skipped(check.oracle, LAST_DIGIT.format(value=value)), cancelled=True) if lost else check
 
+    @cached_property
+    def elementwise(self) -> Elementwise | str:
+        """The explicit formulas, or why they are not formed."""
+        try:
+            return Elementwise(self.program, self.values)
+        except TooLarge:
+            return TOO_LONG
+
     def entries(self, name: str, matrix: Jacobian) -> Array | str:
         """Every entry of J by SymPy on its own, or why it was not asked."""
         rows, columns = matrix.shape
         if rows * columns > LARGEST_SYMPY:
             return f"{rows}×{columns} entries are too many to write out one by one"
-        if self._elementwise is None:
-            try:
-                self._elementwise = Elementwise(self.program, self.values)
-            except TooLarge:
-                self._elementwise = TOO_LONG
-        if isinstance(self._elementwise, str):
-            return self._elementwise
+        if isinstance(self.elementwise, str):
+            return self.elementwise
         try:
-            return self._elementwise.jacobian(name)
+            return self.elementwise.jacobian(name)
         except TooLarge:
             return TOO_LONG
 
@@ -276,8 +300,8 @@ class Proofs:
         weighed = np.asarray(self.seed).reshape(-1)[counted] @ entries[counted] if rows else np.zeros(columns, np.int64)
         summed = compare_mathematics(SYMPY, weighed.reshape(np.shape(gradient)), gradient, standing)
         if not summed.passed:
-            assert isinstance(self._elementwise, Elementwise)
-            reasons = [why for row in np.flatnonzero(counted) if (why := self._elementwise.beyond(int(row)))]
+            assert isinstance(self.elementwise, Elementwise)
+            reasons = [why for row in np.flatnonzero(counted) if (why := self.elementwise.beyond(int(row)))]
             if reasons and not self.tame():  # the whole J lost the digits that SymPy's lost, the steps did not
                 return skipped(SYMPY, reasons[0])
         worse = (summed.max_error or 0) > (checked.max_error or 0) or summed.undefined > checked.undefined
@@ -285,12 +309,12 @@ class Proofs:
 
     def by_sympy_in_part(self, entries: Array, found: Array) -> Check:
         """The rows in which real numbers are what the program computes with."""
-        assert isinstance(self._elementwise, Elementwise)
+        assert isinstance(self.elementwise, Elementwise)
         able, reasons = np.ones(found.shape, dtype=bool), []
         for row, (theirs, ours) in enumerate(zip(entries, found, strict=True)):
             if compare_mathematics(SYMPY, theirs, ours).passed:
                 continue
-            why = self._elementwise.beyond(row)
+            why = self.elementwise.beyond(row)
             if why:
                 able[row] = False
                 reasons.append(why)

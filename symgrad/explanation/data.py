@@ -97,7 +97,7 @@ class Explanation(Written):
     """What ``out.backward(v)`` computes for one expression, and the proofs.
 
     ``hessians`` holds second derivatives by pairs of inputs, where ``order=2`` asked for them; ``conventions``
-    says how complex tensors are shown, where there are any.
+    says how complex tensors are shown, where there are any; ``out_of_range`` that floats overflow on the way.
     """
 
     expression: str
@@ -116,6 +116,7 @@ class Explanation(Written):
     writers: Writers | None = None
     hessians: Mapping[tuple[str, str], Hessian] = field(default_factory=dict)
     conventions: tuple[str, ...] = ()
+    out_of_range: str = ""
 
     @property
     def seed(self) -> Array:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import sympy as sp
 
+from symgrad.closed_form.decimals import without_plus
 from symgrad.closed_form.pieces import NoForm
 from symgrad.closed_form.writer import Forms
 from symgrad.explanation import claims as tests
@@ -97,7 +98,7 @@ def _copies(name: str, terms: Sequence[Term]) -> Iterator[Claim]:
 
 def _multiple(name: str, factor: Expr) -> Iterator[Claim]:
     """A number times the identity."""
-    number = f"({factor})" if factor.is_Rational and not factor.is_Integer else f"{float(factor):g}"
+    number = f"({factor})" if factor.is_Rational and not factor.is_Integer else without_plus(f"{float(factor):g}")
     text = "-I" if factor == -1 else f"{number}·I"
     says = f"a multiple of the identity: each output answers only to the entry of {name} at its own place"
     if factor.is_Rational or float(number) == float(factor):

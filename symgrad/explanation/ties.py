@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from symgrad.errors import SymgradError
+from symgrad.explanation.counting import TRIED, counting
 from symgrad.numeric import Array, Values, as_float, finite, forward, numeric_pullback
 from symgrad.ops import entry_of
 from symgrad.oracles import run_torch
@@ -27,8 +28,6 @@ APART, ROUNDING = 1e-6, 1e-3
 """How far apart two slopes are, and how well a quotient has to give a side, relative to the larger."""
 LARGEST = 300_000
 """Entries of the largest tensor that is searched."""
-TRIED = 8
-"""Entries of one step that are tried before nothing is said of it."""
 MOST_STEPS = 400
 """Steps of the longest program of which a part is run again."""
 UNSAID = (SymgradError, ValueError, ArithmeticError, RuntimeError, IndexError)
@@ -164,25 +163,6 @@ def _of_step(program: Program, values: Values, passage: Passage, counts: Callabl
     return None
 
 
-def counting(places: Sequence[Place], shape: Place, counts: Callable[[Array], bool]) -> list[Place]:
-    """Some of ``places``, the first of those where a change counts at the head: they are halved until one is left."""
-    drawn = np.random.default_rng(6).uniform(0.5, 1.5, len(places))
-
-    def change(some: Sequence[int]) -> Array:
-        array: Array = np.zeros(shape)
-        for n in some:
-            array[places[n]] = drawn[n]
-        return array
-
-    left = list(range(len(places)))
-    if not left or not counts(change(left)):
-        return []
-    while len(left) > 1:
-        half = left[: len(left) // 2]
-        left = half if counts(change(half)) else left[len(left) // 2 :]
-    return list(places[left[0] : left[0] + TRIED])
-
-
 def _searched(values: Values, *names: str) -> bool:
     """Whether tensors are few numbers, and all finite."""
     return all(0 < np.size(values[n]) <= LARGEST and finite(values[n]).all() for n in names)
@@ -219,11 +199,15 @@ class Local:
         """The step to the next number of each entry."""
         return np.maximum(BESIDE * np.abs(self.inputs[self.name]), ABOVE_ZERO)
 
-    def corners(self, weights: Array) -> list[Place]:
-        """Entries at which the slope or the value is another a hair beside the point, in some direction."""
+    def corners(self, weights: Array, known: Array | bool = False) -> list[Place]:
+        """Entries at which the slope or the value is another a hair beside the point, in some direction.
+
+        Those that are ``known`` move one way, against the others.
+        """
         generator = np.random.default_rng(4)
         shape = self.inputs[self.name].shape
         way = generator.uniform(0.5, 1, shape) * generator.choice([-1.0, 1.0], shape) * self.neighbour
+        way = np.where(known, -np.abs(way), np.abs(way)) if np.any(known) else way
         here, there, back = (self.slope(by, weights) for by in (0 * way, way, -way))
         differ = apart(here, there) | apart(here, back) | apart(there, back)
         value = self.out(0 * way)
@@ -264,8 +248,9 @@ class Local:
         for name in self.inputs:
             other = replace(self, name=name)
             way: Array = np.zeros(self.inputs[name].shape)
-            for at in other.corners(one):
-                way[at] = 1.0
+            while new := [at for at in other.corners(one, way != 0) if not way[at]]:  # of three, a hair shows two
+                for at in new:
+                    way[at] = 1.0
             ways[name] = way
         if sum(np.count_nonzero(way) for way in ways.values()) < 2:
             return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
+from symgrad.closed_form import without_plus
 from symgrad.exporting.parts import Statement
 
 WIDTH = 96
@@ -14,10 +15,10 @@ STEP = "    "
 
 def assignment(statement: Statement, after: str = "") -> list[str]:
     """``target = value`` and what comes ``after`` it, in as many lines as it takes."""
-    text = f"{statement.target} = {ast.unparse(statement.value)}{after}"
+    text = without_plus(f"{statement.target} = {ast.unparse(statement.value)}{after}")
     if len(text) <= WIDTH:
         return [text]
-    body = [f"{STEP}{line}" for line in broken(statement.value)]
+    body = [f"{STEP}{without_plus(line)}" for line in broken(statement.value)]
     if after:
         body.append(f"{STEP}{after.strip()}")
     return [f"{statement.target} = (", *body, ")"]

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import sympy as sp
+
 from symgrad.backward import Backward
 from symgrad.closed_form import guards
 from symgrad.explanation.formulas import derive
@@ -39,7 +41,9 @@ def formulas(program: Program, wanted: Sequence[str]) -> Iterator[str]:
 
 def provisos(lines: Backward) -> Iterator[str]:
     """Where the lines do not hold as they stand."""
-    rules = {rule for line in lines.statements for part in line.parts for rule in part.rules}
+    parts = [part for line in lines.statements for part in line.parts]
+    nowhere = (part.derived is not None and part.derived.right is sp.nan for part in parts)  # 0/0 at every number
+    rules = {rule for part, void in zip(parts, nowhere, strict=True) if not void for rule in part.rules}
     yield from guards(rules)
     if "none left out" in rules:
         yield LEFT_OUT

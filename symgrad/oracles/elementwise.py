@@ -264,13 +264,13 @@ class Elementwise:
         There is no −0, nothing overflows, and asin(2) is none of them: where the forward pass has such a number, SymPy
         stands at another point. Empty where it has none.
         """
-        seen = self._way_to(row, self.made_of)
+        seen = self.way_to(row, self.made_of)
         met = [(self.values[name][at], self.entries[name][at]) for name in self.entries
                for at in sorted(at for other, at in seen if other == name)]  # fmt: skip
         found = (apart(value, self.point.value(entry)) for value, entry in met)
         return next(filter(None, found), next(filter(None, (untamed(value) for value, _ in met)), ""))
 
-    def _way_to(self, row: int, made_of: Mapping[Place, set[Place]]) -> set[Place]:
+    def way_to(self, row: int, made_of: Mapping[Place, set[Place]]) -> set[Place]:
         """The entries that one output is made of, itself among them."""
         shape = self.values[self.program.output].shape
         left: list[Place] = [(self.program.output, tuple(int(i) for i in np.unravel_index(row, shape)))]
@@ -290,7 +290,7 @@ class Elementwise:
         inputs = {tensor.name for tensor in self.program.inputs}
         all_read = {place: parts | self.chosen_by.get(place, set()) for place, parts in self.made_of.items()}
         made, read = (
-            {self.entries[name][at] for name, at in self._way_to(row, way) if name in inputs}
+            {self.entries[name][at] for name, at in self.way_to(row, way) if name in inputs}
             for way in (self.made_of, all_read)
         )
         return made or read & wanted

@@ -63,6 +63,7 @@ def explanation_data(explanation: Explanation) -> Data:
     """Everything an explanation says."""
     program, names = explanation.program, names_of(explanation.program)
     later = explanation.downstream
+    said = [*explanation.conventions, *filter(None, [explanation.out_of_range])]
     return {
         "kind": "explanation",
         "schema": VERSION,
@@ -96,7 +97,7 @@ def explanation_data(explanation: Explanation) -> Data:
         "exact": explanation.exact,
         "passed": explanation.passed,
         "torch": explanation.torch_version,
-        **({"conventions": list(explanation.conventions)} if explanation.conventions else {}),
+        **({"conventions": said} if said else {}),
     }  # fmt: skip
 
 

@@ -31,6 +31,8 @@ def text(value: Any) -> str:
 
     >>> text(Fraction(1, 3)), text(np.int64(3)), text(0.1 + 0.2), text(2.0), text(Fraction(10**8 + 1, 3 * 10**8))
     ('1/3', '3', '0.3', '2', '0.33333')
+    >>> text(-1e30)
+    '-1e30'
     """
     if isinstance(value, (int, np.integer)):
         return str(int(value))
@@ -43,7 +45,7 @@ def text(value: Any) -> str:
     number = float(value)
     if not math.isfinite(number):
         return str(number)
-    shown = f"{number:.{DIGITS}g}"
+    shown = f"{number:.{DIGITS}g}".replace("e+", "e")
     return "0" if shown == "-0" else shown
 
 

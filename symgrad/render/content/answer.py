@@ -84,7 +84,12 @@ def answer_of(explanation: Explanation, teller: Teller, room: Room) -> Answer:
         [words for name, words in zeros.items() if flows(explanation.program, name) is able] for able in (True, False)
     ]
     told = next(iter((*kinks, *moving, *cut_off)), ())
-    special = _undefined(explanation, teller) or _declared(explanation) or _torchs_rule(explanation)
+    special = (
+        _out_of_range(explanation)
+        or _undefined(explanation, teller)
+        or _declared(explanation)
+        or _torchs_rule(explanation)
+    )
     special = special or _cancelled(explanation) or _paired(explanation, teller) or told
     told = told if special == told else ()
     special = special or _divided(explanation) or _shared(explanation)
@@ -174,6 +179,11 @@ def _undefined(explanation: Explanation, teller: Teller) -> Words:
     """A derivative that there is not, or that the steps lose."""
     blocks = (block for g in explanation.gradients.values() for block in singular_blocks(teller, g))
     return next((block.words for block in blocks if isinstance(block, Paragraph)), ())
+
+
+def _out_of_range(explanation: Explanation) -> Words:
+    """Floats that overflow on the way."""
+    return (f"{explanation.out_of_range}.",) if explanation.out_of_range else ()
 
 
 def _torchs_rule(explanation: Explanation) -> Words:

@@ -35,7 +35,7 @@ def why_zero(explanation: Explanation, teller: Teller) -> dict[str, Words]:
 
 def _why_one(explanation: Explanation, gradient: Gradient, teller: Teller, point: Point, vanishing: Vanishing) -> Words:
     value = as_float(gradient.value)
-    if value.size == 0 or any(check.cancelled for check in gradient.checks):
+    if value.size == 0 or explanation.out_of_range or any(check.cancelled for check in gradient.checks):
         return ()
     if gradient.singular is not None or not np.isfinite(value).all():
         return ()  # said by `symgrad.render.content.singular`

@@ -36,4 +36,4 @@ def digits(value: float) -> str:
         return str(value)
     if value == round(value) and abs(value) < 1e6:
         return str(int(value))
-    return f"{value:.3g}"
+    return f"{value:.3g}".replace("e+", "e")

@@ -1,0 +1,75 @@
+"""Where the floats of the forward pass overflow on the way: ``x / x.norm()`` at 1e200 is 0 to a program, 0.7 in truth.
+
+Comes in: the output as the steps make it, as torch does, and as real numbers have it. Goes out: a sentence for the
+page; nothing where the steps are right. What is derived at such numbers, a gradient of 0 and its reason, says nothing.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from symgrad.indexing.symbols import Expr
+from symgrad.numeric.exact import Array, as_float
+from symgrad.oracles.elementwise import Elementwise, no_deeper
+
+SAME, NOTHING = 1e-6, 1e-300
+"""How far apart, relative to the larger, two values are the same, and what is as good as 0: an overflow makes more."""
+TOLD = (
+    "Numbers on the way are too large or too small for floats: of {entry} the steps make {made}. What follows from "
+    "that, the gradients too, is not to be used"
+)
+
+
+def out_of_range(name: str, ours: Array, torch: Array | None, real: Array | None) -> str:
+    """Which entry of the output the steps have otherwise than real numbers; where those are not known, than torch.
+
+    >>> out_of_range("out", np.array([0.0, 1.0]), np.array([0.0, 1.0]), np.array([0.5, 1.0]))[:104]
+    "Numbers on the way are too large or too small for floats: of out[0] the steps make 0 (torch's, too), rea"
+    >>> out_of_range("out", np.array([1.0]), None, np.array([1.0]))
+    ''
+    """
+    steps = as_float(ours)
+    theirs = None if torch is None or np.shape(torch) != steps.shape else as_float(torch)
+    if real is not None:
+        wrong = np.isfinite(real) & ~np.isclose(steps, real, rtol=SAME, atol=NOTHING)
+    elif theirs is not None:
+        wrong = np.isfinite(steps) & ~np.isfinite(theirs)
+    else:
+        return ""
+    if not wrong.any():
+        return ""
+    at = tuple(int(i) for i in np.argwhere(wrong)[0])
+    made = [f"{float(steps[at]):.6g}"]
+    if theirs is not None and np.array_equal(theirs[at], steps[at], equal_nan=True):
+        made[0] += " (torch's, too)"
+    elif theirs is not None:
+        made.append(f"torch's {float(theirs[at]):.6g}")
+    if real is not None:
+        made.append(f"real numbers {float(real[at]):.6g}")
+    return TOLD.format(entry=f"{name}[{','.join(map(str, at))}]" if at else name, made=", ".join(made))
+
+
+@no_deeper()
+def real_output(explicit: Elementwise, anywhere: bool) -> Array:
+    """Every entry of the output as a real number, if ``anywhere`` or something overflowed on the way; else NaN."""
+    entries = explicit.entries[explicit.program.output]
+    told = [
+        real_number(explicit.point.value(entry)) if anywhere or overflows(explicit, row) else np.nan
+        for row, entry in enumerate(entries.reshape(-1))
+    ]
+    return np.array(told).reshape(entries.shape)
+
+
+def real_number(found: Expr) -> float:
+    """A number of SymPy's; NaN where it is none."""
+    return float(found) if found.is_finite else float("nan")
+
+
+def overflows(explicit: Elementwise, row: int) -> bool:
+    """Whether the program has ±∞ on the way to an output where there is a real number."""
+    way = explicit.way_to(row, explicit.made_of)
+    beyond = ((name, at) for name, at in way if np.isinf(as_float(explicit.values[name][at])))
+    return any(bool(explicit.point.value(explicit.entries[name][at]).is_finite) for name, at in beyond)
+
+
+__all__ = ["out_of_range", "real_output"]
