@@ -231,6 +231,27 @@ def test_a_long_program_is_told_line_by_line_only_where_it_is_asked_for(tmp_path
     assert asked.told.lines
 
 
+LONG = """import torch
+from torch import nn
+torch.manual_seed(0)
+net = nn.LSTM(3, 4, bidirectional=True)
+out, _ = net(torch.randn(40, 2, 3))
+loss = out.square().mean()
+loss.backward()
+"""
+
+
+@pytest.mark.slow
+def test_an_unrolled_layer_of_over_a_thousand_steps_is_told_as_one_turn(tmp_path) -> None:
+    path = tmp_path / "long.py"
+    path.write_text(LONG, encoding="utf-8")
+    (call,) = run_script(str(path), [], tell=lambda event: None).calls
+    story = event_text(call)
+    assert story.count("lines 39 times before, with ") == 2
+    assert story.count(" times more, with ") == 2
+    assert len(story.splitlines()) < 150
+
+
 @pytest.mark.parametrize(
     ("lengths", "said"),
     [

@@ -22,6 +22,7 @@ from torch.nn import functional as F
 import symgrad
 from symgrad.backward import Backward, templates
 from symgrad.backward.beside import side_by_side
+from symgrad.backward.groups import groups
 from symgrad.backward.lines import Lines
 from symgrad.backward.margins import Sizes
 from symgrad.backward.products import in_lowest_terms
@@ -242,6 +243,18 @@ def test_equal_blocks_are_derived_once() -> None:
     with torch.no_grad():
         two, four = (symgrad.capture(nn.Sequential(*[block] * n), x) for n in (2, 4))
     assert derivations(two) == derivations(four)  # the first block differs from the others: it begins with the input
+
+
+def test_what_reads_many_tensors_is_a_line_of_its_own() -> None:
+    """The cat behind an unrolled loop went into the view of it: each of its operands was derived through all of that."""
+
+    def joined(x: torch.Tensor) -> torch.Tensor:
+        return torch.cat([(x * k).tanh() for k in range(12)]).reshape(6, -1).T
+
+    program = symgrad.capture(joined, torch.ones(2, 3, dtype=DOUBLE)).recording
+    sizes = {group.steps[-1].op: len(group.steps) for group in groups(program, {program.output})}
+    assert sizes["cat"] == 1
+    assert sizes["T"] == 2
 
 
 def test_the_lines_grow_with_the_program_and_no_faster(monkeypatch: pytest.MonkeyPatch) -> None:

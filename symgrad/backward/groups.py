@@ -8,7 +8,9 @@ line, and a cotangent, of its own unless it is unnamed, read once, and one of th
     logistic   it is an exponential of which only 1 + e is read: 1 / (1 + e) and log(1 + e) have slopes of their own,
                so this one goes in where it has a name, too, if nobody asks for its cotangent
 
-Never through anything else: each line would say the same slope again. What only broadcasts an operand goes along.
+Never through anything else: each line would say the same slope again. What only broadcasts an operand goes along. What
+reads more tensors than a group has steps (the `cat` behind an unrolled loop) is a line of its own: with what is around
+it, each of them would be derived through all of it.
 """
 
 from __future__ import annotations
@@ -86,7 +88,7 @@ def groups(program: Program, visible: Collection[str], fixed: Collection[str] | 
 
 def written_inside(step: Apply) -> bool:
     """Whether a line may be made of a step and others; black boxes, pullbacks, equations, solutions have one alone."""
-    return isinstance(step.op, str) and entry_of(step.op) is not None and not step.beside
+    return isinstance(step.op, str) and entry_of(step.op) is not None and not step.beside and len(step.tensors) <= MOST
 
 
 def hidden(step: Apply, readers: Mapping[str, Sequence[Apply]], visible: Collection[str]) -> bool:

@@ -58,11 +58,14 @@ def moving(program: Program) -> frozenset[str]:
     found = {program.output}
     for step in reversed(program.steps):
         if step.result.name in found:
-            places = positions(step, step.tensors)
-            found |= {str(step.arguments[n]) for n in places if not flat(program, step, n)}
+            found |= {str(step.arguments[n]) for n in passing(step, program)}
     return frozenset(found)
 
 
-def flat(program: Program, step: Apply, place: int) -> bool:
-    """Whether a step's derivative by the argument at ``place`` is 0 everywhere."""
-    return entry_of(step.op) is not None and local_pullback(standard(step, program).key, place).right == 0
+def passing(step: Apply, program: Program) -> list[int]:
+    """Where among its arguments a step's derivative is not 0 everywhere."""
+    places = positions(step, step.tensors)
+    if entry_of(step.op) is None:
+        return places
+    key = standard(step, program).key
+    return [n for n in places if local_pullback(key, n).right != 0]

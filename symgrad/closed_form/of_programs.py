@@ -6,6 +6,7 @@ Comes in: the program and its views. Goes out: rules, which hold where nothing i
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import lru_cache
 
 import sympy as sp
 
@@ -138,13 +139,19 @@ def is_of(entry: Expr, norm: Expr, step: Apply, program: Program) -> bool:
     )
 
 
+@lru_cache(maxsize=256)
+def off_the_floor(right: Expr) -> Expr:
+    """What a program computes, without its floors: the same whichever tensor its pullback is asked by."""
+    return simplify(right, [], (Rule("floor", SAYS, above_floors(())),))
+
+
 def quotient_rule(program: Program, makers: Mapping[str, Apply], known: Mapping[str, Equation]) -> tuple[Rule, ...]:
     """x / ‖x‖ → out, for an output that is an entry divided by something."""
     maker = makers.get(program.output)
     if maker is None:
         return ()
     equation = substitute(local(maker, program).equation, known)
-    equation = Equation(equation.axes, simplify(equation.right, [], (Rule("floor", SAYS, above_floors(())),)))
+    equation = Equation(equation.axes, off_the_floor(equation.right))
     below = [f for f in sp.Mul.make_args(equation.right) if f.is_Pow and f.exp in (-1, -sp.S.Half)]
     above = equation.right / below[0] if len(below) == 1 else None
     if above is None or not is_access(above) or set(indices_of(above)) != set(equation.axes):
@@ -206,7 +213,7 @@ def output_rule(program: Program, makers: Mapping[str, Apply], known: Mapping[st
     }
     rules = []
     for own in (equation, substitute(equation, inner)) if inner else (equation,):
-        whole = simplify(own.right, [], (Rule("floor", SAYS, above_floors(())),))
+        whole = off_the_floor(own.right)
         factors = tuple(power_of(f) for f in sp.Mul.make_args(whole))
         above = [base for base, power in factors if power == 1]
         if not all(power.is_Rational for _, power in factors) or any(power > 1 for _, power in factors):
