@@ -25,6 +25,7 @@ from symgrad.tracing.story.events import Note, Session
 from symgrad.tracing.story.page import page_html
 from tests.browser import Opened, browser
 from tests.cases import cases
+from tests.compare import assert_same
 from tests.test_run_page import TRAIN
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("browser")]
@@ -394,6 +395,21 @@ def test_a_gradient_that_cancels_to_nothing_can_be_edited(opened: Opened, tmp_pa
                         u=[[3, 1, 1, 1, 1], [1] * 5, [1] * 5]).gradients["q"]  # fmt: skip
     shown = page.locator('.sheet[data-tensor="q.grad"] output').all_text_contents()
     assert np.allclose([float(text) for text in shown], np.asarray(x.value, float).reshape(-1), rtol=1e-4, atol=1e-9)
+
+
+def test_a_cosine_of_quarter_turns_is_zero_after_an_edit(opened: Opened, tmp_path: Path) -> None:
+    """No float is π/2: its cosine would be 6e-17."""
+    dial = symgrad.explain("out[j<7, k<8] = x[j]·cos(π·(2·j + 1)·k/14)", x=[1] * 7, check=False)
+    page = opened.open(written(tmp_path / "dial.html", dial.to_html()))
+    page.locator('[aria-label="x[0]"]').fill("3")
+    data = "symgradTree.read(document.getElementById('symgrad-data').textContent)"
+    made = (
+        f"symgradTree.everything({data}, {{x: {{shape: [7], values: Array(7).fill(3)}}}}, {data}.v).tensors.out.values"
+    )
+    found = np.reshape(page.evaluate(made), (7, 8))
+    assert not found[:, 7].any()
+    assert_same(found[:, 0], np.full(7, 3.0))
+    assert page.locator('.sheet[data-tensor="out"] output').all_text_contents()[7] == "0"
 
 
 def test_names_of_users_do_nothing(opened: Opened, tmp_path: Path) -> None:

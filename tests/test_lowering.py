@@ -21,7 +21,7 @@ from torch import nn
 import symgrad
 from symgrad import capture
 from symgrad.calculus import back, local_pullback, positions, standard
-from symgrad.calculus.local import SEED, derive
+from symgrad.calculus.local import SEED, derive, local
 from symgrad.errors import InputError, ShapeError, UnsupportedError
 from symgrad.indexing import Equation, access, fresh
 from symgrad.language import read
@@ -31,7 +31,7 @@ from symgrad.lowering.plan import planned
 from symgrad.lowering.reading import names_read, number
 from symgrad.numeric import as_float, forward
 from symgrad.numeric.evaluate import evaluate, evaluate_forward, played
-from symgrad.numeric.evaluator import in_floats
+from symgrad.numeric.evaluator import by_evaluator, in_floats
 from symgrad.numeric.plans import graph_of, in_type
 from symgrad.tracing.captured.on_torch import engine
 from symgrad.tracing.captured.planned import Unplanned
@@ -225,6 +225,13 @@ def test_a_cosine_of_quarter_turns_is_zero(text: str, size: int) -> None:
     small = found < 1e-12
     assert small.any()
     assert_same(found[small], np.zeros(small.sum()), tolerance=0.0)
+
+
+def test_a_cosine_of_quarter_turns_is_zero_without_a_plan_too() -> None:
+    made = symgrad.explain("out[j<7, k<8] = x[j]·cos(π·(2·j + 1)·k/14)", shapes={"x": (7,)}, check=False).program
+    found = by_evaluator(local(made.steps[-1], made).equation, {"x": np.ones(7)}, {})
+    assert_same(found[:, 7], np.zeros(7), tolerance=0.0)
+    assert np.abs(found[:, 6]).min() > 0.1
 
 
 @pytest.mark.parametrize("where", ["value", "seed"])

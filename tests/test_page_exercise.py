@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from click.testing import CliRunner
 
 import symgrad
@@ -23,16 +24,20 @@ from symgrad.render.html.travel import MOST_ENTRIES
 from symgrad_cli.main import main
 from tests.browser import Opened, browser
 from tests.cases import cases
+from tests.compare import assert_same
 
 browsing = [pytest.mark.slow, pytest.mark.xdist_group("browser")]
 TWENTIETH = 20
 """Of the examples of the table one in so many answers itself in the page."""
+EVALUATE = """([text, known]) => symgradLine.evaluate(symgradLine.parse(text), new Map(Object.entries(known)))"""
 CHECK = (
     "([t, n, l]) => { const r = symgradExercise.check(symgradExercise.read(t), n, l); return `${r.kind}: ${r.said}`; }"
 )
 SOFTMAX = "(out * (v - (v * out).sum(-1, keepdim=True))) @ w.T"
 LAYER = "c = x - x.mean(-1, keepdim=True); r = 1/(c.square().mean(-1, keepdim=True) + 1e-5).sqrt(); n = c*r; "
 LAYER += "r*(v - v.mean(-1, keepdim=True) - n*(v*n).mean(-1, keepdim=True))"
+PRODUCT = "view_as_real(view_as_complex(x) * view_as_complex(y))"
+FOURIER = "view_as_real(torch.fft.fft(view_as_complex(x)))"
 VERDICTS = [
     ("softmax(x@w)", "x", SOFTMAX, "exact: x.grad, at 9 points, also of other sizes"),
     ("softmax(x@w)", "x", f"x.grad = {SOFTMAX}", "exact"),
@@ -68,7 +73,33 @@ VERDICTS = [
     ("inverse(x)", "x", "-out.T @ v @ out.T", "exact"),
     ("inverse(x)", "x", "-out @ v @ out", "wrong"),
     ("cumsum(x, 0)", "x", "v.flip(0).cumsum(0).flip([0])", "exact"),
+    (PRODUCT, "x", "view_as_real(view_as_complex(v) * view_as_complex(y).conj())", "exact: x.grad, at 6 points"),
+    (PRODUCT, "x", "view_as_complex(v) * conj(view_as_complex(y))", "exact"),
+    (PRODUCT, "x", "view_as_complex(v) * view_as_complex(y)", "wrong"),
+    (PRODUCT, "x", "torch.complex(v[0]*y[0] + v[1]*y[1], v[1]*y[0] - v[0]*y[1])", "exact"),
+    (PRODUCT, "x", "z = view_as_complex(y); view_as_complex(v) / z * z.abs()**2", "exact"),
+    (PRODUCT, "x", "view_as_complex(v) * view_as_complex(y).H", "unread: x.H is for matrices"),
+    (PRODUCT, "x", "relu(view_as_complex(v))", "unread: this page does not read relu(…) of complex numbers"),
+    (PRODUCT, "x", "view_as_complex(v) > 0", "unread: complex numbers are not compared here"),
+    (FOURIER, "x", "view_as_real(len(v) * torch.fft.ifft(view_as_complex(v)))", "exact"),
+    (FOURIER, "x", "torch.fft.ifft(view_as_complex(v), norm='forward')", "exact"),
+    (FOURIER, "x", "torch.fft.ifft(view_as_complex(v))", "wrong: every entry is 0.25 of what it should be"),
+    (FOURIER, "x", "n = arange(len(v)); exp(2j*math.pi*n[:, None]*n/len(v)) @ view_as_complex(v)", "exact"),
 ]
+COMPLEX = [
+    "x + y", "x - 2", "2 - x", "x * y", "x / y", "3 / x", "x / 3", "-x", "x**2", "x**-3", "x**0.5", "2**x", "x**y", "x @ y.mT",
+    "1j * x", "2.5j * x.real + 1", "x.conj()", "x.mH @ y", "x.adjoint()", "x[0].H", "x[0].T", "x[0, 1:, None]",
+    "x.real", "x.imag", "x.abs()", "x.angle()", "x.sgn()", "x.exp()", "x.log()", "x.sqrt()", "x.rsqrt()", "x.sin()", "x.cos()",
+    "x.tan()", "x.sinh()", "x.cosh()", "x.tanh()", "x.square()", "x.reciprocal()", "x.sum(0)", "x.mean()", "x.cumsum(1)",
+    "x.flip(0)", "x.roll(1, 2)", "x.permute(2, 0, 1)", "x.reshape(6, 4)", "x[:, :1].expand_as(y)", "x.reshape_as(y.mT)",
+    "torch.cat([x, y.real], 1)", "torch.stack([x, y])", "torch.where(x.real > 0, x, y)", "x.masked_fill(y.imag > 0, 0)",
+    "torch.einsum('nij,nkj->ik', x, y)", "torch.einsum('nij->j', x)", "torch.vdot(x[0, 0], y[0, 0])", "torch.dot(x[0, 0], y[0, 0])",
+    "torch.outer(x[0, 0], y[0, 0])", "x.numel() * x.real", "torch.ones_like(x)", "torch.zeros_like(x)", "F.pad(x, (1, 2))",
+    "torch.polar(x.real, y.real)", "torch.complex(x.real, y.real)", "torch.diag_embed(x[0])", "x[0].tril()",
+    "torch.fft.fft(x)", "torch.fft.fft(x.real)", "torch.fft.ifft(x, 6)", "torch.fft.fft(x, n=3, dim=0, norm='ortho')",
+    "torch.fft.fft2(x)", "torch.fft.ifft2(x, norm='forward')", "torch.fft.fftn(x)", "torch.fft.ifftn(x, s=(3, 3), norm='ortho')",
+    "torch.fft.fftn(x, dim=(0, 1))", "torch.fft.ifft(x, dim=1).real",
+]  # fmt: skip
 NASTY = [
     "__import__('os').system('true')", "open('/etc/passwd')", "[v for v in v]", "lambda: v", "v.__class__", "constructor",
     "v.constructor('alert(1)')()", "toString()", "hasOwnProperty(v)", "document.title", "window", "eval('1')",
@@ -78,6 +109,10 @@ NASTY = [
     "exp()", "exp(v, v)", "exp(x=v, y=v)", "v.transpose(0)", "cat(v)", "stack([])", "one_hot(v, 3)", "arange(v)", "v < v < v",
     "v & v", "~v", "v % 2", "v // 2", "'text'", "einsum('ij->', v, v)", "einsum('i,i->i', v)", "\u202ev", "v\x00", "𝓿", "٣*v",
     "".join(f"a{n} = ones(400, 400) @ ones(400, 400); " for n in range(30)) + "v", "__proto__ = v; v @ a.T * 2", "torch", "torch.v",
+    "1j", "1jj", "j", "v * 1j < 2", "view_as_complex(v)", "torch.complex(v, 1j)", "torch.fft.fft(v, 'x')", "torch.fft.fft(v, 10**9)",
+    "torch.fft.fft(v, -1)", "torch.fft.fftn(v, dim=(0, 0))", "torch.fft.fft(v, norm='large')", "torch.fft.fft(v, v)", "fft()",
+    "x.sum(1j)", "v.expand(1j)", "v[1j]", "exp(1j, 1j)", "where(1j, v, v)", "cat([v, 1j])", "(1j).real.imag", "view_as_real(v)",
+    "(1j*v).sum(dim=0, dim=1)", "einsum('ij,ij,ij->', v, 1j*v, v)", "maximum(v, 1j)", "conj()", "polar(v)", "1j**v", "0j**-1 * v",
 ]  # fmt: skip
 
 
@@ -165,9 +200,25 @@ class TestInTheBrowser:
         page.locator("#hide").click()
         assert page.locator(".answer").is_visible()
 
+    def test_complex_numbers_are_those_of_torch(self, opened: Opened) -> None:
+        """Each function of complex numbers that the page reads, beside torch's."""
+        shape, generator = (2, 3, 4), np.random.default_rng(5)
+        values = {name: generator.normal(size=(*shape, 2)) for name in ("x", "y")}
+        pairs = {name: torch.view_as_complex(torch.tensor(array)) for name, array in values.items()}
+        known = {name: {"shape": array.shape, "values": array.reshape(-1).tolist()} for name, array in values.items()}
+        for line in COMPLEX:
+            wanted = eval(line, {"torch": torch, "F": torch.nn.functional, **pairs})  # noqa: S307 - lines of the table above
+            wanted = torch.view_as_real(wanted.resolve_conj()) if wanted.is_complex() else wanted
+            read = f"x = view_as_complex(x); y = view_as_complex(y); {line}"
+            found = opened.page.evaluate(EVALUATE, [read, known])
+            assert tuple(found["shape"]) == tuple(wanted.shape), line
+            assert_same(np.reshape(found["values"], found["shape"]), wanted.numpy(), tolerance=1e-13)
+
     @pytest.mark.parametrize("expression", dict.fromkeys(row[0] for row in VERDICTS))
     def test_lines_and_verdicts(self, opened: Opened, expression: str) -> None:
-        shapes = {"inverse(x)": {"x": (2, 2)}, "layer_norm(x, (3,))": {"x": (2, 3)}}.get(expression)
+        shapes = {"inverse(x)": {"x": (2, 2)}, "layer_norm(x, (3,))": {"x": (2, 3)}, FOURIER: {"x": (4, 2)}}.get(
+            expression
+        )
         data = json.dumps(asked(symgrad.exercise(expression, shapes=shapes).explanation))
         for _, name, line, said in (row for row in VERDICTS if row[0] == expression):
             found = opened.page.evaluate(CHECK, [data, name, line])
@@ -192,9 +243,6 @@ class TestInTheBrowser:
                 *named, last = assigned(name, form)
                 text, line = json.dumps(data), last.partition(" = ")[2]
                 found = opened.page.evaluate(CHECK, [text, name, "; ".join([*named, line])])
-                if "view_as_complex" in line:  # the page knows no complex numbers, and says so
-                    assert found.startswith("unread"), (case, line, found)
-                    continue
                 kinds[found.partition(":")[0]] += 1
                 assert found.startswith(("exact", "unread")), (case, line, found)
                 if found.startswith("exact") and gradient.value.astype(float).any():

@@ -20,7 +20,7 @@ from symgrad.lowering.cases import conditions as conditions_in
 from symgrad.lowering.cases import told
 from symgrad.lowering.choices import chosen, clipped
 from symgrad.lowering.exponents import Share, exponentials_only, stable_factors
-from symgrad.lowering.factors import apart, one_hot, quarter_turns, quotient, rounded_once, with_sizes
+from symgrad.lowering.factors import apart, one_hot, quarter_zeros, quotient, rounded_once, with_sizes
 from symgrad.lowering.families import Families
 from symgrad.lowering.graph import FLOAT, TRUTH, Graph, NoPlan
 from symgrad.lowering.names import EITHER, FINITE, FUNCTIONS, MOST_FACTORS, RELATIONS, real_number
@@ -150,8 +150,7 @@ class Builder:
             given = [self.terms.floats(self.value(a)) for a in over or node.args]
             given = [self.terms.map("divide", *given)] if over else given
             found = self.terms.map(FUNCTIONS[node.func], *given, holds=FLOAT)
-            turned = [self.value(part) for part in quarter_turns(node)]
-            return self.terms.at_quarters(found, *turned, zero=int(isinstance(node, sp.cos))) if turned else found
+            return self.terms.times([found, *map(self.value, quarter_zeros(node))])
         raise NoPlan
 
     def either(self, name: str, given: Sequence[Term]) -> Term:

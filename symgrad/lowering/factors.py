@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import sympy as sp
 
 from symgrad.functions import Stable, sign
-from symgrad.indexing import Index
+from symgrad.indexing import Bracket, Index
 from symgrad.indexing.symbols import Expr, accesses, free_indices
 from symgrad.lowering.windows import line
 from symgrad.shapes import Size
@@ -40,10 +40,16 @@ def rounded_once(node: Expr) -> tuple[Expr, Expr] | None:
     return None if below.is_number else (above, below)
 
 
-def quarter_turns(node: Expr) -> tuple[Expr, ...]:
-    """How many quarter turns the angle of a cosine or a sine is, above the line and below; nothing without π in it."""
-    found = sp.together(2 * node.args[0] / sp.pi) if isinstance(node, (sp.cos, sp.sin)) else sp.pi
-    return () if found.has(sp.pi) or not found.free_symbols else sp.fraction(found)
+def quarter_zeros(node: Expr) -> tuple[Expr, ...]:
+    """That a cosine or a sine of quarter turns is not 0, a factor of it: no float is π/2, and its cosine is 6e-17."""
+    if not (isinstance(node, (sp.cos, sp.sin)) and node.args[0].has(sp.pi)):
+        return ()
+    turns = sp.together(2 * node.args[0] / sp.pi)
+    if turns.has(sp.pi) or not turns.free_symbols:
+        return ()
+    above, below = sp.fraction(turns)
+    zero = below if isinstance(node, sp.cos) else sp.S.Zero
+    return (Bracket(sp.Ne(sp.Mod(above, 2 * below, evaluate=False), zero, evaluate=False)),)
 
 
 def apart(relation: Expr) -> tuple[Expr, Expr]:
@@ -66,4 +72,4 @@ def one_hot(factor: Expr, factors: Sequence[Expr], bound: Sequence[Index], size:
     return 0 <= place < size(index.size) and not any(index in free_indices(f) for f in factors if f is not factor)
 
 
-__all__ = ["apart", "one_hot", "quotient", "rounded_once", "with_sizes"]
+__all__ = ["apart", "one_hot", "quarter_zeros", "quotient", "rounded_once", "with_sizes"]

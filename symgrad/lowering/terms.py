@@ -97,15 +97,6 @@ class Terms:
         """The term in floats."""
         return Term(self.graph.floats(term.node), term.axes)
 
-    def at_quarters(self, found: Term, above: Term, below: Term, *, zero: int) -> Term:
-        """A cosine or a sine, of ``above`` / ``below`` quarter turns, with 0 at ``zero`` turns, two more, and so on.
-
-        No float is π/2, and the cosine of the nearest one is 6e-17.
-        """
-        turned = self.map("remainder", self.map("divide", self.floats(above), self.floats(below)), self.number(2))
-        there = self.map("not_equal", turned, self.number(zero), holds=TRUTH)
-        return self.map("multiply", found, self.numeric(there))
-
     def times(self, terms: Sequence[Term]) -> Term:
         """The product of entries: conditions and what has few axes first."""
         if not terms:

@@ -25,7 +25,7 @@ from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel, is_consta
 from symgrad.indexing.sums import split_factors
 from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of
 from symgrad.lowering.exponents import Share, exponentials_only, stable_factors
-from symgrad.lowering.factors import rounded_once
+from symgrad.lowering.factors import quarter_zeros, rounded_once
 from symgrad.lowering.reading import flat, in_order, is_mask, is_rational, number, scatter_target
 from symgrad.lowering.windows import absorb, fold, kept_axes, line, nothing, slide, strided
 from symgrad.numeric.budget import check_grid
@@ -148,7 +148,8 @@ class Evaluator:
         if over:
             return self._combine(lambda a, b: FUNCTIONS[node.func](as_float(a) / as_float(b)), over)
         if node.func in FUNCTIONS:
-            return self._combine(lambda *parts: FUNCTIONS[node.func](*(as_float(p) for p in parts)), node.args)
+            found = self._combine(lambda *parts: FUNCTIONS[node.func](*(as_float(p) for p in parts)), node.args)
+            return multiplied([found, *map(self.value, quarter_zeros(node))], [])
         raise bug(f"no numeric value is known for {node.func.__name__}")
 
     def _number(self, node: Expr) -> Named:

@@ -21,6 +21,7 @@ from symgrad.functions import high, low, sigmoid, softplus
 from symgrad.functions import sign as signum
 from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel
 from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of
+from symgrad.lowering.factors import quarter_zeros
 from symgrad.lowering.reading import number
 from symgrad.numeric import Array, as_float
 from symgrad.program import Program
@@ -190,7 +191,9 @@ class Trees:
         if node.func.__name__ in kinds:
             return [kinds[node.func.__name__], *(self.tree(a, often) for a in node.args)]
         if node.func in FUNCTIONS:
-            return ["f", FUNCTIONS[node.func], *(self.tree(a, often) for a in node.args)]
+            found = ["f", FUNCTIONS[node.func], *(self.tree(a, often) for a in node.args)]
+            zeros = [self.tree(held, often) for held in quarter_zeros(node)]
+            return ["*", found, *zeros] if zeros else found
         if node.is_number:
             return self.number(node)
         raise NotHereError(f"the page does not know the function {node.func.__name__}")

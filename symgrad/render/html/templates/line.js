@@ -28,19 +28,19 @@ const symgradLine = (() => {
   const dot = (at, steps) => { let place = 0; for (let k = 0; k < steps.length; k++) place += at[k] * steps[k]; return place; };
 
   // Words -------------------------------------------------------------------------------------------------------
-  const WORD = /\s*(?:(\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?)|([\p{L}_][\p{L}\p{N}_]*)|("[\w\s,.>-]*"|'[\w\s,.>-]*'|\*\*|==|!=|<=|>=|\.\.\.|[-+*\/@().,:;<>=\[\]])|(\S))/uy;
+  const WORD = /\s*(?:((?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?j?)|([\p{L}_][\p{L}\p{N}_]*)|("[\w\s,.>-]*"|'[\w\s,.>-]*'|\*\*|==|!=|<=|>=|\.\.\.|[-+*\/@().,:;<>=\[\]])|(\S))/uy;
   function words(text) {
     const found = [];
     WORD.lastIndex = 0;
     for (let match; (match = WORD.exec(text)); ) {
       if (match[4]) fail(`"${match[4]}" is not read here`);
       if (match[2] && match[2].includes("__")) fail("names with two underscores are not read");
-      found.push(match[1] ? {kind: "number", value: Number(match[1]), text: match[1]} : {kind: match[2] ? "name" : "sign", text: match[2] || match[3]});
+      found.push(match[1] ? {kind: "number", value: Number(match[1].replace("j", "")), text: match[1]} : {kind: match[2] ? "name" : "sign", text: match[2] || match[3]});
     }
     return found;
   }
 
-  // The tree: ["number", a], ["name", n], ["call", f, self or null, args, named], ["op", sign, left, right], ["minus", a],
+  // The tree: ["number", a], ["imaginary", a], ["name", n], ["call", f, self or null, args, named], ["op", sign, left, right], ["minus", a],
   // ["index", a, parts], ["tuple", parts], ["of", a, attribute], ["slice", from, to, step], ["word", None …].
   function parse(text) {
     const all = words(text);
@@ -120,7 +120,7 @@ const symgradLine = (() => {
       const word = next();
       if (!word) fail("the line ends too early");
       place++;
-      if (word.kind === "number") return ["number", word.value];
+      if (word.kind === "number") return [word.text.endsWith("j") ? "imaginary" : "number", word.value];
       if (/^["']/.test(word.text)) return ["text", word.text.slice(1, -1)];
       if (word.kind === "name") {
         if (["True", "False", "None"].includes(word.text)) return ["word", word.text];
@@ -154,7 +154,7 @@ const symgradLine = (() => {
   }
 
   // Values ------------------------------------------------------------------------------------------------------
-  const tensor = a => a && a.values ? a : typeof a === "boolean" ? scalar(Number(a)) : fail("a tensor is expected");
+  const tensor = a => a && a.values ? a : typeof a === "boolean" ? scalar(Number(a)) : fail(a && a.real ? "real numbers are expected, and these are complex" : "a tensor is expected");
   const whole = a => { const t = tensor(a); if (t.shape.length || !Number.isInteger(t.values[0])) fail("a whole number is expected"); return t.values[0]; };
   const dims = (args, rank) => args.flatMap(a => Array.isArray(a) ? a.map(whole) : [whole(a)]).map(d => axis(d, rank));
   const sizes = args => args.flatMap(a => Array.isArray(a) ? a.map(whole) : [whole(a)]);
@@ -257,37 +257,43 @@ const symgradLine = (() => {
   }
 
   function evaluate(statements, known) {
-    const names = new Map(known), functions = symgradFunctions({Unread, fail, count, told, scalar, make, strides, dot, tensor, whole, dims, sizes, axis, together, each, expand, permute, turn, reshape, matmul, reduce});
+    const names = new Map(known), tools = {Unread, fail, count, told, scalar, make, strides, dot, tensor, whole, dims, sizes, axis, together, each, expand, permute, turn, reshape, matmul, reduce};
+    const functions = symgradFunctions(tools), complex = symgradComplex(tools, functions);
     const signs = {"+": (a, b) => a + b, "-": (a, b) => a - b, "*": (a, b) => a * b, "/": (a, b) => a / b, "**": Math.pow,
       "<": (a, b) => Number(a < b), "<=": (a, b) => Number(a <= b), ">": (a, b) => Number(a > b), ">=": (a, b) => Number(a >= b),
       "==": (a, b) => Number(a === b), "!=": (a, b) => Number(a !== b)};
+    const both = (sign, a, b) => complex.is(a) || complex.is(b) ? complex.signs[sign](a, b) : sign === "@" ? matmul(a, b) : each(signs[sign], a, b);
+    function attribute(a, word) {
+      const rank = (complex.is(a) ? a : tensor(a)).shape.length, turned = (b, p, q) => complex.halves(b, half => turn(half, p, q));
+      if (word === "shape") return a.shape.map(scalar);
+      if (word === "ndim") return scalar(rank);
+      if (word === "T") return rank > 2 ? fail("x.T is for matrices; of more axes x.mT turns the last two") : rank < 2 ? a : turned(a, 0, 1);
+      if (word === "H") return rank === 2 ? turned(complex.conj(a), 0, 1) : fail("x.H is for matrices; of more axes x.mH turns the last two");
+      if (word === "mT" || word === "mH") return rank < 2 ? fail("x.mT is for two axes or more") : turned(word === "mT" ? a : complex.conj(a), rank - 2, rank - 1);
+      return word === "real" || word === "imag" ? complex.functions.get(word)([a], {}) : fail(`.${word} is not read here`);
+    }
     const go = tree => {
       const [kind, first, second, third, fourth] = tree;
       switch (kind) {
         case "number": return scalar(first);
+        case "imaginary": return complex.pair(scalar(0), scalar(first));
         case "text": return {text: first};
         case "word": return {True: true, False: false, None: null}[first];
         case "name": return names.has(first) ? names.get(first) : fail(`there is no "${first}" here; names: ${[...names.keys()].join(", ")}`);
         case "tuple": return first.map(go);
-        case "minus": return each(a => -a, go(first));
-        case "op": return first === "@" ? matmul(go(second), go(third)) : each(signs[first], go(second), go(third));
-        case "of": {
-          const a = go(first), rank = tensor(a).shape.length;
-          if (second === "shape") return a.shape.map(scalar);
-          if (second === "ndim") return scalar(rank);
-          if (second === "T") return rank > 2 ? fail("x.T is for matrices; of more axes x.mT turns the last two") : rank < 2 ? a : turn(a, 0, 1);
-          if (second === "mT" || second === "mH") return rank < 2 ? fail("x.mT is for two axes or more") : turn(a, rank - 2, rank - 1);
-          return fail(`.${second} is not read here`);
-        }
+        case "minus": { const a = go(first); return complex.is(a) ? complex.minus(a) : each(x => -x, a); }
+        case "op": return both(first, go(second), go(third));
+        case "of": return attribute(go(first), second);
         case "index": {
           const a = go(first), at = part => part === null ? null : whole(go(part));
           if (Array.isArray(a)) { const n = second.length === 1 ? whole(go(second[0])) : NaN; return a.at(n) || fail("there is no such size"); }
-          return pick(tensor(a), second.map(p => p[0] === "slice" ? p.slice(1).map(at) : p[0] === "word" ? (p[1] === "None" ? null : p[1] === "..." ? "..." : fail("an index is a number, a slice, None or ...")) : whole(go(p))));
+          const parts = second.map(p => p[0] === "slice" ? p.slice(1).map(at) : p[0] === "word" ? (p[1] === "None" ? null : p[1] === "..." ? "..." : fail("an index is a number, a slice, None or ...")) : whole(go(p)));
+          return complex.halves(a, half => pick(tensor(half), parts));
         }
         case "call": {
-          const f = functions.get(first);
-          if (!f) return fail(`this page does not read ${first}(…): symgrad exercise does more`);
-          return f([...(second ? [go(second)] : []), ...third.map(go)], Object.fromEntries(Object.entries(fourth).map(([n, p]) => [n, go(p)])));
+          const args = [...(second ? [go(second)] : []), ...third.map(go)], named = Object.fromEntries(Object.entries(fourth).map(([n, p]) => [n, go(p)]));
+          const among = [...args, ...Object.values(named)].flat().some(complex.is), f = among || !functions.has(first) ? complex.functions.get(first) : functions.get(first);
+          return f ? f(args, named) : fail(`this page does not read ${first}(…)${among ? " of complex numbers" : ""}: symgrad exercise does more`);
         }
         default: return fail("an index stands where a value is expected");
       }
@@ -295,7 +301,7 @@ const symgradLine = (() => {
     let found = null;
     work = 0;
     for (const [name, tree] of statements) { found = go(tree); if (name !== null) names.set(name, found); }
-    return tensor(found);
+    return tensor(complex.is(found) ? complex.functions.get("view_as_real")([found], {}) : found);
   }
   return {parse, evaluate, Unread};
 })();
