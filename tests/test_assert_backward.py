@@ -169,6 +169,13 @@ def test_whatever_a_forward_does_is_a_finding() -> None:
         assert said in finding.message
 
 
+@pytest.mark.parametrize("expression", ["tanh(x)", "tanh(x.T)"])
+def test_a_forward_of_another_shape_is_a_finding_before_any_weights_are_made(expression: str) -> None:
+    (finding,) = check_backward(lambda x: torch.tanh(x).sum(), expression, x=randn(3, 2)).findings
+    assert finding.kind == "forward"
+    assert "gives a single number, and" in finding.message
+
+
 def test_an_interrupt_is_nobodys_finding() -> None:
     def interrupted(x: Any) -> Any:
         raise KeyboardInterrupt

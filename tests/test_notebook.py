@@ -74,3 +74,19 @@ def test_a_captured_program_is_a_picture_of_what_flows_back() -> None:
     for name in program.inputs:
         wanted = float((found[name] ** 2).sum() ** 0.5)
         assert lengths[name] == pytest.approx(wanted, rel=1e-4), name
+
+
+def test_what_a_console_shows_is_one_short_line() -> None:
+    """`repr` of a frozen class is all that it holds: the program, its symbols, its numbers."""
+    result = symgrad.explain("x@A@x", x=[1, 2], wrt="x", order=2)
+    x = result.gradients["x"]
+    report = check_backward(torch.tanh, "tanh(2*x)", x=torch.ones(2))
+    for shown, said in (
+        (x, "<x.grad = v * ((A + A.T) @ x)>"),
+        (x.jacobian, "<Jacobian 1×2: a row for each entry of out, a column for each of x>"),
+        (result.hessian("x"), "<Hessian 2×2 by x, twice>"),
+        (x.entry((1,)), "<x.grad[1] = 6, 2 terms>"),
+        (x.checks[-1], "<the closed form, read back and evaluated: agrees>"),
+        (report, "<this is not the backward of 'tanh(2*x)': forward>"),
+    ):
+        assert repr(shown) == said

@@ -265,6 +265,21 @@ except RuntimeError:
     assert "forward values that this vᵀJ mentions: x (a lower bound" in reasons
 
 
+@pytest.mark.parametrize(
+    ("precision", "eps"), [("float32", "1.1920928955078125e-07"), ("float64", "2.220446049250313e-16")]
+)
+def test_what_a_norm_adds_where_nobody_said_is_that_of_the_type(tmp_path, precision, eps):
+    """Single precision was told double precision's: the numbers agree as long as x is not small."""
+    source = f"""
+torch.manual_seed(0)
+x = torch.randn(2, 4, dtype=torch.{precision}, requires_grad=True)
+torch.nn.functional.rms_norm(x, (4,))[:, 0].sum().backward()
+"""
+    session, told = play(tmp_path, source)
+    assert session.agrees
+    assert f"+ {eps}).sqrt()" in " ".join(told.split())
+
+
 def test_a_value_overwritten_in_place(tmp_path):
     session, _ = play(
         tmp_path,

@@ -86,6 +86,9 @@ class Gradient:
             return None
         return both_places(self.value)
 
+    def __repr__(self) -> str:
+        return f"<{'; '.join(assigned(f'{self.name}.grad', self.closed_form or 'an index formula'))}>"
+
     def entry(self, at: tuple[int, ...]) -> Entry:
         """The full story of one entry: ``x.grad[at]`` as formula, written out, in numbers."""
         place = arguments.place_of(at, "at")

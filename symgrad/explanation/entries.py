@@ -44,6 +44,11 @@ class Entry:
     terms: tuple[tuple[Expr, Any], ...]
     total: Any
 
+    def __repr__(self) -> str:
+        label = f"{self.name}.grad[{','.join(map(str, self.at))}]" if self.at else f"{self.name}.grad"
+        number = f"{len(self.terms)} terms" if len(self.terms) != 1 else "1 term"
+        return f"<{label} = {self.total}, {number}>" if self.terms else f"<{label} = {self.total}>"
+
 
 def written_out(expression: Expr, sizes: Mapping[Expr, int]) -> Expr:
     """``expression`` with its sums and products expanded and its index arithmetic done; free indices are numbers."""

@@ -43,6 +43,11 @@ class Hessian:
         """The index formula; None where it would be too long to read."""
         return self.jacobian.formula
 
+    def __repr__(self) -> str:
+        rows, columns = self.jacobian.shape
+        by = f"by {self.first}, twice" if self.first == self.second else f"by {self.first} and {self.second}"
+        return f"<Hessian {rows}×{columns} {by}>"
+
     @property
     def passed(self) -> bool:
         """Whether no oracle disagreed."""

@@ -237,6 +237,11 @@ class Jacobian:
         """A picture of the matrix: entry by entry where it is small, as where its entries are where it is large."""
         return written_by(self.writers).matrix(self, "svg")
 
+    def __repr__(self) -> str:
+        rows, columns = self.shape
+        out = self.program.output
+        return f"<Jacobian {rows}×{columns}: a row for each entry of {out}, a column for each of {self.name}>"
+
     def _repr_html_(self) -> str:
         return written_by(self.writers).matrix(self, "html")
 

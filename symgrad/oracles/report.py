@@ -51,6 +51,10 @@ class Check:
     own_rule: bool = False
     cancelled: bool = False
 
+    def __repr__(self) -> str:
+        why = f": {self.note}" if self.note else ""
+        return f"<{self.oracle}: {self.verdict.value}{why}>"
+
     @property
     def verdict(self) -> Verdict:
         """In one word: agrees, differs, undefined here (and what is defined agrees), not made."""

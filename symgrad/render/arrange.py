@@ -83,7 +83,7 @@ def fraction(product: Expr, names: Names) -> Fraction:
         else:
             above.append(factor)
     above, below = _sorted(above, names), _sorted(below, names)
-    if coefficient.q > LARGEST_POWER and coefficient.q & (coefficient.q - 1) == 0:
+    if shown_as_float(coefficient):
         return Fraction(negative, (sp.Float(coefficient, 17), *above), tuple(below))
     if shown_as_decimal(coefficient):
         exact = Decimal(int(coefficient.p)) / Decimal(int(coefficient.q))
@@ -95,10 +95,26 @@ def fraction(product: Expr, names: Names) -> Fraction:
     return Fraction(negative, tuple(above), tuple(below))
 
 
+def shown_as_float(number: Expr) -> bool:
+    """Whether a fraction is a float that nobody reads as a fraction: its digits fill the line, and say a power of ten.
+
+    >>> [shown_as_float(sp.Rational(text)) for text in ("2.22e-16", "1e-16", "1/3")]
+    [True, False, False]
+    """
+    if number.q & (number.q - 1) == 0:
+        return bool(number.q > LARGEST_POWER)
+    return bool(number.p != 1 and number.q > LARGEST_DECIMAL and _ends(number))
+
+
+def _ends(number: Expr) -> bool:
+    """Whether the decimals of a fraction end."""
+    return bool(sp.factorint(number.q, limit=5).keys() <= {2, 5})
+
+
 def shown_as_decimal(number: Expr) -> bool:
     """Whether a fraction is written as the decimal that it is: 0.044715 for 8943/200000, but x/1000."""
     short = number.p != 1 and SMALLEST_DECIMAL <= number.q <= LARGEST_DECIMAL and number.p <= LARGEST_DECIMAL
-    return bool(short and sp.factorint(number.q, limit=5).keys() <= {2, 5})
+    return bool(short and _ends(number))
 
 
 def content(total: Expr) -> Expr:

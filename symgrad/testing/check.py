@@ -32,7 +32,7 @@ from symgrad.testing.requests import Request, requested
 from symgrad.testing.rounding import rounding_of
 from symgrad.testing.second import double_backward, duality
 from symgrad.testing.truth import Truth, captured_forward, formula_of_outputs, secants_of
-from symgrad.testing.value import cut, forward, value
+from symgrad.testing.value import cut, forward, misshapen, value
 
 BATTERIES: Mapping[str, Callable[[Bench], Outcome]] = {
     "value": value, "contract": contract, "purity": purity, "determinism": nondeterministic, "layout": layout,
@@ -126,6 +126,9 @@ def checked(
     if truth is None:
         truth = own_forward(request)
     held = None if isinstance(truth, str) else truth
+    other = misshapen(held, run)
+    if other is not None:
+        return report_of(request, truth, number, [Outcome(Battery("value", "failed", 1), (other,))])
     rounding = rounding_of([*run.dtypes, *request.types], allowed, held.tolerance if held else 0.0)
     bench = bench_of(request.candidate, run, held, rounding, request.arrays, number)
     if bench.formula is not None and allowed is None:

@@ -59,6 +59,10 @@ class BackwardReport(Listed):
     seed: int = 0
     versions: Mapping[str, str] = field(default_factory=dict, hash=False)
 
+    def __repr__(self) -> str:
+        kinds = ", ".join(dict.fromkeys(f.kind for f in self.findings))
+        return f"<{self.headline}: {kinds}>" if kinds else f"<{self.headline}>"
+
     @property
     def passed(self) -> bool:
         """Whether nothing was found."""

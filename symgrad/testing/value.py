@@ -11,7 +11,10 @@ from dataclasses import replace
 import numpy as np
 
 from symgrad.errors import SymgradError
+from symgrad.language.literals import in_words
+from symgrad.numeric import Array
 from symgrad.oracles import run_torch, torch_version
+from symgrad.testing.attempts import Run
 from symgrad.testing.bench import Bench, Outcome, Trial, apart, largest_of, not_made, outcome, place, shown
 from symgrad.testing.candidate_line import Suspect, suspects
 from symgrad.testing.data import Finding
@@ -20,6 +23,7 @@ from symgrad.testing.kinks import GRADCHECK, Excuse, excused
 from symgrad.testing.known import cotangent_lines
 from symgrad.testing.legend import legend
 from symgrad.testing.rounding import EPSILON
+from symgrad.testing.truth import Truth
 
 ALIKE = 1e-6
 """Relative to the larger one: differences that are alike."""
@@ -29,20 +33,33 @@ ELSEWHERE = ("not_finite", "kink", "precision", "missing_path")
 """Causes that no line of the candidate's backward says more of."""
 
 
-def forward(bench: Bench) -> Finding | None:
-    """Whether the forward pass computes what was said at all."""
-    if bench.truth is None:
+def misshapen(truth: Truth | None, run: Run) -> Finding | None:
+    """Whether the forward pass gives other tensors than what was said: no weights fit both."""
+    if truth is None:
         return None
-    right, got = bench.truth.outputs, bench.run.outputs
-    name = bench.truth.text
+    name, right, got = truth.text, truth.outputs, run.outputs
     if len(right) != len(got):
         said = f"the function returns {len(got)} tensors, and {name!r} is {len(right)}"
         return Finding("forward", "out", "out", said, {"outputs": len(got)})
     for n, (a, b) in enumerate(zip(right, got, strict=True)):
-        label = "out" if len(right) == 1 else f"output {n + 1}"
         if a.shape != b.shape:
-            said = f"the forward pass gives the shape {b.shape}, and {name!r} has {a.shape}"
-            return Finding("forward", "out", label, said, {"returned": b.shape, "wanted": a.shape})
+            said = f"the forward pass gives {in_words(b.shape)}, and {name!r} is {in_words(a.shape)}"
+            return Finding("forward", "out", label_of(n, right), said, {"returned": b.shape, "wanted": a.shape})
+    return None
+
+
+def label_of(number: int, outputs: Sequence[Array]) -> str:
+    """What one of the outputs is called."""
+    return "out" if len(outputs) == 1 else f"output {number + 1}"
+
+
+def forward(bench: Bench) -> Finding | None:
+    """Whether the forward pass computes what was said at all."""
+    if bench.truth is None:
+        return None
+    right, name = bench.truth.outputs, bench.truth.text
+    for n, (a, b) in enumerate(zip(right, bench.run.outputs, strict=True)):
+        label = label_of(n, right)
         finite = a[np.isfinite(a)]
         limit = max(bench.rounding.allowed, 1e-7 if bench.formula is None else 0.0)
         trial = Trial(bench.weights[0], a, b, limit * max(1.0, float(np.abs(finite).max(initial=0.0))), 1.0)

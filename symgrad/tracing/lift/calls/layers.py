@@ -122,6 +122,17 @@ def instance_norm(
 
 
 @composition()
+def rms_norm(
+    steps: Steps, node: Node, x: Any, normalized_shape: Any, weight: Any = None, eps: Any = None
+) -> Said | None:  # fmt: skip
+    """Without eps torch takes the spacing of numbers near 1 in the type that it computes in, single for the halves."""
+    if eps is not None:
+        return None
+    kind = torch.float64 if node.held.dtype == torch.float64 else torch.float32
+    return "F.rms_norm", (x, normalized_shape, weight), {"eps": torch.finfo(kind).eps}
+
+
+@composition()
 def _safe_softmax(steps: Steps, node: Node, x: Any, dim: Any, dtype: Any = None) -> Said | None:
     """softmax, but 0 along a row that is −∞ everywhere."""
     empty = np.isneginf(plainly(x).numpy()).all(axis=dim, keepdims=True)
