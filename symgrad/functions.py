@@ -236,9 +236,26 @@ class log_ndtr(Stable):  # noqa: N801 -- SymPy functions are spelled as they are
         return sp.exp(-(self.args[0] ** 2) / 2 - self) / sp.sqrt(2 * sp.pi)
 
 
+class ndtri(Stable):  # noqa: N801 -- SymPy functions are spelled as they are written
+    """The inverse of the normal distribution function; next to 0, 2x − 1 would round."""
+
+    @staticmethod
+    def definition(x: Expr) -> Expr:
+        return sp.sqrt(2) * sp.erfinv(2 * x - 1)
+
+    @staticmethod
+    def evaluate(x: Array) -> Array:
+        result: Array = special.ndtri(x)
+        return result
+
+    def fdiff(self, argindex: int = 1) -> Expr:
+        """ndtri' = √(2π)·exp(ndtri²/2)."""
+        return sp.sqrt(2 * sp.pi) * sp.exp(self**2 / 2)
+
+
 STABLE: tuple[type[Stable], ...] = (
     sigmoid, softplus, sign, floor, ceil, trunc, nearest, side, finite, high, low, number_or_zero, i0e, i1e, erfcx,
-    log_ndtr,
+    log_ndtr, ndtri,
 )  # fmt: skip
 PRIMITIVES: dict[str, tuple[Callable[..., Expr], Callable[..., Any]]] = {
     "exp": (sp.exp, np.exp), "log": (sp.log, np.log), "sin": (sp.sin, np.sin), "cos": (sp.cos, np.cos),

@@ -274,6 +274,8 @@ OVERFLOWS = [
     ("x / x.norm()", [1e200, 2e200], "0 (torch's, too), real numbers 0.447214"),
     ("x.exp() / x.exp().sum()", [1000.0, 1.0], "nan (torch's, too), real numbers 1"),
     ("log(exp(x))", [1000.0, 1.0], "inf (torch's, too), real numbers 1000"),
+    ("exp(x)", [1000.0, 1.0], "inf (torch's, too), real numbers one beyond all floats"),
+    ("(x ** 2).sum(0, True).sqrt()", [1e-200, 2e-200], "0 (torch's, too), real numbers 2.23607e-200"),
 ]
 
 
@@ -285,8 +287,22 @@ def test_what_overflows_on_the_way_is_no_derivative_and_no_reason_for_0(text: st
     assert not any(false in page for false in ("the derivative is", "there is no derivative", "because every entry"))
 
 
+def test_a_gradient_that_underflows_is_no_jump() -> None:
+    """At 1e-300 x² + y² is 0 to a program, which then takes the derivative of the angle at the origin for 0."""
+    page = " ".join(symgrad.explain("atan2(x, y)", x=[1e-300], y=[1e-300]).to_text().split())
+    assert "of x.grad[0] the steps make 0 (torch's, too), real numbers 5e+299." in page
+    assert "jump" not in page
+
+
 @pytest.mark.parametrize(
-    ("text", "at"), [("0 * log(x)", [0.0, 1.0]), ("exp(x)", [1000.0]), ("1 / exp(x)", [1000.0]), ("relu(x)", [1e300])]
+    ("text", "at"),
+    [
+        ("0 * log(x)", [0.0, 1.0]),
+        ("exp(x)", [-1000.0]),
+        ("1 / exp(x)", [1000.0]),
+        ("relu(x)", [1e300]),
+        ("x % 1e300", [-1e-300]),
+    ],
 )
 def test_an_infinite_number_that_is_right_is_no_overflow(text: str, at: list[float]) -> None:
     assert "for floats" not in symgrad.explain(text, x=at).to_text()

@@ -21,7 +21,7 @@ OTHER_WORDS: dict[str, dict[str, str]] = {
         "closed_form/sums.py": "mean sum var",
         "oracles/torch_equation.py": (
             "acos acosh asin asinh atan atan2 atanh ceil cos cosh erf erfc erfcx erfinv exp floor i0e i1e lgamma log "
-            "log_ndtr round sigmoid sign sin sinh tan tanh trunc"
+            "log_ndtr ndtri round sigmoid sign sin sinh tan tanh trunc"
         ),
     },
     "words of the notation, in SymPy and on arrays": {
@@ -40,7 +40,7 @@ OTHER_WORDS: dict[str, dict[str, str]] = {
         ),
         "tracing/captured/on_": (
             "add ceil cos cosh erf erfc erfcx erfinv exp expand floor i0e i1e log log_ndtr logaddexp max "
-            "maximum minimum polygamma prod remainder reshape sigmoid sign sin sinh softplus sqrt sum take "
+            "maximum minimum ndtri polygamma prod remainder reshape sigmoid sign sin sinh softplus sqrt sum take "
             "tan tanh transpose trunc where"
         ),
     },

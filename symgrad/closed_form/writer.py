@@ -199,7 +199,7 @@ class Forms(Notation):
             else:
                 above.append(factor)
         raised, lowered = ([f for f in part if isinstance(f, sp.exp)] for part in (above, below))
-        if raised and lowered:  # eᵃ / eᵇ would overflow where eᵃ⁻ᵇ does not
+        if len(raised) > 1 or (raised and lowered):  # eᵃ / eᵇ would overflow where eᵃ⁻ᵇ does not
             above, below = ([f for f in part if not isinstance(f, sp.exp)] for part in (above, below))
             above.append(sp.exp(sp.Add(*(f.exp for f in raised)) - sp.Add(*(f.exp for f in lowered)), evaluate=False))
         return self._fraction(coefficient, above, below, prefer)

@@ -37,6 +37,7 @@ from symgrad.oracles import (
     compare_mathematics,
     out_of_range,
     real_output,
+    rounds,
     run_torch,
     skipped,
     values_apart,
@@ -105,7 +106,7 @@ def build(
         gradients[name] = Gradient(
             name, form.text if form else None, derived.sweep, plain(numeric[name]), matrix, checks,
             form.steps if form else (), program, values.with_arrays({program.seed: weights}),
-            None if proofs and proofs.out_of_range else met,
+            None if proofs and proofs.lost else met,
         )  # fmt: skip
     return Explanation(
         expression, program, tuple(inputs), values, plain(values[program.output]), seed, gradients,
@@ -113,7 +114,7 @@ def build(
         conventions=(
             *remarks, *(tuple(conventions) or shown_as_pairs(program)), *(proofs.values_apart if proofs else ())
         ),
-        out_of_range=proofs.out_of_range if proofs else "",
+        out_of_range=proofs.lost if proofs else "",
     )  # fmt: skip
 
 
@@ -147,6 +148,7 @@ class Proofs:
         self.program, self.values, self.arrays, self.seed = program, values, arrays, seed
         self.torch: TorchRun | None = run_torch(program, arrays, seed, wanted)
         self.version = self.torch.version if self.torch else None
+        self.gradients_out_of_range: list[str] = []
 
     @property
     def values_apart(self) -> tuple[str, ...]:
@@ -155,6 +157,11 @@ class Proofs:
             return ()
         told = values_apart(self.program.output, self.values[self.program.output], self.torch.output)
         return (told,) if told else ()
+
+    @property
+    def lost(self) -> str:
+        """Which number, of the output or a gradient that was looked at, floats do not hold the way to."""
+        return self.out_of_range or next(iter(self.gradients_out_of_range), "")
 
     @cached_property
     def out_of_range(self) -> str:
@@ -175,6 +182,10 @@ class Proofs:
         known = None if isinstance(entries, str) else entries
         found = self.torch.gradients.get(name) if self.torch is not None else None
         met = singular(self.program, self.values, self.seed, gradient, name, derived.sweep, found, known)
+        if known is not None and not self.tame() and self.all_finite() and not self.by_steps:
+            real = as_float(self.seed).reshape(-1) @ as_float(known)
+            told = out_of_range(f"{name}.grad", gradient, found, real.reshape(np.shape(gradient)))
+            self.gradients_out_of_range += [told] if told else []
         standing = met.standing if met is not None else None
         if isinstance(entries, str):
             sympys = skipped(SYMPY, entries)
@@ -268,6 +279,11 @@ class Proofs:
             return check
         lost = check.max_error <= np.expm1(min(digits, LARGEST_EXPONENT)) * max(1.0, abs(check.expected))
         return replace(skipped(check.oracle, LAST_DIGIT.format(value=value)), cancelled=True) if lost else check
+
+    @cached_property
+    def by_steps(self) -> bool:
+        """Whether what SymPy has in real numbers was rounded to whole ones as the program's floats were."""
+        return isinstance(self.elementwise, str) or rounds(self.elementwise)
 
     @cached_property
     def elementwise(self) -> Elementwise | str:

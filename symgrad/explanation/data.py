@@ -146,6 +146,8 @@ class Explanation(Written):
     @cached_property
     def kinks(self) -> tuple[Tie, ...]:
         """The kinks and jumps that these numbers stand on, where they matter to a gradient; from the output back."""
+        if self.out_of_range:
+            return ()
         met: list[Passage] = []
         program, values, names = self.program, self.values, tuple(self.gradients)
         weights = as_float(self.seed)

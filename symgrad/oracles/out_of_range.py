@@ -1,22 +1,25 @@
 """Where the floats of the forward pass overflow on the way: ``x / x.norm()`` at 1e200 is 0 to a program, 0.7 in truth.
 
-Comes in: the output as the steps make it, as torch does, and as real numbers have it. Goes out: a sentence for the
-page; nothing where the steps are right. What is derived at such numbers, a gradient of 0 and its reason, says nothing.
+Comes in: the output, or a gradient, as the steps make it, as torch does, and as real numbers have it. Goes out: a
+sentence for the page; nothing where the steps are right. A gradient of 0 there, and its reason, say nothing.
 """
 
 from __future__ import annotations
 
 import numpy as np
+import sympy as sp
 
+from symgrad.functions import ceil, floor, nearest, trunc
 from symgrad.indexing.symbols import Expr
 from symgrad.numeric.exact import Array, as_float
-from symgrad.oracles.elementwise import Elementwise, no_deeper
+from symgrad.oracles.elementwise import Elementwise, definition, no_deeper
 
 SAME, NOTHING = 1e-6, 1e-300
 """How far apart, relative to the larger, two values are the same, and what is as good as 0: an overflow makes more."""
+WHOLE = (sp.floor, sp.ceiling, floor, ceil, trunc, nearest)
 TOLD = (
     "Numbers on the way are too large or too small for floats: of {entry} the steps make {made}. What follows from "
-    "that, the gradients too, is not to be used"
+    "that is not to be used"
 )
 
 
@@ -31,7 +34,7 @@ def out_of_range(name: str, ours: Array, torch: Array | None, real: Array | None
     steps = as_float(ours)
     theirs = None if torch is None or np.shape(torch) != steps.shape else as_float(torch)
     if real is not None:
-        wrong = np.isfinite(real) & ~np.isclose(steps, real, rtol=SAME, atol=NOTHING)
+        wrong = np.isinf(real) | (np.isfinite(real) & ~np.isclose(steps, real, rtol=SAME, atol=NOTHING))
     elif theirs is not None:
         wrong = np.isfinite(steps) & ~np.isfinite(theirs)
     else:
@@ -45,7 +48,9 @@ def out_of_range(name: str, ours: Array, torch: Array | None, real: Array | None
     elif theirs is not None:
         made.append(f"torch's {float(theirs[at]):.6g}")
     if real is not None:
-        made.append(f"real numbers {float(real[at]):.6g}")
+        made.append(
+            "real numbers one beyond all floats" if np.isinf(real[at]) else f"real numbers {float(real[at]):.6g}"
+        )
     return TOLD.format(entry=f"{name}[{','.join(map(str, at))}]" if at else name, made=", ".join(made))
 
 
@@ -53,6 +58,8 @@ def out_of_range(name: str, ours: Array, torch: Array | None, real: Array | None
 def real_output(explicit: Elementwise, anywhere: bool) -> Array:
     """Every entry of the output as a real number, if ``anywhere`` or something overflowed on the way; else NaN."""
     entries = explicit.entries[explicit.program.output]
+    if rounds(explicit):
+        return np.full(entries.shape, np.nan)
     told = [
         real_number(explicit.point.value(entry)) if anywhere or overflows(explicit, row) else np.nan
         for row, entry in enumerate(entries.reshape(-1))
@@ -60,8 +67,13 @@ def real_output(explicit: Elementwise, anywhere: bool) -> Array:
     return np.array(told).reshape(entries.shape)
 
 
+def rounds(explicit: Elementwise) -> bool:
+    """Whether a step rounds to whole numbers: the real ones are rounded as the program's are, and may be others."""
+    return any(definition(step, explicit.program).right.has(*WHOLE) for step in explicit.program.steps)
+
+
 def real_number(found: Expr) -> float:
-    """A number of SymPy's; NaN where it is none."""
+    """A number of SymPy's, ±∞ where no float holds it; NaN where it is none."""
     return float(found) if found.is_finite else float("nan")
 
 
@@ -72,4 +84,4 @@ def overflows(explicit: Elementwise, row: int) -> bool:
     return any(bool(explicit.point.value(explicit.entries[name][at]).is_finite) for name, at in beyond)
 
 
-__all__ = ["out_of_range", "real_output"]
+__all__ = ["out_of_range", "real_output", "rounds"]

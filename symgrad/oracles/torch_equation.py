@@ -31,7 +31,7 @@ PLAIN = {
     **{name: name for name in ("exp", "log", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh")},
     **{name: name for name in ("asinh", "acosh", "atanh", "erf", "erfc", "sigmoid", "sign", "floor", "ceil", "trunc")},
     "loggamma": "lgamma", "ceiling": "ceil", "nearest": "round", "atan2": "atan2", "erfinv": "erfinv",
-    **{name: f"special.{name}" for name in ("i0e", "i1e", "erfcx", "log_ndtr")},
+    **{name: f"special.{name}" for name in ("i0e", "i1e", "erfcx", "log_ndtr", "ndtri")},
 }  # fmt: skip
 """What torch has under a name of its own; the rest is written in elementary terms."""
 BESSEL = {0: "special.i0", 1: "special.i1"}

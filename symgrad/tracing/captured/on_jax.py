@@ -51,6 +51,7 @@ def functions() -> Mapping[str, Callable[..., Any]]:
         "both": jnp.logical_and, "any": jnp.logical_or, "not": jnp.logical_not, "nearest": jnp.round,
         "erf": special.erf, "erfc": special.erfc, "gammaln": special.gammaln, "erfinv": special.erfinv,
         "sigmoid": jax.nn.sigmoid, "i0e": special.i0e, "i1e": special.i1e, "log_ndtr": special.log_ndtr,
+        "ndtri": special.ndtri,
         "softplus": lambda x: jnp.logaddexp(x, 0),
         "side": lambda x: jnp.copysign(jnp.ones_like(x), x),
         "whole": lambda x: x.astype(jnp.result_type(int)),

@@ -53,6 +53,7 @@ FUNCTIONS: Functions = {
     "erfinv": torch.erfinv, "sigmoid": torch.sigmoid, "i0e": torch.special.i0e, "i1e": torch.special.i1e,
     "polygamma": lambda n, x: torch.polygamma(int(n), x),
     "erfcx": torch.special.erfcx, "log_ndtr": torch.special.log_ndtr,
+    "ndtri": torch.special.ndtri,
     "softplus": lambda x: torch.logaddexp(x, torch.zeros_like(x)),
     "side": lambda x: torch.copysign(torch.ones_like(x), x),
     "whole": lambda x: x.to(torch.int64),
