@@ -377,6 +377,9 @@ BOOK = [
     ("F.softplus(-(u - b))", "b", "v * (b - u).sigmoid()"),
     ("F.softplus(-(A @ W - t)).mean()", "A", "-v * ((t - A @ W).sigmoid() @ W.T) / (A.shape[0] * W.shape[1])"),
     ("u ** 1.5", "u", "1.5 * v * u ** 0.5"),
+    ("u ** 0.5", "u", "0.5 * v / out"),
+    ("(1 + u ** 2) ** 0.5", "u", "v * u / out"),
+    ("u / (1 + u ** 2) ** 0.5", "u", "v / (u ** 2 + 1) ** 1.5"),
     ("torch.lgamma(u)", "u", "v * torch.polygamma(0, u)"),
     ("torch.digamma(u)", "u", "v * torch.polygamma(1, u)"),
     ("logaddexp(u, b)", "u", "v * (u - b).sigmoid()"),
@@ -453,6 +456,8 @@ LINES = [
 
 
 STEPS = [
+    ("(u / (1 + u ** 2) ** 0.5).sum()", "u", ["u.grad = 1 / t3 - u ** 2 / t3 ** 3"]),
+    ("(u / (1 + u ** 2).sqrt()).sum()", "u", ["u.grad = 1 / t3 - u ** 2 / t3 ** 3"]),
     ("norm(A @ u - c) ** 2 / A.shape[0]", "u", ["u.grad = 2 * t2 / A.shape[0] @ A"]),
     ("norm(A @ u - c) ** 2 + 0.5 * norm(u) ** 2", "u", ["u.grad = u + 2 * t2 @ A"]),
     ("log(sigmoid(u)).sum()", "u", ["u.grad = 1 - t1"]),

@@ -13,24 +13,27 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
-from decimal import Decimal
-from math import gcd, inf, prod
 
+from symgrad.backward.factors import (
+    Fraction,
+    cancelled,
+    fraction,
+    negative,
+    powers,
+    sign_first,
+    without_minus,
+    without_minus_one,
+    written,
+)
 from symgrad.backward.phrasing import product
 from symgrad.backward.signs import copied
-from symgrad.closed_form.lowering import CALLS
-from symgrad.functions import finite
 from symgrad.ops.entry import playing
 from symgrad.program import Role
 from symgrad.shapes import Shape
 
 Shapes = Mapping[str, Shape]
-Fraction = tuple[list[ast.expr], list[ast.expr]]
-"""What is multiplied, and what it is divided by."""
 ONES = "ones_like"
 """The call that makes ones."""
-DIGITS = 6
-"""Characters of a decimal that was multiplied out."""
 ELEMENTWISE = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow)
 
 
@@ -140,30 +143,6 @@ def is_number(node: ast.AST) -> bool:
     return not isinstance(node, ast.Name) and all(map(is_number, ast.iter_child_nodes(node)))
 
 
-def fraction(node: ast.expr) -> Fraction:
-    """The factors of an expression from the left, and its divisors."""
-    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Mult, ast.Div)):
-        above, below = fraction(node.left)
-        if isinstance(node.op, ast.Div):
-            return above, [*below, node.right]
-        over, under = fraction(node.right)
-        return [*above, *over], [*below, *under]
-    if isinstance(node, ast.Subscript):
-        return numbers_out(node)
-    return [node], []
-
-
-def numbers_out(node: ast.Subscript) -> Fraction:
-    """2 and a[:, None], of (2 * a)[:, None]."""
-    above, below = fraction(node.value)
-    over, under = ([part for part in own if is_whole(part)] for own in (above, below))
-    rest = [part for part in above if not is_whole(part)]
-    if not rest or not (over or under):
-        return [node], []
-    inside = written((rest, [part for part in below if not is_whole(part)]))
-    return [*over, ast.Subscript(inside, node.slice, node.ctx)], under
-
-
 class Cancelled(ast.NodeTransformer):
     """Fractions in lowest terms, where what goes has the shape of something that stays."""
 
@@ -176,8 +155,10 @@ class Cancelled(ast.NodeTransformer):
             return self.inside(node)
         above, below = fraction(node)
         above, below = [self.visit(part) for part in above], [self.visit(part) for part in below]
+        minus, above = without_minus(above)
         above, below = cancelled(self.without_common((above, below)))
-        return written((without_minus_one(sign_first(squares(above))), below))
+        above = negative(above) if minus else above
+        return written((without_minus_one(sign_first(powers(above))), powers(below)))
 
     def inside(self, node: ast.expr) -> ast.expr:
         """What stands in it, in lowest terms."""
@@ -196,28 +177,6 @@ class Cancelled(ast.NodeTransformer):
         return above, below
 
 
-def squares(factors: list[ast.expr]) -> list[ast.expr]:
-    """x ** 2, of x * x."""
-    found: list[ast.expr] = []
-    for factor in factors:
-        same = next((n for n, other in enumerate(found) if ast.dump(other) == ast.dump(factor)), None)
-        if same is None or not isinstance(factor, ast.Name):
-            found.append(factor)
-        else:
-            found[same] = ast.BinOp(factor, ast.Pow(), ast.Constant(2))
-    return found
-
-
-def sign_first(factors: list[ast.expr]) -> list[ast.expr]:
-    """−2 * v, of 2 * −v; a condition has no minus."""
-    first, *rest = factors or [ast.Constant(1)]
-    minus = [n for n, factor in enumerate(rest) if isinstance(factor, ast.UnaryOp) and isinstance(factor.op, ast.USub)]
-    if not minus or not isinstance(first, (ast.Constant, ast.Name)):
-        return factors
-    plain = [factor.operand if n in minus else factor for n, factor in enumerate(rest)]  # type: ignore[attr-defined]  # ``minus`` are those with an operand
-    return without_ones([ast.UnaryOp(ast.USub(), first) if len(minus) % 2 else first, *plain])
-
-
 def in_lowest_terms(expression: ast.expr, shapes: Shapes) -> ast.expr:
     """``expression`` without what is multiplied and divided by; the given tree stays as it is.
 
@@ -226,73 +185,6 @@ def in_lowest_terms(expression: ast.expr, shapes: Shapes) -> ast.expr:
     """
     found: ast.expr = Cancelled(shapes).visit(copied(expression))
     return found
-
-
-def without_minus_one(factors: list[ast.expr]) -> list[ast.expr]:
-    """−t * v, of −1 * t * v; a condition has no minus."""
-    first, *rest = factors or [ast.Constant(1)]
-    match first:
-        case ast.UnaryOp(ast.USub() as sign, ast.Constant(1)) if rest and not is_truth(rest[0]):
-            return [ast.UnaryOp(sign, rest[0]), *rest[1:]]
-    return factors
-
-
-def cancelled(parts: Fraction) -> Fraction:
-    """Whole numbers in lowest terms, which are not 0; 1 is no factor."""
-    above, below = with_decimals(parts[0]), parts[1]
-    flat = [factor for part in below for factor in (fraction(part)[0] if not fraction(part)[1] else [part])]
-    numbers = [[part for part in own if is_whole(part)] for own in (above, flat)]
-    if not numbers[0] or len(numbers[0] + numbers[1]) < 2:
-        return without_ones(above), below
-    over, under = (prod(int(ast.unparse(part)) for part in own) for own in numbers)
-    shared = gcd(over, under)
-    rest, left = ([part for part in own if not is_whole(part)] for own in (above, flat))
-    last = [] if under == shared else [ast.Constant(under // shared)]
-    return without_ones([ast.Constant(over // shared), *rest]), [*left, *last]
-
-
-def with_decimals(factors: list[ast.expr]) -> list[ast.expr]:
-    """t, of 2 * t * 0.5; 0.6 * t, of 2 * 0.3 * t: a decimal times the other numbers, in few digits."""
-    numbers = [factor for factor in factors if is_whole(factor) or has_point(factor)]
-    if len(numbers) < 2 or not any(map(has_point, numbers)):
-        return factors
-    value = prod((Decimal(ast.unparse(number)) for number in numbers), start=Decimal(1))
-    if len(str(value.normalize())) > DIGITS:
-        return factors
-    number = int(value) if value == int(value) else float(value)
-    return [ast.Constant(number), *(factor for factor in factors if factor not in numbers)]
-
-
-def without_ones(factors: list[ast.expr]) -> list[ast.expr]:
-    """Without the factors 1, but beside truth values alone: torch neither subtracts nor negates those."""
-    rest = [factor for factor in factors if ast.unparse(factor) != "1"]
-    needed = len(rest) < len(factors) and rest and all(map(is_truth, rest))
-    return [ast.Constant(1), *rest] if needed else rest
-
-
-def is_truth(node: ast.expr) -> bool:
-    """Whether true and false are computed, no numbers."""
-    finds = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == CALLS[finite]
-    return isinstance(node, ast.Compare) or finds
-
-
-def is_whole(node: ast.expr) -> bool:
-    """Whether a whole number that is not 0 stands there."""
-    return isinstance(node, ast.Constant) and type(node.value) is int and node.value > 0
-
-
-def has_point(node: ast.expr) -> bool:
-    """Whether a number with a point stands there that is above 0."""
-    return isinstance(node, ast.Constant) and type(node.value) is float and 0 < node.value < inf
-
-
-def written(parts: Fraction) -> ast.expr:
-    """a * b / c / d"""
-    above, below = parts
-    whole = product(above) if above else ast.Constant(1)
-    for part in below:
-        whole = ast.BinOp(whole, ast.Div(), part)
-    return whole
 
 
 __all__ = ["Broadcast", "Shapes", "in_lowest_terms", "is_number", "of_ones", "without_expands"]

@@ -16,7 +16,8 @@ import ast
 from collections.abc import Collection
 from enum import Enum
 
-from symgrad.backward.products import ELEMENTWISE, is_truth
+from symgrad.backward.factors import is_truth
+from symgrad.backward.products import ELEMENTWISE
 from symgrad.backward.signs import copied
 from symgrad.ops.holding import KEPT, held_as
 from symgrad.ops.spec import SPELLINGS, TABLE

@@ -120,6 +120,13 @@ def without_floats(equation: Equation) -> Equation:
     return Equation(equation.axes, equation.right.xreplace(floats))
 
 
+def with_fractions(equation: Equation) -> Equation:
+    """Exponents as fractions where they are halves: 1 / b⁰·⁵ − a / b¹·⁵ has one denominator then."""
+    powers = [p for p in equation.right.atoms(sp.Pow) if p.exp.is_Float and float(2 * p.exp).is_integer()]
+    exponents = {p: p.base ** sp.Rational(str(p.exp)) for p in powers}
+    return Equation(equation.axes, equation.right.xreplace(exponents))
+
+
 def written_out(equation: Equation, program: Program, known: Mapping[str, Equation]) -> Equation:
     """``equation`` with what is computed entry by entry written out, where it is divided by: quotients may cancel."""
     for _ in range(DEEPEST):
@@ -269,7 +276,7 @@ def closed_form(program: Program, sweep: Sweep, wanted: str, classes: Classes = 
         found = here(equation, rules=(*APART, *rules))
     for wider in (written_out(equation, program, known), multiplied_again(equation, program, known)):
         if wider != equation:
-            other = here(in_one_order(wider, symmetric), rules=rules)
+            other = here(in_one_order(with_fractions(wider), symmetric), rules=rules)
             found = min((form for form in (other, found) if form is not None), key=lambda f: len(f.text), default=None)
     return found
 

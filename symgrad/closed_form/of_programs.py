@@ -267,9 +267,14 @@ def power_rule(program: Program, makers: Mapping[str, Apply], known: Mapping[str
             return expression
         for at in values_of(equation.axes, (right.base,), expression):
             base, power = canonical_at(at, equation.axes, right).as_base_exp()
-            times = expression.exp / power
+            times = whole(expression.exp / power)
             if expression.base == base and (times == 1 or (times.is_Integer and times < 0 and power.is_positive)):
                 return access(program.output, at) ** times
         return expression
 
     return (Rule("name the power", "xᵉ → out", named),)
+
+
+def whole(number: Expr) -> Expr:
+    """−1, of −1.0: what 0.5 goes into −0.5."""
+    return sp.Integer(int(number)) if number.is_Float and float(number).is_integer() else number
