@@ -53,8 +53,9 @@ TOLD = {
     "what is linear": ("(w.relu() * 3).sum().backward()", ["H by w is 3×3, 0, 100% zeros", CONFIRMED]),
     "a network": (
         "F.mse_loss(net(x), y).backward()",
-        ["11×11 in all", "H by 0.weight is 6×6", "H by 0.weight and 0.bias is 6×2", "H by 2.bias is 1×1, 2·I",
-         "g1 … g4, weights of the gradients by 0.weight, 0.bias, 2.weight, 2.bias", "gᵀH by 0.weight = ", CONFIRMED],
+        ["11×11 in all", "H by net[0].weight is 6×6", "H by net[0].weight and net[0].bias is 6×2", "H by net[2].bias is 1×1, 2·I",
+         "g1 … g4, weights of the gradients by net[0].weight, net[0].bias, net[2].weight, net[2].bias",
+         "gᵀH by net[0].weight = ", CONFIRMED],
     ),
     "twice": (
         "s, = torch.autograd.grad((w ** 3).sum(), w, create_graph=True)\n(s ** 2).sum().backward()",
@@ -85,7 +86,7 @@ def test_they_are_those_of_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         return torch.nn.functional.mse_loss(found, y)
 
     right = torch.autograd.functional.hessian(loss, net[0].weight.detach()).reshape(6, 6).numpy()
-    own = programs[0].jacobian("0.weight").dense()
+    own = programs[0].jacobian("net[0].weight").dense()
     worst = float(np.abs(np.asarray(own, dtype=float) - right).max())
     assert worst < 1e-6 * float(np.abs(right).max()), worst
 

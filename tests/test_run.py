@@ -623,7 +623,7 @@ net(torch.randn(8, 3, {side}, {side})).pow(2).mean().backward()
     assert (weight.rounding, bias.rounding) == (False, True)
     assert "none  +  0, but for rounding  = torch" in told
     assert re.search(
-        r"vᵀJ by 0\.bias is 0 \(the digits are rounding\): .* stays the same whatever 0\.bias is",
+        r"vᵀJ by net\[0\]\.bias is 0 \(the digits are rounding\): .* the same whatever net\[0\]\.bias is",
         " ".join(told.split()),
     )
     assert "running_mean" not in told.partition("not asked")[0][-80:]
@@ -753,11 +753,19 @@ for step in range(3):
     assert session.agrees
 
 
-def test_one_call_in_detail(tmp_path):
-    session, _ = play(tmp_path, LOOP.format(name="SGD"), call=3, only=["2.bias"])
+@pytest.mark.parametrize("name", ["2.bias", "net[2].bias"])
+def test_one_call_in_detail(tmp_path, name):
+    session, _ = play(tmp_path, LOOP.format(name="SGD"), call=3, only=[name])
     assert [call.number for call in session.calls] == [3]
-    assert [leaf.name for leaf in session.calls[0].leaves] == ["2.bias"]
+    assert [leaf.name for leaf in session.calls[0].leaves] == ["net[2].bias"]
     assert "19 further calls" in closing(session)
+
+
+def test_a_leaf_that_is_not_there_is_not_called_unreached(tmp_path):
+    """It was said that no leaf is reached and nothing added to any .grad."""
+    _, told = play(tmp_path, "w = torch.ones(2, requires_grad=True)\n(w * 2).sum().backward()", only=["x"])
+    assert "no leaf of that name is reached; reached are w" in told
+    assert "nothing is added" not in told
 
 
 def test_autograd_grad_and_several_outputs(tmp_path):

@@ -112,13 +112,13 @@ def test_the_numbers_of_a_summary(tmp_path):
     assert f"shortest by {least} ({digits(moving[least])})" in told
     assert zero == ["dead.weight", "dead.bias"]
     assert re.search(r"0 by dead\.weight, dead\.bias: nothing comes back through \w+ = relu\(\w+\) \(line 16\)", told)
-    assert "rest.3.weight 1×" not in told
+    assert "rest[3].weight 1×" not in told
 
 
 def test_leaves_stand_in_the_order_in_which_they_are_read(tmp_path):
     session, _ = play(tmp_path, DEEP)
     names = [leaf.name for leaf in session.calls[0].leaves]
-    expected = [f"{layer}.{part}" for layer in ("first", *(f"rest.{n}" for n in range(7)), "dead")
+    expected = [f"{layer}.{part}" for layer in ("first", *(f"rest[{n}]" for n in range(7)), "dead")
                 for part in ("weight", "bias")]  # fmt: skip
     assert names == expected
 
@@ -323,13 +323,13 @@ x.sum().backward()
     )
     (call,) = session.calls
     where = "these 3 steps × 24, line 8 in “for layer in layers”"
-    assert call.program[0].startswith(f"{where}, another layers.k.weight, layers.k.bias each")
+    assert call.program[0].startswith(f"{where}, another layers[k].weight, layers[k].bias each")
     folds = re.findall(
-        r"… these (\d) lines (\d+) times (before|more), with (.*?) for (layers.\d+)", " ".join(told.split())
+        r"… these (\d) lines (\d+) times (before|more), with (.*?) for (layers\[\d+\])", " ".join(told.split())
     )
     assert folds == [
-        ("2", "23", "before", "layers.0, layers.1, layers.2, …, layers.22", "layers.23"),
-        ("4", "22", "more", "layers.22, layers.21, layers.20, …, layers.1", "layers.23"),
+        ("2", "23", "before", "layers[0], layers[1], layers[2], …, layers[22]", "layers[23]"),
+        ("4", "22", "more", "layers[22], layers[21], layers[20], …, layers[1]", "layers[23]"),
     ]
 
 
@@ -645,9 +645,9 @@ loss.backward()
     )
     told = session.calls[0].told
     assert told.forward[:3] == (
-        "x_bf16 = x.bfloat16()", "0.weight_bf16 = 0.weight.bfloat16()", "0.bias_bf16 = 0.bias.bfloat16()"
+        "x_bf16 = x.bfloat16()", "net[0].weight_bf16 = net[0].weight.bfloat16()", "net[0].bias_bf16 = net[0].bias.bfloat16()"
     )  # fmt: skip
-    assert "v_0.weight_bf16 = v_t1.T @ x_bf16" in told.lines
+    assert "v_net[0].weight_bf16 = v_t1.T @ x_bf16" in told.lines
     assert "bfloat16_" not in "".join((*told.forward, *told.lines, *told.forms.values(), told.flow))
 
 

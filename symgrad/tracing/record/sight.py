@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import linecache
+import re
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import islice
@@ -18,6 +19,8 @@ from symgrad.tracing.record.frames import COMPILED_PREFIX, watched
 
 MANY, DEEP = 64, 3
 """How many parts of one thing are looked at, and how deep."""
+NUMBERED = re.compile(r"\.(\d+)(?=\.|$)")
+"""A step into a list of modules, as its path has it."""
 PLACES = [f"[{n}]" for n in range(MANY)]
 PLAIN = frozenset({int, float, complex, bool, str, bytes, type(None)})
 """What nothing is inside of: most of what an object holds."""
@@ -43,8 +46,7 @@ def names_in(start: FrameType | None) -> dict[int, str]:
     for name, module in modules:
         inner = [*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False)]
         for path, tensor in inner:
-            path = path.replace(COMPILED_PREFIX, "")
-            found.setdefault(id(tensor), path if single else f"{name}.{path}")
+            found.setdefault(id(tensor), part_of(name, path, short=single))
     given = len(modules)
     for name, value in left:
         collect(name, value, found, modules)
@@ -53,6 +55,16 @@ def names_in(start: FrameType | None) -> dict[int, str]:
     for name, module in modules[:given]:
         reach("" if single else name, module, found)
     return found
+
+
+def part_of(name: str, path: str, short: bool = False) -> str:
+    """What a part of a module is called by who holds the module; ``short`` without its name, where that is Python.
+
+    >>> part_of("net", "0.weight"), part_of("net", "layers.1.bias", short=True), part_of("net", "0.weight", short=True)
+    ('net[0].weight', 'layers[1].bias', 'net[0].weight')
+    """
+    whole = NUMBERED.sub(r"[\1]", f"{name}.{path.replace(COMPILED_PREFIX, '')}")
+    return whole.removeprefix(f"{name}.") if short else whole
 
 
 def buffers_in(start: FrameType | None) -> frozenset[int]:
@@ -126,7 +138,7 @@ def reach(name: str, value: Any, found: dict[int, str], depth: int = DEEP, seen:
         return
     if _is(value, "Module") and name:
         for path, tensor in (*value.named_parameters(remove_duplicate=False), *value.named_buffers()):
-            found.setdefault(id(tensor), f"{name}.{path.replace(COMPILED_PREFIX, '')}")
+            found.setdefault(id(tensor), part_of(name, path))
     for step, part in parts_of(value):
         if type(part) in PLAIN:
             continue

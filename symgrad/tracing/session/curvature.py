@@ -65,7 +65,7 @@ def doubled(scene: Scene) -> Capture:
     names = node_names(scene.order, scene.names, scene.sight, outside=scene.where, given=True)
     once = Lifter(names, scene.stops()).lift(scene.nodes)
     leaves = [(once.refs[id(n)].name, n) for n, _ in scene.leaves if id(n) in once.refs]
-    only = [(own, n) for own, n in leaves if once.labels.get(own, own) in scene.watch.only]
+    only = [(own, n) for own, n in leaves if scene.watch.wants(once.labels.get(own, own))]
     wanted = tuple(node for _, node in only or leaves)
     if not wanted:
         raise UnsupportedError("no leaf is reached")

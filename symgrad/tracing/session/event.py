@@ -84,7 +84,7 @@ def told_of(scene: Scene, result: Any, error: Exception | None) -> Backward:
     rows = [
         leaf(scene, judge, name, tensor, true, few and not repeated, flow, lost, told)
         for name, (tensor, true) in targets.items()
-        if not scene.watch.only or program.labels[name] in scene.watch.only
+        if scene.watch.wants(program.labels[name])
     ]
     letter = told.letter(letter)
     notes = remarks.accumulated(scene, rows, repeated, letter)
@@ -126,6 +126,7 @@ def told_of(scene: Scene, result: Any, error: Exception | None) -> Backward:
         lead=(convention(spoken),) if spoken and not repeated else (),
         picture=picture(program, seeds, ways) if ways.parts else "",
         entries=entrywise(program, told.source) if scene.watch.pictures else None,
+        left_out=tuple(program.labels[n] for n in targets if not scene.watch.wants(program.labels[n])),
     )
 
 

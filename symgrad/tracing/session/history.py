@@ -6,6 +6,7 @@ before it. `symgrad.tracing.session.watch` adds the standing in for torch's own 
 
 from __future__ import annotations
 
+import re
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -21,6 +22,8 @@ from symgrad.tracing.session.likeness import Outline
 from symgrad.tracing.session.sampling import Sampling
 from symgrad.tracing.story.events import Backward, Note, Session
 
+NUMBER = re.compile(r"\[(\d+)\]")
+"""A step into a list of modules."""
 UNCHANGED = "(a gap in symgrad; the script itself ran unchanged)"
 """What is said where the observer failed."""
 
@@ -77,6 +80,11 @@ class History:
         self.last: Last | None = None
         self.emptied: dict[int, tuple[weakref.ref[Any], Where]] = {}
         self.weights: list[tuple[Where, str]] = []
+
+    def wants(self, label: str) -> bool:
+        """Whether a leaf is to be shown; it may be asked for as ``state_dict`` has it, ``0.weight``."""
+        path = NUMBER.sub(r".\1", label)
+        return not self.only or not {label, path, path.partition(".")[2]}.isdisjoint(self.only)
 
     def say(self, event: Backward | Note) -> None:
         """Keep an event and pass it on."""

@@ -61,6 +61,7 @@ class Backward:
     the same line, that with the number ``like``, ran the same program but for what ``unlike`` names, ``explained`` that
     it could be explained at all.
     ``told`` is the backward, line by line; ``letter`` what the seed is called in it: v, unless a tensor is.
+    ``left_out`` are the leaves that nobody wanted shown.
     ``lead`` has to be known to read the table. ``picture`` is the program as SVG, and ``entries`` are the
     lines entry by entry, where a page was asked for.
     """
@@ -86,6 +87,7 @@ class Backward:
     lead: tuple[str, ...] = ()
     picture: str = ""
     entries: Equations | None = None
+    left_out: tuple[str, ...] = ()
 
     @property
     def agrees(self) -> bool:

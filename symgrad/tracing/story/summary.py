@@ -28,7 +28,7 @@ def summary(event: Backward) -> str:
     parts += [f"{leaves(len(own))} {NOT_CHECKED}"] if own else []
     parts += [f"{leaves(len(open_here))} undefined here, in part or whole"] if open_here else []
     parts += [f"{leaves(len(other))} not compared"] if other else []
-    said = ", ".join(parts) or "no leaf is reached"
+    said = ", ".join(parts) or ("no leaf of that name is reached" if event.left_out else "no leaf is reached")
     return said + (f", {event.letter} = {event.seed}" if "given" in event.seed and not wrong else "")
 
 
@@ -75,8 +75,12 @@ def zeros(rows: Sequence[Leaf]) -> list[tuple[str, list[Leaf]]]:
 
 
 def listed(rows: Sequence[Leaf]) -> str:
+    """The names of leaves."""
+    return some([row.name for row in rows])
+
+
+def some(names: Sequence[str]) -> str:
     """A few names, and how many more."""
-    names = [row.name for row in rows]
     if len(names) <= NAMED + 1:
         return ", ".join(names)
     return f"{', '.join(names[:NAMED])} and {len(names) - NAMED} more"
@@ -87,4 +91,4 @@ def leaves(count: int) -> str:
     return f"{count} {'leaf' if count == 1 else 'leaves'}"
 
 
-__all__ = ["MANY", "NAMED", "classes", "summary", "summed_up"]
+__all__ = ["MANY", "NAMED", "classes", "some", "summary", "summed_up"]

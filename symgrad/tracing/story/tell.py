@@ -18,7 +18,7 @@ from symgrad.tracing.story.events import Backward, Leaf, Note, Session
 from symgrad.tracing.story.layout import shortened, wrapped
 from symgrad.tracing.story.layout import table as columns
 from symgrad.tracing.story.sides import HANDFUL, both, program_lines
-from symgrad.tracing.story.summary import MANY, NAMED, summary, summed_up
+from symgrad.tracing.story.summary import MANY, NAMED, some, summary, summed_up
 from symgrad.ways import Setting
 
 WIDTH = 80
@@ -51,7 +51,9 @@ def _told(event: Backward | Note, width: int) -> list[str]:
     lines += [f"  lengths: {event.told.flow}"] if event.told.flow else []
     lines += [f"  {event.told.warning}"] if event.told.warning else []
     nothing = "no leaf is reached: nothing is added to any .grad"
-    if event.kind == "grad":
+    if event.left_out:
+        nothing = f"no leaf of that name is reached; reached are {some(event.left_out)}"
+    elif event.kind == "grad":
         nothing = "nothing that was asked for is reached"
     lines += table(event, width) if event.leaves else [f"  {nothing}"]
     return [*lines, *notes]

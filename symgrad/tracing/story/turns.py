@@ -21,7 +21,8 @@ TRIES = 24
 """Lengths of a turn that are tried at one place."""
 NAMED = 3
 """Names of later turns that are written before the last."""
-NAME = re.compile(r"(?<![\w.'])[A-Za-z_0-9][\w.]*")
+NAME = re.compile(r"(?<![\w.'])[A-Za-z_0-9](?:[\w.]|\[\d+\])*")
+PART = re.compile(r"\.?\w*|\[\d+\]")
 NUMBER = re.compile(r"\d+")
 WHOLE = re.compile(r"(?<![\w.])\d+(?![\w.])")
 SUBSCRIPT = re.compile(r"\[[^][]*\]|\d+")
@@ -72,12 +73,12 @@ def words(line: str, known: Collection[str]) -> Words:
     names = []
 
     def taken(match: re.Match[str]) -> str:
-        parts = match[0].split(".")
-        for count in range(len(parts), 0, -1):  # fc1.weight, of fc1.weight.T
-            name = ".".join(parts[:count])
+        parts = PART.findall(match[0])
+        for count in range(len(parts), 0, -1):  # fc[1].weight, of fc[1].weight.T
+            name = "".join(parts[:count])
             if name.removesuffix(".grad") in known:
                 names.append(name)
-                return ".".join(["·", *parts[count:]])
+                return "".join(["·", *parts[count:]])
         return match[0]
 
     kind = NAME.sub(taken, line)
@@ -201,7 +202,7 @@ def others(apart: Sequence[Words], begin: int, steps: int, count: int, given: Co
 
 
 def common(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    """The one part in which all names differ from turn to turn (``h.11``, ``h.10``, …), else the first row."""
+    """The one part in which all names differ from turn to turn (``h[11]``, ``h[10]``, …), else the first row."""
     heads = [[prefix(name, row) for name in row] for row in rows]
     if all(head == heads[0] for head in heads) and len(set(heads[0])) == len(heads[0]):
         return heads[0]
@@ -214,7 +215,8 @@ def prefix(name: str, row: Sequence[str]) -> str:
     if len({len(found) for found in numbers}) == 1:
         moving = [n for n in range(len(numbers[0])) if len({found[n] for found in numbers}) > 1]
         if len(moving) == 1:
-            return name[: list(NUMBER.finditer(name))[moving[0]].end()]
+            end = list(NUMBER.finditer(name))[moving[0]].end()
+            return name[:end] + "]" * name.startswith("]", end)
     return name
 
 
