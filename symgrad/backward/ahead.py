@@ -14,13 +14,14 @@ from functools import lru_cache
 import sympy as sp
 
 from symgrad.backward.derived import code_of
+from symgrad.backward.equations import equation_code
 from symgrad.backward.groups import Group, moves
 from symgrad.backward.merging import mentions, put
 from symgrad.backward.names import UNNAMED, Names
 from symgrad.backward.products import without_expands
 from symgrad.backward.signs import copied
 from symgrad.backward.slots import filled_tree
-from symgrad.backward.standard import Standard, put_in
+from symgrad.backward.standard import Standard, own_values, put_in
 from symgrad.closed_form.pieces import NoForm
 from symgrad.closed_form.source_text import Writer
 from symgrad.errors import SymgradError
@@ -111,19 +112,26 @@ class Ahead:
         return without_expands(put(found, names), shapes)
 
     def told(self, form: Standard, name: str) -> ast.expr | None:
-        """What computes a tensor of a group, for any size; at the sizes of the point where that cannot be written.
+        """What computes a tensor of a group: as a person calls it, else its equation as code, proven at the point."""
+        found = next(filter(None, (forward_tree(program, name) for program in self.sized(form))), None)
+        if found is None and self.values is not None and not form.slots.found:
+            known = own_values(form, self.values)
+            found = next(filter(None, (equation_code(program, name, known) for program in self.sized(form))), None)
+        return None if found is None else filled_tree(found, form.numbers)
+
+    def sized(self, form: Standard) -> Iterator[Program]:
+        """A group for any size, then at the sizes of the point, for what cannot be written without.
 
         A size that nothing has that the group reads is one of the program's inputs'.
         """
-        found = forward_tree(form.program, name)
-        if found is None and form.sizes:
+        yield form.program
+        if form.sizes:
             own_sizes = put_in(form.program, form.own_sizes)
             beside = tuple(Tensor(f"{BESIDE}{n}", tensor.shape) for n, tensor in enumerate(self.inputs))
-            found = forward_tree(replace(own_sizes, inputs=(*own_sizes.inputs, *beside)), name)
-        if found is None and self.values is not None and form.sizes:
+            yield replace(own_sizes, inputs=(*own_sizes.inputs, *beside))
+        if self.values is not None and form.sizes:
             own = {std: self.values.sizes[size] for std, size in form.sizes.items() if size in self.values.sizes}
-            found = forward_tree(put_in(form.program, {std: sp.Integer(n) for std, n in own.items()}), name)
-        return None if found is None else filled_tree(found, form.numbers)
+            yield put_in(form.program, {std: sp.Integer(n) for std, n in own.items()})
 
 
 @lru_cache(maxsize=1024)

@@ -16,7 +16,7 @@ import sympy as sp
 from symgrad.calculus.local import INNER, SEED, Derivative, derive, local, local_pullback, no_number, standard
 from symgrad.calculus.steps import Step
 from symgrad.indexing import Equation, Index, add_up, delta, fresh_axes, instantiate, replace_accesses
-from symgrad.indexing.brackets import Bracket, within
+from symgrad.indexing.brackets import Bracket, told_once, within
 from symgrad.indexing.canonical import canonical
 from symgrad.indexing.symbols import Expr, access, accesses, name_of
 from symgrad.ops import only_read
@@ -115,7 +115,7 @@ def reverse(
         for position, argument in places.items():
             named = program.back + name in stages
             pulled, moves = named_pull(step, program, position) if named else put_in(carried, step, program, position)
-            grown = Equation(pulled.axes, within(program.required, pulled.right))
+            grown = Equation(pulled.axes, told_once(within(program.required, pulled.right)))
             gathered.setdefault(argument, []).append((f"{name}, argument {position + 1}", grown))
             weighed = Step("weigh and add", grown.right, f"each row of J times its weight, through {step.op}")
             steps += [(argument, made) for made in (*moves, weighed)]

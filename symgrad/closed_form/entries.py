@@ -36,7 +36,7 @@ def entry(notation: Notation, node: Expr, prefer: Sequence[Index] = ()) -> Piece
         except NoForm:
             return in_another_order(notation, piece, indices, shape, prefer)
     if any(reads_tensor(i) for i in indices):
-        return selected(notation, piece, indices)
+        return selected(notation, piece, indices, shape)
     if len(moving := [i for place in indices for i in indices_in(place)]) > len(set(moving)):
         return on_a_diagonal(notation, piece, indices, shape)
     items: list[str] = []
@@ -106,10 +106,10 @@ def shifted(notation: Notation, index: Expr, size: Size, axes: list[Index | None
     return f"{first}:{last}", f"flip({axis})" if slope < 0 else ""
 
 
-def selected(notation: Notation, piece: Piece, indices: Sequence[Expr]) -> Piece:
+def selected(notation: Notation, piece: Piece, indices: Sequence[Expr], shape: Sequence[Size]) -> Piece:
     """x[p, n[q]] is x[:, n]; x[p, n[p, q]] is x.gather(1, n)."""
     read = [place for place, i in enumerate(indices) if not isinstance(i, Index)]
-    if len(read) != 1:
+    if len(read) != 1 or any(i.size != size for i, size in others(indices, shape, read)):
         raise NoForm
     positions = class_of(notation, indices[read[0]])
     if len(positions.axes) == len(indices) > 1:
@@ -166,7 +166,10 @@ def reshaped(notation: Notation, piece: Piece, indices: Sequence[Expr], shape: S
     axes: list[Index] = []
     order: list[int] = []
     for number, places in groups.items():
-        if isinstance(indices[places[0]], Unravel):
+        taken_apart = {isinstance(indices[place], Unravel) for place in places}
+        if len(taken_apart) > 1:
+            raise NoForm
+        if True in taken_apart:
             places.sort(key=lambda place: indices[place].axis)
             if [indices[place].axis for place in places] != list(range(len(indices[places[0]].shape))):
                 raise NoForm

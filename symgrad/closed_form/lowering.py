@@ -19,6 +19,7 @@ import sympy as sp
 
 from symgrad.calculus import Sweep
 from symgrad.calculus.sweeps import substitute
+from symgrad.closed_form.additions import added
 from symgrad.closed_form.asking import boolean, common_order, indices_in, joint_axes, reads_tensor
 from symgrad.closed_form.form import views
 from symgrad.closed_form.pieces import (
@@ -26,6 +27,7 @@ from symgrad.closed_form.pieces import (
     ATOM,
     COMPARE,
     MULTIPLY,
+    POWER,
     Axes,
     NoForm,
     Piece,
@@ -64,12 +66,12 @@ class Lowered(Forms):
 
     def __init__(self, program: Program, like: str) -> None:
         super().__init__(program)
-        self.like, self._whole = like, False
-        self._known: dict[tuple[Expr, tuple[Index, ...], bool], Piece] = {}
+        self.like, self._whole, self._beside = like, False, False
+        self._known: dict[tuple[Expr, tuple[Index, ...], bool, bool], Piece] = {}
 
     def write(self, node: Expr, prefer: Sequence[Index]) -> Piece:
         """``node`` as a piece: in matrix notation if there is one."""
-        key = (node, tuple(prefer), self._whole)
+        key = (node, tuple(prefer), self._whole, self._beside)
         if key not in self._known:
             try:
                 if is_access(node) and not self.inside(node):
@@ -92,6 +94,8 @@ class Lowered(Forms):
             return self.reduced(node, prefer)
         if node.is_Mul:
             return self.masked(node, prefer)
+        if node.is_Add:
+            return self.summed_up(node.args, prefer)
         if isinstance(node, (Ravel, Unravel, sp.Mod)) or (isinstance(node, sp.floor) and not reads_tensor(node)):
             return self.numbered(node, prefer)
         if node.func in CALLS:
@@ -150,12 +154,30 @@ class Lowered(Forms):
             raise NoForm
         number, _ = sp.Mul(*rest).as_coeff_Mul()
         pieces = [self.held(mask, prefer) for mask in masks]
-        inner = self.write(sp.Mul(*rest), prefer)
+        inner = self.left_out(sp.Mul(*rest), prefer)
         target = in_order([*pieces, inner], prefer)
         lined = [aligned(piece, target) for piece in (*pieces, inner)]
         told = " & ".join(p.inside(ATOM) for p in lined[:-1]) if len(masks) > 1 else lined[0].text
-        entry = f"{float(number)!r}" if sp.Mul(*rest) == number else lined[-1].text
-        return Piece(f"where({told}, {entry}, 0)", ATOM, joint_axes(lined, target))
+        axes = joint_axes(lined, target)
+        if sp.Mul(*rest) != number:
+            return Piece(f"where({told}, {lined[-1].text}, 0)", ATOM, axes)
+        ones = Piece(f"({told}).to({self.like})", ATOM, axes)  # where(…, 1.0, 0) has torch's usual kind
+        return ones if number == 1 else Piece(f"{float(number)!r} * {ones.text}", MULTIPLY, axes)
+
+    def left_out(self, node: Expr, prefer: Sequence[Index]) -> Piece:
+        """What stands beside a condition: a position in it may lie outside where that does not hold."""
+        before, self._beside = self._beside, True
+        try:
+            return self.write(node, prefer)
+        finally:
+            self._beside = before
+
+    def summed_up(self, terms: Sequence[Expr], prefer: Sequence[Index]) -> Piece:
+        """Terms that no common order of their axes was found for, each with the axes that it has."""
+        signs = [term.could_extract_minus_sign() for term in terms]
+        bare = [-term if minus else term for minus, term in zip(signs, terms, strict=True)]
+        pieces = [self.write(term, prefer) for term in bare]
+        return added(list(zip(signs, bare, pieces, strict=True)), in_order(pieces, prefer))
 
     def reduced(self, node: Expr, prefer: Sequence[Index]) -> Piece:
         """Σ or Π over the axes of what is under it, the grid of all indices laid out."""
@@ -170,10 +192,10 @@ class Lowered(Forms):
         places = [n for n, axis in enumerate(inner.axes) if axis in bound]
         rest = tuple(axis for axis in inner.axes if axis not in bound)
         if isinstance(node, sp.Product):
-            if missing:
-                raise NoForm
             text = inner.inside(ATOM) + "".join(f".prod({n})" for n in reversed(places))
-            return Piece(text, ATOM, rest)
+            if not missing:
+                return Piece(text, ATOM, rest)
+            return Piece(f"{text} ** {self.number(sp.Mul(*(i.size for i in missing))).inside(ATOM)}", POWER, rest)
         axes = ", ".join(map(str, places))
         text = f"{inner.inside(ATOM)}.{word}({f'({axes})' if len(places) > 1 else axes})" if places else inner.text
         times = [self.number(i.size).inside(MULTIPLY) for i in missing if word == ADDED_UP]
@@ -210,7 +232,11 @@ class Lowered(Forms):
 
     def within(self, place: Expr, size: Size) -> bool:
         """Whether a position is one of an axis."""
-        if isinstance(place, (Index, Unravel)) or is_access(place) or not indices_in(place):
+        if is_access(place):
+            return not self._beside
+        if isinstance(place, Unravel) or not indices_in(place):
+            return True
+        if isinstance(place, Index) and place.size == size:
             return True
         low, high = extremes(place)
         return low != -sp.oo and self.is_size(low) and self.is_size(sp.expand(size - 1 - high))

@@ -106,9 +106,8 @@ def hold(expression: Expr, values: Values, places: Mapping[Index, Expr]) -> Expr
     def known(node: Expr) -> Expr | None:
         if is_access(node):
             at = [settled(i).xreplace(dict(places)) for i in indices_of(node)]
-            if "·" in name_of(node) and all(i.is_Integer for i in at):
-                return entry_of(node, at)
-            return access(name_of(node), at)
+            found = entry_of(node, at) if "·" in name_of(node) else None
+            return access(name_of(node), at) if found is None else found
         if isinstance(node, (sp.KroneckerDelta, Ravel, Unravel)):
             return node.func(*(settled(a) for a in node.args))
         return None
@@ -120,12 +119,17 @@ def hold(expression: Expr, values: Values, places: Mapping[Index, Expr]) -> Expr
             if not is_access(node):
                 return None
             at = [settled(i).xreplace(dict(places)) for i in indices_of(node)]
-            return entry_of(node, at) if all(i.is_Integer for i in at) else access(name_of(node), at)
+            found = entry_of(node, at)
+            return access(name_of(node), at) if found is None else found
 
         return rebuild(index, number_of)
 
-    def entry_of(node: Expr, at: Sequence[Expr]) -> Expr:
-        return sp.Integer(int(values[name_of(node)][tuple(int(i) for i in at)]))
+    def entry_of(node: Expr, at: Sequence[Expr]) -> Expr | None:
+        """None at places that are no numbers, or outside: a condition beside it does not hold there."""
+        numbers = values[name_of(node)]
+        if not all(i.is_Integer and 0 <= i < size for i, size in zip(at, numbers.shape, strict=True)):
+            return None
+        return sp.Integer(int(numbers[tuple(map(int, at))]))
 
     return rebuild(expression, known)
 

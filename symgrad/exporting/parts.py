@@ -13,8 +13,6 @@ from symgrad.backward import Backward, Line
 from symgrad.backward.code import read_by
 from symgrad.backward.merging import put
 from symgrad.errors import UnsupportedError
-from symgrad.exporting.equations import equation_code
-from symgrad.numeric import Values
 
 RESERVED = frozenset({"ctx", "inputs", "output", "jax", "jnp", "special", "ValueError", "staticmethod", "tuple"})
 """What the source itself reads: no tensor is called so there."""
@@ -60,11 +58,8 @@ class Parts:
         return frozenset(own & frozenset().union(*(statement.reads for statement in self.backward)))
 
 
-def parts_of(lines: Backward, values: Values | None = None) -> Parts:
-    """The parts of a backward; raises `UnsupportedError` where a line has no code.
-
-    A tensor that an equation of the user's computes has code if that gives its numbers at ``values``.
-    """
+def parts_of(lines: Backward) -> Parts:
+    """The parts of a backward; raises `UnsupportedError` where a line has no code."""
     page = {tensor.name: name for tensor, name in zip(lines.source.inputs, lines.inputs, strict=True)}
     page |= {line.of: line.target for line in reversed(lines.forward)}  # what an operation finds beside comes after it
     taken = {*lines.inputs, *(line.target for line in (*lines.forward, *lines.statements)), *filter(None, lines.seeds)}
@@ -74,11 +69,6 @@ def parts_of(lines: Backward, values: Values | None = None) -> Parts:
         return new.get(name, name)
 
     def statement(line: Line) -> Statement:
-        if line.code is None and line in lines.forward:
-            own = equation_code(lines.source, line.of, values)
-            if own is not None:
-                called_here = {inner: ast.Name(called(name)) for inner, name in page.items()}
-                return Statement(called(line.target), put(own, called_here))
         if line.code is None:
             hints = (line.own,) if line.own else ()
             raise UnsupportedError(f"this cannot be exported: {line.name} has no code", found=hints)

@@ -138,7 +138,7 @@ def of_program(title: str, program: Program, wanted: Sequence[str], shapes: Shap
     if others and not long(sized, values):
         sized, values = replace(sized, sizes=others[0].sizes), others[0]
     lines = backward(sized, moving, values=values)
-    own = parts_of(lines, values)
+    own = parts_of(lines)
     if any(tensor.shape != other.shape for tensor, other in zip(sized.inputs, lines.source.inputs, strict=True)):
         raise UnsupportedError("this cannot be exported: its inputs are read in another shape")
     general = all(same(own, sized, moving, other) for other in others)
@@ -180,7 +180,7 @@ def point_of(program: Program, shapes: Shapes) -> tuple[Program, Values]:
 def same(own: Parts, program: Program, wanted: Sequence[str], values: Any) -> bool:
     """Whether the lines are the same at other sizes."""
     try:
-        other = parts_of(backward(replace(program, sizes=values.sizes), wanted, values=values), values)
+        other = parts_of(backward(replace(program, sizes=values.sizes), wanted, values=values))
     except SymgradError:
         return False
     return [ast.unparse(s.value) for s in (*own.forward, *own.backward)] == [
@@ -198,7 +198,7 @@ def captured(program: Capture, wanted: Sequence[str] | None) -> Source:
 
 def written(found: Source, to: str, style: str, name: str | None, forward_only: bool) -> str:
     """The module."""
-    parts = parts_of(found.lines, found.values)
+    parts = parts_of(found.lines)
     called = module.name_for(name, found.program, parts)
     page = [replace(tensor, name=own) for tensor, own in zip(found.program.inputs, parts.inputs, strict=True)]
     told = module.Told(

@@ -147,6 +147,35 @@ def within(required: Sequence[Size], expression: Expr) -> Expr:
     return expression.xreplace(held) if held else expression
 
 
+def told_once(expression: Expr) -> Expr:
+    """[p < 3]·[p < 4] → [p < 3]: no product has a condition on indices that follows from another."""
+    if sum(map(orders_indices, expression.atoms(Bracket))) < 2:
+        return expression
+    return expression.replace(lambda node: node.is_Mul, stronger)
+
+
+def stronger(product: Expr) -> Expr:
+    """A product without the conditions that follow from others in it."""
+    gaps = {factor: whole_gap(factor.args[0]) for factor in product.args if orders_indices(factor)}
+    kept: dict[Expr, Expr] = {}
+    for factor, gap in gaps.items():
+        if any(follows(gap, other) for other in kept.values()):
+            continue
+        kept = {known: other for known, other in kept.items() if not follows(other, gap)} | {factor: gap}
+    return sp.Mul(*(factor for factor in product.args if factor not in gaps or factor in kept))
+
+
+def follows(gap: Expr, other: Expr) -> bool:
+    """Whether ``gap`` is not negative where ``other`` is not."""
+    low = reach(sp.expand(gap - other))
+    return low is not None and low[0] >= 0
+
+
+def orders_indices(node: Expr) -> bool:
+    """Whether it is a condition that says which of two indices or sizes is larger."""
+    return isinstance(node, Bracket) and isinstance(node.args[0], ORDERS) and not node.args[0].atoms(sp.Indexed)
+
+
 def always(required: Sequence[Size], condition: Expr) -> bool:
     """Whether an inequality between indices and sizes holds for all of them."""
     if not isinstance(condition, ORDERS):

@@ -11,7 +11,7 @@ refused: it has to be said. What decided (`Ranges.told`) is said on the page.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 
@@ -21,6 +21,7 @@ from symgrad.errors import ShapeError, Span
 from symgrad.indexing.brackets import reach
 from symgrad.indexing.symbols import Expr
 from symgrad.notation.edges import outside
+from symgrad.notation.least import exactly, least
 from symgrad.notation.linear import Linear, compared_in, gaps, letter_symbol, letters_in
 from symgrad.notation.tree import (
     Access,
@@ -300,32 +301,27 @@ class Finder:
             for slack in (slot.index, slot.size - 1 - slot.index):
                 if self.inside(slack, slot):
                     continue
-                low = self.sizes.find(self.worst(sp.expand(slack)))
-                number = self.sizes.number(low)
-                if (number is None or number >= 0) and not low.is_nonnegative and not slot.held:
+                low = self.lowest(slack, slot, exactly) if slot.held else self.worst(sp.expand(slack))
+                low = None if low is None else self.sizes.find(low)
+                number = None if low is None else self.sizes.number(low)
+                if low is not None and (number is None or number >= 0) and not low.is_nonnegative:
                     self.sizes.require(low)
-                if number is not None and number < 0 and not self.kept(slack, slot):
+                if slot.held:
+                    number = self.at_hand(slack, slot)
+                if number is not None and number < 0:
                     end = "before the beginning" if slack is slot.index else "after the end"
                     raise outside(slot.entry, str(slot.index), f"{-number} {end}", slot.span)
 
-    def kept(self, slack: Expr, slot: Slot) -> bool:
-        """Whether the conditions beside an entry together keep a slack from being negative, at the sizes at hand."""
-        if not slot.held:
-            return False
-        from scipy.optimize import linprog  # loads for a while, and hardly an equation needs it
+    def at_hand(self, slack: Expr, slot: Slot) -> int | None:
+        """The least value of a slack where the sizes are known; of conditions as much as it takes to keep it inside."""
+        number = self.sizes.number(self.sizes.find(self.worst(sp.expand(slack))))
+        low = self.lowest(slack, slot, self.number) if number is not None and number < 0 else None
+        return number if low is None else 0 if low == sp.oo else self.sizes.number(self.sizes.find(low))
 
+    def lowest(self, slack: Expr, slot: Slot, number: Callable[[Expr], int | None]) -> Expr | None:
+        """The least value of a slack where the conditions beside an entry hold, for what ``number`` knows of sizes."""
         letters = sorted(set().union(*map(letters_in, (slack, *slot.held))), key=str)
-        ends = [self.result.found.get(str(letter)[1:]) for letter in letters]
-        sizes = [None if end is None else self.sizes.number(end) for end in ends]
-        rows = [[self.number(sp.expand(gap).coeff(letter)) for letter in letters] for gap in (slack, *slot.held)]
-        rest = [self.number(gap.xreplace(dict.fromkeys(letters, sp.S.Zero))) for gap in (slack, *slot.held)]
-        if None in sizes or any(n is None for n in (*rest, *(n for row in rows for n in row))):
-            return False
-        upper = [(0, size - 1) for size in sizes if size is not None]
-        found = linprog(
-            rows[0], A_ub=[[-n for n in row if n is not None] for row in rows[1:]], b_ub=rest[1:], bounds=upper
-        )
-        return bool(found.status == 2 or (found.status == 0 and found.fun + rest[0] > -1 + 1e-6))
+        return least(slack, slot.held, {s: self.result.found.get(str(s)[1:]) for s in letters}, number)
 
     def number(self, size: Expr) -> int | None:
         """A size or a number in front of a letter, as a number."""

@@ -16,6 +16,7 @@ from sympy.polys.matrices import DomainMatrix
 
 from symgrad.errors import InputError
 from symgrad.indexing import Bracket, Equation, Index
+from symgrad.indexing.equation import rebuild
 from symgrad.indexing.symbols import Expr, access, accesses, indices_of, is_access, name_of
 from symgrad.lowering.reading import number
 from symgrad.numeric.evaluator import Evaluator
@@ -77,16 +78,19 @@ def symbol_matrix(outer: Sequence[Index], inner: Sequence[Index], formula: Expr,
 
 
 def looked_up(expression: Expr) -> Expr:
-    """x[n[k]] with the positions called ·n: they are looked up, not shown."""
-    known: dict[Expr, Expr] = {}
-    for entry in accesses(expression):
-        places = [
-            index.xreplace({inner: access(f"·{name_of(inner)}", indices_of(inner)) for inner in accesses(index)})
-            for index in indices_of(entry)
-        ]
-        if places != list(indices_of(entry)) and "·" not in name_of(entry):
-            known[entry] = access(name_of(entry), places)
-    return expression.xreplace(known)
+    """x[n[k]] with the positions called ·n, and those of positions: they are looked up, not shown."""
+
+    def entry(node: Expr) -> Expr | None:
+        if not is_access(node):
+            return None
+        return node if "·" in name_of(node) else access(name_of(node), [rebuild(i, position) for i in indices_of(node)])
+
+    def position(node: Expr) -> Expr | None:
+        if not is_access(node):
+            return None
+        return access(f"·{name_of(node).removeprefix('·')}", [rebuild(i, position) for i in indices_of(node)])
+
+    return rebuild(expression, entry)
 
 
 def reads_positions(formula: Expr) -> bool:

@@ -159,9 +159,9 @@ class Walker:
         def told(found: Any) -> str:
             if isinstance(found, list):
                 return f"[{', '.join(map(told, found))}]"
-            if not isinstance(found, np.ndarray):
+            if not isinstance(found, (np.ndarray, np.generic)):
                 return repr(found)
-            named[f"x{len(named)}"] = found.astype(np.float64) if found.dtype == np.bool_ else found
+            named[f"x{len(named)}"] = np.asarray(found.astype(np.float64) if found.dtype == np.bool_ else found)
             return f"x{len(named) - 1}"
 
         head = name.format(*map(told, owners))

@@ -12,16 +12,18 @@ from dataclasses import replace
 from itertools import product
 
 import numpy as np
+import sympy as sp
 
 from symgrad.calculus import local
-from symgrad.errors import SymgradError
+from symgrad.errors import ShapeError, SymgradError
 from symgrad.exactness import LARGEST_EXPONENT
 from symgrad.indexing import Index, Ravel, Unravel
 from symgrad.indexing.symbols import is_access
 from symgrad.numeric import Array, Values, as_float, evaluate, finite, forward
 from symgrad.numeric.assumed import matrix_of_kind
-from symgrad.program import Program
-from symgrad.shapes import Size, with_numbers
+from symgrad.ops import named
+from symgrad.program import Apply, Program, Stated
+from symgrad.shapes import Size, Sizes, with_numbers
 
 FEW, TOGETHER = 4, 4
 """Of each axis so many of the smallest sizes are tried, in every combination of so many axes."""
@@ -112,7 +114,21 @@ def fits(program: Program, sizes: Mapping[Size, int]) -> bool:
     axes |= {size for right in rights for node in right.atoms(Ravel, Unravel) for size in node.shape}
     ranges = {index.size for right in rights for index in right.atoms(Index)}
     whole = all(with_numbers(size, sizes).is_Integer for size in axes | ranges)
-    return whole and all(with_numbers(size, sizes) >= 0 for size in (*axes, *program.required))
+    given = whole and all(with_numbers(size, sizes) >= 0 for size in (*axes, *program.required))
+    return given and all(stays_inside(step, replace(program, sizes=sizes)) for step in program.forward_steps)
+
+
+def stays_inside(step: Apply, program: Program) -> bool:
+    """Whether an equation of the user's reads nothing outside its tensors: its conditions decide that."""
+    if not isinstance(step.op, Stated):
+        return True
+    operands = (program.tensor(a).shape if isinstance(a, str) else () for a in step.arguments)
+    shapes = tuple(tuple(map(sp.Integer, program.numbers(shape))) for shape in operands)
+    try:
+        named(step.op).resolve(Sizes(), shapes)
+    except ShapeError:
+        return False
+    return True
 
 
 def misread(program: Program, values: Values) -> str:

@@ -1,0 +1,96 @@
+"""The forward pass of an equation of the user's own as code: in matrix notation, else as array operations.
+
+Comes in: a program and a tensor that an equation computes. Goes out: an expression over what it reads, which gave the
+tensor's own numbers when it was read back; None where there is none. The gradients of such a step are lines already.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from symgrad.backward.code import in_parts
+from symgrad.backward.merging import put
+from symgrad.calculus import Sweep, local
+from symgrad.closed_form import closed_form, lowered
+from symgrad.closed_form.pieces import NoForm
+from symgrad.closed_form.source_text import Writer
+from symgrad.errors import SymgradError
+from symgrad.numeric import Array, Values, as_float
+from symgrad.oracles.forms import reader_of
+from symgrad.program import Apply, Program
+
+Way = Callable[[Program, Sweep, str], str | None]
+NEAR = 1e-9
+
+
+def equation_code(program: Program, name: str, values: Values) -> ast.expr | None:
+    """What computes ``name`` of inputs of the program, in their names; proven at ``values``."""
+    maker = next(step for step in program.steps if step.result.name == name)
+    inputs = {tensor.name for tensor in program.inputs}
+    if not maker.tensors or not inputs.issuperset(maker.tensors):
+        return None
+    for way, as_arrays in ((in_notation, False), (lowered, True)):
+        text = told(program, maker, way)
+        found = None if text is None else read_back(text, maker, values, as_arrays)
+        if text is None or found is None or not agrees(found, as_float(values[name])):
+            continue
+        definitions, last = in_parts(text)
+        swap: dict[str, ast.expr] = {}
+        for own, value in definitions:
+            swap[own] = put(value, swap)
+        counted = ast.BinOp(ast.Constant(1.0), ast.Mult(), last)  # torch subtracts no truth values
+        return put(counted if found.dtype == np.bool_ else last, swap)
+    return None
+
+
+def told(program: Program, step: Apply, way: Way) -> str | None:
+    """The text of one step, said one way; what has its shape has it in sizes of what it reads."""
+    inputs, own = tuple(map(program.tensor, dict.fromkeys(step.tensors))), step.result
+    try:
+        alone = Program(inputs, (step,), own.name, sizes=program.sizes)
+        text = way(alone, Sweep(((own.name, local(step, alone).equation),)), own.name)
+        sizes = ", ".join(map(Writer(alone).size, own.shape))
+    except (NoForm, SymgradError):
+        return None
+    return None if text is None else in_sizes(text, own.name, inputs[0].name, f"({sizes},)" if sizes else "()")
+
+
+def in_sizes(text: str, name: str, read: str, shape: str) -> str:
+    """A text that says the tensor's shape and kind by its own name, as ``out.shape``, by sizes and what it reads.
+
+    >>> in_sizes("x.sum().expand(out.shape)", "out", "x", "(3,)"), in_sizes("2 * ones_like(out)", "out", "x", "(3,)")
+    ('x.sum().expand((3,))', '2 * ones_like(x.sum()).expand((3,))')
+    """
+    own = re.escape(name)
+    text = text.replace(f".to({name})", f".to({read})")
+    text = re.sub(rf"\b(ones|zeros)_like\({own}\)", rf"\1_like({read}.sum()).expand({shape})", text)
+    return re.sub(rf"\b{own}\.shape\b(?!\[)", shape, text)
+
+
+def in_notation(program: Program, sweep: Sweep, wanted: str) -> str | None:
+    """As a person writes it."""
+    form = closed_form(program, sweep, wanted)
+    return None if form is None else form.text
+
+
+def read_back(text: str, step: Apply, values: Values, as_arrays: bool) -> Array | None:
+    """What a text comes to, read back; None where it cannot be, as a form that reads the output itself."""
+    known: Mapping[str, Array] = {name: as_float(values[name]) for name in step.tensors}
+    try:
+        with np.errstate(all="ignore"):
+            return np.asarray(reader_of(as_arrays)(text, known))
+    except (SymgradError, ValueError, IndexError, KeyError):
+        return None
+
+
+def agrees(found: Array, right: Array) -> bool:
+    """Whether these are the numbers that the step gave."""
+    scale = float(np.abs(right[np.isfinite(right)]).max(initial=1.0))
+    return found.shape == right.shape and bool(np.allclose(as_float(found), right, rtol=NEAR, atol=NEAR * scale))
+
+
+__all__ = ["equation_code"]

@@ -1,0 +1,53 @@
+"""Equations of a user's own against loops over single numbers: output, gradients, proof, and the code of the backward."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import symgrad
+from tests.compare import assert_same
+from tests.loops import drawn
+
+MANY = 240
+
+
+@pytest.mark.one_in(20)
+@pytest.mark.parametrize("number", range(MANY))
+def test_an_equation_is_what_loops_make_of_it(number: int) -> None:
+    """Every gradient has code, too, which runs with torch and gives the same numbers."""
+    case = drawn(number)
+    seed = np.random.default_rng(number).integers(-4, 5, size=tuple(case.out.shape)).astype(float)
+    found = symgrad.explain(case.text, seed=seed, **case.given)
+    assert_same(case.out, found.output, seed=number, what=case.text)
+    leaves = list(case.leaves.values())
+    out = case.out + sum(0 * leaf.sum() for leaf in leaves)  # where no condition holds, nothing was read
+    expected = torch.autograd.grad(out, leaves, torch.tensor(seed))
+    told = run(found.backward.code(), {**case.given, "v": seed})
+    for (name, leaf), gradient in zip(case.leaves.items(), expected, strict=True):
+        assert_same(gradient, found.gradients[name].value, seed=number, what=f"{name} of {case.text}")
+        assert_same(gradient, told[name], seed=number, what=f"{name} by the code of {case.text}")
+        assert leaf.shape == told[name].shape
+    assert found.passed, found.to_text()
+
+
+def run(code: str, known: dict[str, Any]) -> dict[str, torch.Tensor]:
+    """The gradients that printed code computes, by the inputs they belong to."""
+    scope: dict[str, Any] = {}
+    exec(code, scope)
+    names = inspect.signature(scope["backward"]).parameters
+    found = scope["backward"](*(torch.tensor(known[name]) for name in names))
+    targets = code.rstrip().rpartition("return ")[2].split(", ")
+    results = found if isinstance(found, tuple) else (found,)
+    return {target.removesuffix("_grad"): result for target, result in zip(targets, results, strict=True)}
+
+
+def test_the_loops_and_the_text_are_drawn_anew_by_every_number() -> None:
+    texts = [drawn(number).text for number in range(MANY)]
+    assert len(set(texts)) > 0.95 * MANY
+    for sign in ("sum", "mean", "prod", "max", "min", "mod", "n1[", "≠", "; "):
+        assert any(sign in text for text in texts), sign
