@@ -126,3 +126,16 @@ mask, w = torch.tensor([1.0, 2.0]), torch.ones(2, 3, requires_grad=True)
     (found,) = told(tmp_path, text)
     assert "w * mask_2" in found
     assert "mask_2: what dropout drew" in found
+
+
+def test_a_leaf_without_a_name_is_called_so_and_shown_as_it_was_made(tmp_path):
+    """It was called x, beside an x of the script's own."""
+    source = """
+import torch
+x = torch.ones(2)
+w = torch.ones(3, requires_grad=True).to(torch.float64)
+(w * w).sum().backward()
+"""
+    (said,) = told(tmp_path, source)
+    assert "out = (leaf * leaf).sum()" in said
+    assert "leaf: torch.ones(3, requires_grad=True)" in said

@@ -82,7 +82,11 @@ class Bench(ABC):
             return self.refs[id(node)]
         kind = "condition" if str(node.held.dtype) == "torch.bool" else "data"
         own = self.names.get(id(node))
-        ref = self.data(own or (kind if node.kind == "data" else "x"), node.value(), said=own is not None)
+        ref = self.data(
+            own or (kind if node.kind == "data" else "leaf" if node.kind == "leaf" else "x"),
+            node.value(),
+            said=own is not None,
+        )
         self.refs[id(node)] = ref
         self.nodes[ref.name] = node
         return ref

@@ -20,7 +20,7 @@ from symgrad.tracing.record.aliases import Storages, positions_in, related, stor
 from symgrad.tracing.record.aside import StandIns
 from symgrad.tracing.record.cuts import cut_of, detached_from, inside_forward, made_as, maker_of, past_of
 from symgrad.tracing.record.guard import Guard, elsewhere, numberless
-from symgrad.tracing.record.spelling import LENDING, Facts, asks_in_place, facts, overridden, taken_whole
+from symgrad.tracing.record.spelling import BLIND, LENDING, Facts, asks_in_place, facts, overridden, taken_whole
 from symgrad.tracing.record.standing_in import Caller, asking, caller
 from symgrad.tracing.record.trace import UNSEEN, Call, Cut, Node, Where, is_leaf, mapped, only_of, tensors_in, version
 from symgrad.tracing.record.transforms import Inside
@@ -210,14 +210,7 @@ class Recorder(TorchFunctionMode):
     @staticmethod
     def _reads(known: Facts) -> bool:
         """Whether an in-place function reads what it overwrites."""
-        return known.writes and known.spelling.rpartition(".")[2] not in (
-            "zero_",
-            "fill_",
-            "copy_",
-            "set_",
-            "normal_",
-            "uniform_",
-        )
+        return known.writes and known.spelling.rpartition(".")[2] not in BLIND
 
     def made(self, tensor: Any, call: Call, index: int, sources: list[Node], where: Where) -> Node:
         """The node of a new tensor."""
@@ -225,7 +218,9 @@ class Recorder(TorchFunctionMode):
             return Node("call", tensor.detach(), version(tensor), where, call, index, owner=Weakly(tensor))
         cut = cut_of(tensor, call, sources, where)
         if tensor.requires_grad and not self.forwards:
-            return self._source(tensor, cut)
+            node = self._source(tensor, cut)
+            node.made_by = call.spelling if node.kind == "leaf" else node.made_by
+            return node
         node = self._source(tensor, cut) if tensor.requires_grad else self.data(tensor, cut, where)
         node.parts, node.made_by, node.made_of = parts_of(call), call.spelling, only_of(sources)
         node.detached, node.past = detached_from(call, sources), past_of(node, call, index, sources, self.forwards)

@@ -22,6 +22,8 @@ LENDING = frozenset(
     f"Tensor.{name}" for name in ("numpy", "__array__", "__dlpack__", "storage", "untyped_storage", "data_ptr")
 )
 """Methods that hand out the memory itself: what is written there is counted by no version."""
+BLIND = frozenset({"zero_", "fill_", "copy_", "set_", "normal_", "uniform_"})
+"""Methods that write over a tensor without reading it."""
 LIMITED = "F.embedding"
 """A function that the table knows, and that writes into the weight it is given where ``max_norm`` limits its rows."""
 CHECKS = ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")

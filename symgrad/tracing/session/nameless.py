@@ -22,8 +22,8 @@ from symgrad.tracing.record.written import called, text_at, tree_of
 from symgrad.tracing.session.scene import Scene
 from symgrad.tracing.story.layout import shortened
 
-OURS = re.compile(r"(data|mask|condition|bound)(_\d+)?")
-"""What data is called for want of a name."""
+OURS = re.compile(r"(data|mask|condition|bound|leaf)(_\d+)*")
+"""What data and leaves are called for want of a name."""
 WORD = re.compile(r"\w+")
 LONGEST = 60
 """Characters of a text that is quoted."""
