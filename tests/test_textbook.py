@@ -633,6 +633,9 @@ AT_HAND = [
     (lambda u: (u**3).sum() ** (1 / 3), THREE, "v * u ** 2 / out ** 2"),
     (lambda u: u * (100 / 3), THREE, "100 * v / 3"),
     (lambda u: u * 0.12345678901234567, THREE, "0.12345678901234566 * v"),
+    (lambda u: (0.25 * u**2).mean(), THREE, "0.5 * v * u / 3"),
+    (lambda x: (x.flatten() * 0.1).mean(), ROWS, "(0.1 * v / 6).expand(x.shape)"),
+    (lambda x: x @ x.T / 0.07, ROWS, "(v + v.T) @ x / 0.07"),
 ]
 
 

@@ -1,18 +1,27 @@
-"""Decimals as they are written, and roots among them: 2.8284271247461903 is what a program computed of ``8 ** 0.5``.
+"""Decimals as they are written, and what they were computed of: 2.8284271247461903 is ``8 ** 0.5``.
 
-Comes in: a float. Goes out: its text, or the whole number, where Python's own root of it is that very float.
+Comes in: a float. Goes out: its text, or the whole number, where Python's own root of it is that very float, or two
+numbers that it is the quotient of.
 """
 
 from __future__ import annotations
 
 import re
-from math import isfinite, isqrt
+from collections.abc import Iterable
+from math import isclose, isfinite, isqrt, prod
+
+import sympy as sp
 
 from symgrad.closed_form.pieces import NoForm
+from symgrad.closed_form.shorthands import Root
 from symgrad.indexing.symbols import Expr
+from symgrad.program import Program
 
 LARGEST = 10**6
 """Whole numbers up to here are sizes that somebody took the root of."""
+
+LONG, FEW = 12, 7
+"""Characters of a decimal that nobody wrote, and of one that somebody may have written."""
 
 
 def root_of(value: float) -> int | None:
@@ -63,3 +72,47 @@ def decimal_text(number: Expr) -> str:
     if not isfinite(value):
         raise NoForm
     return written(value)
+
+
+def quotient_of(value: float, counts: Iterable[int]) -> tuple[float, float] | None:
+    """Two numbers of few digits that a long one is the quotient of: a share by one of ``counts``, or 1 by a decimal.
+
+    >>> quotient_of(0.041666666666666664, [6]), quotient_of(1 / 0.07, [6]), quotient_of(0.25, [6])
+    ((0.25, 6), (1, 0.07), None)
+    """
+    if len(repr(value)) <= LONG:
+        return None
+    shares = [(rounded(value * count), count) for count in counts] if value < 1 else []
+    for pairs in (shares, [(1, rounded(1 / value))]):
+        short = [pair for pair in pairs if max(map(len, map(repr, pair))) <= FEW]
+        found = [(p, q) for p, q in short if isclose(p / q, value, rel_tol=1e-15)]
+        if found:
+            return min(found, key=lambda pair: len(repr(pair[0])))
+    return None
+
+
+def over_and_under(number: Expr, program: Program) -> tuple[Expr, Expr]:
+    """What a decimal is written as, and what divides it: a root, a size of the program, or a decimal somebody wrote."""
+    value = float(number)
+    n = root_below(value)
+    if n is not None:
+        return sp.S.One, Root(sp.Integer(n))
+    sizes = {size for tensor in program.tensors() for size in (*tensor.shape, prod(tensor.shape))}
+    found = quotient_of(value, sorted(int(size) for size in sizes if isinstance(size, (int, sp.Integer)) and size > 1))
+    return (number, sp.S.One) if found is None else (whole(found[0]), whole(found[1]))
+
+
+def quotient_text(number: Expr, program: Program) -> str | None:
+    """``-0.1 / 12``, of the decimal that it is; None of what is no quotient by a size."""
+    over, under = over_and_under(abs(number), program)
+    return f"{decimal_text(sp.sign(number) * over)} / {under}" if under.is_Integer and under > 1 else None
+
+
+def whole(value: float) -> Expr:
+    """24, of 24.0."""
+    return sp.Integer(int(value)) if value == int(value) else sp.Float(value)
+
+
+def rounded(value: float) -> float:
+    """A float without the last digit, which reckoning may have changed."""
+    return float(f"{value:.14g}")

@@ -28,7 +28,7 @@ from symgrad.closed_form.asking import (
 )
 from symgrad.closed_form.classes import is_class, one_hot
 from symgrad.closed_form.complex_forms import in_complex_words
-from symgrad.closed_form.decimals import decimal_text, root_below, root_of
+from symgrad.closed_form.decimals import decimal_text, over_and_under, quotient_text, root_of
 from symgrad.closed_form.diagonals import on_diagonal
 from symgrad.closed_form.edges import has_edge, is_edge, side_by_side, within_common_edges, within_edges
 from symgrad.closed_form.entries import entry
@@ -116,6 +116,8 @@ class Forms(Notation):
             return root(self, node, ())
         if is_written_out(node) and (n := root_of(float(node))) is not None:
             return Piece(f"{n} ** 0.5", POWER, ())
+        if node.is_Float and (share := quotient_text(node, self.program)) is not None:
+            return Piece(share, NEGATE if node < 0 else MULTIPLY, ())
         if is_decimal(node) or has_few_digits(node):
             return Piece(decimal_text(node), NEGATE if node < 0 else ATOM, ())
         if node.is_Rational:
@@ -184,8 +186,10 @@ class Forms(Notation):
                 number = factor if is_written_out(factor) else sp.S.One
             if is_written_out(number):
                 coefficient *= sp.sign(number)
-                n = root_below(abs(float(number)))
-                (above if n is None else below).append(abs(number) if n is None else Root(sp.Integer(n)))
+                over, under = over_and_under(abs(number), self.program)
+                coefficient /= under if under.is_Integer else 1
+                above += [] if over == 1 else [over]
+                below += [] if under.is_Integer else [under]
             else:
                 coefficient *= number
             if factor is number:
