@@ -16,6 +16,7 @@ import symgrad
 from symgrad.documents.operation import worked
 from symgrad.ops import entries
 from symgrad.ops.spec import Op
+from symgrad.render.latex_lines import lines
 
 LATEX = shutil.which("pdflatex")
 needs_latex = pytest.mark.skipif(LATEX is None, reason="pdflatex is not installed (Debian: texlive-latex-base)")
@@ -87,7 +88,8 @@ def test_an_error_is_seen(tmp_path: Path) -> None:
 def test_every_operation_is_set_in_three_sizes(tenth: int, tmp_path: Path) -> None:
     ops: list[Op] = list(entries())[tenth::10]
     pages = [size for op in ops for size in three_sizes(worked(op, op.examples[0], check=False))]
-    compiled(tmp_path, *pages)
+    log = compiled(tmp_path, *pages)
+    assert max(overfull(log), default=0) < 50, overfull(log)
 
 
 @pytest.mark.slow
@@ -96,5 +98,23 @@ def test_long_sums_go_on_in_the_next_line(tmp_path: Path) -> None:
     """They stood out of the page by its whole width."""
     softmax = symgrad.explain("softmax(x@w)", check=False)
     names = symgrad.explain("hidden_state @ weight_of_the_output_layer + bias_of_the_output_layer", check=False)
-    log = compiled(tmp_path, softmax.to_latex(), names.to_latex())
-    assert max(overfull(log), default=0) < 30, overfull(log)
+    near = symgrad.explain("F.cosine_similarity(x, y)", shapes={"x": (2, 3), "y": (2, 3)}, check=False)
+    log = compiled(tmp_path, softmax.to_latex(), names.to_latex(), near.to_latex())
+    assert max(overfull(log), default=0) < 8, overfull(log)
+
+
+BREAKS = [
+    (r"a \, b", 100, [r"a \, b"]),
+    (r"a + b - c", 30, ["a + b", "- c"]),
+    (r"\sum_{k} a_{k} \, \left(b + c\right)", 30, [r"\sum_{k} a_{k}", r"\times \bigl(b", r"+ c\bigr)"]),
+    (r"\frac{a + b + c}{n}", 30, [r"\frac{1}{n} \, \bigl(a", r"+ b", r"+ c\bigr)"]),
+    (r"\frac{a}{\left(b + c\right) \, d}", 18, [r"a", r"/ \bigl(\bigl(b", r"+ c\bigr)", r"\times d\bigr)"]),
+    (r"-{\left(a + b\right)}^{2}", 25, [r"-\bigl(a", r"+ b\bigr)^{2}"]),
+    (r"\left[a + b \geq 0\right]", 26, [r"\bigl[a", r"+ b", r"\geq 0\bigr]"]),
+    (r"\sqrt{a + b + c}", 26, [r"\bigl(a", "+ b", r"+ c\bigr)^{1/2}"]),
+]
+
+
+@pytest.mark.parametrize(("formula", "room", "expected"), BREAKS)
+def test_a_formula_goes_on_where_a_person_would_break_it(formula: str, room: float, expected: list[str]) -> None:
+    assert lines(formula, room, room) == expected

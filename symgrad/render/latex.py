@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from symgrad.explanation import Explanation
 from symgrad.render import mathmode
 from symgrad.render.content import page_of
+from symgrad.render.latex_lines import atoms
+from symgrad.render.latex_width import points
 from symgrad.render.mathmode import escaped, typewriter
 from symgrad.render.page import (
     Block,
@@ -29,6 +31,8 @@ from symgrad.render.page import (
 
 WIDE = 56
 """Characters (of the Unicode text) beyond which every part of an equation gets a line: what an article's page holds."""
+LONG = 32
+"""Characters of code that a heading holds."""
 PAGE, LETTER, GAP = 345, 5.2, 10
 """The width of an article's page, of a letter and between two columns, in points."""
 SMALL = 0.7
@@ -68,7 +72,7 @@ def written(block: Block) -> list[str]:
         text = words(block.words)
         return [f"\\textbf{{{text}}}" if block.alarm else text]
     if isinstance(block, Listing):
-        lines = " \\\\\n".join(typewriter(line) for line in block.code.splitlines())
+        lines = " \\\\\n".join(map(code, block.code.splitlines()))
         return [f"\\begin{{quote}}\n{lines}\n\\end{{quote}}"]
     if isinstance(block, Equations):
         return [equations(block.rows)]
@@ -79,12 +83,17 @@ def written(block: Block) -> list[str]:
     return [table(block)]
 
 
+def code(text: str) -> str:
+    """Code; what is long may go on in the next line after a bracket too."""
+    return typewriter(text) if len(text) <= LONG else typewriter(text).replace("(", "(\\allowbreak{}")
+
+
 def equations(rows: Iterable[Equation]) -> str:
     """Equations under one another, short remarks beside them and long ones below."""
     parts: list[str] = []
     lines: list[str] = []
     for row in rows:
-        lines += mathmode.equation(row, WIDE)
+        lines += mathmode.equation(row, WIDE, PAGE)
         length = sum(len(part.text) + 3 for part in row.parts) + sum(len(plain(part)) for part in row.remark)
         if row.remark and length <= WIDE:
             lines[-1] += f" \\qquad \\text{{{words(row.remark)}}}"
@@ -106,7 +115,7 @@ def plain(part: str | Code | Math) -> str:
 
 def matrix(block: Matrix) -> str:
     """A matrix with labelled rows and columns, and lines between its blocks."""
-    size = points(block)
+    size = matrix_width(block)
     if size * SMALL > PAGE:
         rows, across = len(block.rows), len(block.columns)
         return f"(The matrix, {rows} rows of {across} columns, is too wide for this page.)"
@@ -123,19 +132,27 @@ def matrix(block: Matrix) -> str:
     return f"{{\\scriptsize\\arraycolsep=2pt\n{whole}}}" if size > PAGE else whole
 
 
-def points(block: Matrix) -> float:
+def matrix_width(block: Matrix) -> float:
     """About how wide a matrix is."""
-    columns = zip(*([len(cell.text) if cell is not None else 1 for cell in row] for row in block.cells), strict=True)
-    widths = [max(len(label.text), *cells) for label, cells in zip(block.columns, columns, strict=True)]
-    labels = max((len(label.text) for label in block.rows), default=0)
-    return float(sum(LETTER * width + GAP for width in (labels, *widths)))
+    columns = zip(*([points(mathmode.cell(cell)) for cell in row] for row in block.cells), strict=True)
+    widths = [max(points(label.latex), *cells) for label, cells in zip(block.columns, columns, strict=True)]
+    labels = max((points(label.latex) for label in block.rows), default=0)
+    return float(sum(width + GAP for width in (labels, *widths)))
 
 
 def table(block: Table) -> str:
     """Words in columns."""
     rows = [" & ".join(words(cell) for cell in row) + r" \\" for row in block.rows]
     heading = " & ".join(words(cell) for cell in block.heading) + r" \\ \hline"
-    return "\n".join([f"\\begin{{tabular}}{{{'l' * len(block.heading)}}}", heading, *rows, "\\end{tabular}"])
+    body = "\n".join([f"\\begin{{tabular}}{{{'l' * len(block.heading)}}}", heading, *rows, "\\end{tabular}"])
+    widths = [max(map(words_width, column)) for column in zip(block.heading, *block.rows, strict=True)]
+    wide = sum(widths) + len(widths) * GAP > PAGE
+    return f"{{\\scriptsize\\tabcolsep=3pt\n{body}}}" if wide else body
+
+
+def words_width(parts: Words) -> float:
+    """About how wide words are, in points."""
+    return sum(LETTER * len(plain(part)) if isinstance(part, (str, Code)) else points(part.latex) for part in parts)
 
 
 def words(parts: Words) -> str:
@@ -147,4 +164,7 @@ def word(part: str | Code | Math) -> str:
     """One piece of words."""
     if isinstance(part, str):
         return escaped(part)
-    return typewriter(part.code) if isinstance(part, Code) else f"${part.latex}$"
+    if isinstance(part, Code):
+        return code(part.code)
+    wide = points(part.latex) > PAGE / 2
+    return f"${''.join(atoms(part.latex, PAGE / 4)) if wide else part.latex}$"

@@ -5,20 +5,22 @@ Everything here is for math mode but ``escaped``, which is text.
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 
 from symgrad.numeric import Array
 from symgrad.render import numbers
 from symgrad.render.formula_latex import GREEK
-from symgrad.render.page import Chained, Equation, Grid, Math
+from symgrad.render.latex_lines import lines as broken
+from symgrad.render.latex_width import RELATION, points
+from symgrad.render.page import Equation, Grid, Math
 from symgrad.render.page import number as number_math
 
 MOST_ROWS, MOST_COLUMNS = 12, 12
 """Rows and columns of an array that are printed."""
 WIDE = 84
 """Characters (of the Unicode text) beyond which every part of an equation gets a line."""
+ROOM = 430
+"""Points of a line, of ten-point letters: what a page of text on a screen holds."""
 
 CHARACTERS = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",
@@ -66,54 +68,23 @@ def without_code(text: str) -> tuple[str, list[str]]:
     return text, codes
 
 
-DEPTH = re.compile(r"[{}]|\\(?:left|right|begin|end)(?![a-z])| [+-] ")
-"""What opens or closes in LaTeX, and the signs of a sum."""
-
-
-def equation(row: Equation, wide: int = WIDE) -> list[str]:
+def equation(row: Equation, wide: int = WIDE, room: float = ROOM) -> list[str]:
     r"""One equation as lines of an ``aligned`` environment; each part on a line of its own where it is wide."""
     head, *rest = row.parts
-    if not rest:
-        return [f"& {head.latex}"]
-    width = sum(len(part.text) + 3 for part in row.parts)
-    if width <= wide:
-        return [f"{head.latex} &= {' = '.join(part.latex for part in rest)}"]
+    whole = " = ".join(part.latex for part in row.parts)
+    left = points(head.latex) + RELATION
+    aside = rest and left <= room / 3
+    if sum(len(part.text) + 3 for part in row.parts) <= wide and points(whole) <= room:
+        return [f"{head.latex} &{whole[len(head.latex) + 1 :]}" if aside else f"& {whole}"]
+    if not aside:
+        first, *more = broken(whole, room, room)
+        return [f"& {first}", *(f"&\\quad {line}" for line in more)]
     lines: list[str] = []
     for part in rest:
-        first, *more = broken(part, wide)
+        first, *more = broken(part.latex, room - left, room - left)
         lines.append(f"{'' if lines else head.latex} &= {first}".strip())
         lines += [f"&\\quad {line}" for line in more]
     return lines
-
-
-def broken(part: Math, wide: int = WIDE) -> list[str]:
-    """A wide sum over several lines, a sign at the beginning of each but the first."""
-    if len(part.text) <= wide:
-        return [part.latex]
-    first, *more = terms(part)
-    lines, length = [first[0]], first[1]
-    for latex, size in more:
-        if length + size > wide:
-            lines.append(latex.lstrip())
-            length = 0
-        else:
-            lines[-1] += latex
-        length += size
-    return lines
-
-
-def terms(part: Math) -> list[tuple[str, int]]:
-    """The terms of a sum as LaTeX, each but the first with its sign, and about how many characters each takes."""
-    if isinstance(part, Chained):
-        first, *more = part.parts
-        return [(first.latex, len(first.text)), *((part.operator.latex + m.latex, len(m.text) + 3) for m in more)]
-    depth, cuts = 0, [0]
-    for match in DEPTH.finditer(part.latex):
-        depth += {"{": 1, "\\left": 1, "\\begin": 1, "}": -1, "\\right": -1, "\\end": -1}.get(match[0], 0)
-        if match[0] in (" + ", " - ") and not depth and match.start():
-            cuts.append(match.start())
-    found = [part.latex[start:end] for start, end in zip(cuts, [*cuts[1:], len(part.latex)], strict=True)]
-    return [(one, len(part.text) * len(one) // len(part.latex)) for one in found]
 
 
 def aligned(lines: list[str]) -> str:
