@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import symgrad
-from symgrad.errors import SymgradError
+from symgrad.errors import SymgradError, UnsupportedError
 from symgrad.language import read
 from symgrad.language.makers import MAKERS, METHODS, unwritten
 from tests.compare import assert_same
@@ -195,3 +195,8 @@ def test_an_unknown_name_points_to_the_call_of_ones_own_function() -> None:
     for text in ("mylayer(x)", "self.layer(x)", "torch.mine(x)"):
         with pytest.raises(SymgradError, match="symgrad explain --call module:function"):
             symgrad.explain(text)
+
+
+def test_what_a_text_makes_is_given_to_exported_code() -> None:
+    with pytest.raises(UnsupportedError, match=r"and torch\.eye\(3\) where the code is called"):
+        symgrad.export("x @ torch.eye(3)", shapes={"x": (2, 3)})

@@ -59,3 +59,18 @@ def test_a_position_beyond_a_size_that_nobody_gave_is_told_with_a_shape_that_has
     (hint,) = refused.value.hints
     assert isinstance(hint, Setting)
     assert symgrad.explain(text, shapes={hint.name: tuple(map(int, hint.value.split(",")))}).passed
+
+
+@pytest.mark.parametrize("text", ["x.scatter_add(0, i, s)", "x.scatter(1, i, s)", 'x.scatter_reduce(0, i, s, "amax")'])
+@pytest.mark.parametrize("given", [False, True])
+def test_a_source_that_nobody_gave_has_an_entry_for_every_position(text: str, given: bool) -> None:
+    """torch pulls nothing back to one with more."""
+    places = [[0, 1, 0], [1, 0, 1]]
+    found = symgrad.explain(text, **({"i": places if "1" in text else places[0]} if given else {}))
+    assert found.passed
+    assert found.gradients["s"].value.shape == found.values["i"].shape
+
+
+def test_repetitions_of_which_each_is_another_are_positions() -> None:
+    with pytest.raises(InputError, match=r"positions: x\[\[0, 1, 1\]\]"):
+        symgrad.explain("x.repeat_interleave([1, 2])")

@@ -106,9 +106,10 @@ def texts(source: Any, wanted: Sequence[str] | None, shapes: Shapes | None) -> S
     text, known = arguments.text_of(source, "the expression"), arguments.shapes_of(shapes)
     program = read(text, shapes=known).program if known else in_general(text)
     if program.made:
-        raise UnsupportedError(
-            "this cannot be exported: the text makes a tensor itself", hints=("give it as an input",)
+        hints = tuple(
+            f"give it as an input, and {made.code} where the code is called" for made in program.made.values()
         )
+        raise UnsupportedError("this cannot be exported: the text makes a tensor itself", hints=hints)
     names = [tensor.name for tensor in program.inputs]
     for name in wanted or ():
         if name not in names:

@@ -34,8 +34,8 @@ def no_larger(sizes: Sizes, index: Shape, other: Shape, name: str, but: int | No
         few, many = sizes.number(own), sizes.number(whole_)
         if axis != but and few is not None and many is not None and few > many:
             raise ShapeError(f"there are {few} positions on axis {axis}, but {name} has {many} entries there")
-        if axis != but:
-            sizes.require(whole_ - own)
+        if axis != but:  # torch pulls nothing back to a source with more
+            sizes.lesser(own, whole_) if but is None else sizes.require(whole_ - own)
 
 
 def prepare_one_hot(shapes: tuple[Shape, ...], num_classes: Any = -1) -> dict[str, Hashable]:

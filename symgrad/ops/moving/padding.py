@@ -67,7 +67,7 @@ op("tile(x, dims: any)", "out[i,j<dims0·size(x, 1)] = x[i,j mod size(x, 1)]", "
 def prepare_interleave(shapes: tuple[Shape, ...], repeats: Any, dim: Any = None) -> dict[str, Hashable]:
     """The same number for every entry."""
     if not isinstance(repeats, (int, sp.Integer)):
-        raise InputError("repeat_interleave takes one number of repetitions", found=(f"repeats={repeats!r}",))
+        raise InputError("repeat_interleave takes one number of repetitions", hints=("positions: x[[0, 1, 1]]",))
     if dim is not None and not shapes[0]:
         raise ShapeError("a tensor without axes has none to repeat along")
     return {"repeats": int(repeats), "dim": None if dim is None else axis_of(dim, len(shapes[0]))}
