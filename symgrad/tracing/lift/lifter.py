@@ -30,7 +30,7 @@ from symgrad.tracing.lift.lifted import UNKNOWN, Lifted, Refused
 from symgrad.tracing.lift.origins import Origin
 from symgrad.tracing.lift.steps import in_one_list
 from symgrad.tracing.record.spelling import plain_spelling
-from symgrad.tracing.record.trace import COMPILED, UNCOMPILED, UNRECORDED, Node, upstream
+from symgrad.tracing.record.trace import ASIDE, COMPILED, UNCOMPILED, UNRECORDED, Node, upstream
 
 
 class Lifter(Bench):
@@ -172,12 +172,19 @@ def by_table(bench: Bench, node: Node) -> Ref:
     return bench.apply_op(op, spelling, in_one_list(op, arguments), keywords, bench.wish(node))
 
 
+IN_THE_OPEN = f"{UNCOMPILED} symgrad run … runs the same uncompiled"
+"""What makes visible what a compiler made."""
+
+
 def unrecorded(node: Node) -> UnsupportedError:
     """What is said of a tensor that nobody saw being made: by the compiler, where torch's graph shows that."""
     place = f"{node.where.short}: {node.where.text}" if node.where else "an unknown place"
     if node.made_by == COMPILED:
         said = "a gradient comes from what torch.compile made: its program is one call, in which nothing is seen"
-        return UnsupportedError(said, found=(place,), hints=(f"{UNCOMPILED} symgrad run … runs the same uncompiled",))
+        return UnsupportedError(said, found=(place,), hints=(IN_THE_OPEN,))
+    if node.made_by == ASIDE:
+        said = "a gradient comes from something that was not recorded, and what torch.compile makes is not"
+        return UnsupportedError(said, found=(place,), hints=(IN_THE_OPEN,))
     return UnsupportedError(UNRECORDED, found=(place,))
 
 

@@ -37,7 +37,7 @@ UNRECORDED = (
 )
 """What is said of a tensor that nobody saw being made."""
 
-COMPILED, UNCOMPILED = "CompiledFunctionBackward", "TORCH_COMPILE_DISABLE=1"
+COMPILED, ASIDE, UNCOMPILED = "CompiledFunctionBackward", "while nobody looked", "TORCH_COMPILE_DISABLE=1"
 """The node that torch.compile puts into the graph, and what in front of a command leaves the compiler out."""
 
 COMPLEX = {"complex32": "float16", "complex64": "float32", "complex128": "float64"}
