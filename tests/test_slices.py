@@ -191,3 +191,17 @@ def test_of_a_number_there_is_one_index(text: str) -> None:
     found = symgrad.explain(text, a=-2.5)
     assert found.passed
     assert "a.grad" in found.to_text()
+
+
+@pytest.mark.parametrize(
+    ("shape", "key", "form"),
+    [
+        ((6,), slice(None, None, 2), "zeros_like(x).index_add(0, arange(6)[::2], v)"),
+        ((6,), slice(1, None, 2), "zeros_like(x).index_add(0, arange(6)[1::2], v)"),
+        ((2, 8), (slice(None), slice(None, None, 4)), "zeros_like(x).index_add(1, arange(8)[::4], v)"),
+    ],
+)
+def test_steps_that_divide_the_axis_go_back_as_others_do(shape: tuple[int, ...], key: slice, form: str) -> None:
+    """The remainder of p by 2 is the index along the last axis of 3×2 there, and was no call's."""
+    x = np.arange(float(np.prod(shape))).reshape(shape)
+    assert capture(lambda x: x[key] * 1.0, torch.as_tensor(x)).closed_form("x") == form

@@ -23,6 +23,7 @@ from symgrad.closed_form.notation import Notation
 from symgrad.closed_form.places import written_at
 from symgrad.closed_form.selections import by_steps, by_windows, on_diagonal
 from symgrad.indexing import Bracket, Index
+from symgrad.indexing.brackets import Unravel
 from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of
 
 
@@ -37,7 +38,7 @@ def known_call(notation: Notation, node: Expr, axes: Sequence[Index], wanted: st
         v, beside = accesses[0], [f for f in factors if f not in (*deltas, *accesses)]
         within = all(indices_in(factor) <= {*indices_of(v)} for factor in beside)
         return written_at(notation, deltas[0], v, beside, axes, wanted) if within else None
-    if len(deltas) == 1 and len(rest) == 2 and len(accesses) == 1 and not deltas[0].has(sp.Mod):
+    if len(deltas) == 1 and len(rest) == 2 and len(accesses) == 1 and not deltas[0].has(sp.Mod, Unravel):
         return on_diagonal(notation, deltas[0], accesses[0], axes, wanted)
     if len(accesses) == 1 and len(accesses) + len(deltas) == len(rest) and not bound:
         return by_steps(notation, accesses[0], axes, wanted) if deltas else unfolded(notation, accesses[0], axes)

@@ -15,7 +15,7 @@ import torch
 from symgrad.ops.lookup import find
 from symgrad.program import Role
 from symgrad.tracing.record.spelling import plain_spelling
-from symgrad.tracing.record.trace import Call, Cut, Node, Where, leaves_of
+from symgrad.tracing.record.trace import ASIDE, COMPILED, Call, Cut, Node, Where, leaves_of
 
 FEW, DEEP = 8, 3
 """Steps before a cut that are kept, and cuts behind each other: a loop that detaches its state has a long past."""
@@ -105,9 +105,13 @@ def cuts_before(nodes: Sequence[Node]) -> int:
 __all__ = ["cut_of", "detached_from", "inside_forward", "made_as", "past_of"]
 
 
-def maker_of(tensor: Any) -> str:
-    """The node of torch's graph that made it; nothing where none did, or where torch refuses to say as in `is_leaf`."""
+def maker_of(tensor: Any, aside: bool = False) -> str:
+    """The node of torch's graph that made it; nothing where none did, or where torch refuses to say as in `is_leaf`.
+
+    What nobody saw being made may be a compiler's where that was let alone, ``aside``.
+    """
     try:
-        return "" if tensor.grad_fn is None else str(tensor.grad_fn.name())
+        name = "" if tensor.grad_fn is None else str(tensor.grad_fn.name())
     except RuntimeError:
         return ""
+    return ASIDE if aside and name != COMPILED else name

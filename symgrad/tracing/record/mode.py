@@ -22,20 +22,7 @@ from symgrad.tracing.record.cuts import cut_of, detached_from, inside_forward, m
 from symgrad.tracing.record.guard import Guard, elsewhere, numberless
 from symgrad.tracing.record.spelling import BLIND, LENDING, Facts, asks_in_place, facts, overridden, taken_whole
 from symgrad.tracing.record.standing_in import Caller, asking, caller
-from symgrad.tracing.record.trace import (
-    ASIDE,
-    COMPILED,
-    UNSEEN,
-    Call,
-    Cut,
-    Node,
-    Where,
-    is_leaf,
-    mapped,
-    only_of,
-    tensors_in,
-    version,
-)
+from symgrad.tracing.record.trace import UNSEEN, Call, Cut, Node, Where, is_leaf, mapped, only_of, tensors_in, version
 from symgrad.tracing.record.transforms import Inside
 from symgrad.tracing.record.weakly import SWAP, Key, Weakly
 from symgrad.tracing.record.written import parts_of
@@ -269,8 +256,7 @@ class Recorder(TorchFunctionMode):
         if not tensor.requires_grad:
             return self.data(tensor, cut, None)
         kind = "leaf" if is_leaf(tensor) else "unknown"
-        where, by = frames.here(), maker_of(tensor)
-        by = ASIDE if kind == "unknown" and by != COMPILED and self.stand_ins.went else by
+        where, by = frames.here(), maker_of(tensor, kind == "unknown" and self.stand_ins.went)
         return Node(kind, tensor.detach(), version(tensor), where, cut=cut, owner=Weakly(tensor), made_by=by)
 
     def _unseen(self, tensor: Any, node: Node) -> Node:
