@@ -313,3 +313,28 @@ def test_an_option_that_would_give_another_shape_is_no_cause(reduction: str) -> 
     )
     found = check_backward(wrong, call, x=x, target=torch.tensor([1, 0]))
     assert not found.passed
+
+
+@pytest.mark.parametrize(
+    ("total", "said"),
+    [(".sum(-1)", "keepdim=True is missing"), (".sum()", "added up over everything, and not along -1")],
+)
+def test_a_sum_along_too_many_axes_and_one_that_keeps_none_are_named(total: str, said: str) -> None:
+    """Both were a wrong line without a word about what is wrong with it."""
+
+    class Softmax(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            out = torch.softmax(x, -1)
+            ctx.save_for_backward(out)
+            return out
+
+        @staticmethod
+        def backward(ctx: Any, v: Any) -> Any:
+            (out,) = ctx.saved_tensors
+            return out * (v - ((v * out).sum(-1) if total == ".sum(-1)" else (v * out).sum()))
+
+    x = torch.randn(4, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    finding = check_backward(Softmax.apply, "softmax(x, dim=-1)", x=x).findings[0]
+    assert finding.kind == "wrong_axis"
+    assert said in finding.message

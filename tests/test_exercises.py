@@ -102,3 +102,9 @@ def test_the_command_asks_checks_and_gives_up() -> None:
     found = run.invoke(main, ["exercise", "x@a"], input="\n")
     assert found.exit_code == 1
     assert "v @ a.T" in found.stdout
+
+
+def test_a_small_seed_is_shown_as_it_is_typed() -> None:
+    """``random integers 2`` is no seed that anybody could try."""
+    verdict = symgrad.exercise("softmax(x)", shapes={"x": (3,)}).check("v")
+    assert re.search(r"with v = \[-?\d(,-?\d)*\], x\.grad", verdict.said), verdict.said

@@ -32,8 +32,8 @@ LEAD = {
     "here": "", "sizes": "right at the sizes of the question, not at others: ",
     "whole": "right but where an input is 0 or entries are equal: ",
 }  # fmt: skip
-LONGEST = 2_000
-"""Characters of a line."""
+LONGEST, SMALL = 2_000, 12
+"""Characters of a line; entries of a seed that is written out."""
 
 
 @dataclass(frozen=True)
@@ -143,9 +143,8 @@ class Question(Listed):
         at = np.unravel_index(int(np.argmax(np.where(worst.off, worst.gaps(worst.expected), -1))), worst.expected.shape)
         where = tuple(int(i) for i in at)
         wanted, found = apart(float(worst.expected[where]), float(worst.got[where]))
-        entry = (
-            f"with {program.seed} = {worst.weights.name}, {place(f'{self.name}.grad', where)} is {wanted}, not {found}"
-        )
+        label, seed = place(f"{self.name}.grad", where), spelled(worst.weights)
+        entry = f"with {program.seed} = {seed}, {label} is {wanted}, not {found}"
         return f"{cause}; {entry}" if cause else entry
 
     def __str__(self) -> str:
@@ -153,6 +152,17 @@ class Question(Listed):
 
     def __repr__(self) -> str:
         return f"<exercise {self.expression!r}: {self.name}.grad = ?>"
+
+
+def spelled(weights: Weights) -> str:
+    """A seed as it is typed where it is small, else what it is called.
+
+    >>> spelled(Weights("random integers 1", (np.array([[1.0, -4.0]]),))), spelled(Weights("ones", (np.ones(99),)))
+    ('[[1,-4]]', 'ones')
+    """
+    (seed,) = weights.seeds
+    few = seed.size <= SMALL and np.array_equal(seed, np.round(seed))
+    return str(seed.astype(int).tolist()).replace(" ", "") if few else weights.name
 
 
 def relative(trial: Trial) -> float:

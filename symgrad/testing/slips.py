@@ -132,7 +132,7 @@ def exchanged(text: str, names: Sequence[str]) -> Iterator[tuple[str, str, str]]
 
 
 def summed(text: str) -> Iterator[tuple[str, str, str]]:
-    """``text`` with the axes of one sum or mean replaced by others, as many of them."""
+    """``text`` with the axes of one sum or mean replaced: by as many others, by all, by none that stays as 1."""
     tree = ast.parse(text.replace("; ", "\n"))
     for node in ast.walk(tree):
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args):
@@ -147,6 +147,14 @@ def summed(text: str) -> Iterator[tuple[str, str, str]]:
             if other != "; ".join(map(ast.unparse, ast.parse(text.replace("; ", "\n")).body)):
                 yield "wrong_axis", other, f"it is added up along other axes than {ast.unparse(axes)}"
         node.args[0] = axes
+        keywords = node.keywords
+        if keywords:
+            node.keywords = []
+            yield "wrong_axis", "; ".join(map(ast.unparse, tree.body)), f"{ast.unparse(keywords[0])} is missing"
+        node.args, node.keywords = [], []
+        said = f"it is added up over everything, and not along {ast.unparse(axes)} alone"
+        yield "wrong_axis", "; ".join(map(ast.unparse, tree.body)), said
+        node.args, node.keywords = [axes], keywords
 
 
 def scaled(formula: Formula, name: str, trials: Sequence[Trial]) -> Iterator[Slip]:
