@@ -88,10 +88,25 @@ def leaf_written():
     w -= 1
 
 
+def to_numpy():
+    leaf(1.0).numpy()
+
+
+def not_a_leaf():
+    """Torch only warns of it."""
+    with pytest.warns(UserWarning, match="not a leaf") as warned:
+        assert leaf(1.0).exp().grad is None
+    raise RuntimeError(str(warned[0].message))
+
+
+def mismatch():
+    torch.autograd.gradcheck(torch.exp, torch.tensor(3.0, dtype=torch.float64, requires_grad=True), eps=1.0)
+
+
 @pytest.mark.parametrize(
     "refused",
     [complex_output, no_seed, other_shape, no_tensor, second_time, overwritten, no_path, unused, miscounted,
-     shared_memory, leaf_written],
+     shared_memory, leaf_written, to_numpy, not_a_leaf, mismatch],
     ids=lambda refused: refused.__name__,
 )  # fmt: skip
 def test_each_refusal_is_known_by_torchs_own_words(refused):
@@ -112,6 +127,15 @@ def test_a_kind_that_there_is_not_is_refused_with_those_that_there_are():
 
 def test_every_refusal_is_said_here():
     assert {refusal.name.lower() for refusal in Refusal} <= globals().keys()
+
+
+@pytest.mark.parametrize(
+    ("spelling", "function"),
+    [("nn.ReLU", "Tensor.relu"), ("torch.nn.Conv2d", "F.conv2d"), ("nn.LayerNorm", "F.layer_norm")],
+)
+def test_a_class_of_torchs_is_answered_by_its_function(spelling, function):
+    asked = CliRunner().invoke(main, ["ops", spelling])
+    assert f"try:   {function}" in asked.stderr
 
 
 def test_another_message_is_none_of_them():

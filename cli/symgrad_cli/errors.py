@@ -51,7 +51,9 @@ def answered(message: str) -> str:
     refusal = refusal_of(RuntimeError(message))
     if refusal is None:
         raise UnknownNameError(
-            f"there is no kind of error {message}", found=(f"kinds: {', '.join(KINDS)}",), hints=("symgrad errors",)
+            f"there is neither a kind of error nor a message about backward {message!r}",
+            found=(f"kinds: {', '.join(KINDS)}",),
+            hints=("symgrad errors",),
         )
     return f"{refusal.answer}\n  symgrad run SCRIPT says which lines of yours, and which values"
 

@@ -47,4 +47,4 @@ def close(spelling: str, limit: int = 3) -> list[str]:
         candidates = candidates or {s.rpartition(".")[2]: s for s in known}
     else:
         word, candidates = spelling, {s.rpartition(".")[2]: s.rpartition(".")[2] for s in known}
-    return [candidates[w] for w in difflib.get_close_matches(word, sorted(candidates), n=limit, cutoff=0.6)]
+    return [candidates[w] for w in difflib.get_close_matches(word.lower(), sorted(candidates), n=limit, cutoff=0.6)]

@@ -63,6 +63,25 @@ class Refusal(Enum):
         "a leaf that is written would be one no more: with torch.no_grad(): w -= …, as optimizers do",
     )
 
+    TO_NUMPY = (
+        "numpy() on Tensor that requires grad",
+        "NumPy keeps no history: x.detach().numpy() has the numbers, and from what is made of them no path leads back",
+    )
+    NOT_A_LEAF = (
+        "attribute of a Tensor that is not a leaf",
+        (
+            "what flows through a computed tensor is kept only for leaves: x.retain_grad() before backward keeps it, "
+            "torch.autograd.grad(out, x) gives it"
+        ),
+    )
+    MISMATCH = (
+        "Jacobian mismatch",
+        (
+            "J by difference quotients and J by this backward are not the same: with inputs in double, the backward "
+            "is wrong, or a kink is near; symgrad check names the entry and the mistake"
+        ),
+    )
+
     def __init__(self, words: str, answer: str) -> None:
         self.words, self.answer = words, answer
 
