@@ -30,6 +30,11 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     return stands(folder)
 
 
+def test_the_help_says_what_a_killed_run_leaves() -> None:
+    said = " ".join(CliRunner().invoke(main, ["docs", "--help"]).output.split())
+    assert "a file is whole or not there. A hidden .symgrad-… is what a killed run left: delete it." in said
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 @pytest.mark.parametrize("after", [1, 5])

@@ -28,7 +28,10 @@ if TYPE_CHECKING:
 @options.traceback_option
 @reporting
 def docs(folder: str, names: str | None, check: bool, style: str, traceback: bool) -> None:
-    """Write pages into OUT_DIR: one per operation, with its picture, and an index."""
+    """Write pages into OUT_DIR: one per operation, with its picture, and an index.
+
+    Whatever interrupts, a file is whole or not there. A hidden .symgrad-… is what a killed run left: delete it.
+    """
     from symgrad.documents.site import check_folder, chosen, write_site
 
     wanted = [name.strip() for name in (names or "").split(",") if name.strip()]
