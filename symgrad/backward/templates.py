@@ -275,13 +275,12 @@ def proven_at(text: str, as_lowered: bool, sweep: Sweep, standard: Standard, rec
 
 
 def recomputed(program: Program, recorded: Values) -> Iterator[Values]:
-    """The values of a group of several steps in full precision: a run in floats of 32 bits rounds each of them."""
-    if len(program.steps) > 1:
-        try:
-            found = forward(program, {tensor.name: recorded[tensor.name] for tensor in program.inputs})
-        except SymgradError:
-            return
-        yield recorded.with_arrays(found.arrays)
+    """The values of a group in full precision: a run in floats of 32 bits rounds each of them, its output too."""
+    try:
+        found = forward(program, {tensor.name: recorded[tensor.name] for tensor in program.inputs})
+    except SymgradError:
+        return
+    yield recorded.with_arrays(found.arrays)
 
 
 def agrees(
