@@ -631,3 +631,15 @@ def test_what_repeats_is_compared_once() -> None:
     assert disagreement(np.array(1e9), np.array(1e9 + 0.5), "float64") is None  # of the largest entry
     assert disagreement(np.zeros((0, 3)), np.zeros((0, 3)), "float64") is None
     assert disagreement(np.zeros(()), np.ones(()), "float64") is not None
+
+
+@pytest.mark.parametrize("shape", [(3, 3), (2, 4), (7, 3), (2, 2, 2)])
+@pytest.mark.parametrize("wrap", [False, True])
+@pytest.mark.parametrize("turn", [1, 1j])
+def test_a_diagonal_that_is_written_over_keeps_the_rest(shape, wrap, turn):
+    def filled(x):
+        y = x * turn
+        y.fill_diagonal_(2.0, wrap=wrap)
+        return (y * y * turn).real
+
+    assert_like_torch(filled, randn(*shape))

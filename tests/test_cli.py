@@ -535,3 +535,18 @@ def test_the_table_is_cut_at_the_edge_of_a_terminal_and_whole_in_a_pipe() -> Non
         line == own or (line.endswith("…") and own.startswith(line[:-1]))
         for line, own in zip(lines, whole, strict=True)
     )
+
+
+@pytest.mark.parametrize(
+    ("shape", "told"),
+    [("x=2,,3", "nothing between two commas"), ("x=,2", "nothing between two commas"), ("x=9999999999", "that long")],
+)
+def test_a_shape_that_is_none_is_refused(shape, told):
+    result = CliRunner().invoke(main, ["derive", "x * 2", "--shape", shape])
+    assert result.exit_code == 2
+    assert told in result.output
+
+
+@pytest.mark.parametrize("shape", ["x=2,", "x=(2,)", "x=()", "x=[2,3]"])
+def test_a_shape_as_python_writes_it_is_read(shape):
+    assert CliRunner().invoke(main, ["derive", "x * 2", "--shape", shape]).exit_code == 0

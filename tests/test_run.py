@@ -900,6 +900,8 @@ def test_a_script_that_does_not_exist():
         run_script("no/such/script.py", [])
     with pytest.raises(InputError, match="is a folder without a __main__"):
         run_script("tests", [])
+    with pytest.raises(InputError, match="a script without a name"):
+        run_script("", [])
 
 
 def test_an_option_before_the_script_is_ours_and_one_behind_it_the_scripts(tmp_path):

@@ -128,10 +128,12 @@ def shapes_of(pairs: Sequence[str]) -> dict[str, tuple[int | str, ...]]:
 
 def shape_of(text: str) -> tuple[int | str, ...]:
     """``2,3`` or ``m,3``; ``()`` is a scalar."""
-    parts = [part.strip() for part in text.strip("()[] ").split(",") if part.strip()]
+    inside = text.strip("()[] ").removesuffix(",")
+    parts = [part.strip() for part in inside.split(",")] if inside else []
     for part in parts:
         if not re.fullmatch(r"\d{1,9}|[A-Za-z]\w*", part):
-            raise InputError("a size is a number or a letter", found=(part,), hints=("--shape x=2,3",))
+            problem = "no axis is that long" if part.isdecimal() else "a size is a number or a letter"
+            raise InputError(problem, found=(part or "nothing between two commas",), hints=("--shape x=2,3",))
     return tuple(int(part) if part.isdigit() else part for part in parts)
 
 

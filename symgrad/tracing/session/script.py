@@ -44,6 +44,8 @@ def run(
     ``order`` 2 adds the second derivatives of the one ``call``; ``expand`` tells the steps inside composite operations.
     """
     file = Path(path)
+    if not str(path):
+        raise InputError("a script without a name", hints=("symgrad run script.py",))
     if file.is_dir():
         file = file / "__main__.py"
         if not file.exists():

@@ -12,9 +12,18 @@ from typing import Any
 
 import torch
 
-from symgrad.tracing.lift.calls.placing import ANOTHER
+from symgrad.tracing.lift.calls.placing import ANOTHER, beside_diagonal
 from symgrad.tracing.lift.inside import Expansion, definition
 from symgrad.tracing.lift.lifted import Refused
+
+# Numbers on a diagonal ----------------------------------------------------------------------------------------
+
+
+@definition()
+def fill_diagonal(p: Expansion, z: Any, fill_value: Any, wrap: bool = False) -> Any:
+    """A number on the diagonal."""
+    return torch.where(torch.from_numpy(beside_diagonal(tuple(z.shape), wrap)), z, fill_value)
+
 
 # Products and sums along an axis -----------------------------------------------------------------------------
 
