@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import symgrad
-from symgrad.errors import SymgradError
+from symgrad.errors import ShapeError, SymgradError
 from symgrad.ops.words import functions
 from symgrad.testing import assert_backward
 from tests.compare import assert_same
@@ -556,3 +556,35 @@ def test_what_where_defines_may_say_how_far_an_index_runs_and_data_have_remainde
 @pytest.mark.parametrize("text", ["h = x*2; out[i] = h[i]; h = x*3; h*out", "y[i] = x[i]; x = x*2; x*y"])
 def test_a_name_may_be_used_again(text: str) -> None:
     assert symgrad.explain(text, x=[1.0, 2.0, 3.0]).passed
+
+
+@pytest.mark.parametrize(
+    ("text", "shape", "size"),
+    [
+        ("out[t<4] = a[t mod 3]", (2,), 3),
+        ("out[t<4] = a[(t + 1) mod 3]", (2,), 3),
+        ("out[t<5] = a[⌊t/2⌋]", (2,), 3),
+        ("out[t<5] = a[⌊t/2⌋ + 1]", (3,), 4),
+        ("out[t<4] = a[3 - t mod 4]", (3,), 4),
+        ("out[q<4] = [q ≥ 1]·a[q]", (3,), 4),
+        ("out[q<4] = [q ≥ 1]·a[q − 1]", (2,), 3),
+    ],
+)
+def test_a_remainder_or_a_condition_that_leads_outside_is_refused_and_a_size_nobody_gave_has_room(
+    text: str, shape: tuple[int, ...], size: int
+) -> None:
+    with pytest.raises(ShapeError, match="after the end"):
+        symgrad.explain(text, shapes={"a": shape}, check=False)
+    assert symgrad.explain(text, check=False).inputs[0].value.shape == (size,)
+
+
+def test_a_remainder_by_the_size_itself_is_always_inside() -> None:
+    found = symgrad.explain("out[t<5] = a[t mod size(a, 0)]", shapes={"a": (2,)})
+    assert found.passed
+    assert found.gradients["a"].value.tolist() == [3, 2]
+
+
+def test_a_condition_that_holds_nowhere_is_no_refusal_of_torchs() -> None:
+    found = symgrad.explain("out[s<4,t<1] = [t ≠ 0]·x[s]", shapes={"x": (4,)})
+    assert found.passed
+    assert found.gradients["x"].value.tolist() == [0, 0, 0, 0]

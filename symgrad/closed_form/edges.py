@@ -11,8 +11,9 @@ from symgrad.closed_form.notation import Notation
 from symgrad.closed_form.pieces import ATOM, NoForm, Piece, flat, method, permuted
 from symgrad.indexing import Bracket, Index, fresh
 from symgrad.indexing.brackets import ORDERS, STRICT, whole_gap
+from symgrad.indexing.equation import with_fresh_sums
 from symgrad.indexing.sums import split_factors
-from symgrad.indexing.symbols import Expr
+from symgrad.indexing.symbols import Expr, bound_indices
 
 
 def is_edge(factor: Expr) -> bool:
@@ -72,7 +73,10 @@ def padded(notation: Notation, edges: Sequence[Expr], rest: Sequence[Expr], pref
     if not all(map(notation.is_size, amounts)):  # a negative margin would cut
         raise NoForm
     moved = {q: inner[q] + start for q, (start, _) in ranges.items()}
-    piece = flat(notation.write(sp.Mul(*rest).xreplace(moved), [inner.get(i, i) for i in prefer]))
+    body = sp.Mul(*rest)
+    if not ranges.keys().isdisjoint(bound_indices(body)):  # a sum inside has a letter of its own
+        body = with_fresh_sums(body)
+    piece = flat(notation.write(body.xreplace(moved), [inner.get(i, i) for i in prefer]))
     axes = tuple(i for i in prefer if i in ranges or i in piece.axes)
     own = [inner.get(i, i) for i in axes if inner.get(i, i) in piece.axes]
     beside = [i for i in axes if inner.get(i, i) not in own]

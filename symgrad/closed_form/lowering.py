@@ -184,10 +184,13 @@ class Lowered(Forms):
         if isinstance(node, Variance):
             raise NoForm
         bound = [limit[0] for limit in node.limits]
-        word, one = (MEAN, "1.0") if isinstance(node, Mean) else (ADDED_UP, "1")  # torch has no mean of truth values
+        word = MEAN if isinstance(node, Mean) else ADDED_UP
         inner = flat(self.write(node.function, [*prefer, *bound]))
-        if inner.binds == COMPARE:
-            inner = Piece(f"{one} * {inner.inside(MULTIPLY)}", MULTIPLY, inner.axes)
+        if inner.binds == COMPARE and (word == MEAN or isinstance(node, sp.Product)):
+            # torch has no mean of truth values, and 1 / n of whole numbers is its usual float
+            inner = Piece(f"({inner.text}).to({self.like})", ATOM, inner.axes)
+        elif inner.binds == COMPARE:
+            inner = Piece(f"1 * {inner.inside(MULTIPLY)}", MULTIPLY, inner.axes)
         missing = [i for i in bound if i not in inner.axes]
         places = [n for n, axis in enumerate(inner.axes) if axis in bound]
         rest = tuple(axis for axis in inner.axes if axis not in bound)

@@ -11,7 +11,7 @@ refused: it has to be said. What decided (`Ranges.told`) is said on the page.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 
@@ -20,8 +20,6 @@ import sympy as sp
 from symgrad.errors import ShapeError, Span
 from symgrad.indexing.brackets import reach
 from symgrad.indexing.symbols import Expr
-from symgrad.notation.edges import outside
-from symgrad.notation.least import exactly, least
 from symgrad.notation.linear import Linear, compared_in, gaps, letter_symbol, letters_in
 from symgrad.notation.tree import (
     Access,
@@ -52,6 +50,16 @@ class Slot:
     held: tuple[Expr, ...]
 
 
+@dataclass(frozen=True)
+class Bent:
+    """One index of one entry that is not linear in the letters, as ``i mod 3``; whether conditions stand beside it."""
+
+    entry: Access | Flat
+    index: Node
+    size: Size
+    held: bool
+
+
 @dataclass
 class Ranges:
     """The sizes of the letters, as they are found; ``told`` are the entries that decide one that no axis simply has."""
@@ -70,14 +78,6 @@ def ranges(
     return Finder(statement, shapes, sizes, known or {}).find()
 
 
-def checked(statement: Statement, shapes: Mapping[str, Shape], sizes: Sizes) -> Ranges:
-    """`ranges`, where every entry is sure to stay inside its tensor; raises `ShapeError` for one that is not."""
-    finder = Finder(statement, shapes, sizes, {})
-    found = finder.find()
-    finder.check()
-    return found
-
-
 class Finder:
     """The letters in turn: sums first, then the left-hand side."""
 
@@ -90,7 +90,9 @@ class Finder:
         self.sizes = sizes
         self.reader = Linear(shapes, known)
         self.result = Ranges(dict(begun or {}))
-        self.slots = tuple(self.slots_in(statement.right, ()))
+        every = tuple(self.slots_in(statement.right, ()))
+        self.slots = tuple(slot for slot in every if isinstance(slot, Slot))
+        self.bent = tuple(slot for slot in every if isinstance(slot, Bent))
         self.rows = tuple(self.rows_in(statement.right))
 
     def find(self) -> Ranges:
@@ -123,7 +125,7 @@ class Finder:
 
     # What the text holds -----------------------------------------------------------------------------------
 
-    def slots_in(self, node: Node, held: tuple[Expr, ...]) -> Iterator[Slot]:
+    def slots_in(self, node: Node, held: tuple[Expr, ...]) -> Iterator[Slot | Bent]:
         """Every index of every entry in ``node``, with the conditions that are multiplied with it."""
         beside = [gap for factor in factors(node) for gap in gaps(factor, self.reader)]
         inner = (*held, *beside)
@@ -151,12 +153,11 @@ class Finder:
             if not isinstance(slot, Dots):
                 yield slot, shape[axis]
 
-    def of_access(self, node: Access | Flat, held: tuple[Expr, ...]) -> Iterator[Slot]:
-        """The indices of one entry that are linear."""
+    def of_access(self, node: Access | Flat, held: tuple[Expr, ...]) -> Iterator[Slot | Bent]:
+        """The indices of one entry."""
         for slot, size in self.placed(node):
             index = self.reader.linear(slot)
-            if index is not None:
-                yield Slot(node, slot.span, index, size, held)
+            yield Bent(node, slot, size, bool(held)) if index is None else Slot(node, slot.span, index, size, held)
 
     # Letters -----------------------------------------------------------------------------------------------
 
@@ -294,34 +295,6 @@ class Finder:
         numbers = [name for name, shape in self.shapes.items() if shape == ()]
         entries = [f"{name} is one number here: the entry of a tensor is {name}[{letter.name}]" for name in numbers[:1]]
         return ShapeError(why, span=letter.span, hints=(f"say how far: {say}", *entries))
-
-    def check(self) -> None:
-        """Every entry stays inside its tensor, as far as the sizes are known."""
-        for slot in self.slots:
-            for slack in (slot.index, slot.size - 1 - slot.index):
-                if self.inside(slack, slot):
-                    continue
-                low = self.lowest(slack, slot, exactly) if slot.held else self.worst(sp.expand(slack))
-                low = None if low is None else self.sizes.find(low)
-                number = None if low is None else self.sizes.number(low)
-                if low is not None and (number is None or number >= 0) and not low.is_nonnegative:
-                    self.sizes.require(low)
-                if slot.held:
-                    number = self.at_hand(slack, slot)
-                if number is not None and number < 0:
-                    end = "before the beginning" if slack is slot.index else "after the end"
-                    raise outside(slot.entry, str(slot.index), f"{-number} {end}", slot.span)
-
-    def at_hand(self, slack: Expr, slot: Slot) -> int | None:
-        """The least value of a slack where the sizes are known; of conditions as much as it takes to keep it inside."""
-        number = self.sizes.number(self.sizes.find(self.worst(sp.expand(slack))))
-        low = self.lowest(slack, slot, self.number) if number is not None and number < 0 else None
-        return number if low is None else 0 if low == sp.oo else self.sizes.number(self.sizes.find(low))
-
-    def lowest(self, slack: Expr, slot: Slot, number: Callable[[Expr], int | None]) -> Expr | None:
-        """The least value of a slack where the conditions beside an entry hold, for what ``number`` knows of sizes."""
-        letters = sorted(set().union(*map(letters_in, (slack, *slot.held))), key=str)
-        return least(slack, slot.held, {s: self.result.found.get(str(s)[1:]) for s in letters}, number)
 
     def number(self, size: Expr) -> int | None:
         """A size or a number in front of a letter, as a number."""

@@ -16,6 +16,7 @@ import sympy as sp
 
 from symgrad.errors import InputError, ShapeError
 from symgrad.indexing.symbols import Expr
+from symgrad.notation.inside import checked
 from symgrad.notation.meaning import Meaning
 from symgrad.notation.rows import length_of, letters_at
 from symgrad.notation.sizes import Finder
@@ -112,9 +113,7 @@ class OnAxes(Text):
         for name, count in counts.items():
             own = named[name]
             lines[name] = sizes_on(own, self.spots(name, count, axes, len(own)))
-        found = Finder(tree, lines, sizes, known(options))
-        letters = found.find().found
-        found.check()
+        letters = checked(tree, lines, sizes, known(options)).found
         own_axes = set(placed(counts.get(self.call.operands[0], 0), axes, len(first)))
         others = iter([size for a, size in enumerate(first) if a not in own_axes])
         rank = self.others(tree, shapes) + len(tree.slots)

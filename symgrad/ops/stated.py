@@ -15,12 +15,12 @@ from typing import Any
 
 from symgrad.errors import ShapeError, bug
 from symgrad.indexing.symbols import Expr
+from symgrad.notation.inside import checked
 from symgrad.notation.meaning import Meaning
 from symgrad.notation.read import read_statement
 from symgrad.notation.rows import in_front, letters_at, shape_of
 from symgrad.notation.scope import Names, names_in, spelled_out
 from symgrad.notation.sizes import Ranges as Found
-from symgrad.notation.sizes import checked
 from symgrad.notation.tree import Absolute, Access, Call, Condition, Floor, Name, Statement, walk
 from symgrad.ops.domain import whole
 from symgrad.ops.spec import TABLE, At, Held, Op, View

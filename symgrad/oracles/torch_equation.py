@@ -109,7 +109,7 @@ class Grid:
         values = body.expand(*body.shape[:last], len(at[0])).movedim(-1, 0).reshape(-1, *shape)
         whole = self.torch.zeros([*(held.shape[n] for n in spread), *shape], dtype=self.dtype)
         if not spread:
-            return whole.reshape(held.shape) + 0 * values.sum()
+            return whole + 0 * values.sum()
         whole = whole.index_put(tuple(at[n] for n in spread), values)
         return whole.permute([(spread + rest).index(n) for n in range(self.rank)])
 

@@ -96,14 +96,14 @@ def fraction(product: Expr, names: Names) -> Fraction:
 
 
 def shown_as_float(number: Expr) -> bool:
-    """Whether a fraction is a float that nobody reads as a fraction: its digits fill the line, and say a power of ten.
+    """Whether a fraction is a float that nobody reads as one: its digits fill the line, and a few of them say it.
 
-    >>> [shown_as_float(sp.Rational(text)) for text in ("2.22e-16", "1e-16", "1/3")]
-    [True, False, False]
+    >>> [shown_as_float(sp.Rational(text)) for text in ("2.22e-16", "1e-16", "1/3", "0.22916666666666666")]
+    [True, False, False, False]
     """
     if number.q & (number.q - 1) == 0:
         return bool(number.q > LARGEST_POWER)
-    return bool(number.p != 1 and number.q > LARGEST_DECIMAL and _ends(number))
+    return bool(number.p != 1 and number.q > LARGEST_DECIMAL and sp.Rational(f"{float(number):.5g}") == number)
 
 
 def _ends(number: Expr) -> bool:

@@ -1,0 +1,120 @@
+"""Whether every entry of an equation stays inside its tensor: what that requires of sizes, or the refusal.
+
+Comes in: a statement and the shapes of its tensors. Goes out: how far its letters run, where nothing is read outside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import sympy as sp
+
+from symgrad.indexing.brackets import reach
+from symgrad.indexing.symbols import Expr
+from symgrad.notation.edges import outside
+from symgrad.notation.least import exactly, least
+from symgrad.notation.linear import letters_in
+from symgrad.notation.sizes import Bent, Finder, Ranges, Slot
+from symgrad.notation.tree import Binary, Floor, Negative, Node, Statement
+from symgrad.notation.write import written
+from symgrad.shapes import Shape, Size, Sizes
+
+Ends = tuple[Expr, Expr]
+ENDS = ("before the beginning", "after the end")
+
+
+def checked(
+    statement: Statement, shapes: Mapping[str, Shape], sizes: Sizes, known: Mapping[str, Size] | None = None
+) -> Ranges:
+    """`ranges`, where every entry is sure to stay inside its tensor; raises `ShapeError` for one that is not."""
+    finder = Finder(statement, shapes, sizes, known or {})
+    found = finder.find()
+    inside = Inside(finder)
+    for slot in finder.slots:
+        inside.straight(slot)
+    for bent in finder.bent:
+        inside.other(bent)
+    return found
+
+
+class Inside:
+    """Asks of each index what it may come to at least and at most, the letters being found."""
+
+    def __init__(self, finder: Finder) -> None:
+        self.finder, self.sizes, self.found = finder, finder.sizes, finder.result.found
+
+    def straight(self, slot: Slot) -> None:
+        """An index that is linear in the letters."""
+        for slack, end in zip((slot.index, slot.size - 1 - slot.index), ENDS, strict=True):
+            if self.finder.inside(slack, slot):
+                continue
+            self.require(self.lowest(slack, slot, exactly) if slot.held else self.finder.worst(sp.expand(slack)))
+            number = self.at_hand(slack, slot)
+            if number is not None and number < 0:
+                raise outside(slot.entry, str(slot.index), f"{-number} {end}", slot.span)
+
+    def other(self, bent: Bent) -> None:
+        """An index with a remainder or a rounded quotient in it; what conditions leave of it is not known."""
+        ends = None if bent.held else self.ends(bent.index)
+        if ends is None:
+            return
+        for slack, end in zip((ends[0], bent.size - 1 - ends[1]), ENDS, strict=True):
+            self.require(sp.expand(slack))
+            number = self.sizes.number(self.sizes.find(sp.expand(slack)))
+            if number is not None and number < 0:
+                raise outside(bent.entry, written(bent.index), f"{-number} {end}", bent.index.span)
+
+    def require(self, low: Expr | None) -> None:
+        """Note that this may not be negative, where the sizes decide it."""
+        low = None if low is None else self.sizes.find(low)
+        number = None if low is None else self.sizes.number(low)
+        if low is not None and (number is None or number >= 0) and not low.is_nonnegative:
+            self.sizes.require(low)
+
+    def ends(self, node: Node) -> Ends | None:
+        """The least and the greatest value of an index; None where positions are data."""
+        index = self.finder.reader.linear(node)
+        if index is not None:
+            index = sp.expand(index)
+            return self.finder.worst(index), -self.finder.worst(-index)
+        match node:
+            case Binary(sign="mod"):
+                return self.remainder(node)
+            case Floor(operand=Binary(sign="/", left=above, right=below)):
+                inner, by = self.ends(above), self.finder.reader.size_of(below)
+                if inner is None or by is None or letters_in(by):
+                    return None
+                return sp.floor(inner[0] / by), sp.floor(inner[1] / by)
+            case Negative():
+                inner = self.ends(node.operand)
+                return None if inner is None else (-inner[1], -inner[0])
+            case Binary(sign="+" | "−"):
+                left, right = self.ends(node.left), self.ends(node.right)
+                if left is None or right is None:
+                    return None
+                low, high = right if node.sign == "+" else (-right[1], -right[0])
+                return left[0] + low, left[1] + high
+        return None
+
+    def remainder(self, node: Binary) -> Ends | None:
+        """i mod n is from 0 to n − 1, and i where that is no more."""
+        size, inner = self.finder.reader.size_of(node.right), self.ends(node.left)
+        if size is None or letters_in(size):
+            return None
+        beyond = None if inner is None else reach(sp.expand(size - 1 - inner[1]))
+        before = None if inner is None else reach(sp.expand(inner[0]))
+        kept = beyond is not None and before is not None and beyond[0] >= 0 and before[0] >= 0
+        return inner if kept else (sp.S.Zero, size - 1)
+
+    def at_hand(self, slack: Expr, slot: Slot) -> int | None:
+        """The least value of a slack where the sizes are known; of conditions as much as it takes to keep it inside."""
+        number = self.sizes.number(self.sizes.find(self.finder.worst(sp.expand(slack))))
+        if not slot.held or number is None or number >= 0:
+            return number
+        low = self.lowest(slack, slot, self.finder.number)
+        return number if low is None else 0 if low == sp.oo else self.sizes.number(self.sizes.find(low))
+
+    def lowest(self, slack: Expr, slot: Slot, number: Callable[[Expr], int | None]) -> Expr | None:
+        """The least value of a slack where the conditions beside an entry hold, for what ``number`` knows of sizes."""
+        letters = sorted(set().union(*map(letters_in, (slack, *slot.held))), key=str)
+        return least(slack, slot.held, {s: self.found.get(str(s)[1:]) for s in letters}, number)
