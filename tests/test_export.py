@@ -89,6 +89,15 @@ def test_what_is_exported_of_the_table_passes_the_check_of_a_backward(case: Case
     assert check_backward(exported, case.example.text, order=2, **given).passed
 
 
+LENGTHS = [("out[i,j] = sqrt(sum_{r<2,s<2} x[i+r,j+s]^2)", (3, 4)), ("x / x.norm(dim=(0, 2), keepdim=True)", (2, 3, 4))]
+"""Along indices that windows share with their places, and of planes."""
+
+
+@pytest.mark.parametrize(("text", "shape"), LENGTHS)
+def test_lengths_along_two_of_several_axes_have_code(text: str, shape: tuple[int, ...]) -> None:
+    assert check_backward(run_of(symgrad.export(text, shapes={"x": shape})), text, **drawn({"x": shape})).passed
+
+
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("text", PROGRAMS)
 def test_an_exported_program_passes_twice_differentiated(text: str) -> None:

@@ -38,6 +38,15 @@ def test_a_value_is_brought_to_its_canonical_form(kind: str, value: Any, expecte
     assert call_of(f"f(x, k: {kind})").canonical(MATRIX, {"k": value}) == {"k": expected}
 
 
+@pytest.mark.parametrize("kind", ["int >= 1", "2*int >= 1"])
+def test_an_option_that_is_none_by_default_may_be_none(kind: str) -> None:
+    """And no other: what has a default of its kind, or none at all, is refused."""
+    assert call_of(f"f(x, k: {kind}=None)").canonical(MATRIX, {}) == {"k": None}
+    for call in (f"f(x, k: {kind}=1)", f"f(x, k: {kind})"):
+        with pytest.raises(InputError, match="k has to be an integer from 1 up"):
+            call_of(call).canonical(MATRIX, {"k": None})
+
+
 @pytest.mark.parametrize(
     ("kind", "value", "told"),
     [

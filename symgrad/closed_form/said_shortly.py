@@ -121,18 +121,19 @@ def sizes_of(notation: Notation, axes: Axes) -> str:
 
 
 def norm(notation: Notation, square: Expr, prefer: Sequence[Index]) -> Piece:
-    """The root of a sum of squares along one axis or all: `norm(x, dim=-1, keepdim=True)`, beside what has the axis."""
+    """The root of a sum of squares along some axes or all: `norm(x, dim=-1, keepdim=True)`, beside what has them."""
     bound, base = [limit[0] for limit in square.limits], square.function.base
     inner = flat(notation.write(base, body_order([base], bound, prefer)))
     rest = tuple(axis for axis in inner.axes if axis not in bound)
-    if not set(bound) <= set(inner.axes) or type(square) is not sp.Sum or (rest and len(bound) > 1):
+    if not set(bound) <= set(inner.axes) or type(square) is not sp.Sum or (rest and len(bound) > 2):
         raise NoForm
     if not rest:
         return Piece(f"norm({inner.text})", ATOM, ())
-    axis = axis_in(inner.axes, bound[0])
+    places = [axis_in(inner.axes, i) for i in bound]
+    dim = f"dim={places[0] if len(places) == 1 else tuple(sorted(places))}"
     kept = tuple(None if i in bound else i for i in inner.axes)
-    whole = Piece(f"norm({inner.text}, dim={axis}, keepdim=True)", ATOM, kept)
-    return Piece(f"norm({inner.text}, dim={axis})", ATOM, rest, whole)
+    whole = Piece(f"norm({inner.text}, {dim}, keepdim=True)", ATOM, kept)
+    return Piece(f"norm({inner.text}, {dim})", ATOM, rest, whole)
 
 
 def normal(notation: Notation, node: Expr, prefer: Sequence[Index]) -> Piece:

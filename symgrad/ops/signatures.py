@@ -17,7 +17,7 @@ from typing import Any
 
 from symgrad.errors import InputError
 from symgrad.ops.options import Kind, kind_of
-from symgrad.ops.spec import Data, Example, View, is_operand
+from symgrad.ops.spec import Data, Example, is_operand
 from symgrad.shapes import Shape
 
 
@@ -60,7 +60,8 @@ class Call:
         given = {name: value for name, value in self.usual.items() if value is not inspect.Parameter.empty}
         for name, value in {**given, **options}.items():
             kind = self.kinds.get(name)
-            settled = value if kind is None or kind.rule is None else kind.rule(name, value, rank)
+            left_out = value is None is given.get(name, name)  # the default is none of its kind: stride=None
+            settled = value if left_out or kind is None or kind.rule is None else kind.rule(name, value, rank)
             if kind is None or not kind.gone:
                 found[name] = settled
         return found
@@ -97,7 +98,7 @@ def call_of(text: str) -> Call:
     found = [
         inspect.Parameter(
             a.arg, place, default=value,
-            annotation=types[a.arg] | None if types[a.arg] in (View, Data) and value is None else types[a.arg],
+            annotation=types[a.arg] | None if value is None else types[a.arg],
         )
         for a, value, place in listed
     ]  # fmt: skip

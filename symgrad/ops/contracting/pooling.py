@@ -233,7 +233,7 @@ for space, home, x in ((1, "torch.{}", "1x2x5"), (2, "aten._{}", "1x2x4x5"), (3,
        prepare=partial(prepare_adaptive, space), shape=adaptive_shape, letters="ncijk", smooth=True,
        ranks={"x": (space + 2, space + 1)},
        examples=tuple(f"F.{name}(x, {size}) with x:{x}" for size in (2, 1, 3)))
-op("lp_pool1d(x, norm_type: float, kernel_size: int >= 1, stride: any=None)",
+op("lp_pool1d(x, norm_type: float, kernel_size: int >= 1, stride: int >= 1=None)",
    "out[…,i] = (Σ_{r<kernel_size} x[…,i·stride + r]^norm_type)^(1/norm_type)",
    "the length of every window of the last axis", F, domain=positive(), holds="cut",
    instead={"stride=None": "out[…,i] = (Σ_{r<kernel_size} x[…,i·kernel_size + r]^norm_type)^(1/norm_type)"},
