@@ -13,7 +13,7 @@ from symgrad.backward import Backward, Line
 from symgrad.explanation import Explanation
 from symgrad.explanation.formulas import Derived
 from symgrad.numeric import as_float
-from symgrad.program import Program
+from symgrad.program import Program, Stated
 from symgrad.render.content import derivation_page, page_of
 from symgrad.render.content.teller import teller_of
 from symgrad.render.html.pieces import environment, inline_picture, need_packages
@@ -85,8 +85,9 @@ def told(line: Line, program: Program) -> dict[str, Any]:
 
 
 def entrywise(line: Line, explanation: Explanation) -> dict[str, Any]:
-    """The equation of a forward line that no code of torch says in one line."""
-    if line.text is not None:
+    """The equation of a forward line: where it was given as one, and where no code of torch says it in one line."""
+    stated = any(s.result.name == line.name and isinstance(s.op, Stated) for s in explanation.program.steps)
+    if line.text is not None and not stated:
         return {}
     teller = teller_of(explanation.program)
     for step, equation in teller.steps:
