@@ -477,3 +477,26 @@ def test_what_is_known_of_complex_tensors_means_the_same_in_a_text_and_in_a_run(
     for (name, true), found in zip(gradients.items(), ran.pullback(weights).values(), strict=True):
         assert_same(true, page.gradients[name].value, what=name)
         assert_same(true, found, what=f"{name} in a run")
+
+
+@pytest.mark.parametrize(
+    ("text", "shapes"),
+    [
+        ("torch.einsum('ij,jk->ik', {0}, {1})", [(2, 3), (3, 2)]),
+        ("torch.einsum('i,i,i->i', {0}, {1}, {2})", [(2,), (2,), (2,)]),
+        ("torch.conv1d({0}, {1}, {2})", [(1, 2, 3), (2, 2, 2), (2,)]),
+    ],
+)
+def test_a_product_of_complex_tensors_in_a_text_is_torchs(text: str, shapes: list[tuple[int, ...]]) -> None:
+    """Which half a term belongs to, and its sign, is counted by the factors of i in it."""
+    generator = np.random.default_rng(0)
+    given = {name: generator.normal(size=(*shape, 2)) for name, shape in zip("xyz", shapes, strict=False)}
+    leaves = {name: torch.tensor(array, requires_grad=True) for name, array in given.items()}
+    whole = f"torch.view_as_real({text.format(*(f'torch.view_as_complex({name})' for name in given))})"
+    out = eval(whole, {"torch": torch, **leaves})  # noqa: S307 -- a text of this test's own
+    weights = generator.integers(1, 4, tuple(out.shape)).astype(float)
+    out.backward(torch.tensor(weights))
+    found = symgrad.explain(whole, seed=weights, check=False, **given)
+    assert_same(out, found.output)
+    for name, leaf in leaves.items():
+        assert_same(leaf.grad, found.gradients[name].value, what=f"{text} by {name}")
