@@ -94,8 +94,8 @@ old(x).sum().backward()
 @pytest.mark.slow
 def test_a_copy_of_a_buffer_has_the_name_of_the_buffer(tmp_path):
     new, old, computed, copied = told(tmp_path, NORMED)
-    assert "new.parametrizations.weight.0._u 4" in new
-    assert "new.parametrizations.weight.0._v 3" in new
+    assert "new.parametrizations.weight[0]._u 4" in new
+    assert "new.parametrizations.weight[0]._v 3" in new
     assert "old.weight_u 4" in old
     assert "data" not in new + old
     assert "data: x.abs() + 0" in computed  # equal to x, but not a copy of it

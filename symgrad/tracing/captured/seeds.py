@@ -23,7 +23,7 @@ def seed_array(seed: Any, output: Array, name: str) -> Array:
         if int(np.prod(shape, dtype=object)) != 1:
             raise ShapeError(
                 f"{name} has {int(np.prod(shape, dtype=object))} entries: a seed says how much each of them counts",
-                hints=(f"a seed of shape {shape}", "ones for the gradient of the sum"),
+                hints=(f"a seed of shape {shape}", f"np.ones({shape}) for the gradient of the sum"),
             )
         return np.ones(shape)
     array = numbers(seed)
