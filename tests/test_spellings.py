@@ -290,6 +290,8 @@ def test_what_a_captured_program_understands_a_text_understands_or_says_why_not(
         "F.alpha_dropout(x, 0.5, True)",
         "x.masked_scatter(x > 0, y)",
         "torch.lu(x)[0]",
+        "x.fill_diagonal_(0.)",
+        "x.uniform_()",
     ],
 )
 def test_a_call_that_needs_a_run_says_how_to_ask(text: str) -> None:

@@ -142,7 +142,7 @@ def unknown_function(spelled: str, callee: Span, is_tensor: bool) -> SymgradErro
     """The error for a function or method that the table does not have, with close matches."""
     method = spelled.startswith("Tensor.")
     word = spelled.removeprefix("Tensor.")
-    reason = OF_RUNS.get(spelled.rpartition(".")[2])
+    reason = OF_RUNS.get(spelled.rpartition(".")[2].rstrip("_"))
     if reason is not None and not is_tensor:
         told = Setting("command", value="explain --call module:function", sentence="{}, or symgrad run script.py")
         return UnsupportedError(f"{word} needs the numbers of a run: {reason}", span=callee, hints=(told,))

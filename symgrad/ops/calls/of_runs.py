@@ -22,6 +22,7 @@ OF_RUNS: Mapping[str, str] = {
     **dict.fromkeys(("argsort", "argmax", "argmin", "nonzero", "bincount", "searchsorted", "bucketize"), POSITIONS),
     **dict.fromkeys(("lu", "lu_factor", "lu_factor_ex", "lu_solve", "lu_unpack"), "its rows change places by values"),
     **dict.fromkeys(("householder_product", "orgqr", "ormqr"), "one reflection after the other is derived of what ran"),
+    "fill_diagonal": "which entries lie on its diagonal depends on the sizes of a run",
     **dict.fromkeys(("frexp", "nextafter"), "how far it moves a number depends on the number"),
     **dict.fromkeys(("sampled_addmm", "sparse_sampled_addmm", "to_dense"), "what a sparse matrix stores is data"),
 }

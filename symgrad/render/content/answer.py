@@ -93,12 +93,13 @@ def answer_of(explanation: Explanation, teller: Teller, room: Room) -> Answer:
     special = special or _cancelled(explanation) or _paired(explanation, teller) or told
     told = told if special == told else ()
     special = special or _divided(explanation) or _shared(explanation)
-    lines, cut = short_forms(explanation, room)
+    forms = {name: gradient.closed_form for name, gradient in explanation.gradients.items()}
+    lines, cut = short_forms(forms, explanation.backward, room)
     formulas = dict[str, Equation]()
     if not lines:
         formulas = dict(islice(formulas_instead(explanation, teller), room.lines - 1))
         wanted = [name for name, g in explanation.gradients.items() if name not in formulas and not nothing_left(g)]
-        lines, cut = first_lines(explanation, wanted, room.without(len(formulas) + bool(formulas)))
+        lines, cut = first_lines(explanation.backward, wanted, room.without(len(formulas) + bool(formulas)))
     places = tuple(found_places(teller, tuple(formulas.values())))
     agreement = _agreement(explanation)
     return Answer(lines, cut, tuple(formulas.values()), places, agreement, special, zeros, kinks, told)

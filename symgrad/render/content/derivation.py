@@ -11,7 +11,7 @@ from symgrad.explanation.formulas import Derived, sample
 from symgrad.indexing import Equation as IndexEquation
 from symgrad.program import Program
 from symgrad.render.content.answer import line_by_line
-from symgrad.render.content.first_lines import readable
+from symgrad.render.content.first_lines import Room, first_lines, readable, short_forms
 from symgrad.render.content.forward import forward_equations
 from symgrad.render.content.jacobian import LONGEST, left_of, structure_words, too_long
 from symgrad.render.content.pullback import sweep_blocks
@@ -19,10 +19,11 @@ from symgrad.render.content.second_lines import second_lines
 from symgrad.render.content.speaker import left_out, made_here, renamed
 from symgrad.render.content.teller import Teller, teller_of
 from symgrad.render.content.words import size_text
-from symgrad.render.page import Block, Code, Equation, Equations, Formula, Page, Paragraph, Section
+from symgrad.render.page import Block, Code, Equation, Equations, Formula, Listing, Page, Paragraph, Section
 
 MOST_STEPS = 12
 """Steps of a program that is written as one expression."""
+ROOM = Room(others="in section 3")
 
 
 def derivation_page(program: Program, derived: Sequence[Derived], order: int = 1) -> Page:
@@ -31,10 +32,22 @@ def derivation_page(program: Program, derived: Sequence[Derived], order: int = 1
     facts = [(t.name, size_text(t.shape)) for t in program.inputs] + [(program.output, size_text(program.out.shape))]
     return Page(
         (Code(f"{program.output} = {source_of(program)}"),), tuple(facts),
-        (*renamed(program), *made_here(program), *left_out(program, [d.name for d in derived])),
+        (*answer(program, derived), *renamed(program), *made_here(program),
+         *left_out(program, [d.name for d in derived])),
         (*derivatives(teller, derived), pullbacks(teller, derived),
          *([second_lines(teller, [d.name for d in derived])] if order == 2 else [])),
     )  # fmt: skip
+
+
+def answer(program: Program, derived: Sequence[Derived]) -> Iterator[Listing]:
+    """The line of each gradient, and what it reads."""
+    lines = _lines(program, derived)
+    if lines is None:
+        return
+    told, _ = short_forms({d.name: None if d.form is None else d.form.text for d in derived}, lines, ROOM)
+    told = told or first_lines(lines, [d.name for d in derived if readable(lines, d.name)], ROOM)[0]
+    if told:
+        yield Listing("\n".join(told))
 
 
 def derivatives(teller: Teller, derived: Sequence[Derived]) -> tuple[Section, Section]:
@@ -48,9 +61,10 @@ def derivatives(teller: Teller, derived: Sequence[Derived]) -> tuple[Section, Se
 def pullbacks(teller: Teller, derived: Sequence[Derived]) -> Section:
     """What flows back to every input: lines, formulas, forms."""
     lines, told = _lines(teller.program, derived), set[str]()
-    found = [] if lines is None else [*line_by_line(lines)]
+    apart = lines is not None and says_more(lines, derived)
+    found = [*line_by_line(lines)] if lines is not None and apart else []
     for d in derived:
-        found += _pullback(teller, d, told, lines is not None and readable(lines, d.name))
+        found += _pullback(teller, d, told, lines is not None and apart and readable(lines, d.name))
     return Section(teller.say("{vJ}: what `out.backward(v)` computes"), tuple(found))
 
 
@@ -65,14 +79,18 @@ def source_of(program: Program) -> str:
 
 
 def _lines(program: Program, derived: Sequence[Derived]) -> Backward | None:
-    """The gradients line by line, where there are steps on the way to them, or a line says what no form does."""
+    """The gradients line by line; None where no numbers were found at which they can be proven."""
     point = sample(program, {})
     if point is None:
         return None
     sized, values, _ = point
-    lines = backward(sized, [d.name for d in derived], values=values)
+    return backward(sized, [d.name for d in derived], values=values)
+
+
+def says_more(lines: Backward, derived: Sequence[Derived]) -> bool:
+    """Whether there are steps on the way to the gradients, or a line says what no form does."""
     between = lines.lines and any(line.text is not None for line in lines.statements)
-    return lines if between or any(d.form is None and readable(lines, d.name) for d in derived) else None
+    return bool(between) or any(d.form is None and readable(lines, d.name) for d in derived)
 
 
 def _jacobian(teller: Teller, derived: Derived) -> Iterator[Block]:

@@ -4,13 +4,13 @@
       with v_S = P * (v_P - (v_P * P).sum(-1, keepdim=True))
       … and 3 more lines with v_P, in section 4
 
-Comes in: an explanation, and the room. Goes out: lines, each of whose names is the user's, defined by another line
-here, or named in words with the place where it is.
+Comes in: the lines of a backward and the forms of its gradients, and the room. Goes out: lines, each of whose names is
+the user's, defined by another line here, or named in words with the place where it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from symgrad.backward import LONG, Backward, Line
@@ -40,25 +40,23 @@ OPENING, ALONE = Room(), Room(40, "in section 4 of the whole page")
 """Before everything else; and where nothing follows."""
 
 
-def short_forms(explanation: Explanation, room: Room) -> tuple[tuple[str, ...], bool]:
+def short_forms(forms: Mapping[str, str | None], lines: Backward, room: Room) -> tuple[tuple[str, ...], bool]:
     """Each gradient in the inputs alone, where all of them are short; and whether some had to go elsewhere."""
-    forms = {name: gradient.closed_form for name, gradient in explanation.gradients.items()}
     if not all(form is not None and "; " not in form for form in forms.values()):
         return (), False
     longest = max(len(str(form)) for form in forms.values())
-    if longest > SHORT and not (longest <= SHORTER and shorter(explanation, [*map(str, forms.values())])):
+    if longest > SHORT and not (longest <= SHORTER and shorter(lines, [*map(str, forms.values())])):
         return (), False
-    lines = tuple(assigned(f"{name}.grad", str(form))[0] for name, form in forms.items())
-    if len(lines) <= room.lines:
-        return lines, False
-    return (*lines[: room.lines - 1], f"… and {len(lines) - room.lines + 1} more lines, {room.others}"), True
+    texts = tuple(assigned(f"{name}.grad", str(form))[0] for name, form in forms.items())
+    if len(texts) <= room.lines:
+        return texts, False
+    return (*texts[: room.lines - 1], f"… and {len(texts) - room.lines + 1} more lines, {room.others}"), True
 
 
-def shorter(explanation: Explanation, forms: Sequence[str]) -> bool:
+def shorter(lines: Backward, forms: Sequence[str]) -> bool:
     """Whether forms are a good deal shorter than the lines, and the user gave none of these a name."""
-    lines = explanation.backward
     told = [*lines.gradients.values(), *lines.lines]
-    told += forward_lines(lines, told, frozenset({explanation.program.output}))
+    told += forward_lines(lines, told, frozenset({lines.source.output}))
     if not all(line.of in lines.gradients or UNNAMED.fullmatch(line.of) for line in told):
         return False
     spoken = sum(len(line.shown) for line in told)
@@ -86,15 +84,14 @@ def readable(lines: Backward, name: str) -> bool:
     )
 
 
-def first_lines(explanation: Explanation, wanted: Sequence[str], room: Room) -> tuple[tuple[str, ...], bool]:
+def first_lines(lines: Backward, wanted: Sequence[str], room: Room) -> tuple[tuple[str, ...], bool]:
     """The line of each gradient that is wanted, then what they read; and whether some had to go elsewhere."""
-    lines = explanation.backward
     said = [lines.gradients[name] for name in wanted]
     if all(line.text is None for line in said):
         return (), False
     needed = {line.target for name in wanted for line in lines.needed(name)}
     told = [line for line in lines.lines if line.target in needed]
-    known = frozenset(tensor.name for tensor in explanation.program.tensors() if not UNNAMED.fullmatch(tensor.name))
+    known = frozenset(tensor.name for tensor in lines.source.tensors() if not UNNAMED.fullmatch(tensor.name))
     found = forward_lines(lines, (*said, *told), known)
     every = [line for line in (*said, *told, *found) if line.text is not None]
     unsaid = [*without_line([line for line in (*said, *told) if line.text is None], room)]
