@@ -295,6 +295,22 @@ def test_a_line_that_nobody_would_read_gives_way_to_its_formula() -> None:
     assert re.search(r"with v_t\d = …  # \d+ characters in code", longer)
 
 
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("x @ a", ["x.grad = v @ a.T", "a.grad = x.T @ v"]),
+        ("softmax(x, dim=-1)", ["x.grad = out * (v - (v * out).sum(-1, keepdim=True))"]),
+        ("F.layer_norm(x, (4,))", ["x.grad = r * (", "with r = "]),
+        ("h = relu(x @ w); h @ u", ["x.grad = ", "w.grad = ", "u.grad = "]),
+        ("out[i] = sum_j x[i+j]*w[j]", ["x.grad = conv_transpose1d(", "w.grad = conv1d("]),
+    ],
+)
+def test_derive_opens_with_the_lines_of_the_gradients(text: str, lines: list[str]) -> None:
+    opening = CliRunner().invoke(main, ["derive", text]).output.partition("\n1  Forward")[0].splitlines()
+    assert len(opening) <= 8
+    assert [next((told for told in opening if line in told), None) for line in lines].count(None) == 0, opening
+
+
 READ_ONLY = {
     "F.nll_loss(x, t)": "t", "x[i] * y": "i", "torch.where(m, x, y)": "m", "x.gather(1, i)": "i",
     "F.embedding(i, x)": "i", "x.masked_fill(m, 0)": "m", "x.scatter_add(0, i, y)": "i",

@@ -26,7 +26,7 @@ from symgrad.ops.spec import FAMILIES
 from symgrad.oracles.torch_rule import torch_rules
 from symgrad.program import Program
 from symgrad.render import WRITERS
-from symgrad.render.content import derivatives, page_of, pullbacks, second_order_section
+from symgrad.render.content import derivatives, lines_of, page_of, pullbacks, second_order_section
 from symgrad.render.content.teller import teller_of
 from symgrad.render.content.words import size_text
 from symgrad.render.page import Code, Grid, Grids, Listing, Paragraph, Section, Table, Words, named
@@ -116,7 +116,8 @@ def answer(program: Program, derived: Sequence[Derived], example: Example) -> It
     if lines and short:
         yield Listing("\n".join(lines))
     if not short or not all(d.form for d in derived):
-        yield from readable(pullbacks(teller, derived).blocks, example.text)
+        told = pullbacks(teller, derived, lines_of(teller.program, derived))
+        yield from readable(told.blocks, example.text)
 
 
 def kinks(op: Op) -> Iterator[Piece]:

@@ -28,20 +28,19 @@ ROOM = Room(others="in section 3")
 
 def derivation_page(program: Program, derived: Sequence[Derived], order: int = 1) -> Page:
     """Forward, Jacobian and pullback of every input, for every size; of ``order`` 2 the second derivatives' lines."""
-    teller = teller_of(program, symbolic=True)
+    teller, lines = teller_of(program, symbolic=True), lines_of(program, derived)
     facts = [(t.name, size_text(t.shape)) for t in program.inputs] + [(program.output, size_text(program.out.shape))]
     return Page(
         (Code(f"{program.output} = {source_of(program)}"),), tuple(facts),
-        (*answer(program, derived), *renamed(program), *made_here(program),
+        (*answer(lines, derived), *renamed(program), *made_here(program),
          *left_out(program, [d.name for d in derived])),
-        (*derivatives(teller, derived), pullbacks(teller, derived),
+        (*derivatives(teller, derived), pullbacks(teller, derived, lines),
          *([second_lines(teller, [d.name for d in derived])] if order == 2 else [])),
     )  # fmt: skip
 
 
-def answer(program: Program, derived: Sequence[Derived]) -> Iterator[Listing]:
+def answer(lines: Backward | None, derived: Sequence[Derived]) -> Iterator[Listing]:
     """The line of each gradient, and what it reads."""
-    lines = _lines(program, derived)
     if lines is None:
         return
     told, _ = short_forms({d.name: None if d.form is None else d.form.text for d in derived}, lines, ROOM)
@@ -58,9 +57,9 @@ def derivatives(teller: Teller, derived: Sequence[Derived]) -> tuple[Section, Se
     return forward, Section(teller.say("The Jacobian {J}"), tuple(jacobians))
 
 
-def pullbacks(teller: Teller, derived: Sequence[Derived]) -> Section:
+def pullbacks(teller: Teller, derived: Sequence[Derived], lines: Backward | None) -> Section:
     """What flows back to every input: lines, formulas, forms."""
-    lines, told = _lines(teller.program, derived), set[str]()
+    told = set[str]()
     apart = lines is not None and says_more(lines, derived)
     found = [*line_by_line(lines)] if lines is not None and apart else []
     for d in derived:
@@ -78,7 +77,7 @@ def source_of(program: Program) -> str:
         return "…"
 
 
-def _lines(program: Program, derived: Sequence[Derived]) -> Backward | None:
+def lines_of(program: Program, derived: Sequence[Derived]) -> Backward | None:
     """The gradients line by line; None where no numbers were found at which they can be proven."""
     point = sample(program, {})
     if point is None:
