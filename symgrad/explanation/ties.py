@@ -197,7 +197,8 @@ class Local:
     @property
     def neighbour(self) -> Array:
         """The step to the next number of each entry."""
-        return np.maximum(BESIDE * np.abs(self.inputs[self.name]), ABOVE_ZERO)
+        own = np.abs(self.inputs[self.name])
+        return np.where(own == 0, ABOVE_ZERO, BESIDE * own)
 
     def corners(self, weights: Array, known: Array | bool = False) -> list[Place]:
         """Entries at which the slope or the value is another a hair beside the point, in some direction.
