@@ -584,6 +584,14 @@ def test_a_remainder_by_the_size_itself_is_always_inside() -> None:
     assert found.gradients["a"].value.tolist() == [3, 2]
 
 
+def test_a_remainder_is_the_number_itself_where_that_is_smaller() -> None:
+    found = symgrad.explain("out[i] = b[i]·a[i mod 5]", shapes={"a": (4,), "b": (4,)})
+    assert found.passed
+    assert found.gradients["a"].value.tolist() == [1, 1, 1, 1]
+    with pytest.raises(ShapeError, match="after the end"):
+        symgrad.explain("out[i] = b[i]·a[i mod 5]", shapes={"a": (4,), "b": (6,)}, check=False)
+
+
 def test_a_condition_that_holds_nowhere_is_no_refusal_of_torchs() -> None:
     found = symgrad.explain("out[s<4,t<1] = [t ≠ 0]·x[s]", shapes={"x": (4,)})
     assert found.passed

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 
 import sympy as sp
 
-from symgrad.indexing.brackets import reach
 from symgrad.indexing.symbols import Expr
 from symgrad.notation.edges import outside
 from symgrad.notation.least import exactly, least
@@ -101,10 +100,13 @@ class Inside:
         size, inner = self.finder.reader.size_of(node.right), self.ends(node.left)
         if size is None or letters_in(size):
             return None
-        beyond = None if inner is None else reach(sp.expand(size - 1 - inner[1]))
-        before = None if inner is None else reach(sp.expand(inner[0]))
-        kept = beyond is not None and before is not None and beyond[0] >= 0 and before[0] >= 0
-        return inner if kept else (sp.S.Zero, size - 1)
+        gaps = () if inner is None else (sp.expand(inner[0]), sp.expand(size - 1 - inner[1]))
+        numbers = [self.sizes.number(self.sizes.find(gap)) for gap in gaps]
+        if not gaps or any(number is None or number < 0 for number in numbers):
+            return sp.S.Zero, size - 1
+        for gap in gaps:
+            self.require(gap)
+        return inner
 
     def at_hand(self, slack: Expr, slot: Slot) -> int | None:
         """The least value of a slack where the sizes are known; of conditions as much as it takes to keep it inside."""
