@@ -14,10 +14,12 @@ from tests.compare import assert_same
 from tests.loops import drawn
 
 MANY = 240
+FOUND = (302, 421, 578, 826, 1188)
+"""Numbers further on that were tracebacks, refusals in torch's name, or code of another kind than its tensors."""
 
 
 @pytest.mark.one_in(20)
-@pytest.mark.parametrize("number", range(MANY))
+@pytest.mark.parametrize("number", [*range(MANY), *FOUND])
 def test_an_equation_is_what_loops_make_of_it(number: int) -> None:
     """Every gradient has code, too, which runs with torch and gives the same numbers."""
     case = drawn(number)

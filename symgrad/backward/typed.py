@@ -33,6 +33,8 @@ class Kind(Enum):
     FLOAT = 3
 
 
+FIRST = frozenset({"first"})
+"""What is said of an operation whose result has the type of what it is called on, numbers beside it or not."""
 COUNTS = frozenset({"counted"})
 """What is said of an operation that makes whole numbers of truth values."""
 
@@ -55,6 +57,8 @@ def in_floats(value: ast.expr, like: str, truths: Collection[str] = ()) -> tuple
 
     >>> ast.unparse(in_floats(ast.parse("w * m + m @ w - m - (w > 0)", mode="eval").body, "t", {"m"})[0])
     'w * m + m.to(t) @ w - m.to(t) - (w > 0).to(t)'
+    >>> ast.unparse(in_floats(ast.parse("pad((w > 0)[None], (0, 2)) - w", mode="eval").body, "t")[0])
+    'pad((w > 0)[None], (0, 2)).to(t) - w'
     """
     typed = Typed(like, truths)
     found, kind = typed.seen(copied(value))
@@ -103,6 +107,12 @@ class Typed:
                 return ast.Call(ast.Attribute(found, word), arguments, keywords), Kind.WHOLE if added else kind
             case ast.Call(ast.Attribute(inner, word), arguments, keywords) if word in TABLE:  # (1.0 * (x > 0)).mean(-1)
                 return ast.Call(ast.Attribute(self.seen(inner)[0], word), arguments, keywords), Kind.FLOAT
+            case ast.Call(ast.Name(word), [inner, *rest], keywords) if said_of(word) in (
+                KEPT,
+                FIRST,
+            ):  # pad(x > 0, (1, 0))
+                found, kind = self.seen(inner)
+                return ast.Call(ast.Name(word), [found, *rest], keywords), kind
             case ast.Call(ast.Name(word), [condition, *branches]) if word in SPELLINGS:
                 if SPELLINGS[word].pathless:  # one_hot(y, n)
                     return node, Kind.WHOLE
