@@ -124,9 +124,9 @@ def test_gradgradcheck_is_one_story_of_the_backward_it_differentiates(tmp_path: 
     )
     assert len(session.events) == 1
     assert told.count("gradgradcheck() asks for all of J") == 1
-    assert "J by x is 3×3, diag(-x_2 * x.sin()), 67% zeros" in told
+    assert "J by x is 3×3, diag(-leaf * x.sin()), 67% zeros" in told
     assert "1 of 3 seeds would do: J is diagonal" in told
-    assert "its function is a backward, and x_2 the v of that: J by it is the first derivative again" in told
+    assert "its function is a backward, and leaf the v of that: J by it is the first derivative again" in told
     assert "not explained" not in told
 
 
