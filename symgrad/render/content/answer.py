@@ -99,7 +99,9 @@ def answer_of(explanation: Explanation, teller: Teller, room: Room) -> Answer:
     if not lines:
         formulas = dict(islice(formulas_instead(explanation, teller), room.lines - 1))
         wanted = [name for name, g in explanation.gradients.items() if name not in formulas and not nothing_left(g)]
-        lines, cut = first_lines(explanation.backward, wanted, room.without(len(formulas) + bool(formulas)))
+        lines, cut = first_lines(
+            explanation.backward, explanation.program, wanted, room.without(len(formulas) + bool(formulas))
+        )
     places = tuple(found_places(teller, tuple(formulas.values())))
     agreement = _agreement(explanation)
     return Answer(lines, cut, tuple(formulas.values()), places, agreement, special, zeros, kinks, told)

@@ -32,19 +32,19 @@ def derivation_page(program: Program, derived: Sequence[Derived], order: int = 1
     facts = [(t.name, size_text(t.shape)) for t in program.inputs] + [(program.output, size_text(program.out.shape))]
     return Page(
         (Code(f"{program.output} = {source_of(program)}"),), tuple(facts),
-        (*answer(lines, derived), *renamed(program), *made_here(program),
+        (*answer(program, lines, derived), *renamed(program), *made_here(program),
          *left_out(program, [d.name for d in derived])),
         (*derivatives(teller, derived), pullbacks(teller, derived, lines),
          *([second_lines(teller, [d.name for d in derived])] if order == 2 else [])),
     )  # fmt: skip
 
 
-def answer(lines: Backward | None, derived: Sequence[Derived]) -> Iterator[Listing]:
+def answer(program: Program, lines: Backward | None, derived: Sequence[Derived]) -> Iterator[Listing]:
     """The line of each gradient, and what it reads."""
     if lines is None:
         return
     told, _ = short_forms({d.name: None if d.form is None else d.form.text for d in derived}, lines, ROOM)
-    told = told or first_lines(lines, [d.name for d in derived if readable(lines, d.name)], ROOM)[0]
+    told = told or first_lines(lines, program, [d.name for d in derived if readable(lines, d.name)], ROOM)[0]
     if told:
         yield Listing("\n".join(told))
 

@@ -17,6 +17,7 @@ from symgrad.backward import LONG, Backward, Line
 from symgrad.backward.names import UNNAMED
 from symgrad.closed_form import assigned
 from symgrad.explanation import Explanation
+from symgrad.program import Program
 from symgrad.render.content.teller import Teller, formula_of
 from symgrad.render.page import Equation
 
@@ -84,14 +85,17 @@ def readable(lines: Backward, name: str) -> bool:
     )
 
 
-def first_lines(lines: Backward, wanted: Sequence[str], room: Room) -> tuple[tuple[str, ...], bool]:
-    """The line of each gradient that is wanted, then what they read; and whether some had to go elsewhere."""
+def first_lines(lines: Backward, program: Program, wanted: Sequence[str], room: Room) -> tuple[tuple[str, ...], bool]:
+    """The line of each gradient that is wanted, then what they read; and whether some had to go elsewhere.
+
+    Tensors of ``program`` with names of their own are the reader's; those inside an opened step (x̂, P) are said here.
+    """
     said = [lines.gradients[name] for name in wanted]
     if all(line.text is None for line in said):
         return (), False
     needed = {line.target for name in wanted for line in lines.needed(name)}
     told = [line for line in lines.lines if line.target in needed]
-    known = frozenset(tensor.name for tensor in lines.source.tensors() if not UNNAMED.fullmatch(tensor.name))
+    known = frozenset(tensor.name for tensor in program.tensors() if not UNNAMED.fullmatch(tensor.name))
     found = forward_lines(lines, (*said, *told), known)
     every = [line for line in (*said, *told, *found) if line.text is not None]
     unsaid = [*without_line([line for line in (*said, *told) if line.text is None], room)]
