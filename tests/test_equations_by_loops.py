@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
 
 import symgrad
 from tests.compare import assert_same
+from tests.lines_of import as_pasted
 from tests.loops import drawn
 
 MANY = 240
@@ -29,23 +27,12 @@ def test_an_equation_is_what_loops_make_of_it(number: int) -> None:
     leaves = list(case.leaves.values())
     out = case.out + sum(0 * leaf.sum() for leaf in leaves)  # where no condition holds, nothing was read
     expected = torch.autograd.grad(out, leaves, torch.tensor(seed))
-    told = run(found.backward.code(), {**case.given, "v": seed})
+    told = as_pasted(found.backward, case.given, *(seed for own in found.backward.seeds.values() if own is not None))
     for (name, leaf), gradient in zip(case.leaves.items(), expected, strict=True):
         assert_same(gradient, found.gradients[name].value, seed=number, what=f"{name} of {case.text}")
         assert_same(gradient, told[name], seed=number, what=f"{name} by the code of {case.text}")
         assert leaf.shape == told[name].shape
     assert found.passed, found.to_text()
-
-
-def run(code: str, known: dict[str, Any]) -> dict[str, torch.Tensor]:
-    """The gradients that printed code computes, by the inputs they belong to."""
-    scope: dict[str, Any] = {}
-    exec(code, scope)
-    names = inspect.signature(scope["backward"]).parameters
-    found = scope["backward"](*(torch.tensor(known[name]) for name in names))
-    targets = code.rstrip().rpartition("return ")[2].split(", ")
-    results = found if isinstance(found, tuple) else (found,)
-    return {target.removesuffix("_grad"): result for target, result in zip(targets, results, strict=True)}
 
 
 def test_the_loops_and_the_text_are_drawn_anew_by_every_number() -> None:

@@ -13,8 +13,7 @@ from dataclasses import replace
 import numpy as np
 import sympy as sp
 
-from symgrad.backward.code import in_parts
-from symgrad.backward.merging import put
+from symgrad.backward.merging import as_one
 from symgrad.backward.standard import Standard, sized
 from symgrad.backward.templates import template
 from symgrad.errors import SymgradError
@@ -52,10 +51,7 @@ def code_of(step: Apply, values: Values, shapes: Mapping[str, Shape] | None = No
         return None
     swap: dict[str, ast.expr] = {"v": ast.parse("ones(())", mode="eval").body}  # the weight 1, as a tensor
     swap |= {std: ast.Name(name) for std, name in found.names.items()}
-    definitions, last = in_parts(text)
-    for name, value in definitions:
-        swap[name] = put(value, swap)
-    return put(last, swap)
+    return as_one(text, swap)
 
 
 def stated(step: Apply, values: Values, known: Mapping[str, Shape] | None = None) -> Standard:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 
 import numpy as np
 
-from symgrad.backward.code import in_parts
-from symgrad.backward.merging import put
+from symgrad.backward.merging import as_one
 from symgrad.calculus import Sweep, local
 from symgrad.closed_form import closed_form, lowered
 from symgrad.closed_form.pieces import NoForm
@@ -38,15 +38,12 @@ def equation_code(program: Program, name: str, values: Values) -> ast.expr | Non
         found = None if text is None else read_back(text, maker, values, as_arrays)
         if text is None or found is None or not agrees(found, as_float(values[name])):
             continue
-        definitions, last = in_parts(text)
-        swap: dict[str, ast.expr] = {}
-        for own, value in definitions:
-            swap[own] = put(value, swap)
-        counted = ast.BinOp(ast.Constant(1.0), ast.Mult(), last)  # torch subtracts no truth values
-        return put(counted if found.dtype == np.bool_ else last, swap)
+        whole = as_one(text, {})
+        return ast.BinOp(ast.Constant(1.0), ast.Mult(), whole) if found.dtype == np.bool_ else whole  # as in `Typed`
     return None
 
 
+@lru_cache(maxsize=1024)
 def told(program: Program, step: Apply, way: Way) -> str | None:
     """The text of one step, said one way; what has its shape has it in sizes of what it reads."""
     inputs, own = tuple(map(program.tensor, dict.fromkeys(step.tensors))), step.result

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 
 from symgrad.backward import products
 from symgrad.backward.beside import side_by_side, with_common_conditions, with_common_margins
+from symgrad.backward.code import in_parts
 from symgrad.backward.margins import Sizes, without_margins
 from symgrad.backward.numbers import counts_with, with_number
 from symgrad.backward.phrasing import in_one_fraction, in_one_product, is_reciprocal, without_turns
@@ -127,6 +128,19 @@ def put(expression: ast.expr, definitions: Mapping[str, ast.expr]) -> ast.expr:
     """``expression`` with names replaced; the given tree stays as it is."""
     found: ast.expr = Put(definitions).visit(copied(expression))
     return found
+
+
+def as_one(text: str, definitions: Mapping[str, ast.expr]) -> ast.expr:
+    """A form as one expression: names replaced, and those that it defines by what they stand for.
+
+    >>> ast.unparse(as_one("w = x * 2; v @ w", {"x": ast.Name("a")}))
+    'v @ (a * 2)'
+    """
+    known = dict(definitions)
+    own, last = in_parts(text)
+    for name, value in own:
+        known[name] = put(value, known)
+    return put(last, known)
 
 
 def mentions(expression: ast.AST, name: str) -> int:

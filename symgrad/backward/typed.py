@@ -33,8 +33,8 @@ class Kind(Enum):
     FLOAT = 3
 
 
-FIRST = frozenset({"first"})
-"""What is said of an operation whose result has the type of what it is called on, numbers beside it or not."""
+MOVED = (KEPT, frozenset({"first"}))
+"""What is said of operations whose result has the type of what they are called on."""
 COUNTS = frozenset({"counted"})
 """What is said of an operation that makes whole numbers of truth values."""
 
@@ -107,10 +107,7 @@ class Typed:
                 return ast.Call(ast.Attribute(found, word), arguments, keywords), Kind.WHOLE if added else kind
             case ast.Call(ast.Attribute(inner, word), arguments, keywords) if word in TABLE:  # (1.0 * (x > 0)).mean(-1)
                 return ast.Call(ast.Attribute(self.seen(inner)[0], word), arguments, keywords), Kind.FLOAT
-            case ast.Call(ast.Name(word), [inner, *rest], keywords) if said_of(word) in (
-                KEPT,
-                FIRST,
-            ):  # pad(x > 0, (1, 0))
+            case ast.Call(ast.Name(word), [inner, *rest], keywords) if said_of(word) in MOVED:  # pad(x > 0, (1, 0))
                 found, kind = self.seen(inner)
                 return ast.Call(ast.Name(word), [found, *rest], keywords), kind
             case ast.Call(ast.Name(word), [condition, *branches]) if word in SPELLINGS:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from symgrad.closed_form.asking import boolean, joint_axes
 from symgrad.closed_form.pieces import ADD, COMPARE, MULTIPLY, Axes, Piece, aligned
 from symgrad.indexing.symbols import Expr
+
+
+def signed(terms: Iterable[Expr]) -> list[tuple[bool, Expr]]:
+    """Terms without their minus, each with whether it had one."""
+    return [(minus, -t if minus else t) for t in terms for minus in [t.could_extract_minus_sign()]]
 
 
 def added(terms: Sequence[tuple[bool, Expr, Piece]], target: Axes) -> Piece:

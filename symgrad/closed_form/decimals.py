@@ -7,7 +7,7 @@ numbers that it is the quotient of.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from math import isclose, isfinite, isqrt, prod
 
 import sympy as sp
@@ -97,9 +97,14 @@ def over_and_under(number: Expr, program: Program) -> tuple[Expr, Expr]:
     n = root_below(value)
     if n is not None:
         return sp.S.One, Root(sp.Integer(n))
-    sizes = {size for tensor in program.tensors() for size in (*tensor.shape, prod(tensor.shape))}
-    found = quotient_of(value, sorted(int(size) for size in sizes if isinstance(size, (int, sp.Integer)) and size > 1))
+    found = quotient_of(value, counts_in(program))
     return (number, sp.S.One) if found is None else (whole(found[0]), whole(found[1]))
+
+
+def counts_in(program: Program) -> Iterator[int]:
+    """The sizes of a program that are numbers, and how many entries its tensors have; looked for when asked for."""
+    sizes = {size for tensor in program.tensors() for size in (*tensor.shape, prod(tensor.shape))}
+    yield from sorted(int(size) for size in sizes if isinstance(size, (int, sp.Integer)) and size > 1)
 
 
 def quotient_text(number: Expr, program: Program) -> str | None:

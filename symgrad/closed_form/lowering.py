@@ -19,7 +19,7 @@ import sympy as sp
 
 from symgrad.calculus import Sweep
 from symgrad.calculus.sweeps import substitute
-from symgrad.closed_form.additions import added
+from symgrad.closed_form.additions import added, signed
 from symgrad.closed_form.asking import boolean, common_order, indices_in, joint_axes, reads_tensor
 from symgrad.closed_form.form import views
 from symgrad.closed_form.pieces import (
@@ -174,10 +174,8 @@ class Lowered(Forms):
 
     def summed_up(self, terms: Sequence[Expr], prefer: Sequence[Index]) -> Piece:
         """Terms that no common order of their axes was found for, each with the axes that it has."""
-        signs = [term.could_extract_minus_sign() for term in terms]
-        bare = [-term if minus else term for minus, term in zip(signs, terms, strict=True)]
-        pieces = [self.write(term, prefer) for term in bare]
-        return added(list(zip(signs, bare, pieces, strict=True)), in_order(pieces, prefer))
+        found = [(minus, term, self.write(term, prefer)) for minus, term in signed(terms)]
+        return added(found, in_order([piece for *_, piece in found], prefer))
 
     def reduced(self, node: Expr, prefer: Sequence[Index]) -> Piece:
         """Σ or Π over the axes of what is under it, the grid of all indices laid out."""
@@ -216,8 +214,7 @@ class Lowered(Forms):
         except NoForm:
             if not node.is_Add:
                 raise
-            terms = [(t.could_extract_minus_sign(), t) for t in node.args]
-            texts = [(minus, self.number(-t if minus else t).inside(MULTIPLY)) for minus, t in terms]
+            texts = [(minus, self.number(t).inside(MULTIPLY)) for minus, t in signed(node.args)]
             (minus, first), *rest = sorted(texts)
             start = f"-({first})" if minus else first
             return Piece(start + "".join(f" {'-' if minus else '+'} {text}" for minus, text in rest), ADD, ())

@@ -13,6 +13,7 @@ import sympy as sp
 from symgrad.calculus import local
 from symgrad.calculus.sweeps import substitute
 from symgrad.closed_form.centring import centre_of, centring_rule
+from symgrad.closed_form.decimals import whole
 from symgrad.closed_form.floors import SAYS, above_floors
 from symgrad.closed_form.merging import outside
 from symgrad.closed_form.notation import solved_in
@@ -267,14 +268,10 @@ def power_rule(program: Program, makers: Mapping[str, Apply], known: Mapping[str
             return expression
         for at in values_of(equation.axes, (right.base,), expression):
             base, power = canonical_at(at, equation.axes, right).as_base_exp()
-            times = whole(expression.exp / power)
+            times = expression.exp / power
+            times = whole(float(times)) if times.is_Float else times
             if expression.base == base and (times == 1 or (times.is_Integer and times < 0 and power.is_positive)):
                 return access(program.output, at) ** times
         return expression
 
     return (Rule("name the power", "xᵉ → out", named),)
-
-
-def whole(number: Expr) -> Expr:
-    """−1, of −1.0: what 0.5 goes into −0.5."""
-    return sp.Integer(int(number)) if number.is_Float and float(number).is_integer() else number

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import sympy as sp
 
-from symgrad.closed_form.additions import added
+from symgrad.closed_form.additions import added, signed
 from symgrad.closed_form.asking import (
     axis_in,
     body_order,
@@ -158,8 +158,7 @@ class Forms(Notation):
             joined = joined or side_by_side(self, parts, prefer)
             if joined is not None:
                 return joined
-        terms = [(t.could_extract_minus_sign(), -t if t.could_extract_minus_sign() else t) for t in parts]
-        written = [(minus, t, self.write(t, prefer)) for minus, t in terms]
+        written = [(minus, t, self.write(t, prefer)) for minus, t in signed(parts)]
         whole = added(written, common_order([piece for *_, piece in written], prefer))
         varied = [piece for *_, piece in written if piece.axes]
         if len(varied) != 1 or varied[0].kept is None:

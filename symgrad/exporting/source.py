@@ -40,7 +40,6 @@ class Source:
     program: Program
     lines: Backward
     told: tuple[str, ...]
-    values: Values | None = None
 
 
 def export(
@@ -147,7 +146,7 @@ def of_program(title: str, program: Program, wanted: Sequence[str], shapes: Shap
     if not general:
         numbers = tuple(replace(t, shape=tuple(map(module.whole, sized.numbers(t.shape)))) for t in sized.inputs)
         lines = replace(lines, source=replace(lines.source, inputs=numbers, required=()))
-    return Source(title, lines.source, lines, told, values)
+    return Source(title, lines.source, lines, told)
 
 
 def long(program: Program, values: Values) -> bool:

@@ -159,16 +159,10 @@ def stronger(product: Expr) -> Expr:
     gaps = {factor: whole_gap(factor.args[0]) for factor in product.args if orders_indices(factor)}
     kept: dict[Expr, Expr] = {}
     for factor, gap in gaps.items():
-        if any(follows(gap, other) for other in kept.values()):
+        if implied(tuple(kept.values()), gap):
             continue
-        kept = {known: other for known, other in kept.items() if not follows(other, gap)} | {factor: gap}
+        kept = {known: other for known, other in kept.items() if not implied((gap,), other)} | {factor: gap}
     return sp.Mul(*(factor for factor in product.args if factor not in gaps or factor in kept))
-
-
-def follows(gap: Expr, other: Expr) -> bool:
-    """Whether ``gap`` is not negative where ``other`` is not."""
-    low = reach(sp.expand(gap - other))
-    return low is not None and low[0] >= 0
 
 
 def orders_indices(node: Expr) -> bool:

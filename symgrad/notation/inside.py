@@ -47,8 +47,11 @@ class Inside:
         for slack, end in zip((slot.index, slot.size - 1 - slot.index), ENDS, strict=True):
             if self.finder.inside(slack, slot):
                 continue
-            self.require(self.lowest(slack, slot, exactly) if slot.held else self.finder.worst(sp.expand(slack)))
-            number = self.at_hand(slack, slot)
+            worst = self.finder.worst(sp.expand(slack))
+            self.require(self.lowest(slack, slot, exactly) if slot.held else worst)
+            number = self.sizes.number(worst)
+            if number is not None and number < 0 and slot.held:
+                number = self.kept(slack, slot, number)
             if number is not None and number < 0:
                 raise outside(slot.entry, str(slot.index), f"{-number} {end}", slot.span)
 
@@ -59,7 +62,7 @@ class Inside:
             return
         for slack, end in zip((ends[0], bent.size - 1 - ends[1]), ENDS, strict=True):
             self.require(sp.expand(slack))
-            number = self.sizes.number(self.sizes.find(sp.expand(slack)))
+            number = self.finder.number(slack)
             if number is not None and number < 0:
                 raise outside(bent.entry, written(bent.index), f"{-number} {end}", bent.index.span)
 
@@ -101,20 +104,17 @@ class Inside:
         if size is None or letters_in(size):
             return None
         gaps = () if inner is None else (sp.expand(inner[0]), sp.expand(size - 1 - inner[1]))
-        numbers = [self.sizes.number(self.sizes.find(gap)) for gap in gaps]
+        numbers = [self.sizes.number(gap) for gap in gaps]
         if not gaps or any(number is None or number < 0 for number in numbers):
             return sp.S.Zero, size - 1
         for gap in gaps:
             self.require(gap)
         return inner
 
-    def at_hand(self, slack: Expr, slot: Slot) -> int | None:
-        """The least value of a slack where the sizes are known; of conditions as much as it takes to keep it inside."""
-        number = self.sizes.number(self.sizes.find(self.finder.worst(sp.expand(slack))))
-        if not slot.held or number is None or number >= 0:
-            return number
+    def kept(self, slack: Expr, slot: Slot, number: int) -> int | None:
+        """What conditions leave of a slack that comes to ``number`` without them, at the sizes at hand."""
         low = self.lowest(slack, slot, self.finder.number)
-        return number if low is None else 0 if low == sp.oo else self.sizes.number(self.sizes.find(low))
+        return number if low is None else 0 if low == sp.oo else self.sizes.number(low)
 
     def lowest(self, slack: Expr, slot: Slot, number: Callable[[Expr], int | None]) -> Expr | None:
         """The least value of a slack where the conditions beside an entry hold, for what ``number`` knows of sizes."""

@@ -12,7 +12,6 @@ from dataclasses import replace
 from itertools import product
 
 import numpy as np
-import sympy as sp
 
 from symgrad.calculus import local
 from symgrad.errors import ShapeError, SymgradError
@@ -115,15 +114,13 @@ def fits(program: Program, sizes: Mapping[Size, int]) -> bool:
     ranges = {index.size for right in rights for index in right.atoms(Index)}
     whole = all(with_numbers(size, sizes).is_Integer for size in axes | ranges)
     given = whole and all(with_numbers(size, sizes) >= 0 for size in (*axes, *program.required))
-    return given and all(stays_inside(step, replace(program, sizes=sizes)) for step in program.forward_steps)
+    return given and all(stays_inside(s, program, sizes) for s in program.forward_steps if isinstance(s.op, Stated))
 
 
-def stays_inside(step: Apply, program: Program) -> bool:
+def stays_inside(step: Apply, program: Program, sizes: Mapping[Size, int]) -> bool:
     """Whether an equation of the user's reads nothing outside its tensors: its conditions decide that."""
-    if not isinstance(step.op, Stated):
-        return True
     operands = (program.tensor(a).shape if isinstance(a, str) else () for a in step.arguments)
-    shapes = tuple(tuple(map(sp.Integer, program.numbers(shape))) for shape in operands)
+    shapes = tuple(tuple(with_numbers(size, sizes) for size in shape) for shape in operands)
     try:
         named(step.op).resolve(Sizes(), shapes)
     except ShapeError:

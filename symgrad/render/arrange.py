@@ -106,15 +106,10 @@ def shown_as_float(number: Expr) -> bool:
     return bool(number.p != 1 and number.q > LARGEST_DECIMAL and sp.Rational(f"{float(number):.5g}") == number)
 
 
-def _ends(number: Expr) -> bool:
-    """Whether the decimals of a fraction end."""
-    return bool(sp.factorint(number.q, limit=5).keys() <= {2, 5})
-
-
 def shown_as_decimal(number: Expr) -> bool:
     """Whether a fraction is written as the decimal that it is: 0.044715 for 8943/200000, but x/1000."""
     short = number.p != 1 and SMALLEST_DECIMAL <= number.q <= LARGEST_DECIMAL and number.p <= LARGEST_DECIMAL
-    return bool(short and _ends(number))
+    return bool(short and sp.factorint(number.q, limit=5).keys() <= {2, 5})
 
 
 def content(total: Expr) -> Expr:

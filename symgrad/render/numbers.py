@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.closed_form import without_plus
 from symgrad.numeric import Array, plain
 
 MOST_EQUAL = 32
@@ -45,7 +46,7 @@ def text(value: Any) -> str:
     number = float(value)
     if not math.isfinite(number):
         return str(number)
-    shown = f"{number:.{DIGITS}g}".replace("e+", "e")
+    shown = without_plus(f"{number:.{DIGITS}g}")
     return "0" if shown == "-0" else shown
 
 

@@ -102,9 +102,6 @@ def cuts_before(nodes: Sequence[Node]) -> int:
     return max((1 + cuts_before([n]) for n in kept if n is not None), default=0)
 
 
-__all__ = ["cut_of", "detached_from", "inside_forward", "made_as", "past_of"]
-
-
 def maker_of(tensor: Any, aside: bool = False) -> str:
     """The node of torch's graph that made it; nothing where none did, or where torch refuses to say as in `is_leaf`.
 
@@ -115,3 +112,6 @@ def maker_of(tensor: Any, aside: bool = False) -> str:
     except RuntimeError:
         return ""
     return ASIDE if aside and name != COMPILED else name
+
+
+__all__ = ["cut_of", "detached_from", "inside_forward", "made_as", "maker_of", "past_of"]

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.closed_form import without_plus
+
 MOST = 6
 """Arrays with more entries are told by their size and length."""
 
@@ -36,4 +38,4 @@ def digits(value: float) -> str:
         return str(value)
     if value == round(value) and abs(value) < 1e6:
         return str(int(value))
-    return f"{value:.3g}".replace("e+", "e")
+    return without_plus(f"{value:.3g}")
