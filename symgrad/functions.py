@@ -271,5 +271,7 @@ PRIMITIVES: dict[str, tuple[Callable[..., Expr], Callable[..., Any]]] = {
 """The functions that equations are made of, in SymPy and on arrays."""
 ALSO = {"σ": "sigmoid", "Γ": "gamma", "logΓ": "lgamma", "max": "maximum", "min": "minimum", "ln": "log"}
 """Other words for entries of the table."""
-JUMPS = frozenset({"sign", "floor", "ceil", "trunc", "nearest", "side", "high", "low", "i0e", "i1e"})
-"""Those among the primitives that have a kink or a jump."""
+ROUNDING = frozenset({"sign", "floor", "ceil", "trunc", "nearest", "side", "high", "low"})
+"""Those among the primitives that give whole numbers."""
+JUMPS = ROUNDING | {"i0e", "i1e"}
+"""Those that have a kink or a jump."""

@@ -19,9 +19,9 @@ import numpy as np
 import torch
 from hypothesis import strategies as st
 
+from symgrad.entries.shaping import common_shape, reduced_shape
 from symgrad.ops import TABLE, Domain, Op
 from symgrad.ops.axes.reductions import one_axis_shape
-from symgrad.ops.shaping import common_shape, reduced_shape
 from tests import sampling, torch_side
 
 LARGEST = 1e3

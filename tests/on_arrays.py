@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.entries.readings import Pointwise, numbers
+from symgrad.entries.words import ALSO
 from symgrad.errors import bug
 from symgrad.functions import PRIMITIVES
 from symgrad.notation.tree import (
@@ -31,9 +33,7 @@ from symgrad.notation.tree import (
     Power,
     Root,
 )
-from symgrad.ops.readings import Pointwise, numbers
-from symgrad.ops.spec import TABLE
-from symgrad.ops.words import ALSO
+from symgrad.ops import TABLE
 
 RELATIONS: dict[str, Callable[[Any, Any], Any]] = {
     "<": np.less, "≤": np.less_equal, ">": np.greater, "≥": np.greater_equal, "=": np.equal, "≠": np.not_equal,

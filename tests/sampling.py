@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from symgrad.entries.domain import reals
 from symgrad.ops import Domain, Op
-from symgrad.ops.domain import reals
 
 MARGIN = 0.05
 """How near to a kink samples may come, as a share of the interval they are drawn from."""

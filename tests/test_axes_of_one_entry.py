@@ -13,11 +13,11 @@ import sympy as sp
 import torch
 
 import symgrad
+from symgrad.entries.shaping import reduced_shape
 from symgrad.errors import SymgradError
 from symgrad.language import read
 from symgrad.numeric import evaluate, forward, numeric_pullback
 from symgrad.ops import TABLE
-from symgrad.ops.shaping import reduced_shape
 from tests import torch_side
 from tests.cases import Case, first_by_default
 from tests.compare import assert_same

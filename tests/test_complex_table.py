@@ -13,12 +13,12 @@ import pytest
 import sympy as sp
 
 import symgrad
+from symgrad.entries.spec import View
 from symgrad.indexing import fresh
 from symgrad.language.multilinear import multilinear, terms_of
 from symgrad.ops.calls.complex_rules import ARITHMETIC
 from symgrad.ops.calls.of_runs import OF_RUNS
 from symgrad.ops.entry import named
-from symgrad.ops.spec import View
 from symgrad.program import Apply, Constant
 from symgrad.tracing.lift.complex.complexes import DEFINITIONS
 from tests import torch_side

@@ -17,6 +17,15 @@ import sympy as sp
 import torch
 
 import symgrad
+from symgrad.entries import equations as mechanism
+from symgrad.entries.along import Along
+from symgrad.entries.equations import has_edges, with_indices
+from symgrad.entries.indexed import Indexed
+from symgrad.entries.losses import Loss
+from symgrad.entries.on_axes import OnAxes
+from symgrad.entries.readings import Pointwise, Whole, holds, without
+from symgrad.entries.signatures import call_of, example_of
+from symgrad.entries.spec import Data, Held, Op, View
 from symgrad.errors import InputError, ShapeError
 from symgrad.functions import ALSO
 from symgrad.indexing import fresh_axes
@@ -27,19 +36,9 @@ from symgrad.notation.read import read_statement
 from symgrad.notation.tree import Dots, Name
 from symgrad.numeric import forward
 from symgrad.numeric.forward import options_of
-from symgrad.ops import TABLE, entries
-from symgrad.ops import equations as mechanism
-from symgrad.ops.along import Along
-from symgrad.ops.equations import has_edges, with_indices
-from symgrad.ops.indexed import Indexed
-from symgrad.ops.losses import Loss
+from symgrad.ops import TABLE, entries, functions
 from symgrad.ops.networks.losses import EPS
-from symgrad.ops.on_axes import OnAxes
-from symgrad.ops.readings import Pointwise, Whole, holds, without
-from symgrad.ops.signatures import call_of, example_of
 from symgrad.ops.solved.solving import Solves, difference
-from symgrad.ops.spec import Data, Held, Op, View
-from symgrad.ops.words import functions
 from tests import on_arrays
 from tests.cases import Case, cases
 from tests.compare import assert_same
@@ -62,7 +61,7 @@ def test_no_entry_becomes_a_function_again() -> None:
 
 def test_most_entries_are_short_and_none_is_long() -> None:
     """A function with its decorator, or a row: what is more belongs to a helper with a name and a sentence."""
-    files = sorted(Path(mechanism.__file__).parent.rglob("*.py"))
+    files = sorted(Path(symgrad.ops.__file__).parent.rglob("*.py"))
     lengths = [found for file in files for found in lengths_of(ast.parse(file.read_text("utf-8")))]
     assert sum(times for _, _, times in lengths) > 280, "the entries are not found"
     assert {name: count for name, count, _ in lengths if count > 20} == {}
@@ -175,7 +174,7 @@ def test_the_forward_pass_is_the_text_read_on_arrays(case: Case) -> None:
 
 @pytest.mark.slow
 def test_no_text_is_read_until_an_entry_is_used() -> None:
-    code = "import symgrad.ops; from symgrad.ops.readings import spelled; print(spelled.cache_info().currsize)"
+    code = "import symgrad.ops; from symgrad.entries.readings import spelled; print(spelled.cache_info().currsize)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "0"
 

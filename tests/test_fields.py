@@ -40,7 +40,7 @@ from tests.sampling import draw_inputs
 
 USUAL = inspect.signature(mechanism.op)
 Row = Mapping[str, Any]
-"""What a row of the table gives to `symgrad.ops.equations.op`, by the names of its parameters."""
+"""What a row of the table gives to `symgrad.entries.equations.op`, by the names of its parameters."""
 RULES = ("index", "prepare", "shape", "align", "numpy", "torch")
 """Fields of an entry that are functions: two that do the same need not be the same."""
 READ = ("call", "equation", "instead", "reading", "along", "axes", "apart", "checks", "least", "repeated", "decimals")

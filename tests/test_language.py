@@ -20,6 +20,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 import symgrad
+from symgrad.entries.spec import no_alignment
 from symgrad.errors import ShapeError, SymgradError, UnsupportedError
 from symgrad.language import LOSSES, Reading, expand_composites, literal, read
 from symgrad.language.constants import arithmetic
@@ -28,8 +29,7 @@ from symgrad.language.nodes import Call, walk
 from symgrad.language.ranks import assignments
 from symgrad.language.syntax import parse
 from symgrad.language.tokens import DEPTH, LENGTH
-from symgrad.ops import entries, named
-from symgrad.ops.spec import SPELLINGS, no_alignment
+from symgrad.ops import SPELLINGS, entries, named
 from symgrad.program import Constant, Program
 from symgrad.shapes import Sizes
 from symgrad.source import Source

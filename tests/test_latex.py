@@ -14,8 +14,8 @@ import pytest
 
 import symgrad
 from symgrad.documents.operation import worked
+from symgrad.entries.spec import Op
 from symgrad.ops import entries
-from symgrad.ops.spec import Op
 from symgrad.render.latex_lines import lines
 
 LATEX = shutil.which("pdflatex")

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from symgrad.entries.holding import found, held_as
 from symgrad.ops import TABLE, Op, ground
-from symgrad.ops.holding import found, held_as
 from tests.parsed import PARSED, nodes_of
 
 ROOT = Path(__file__).resolve().parent.parent / "symgrad"
@@ -46,6 +46,7 @@ OTHER_WORDS: dict[str, dict[str, str]] = {
     },
     "words of the notation": {
         "notation/": "abs floor max mean min prod sign sqrt sum where",
+        "entries/holding.py": "mean",
     },
     "NumPy's functions, in code that it is handed": {
         "oracles/array_text.py": (
@@ -94,6 +95,7 @@ OTHER_WORDS: dict[str, dict[str, str]] = {
         "tracing/captured/seeds.py": "detach",
     },
     'what an option is set to: reduction="mean", mode="bilinear"': {
+        "entries/losses.py": "mean sum",
         "explanation/notable.py": "mean sum",
         "language/kinds.py": "mean",
         "tracing/lift/calls/layers.py": "bilinear",

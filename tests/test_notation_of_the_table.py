@@ -8,6 +8,8 @@ import pytest
 import sympy as sp
 
 from symgrad.calculus import local
+from symgrad.entries.readings import spelled
+from symgrad.entries.spec import View
 from symgrad.indexing import Equation, Index, access, accesses, add_up, canonical
 from symgrad.indexing.symbols import Expr, indices_of, name_of
 from symgrad.notation.meaning import Meaning
@@ -18,9 +20,7 @@ from symgrad.notation.tokens import LENGTH
 from symgrad.notation.tree import Letter
 from symgrad.notation.write import written
 from symgrad.numeric import as_float, evaluate
-from symgrad.ops.readings import spelled
-from symgrad.ops.spec import View
-from symgrad.ops.words import functions
+from symgrad.ops import functions
 from symgrad.program import Program
 from symgrad.render.formula_text import formula_text
 from symgrad.render.letters import Names, names_of

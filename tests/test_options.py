@@ -11,10 +11,10 @@ import sympy as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
+from symgrad.entries.equations import op
+from symgrad.entries.signatures import call_of
 from symgrad.errors import InputError, SymgradError, UnsupportedError
 from symgrad.ops import TABLE, Op
-from symgrad.ops.equations import op
-from symgrad.ops.signatures import call_of
 
 MATRIX = ((sp.Integer(2), sp.Integer(3)),)
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import symgrad
 from symgrad.errors import ShapeError, SymgradError
-from symgrad.ops.words import functions
+from symgrad.ops import functions
 from symgrad.testing import assert_backward
 from tests.compare import assert_same
 

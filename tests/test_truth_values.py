@@ -16,12 +16,12 @@ import pytest
 import torch
 
 import symgrad
+from symgrad.entries.holding import held_as
 from symgrad.errors import SymgradError, UnsupportedError
 from symgrad.language import read
 from symgrad.numeric import forward
 from symgrad.ops import TABLE, Op
 from symgrad.ops.calls.registry import COMPOUNDS
-from symgrad.ops.holding import held_as
 from tests import torch_side
 from tests.compare import assert_same
 

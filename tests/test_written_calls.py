@@ -8,10 +8,9 @@ import pytest
 
 from symgrad.errors import InputError, SymgradError, UnsupportedError
 from symgrad.language import read
-from symgrad.ops import COMPOUNDS, TABLE
+from symgrad.ops import COMPOUND_SPELLINGS, COMPOUNDS, TABLE
 from symgrad.ops.calls.written import last_of, said
 from symgrad.ops.entry import plays
-from symgrad.ops.spec import COMPOUND_SPELLINGS
 from symgrad.program import Role
 
 

@@ -12,7 +12,7 @@ from functools import cache
 from keyword import iskeyword
 
 from symgrad.errors import InputError
-from symgrad.ops.spec import COMPOUND_SPELLINGS, SPELLINGS
+from symgrad.ops import COMPOUND_SPELLINGS, SPELLINGS
 
 IMPORTS = {"math.": "import math", "torch.": "import torch", "F.": "import torch.nn.functional as F"}
 """What has to be imported for which beginning of a name; torch always is, math before it."""

@@ -16,9 +16,9 @@ from symgrad.backward.beside import PAD
 from symgrad.backward.data import Backward, Line
 from symgrad.backward.products import is_number, is_zero
 from symgrad.backward.shortened import shortened
+from symgrad.ops import entries
 from symgrad.ops.calls.complex_rules import REAL as GIVES_REAL
 from symgrad.ops.complex.complex_pairs import KEPT
-from symgrad.ops.spec import entries
 
 AS_COMPLEX, AS_PAIRS = "view_as_complex", "view_as_real"
 """Between tensors of pairs and complex ones."""

@@ -19,8 +19,8 @@ from enum import Enum
 from symgrad.backward.factors import is_truth
 from symgrad.backward.products import ELEMENTWISE
 from symgrad.backward.signs import copied
-from symgrad.ops.holding import KEPT, held_as
-from symgrad.ops.spec import SPELLINGS, TABLE
+from symgrad.entries.holding import KEPT, held_as
+from symgrad.ops import SPELLINGS, TABLE
 from symgrad.program import Operation
 
 

@@ -1,8 +1,8 @@
 """Where an operation is defined, found by trying: what pages may say about it.
 
-Where samples are drawn (`symgrad.ops.domain`) is not where a function is defined: relu is sampled away from 0. Comes
-in: an operation. Goes out: sentences that hold at every point of a grid, on both sides; where the points do not fall
-into an interval with a few holes, or other operands decide, nothing is said.
+Where samples are drawn (`symgrad.entries.domain`) is not where a function is defined: relu is sampled away from 0.
+Comes in: an operation. Goes out: sentences that hold at every point of a grid, on both sides; where the points do not
+fall into an interval with a few holes, or other operands decide, nothing is said.
 """
 
 from __future__ import annotations

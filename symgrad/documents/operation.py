@@ -21,8 +21,7 @@ from symgrad.errors import InputError, SymgradError
 from symgrad.explanation import Explanation, Given, Seed, build, derive_only, kink_of, with_hessians
 from symgrad.explanation.formulas import Derived
 from symgrad.language import read
-from symgrad.ops import Example, Op
-from symgrad.ops.spec import FAMILIES
+from symgrad.ops import FAMILIES, Example, Op
 from symgrad.oracles.torch_rule import torch_rules
 from symgrad.program import Program
 from symgrad.render import WRITERS

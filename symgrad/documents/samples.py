@@ -11,10 +11,10 @@ from math import ceil, floor, inf
 
 import numpy as np
 
+from symgrad.entries.domain import reals
 from symgrad.numeric import Array
 from symgrad.numeric.assumed import SYMMETRIC, with_diagonal
 from symgrad.ops import Domain, Example, Op
-from symgrad.ops.domain import reals
 
 PATTERN = (1, -2, 3, 2, 4, -1, -3, 5, -4, 6)
 """Signs mixed, neighbours different, no two small ones equal, and the rows of a 2×3 matrix in another order each: a

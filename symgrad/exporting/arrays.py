@@ -15,13 +15,13 @@ from copy import deepcopy
 from functools import cache
 
 from symgrad.backward.merging import put
+from symgrad.entries.spec import Op
 from symgrad.errors import UnsupportedError
 from symgrad.exporting.layout import assignment, returned
 from symgrad.exporting.module import Told, checked, docstring, in_functions, indented, whole_module
 from symgrad.exporting.parts import Parts, Statement, free, listed
 from symgrad.language.names import ATTRIBUTES
 from symgrad.ops import TABLE
-from symgrad.ops.spec import Op
 
 RANK = "{}.ndim"
 KNOWN = (ast.Constant, ast.Name, ast.Tuple, ast.List, ast.BinOp, ast.UnaryOp, ast.Compare, ast.Slice, ast.operator,

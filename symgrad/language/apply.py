@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from symgrad.entries.spec import Op
 from symgrad.errors import NotationError, Span, SymgradError, UnsupportedError
 from symgrad.language.builder import Builder, Caller, Operand
 from symgrad.language.calls import Argument, Meaning, Parts, Ref, bind, holding
@@ -23,7 +24,6 @@ from symgrad.language.kinds import kind_of_result
 from symgrad.ops.calls.registry import Compound, Last
 from symgrad.ops.entry import named
 from symgrad.ops.lookup import find, normal
-from symgrad.ops.spec import Op
 from symgrad.program import Role
 from symgrad.shapes import Size
 

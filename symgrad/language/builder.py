@@ -15,6 +15,7 @@ from typing import Any, cast
 import numpy as np
 import sympy as sp
 
+from symgrad.entries.spec import Op
 from symgrad.errors import InputError, ShapeError, Span, SymgradError, UnsupportedError, bug
 from symgrad.language.calls import Meaning, Ref, holding
 from symgrad.language.complaints import mismatch, shapes_found, unmade
@@ -24,7 +25,6 @@ from symgrad.language.nodes import Statement
 from symgrad.language.ruled import ruling
 from symgrad.language.taken import Taken
 from symgrad.ops.entry import named, playing
-from symgrad.ops.spec import Op
 from symgrad.program import Apply, Argument, Constant, Number, Own, Role, Tensor, free_name
 from symgrad.shapes import Shape, Size, SizeMismatch, Sizes, with_numbers
 

@@ -16,11 +16,11 @@ from typing import Any, Union, get_args, get_origin
 
 import sympy as sp
 
+from symgrad.entries.spec import Op, is_operand
 from symgrad.errors import NotationError, Span, UnknownNameError
 from symgrad.language.constants import is_number
 from symgrad.language.kinds import Holding, Kind, written
 from symgrad.ops.calls.registry import Compound
-from symgrad.ops.spec import Op, is_operand
 from symgrad.program import Number
 from symgrad.shapes import Shape
 from symgrad.ways import Setting

@@ -8,9 +8,9 @@ from symgrad.errors import NotationError, ShapeError, Span, SymgradError, Unknow
 from symgrad.language.modules import functions_like
 from symgrad.language.nodes import Call, Node, Statement, dotted
 from symgrad.notation.einsum import parse_subscripts
+from symgrad.ops import COMPOUND_SPELLINGS, SPELLINGS
 from symgrad.ops.calls.of_runs import OF_RUNS
 from symgrad.ops.lookup import close, find
-from symgrad.ops.spec import COMPOUND_SPELLINGS, SPELLINGS
 from symgrad.shapes import Shape, Size, SizeMismatch, Sizes
 from symgrad.ways import Hint, Setting
 

@@ -12,12 +12,12 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from symgrad.entries.spec import Op
 from symgrad.language.builder import Builder, Operand
 from symgrad.language.calls import Ref
 from symgrad.language.multilinear import Terms, multilinear
 from symgrad.language.text_pairs import TextPairs, is_complex
 from symgrad.ops import ground
-from symgrad.ops.spec import Op
 from symgrad.program import Constant
 
 Halves = tuple[Any, ...]

@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
+from symgrad.entries.spec import Op
 from symgrad.errors import NotationError, Span, UnsupportedError
 from symgrad.language.builder import Builder, Caller, Operand
 from symgrad.language.calls import Meaning, Ref, kind_of
@@ -20,7 +21,6 @@ from symgrad.ops import ground
 from symgrad.ops.calls.complex_rules import ARITHMETIC, REAL, UNMOVED
 from symgrad.ops.complex.complex_pairs import unpaired
 from symgrad.ops.entry import named
-from symgrad.ops.spec import Op
 from symgrad.program import Role
 from symgrad.shapes import Size
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from symgrad.entries.spec import Op
 from symgrad.language.made import TOLD
 from symgrad.language.makers import maker_of
 from symgrad.language.names import spelling_of
@@ -25,7 +26,6 @@ from symgrad.language.nodes import (
     walk,
 )
 from symgrad.ops.lookup import find
-from symgrad.ops.spec import Op
 
 SIZES = ("shape", "size", "sizes", "normalized_shape", "output_size")
 """Options that are sizes: what stands there can follow from a tensor."""

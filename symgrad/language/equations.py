@@ -20,8 +20,8 @@ from symgrad.notation.tokens import BIG, LETTER, NAME
 from symgrad.notation.tree import Access, Call, Flat, Letter, walk
 from symgrad.notation.tree import Name as Bare
 from symgrad.notation.tree import Statement as Tree
+from symgrad.ops import functions
 from symgrad.ops.lookup import find
-from symgrad.ops.words import functions
 from symgrad.source import Source
 
 INSIDE = r"[^\[\]:'\"]*"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
+from symgrad.entries.spec import Op
 from symgrad.errors import bug
 from symgrad.language.builder import Builder
 from symgrad.language.calls import Meaning, Ref
@@ -17,7 +18,6 @@ from symgrad.language.names import tensor_names
 from symgrad.language.nodes import Script
 from symgrad.language.syntax import parse
 from symgrad.ops.entry import entry_of, named
-from symgrad.ops.spec import Op
 from symgrad.program import Apply, Constant, Program
 from symgrad.shapes import Shape, Sizes
 from symgrad.source import Source

@@ -13,9 +13,9 @@ from dataclasses import replace
 from symgrad.errors import UnsupportedError
 from symgrad.language.names import MODULES
 from symgrad.language.nodes import Attribute, Binary, Call, Name, Node, Statement, Unary, Word, dotted, rebuilt, walk
+from symgrad.ops import COMPOUND_SPELLINGS, SPELLINGS
 from symgrad.ops.calls.picks import NEW_COPIES
 from symgrad.ops.lookup import find
-from symgrad.ops.spec import COMPOUND_SPELLINGS, SPELLINGS
 
 INPLACE = "inplace"
 """An option that says where the result is written, and not what it is."""

@@ -15,9 +15,9 @@ from typing import Any
 
 import sympy as sp
 
+from symgrad.entries.holding import held_as
+from symgrad.entries.spec import Op
 from symgrad.errors import UnsupportedError
-from symgrad.ops.holding import held_as
-from symgrad.ops.spec import Op
 
 
 class Kind(IntEnum):

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from symgrad.language.nodes import Attribute, Call, Name, Node, Statement, dotted, rebuilt
+from symgrad.ops import COMPOUND_SPELLINGS, SPELLINGS
 from symgrad.ops.calls.registry import find_compound
 from symgrad.ops.lookup import find
-from symgrad.ops.spec import COMPOUND_SPELLINGS, SPELLINGS
 
 SHORT = {"BCE": "BinaryCrossEntropy"}
 """What the name of a module is short for."""

@@ -13,8 +13,8 @@ from typing import Any
 
 import sympy as sp
 
+from symgrad.entries.spec import Held, Op, View
 from symgrad.indexing.symbols import Expr, accesses, fresh_axes, indices_of, is_access, name_of
-from symgrad.ops.spec import Held, Op, View
 from symgrad.shapes import Shape
 
 Terms = frozenset[tuple[str, ...]]

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
 
+from symgrad.entries.spec import Op
 from symgrad.errors import Span, UnknownNameError
 from symgrad.language.made import TOLD, TYPED, UNREAD
 from symgrad.language.nodes import (
@@ -29,10 +30,10 @@ from symgrad.language.nodes import (
     dotted,
     walk,
 )
+from symgrad.ops import TABLE
 from symgrad.ops.calls.operators import SIGNS
 from symgrad.ops.calls.registry import find_compound
 from symgrad.ops.lookup import find
-from symgrad.ops.spec import TABLE, Op
 
 MODULES = {
     "torch": "the module torch",

@@ -14,7 +14,7 @@ from typing import Any
 
 import sympy as sp
 
-from symgrad.ops.spec import Op
+from symgrad.entries.spec import Op
 from symgrad.shapes import Shape, Sizes
 
 MOST = 4096

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NoReturn
 
+from symgrad.entries.holding import same_everywhere
 from symgrad.errors import NotationError
 from symgrad.language.builder import Builder
 from symgrad.language.calls import Meaning, Ref
@@ -17,7 +18,6 @@ from symgrad.language.makers import filled_with
 from symgrad.language.names import tensor_names
 from symgrad.language.nodes import Call, Name, Node
 from symgrad.ops.entry import entry_of
-from symgrad.ops.holding import same_everywhere
 from symgrad.program import Own
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import sympy as sp
 
+from symgrad.entries.stated import equation_of
 from symgrad.errors import InputError, Span, SymgradError
 from symgrad.language.builder import Builder, Operand
 from symgrad.language.calls import Meaning, Ref, kind_of
@@ -20,7 +21,6 @@ from symgrad.notation.tree import Name as Bare
 from symgrad.notation.tree import Negative, Node, Number, Statement, rebuilt, walk
 from symgrad.notation.write import written
 from symgrad.ops.entry import named
-from symgrad.ops.stated import equation_of
 from symgrad.program import Stated
 from symgrad.ways import Setting
 

@@ -9,12 +9,12 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from symgrad.entries.spec import Op
 from symgrad.errors import Span, UnsupportedError
 from symgrad.language.builder import Builder, Operand
 from symgrad.language.calls import Meaning, Ref
 from symgrad.ops import ground
 from symgrad.ops.entry import named, playing, plays
-from symgrad.ops.spec import Op
 from symgrad.program import Role
 from symgrad.shapes import Shape, Size
 

@@ -25,7 +25,7 @@ def both_places(gradient: Array) -> Array:
 
 
 def read_as_matrix(program: Program) -> dict[str, str]:
-    """The inputs that some operation reads as a matrix of a certain kind, which `symgrad.ops.domain` names."""
+    """The inputs that some operation reads as a matrix of a certain kind, which `symgrad.entries.domain` names."""
     kinds = {tensor.name: kind_of_matrix(program, tensor.name) for tensor in program.inputs}
     return {name: kind for name, kind in kinds.items() if kind}
 

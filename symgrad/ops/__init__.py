@@ -2,7 +2,7 @@
 
 ``scalar`` has functions of entries, ``axes`` what runs along one, ``moving`` what only moves entries, ``contracting``
 sums of products, ``solved`` what an equation defines, ``networks`` layers and losses, ``complex`` pairs; ``calls`` are
-several entries in a row. Beside the rooms stands what an entry is made with.
+several entries in a row. What an entry is made with stands in `symgrad.entries`.
 """
 
 # The order of the table is that of the families' names, wherever they stand.
@@ -43,11 +43,12 @@ from symgrad.ops.moving import views
 from symgrad.ops.moving import windows
 # isort: on
 
+from symgrad.entries.domain import Domain
+from symgrad.entries.spec import COMPOUND_SPELLINGS, FAMILIES, SPELLINGS, TABLE, Data, Example, Held, Op, View, entries
+from symgrad.entries.words import functions
 from symgrad.ops.calls import COMPOUNDS, Compound, find_compound
-from symgrad.ops.domain import Domain
 from symgrad.ops.entry import beside_letters, entry_of, found_letters, named, only_read
 from symgrad.ops.lookup import close, find
-from symgrad.ops.spec import TABLE, Data, Example, Held, Op, View, entries
 
 ORDER = (
     activations, arranging, complex_pairs, classes, composites, contractions, convolutions, decompositions,
@@ -58,7 +59,7 @@ ORDER = (
 """The families, as they stand in the table."""
 
 __all__ = [
-    "COMPOUNDS", "ORDER", "TABLE", "Compound", "Data", "Domain", "Example", "Held", "Op", "View",
-    "beside_letters", "close", "entries", "entry_of", "find", "find_compound", "found_letters", "named",
-    "only_read",
+    "COMPOUNDS", "COMPOUND_SPELLINGS", "FAMILIES", "ORDER", "SPELLINGS", "TABLE", "Compound", "Data", "Domain",
+    "Example", "Held", "Op", "View", "beside_letters", "close", "entries", "entry_of", "find", "find_compound",
+    "found_letters", "functions", "named", "only_read",
 ]  # fmt: skip

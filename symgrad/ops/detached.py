@@ -1,6 +1,6 @@
 """A tensor held as it is: its values go on, nothing flows back."""
 
-from symgrad.ops.equations import METHOD, op
+from symgrad.entries.equations import METHOD, op
 from symgrad.program import Role
 
 op("detach(x: data)", "out = x", "the values of x, held: torch records nothing from here back, so no gradient arrives this way",

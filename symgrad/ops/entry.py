@@ -10,9 +10,9 @@ import inspect
 from functools import lru_cache
 from typing import Any
 
+from symgrad.entries.spec import TABLE, Op
+from symgrad.entries.stated import entry_stated
 from symgrad.errors import bug
-from symgrad.ops.spec import TABLE, Op
-from symgrad.ops.stated import entry_stated
 from symgrad.program import Operation, Pullback, Role
 
 

@@ -1,7 +1,7 @@
 """The entries that symgrad puts into programs by itself, where it lifts a run or takes complex tensors apart.
 
 Comes in: the table. Goes out: entries, to be applied. Who decides by what an operation is asks its entry for the fact
-(fields of `symgrad.ops.spec.Op`) and never whether it is one of these; a test sees to it.
+(fields of `symgrad.entries.spec.Op`) and never whether it is one of these; a test sees to it.
 """
 
 from symgrad.ops.entry import named

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 
-from symgrad.ops.spec import COMPOUND_SPELLINGS, SPELLINGS, Op
+from symgrad.entries.spec import COMPOUND_SPELLINGS, SPELLINGS, Op
 
 PREFIXES = {
     "torch.nn.functional.": "F.",

@@ -14,10 +14,11 @@ from dataclasses import replace
 import numpy as np
 import sympy as sp
 
+from symgrad.entries.spec import Op
 from symgrad.errors import SymgradError
 from symgrad.language.ruled import ruling
 from symgrad.numeric import Array, as_float, forward, numeric_pullback, numeric_pushforward
-from symgrad.ops.spec import TABLE, Op
+from symgrad.ops import TABLE
 from symgrad.program import Apply
 from symgrad.shapes import Shape, SizeMismatch, Sizes
 from symgrad.testing.bench import Trial

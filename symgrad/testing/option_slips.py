@@ -13,11 +13,11 @@ from dataclasses import replace
 import numpy as np
 import sympy as sp
 
+from symgrad.entries.spec import Op
 from symgrad.errors import SymgradError
 from symgrad.language.open_ones import retype
 from symgrad.numeric import forward
 from symgrad.ops.entry import entry_of
-from symgrad.ops.spec import Op
 from symgrad.program import Apply
 from symgrad.shapes import SizeMismatch, Sizes
 from symgrad.testing.places import Change, Place

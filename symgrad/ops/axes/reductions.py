@@ -13,10 +13,10 @@ import numpy as np
 import sympy as sp
 
 from symgrad import special
+from symgrad.entries.equations import METHOD, op
+from symgrad.entries.shaping import axes_of, axis_of, reduced_shape
 from symgrad.errors import InputError, ShapeError
 from symgrad.ops.contracting.lengths import as_long_as, check_p, numpy_length
-from symgrad.ops.equations import METHOD, op
-from symgrad.ops.shaping import axes_of, axis_of, reduced_shape
 from symgrad.program import Role
 from symgrad.shapes import Shape, Sizes
 

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
+from symgrad.entries.equations import TORCH, op
+from symgrad.entries.shaping import axis_of, reduced_shape
 from symgrad.errors import ShapeError
 from symgrad.ops.axes.reductions import WINNERS
-from symgrad.ops.equations import TORCH, op
-from symgrad.ops.shaping import axis_of, reduced_shape
 from symgrad.shapes import Shape, Sizes
 
 # fmt: off

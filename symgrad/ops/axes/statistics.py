@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
+from symgrad.entries.domain import positive, reals, whole
+from symgrad.entries.equations import METHOD, op
+from symgrad.entries.shaping import number, unify_vector
 from symgrad.errors import InputError, ShapeError
 from symgrad.ops.axes.scans import order
-from symgrad.ops.domain import positive, reals, whole
-from symgrad.ops.equations import METHOD, op
-from symgrad.ops.shaping import number, unify_vector
 from symgrad.shapes import Shape, Sizes
 
 

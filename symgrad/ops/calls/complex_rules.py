@@ -11,8 +11,8 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+from symgrad.entries.shaping import axes_of
 from symgrad.ops.calls.written import last_of
-from symgrad.ops.shaping import axes_of
 
 
 class Pairs(Protocol):

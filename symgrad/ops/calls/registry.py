@@ -16,9 +16,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypedDict, TypeVar, Unpack
 
+from symgrad.entries.spec import COMPOUND_SPELLINGS, TABLE
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.ops.lookup import normal
-from symgrad.ops.spec import COMPOUND_SPELLINGS, TABLE
 
 
 class Call(Protocol):

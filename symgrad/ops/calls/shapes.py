@@ -7,10 +7,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from symgrad.entries.shaping import axes_of
 from symgrad.errors import InputError, ShapeError
 from symgrad.ops.calls.registry import Call, Compound, Last, axis_of, compound, done, enter, made
 from symgrad.ops.moving.arranging import at_least
-from symgrad.ops.shaping import axes_of
 from symgrad.shapes import size_of
 
 MOST_ROWS = 4096

@@ -13,11 +13,11 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, Unpack
 
+from symgrad.entries.readings import holds
+from symgrad.entries.signatures import call_of
 from symgrad.errors import UnsupportedError, bug
 from symgrad.ops.calls.operators import SIGNS
 from symgrad.ops.calls.registry import Call, Compound, Last, Marks, enter
-from symgrad.ops.readings import holds
-from symgrad.ops.signatures import call_of
 
 Apply = Callable[..., Any]
 WRITTEN: Mapping[type[ast.AST], str] = {

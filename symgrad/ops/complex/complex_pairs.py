@@ -14,13 +14,13 @@ from typing import Any, Unpack
 import numpy as np
 import sympy as sp
 
+from symgrad.entries.domain import Domain, positive, reals
+from symgrad.entries.equations import op
+from symgrad.entries.spec import Facts, Op, View, no_alignment
 from symgrad.errors import ShapeError
 from symgrad.indexing import delta
 from symgrad.indexing.symbols import Expr, access
 from symgrad.ops.contracting.contractions import matmul
-from symgrad.ops.domain import Domain, positive, reals
-from symgrad.ops.equations import op
-from symgrad.ops.spec import Facts, Op, View, no_alignment
 from symgrad.program import Role
 from symgrad.shapes import Shape, Sizes
 

@@ -14,6 +14,10 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
+from symgrad.entries.equations import op
+from symgrad.entries.options import one_of
+from symgrad.entries.shaping import axis_of
+from symgrad.entries.spec import At, Held, Options, View, no_alignment
 from symgrad.errors import InputError, ShapeError
 from symgrad.indexing import Bracket, Index, add_up, bracket, fresh
 from symgrad.indexing.symbols import Expr
@@ -29,10 +33,6 @@ from symgrad.ops.complex.complex_pairs import (
     pairs,
     unpaired,
 )
-from symgrad.ops.equations import op
-from symgrad.ops.options import one_of
-from symgrad.ops.shaping import axis_of
-from symgrad.ops.spec import At, Held, Options, View, no_alignment
 from symgrad.shapes import Shape, Sizes
 
 NORMS = ("backward", "ortho", "forward")

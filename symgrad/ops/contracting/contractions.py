@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
+from symgrad.entries.equations import METHOD, op
+from symgrad.entries.spec import no_alignment
 from symgrad.errors import ShapeError
 from symgrad.notation.einsum import lettered, parse_subscripts
-from symgrad.ops.equations import METHOD, op
-from symgrad.ops.spec import no_alignment
 from symgrad.shapes import Shape, Sizes
 
 # one operation, one row

@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
+from symgrad.entries.equations import op
+from symgrad.entries.options import per_axis
+from symgrad.entries.shaping import check_space, unify_vector
 from symgrad.errors import InputError, ShapeError
 from symgrad.indexing import bracket
 from symgrad.indexing.symbols import Expr
-from symgrad.ops.equations import op
-from symgrad.ops.options import per_axis
-from symgrad.ops.shaping import check_space, unify_vector
 from symgrad.shapes import Shape, Size, Sizes, size_of
 
 Ints = Any  # an int or a sequence of ints as users write it; one int per axis of space once prepared

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.entries.equations import TORCH, op
 from symgrad.errors import InputError, ShapeError
 from symgrad.ops.contracting.lengths import as_long_as, check_p, numpy_length, of_length, p_given
-from symgrad.ops.equations import TORCH, op
 from symgrad.shapes import Shape
 
 # Distances of rows ----------------------------------------------------------------------------------

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
+from symgrad.entries.shaping import number
 from symgrad.errors import InputError, UnsupportedError
-from symgrad.ops.shaping import number
 
 
 def check_p(p: Any) -> Any:

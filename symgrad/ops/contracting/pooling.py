@@ -15,17 +15,17 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
+from symgrad.entries.domain import positive
+from symgrad.entries.equations import F, op
+from symgrad.entries.options import per_axis
+from symgrad.entries.readings import Function
+from symgrad.entries.shaping import check_space
+from symgrad.entries.spec import At, Held, View, no_alignment
 from symgrad.errors import InputError
 from symgrad.indexing import unravel
 from symgrad.indexing.symbols import Expr
 from symgrad.ops.contracting.convolutions import fitting, named, slid, windows_of
-from symgrad.ops.domain import positive
-from symgrad.ops.equations import F, op
 from symgrad.ops.moving.kernels import COVERS
-from symgrad.ops.options import per_axis
-from symgrad.ops.readings import Function
-from symgrad.ops.shaping import check_space
-from symgrad.ops.spec import At, Held, View, no_alignment
 from symgrad.shapes import Shape, Size, Sizes, size_of
 
 Ints = Any  # an int or a sequence of ints as users write it; one int per axis of space once prepared

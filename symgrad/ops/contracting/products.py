@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
+from symgrad.entries.equations import TORCH, F, op
+from symgrad.entries.indexed import Indexed
+from symgrad.entries.shaping import axis_of
+from symgrad.entries.signatures import call_of
 from symgrad.errors import InputError, ShapeError
 from symgrad.ops import openings
 from symgrad.ops.contracting.lengths import as_long_as, numpy_length, of_length, p_given
-from symgrad.ops.equations import TORCH, F, op
-from symgrad.ops.indexed import Indexed
-from symgrad.ops.shaping import axis_of
-from symgrad.ops.signatures import call_of
 from symgrad.shapes import Shape, Sizes
 
 

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
+from symgrad.entries.domain import whole
+from symgrad.entries.equations import METHOD, TORCH, op
+from symgrad.entries.shaping import moved
 from symgrad.errors import InputError, ShapeError
-from symgrad.ops.domain import whole
-from symgrad.ops.equations import METHOD, TORCH, op
 from symgrad.ops.moving.positions import from_zero
-from symgrad.ops.shaping import moved
 from symgrad.program import Role
 from symgrad.shapes import Shape, Sizes
 

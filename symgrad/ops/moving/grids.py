@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
+from symgrad.entries.domain import reals
+from symgrad.entries.equations import op
+from symgrad.entries.spec import no_alignment
 from symgrad.errors import ShapeError, UnsupportedError
-from symgrad.ops.domain import reals
-from symgrad.ops.equations import op
 from symgrad.ops.moving.kernels import HAT, cubic, keys
-from symgrad.ops.spec import no_alignment
 from symgrad.shapes import Shape, Sizes, size_of
 
 KERNELS = {"bilinear": HAT, "bicubic": cubic("(−3/4)"), "nearest": "k[d] = [d = 0]"}

@@ -13,11 +13,11 @@ from typing import Any
 
 import sympy as sp
 
+from symgrad.entries.equations import op
+from symgrad.entries.options import one_of
 from symgrad.errors import InputError, ShapeError
-from symgrad.ops.equations import op
 from symgrad.ops.moving.kernels import COVERS, HAT, cubic
 from symgrad.ops.moving.views import sequence
-from symgrad.ops.options import one_of
 from symgrad.shapes import Shape, Sizes, size_of
 
 Ints = Any  # an int, a sequence of ints, or None, as users write them

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sympy as sp
 
+from symgrad.entries.equations import op
+from symgrad.entries.readings import Function
+from symgrad.entries.spec import At, View, no_alignment
 from symgrad.errors import ShapeError
 from symgrad.indexing import bracket
 from symgrad.indexing.symbols import Expr
-from symgrad.ops.equations import op
-from symgrad.ops.readings import Function
-from symgrad.ops.spec import At, View, no_alignment
 from symgrad.shapes import Shape, Sizes
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import sympy as sp
 
+from symgrad.entries.equations import TORCH, op
+from symgrad.entries.shaping import axis_of
+from symgrad.entries.spec import Opening
 from symgrad.errors import ShapeError
-from symgrad.ops.equations import TORCH, op
-from symgrad.ops.shaping import axis_of
-from symgrad.ops.spec import Opening
 from symgrad.shapes import Shape, Size, Sizes, size_of
 from symgrad.ways import Setting
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.entries.domain import reals, whole
+from symgrad.entries.equations import TORCH, op
 from symgrad.errors import InputError
-from symgrad.ops.domain import reals, whole
-from symgrad.ops.equations import TORCH, op
 from symgrad.ops.moving.gathering import full_scatter_shape, landing, sum_shape
 from symgrad.ops.moving.positions import from_zero
 from symgrad.shapes import Shape

@@ -11,12 +11,12 @@ from typing import Any
 
 import sympy as sp
 
+from symgrad.entries.equations import op
+from symgrad.entries.readings import Function
+from symgrad.entries.spec import At, Opening, View, no_alignment
 from symgrad.errors import ShapeError
 from symgrad.indexing.symbols import Expr
-from symgrad.ops.equations import op
 from symgrad.ops.moving.slicing import cut
-from symgrad.ops.readings import Function
-from symgrad.ops.spec import At, Opening, View, no_alignment
 from symgrad.program import Role
 from symgrad.shapes import Shape, Size, Sizes
 

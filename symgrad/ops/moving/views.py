@@ -11,9 +11,9 @@ from typing import Any
 
 import sympy as sp
 
+from symgrad.entries.equations import METHOD, op
+from symgrad.entries.shaping import axes_of, axis_of, moved
 from symgrad.errors import InputError, ShapeError
-from symgrad.ops.equations import METHOD, op
-from symgrad.ops.shaping import axes_of, axis_of, moved
 from symgrad.program import Role
 from symgrad.shapes import Shape, Size, Sizes
 

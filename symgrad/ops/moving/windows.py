@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
+from symgrad.entries.domain import whole
+from symgrad.entries.equations import op
+from symgrad.entries.options import per_axis
+from symgrad.entries.spec import Op, no_alignment
 from symgrad.errors import InputError, ShapeError
 from symgrad.ops.contracting.convolutions import fitting, named, slid, window
-from symgrad.ops.domain import whole
-from symgrad.ops.equations import op
 from symgrad.ops.moving.positions import from_zero
 from symgrad.ops.moving.views import sequence
-from symgrad.ops.options import per_axis
-from symgrad.ops.spec import Op, no_alignment
 from symgrad.shapes import Shape, Size, Sizes, size_of
 
 Ints = Any  # an int or a sequence of ints as users write it; one int per axis of space once prepared

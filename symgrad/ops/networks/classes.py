@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from symgrad import special
+from symgrad.entries.domain import positive, whole
 from symgrad.errors import ShapeError
-from symgrad.ops.domain import positive, whole
 from symgrad.ops.moving.positions import from_zero, positions
 from symgrad.ops.networks.losses import loss
 from symgrad.shapes import Shape, Sizes

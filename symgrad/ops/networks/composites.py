@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any
 
-from symgrad.ops.equations import op
-from symgrad.ops.shaping import axis_of
+from symgrad.entries.equations import op
+from symgrad.entries.shaping import axis_of
 from symgrad.shapes import Shape
 
 

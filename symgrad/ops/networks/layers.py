@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.entries.domain import whole
+from symgrad.entries.equations import F, op
 from symgrad.errors import InputError, ShapeError
 from symgrad.ops import openings
-from symgrad.ops.domain import whole
-from symgrad.ops.equations import F, op
 from symgrad.ops.moving.positions import from_zero
 from symgrad.shapes import Shape, Sizes
 

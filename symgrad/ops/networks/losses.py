@@ -12,16 +12,16 @@ from typing import Any, Unpack
 import numpy as np
 
 from symgrad import special
+from symgrad.entries.along import Along
+from symgrad.entries.domain import Domain, between, positive, reals, whole
+from symgrad.entries.equations import op, plain
+from symgrad.entries.losses import Loss
+from symgrad.entries.readings import Instead, Pointwise
+from symgrad.entries.shaping import broadcast, common_shape
+from symgrad.entries.signatures import call_of
+from symgrad.entries.spec import Facts, Op
 from symgrad.errors import ShapeError
-from symgrad.ops.along import Along
 from symgrad.ops.contracting.lengths import inner_length, numpy_length
-from symgrad.ops.domain import Domain, between, positive, reals, whole
-from symgrad.ops.equations import op, plain
-from symgrad.ops.losses import Loss
-from symgrad.ops.readings import Instead, Pointwise
-from symgrad.ops.shaping import broadcast, common_shape
-from symgrad.ops.signatures import call_of
-from symgrad.ops.spec import Facts, Op
 from symgrad.shapes import Shape, Sizes
 
 WEIGHTS = ("weight", "pos_weight")

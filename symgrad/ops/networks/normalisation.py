@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
+from symgrad.entries.domain import positive
+from symgrad.entries.equations import F, op
+from symgrad.entries.shaping import unify_vector
+from symgrad.entries.spec import kept, no_alignment
 from symgrad.errors import InputError, ShapeError
 from symgrad.ops import openings
-from symgrad.ops.domain import positive
-from symgrad.ops.equations import F, op
-from symgrad.ops.shaping import unify_vector
-from symgrad.ops.spec import kept, no_alignment
 from symgrad.shapes import Shape, Sizes
 
 

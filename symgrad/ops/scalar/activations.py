@@ -10,9 +10,9 @@ from typing import Any
 
 import sympy as sp
 
+from symgrad.entries.equations import F, op
+from symgrad.entries.spec import no_alignment
 from symgrad.errors import ShapeError
-from symgrad.ops.equations import F, op
-from symgrad.ops.spec import no_alignment
 from symgrad.shapes import Shape, Sizes
 
 # a table: one operation, one row

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.entries.domain import Domain, positive, reals, whole
+from symgrad.entries.equations import METHOD, op
 from symgrad.errors import InputError
-from symgrad.ops.domain import Domain, positive, reals, whole
-from symgrad.ops.equations import METHOD, op
 from symgrad.program import Role
 from symgrad.shapes import Shape
 

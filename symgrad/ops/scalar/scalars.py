@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from symgrad import special
-from symgrad.ops.domain import Domain, between, positive
-from symgrad.ops.equations import SPECIAL, TORCH, op
+from symgrad.entries.domain import Domain, between, positive
+from symgrad.entries.equations import SPECIAL, TORCH, op
 
 
 def floats(function: Callable[..., Any]) -> Callable[..., Any]:

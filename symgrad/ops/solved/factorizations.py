@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.entries.domain import matrices
+from symgrad.entries.equations import op
 from symgrad.errors import DomainError, ShapeError, UndefinedError
-from symgrad.ops.domain import matrices
-from symgrad.ops.equations import op
 from symgrad.ops.moving.arranging import at_least
 from symgrad.ops.solved.matrices import ASYMMETRY, SYMMETRIC, checked_symmetric, square
 from symgrad.ops.solved.solving import solved

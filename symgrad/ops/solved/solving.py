@@ -17,15 +17,15 @@ from typing import Any, Unpack
 
 import sympy as sp
 
+from symgrad.entries.domain import matrices
+from symgrad.entries.equations import INDICES, WORDS, op
+from symgrad.entries.indexed import Indexed
+from symgrad.entries.readings import Instead
+from symgrad.entries.signatures import Call, call_of
+from symgrad.entries.spec import AlignRule, Facts, Op, ShapeRule, View, no_alignment
 from symgrad.indexing import Equation, fresh_axes
 from symgrad.notation.sizes import Finder
 from symgrad.notation.tree import Access
-from symgrad.ops.domain import matrices
-from symgrad.ops.equations import INDICES, WORDS, op
-from symgrad.ops.indexed import Indexed
-from symgrad.ops.readings import Instead
-from symgrad.ops.signatures import Call, call_of
-from symgrad.ops.spec import AlignRule, Facts, Op, ShapeRule, View, no_alignment
 from symgrad.shapes import Sizes
 
 Beside = Mapping[str, Callable[..., Any]]

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.entries.domain import matrices
+from symgrad.entries.equations import op
+from symgrad.entries.spec import no_alignment
 from symgrad.errors import UndefinedError
-from symgrad.ops.domain import matrices
-from symgrad.ops.equations import op
 from symgrad.ops.moving.arranging import at_least
 from symgrad.ops.solved.matrices import SYMMETRIC, apart, checked_symmetric, column_signs, square
 from symgrad.ops.solved.solving import solved
-from symgrad.ops.spec import no_alignment
 from symgrad.shapes import Shape, Size, Sizes
 
 

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
+from symgrad.entries.spec import Op
 from symgrad.language.builder import Builder, Operand
 from symgrad.language.calls import Ref
 from symgrad.numeric.exact import Array
 from symgrad.ops.entry import named
-from symgrad.ops.spec import Op
 from symgrad.program import BLACK_BOX, Apply, Role, Tensor, free_name
 from symgrad.shapes import Sizes
 from symgrad.tracing.lift.binding import Refusals, bound, meaning

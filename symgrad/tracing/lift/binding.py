@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.entries.spec import Op, is_operand
 from symgrad.errors import SymgradError, UnsupportedError
 from symgrad.language.builder import Operand
 from symgrad.language.calls import Argument, Ref, bind
-from symgrad.ops.spec import Op, is_operand
 
 NOWHERE = (0, 0)
 """Captured calls have no place in a text."""

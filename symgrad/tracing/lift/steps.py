@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from symgrad.entries.spec import Op
 from symgrad.language.calls import Ref
 from symgrad.numeric.exact import Array
 from symgrad.ops.calls.registry import Last
 from symgrad.ops.entry import named, plays
-from symgrad.ops.spec import Op
 from symgrad.program import Role
 
 if TYPE_CHECKING:

@@ -13,12 +13,12 @@ import numpy as np
 import sympy as sp
 
 from symgrad.calculus.local import derive, known_name, operand, standard_at
+from symgrad.entries.spec import Op
 from symgrad.lowering.reading import number
 from symgrad.numeric.exact import Array, as_float
 from symgrad.numeric.forward import Values, apply, constant, options_of, pulled_as
 from symgrad.numeric.playing import Player
 from symgrad.ops.entry import named
-from symgrad.ops.spec import Op
 from symgrad.program import Apply, Pullback
 from symgrad.shapes import Shape
 

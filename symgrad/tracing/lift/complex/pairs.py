@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from symgrad.entries.spec import Op
 from symgrad.language.builder import Operand
 from symgrad.language.calls import Ref
 from symgrad.ops import ground
 from symgrad.ops.calls.complex_rules import Rule
 from symgrad.ops.entry import playing
-from symgrad.ops.spec import Op
 from symgrad.program import Role
 from symgrad.tracing.lift.steps import Steps
 from symgrad.tracing.record.trace import Call, Node

@@ -1,8 +1,8 @@
 """What a call of an operation is written like: its parameters, which of them are tensors, examples of it.
 
-Comes in: ``"linear(x, weight, bias=None)"``. A parameter without a default or with None is a tensor (with None it may be
-left out), unless its kind stands behind a colon: ``threshold(x, threshold: float)``; ``: data`` is a tensor to which
-nothing flows back. Any other default makes an option (`symgrad.ops.options` has the kinds). Nothing is evaluated.
+Comes in: ``"linear(x, weight, bias=None)"``. A parameter without a default or with None is a tensor (with None it may
+be left out), unless its kind stands behind a colon: ``threshold(x, threshold: float)``; ``: data`` is a tensor to which
+nothing flows back. Any other default makes an option (`symgrad.entries.options` has the kinds). Nothing is evaluated.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from symgrad.entries.options import Kind, kind_of
+from symgrad.entries.spec import Data, Example, is_operand
 from symgrad.errors import InputError
-from symgrad.ops.options import Kind, kind_of
-from symgrad.ops.spec import Data, Example, is_operand
 from symgrad.shapes import Shape
 
 

@@ -1,9 +1,10 @@
 """An equation on some axes of a tensor that options name: ``out[i,j] = x[j,i]`` on dim0 and dim1, for every rank.
 
-Comes in: the text, the names of the options (or numbers of axes). Goes out: the shape that follows, the options with axes
-counted from the front, the right-hand side. A tensor that the text reads with as many indices as there are axes has them
-there; with more, the others are its last ones; with fewer, all of them are its last ones, and it lacks the axes. On the
-other axes every tensor has the output's own indices, but for those that are ``apart``: they have only what the text says.
+Comes in: the text, the names of the options (or numbers of axes). Goes out: the shape that follows, the options with
+axes counted from the front, the right-hand side. A tensor that the text reads with as many indices as there are axes
+has them there; with more, the others are its last ones; with fewer, all of them are its last ones, and it lacks the
+axes. On the other axes every tensor has the output's own indices, but for those that are ``apart``: they have only what
+the text says.
 """
 
 from __future__ import annotations
@@ -14,6 +15,10 @@ from typing import Any
 
 import sympy as sp
 
+from symgrad.entries.readings import Text, Whole, known
+from symgrad.entries.shaping import axis_of
+from symgrad.entries.spec import At, Held, Options, View
+from symgrad.entries.words import functions
 from symgrad.errors import InputError, ShapeError
 from symgrad.indexing.symbols import Expr
 from symgrad.notation.inside import checked
@@ -21,10 +26,6 @@ from symgrad.notation.meaning import Meaning
 from symgrad.notation.rows import length_of, letters_at
 from symgrad.notation.sizes import Finder
 from symgrad.notation.tree import Access, Statement, walk
-from symgrad.ops.readings import Text, Whole, known
-from symgrad.ops.shaping import axis_of
-from symgrad.ops.spec import At, Held, Options, View
-from symgrad.ops.words import functions
 from symgrad.shapes import Shape, Sizes
 
 Shapes = tuple[Shape | None, ...]

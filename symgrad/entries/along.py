@@ -1,7 +1,7 @@
 """What the equation of one line means on every line of a tensor: ``along`` one axis, several, or all.
 
-Comes in: the text, the operands and options at hand. Goes out: the right-hand side in SymPy at the output's indices, and
-the shape. The equation is written for one line; the indices on the other axes are the output's own.
+Comes in: the text, the operands and options at hand. Goes out: the right-hand side in SymPy at the output's indices,
+and the shape. The equation is written for one line; the indices on the other axes are the output's own.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
+from symgrad.entries.readings import Text, Whole, known
+from symgrad.entries.shaping import axes_of, axis_of, common_shape, reduced_shape
+from symgrad.entries.spec import At, Held, Options, View, kept
+from symgrad.entries.words import functions
 from symgrad.errors import ShapeError
 from symgrad.indexing import Index, fresh, multiply_up, unravel
 from symgrad.indexing.symbols import Expr
 from symgrad.notation.meaning import Meaning
 from symgrad.notation.tree import Access, Node, Statement, walk
-from symgrad.ops.readings import Text, Whole, known
-from symgrad.ops.shaping import axes_of, axis_of, common_shape, reduced_shape
-from symgrad.ops.spec import At, Held, Options, View, kept
-from symgrad.ops.words import functions
 from symgrad.shapes import Shape, Sizes
 
 
@@ -97,8 +97,8 @@ REST = "all but "
 class Along(Text):
     """An equation for one line of a tensor, ``option`` saying along which axes, the one axis' number, or a place.
 
-    An operand that the text names without indices has the axes that are not the line's, or is a vector over the channels,
-    axis 1; one with fewer axes than the first has the last ones alone.
+    An operand that the text names without indices has the axes that are not the line's, or is a vector over the
+    channels, axis 1; one with fewer axes than the first has the last ones alone.
     """
 
     option: str = "dim"

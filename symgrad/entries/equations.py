@@ -3,9 +3,9 @@
     op("softsign(x)", "out = x / (1 + |x|)", "x shrunk into ±1", F, kinks=0)
     op("cumsum(x, dim)", "out[i] = Σ_j [j ≤ i]·x[j]", "the sum of the entries so far", along="dim")
 
-Comes in: a call, its equation, and what no equation says (spellings, where samples lie, what torch does at a kink). Goes
-out: an `Op`. Shapes and their refusals, broadcasting, the forward pass, torch's call, an example and whether it is smooth
-follow from the text, which is read when the operation is used first, not when the table is made.
+Comes in: a call, its equation, and what no equation says (spellings, where samples lie, what torch does at a kink).
+Goes out: an `Op`. Shapes and their refusals, broadcasting, the forward pass, torch's call, an example and whether it is
+smooth follow from the text, which is read when the operation is used first, not when the table is made.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Unpack
 
+from symgrad.entries.along import REST, SPACES, Along
+from symgrad.entries.domain import Domain, reals
+from symgrad.entries.indexed import Indexed
+from symgrad.entries.losses import Loss
+from symgrad.entries.on_axes import OnAxes
+from symgrad.entries.readings import Instead, Pointwise, Reading
+from symgrad.entries.shaping import broadcast, common_shape
+from symgrad.entries.signatures import Call, call_of, example_of
+from symgrad.entries.spec import TABLE, AlignRule, Facts, Op, PrepareRule, ShapeRule, as_given, no_alignment, register
 from symgrad.errors import bug
 from symgrad.functions import ALSO, JUMPS
-from symgrad.ops.along import REST, SPACES, Along
-from symgrad.ops.domain import Domain, reals
-from symgrad.ops.indexed import Indexed
-from symgrad.ops.losses import Loss
-from symgrad.ops.on_axes import OnAxes
-from symgrad.ops.readings import Instead, Pointwise, Reading
-from symgrad.ops.shaping import broadcast, common_shape
-from symgrad.ops.signatures import Call, call_of, example_of
-from symgrad.ops.spec import TABLE, AlignRule, Facts, Op, PrepareRule, ShapeRule, as_given, no_alignment, register
 
 NUMPY = ("torch.{}", "Tensor.{}", "np.{}")
 TORCH = ("torch.{}", "aten.{}", "Tensor.{}")
@@ -39,8 +39,8 @@ def by_spelling(
 ) -> Callable[..., Any]:
     """torch's function of this name, options as plain numbers; a number among tensors becomes one.
 
-    With a ``call`` whose options stand among its tensors the arguments are in its order; those ``whole`` are integers. Of
-    several results it is the first that ``returns`` names, or the one whose number the option ``part`` is.
+    With a ``call`` whose options stand among its tensors the arguments are in its order; those ``whole`` are integers.
+    Of several results it is the first that ``returns`` names, or the one whose number the option ``part`` is.
     """
     steps = path.removeprefix("torch.").replace("F.", "nn.functional.", 1).split(".")
 
@@ -124,14 +124,15 @@ def op(
     ``home`` says how torch spells it, ``also`` adds spellings, ``instead`` is the equation under other options, or a
     function that writes it for the shapes and options at hand: what goes over as many axes as there are.
     ``examples`` are calls in the place of the one that follows from the name, ``more`` are further ones; ``forward`` is
-    what computes it faster or more stably than its equation as it stands, ``torch`` what calls it otherwise than by name.
-    With ``decimals`` an option 0.5 is written so, and not as 1/2. ``along`` is the option that says along which axes the
-    equation holds (or the number of the axis), which then is that of one line of a tensor with ``least`` axes; its
-    ``forward`` takes axis= and keepdims= as NumPy's do. ``axes`` are options that name one axis each, on which its
-    indices are (`symgrad.ops.on_axes`; ``repeated``: twice the same is fine); tensors that lie ``apart`` have no others.
-    ``checks`` is asked, with shapes and options, whether options are what they have to be.
-    ``defined`` is what pages print in the place of the equation. ``reads_out`` says that an equation which ``instead`` writes reads the output itself.
-    What stands behind ``, n:`` says in words what n is: whole numbers that ``known`` finds, or what is read ``beside``.
+    what computes it faster or more stably than its equation as it stands, ``torch`` what calls it otherwise than by
+    name. With ``decimals`` an option 0.5 is written so, and not as 1/2. ``along`` is the option that says along which
+    axes the equation holds (or the number of the axis), which then is that of one line of a tensor with ``least`` axes;
+    its ``forward`` takes axis= and keepdims= as NumPy's do. ``axes`` are options that name one axis each, on which its
+    indices are (`symgrad.entries.on_axes`; ``repeated``: twice the same is fine); tensors that lie ``apart`` have no
+    others. ``checks`` is asked, with shapes and options, whether options are what they have to be. ``defined`` is what
+    pages print in the place of the equation. ``reads_out`` says that an equation which ``instead`` writes reads the
+    output itself. What stands behind ``, n:`` says in words what n is: whole numbers that ``known`` finds, or what is
+    read ``beside``.
     """
     said, texts, definition = call_of(call), instead or {}, equation
     others: tuple[str, ...] = () if callable(texts) else tuple(texts.values())

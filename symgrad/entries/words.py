@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
+from symgrad.entries.shaping import common_shape
+from symgrad.entries.spec import Op, Options, View, entries
 from symgrad.functions import ALSO, PRIMITIVES
 from symgrad.indexing.symbols import Expr
 from symgrad.notation.meaning import Word, taking, word_of
-from symgrad.ops.shaping import common_shape
-from symgrad.ops.spec import Op, Options, View, entries
 
 
 @lru_cache(maxsize=1)

@@ -3,10 +3,10 @@
 Comes in: an entry. Goes out: words. Sums, products and choices of whole numbers are whole; a quotient, a root and a
 function are not. Where torch has its own way the entry says so (``holds``):
 
-truth, whole: it is that, whatever comes in · counted: truth values are counted · kept: as the operands are · joined: kept,
-and a sum of truth values is "or" · cut: kept, and a fraction would be cut off · first: as what is written into · behind: as
-the operands behind the first · bounded: as the operands and the options · subscripts: as the letters say · real: a number ·
-masked: the last operand is added, where torch would read truth values as who takes part.
+truth, whole: it is that, whatever comes in · counted: truth values are counted · kept: as the operands are · joined:
+kept, and a sum of truth values is "or" · cut: kept, and a fraction would be cut off · first: as what is written into ·
+behind: as the operands behind the first · bounded: as the operands and the options · subscripts: as the letters say ·
+real: a number · masked: the last operand is added, where torch would read truth values as who takes part.
 """
 
 from __future__ import annotations
@@ -14,7 +14,10 @@ from __future__ import annotations
 from fractions import Fraction
 from functools import lru_cache
 
-from symgrad.functions import ALSO, JUMPS
+from symgrad.entries.losses import Loss
+from symgrad.entries.readings import spelled
+from symgrad.entries.spec import TABLE, Op
+from symgrad.functions import ALSO, ROUNDING
 from symgrad.notation.tree import (
     Access,
     Big,
@@ -31,13 +34,8 @@ from symgrad.notation.tree import (
     Size,
     parts,
 )
-from symgrad.ops.losses import Loss
-from symgrad.ops.readings import spelled
-from symgrad.ops.spec import TABLE, Op
 
 KEPT, REAL = frozenset({"kept"}), frozenset({"real"})
-ROUNDING = JUMPS - {"i0e", "i1e"}
-"""Functions that give whole numbers."""
 
 
 def held_as(op: Op) -> frozenset[str]:

@@ -13,6 +13,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from symgrad.entries.domain import whole
+from symgrad.entries.spec import TABLE, At, Held, Op, View
+from symgrad.entries.words import functions
 from symgrad.errors import ShapeError, bug
 from symgrad.indexing.symbols import Expr
 from symgrad.notation.inside import checked
@@ -22,9 +25,6 @@ from symgrad.notation.rows import in_front, letters_at, shape_of
 from symgrad.notation.scope import Names, names_in, spelled_out
 from symgrad.notation.sizes import Ranges as Found
 from symgrad.notation.tree import Absolute, Access, Call, Condition, Floor, Name, Statement, walk
-from symgrad.ops.domain import whole
-from symgrad.ops.spec import TABLE, At, Held, Op, View
-from symgrad.ops.words import functions
 from symgrad.program import Stated
 from symgrad.shapes import Shape, Size, Sizes
 

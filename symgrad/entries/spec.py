@@ -1,6 +1,7 @@
 """What an entry of the table is: an operation as one index equation, and the facts that go with it.
 
-`symgrad.ops.equations.op` makes one of a call and its equation. There is no field in which a derivative could be written.
+`symgrad.entries.equations.op` makes one of a call and its equation. There is no field in which a derivative could be
+written.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any, TypedDict
 
+from symgrad.entries.domain import Domain, reals
 from symgrad.indexing.equation import Equation
 from symgrad.indexing.symbols import Expr, Index, access
-from symgrad.ops.domain import Domain, reals
 from symgrad.program import Operation, Role, Stated
 from symgrad.shapes import Shape, Size, Sizes
 
@@ -115,11 +116,11 @@ class Op:
     ``known`` finds: ``.indices`` of its result, or what stands in the place of its last bracket. ``slots`` says which
     of its options are positions (`symgrad.calculus.slots`): what is derived for one of them holds for all. ``holds``
     says what torch keeps the result of truth values and whole numbers as, where that does not follow from the equation
-    (`symgrad.ops.holding`). ``stated`` is the equation of an operation that is not in the table. ``arrays`` is what the
-    operation is in NumPy and in jax, as the body of a function of torch's arguments, where its spelling there does not
-    say so (`symgrad.exporting.arrays`). ``role`` is what others go by (`symgrad.program.Role`). ``told`` are options
-    that torch wants to be given though they have a value here. ``looks_up``: it reads entries at positions that a
-    tensor of whole numbers gives. ``chooses``: the places of its condition and of what it chooses from, and which it
+    (`symgrad.entries.holding`). ``stated`` is the equation of an operation that is not in the table. ``arrays`` is what
+    the operation is in NumPy and in jax, as the body of a function of torch's arguments, where its spelling there does
+    not say so (`symgrad.exporting.arrays`). ``role`` is what others go by (`symgrad.program.Role`). ``told`` are
+    options that torch wants to be given though they have a value here. ``looks_up``: it reads entries at positions that
+    a tensor of whole numbers gives. ``chooses``: the places of its condition and of what it chooses from, and which it
     takes where that is met. ``of_two`` is the entry that torch means by the same word between two tensors, ``implied``
     the axis that a spelling goes along alone.
     """

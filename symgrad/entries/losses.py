@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
+from symgrad.entries.along import Along
+from symgrad.entries.readings import Pointwise, without
+from symgrad.entries.spec import At, Held, Options, View
 from symgrad.indexing import add_up, fresh_axes
 from symgrad.indexing.symbols import Expr
 from symgrad.notation.tree import Statement
-from symgrad.ops.along import Along
-from symgrad.ops.readings import Pointwise, without
-from symgrad.ops.spec import At, Held, Options, View
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """What the equation of an entry means: for each entry by itself.
 
-Comes in: the text, the operands at hand and the options. Goes out: the right-hand side in SymPy, at the output's indices.
-A text is read when it is asked for first, once in a process.
+Comes in: the text, the operands at hand and the options. Goes out: the right-hand side in SymPy, at the output's
+indices. A text is read when it is asked for first, once in a process.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from typing import Any, Protocol
 import numpy as np
 import sympy as sp
 
+from symgrad.entries.shaping import number
+from symgrad.entries.signatures import Call
+from symgrad.entries.spec import At, Held, Options, View
+from symgrad.entries.words import functions
 from symgrad.errors import NotationError, bug
 from symgrad.indexing.symbols import Expr
 from symgrad.notation.meaning import Meaning
 from symgrad.notation.read import read_statement
 from symgrad.notation.scope import spelled_out
 from symgrad.notation.tree import Access, Binary, Name, Negative, Node, Statement, rebuilt
-from symgrad.ops.shaping import number
-from symgrad.ops.signatures import Call
-from symgrad.ops.spec import At, Held, Options, View
-from symgrad.ops.words import functions
 from symgrad.shapes import Shape
 
 Instead = Mapping[str, str] | Callable[..., str]
@@ -31,7 +31,7 @@ Instead = Mapping[str, str] | Callable[..., str]
 
 
 class Reading(Protocol):
-    """What `symgrad.ops.equations.op` makes of a text."""
+    """What `symgrad.entries.equations.op` makes of a text."""
 
     def index(self, at: At, views: Sequence[View | None], held: Mapping[str, Held], options: Options) -> Expr:
         """The right-hand side at the output's indices."""
@@ -165,7 +165,7 @@ def known(options: Options) -> dict[str, Expr]:
 
 
 def numbers(options: Options) -> list[tuple[str, Any]]:
-    """The options that an equation may name, the parts of a tuple with their numbers behind it: stride0, stride1; one is itself."""
+    """The options that an equation may name; parts of a tuple with their numbers: stride0, stride1; one is itself."""
     parts = [(f"{n}{k}", v) for n, vs in options.items() if isinstance(vs, tuple) for k, v in enumerate(vs)]
     parts += [(n, vs[0]) for n, vs in options.items() if isinstance(vs, tuple) and len(vs) == 1]
     given = [(n, int(v) if isinstance(v, bool) else v) for n, v in (*options.items(), *parts)]

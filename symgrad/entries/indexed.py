@@ -12,6 +12,9 @@ from typing import Any
 
 import sympy as sp
 
+from symgrad.entries.readings import Text, Whole, known
+from symgrad.entries.spec import At, Held, Options, View
+from symgrad.entries.words import functions
 from symgrad.errors import ShapeError
 from symgrad.indexing.symbols import Expr
 from symgrad.notation.meaning import Meaning
@@ -19,9 +22,6 @@ from symgrad.notation.rows import in_front, letters_at, shape_of, sizes_at
 from symgrad.notation.scope import Pattern
 from symgrad.notation.sizes import Finder, ranges
 from symgrad.notation.tree import Access, Dots, Flat, Statement
-from symgrad.ops.readings import Text, Whole, known
-from symgrad.ops.spec import At, Held, Options, View
-from symgrad.ops.words import functions
 from symgrad.shapes import Shape, Sizes
 
 Shapes = tuple[Shape | None, ...]
@@ -83,6 +83,6 @@ class Indexed(Text):
 
 
 def still(view: View, read: Access, lead: At) -> View:
-    """What is held still and read at places of its own: ``…`` are the output's axes, how long the others are does not matter."""
+    """What is held still and read at places of its own: ``…`` are the output axes, the others may have any length."""
     own = sum(not isinstance(slot, Dots) for slot in read.slots)
     return View(view.name, (*(index.size for index in lead), *(sp.S.One,) * own))

@@ -2,9 +2,9 @@
 
     dim: axis · dims: axis | None · n: int >= 0 · q: 0 <= any <= 1 · stride: 2*int >= 1 · mode: 'same' | 'valid'
 
-Comes in: what is written there. Goes out: Python's type, by which texts are read, and what brings a value to its canonical
-form or refuses it. An axis is counted from the front, ``2*int`` is an integer for each of two axes, what is ``unused``
-changes nothing, what is ``unsupported`` may only be left as it is.
+Comes in: what is written there. Goes out: Python's type, by which texts are read, and what brings a value to its
+canonical form or refuses it. An axis is counted from the front, ``2*int`` is an integer for each of two axes, what is
+``unused`` changes nothing, what is ``unsupported`` may only be left as it is.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from typing import Any
 
 import sympy as sp
 
+from symgrad.entries.shaping import axis_of
+from symgrad.entries.spec import Data, View
 from symgrad.errors import InputError, UnsupportedError
-from symgrad.ops.shaping import axis_of
-from symgrad.ops.spec import Data, View
 
 Rule = Callable[[str, Any, int], Any]  # (name, value, rank of the operands) -> the value in canonical form
 
 PLAIN: dict[str, Any] = {
-    "float": float, "int": int, "str": str, "any": Any, "any | str": Any | str, "float | None": float | None, "data": Data,
-    "axes": int | tuple[int, ...] | tuple[tuple[int, ...], ...],
+    "float": float, "int": int, "str": str, "any": Any, "any | str": Any | str, "float | None": float | None,
+    "data": Data, "axes": int | tuple[int, ...] | tuple[tuple[int, ...], ...],
 }  # fmt: skip
 """Kinds that take a value as it is."""
 

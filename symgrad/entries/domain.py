@@ -16,8 +16,8 @@ class Domain:
 
     Whole numbers only if ``whole``, both ends of ``draw`` included. ``matrix`` says what the last two axes hold:
     a ``full`` matrix (of full rank, its singular values all different), a ``regular`` one (it has an inverse), a
-    ``lower`` triangular one, a ``symmetric`` one (read as such, its eigenvalues all different), a ``definite`` one (with positive eigenvalues),
-    or a ``dominant`` one (elimination exchanges none of its rows).
+    ``lower`` triangular one, a ``symmetric`` one (read as such, its eigenvalues all different), a ``definite`` one
+    (with positive eigenvalues), or a ``dominant`` one (elimination exchanges none of its rows).
     """
 
     low: float = -inf
