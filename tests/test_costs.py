@@ -23,9 +23,9 @@ from symgrad.backward.groups import groups
 from symgrad.backward.names import Names
 from symgrad.backward.slots import always_defined, filled
 from symgrad.calculus import sweeps
+from symgrad.entries import words as vocabulary
 from symgrad.language.taken import Taken
 from symgrad.numeric import again
-from symgrad.ops import words as vocabulary
 from symgrad.oracles.differences import check_differences
 from symgrad.program import Program
 from symgrad.shapes import Slot

@@ -23,6 +23,8 @@ import torch
 from symgrad import special
 from symgrad.calculus import local
 from symgrad.documents.samples import sample_values
+from symgrad.entries import equations as mechanism
+from symgrad.entries import holding, spec
 from symgrad.errors import SymgradError
 from symgrad.exporting.arrays import in_arrays
 from symgrad.indexing.symbols import accesses, name_of
@@ -30,8 +32,7 @@ from symgrad.language import read
 from symgrad.language.names import candidate_ranks, names_of
 from symgrad.language.syntax import parse
 from symgrad.numeric import forward, numeric_pullback
-from symgrad.ops import ORDER, TABLE, Op, holding, spec
-from symgrad.ops import equations as mechanism
+from symgrad.ops import ORDER, TABLE, Op
 from symgrad.ops.entry import playing
 from symgrad.source import Source
 from tests import torch_side

@@ -245,7 +245,7 @@ def being_imported() -> str:
     while frame is not None and frame.f_code.co_name != "<module>":
         frame = frame.f_back
     module = "" if frame is None else str(frame.f_globals["__name__"])
-    return module if module.startswith(f"{__package__}.") else ""
+    return module if module.startswith("symgrad.ops.") else ""
 
 
 def register(op: Op) -> Op:
