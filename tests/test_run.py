@@ -1039,6 +1039,20 @@ def test_a_backward_in_a_capture_of_a_watched_script_has_the_names_of_the_script
     assert [leaf.name for leaf in second.leaves] == ["w"]
 
 
+def test_what_several_names_are_assigned_has_the_first_of_them(tmp_path) -> None:
+    """`h = c = zeros(3)` before a loop was called data, and every `a = b = …` by a number."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import torch\nw = torch.ones(3, requires_grad=True)\n"
+        "def net(x):\n    h = c = torch.zeros(3)\n    for t in x:\n        a = b = h * w + t\n"
+        "        h = a.tanh()\n        c = c + b\n    return h.sum() + c.sum()\n"
+        "net(torch.ones(2, 3)).backward()\n"
+    )
+    (event,) = run_script(str(script), []).events
+    assert event.told.forward[0] == "a = h * w + t"
+    assert "data" not in " ".join(event.told.forward)
+
+
 def test_a_recorder_within_another_leaves_its_hook_at_dynamo(monkeypatch) -> None:
     """A capture took both hooks away; at the end of the script there was none left to take, and it was said so."""
 

@@ -167,6 +167,8 @@ def assignments(file: str) -> dict[int, list[Assigned]]:
     for node in ast.walk(tree):
         targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(
             node, (ast.AugAssign, ast.AnnAssign, ast.For)) else []  # fmt: skip
+        if all(isinstance(target, ast.Name) for target in targets):
+            targets = targets[:1]  # of h = c = zeros(3) the first
         parts = targets[0].elts if len(targets) == 1 and isinstance(targets[0], ast.Tuple) else targets
         names = tuple(part.id for part in parts if isinstance(part, ast.Name))
         value = getattr(node, "value", None)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 SHORT, LONGEST = 14, 56
 """Steps and characters of a program and a gradient that may stand in the inputs alone."""
-MOST_STEPS = 4000
+MOST_STEPS = 10_000
 """Steps of a program that is told line by line without being asked for by its number."""
 STATIONS = 9
 """Lengths that are told of one way back."""
