@@ -306,3 +306,40 @@ def test_a_gradient_that_underflows_is_no_jump() -> None:
 )
 def test_an_infinite_number_that_is_right_is_no_overflow(text: str, at: list[float]) -> None:
     assert "for floats" not in symgrad.explain(text, x=at).to_text()
+
+
+OF_FLOATS_ALONE = [
+    ("x.norm()", {"x": [1e-200, 2e-200]}),
+    ("torch.cdist(x, y)", {"x": [[1e-200, 2e-200]], "y": [[0.0, 0.0]]}),
+    ("x % y", {"x": -1e-200, "y": 1e200}),
+    ("relu(x * y)", {"x": 1e-200, "y": 1e-200}),
+    ("x * y * z", {"x": 1e-200, "y": 1e-200, "z": 3.0}),
+    ("exp(-x) * y", {"x": [1000.0], "y": [2.0]}),
+    ("softmax(x, 0)", {"x": [1000.0, 0.0]}),
+]
+
+
+@pytest.mark.parametrize(("text", "at"), OF_FLOATS_ALONE)
+def test_what_underflows_on_the_way_is_no_reason_for_0(text: str, at: Mapping[str, object]) -> None:
+    """Neither J is 0 there, nor is it a kink: real numbers are not 0 where floats are."""
+    page = " ".join(symgrad.explain(text, **at).to_text().split())
+    small, unknown = "smaller than any float, and not all 0: {}.grad is 0", "floats: that {}.grad is 0 says nothing"
+    assert any(told.format(name) in page for told in (small, unknown) for name in at)
+    assert not any(false in page for false in ("because every entry", "is a kink", "stays the same whatever"))
+
+
+@pytest.mark.parametrize(
+    ("text", "at"),
+    [
+        ("relu(x)", {"x": [-0.5, -2.5]}),
+        ("relu(-exp(x))", {"x": [0.5]}),
+        ("x.norm() * y", {"x": [0.5, 0.25], "y": 0.0}),
+        ("softmax(x, 0)", {"x": [0.5, 0.25]}),
+        ("floor(x / 1e200) + y", {"x": [0.5], "y": [1.0]}),
+    ],
+)
+def test_a_gradient_that_is_0_is_no_underflow(text: str, at: Mapping[str, object]) -> None:
+    page = " ".join(symgrad.explain(text, **at).to_text().split())
+    assert "x.grad is 0" in page
+    assert "for floats" not in page
+    assert "than any float" not in page

@@ -41,6 +41,7 @@ from symgrad.oracles import (
     run_torch,
     skipped,
     values_apart,
+    zero_to_floats,
 )
 from symgrad.oracles.differences import largest_number
 from symgrad.oracles.elementwise import TooLarge
@@ -182,10 +183,13 @@ class Proofs:
         known = None if isinstance(entries, str) else entries
         found = self.torch.gradients.get(name) if self.torch is not None else None
         met = singular(self.program, self.values, self.seed, gradient, name, derived.sweep, found, known)
+        told = []
         if known is not None and not self.tame() and self.all_finite() and not self.by_steps:
             real = as_float(self.seed).reshape(-1) @ as_float(known)
-            told = out_of_range(f"{name}.grad", gradient, found, real.reshape(np.shape(gradient)))
-            self.gradients_out_of_range += [told] if told else []
+            told += [out_of_range(f"{name}.grad", gradient, found, real.reshape(np.shape(gradient)))]
+        if derived.jacobian != 0 and self.seed.any():
+            told += [zero_to_floats(name, gradient, matrix.dense, known, self.elementwise, self.tame())]
+        self.gradients_out_of_range += filter(None, told)
         standing = met.standing if met is not None else None
         if isinstance(entries, str):
             sympys = skipped(SYMPY, entries)

@@ -33,6 +33,7 @@ Place = tuple[str, tuple[int, ...]]
 
 READ = "·read"
 """What ends the name of a tensor that an operation only reads."""
+SMALLEST = float(np.finfo(float).smallest_subnormal)
 LARGEST = 1500
 """Nodes times entries beyond which the explicit formulas are not formed."""
 
@@ -296,11 +297,13 @@ class Elementwise:
         return made or read & wanted
 
     def _value(self, formula: Expr) -> Fraction | float:
-        """A formula at the point; NaN where it has no real number there."""
+        """A formula at the point; NaN where it has no real number there, ±the smallest float where floats have 0."""
         found = self.point.value(formula)
         if found.is_Rational:
             return Fraction(int(found.p), int(found.q))
-        return float(found) if found.is_finite else float("nan")
+        if not found.is_finite:
+            return float("nan")
+        return float(found) or float(sp.sign(found)) * SMALLEST
 
 
 def read_only(name: str) -> str:
