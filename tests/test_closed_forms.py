@@ -62,6 +62,7 @@ FORMS = {
     # broadcasting and sums
     ("x + b", "x:2x3 b:3"): {"x": "v", "b": "v.sum(0)"},
     ("x * y", "x:2x3 y:2x3"): {"x": "v * y", "y": "v * x"},
+    ("x * y", "x:3 y:1"): {"x": "v * y", "y": "(v * x).sum(-1, keepdim=True)"},
     ("sum(x)", "x:2x3"): {"x": "v.expand(x.shape)"},
     ("x.sum(0)", "x:2x3"): {"x": "v.expand(x.shape)"},
     ("x.sum(1)", "x:2x3"): {"x": "v[:, None].expand(x.shape)"},

@@ -119,7 +119,8 @@ def convolution(
     """The call that gives Σ v·other, or None."""
     ways = (place_of_longer, step_of_shorter, shift_in_window, shift_in_transposed)
     pairs = [Pair(notation, node, v, other, frozenset(bound), tuple(axes), n + 1) for n in range(MOST_AXES)]
-    if len(axes) == len(indices_of(v)) == len(indices_of(other)) <= MOST_AXES:
+    slides = any(axis.size != 1 for axis in axes)  # a single place is an inner product, not a convolution
+    if slides and len(axes) == len(indices_of(v)) == len(indices_of(other)) <= MOST_AXES:
         pairs += with_channels(pairs[len(axes) - 1])
     for pair, way in product(pairs, ways if name_of(v) == notation.program.seed else ()):
         try:
