@@ -131,3 +131,45 @@ def test_who_profiles_goes_on(tmp_path: Path) -> None:
 def test_nothing_is_left_of_it(tmp_path: Path) -> None:
     notes(tmp_path, "v, v")
     assert sys.getprofile() is None
+
+
+SEVERAL = """
+class Both(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, times, y):
+        ctx.save_for_backward(x, y)
+        return x * y, x + y
+
+    @staticmethod
+    def backward(ctx, g, h):
+        x, y = ctx.saved_tensors
+        return g * y + h, None, g * x + h
+
+
+t = torch.tanh(x)
+p, s = Both.apply(t, 3, {other})
+{end}.sum().backward()
+"""
+
+
+@pytest.mark.parametrize(
+    ("other", "end", "said"),
+    [
+        ("b", "(p + 2 * s)", ["v_t = Both.backward(v_p, v_s)[0] #", "b 1×12 Both.backward(v_p, v_s)[2]", "s = Both.apply(t, …, b)[1]"]),
+        ("b", "s", ["v_t = Both.backward(0, v_s)[0] #"]),
+        ("t", "(p + s)", ["v_t = Both.backward(v_p, v_s)[0] + Both.backward(v_p, v_s)[2] #"]),
+    ],
+)  # fmt: skip
+def test_a_function_of_several_tensors_is_asked_once_and_each_takes_its_part(
+    tmp_path: Path, other: str, end: str, said: list[str]
+) -> None:
+    script = tmp_path / "own.py"
+    given = (
+        FUNCTION.split("\n\n\n")[0]
+        + "\nx, b = torch.ones(4, 3, requires_grad=True), torch.ones(4, 3, requires_grad=True)\n"
+    )
+    script.write_text(given + SEVERAL.format(other=other, end=end))
+    (call,) = run_script(str(script), [], tell=event_text).calls
+    told = " ".join(event_text(call, 200).split())
+    assert [line for line in said if line not in told] == [], told
+    assert all(leaf.boxed for leaf in call.leaves)

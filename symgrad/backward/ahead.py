@@ -13,6 +13,7 @@ from functools import lru_cache
 
 import sympy as sp
 
+from symgrad.backward.asked import applied
 from symgrad.backward.derived import code_of
 from symgrad.backward.equations import equation_code
 from symgrad.backward.groups import Group, moves
@@ -71,8 +72,9 @@ class Ahead:
         """What a group computes, and the whole numbers that its operations find and a line of the backward reads."""
         target = self.names.page(group.output)
         if group.black:
-            read = ", ".join(self.names.shown(self.names.page(name)) for name in group.reads)
-            yield Statement(group.output, target, None, f"{group.steps[-1].called}({read})")
+            step = group.steps[-1]
+            page = [self.names.shown(self.names.page(a)) if isinstance(a, str) else str(a) for a in step.arguments]
+            yield Statement(group.output, target, None, applied(step, page))
             return
         if isinstance(group.steps[-1].op, Pullback):
             yield Statement(group.output, target, self.pulled(group))

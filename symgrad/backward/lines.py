@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from symgrad.backward.ahead import Ahead, Statement, names_in, told_ahead
+from symgrad.backward.asked import Asked, asked
 from symgrad.backward.code import in_parts
 from symgrad.backward.complexes import in_complex_words
 from symgrad.backward.data import Backward, Line, Part
@@ -150,10 +151,11 @@ class Lines:
         """The cotangent of what a group computes, pulled back to everything it reads."""
         if group.black:
             own = f"through {group.steps[-1].called}, a black box: torch's own"
-            told = asked_in_words(group, self.names.shown(self.names.cotangent(group.output)))
-            for name in group.reads:
-                if name in self.reached:
-                    self.gather(name, None, Part(group.output, None, {}, {}), own, told)
+            weight = self.names.shown(self.names.cotangent(group.output))
+            for n, name in enumerate(group.steps[-1].arguments):
+                if isinstance(name, str) and name in self.reached:
+                    question = asked(group.steps[-1], n, weight)
+                    self.gather(name, None, Part(group.output, None, {}, {}), own, question)
             return
         form = self.form(group)
         names = self.in_page(form)
@@ -167,14 +169,16 @@ class Lines:
         names = {own: self.names.page(name) for own, name in form.names.items()}
         return names | {own: self.names.places(h.own, h.own.partition("·")[2]) for own, h in form.held.items()}
 
-    def gather(self, name: str, term: ast.expr | None, part: Part, own: str = "", told: str = "") -> None:
+    def gather(
+        self, name: str, term: ast.expr | None, part: Part, own: str = "", question: Asked | None = None
+    ) -> None:
         """Another term of a cotangent."""
         found = self.gathered.setdefault(name, Gathered())
         found.own = found.own or own
         found.parts.append(part)
         if not is_zero(term):
             defined = set(self.known.values()) & (set() if term is None else names_in(term))
-            found.terms.append(Term((part.through, *sorted(defined)), term, told))
+            found.terms.append(Term((part.through, *sorted(defined)), term, question))
 
     def expression(self, found: Template, names: Mapping[str, str], through: str, own: str) -> ast.expr | None:
         """A template by ``own`` in the names of the page; what it defines first becomes lines of its own."""
@@ -268,15 +272,6 @@ class Lines:
         name = self.names.label(target)
         shape = self.tensors[of].shape if of in self.tensors else None
         return Line(name, text, target, code, of, shape, parts, through, rules, own)
-
-
-def asked_in_words(group: Group, cotangent: str) -> str:
-    """What a function that the user wrote makes of a cotangent: ``hook(v_h)``, ``MyReLU.backward(v_h)``."""
-    called = group.steps[-1].called
-    own = called.removesuffix(".apply")
-    if len(group.reads) > 1 or (own == called and not called.isidentifier()):
-        return ""
-    return f"{own}.backward({cotangent})" if own != called else f"{called}({cotangent})"
 
 
 def without_unread(lines: Sequence[Line], gradients: Sequence[Line]) -> list[Line]:

@@ -22,6 +22,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from symgrad.backward import products
+from symgrad.backward.asked import Asked, answers
 from symgrad.backward.beside import side_by_side, with_common_conditions, with_common_margins
 from symgrad.backward.code import in_parts
 from symgrad.backward.margins import Sizes, without_margins
@@ -40,12 +41,12 @@ SHORT = 12
 class Term:
     """What reaches a tensor ``through`` others, whose cotangents it reads; None is a part without code.
 
-    ``told`` is what stands in the place of code that nobody here wrote: ``hook(v_h)``.
+    ``asked`` stands in the place of code that nobody here wrote: ``hook(v_h)``.
     """
 
     through: tuple[str, ...]
     value: ast.expr | None
-    told: str = ""
+    asked: Asked | None = None
 
 
 @dataclass
@@ -90,8 +91,9 @@ class Draft:
     @property
     def told(self) -> str | None:
         """The sum of the terms in words, where some have no code and all can be said."""
-        texts = [term.told if term.value is None else ast.unparse(term.value) for term in self.terms]
-        return " + ".join(texts) if all(texts) and any(term.told for term in self.terms) else None
+        questions = [term.asked for term in self.terms if term.asked is not None]
+        known = [ast.unparse(term.value) for term in self.terms if term.value is not None]
+        return " + ".join([*answers(questions), *known]) if len(questions) + len(known) == len(self.terms) else None
 
     @property
     def value(self) -> ast.expr | None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.backward.asked import applied
 from symgrad.closed_form.pieces import ADD, NoForm, bracketed
 from symgrad.closed_form.source_text import Writer, number_text
 from symgrad.ops import entry_of
@@ -85,7 +86,7 @@ def written(writer: OneStep, step: Apply) -> str:
     if step.result.name in writer.pulled:
         return writer.pulled[step.result.name]
     if entry_of(step.op) is None:
-        return f"{step.called}({', '.join(map(str, step.arguments))})"
+        return applied(step, [*map(str, step.arguments)])
     if plays(step.op, Role.COPIES):
         return f"{step.arguments[0]}.expand({', '.join(map(str, step.result.shape))})"
     if plays(step.op, Role.HANDS_ON):

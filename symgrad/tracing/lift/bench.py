@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
+from symgrad.backward.asked import OPTION
 from symgrad.entries.spec import Op
 from symgrad.language.builder import Builder, Operand
 from symgrad.language.calls import Ref
@@ -26,7 +27,7 @@ from symgrad.tracing.lift.binding import Refusals, bound, meaning
 from symgrad.tracing.lift.boxes import BlackBox
 from symgrad.tracing.lift.labels import UNNAMED
 from symgrad.tracing.lift.lifted import RESERVED, Refused, identifier, why
-from symgrad.tracing.lift.observed import looked_at
+from symgrad.tracing.lift.observed import looked_at, stands
 from symgrad.tracing.lift.origins import Origin
 from symgrad.tracing.lift.values import evaluate
 from symgrad.tracing.lift.verify import disagreement, equal, precision
@@ -196,7 +197,10 @@ class Bench(ABC):
         ref = Ref(name, tuple(sp.Integer(n) for n in np.shape(node.value())))
         self.builder.used.add(name)
         arguments = tuple(self.refs[id(n)].name for n in read)
-        self.builder.steps.append(Apply(f"{BLACK_BOX}{call.spelling}", arguments, (), Tensor(ref.name, ref.shape)))
+        first = next((other for other, box in self.boxes.items() if box.call is call), name)
+        options = ((OPTION, stands(call, node.index, read, first)),) if call.slots else ()
+        step = Apply(f"{BLACK_BOX}{call.spelling}", arguments, options, Tensor(ref.name, ref.shape))
+        self.builder.steps.append(step)
         self.boxes[name] = looked_at(BlackBox(name, call.spelling, reason, call, node.index, read), node)
         self.settle(node, ref, node.value())
         self.arrays[name] = node.value()

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from torch.utils.hooks import RemovableHandle
 
+from symgrad.backward.asked import Slots
 from symgrad.errors import UnsupportedError
 from symgrad.numeric.exact import Array, as_float
 from symgrad.tracing.lift.boxes import BlackBox
@@ -141,4 +142,10 @@ def looked_at(box: BlackBox, node: Node) -> BlackBox:
     return Observed(box.name, box.spelling, box.reason, box.call, box.index, box.arguments)
 
 
-__all__ = ["Observation", "Observed", "changed", "looked_at"]
+def stands(call: Call, index: int, read: Sequence[Node], first: str) -> Slots:
+    """Where the tensors of a user's call stand; ``first`` is what its first result here is called."""
+    places = tuple(tuple(n for n, own in enumerate(call.arguments) if own is node) for node in read)
+    return Slots(len(call.arguments), places, call.slots[index], call.slots[-1] + 1, first)
+
+
+__all__ = ["Observation", "Observed", "changed", "looked_at", "stands"]
