@@ -1,7 +1,7 @@
 """Sphinx extension of our own site: a page of a few lines for every operation, before anything is read.
 
-Comes in: the table. Goes out: ``operations/by-name/NAME.md``, not kept in the repository, a page for each family, and
-the pages about kinds of errors, which the package holds.
+Comes in: the table. Goes out: ``operations/by-name/NAME.md``, not kept in the repository, a page for each family, the
+table on one page, and the pages about kinds of errors, which the package holds.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 from symgrad.documents.errors import kinds
 from symgrad.documents.operation import family_of, family_says
-from symgrad.documents.pages import file_name
+from symgrad.documents.pages import file_name, table_lines
 from symgrad.ops import Op, entries
 
 PAGE = """# {name}
@@ -46,6 +46,8 @@ def write(app: Any) -> None:
         pages = "\n".join(f"../by-name/{file_name(op).removesuffix('.md')}" for op in ops)
         text = FAMILY.format(title=family.capitalize(), says=family_says(ops[0]), pages=pages)
         wanted[folder / "families" / f"{family.replace(' ', '_')}.md"] = text
+    table = "\n".join(table_lines(list(entries()), lambda op: f"by-name/{file_name(op)}"))
+    wanted[folder / "table.md"] = f"# The table by families\n\n{table}\n"
     errors = Path(app.srcdir) / "reference" / "errors"
     wanted |= {errors / f"{kind}.md": text for kind, text in kinds().items()}
     for written in (folder / "by-name", folder / "families", errors):

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from symgrad.closed_form import assigned
 from symgrad.documents import Page, forum_page, index_page, operation_page
-from symgrad.documents.operation import LINES, distinct_ranks, sized
+from symgrad.documents.operation import LINES, distinct_ranks, family_of, sized
 from symgrad.documents.pages import file_name
 from symgrad.documents.shown import LONGEST, Picture, readable
 from symgrad.documents.worked import shown_example
@@ -311,6 +311,16 @@ def test_the_index_lists_every_operation() -> None:
     page = index_page(OPS).text
     assert [op.name for op in OPS if f"[`{op.name}`](ops/{file_name(op)})" not in page] == []
     assert len({file_name(op) for op in OPS}) == len(OPS)
+
+
+def test_the_table_is_read_by_families_with_options_and_the_equations_under_them() -> None:
+    *_, table = index_page(OPS).text.partition("## Operations on each entry by itself")
+    rows = [line for line in table.partition("## Calls")[0].splitlines() if line.startswith("| [")]
+    assert len(rows) == len(OPS)
+    assert [op.name for op in OPS if table.count(f"\n### {family_of(op).capitalize()}\n") != 1] == []
+    linear = next(row for row in rows if "[`linear`]" in row)
+    assert "`(x, weight, bias=None)`" in linear
+    assert "<br>rank(weight) = 1: `out[…] = Σ_j x[…,j]·weight[j] + bias`" in linear
 
 
 def test_the_forum_page_answers_the_thread() -> None:

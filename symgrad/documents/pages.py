@@ -7,13 +7,14 @@ is written here: formulas come from `derive`, numbers and proofs from `explain`.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from symgrad.api import explain
 from symgrad.documents.markdown import article_markdown
 from symgrad.documents.operation import article
+from symgrad.documents.table import HOW_TO_READ, by_family, cell
 from symgrad.ops import COMPOUNDS, Compound, Op
 
 FORUM = "x@a"
@@ -62,19 +63,13 @@ def demoted(markdown: str) -> str:
     return "".join(p if p.startswith("```") else re.sub(r"^(#{1,5} )", r"#\1", p, flags=re.MULTILINE) for p in parts)
 
 
-def cell(text: str) -> str:
-    """Text inside a table: a bar would end the cell."""
-    return text.replace("|", "\\|")
-
-
 def spelled(compound: Compound) -> str:
     """What users write for it; torch's inner names are not theirs."""
     return ", ".join(f"`{s}`" for s, entry in COMPOUNDS.items() if entry is compound and not s.startswith("aten."))
 
 
 def index_page(ops: Sequence[Op]) -> Page:
-    """All operations in a table."""
-    rows = [f"| [`{op.name}`](ops/{file_name(op)}) | `{cell(op.definition)}` | {cell(op.says)} |" for op in ops]
+    """All operations by families, and the calls that are several of them."""
     lines = [
         "# Operations",
         "",
@@ -84,14 +79,15 @@ def index_page(ops: Sequence[Op]) -> Page:
         ),
         "The forum example stands on [its own page](forum.md).",
         "",
-        "| operation | definition | in words |",
-        "| --- | --- | --- |",
-        *rows,
-        "",
-        "These calls are several of the operations one after the other, or give several results:",
-        "",
-        "| call | spelled | in words |",
-        "| --- | --- | --- |",
-        *(f"| `{cell(c.usage)}` | {spelled(c)} | {cell(c.says)} |" for c in dict.fromkeys(COMPOUNDS.values())),
+        *table_lines(ops, lambda op: f"ops/{file_name(op)}"),
     ]
     return Page(PurePosixPath("index.md"), "\n".join(lines))
+
+
+def table_lines(ops: Sequence[Op], page: Callable[[Op], str]) -> Iterator[str]:
+    """How the table is read, its rows, and the calls that are several of them."""
+    yield from (HOW_TO_READ, "", *by_family(ops, page))
+    yield from ("## Calls", "", "Several of the operations one after the other, or several results:", "")
+    yield from ("| call | spelled | in words |", "| --- | --- | --- |")
+    for call in dict.fromkeys(COMPOUNDS.values()):
+        yield f"| `{cell(call.usage)}` | {spelled(call)} | {cell(call.says)} |"

@@ -175,6 +175,7 @@ def op(
             name=said.name,
             says=says or with_indices(equation, said.operands),
             definition=defined or definition,
+            otherwise={} if callable(texts) else texts,
             index=reading.index,
             signature=said.signature,
             operands=said.operands,

@@ -122,7 +122,7 @@ class Op:
     options that torch wants to be given though they have a value here. ``looks_up``: it reads entries at positions that
     a tensor of whole numbers gives. ``chooses``: the places of its condition and of what it chooses from, and which it
     takes where that is met. ``of_two`` is the entry that torch means by the same word between two tensors, ``implied``
-    the axis that a spelling goes along alone.
+    the axis that a spelling goes along alone. ``otherwise`` has the definitions under other options, by what they are.
     """
 
     name: str
@@ -169,6 +169,7 @@ class Op:
     chooses: tuple[int, tuple[int, ...], int | None] | None = None
     of_two: str = ""
     implied: Mapping[str, Callable[[Sequence[int | None]], int]] = field(default_factory=dict)
+    otherwise: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def operation(self) -> Operation:

@@ -15,7 +15,7 @@ from symgrad.ops.networks import composites
 from symgrad.ops.contracting import contractions
 from symgrad.ops.contracting import convolutions
 from symgrad.ops.solved import decompositions
-from symgrad.ops import detached
+from symgrad.ops.moving import detached
 from symgrad.ops.contracting import distances
 from symgrad.ops.solved import factorizations
 from symgrad.ops.complex import fourier
