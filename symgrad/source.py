@@ -5,7 +5,9 @@ Comes in: what the user typed. Goes out: the line a span lies on, underlined.
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeVar
 
 from symgrad.errors import Span, SymgradError
@@ -46,3 +48,10 @@ class Source:
         if error.span is not None and error.excerpt is None:
             error.excerpt = self.excerpt(error.span)
         return error
+
+
+def place_of(path: str) -> str:
+    """A file by its name; a cell of a notebook, whose file is a number that nobody gave, as ``In[3]``."""
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    cell = shell.compile.format_code_name(path) if shell is not None else None
+    return cell[1] if cell else Path(path).name

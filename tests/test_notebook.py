@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import dataclasses
 import re
+from types import SimpleNamespace
 from typing import Any
 from xml.etree import ElementTree
 
@@ -12,6 +13,7 @@ import pytest
 import torch
 
 import symgrad
+from symgrad.source import place_of
 from symgrad.testing import check_backward
 
 EVIL = "<script>alert(1)</script>"
@@ -90,3 +92,11 @@ def test_what_a_console_shows_is_one_short_line() -> None:
         (report, "<this is not the backward of 'tanh(2*x)': forward>"),
     ):
         assert repr(shown) == said
+
+
+def test_a_cell_is_named_as_the_notebook_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiler = pytest.importorskip("IPython.core.compilerop").CachingCompiler()
+    cell = compiler.cache("def back(v, x):\n    return v * (1 - x)\n", number=7)
+    shell = SimpleNamespace(compile=compiler)
+    monkeypatch.setattr("IPython.get_ipython", lambda: shell)
+    assert (place_of(cell), place_of("/a/b/mlp.py")) == ("In[7]", "mlp.py")

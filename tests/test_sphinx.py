@@ -19,6 +19,7 @@ from symgrad.errors import UnsupportedError
 from symgrad.oracles import Check, check_adjoint
 from symgrad.render.html.mathml import mathml
 from symgrad.sphinx.truth import UntrueError
+from tests.browser import browser
 
 LATEX = shutil.which("pdflatex") and shutil.which("kpsewhich") and not subprocess.run(
     ["kpsewhich", "fncychap.sty", "tabulary.sty"], capture_output=True, check=False
@@ -49,6 +50,10 @@ The product: :symgrad:`x@a -> x.grad = v @ a.T`.
    :let: x=[[1,2]]
          a=[[1,2,3]]
    :raises: shape
+
+.. symgrad:: relu(x@w)
+   :wrt: x
+   :show: backward
 """,
     "page.md": """
 # A page
@@ -87,9 +92,9 @@ print((x * 2).sum().detach())
 }
 
 
-def project(folder: Path, pages: Mapping[str, str], builder: str = "html") -> SphinxTestApp:
+def project(folder: Path, pages: Mapping[str, str], builder: str = "html", settings: str = "") -> SphinxTestApp:
     """Somebody's documentation, read and written."""
-    (folder / "conf.py").write_text(CONF, encoding="utf-8")
+    (folder / "conf.py").write_text(CONF + settings, encoding="utf-8")
     for name, text in pages.items():
         (folder / name).write_text(text, encoding="utf-8")
     app = SphinxTestApp(builder, srcdir=folder, freshenv=True)
@@ -124,6 +129,27 @@ def test_an_expression_in_rest_shows_its_parts(built: Path) -> None:
     assert len(re.findall(r"<svg [^>]*role=\"img\"", page)) == 1
     assert "<math" in page
     assert "mathjax" not in page.lower()
+
+
+@pytest.mark.xdist_group("sphinx")
+def test_a_part_alone_says_what_its_own_signs_mean(built: Path) -> None:
+    alone = words_of(built / "index.html").partition("Lay ")[2].rpartition("Lay ")[2]
+    assert "is 1 where the condition holds and 0 elsewhere" in alone
+    assert "δ leaves only" not in alone  # J, in which it stands, is not shown
+
+
+@pytest.mark.xdist_group("sphinx")
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["avg_pool3d", "complex_cos"])
+def test_a_column_of_text_holds_its_formulas(name: str, tmp_path: Path) -> None:
+    pages = {"index.md": f"# Wide\n\n```{{symgrad-operation}} {name}\n```\n"}
+    app = project(tmp_path, pages, settings='html_theme = "furo"\n')
+    with browser() as chromium:
+        page = chromium.new_page(viewport={"width": 1280, "height": 900})
+        page.goto((Path(app.outdir) / "index.html").as_uri())
+        page.evaluate("document.querySelectorAll('details').forEach(folded => { folded.open = true; })")
+        wide = "[...document.querySelectorAll('.symgrad-formula')].filter(it => it.scrollWidth > it.clientWidth).length"
+        assert page.evaluate(wide) == 0
 
 
 @pytest.mark.xdist_group("sphinx")

@@ -61,6 +61,13 @@ def test_what_is_linear_has_no_curvature() -> None:
     assert "All of it is 0: L has no curvature there." in told
 
 
+def test_a_table_of_nothing_but_zeros_is_told_and_not_drawn() -> None:
+    told = CliRunner().invoke(main, ["explain", "sum(relu(x))", "--let", "x=[1,-2,3]", "--order", "2"]).output
+    second = told.partition("All of it is 0: L has no curvature there.")[2]
+    assert "double backward" in second
+    assert "x1" not in second
+
+
 def test_json_has_no_place_for_them() -> None:
     told = CliRunner().invoke(main, ["derive", "x @ a", "--order", "2", "--format", "json"])
     assert told.exit_code == 2

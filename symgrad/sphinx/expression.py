@@ -16,7 +16,7 @@ build fails where one of these does not hold, and where an oracle disagrees. The
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -104,7 +104,7 @@ class ExpressionDirective(SphinxDirective):
             story = self.explained(expression)
             at = self.entry()
             asked = self.options.get("show", DEFAULT)
-            made = [node for part in asked for node in shown(story, part, at, "proof" in asked)]
+            made = [node for part in asked for node in shown(story, part, at, asked)]
         except SymgradError as error:
             if refused != error.kind:
                 with asked_by(Way.DIRECTIVE):
@@ -151,8 +151,8 @@ class ExpressionDirective(SphinxDirective):
         untrue(self.env, f"{source}:{line}", sentence)
 
 
-def shown(story: Explanation, part: str, at: tuple[str, tuple[int, ...]] | None, proven: bool) -> Made:
-    """One part of an explanation; where another part is the proof (``proven``), the story of an entry has none."""
+def shown(story: Explanation, part: str, at: tuple[str, tuple[int, ...]] | None, asked: Sequence[str]) -> Made:
+    """One part of an explanation; beside the proof, the story of an entry has none."""
     if part == "picture":
         name = at[0] if at is not None else None
         return pieces([Picture(name or next(iter(story.gradients), ""), story.to_svg(name))])
@@ -162,17 +162,18 @@ def shown(story: Explanation, part: str, at: tuple[str, tuple[int, ...]] | None,
         name = next(iter(story.gradients))
         first = at or (name, (0,) * story.gradients[name].value.ndim)
         page = page_of(story, first)
-        return pieces(blocks_of(replace(page, sections=page.sections[:-1]) if proven else page, story))
+        return pieces(blocks_of(replace(page, sections=page.sections[:-1]) if "proof" in asked else page, story))
     if part == "answer":
         page = page_of(story, None, True)
-        asked = nodes.paragraph("", "", *words(page.title), classes=["symgrad-asked"])
-        return [asked, *pieces(readable(page.lead, story.expression))]
-    page = page_of(story)
+        heading = nodes.paragraph("", "", *words(page.title), classes=["symgrad-asked"])
+        return [heading, *pieces(readable(page.lead, story.expression))]
     if part == "all":
-        return pieces(blocks_of(page, story))
-    if part == "second" and len(page.sections) <= SECTION[part]:
+        return pieces(blocks_of(page_of(story), story))
+    if part == "second" and not story.hessians:
         raise InputError(":show: second needs :order: 2")
-    return pieces(readable(page.sections[SECTION[part]].blocks, story.expression))
+    places = sorted({SECTION[each] for each in asked if each in SECTION})
+    section = page_of(story, only=places).sections[places.index(SECTION[part])]
+    return pieces(readable(section.blocks, story.expression))
 
 
 def blocks_of(page: Page, story: Explanation) -> Iterator[Block]:

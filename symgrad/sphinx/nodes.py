@@ -24,6 +24,8 @@ NARROW = 72
 """Columns of formulas as text."""
 WIDEST = 36
 """Columns of a table's column there."""
+COLUMN = 370
+"""The room of a formula in a column of text, in points of its LaTeX: what furo and alabaster leave of a screen."""
 
 
 class picture(nodes.General, nodes.Element):  # noqa: N801 -- docutils names a node's visitor by its class
@@ -95,7 +97,7 @@ def equations(rows: Sequence[Equation]) -> Iterator[nodes.Node]:
 
 def aligned(rows: list[Equation]) -> nodes.Node:
     """Equations under one another."""
-    return formula(mathmode.aligned([line for row in rows for line in mathmode.equation(row)]))
+    return formula(mathmode.aligned([line for row in rows for line in mathmode.equation(row, room=COLUMN)]))
 
 
 def words(parts: Words) -> Made:

@@ -10,12 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 from symgrad.errors import SymgradError
 from symgrad.numeric import Array
+from symgrad.source import place_of
 from symgrad.testing.bench import Bench, Trial
 from symgrad.testing.known import Known, known_ahead, known_behind
 from symgrad.testing.watching import Key, Step, watching
@@ -39,7 +39,7 @@ class Suspect:
         """``line 14 of mlp.py, `dt = dh * h`: the tensors that it reads fit; …``"""
         path, line, name, _ = self.key
         text = self.text if len(self.text) <= LONGEST else f"{name or 'return'} …"
-        where = f"line {line} of {Path(path).name}, `{text}`: "
+        where = f"line {line} of {place_of(path)}, `{text}`: "
         if not name or self.right.endswith(".grad"):
             return f"{where}the tensors that it reads fit, what it gives does not"
         if len(self.right) > LONGEST:

@@ -12,6 +12,8 @@ import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
+from symgrad.source import place_of
+
 OURS = str(Path(__file__).resolve().parent.parent)
 LONGEST = 200
 
@@ -56,4 +58,4 @@ def located(error: BaseException) -> str:
     """The innermost line that is neither ours nor a library's."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [f for f in frames if not f.filename.startswith((OURS, "<")) and "site-packages" not in f.filename]
-    return f"{Path(own[-1].filename).name}:{own[-1].lineno}" if own else ""
+    return f"{place_of(own[-1].filename)}:{own[-1].lineno}" if own else ""

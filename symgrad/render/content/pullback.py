@@ -89,7 +89,8 @@ def _rule(teller: Teller, explanation: Explanation) -> Iterator[Block]:
     )
     yield Equations((Equation((named(f"{jacobian.name}.grad", inner), total)),))
     contracted = any(g.jacobian.formula is not None and g.jacobian.formula.has(sp.KroneckerDelta) for g in reaching)
-    effect = "δ leaves only the terms whose indices agree" if contracted else "that is"
+    met = contracted and "δ" in teller.told
+    effect = "δ leaves only the terms whose indices agree" if met else "that is"
     yield Paragraph(say("With the formulas of {J} put in, {effect}:", effect=effect))
 
 

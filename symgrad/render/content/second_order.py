@@ -71,7 +71,7 @@ def hessian_blocks(teller: Teller, hessian: Hessian) -> Iterator[Block]:
             if hessian.formula != 0
             else say("All of it is 0: {L} has no curvature there.")
         )
-    if 0 < rows <= MOST_ROWS and 0 < columns <= MOST_COLUMNS:
+    if 0 < rows <= MOST_ROWS and 0 < columns <= MOST_COLUMNS and hessian.formula != 0:
         dense = np.asarray(hessian.value).reshape(rows, columns)
         cells = tuple(tuple(number(v) if v != 0 else None for v in row) for row in dense)
         above = tuple(entry(second, at, names) for at in np.ndindex(*matrix.in_shape))

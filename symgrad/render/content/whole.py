@@ -5,7 +5,7 @@ With an entry, the page tells the story of that one entry instead.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 
 from symgrad.explanation import Explanation
@@ -26,10 +26,16 @@ from symgrad.render.content.words import size_text
 from symgrad.render.page import Block, Code, Page, Paragraph, Section, Words
 
 
-def page_of(explanation: Explanation, entry: tuple[str, tuple[int, ...]] | None = None, brief: bool = False) -> Page:
+def page_of(
+    explanation: Explanation,
+    entry: tuple[str, tuple[int, ...]] | None = None,
+    brief: bool = False,
+    only: Collection[int] | None = None,
+) -> Page:
     """The page, whole or about one entry of one gradient; a ``brief`` one is what a whole one opens with.
 
-    It has room for lines that a whole one has below.
+    It has room for lines that a whole one has below. With ``only``, the places of some sections, those alone are
+    written: what a reader has to know first is told in the first that needs it.
     """
     entry, brief = arguments.entry_of(entry), arguments.flag_of(brief, "brief")
     teller = teller_of(explanation.program, None if explanation.expanded else explanation.expression)
@@ -41,15 +47,16 @@ def page_of(explanation: Explanation, entry: tuple[str, tuple[int, ...]] | None 
         answer = answer_of(explanation, teller, ALONE if brief else OPENING)
         opening = (*answer.blocks(), *curvature(teller, explanation))
     if entry is None and not brief:
-        sections = (
-            forward_section(teller, explanation),
-            _jacobians(teller, explanation),
-            seed_section(explanation),
-            pullback_section(teller, explanation, answer),
-            proof_section(explanation),
-        )
+        writers: list[Callable[[], Section]] = [
+            lambda: forward_section(teller, explanation),
+            lambda: _jacobians(teller, explanation),
+            lambda: seed_section(explanation),
+            lambda: pullback_section(teller, explanation, answer),
+            lambda: proof_section(explanation),
+        ]
         if explanation.hessians:
-            sections += (second_order_section(teller, explanation),)
+            writers.append(lambda: second_order_section(teller, explanation))
+        sections = tuple(write() for place, write in enumerate(writers) if only is None or place in only)
     facts = [(g.name, size_text(g.value.shape)) for g in explanation.inputs]
     facts.append((explanation.program.output, size_text(explanation.output.shape)))
     lead = (*opening, *_lead(explanation))
