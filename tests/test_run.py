@@ -1053,6 +1053,19 @@ def test_what_several_names_are_assigned_has_the_first_of_them(tmp_path) -> None
     assert "data" not in " ".join(event.told.forward)
 
 
+def test_numbers_are_quoted_as_the_script_has_them(tmp_path) -> None:
+    """`-9e15 * ones_like(e)` was quoted with fifteen zeros, and a loop over 1e-3 with 0.001."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import torch\ne = torch.ones(3, requires_grad=True)\n"
+        "out = torch.where(e > 2, e, -9e15 * torch.ones_like(e)).mean()\nout.backward(torch.tensor(1E-3))\n"
+    )
+    (event,) = run_script(str(script), []).events
+    told = event_text(event)
+    assert "-9e15 * torch.ones_like(e)" in told
+    assert "1E-3" in told
+
+
 def test_a_recorder_within_another_leaves_its_hook_at_dynamo(monkeypatch) -> None:
     """A capture took both hooks away; at the end of the script there was none left to take, and it was said so."""
 

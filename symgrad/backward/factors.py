@@ -114,7 +114,8 @@ def without_minus_one(factors: list[ast.expr]) -> list[ast.expr]:
 
 def cancelled(parts: Fraction) -> Fraction:
     """Whole numbers in lowest terms, which are not 0; 1 is no factor."""
-    above, below = with_decimals(parts[0]), parts[1]
+    above, over_decimals = with_decimals(parts[0])
+    below = [*parts[1], *over_decimals]
     flat = [factor for part in below for factor in (fraction(part)[0] if not fraction(part)[1] else [part])]
     numbers = [[part for part in own if is_whole(part)] for own in (above, flat)]
     if not numbers[0] or len(numbers[0] + numbers[1]) < 2:
@@ -126,16 +127,17 @@ def cancelled(parts: Fraction) -> Fraction:
     return without_ones([ast.Constant(over // shared), *rest]), [*left, *last]
 
 
-def with_decimals(factors: list[ast.expr]) -> list[ast.expr]:
-    """t, of 2 * t * 0.5; 0.6 * t, of 2 * 0.3 * t: a decimal times the other numbers, in few digits."""
+def with_decimals(factors: list[ast.expr]) -> Fraction:
+    """t, of 2 * t * 0.5; 0.6 * t, of 2 * 0.3 * t; t / 32, of 0.0625 * 0.5 * t: a decimal times the other numbers."""
     numbers = [factor for factor in factors if is_whole(factor) or has_point(factor)]
     if len(numbers) < 2 or not any(map(has_point, numbers)):
-        return factors
+        return factors, []
     value = prod((Decimal(ast.unparse(number)) for number in numbers), start=Decimal(1))
-    if len(str(value.normalize())) > DIGITS:
-        return factors
-    number = int(value) if value == int(value) else float(value)
-    return [ast.Constant(number), *(factor for factor in factors if factor not in numbers)]
+    rest = [factor for factor in factors if factor not in numbers]
+    if len(str(value.normalize())) <= DIGITS:
+        return [ast.Constant(int(value) if value == int(value) else float(value)), *rest], []
+    below = round(1 / value)
+    return (rest, [ast.Constant(below)]) if below * value == 1 else (factors, [])
 
 
 def without_ones(factors: list[ast.expr]) -> list[ast.expr]:

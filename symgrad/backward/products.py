@@ -182,6 +182,8 @@ def in_lowest_terms(expression: ast.expr, shapes: Shapes) -> ast.expr:
 
     >>> ast.unparse(in_lowest_terms(ast.parse("2 * n * t / n @ (2 * (a / 2))", mode="eval").body, {"n": ()}))
     '2 * t @ a'
+    >>> ast.unparse(in_lowest_terms(ast.parse("-0.0625 * 0.5 * t", mode="eval").body, {}))
+    '-t / 32'
     """
     found: ast.expr = Cancelled(shapes).visit(copied(expression))
     return found

@@ -6,11 +6,13 @@ Comes in: an expression. Goes out: its text, which is no Python any more where s
 from __future__ import annotations
 
 import ast
-from functools import reduce
+from collections.abc import Sequence
 
 from symgrad.backward.data import LONG
 from symgrad.backward.signs import copied
 from symgrad.closed_form import without_plus
+
+Term = tuple[ast.operator, ast.expr]
 
 MOST_TERMS = 6
 """Terms of a sum that is shown whole, and parts of a list in a text that is too long."""
@@ -25,6 +27,8 @@ def shortened(value: ast.expr) -> str:
     'stack([v_t0, v_t1, … 37 more …, v_t39]) @ w'
     >>> len(shortened(ast.parse(f"stack([{', '.join(f'v_t{n}' for n in range(9))}]) @ w", mode="eval").body))
     65
+    >>> shortened(ast.parse("P" + "".join(f" - 2 * g_t{n}" for n in range(20)), mode="eval").body)
+    'P - 2 * g_t0 - … 18 more … - 2 * g_t19'
     """
     text = ast.unparse(Cut(lists=False).visit(copied(value)))
     return without_plus(text if len(text) <= LONG else ast.unparse(Cut(lists=True).visit(copied(value))))
@@ -37,14 +41,22 @@ class Cut(ast.NodeTransformer):
         self.lists = lists
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
-        """A sum from the left, as it was added up."""
-        terms: list[ast.expr] = [node]
-        while isinstance(terms[0], ast.BinOp) and isinstance(terms[0].op, ast.Add):
-            terms[:1] = [terms[0].left, terms[0].right]
-        if len(terms) == 1:
+        """A sum from the left, as it was added up; what is left out has the sign that all of it has, or a plus."""
+        first: ast.expr = node
+        terms: list[Term] = []
+        while isinstance(first, ast.BinOp) and isinstance(first.op, ast.Add | ast.Sub):
+            terms.insert(0, (first.op, first.right))
+            first = first.left
+        if not terms:
             return ast.BinOp(self.visit(node.left), node.op, self.visit(node.right))
-        shown: list[ast.expr] = [self.visit(term) for term in self.ends(terms)]
-        return reduce(lambda total, term: ast.BinOp(total, ast.Add(), term), shown)
+        if len(terms) >= MOST_TERMS:
+            (second, *middle, last), signs = terms, {type(op) for op, _ in terms[1:-1]}
+            sign = ast.Sub() if signs == {ast.Sub} else ast.Add()
+            terms = [second, (sign, left_out(middle)), last]
+        total: ast.expr = self.visit(first)
+        for op, term in terms:
+            total = ast.BinOp(total, op, self.visit(term))
+        return total
 
     def visit_List(self, node: ast.List) -> ast.expr:
         """What is put together."""
@@ -56,7 +68,12 @@ class Cut(ast.NodeTransformer):
         if len(parts) <= MOST_TERMS:
             return parts
         first, second, *middle, last = parts
-        return [first, second, ast.Name(f"… {len(middle)} more …"), last]
+        return [first, second, left_out(middle), last]
+
+
+def left_out(parts: Sequence[object]) -> ast.Name:
+    """What stands where parts are left out: no Python."""
+    return ast.Name(f"… {len(parts)} more …")
 
 
 __all__ = ["shortened"]

@@ -20,8 +20,8 @@ from symgrad.program import Program
 LARGEST = 10**6
 """Whole numbers up to here are sizes that somebody took the root of."""
 
-LONG, FEW = 12, 7
-"""Characters of a decimal that nobody wrote, and of one that somebody may have written."""
+LONG, FEW, SIMPLE = 12, 7, 5
+"""Characters of a decimal that nobody wrote, of one that somebody may have written, of one that is read at a glance."""
 
 
 def root_of(value: float) -> int | None:
@@ -79,9 +79,12 @@ def quotient_of(value: float, counts: Iterable[int]) -> tuple[float, float] | No
 
     >>> quotient_of(0.041666666666666664, [6]), quotient_of(1 / 0.07, [6]), quotient_of(0.25, [6])
     ((0.25, 6), (1, 0.07), None)
+    >>> quotient_of(0.0625, [16]), quotient_of(0.0625, [8]), quotient_of(0.25, [4])
+    ((1, 16), None, None)
     """
     if len(repr(value)) <= LONG:
-        return None
+        sizes = counts if len(repr(value)) > SIMPLE else ()
+        return next(((1, count) for count in sizes if value * count == 1), None)
     shares = [(rounded(value * count), count) for count in counts] if value < 1 else []
     for pairs in (shares, [(1, rounded(1 / value))]):
         short = [pair for pair in pairs if max(map(len, map(repr, pair))) <= FEW]

@@ -200,8 +200,9 @@ def span(node: ast.stmt | ast.expr) -> Span:
 @lru_cache(maxsize=512)
 def loop_around(file: str, first: int, last: int) -> str | None:
     """``for x in xs``: the head of the innermost loop in whose body all the lines lie, in one function; or None."""
+    text = "".join(linecache.getlines(file))
     try:
-        tree = ast.parse("".join(linecache.getlines(file)))
+        tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError):
         return None
     around = [
@@ -213,41 +214,51 @@ def loop_around(file: str, first: int, last: int) -> str | None:
     ]
     inner = max(around, key=lambda node: (node.lineno, node.col_offset), default=None)
     if isinstance(inner, ast.For):
-        return f"for {ast.unparse(inner.target)} in {ast.unparse(inner.iter)}"
-    return f"while {ast.unparse(inner.test)}" if isinstance(inner, ast.While) else None
+        return f"for {as_written(inner.target, text)} in {as_written(inner.iter, text)}"
+    return f"while {as_written(inner.test, text)}" if isinstance(inner, ast.While) else None
+
+
+def as_written(node: ast.expr, text: str) -> str:
+    r"""A part of a text on one line: 1e-9 as its author has it, where Python would put 1e-09.
+
+    >>> as_written(ast.parse("f(1e-9 *\n  x)", mode="eval").body, "f(1e-9 *\n  x)")
+    'f(1e-9 * x)'
+    """
+    return " ".join((ast.get_source_segment(text, node) or ast.unparse(node)).split())
 
 
 def argument(text: str) -> str | None:
     """The first argument of the call of ``backward`` in a line, as it is written there."""
-    for call, _ in calls_of_backward(text):
+    for call, _, whole in calls_of_backward(text):
         given = [*call.args, *(k.value for k in call.keywords if k.arg == "gradient")]
-        return ast.unparse(given[0]) if given else None
+        return as_written(given[0], whole) if given else None
     return None
 
 
 def subject(text: str) -> str | None:
     """What ``backward`` is called on in a line, as it is written there; in brackets unless it is a name or a call."""
-    for _, owner in calls_of_backward(text):
-        found = ast.unparse(owner)
+    for _, owner, whole in calls_of_backward(text):
+        found = as_written(owner, whole)
         return found if isinstance(owner, (ast.Name, ast.Attribute, ast.Call, ast.Subscript)) else f"({found})"
     return None
 
 
-def calls_of_backward(text: str) -> Iterator[tuple[ast.Call, ast.expr]]:
-    """The calls of ``backward`` in a line, and what each is called on; none in a part of a statement."""
-    for node in ast.walk(tree_of_line(text)):
+def calls_of_backward(text: str) -> Iterator[tuple[ast.Call, ast.expr, str]]:
+    """The calls of ``backward`` in a line, what each is called on, and their text; none in a part of a statement."""
+    tree, whole = tree_of_line(text)
+    for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "backward":
-            yield node, node.func.value
+            yield node, node.func.value, whole
 
 
-def tree_of_line(text: str) -> ast.Module:
-    """A line as Python reads it, be it one clause of a longer statement: ``try: y.backward()``."""
+def tree_of_line(text: str) -> tuple[ast.Module, str]:
+    """A line as Python reads it, be it one clause of a longer statement: ``try: y.backward()``; with that text."""
     for whole in (text, f"{text}\nfinally: pass", f"try: pass\n{text}", f"if 1: pass\n{text}"):
         try:
-            return ast.parse(whole)
+            return ast.parse(whole), whole
         except SyntaxError:
             continue
-    return ast.Module([], [])
+    return ast.Module([], []), text
 
 
 def asked_by_torch() -> bool:

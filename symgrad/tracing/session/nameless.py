@@ -7,7 +7,6 @@ layer makes inside is said to be made there.
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterable, Mapping
 
@@ -16,6 +15,7 @@ import numpy as np
 from symgrad.numeric.exact import Array, as_float
 from symgrad.tracing.captured.capture import Capture
 from symgrad.tracing.lift.lifted import Lifted
+from symgrad.tracing.record.frames import as_written
 from symgrad.tracing.record.numbers import digits, short
 from symgrad.tracing.record.trace import Node, as_array
 from symgrad.tracing.record.written import called, text_at, tree_of
@@ -69,7 +69,7 @@ def made_as(node: Node) -> str | None:
     tree = tree_of(text or "")
     if node.where is None or tree is None:
         return None
-    quoted = shortened(ast.unparse(tree), LONGEST)
+    quoted = shortened(as_written(tree, text or ""), LONGEST)
     if called(node.where) in (None, node.made_by.rpartition(".")[2]):
         return quoted
     return ", ".join(part for part in (in_numbers(as_array(node.held), ""), f"made inside {quoted}") if part)
