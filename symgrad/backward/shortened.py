@@ -1,4 +1,4 @@
-"""How a long line is shown: the middle of a sum and of a list is left out, and counted.
+"""How a line is shown: of a long one the middle of a sum and of a list is left out, and counted; 1 / 60 is one.
 
 Comes in: an expression. Goes out: its text, which is no Python any more where something is left out.
 """
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from symgrad.backward.data import LONG
 from symgrad.backward.signs import copied
-from symgrad.closed_form import without_plus
+from symgrad.closed_form import one_over, without_plus
 
 Term = tuple[ast.operator, ast.expr]
 
@@ -29,6 +29,8 @@ def shortened(value: ast.expr) -> str:
     65
     >>> shortened(ast.parse("P" + "".join(f" - 2 * g_t{n}" for n in range(20)), mode="eval").body)
     'P - 2 * g_t0 - … 18 more … - 2 * g_t19'
+    >>> shortened(ast.parse("x * 0.016666666666666666 + 0.3535533905932738 * y + 0.3333", mode="eval").body)
+    'x * (1 / 60) + 8 ** (-0.5) * y + 0.3333'
     """
     text = ast.unparse(Cut(lists=False).visit(copied(value)))
     return without_plus(text if len(text) <= LONG else ast.unparse(Cut(lists=True).visit(copied(value))))
@@ -57,6 +59,11 @@ class Cut(ast.NodeTransformer):
         for op, term in terms:
             total = ast.BinOp(total, op, self.visit(term))
         return total
+
+    def visit_Constant(self, node: ast.Constant) -> ast.expr:
+        """A long decimal that is 1 over something."""
+        text = one_over(node.value) if isinstance(node.value, float) else None
+        return node if text is None else ast.parse(text, mode="eval").body
 
     def visit_List(self, node: ast.List) -> ast.expr:
         """What is put together."""

@@ -37,15 +37,15 @@ def root_of(value: float) -> int | None:
 
 
 def root_below(value: float) -> int | None:
-    """n, where ``value`` is 1 / n ** 0.5 to the last digit.
+    """n, where ``value`` is 1 / n ** 0.5 or n ** -0.5 to the last digit.
 
-    >>> root_below(0.35355339059327373), root_below(0.125)
-    (8, None)
+    >>> root_below(0.35355339059327373), root_below(0.3535533905932738), root_below(0.125)
+    (8, 8, None)
     """
     if not 1 / LARGEST**0.5 <= value < 1:
         return None
     n = round(1 / (value * value))
-    return n if 1 / n**0.5 == value and isqrt(n) ** 2 != n else None
+    return n if value in (1 / n**0.5, n**-0.5) and isqrt(n) ** 2 != n else None
 
 
 def written(value: float) -> str:
@@ -92,6 +92,20 @@ def quotient_of(value: float, counts: Iterable[int]) -> tuple[float, float] | No
         if found:
             return min(found, key=lambda pair: len(repr(pair[0])))
     return None
+
+
+def one_over(value: float) -> str | None:
+    """``1 / 60`` or ``8 ** -0.5``, of a decimal that is that very float; None of one that somebody wrote.
+
+    >>> one_over(0.016666666666666666), one_over(0.35355339059327373), one_over(0.125), one_over(0.016666666666666)
+    ('1 / 60', '1 / 8 ** 0.5', None, None)
+    >>> one_over(8**-0.5)
+    '8 ** -0.5'
+    """
+    if (n := root_below(value)) is not None:
+        return f"{n} ** -0.5" if value == n**-0.5 else f"1 / {n} ** 0.5"
+    found = quotient_of(value, ()) if value > 0 else None
+    return f"1 / {whole(found[1])}" if found is not None and 1 / found[1] == value else None
 
 
 def over_and_under(number: Expr, program: Program) -> tuple[Expr, Expr]:
