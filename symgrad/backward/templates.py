@@ -18,13 +18,14 @@ import numpy as np
 import sympy as sp
 
 from symgrad.backward.code import read_by
+from symgrad.backward.divided import twice_divided, with_guards
 from symgrad.backward.groups import Group
 from symgrad.backward.slots import always_defined, filled
 from symgrad.backward.standard import Standard, own_values
 from symgrad.calculus import Sweep, flows, pullback
-from symgrad.closed_form import closed_form_of, condition_text, grid, lowered, masked_form
+from symgrad.closed_form import UNGUARDED, closed_form_of, grid, lowered, masked_form
 from symgrad.errors import SymgradError
-from symgrad.indexing import Bracket, Equation
+from symgrad.indexing import Equation
 from symgrad.indexing.equation import with_names
 from symgrad.numeric import Array, Values, as_float, evaluate, forward
 from symgrad.numeric.budget import MOST_IN_GRID
@@ -66,8 +67,19 @@ class Template:
 CAREFUL = frozenset({"none left out", "above the floor"})
 """Rules of closed forms that hold for the data at hand."""
 
-_settled: OrderedDict[tuple[Program, str, bool, str, frozenset[str]], Template] = OrderedDict()
+_settled: OrderedDict[tuple[Program, str, bool, str, frozenset[str], bool], Template] = OrderedDict()
 _unsaid: ContextVar[frozenset[str]] = ContextVar("unsaid", default=frozenset())
+_run: ContextVar[bool] = ContextVar("run", default=False)
+
+
+@contextmanager
+def to_be_run() -> Iterator[None]:
+    """Inside, a line is for a program: it has the condition beside what it divides by, and divides by no square."""
+    before = _run.set(True)
+    try:
+        yield
+    finally:
+        _run.reset(before)
 
 
 @contextmanager
@@ -136,7 +148,7 @@ Way = Callable[[Standard, Sweep, Template, str, Values, bool], Template]
 
 def settled(standard: Standard, wanted: str, unit: bool, values: Values | None, way: Way) -> Template:
     """The line as it is said one way, with its slots open; proven, unless it was before."""
-    key = (standard.program, wanted, unit, way.__name__, _unsaid.get())
+    key = (standard.program, wanted, unit, way.__name__, _unsaid.get(), _run.get())
     known = _settled.get(key)
     if known is not None and (known.text is None or values is None or defined(known, standard, values)):
         return known
@@ -158,6 +170,12 @@ def as_notation(
     """The line as a person writes it, if that is proven."""
     if claimed.text is not None and any(f"{call}(" in claimed.text for call in _unsaid.get()):
         return Template(None, claimed.equation)
+    if _run.get() and claimed.text is not None:
+        dropped = not UNGUARDED.isdisjoint(claimed.rules)
+        held = (guarded(standard.program, claimed, wanted) if dropped else None) or claimed
+        held = replace(held, text=twice_divided(str(held.text)))
+        if held.text != claimed.text and proven(held, sweep, standard, values, unit):
+            return held
     if claimed.text is not None and proven(claimed, sweep, standard, values, unit):
         return claimed
     for other in (masked(standard.program, sweep, wanted), guarded(standard.program, claimed, wanted)):
@@ -168,12 +186,11 @@ def as_notation(
 
 def guarded(program: Program, claimed: Template, wanted: str) -> Template | None:
     """The line with the condition that it leaves out elsewhere, for data at which it is 0 / 0: a norm of 0."""
-    factors = () if claimed.equation is None else sp.Mul.make_args(claimed.equation.right)
-    guards = [f for f in factors if isinstance(f, Bracket) and isinstance(f.args[0], sp.Ne) and f.args[0].rhs == 0]
-    if claimed.text is None or claimed.equation is None or len(guards) != 1 or "; " in claimed.text:
+    if claimed.text is None or claimed.equation is None or "; " in claimed.text:
         return None
-    told = condition_text(program, guards[0], claimed.equation.axes, wanted)
-    return None if told is None else replace(claimed, text=f"where({told}, {claimed.text}, 0)", careful=True)
+    text = with_guards(program, claimed.equation, claimed.text, wanted)
+    rules = tuple(rule for rule in claimed.rules if rule not in UNGUARDED)
+    return None if text is None else replace(claimed, text=text, rules=rules, careful=True)
 
 
 @lru_cache(maxsize=REMEMBERED)

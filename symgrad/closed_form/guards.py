@@ -8,14 +8,17 @@ from __future__ import annotations
 from collections.abc import Collection
 
 DIVIDED = "Where a part of this line divides by 0, that part counts as 0."
+OF_LENGTHS = "Where the length is 0 this line is 0 / 0: the gradient is 0 there."
 SENTENCES = {
     "away from zero": DIVIDED,
     "guard": DIVIDED,
-    "norm of 0": "Where the norm is 0, so is what stands beside it: no guard is needed.",
+    "norm of 0": OF_LENGTHS,
     "without one": "Where a factor is 0 this line divides by 0: the gradient is then the product of the other factors.",
     "above the floor": "This line is for lengths above the floor that keeps them from 0.",
 }
 """By the names of rules (`symgrad.closed_form.rules`, `symgrad.closed_form.of_programs`)."""
+UNGUARDED = frozenset(rule for rule, says in SENTENCES.items() if says in (DIVIDED, OF_LENGTHS))
+"""Rules that drop ``[e ≠ 0]`` beside what is divided by e."""
 
 
 def guards(rules: Collection[str]) -> tuple[str, ...]:
@@ -27,4 +30,4 @@ def guards(rules: Collection[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(says for rule, says in SENTENCES.items() if rule in rules))
 
 
-__all__ = ["guards"]
+__all__ = ["UNGUARDED", "guards"]

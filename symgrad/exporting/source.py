@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.backward import Backward, backward
-from symgrad.backward.templates import without
+from symgrad.backward.templates import to_be_run, without
 from symgrad.calculus import flows
 from symgrad.closed_form.convolutions import CONVOLUTIONS
 from symgrad.errors import InputError, SymgradError, UnknownNameError, UnsupportedError
@@ -42,6 +42,7 @@ class Source:
     told: tuple[str, ...]
 
 
+@to_be_run()
 def export(
     source: Any,
     *,
