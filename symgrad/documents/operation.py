@@ -33,6 +33,11 @@ from symgrad.render.page import Code, Grid, Grids, Listing, Paragraph, Section, 
 WORD = re.compile(r"(?:[a-z]{2,}|a)(?:[ ,:-]|$)")
 LINES = 160
 """Characters of a line of code that anyone reads."""
+SIGNS = {
+    "…": "… are the axes that may stand there",
+    "\N{COMBINING CIRCUMFLEX ACCENT}": "x̂ is x, continued by 0",
+    "⟨": "x⟨n⟩ is the entry with the number n, counted row by row",
+}
 
 
 def article(op: Op, check: bool = True) -> Article:
@@ -43,7 +48,7 @@ def article(op: Op, check: bool = True) -> Article:
     story, reason = sized(op, example, check)
     pictures = [picture_of(story, name) for name in story.gradients if flows(story.program, name)]
     drawn = [picture for picture in pictures if picture is not None]
-    box = (*answer(program, derived, example), *kinks(op), *drawn[:1])
+    box = (*signs(op), letters(program), *answer(program, derived, example), *kinks(op), *drawn[:1])
     sections = page_of(story).sections
     parts = (
         Part(("An example: ", *sizes(story)), (*why_not(story, reason), *numbers(story), *drawn[1:])),
@@ -103,6 +108,19 @@ def begun(says: str) -> str:
     ('Positive weights', 'x[i] where x[i] > 0', 'β·x plus', 'exp(x[i])')
     """
     return f"{says[0].upper()}{says[1:]}" if WORD.match(says) else says
+
+
+def signs(op: Op) -> Iterator[Piece]:
+    """What the signs of the equation's text mean that no formula below it has."""
+    found = [means for sign, means in SIGNS.items() if sign in op.definition]
+    if found:
+        yield Paragraph((f"({'; '.join(found)})",), aside=True, notation=True)
+
+
+def letters(program: Program) -> Piece:
+    """The sizes that the formulas name."""
+    given = ", ".join(f"{t.name} {size_text(t.shape)}" for t in program.inputs)
+    return Paragraph((f"With {given}, and {program.output} {size_text(program.out.shape)}:",))
 
 
 def answer(program: Program, derived: Sequence[Derived], example: Example) -> Iterator[Piece]:

@@ -6,9 +6,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import sympy as sp
+
 from symgrad.closed_form import assigned
 from symgrad.render.formula_latex import name_latex
-from symgrad.render.formula_text import SUBSCRIPTS
+from symgrad.render.formula_text import SUBSCRIPTS, formula_text
 from symgrad.render.page import Code, Math, Ready, Words
 from symgrad.shapes import Shape, Size
 
@@ -31,7 +33,9 @@ def as_code(target: str, form: str) -> Words:
 
 
 def size_text(shape: Sequence[Any]) -> str:
-    """``2×3``; a tensor without axes is one number."""
+    """``2×3``, ``m×(n − 1)``; a tensor without axes is one number."""
+    if len(shape) == 1:
+        return _written(shape[0])
     return "×".join(_size(s) for s in shape) if shape else "1 number"
 
 
@@ -43,9 +47,14 @@ def shape_words(shape: Sequence[Any]) -> str:
 
 
 def _size(size: Any) -> str:
-    """A size; a symbolic one in brackets if it is a sum."""
-    text = str(size).replace("*", "·")
-    return f"({text})" if re.search(r"[+-]", text) else text
+    """A size among others, in brackets if it is a sum."""
+    text = _written(size)
+    return f"({text})" if re.search("[+−]", text) else text
+
+
+def _written(size: Any) -> str:
+    """A size; a symbolic one as formulas are written."""
+    return formula_text(size, ()) if isinstance(size, sp.Expr) else str(size)
 
 
 def in_numbers(shape: Shape, sizes: Mapping[Size, int]) -> tuple[Any, ...]:
