@@ -1066,6 +1066,21 @@ def test_numbers_are_quoted_as_the_script_has_them(tmp_path) -> None:
     assert "1E-3" in told
 
 
+def test_a_backward_inside_a_backward_is_told_with_what_it_adds_to(tmp_path) -> None:
+    """A checkpoint of the old kind runs one of its own, and the leaves that it fills were not mentioned at all."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import torch\nfrom torch.utils.checkpoint import checkpoint\n"
+        "a, b = torch.nn.Linear(2, 2), torch.nn.Linear(2, 1)\nx = torch.ones(3, 2, requires_grad=True)\n"
+        "b(checkpoint(a, x, use_reentrant=False)).mean().backward()\n"
+        "b(checkpoint(a, x, use_reentrant=True)).mean().backward()\n"
+    )
+    first, second = run_script(str(script), []).events
+    assert "ran inside" not in " ".join(first.notes)
+    (told,) = [note for note in second.notes if "ran inside" in note]
+    assert "added to .grad of a.weight, a.bias:" in told
+
+
 def test_a_recorder_within_another_leaves_its_hook_at_dynamo(monkeypatch) -> None:
     """A capture took both hooks away; at the end of the script there was none left to take, and it was said so."""
 

@@ -17,6 +17,7 @@ import torch
 
 from symgrad.numeric import Array
 from symgrad.testing.attempts import Change, Meta, Returned
+from symgrad.tracing.record.torch_graph import graph_behind
 
 MOST = 1 << 20
 """Entries of the largest tensor that is compared with what it was before."""
@@ -31,23 +32,10 @@ class Notes:
     functions: list[str] = field(default_factory=list)
 
 
-def nodes_of(outputs: Sequence[Any]) -> list[Any]:
-    """The nodes of the graph behind some tensors."""
-    waiting = [t.grad_fn for t in outputs if t is not None and t.grad_fn is not None]
-    found: dict[int, Any] = {}
-    while waiting:
-        node = waiting.pop()
-        if id(node) in found:
-            continue
-        found[id(node)] = node
-        waiting += [after for after, _ in node.next_functions if after is not None]
-    return list(found.values())
-
-
 def functions_of(outputs: Sequence[Any]) -> dict[type[Any], str]:
     """The user's own Functions in a graph, and which of their methods the engine calls."""
     found: dict[type[Any], str] = {}
-    for node in nodes_of(outputs):
+    for node in graph_behind(outputs):
         own = getattr(type(node), "_forward_cls", None)
         if own is None or str(own.__module__).startswith("torch."):
             continue

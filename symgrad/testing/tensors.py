@@ -19,7 +19,8 @@ from symgrad.numeric import Array
 from symgrad.testing.attempts import PLAIN, Change, Pull, Seeds, Variation
 from symgrad.testing.layouts import Layout
 from symgrad.testing.quiet import Heard, listening
-from symgrad.testing.spying import changed, functions_of, named, nodes_of, snapshot, spying
+from symgrad.testing.spying import changed, functions_of, named, snapshot, spying
+from symgrad.tracing.record.torch_graph import graph_behind
 
 ONCE, ERROR = "declared once_differentiable", "torch::autograd::Error"
 """The node that stands in the graph of a gradient that says that it cannot be differentiated again."""
@@ -138,7 +139,7 @@ class Tensors:
             first: Any = torch.autograd.grad(outs, run.asked[name], weighing, create_graph=True, allow_unused=True)[0]
             if first is None or not first.requires_grad:
                 return Pull(dict.fromkeys(run.asked))  # right where the second derivative is 0
-            if any(node.name() == ERROR for node in nodes_of([first])):
+            if any(node.name() == ERROR for node in graph_behind([first])):
                 return Pull({}, ONCE)
             total = (first * torch.as_tensor(weights, dtype=first.dtype, device=first.device)).sum()
             found: Sequence[Any] = torch.autograd.grad(total, [*run.asked.values(), *weighing], allow_unused=True)

@@ -103,7 +103,12 @@ def told_of(scene: Scene, result: Any, error: Exception | None) -> Backward:
     notes += [] if repeated else closed
     notes += [*remarks.hooked(program, targets, rows), *chosen_by_torch(program, judge.chosen)]
     notes += ruled_by_torch(program, judge.rules) if any(row.ruled for row in rows) else []
-    notes += [*remarks.overwritten_weights(scene), *scene.sensor.told(), *remarks.other_letter(program, letter)]
+    notes += [
+        *remarks.from_within(scene),
+        *remarks.overwritten_weights(scene),
+        *scene.sensor.told(),
+        *remarks.other_letter(program, letter),
+    ]
     spoken = [program.labels[n] for n, (t, _) in targets.items() if t.is_complex()]
     if scene.seeds[0] is not None:
         scene.watch.weights.append((scene.where, frames.argument(scene.where.text) or seed_text(scene.seeds)))

@@ -70,6 +70,8 @@ class History:
         self.busy = False
         self.within = False  # a function of torch's that asks for several gradients, and is told as one
         self.during: list[Any] = []
+        self.outer: tuple[Any, ...] = ()
+        self.inner: list[Any] = []  # the leaves of backwards that ran inside the one at hand, that of ``outer``
         self.number = 0
         self.sampling, self.patience, self.pictures = Sampling(), patience, pictures
         self.order, self.expand = order, expand

@@ -56,6 +56,15 @@ def accumulated(scene: Scene, rows: list[Leaf], repeated: bool, letter: str) -> 
     return [f"{adds}. Two calls with {one} and {two} are one with {one} + {two}; {fresh} before a call starts afresh."]
 
 
+def from_within(scene: Scene) -> list[str]:
+    """A note of leaves that a backward inside this one added to, as that of a checkpoint does."""
+    inner = {id(leaf) for leaf in scene.watch.inner}
+    names = [name for tensor, name in scene.sight.items() if tensor in inner]
+    if not names:
+        return []
+    return [f"a backward ran inside this one, and added to .grad of {', '.join(names)}: what it added is not told here"]
+
+
 def touched(scene: Scene, tensor: Any) -> bool:
     """Whether something of the user's may have changed a gradient on its way: a hook, or a write during the call."""
     hooks = ("_backward_hooks", "_post_accumulate_grad_hooks")

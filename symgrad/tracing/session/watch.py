@@ -24,6 +24,7 @@ from symgrad.tracing.record.given import Given, read_twice
 from symgrad.tracing.record.guard import in_words, numberless, undisturbed
 from symgrad.tracing.record.numbers import short
 from symgrad.tracing.record.standing_in import Caller, caller_with_all
+from symgrad.tracing.record.torch_graph import leaves_behind
 from symgrad.tracing.record.trace import Where, as_array, tensors_in
 from symgrad.tracing.record.weakly import Uncounted, Weakly
 from symgrad.tracing.session import curvature, paths, rows
@@ -103,6 +104,8 @@ class Watch(History):
         """One call: look, let it happen, explain."""
         guard = self.recorder.guard
         if self.busy or self.recorder.paused or self.recorder not in active_modes() or self.recorder.abroad():
+            if self.busy and kind == "backward":
+                guard(self.nested, Given.of(kind, run, args, keywords))
             return call(run, args, keywords)
         given = guard(Given.of, kind, run, args, keywords)
         if given is None or not given.outputs:
@@ -112,6 +115,7 @@ class Watch(History):
             guard(lambda: self.say(unseen(self.number, frames.here(), NUMBERLESS)))
             return call(run, args, keywords)
         self.busy, self.during, self.number = True, [], self.number + (not self.within)
+        self.outer, self.inner = given.outputs, []
         scene = guard(self.look, given)
         self.recorder.paused = given.batched  # its tensors are several in one
         try:
@@ -127,6 +131,11 @@ class Watch(History):
             self.busy = self.recorder.paused = False
             if scene is not None:
                 guard(scene.done)
+
+    def nested(self, given: Given) -> None:
+        """A backward inside the one at hand, which is not that one as torch hands it on to itself."""
+        if [*map(id, given.outputs)] != [*map(id, self.outer)]:
+            self.inner += leaves_behind(given.outputs)
 
     def look(self, given: Given) -> Scene:
         """What there is before the call."""
