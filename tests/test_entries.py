@@ -222,6 +222,8 @@ def test_conditions_on_options() -> None:
     assert not holds("not eps=None", {"eps": None})
     assert holds("full and not log_input", {"full": True, "log_input": False})
     assert not holds("approximate=tanh", {"approximate": "none"})
+    assert holds("rank(y)=rank(x)", {"rank(x)": 2, "rank(y)": 2})
+    assert not holds("rank(y)=rank(x)", {"rank(x)": 2, "rank(y)": 1})
 
 
 @pytest.mark.parametrize(

@@ -97,7 +97,7 @@ def without(text: str, absent: frozenset[str]) -> Statement:
 
 
 def holds(condition: str, options: Options) -> bool:
-    """Whether options are as ``"log_target"``, ``"rank(x)=1"``, ``"offset<0"`` or ``"full and not log_input"`` says."""
+    """Whether options are as ``"log_target"``, ``"rank(x)=rank(y)"``, ``"offset<0"`` or ``"full and not p=1"`` says."""
     for part in condition.split(" and "):
         if part.endswith("<0"):
             value: Any = options[part[:-2]]
@@ -105,7 +105,7 @@ def holds(condition: str, options: Options) -> bool:
                 return False
             continue
         name, _, wanted = part.removeprefix("not ").partition("=")
-        found = str(options.get(name)) == wanted if wanted else bool(options.get(name))
+        found = str(options.get(name)) == str(options.get(wanted, wanted)) if wanted else bool(options.get(name))
         if found == part.startswith("not "):
             return False
     return True

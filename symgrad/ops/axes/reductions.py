@@ -134,7 +134,7 @@ VAR = f"(Σ_j (x[j] − mean_k x[k])²) / {BELOW}"
 
 # fmt: off
 op("var(x, dim: any=None, unbiased: any=None, correction: any=None, keepdim=False)", f"out = {VAR}",
-   "the variance along dim: squared distances from the mean, divided by n − 1 (correction=0: by n)", METHOD, along="dim",
+   "the variance along dim: squared distances from the mean, over their number less the correction: 1, 0 if not unbiased", METHOD, along="dim",
    instead=spread_by(f"out = {VAR}"), prepare=prepare_spread,
    more=("var(x, dim=1, correction=0)",),
    arrays="x, dim=None, correction=1, keepdim=False: np.var(x, axis=dim, ddof=correction, keepdims=keepdim)")
@@ -192,7 +192,7 @@ def logsumexp_values(x: Any, axis: Any, keepdims: bool) -> Any:
 
 
 op("logsumexp(x, dim: any=None, keepdim=False)", "out = log(Σ_j exp(x[j]))",
-   "log of the sum of exponentials along dim, a smooth maximum", METHOD, "torch.special.logsumexp", along="dim",
+   "the logarithm of the sum of exponentials along dim, a smooth maximum", METHOD, "torch.special.logsumexp", along="dim",
    forward=logsumexp_values,  # of no entries −∞: SymPy's log(0) has no sign
    torch=lambda torch, x, dim, keepdim: torch.logsumexp(x, torch_dim(dim, x) or 0, keepdim=keepdim), reuse=True,
    examples=("logsumexp(x, dim=0) with x:3", "logsumexp(x, dim=0)", "logsumexp(x, dim=-1, keepdim=True)"),

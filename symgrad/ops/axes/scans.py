@@ -24,13 +24,13 @@ op("cumsum(x, dim: int)", "out[i] = Σ_j [j ≤ i]·x[j]", "the sum of the entri
    forward=np.cumsum, holds="counted")  # one pass instead of n²
 op("cumprod(x, dim: int)", "out[i] = Π_j ([j ≤ i]·x[j] + 1 − [j ≤ i])", "the product of the entries so far", TORCH,
    "np.cumprod", along="dim", forward=np.cumprod, holds="counted")  # one pass instead of n²
-op("logcumsumexp(x, dim: int)", "out[i] = log(Σ_j [j ≤ i]·exp(x[j]))", "the log of the sum of exponentials so far",
+op("logcumsumexp(x, dim: int)", "out[i] = log(Σ_j [j ≤ i]·exp(x[j]))", "the logarithm of the sum of exponentials so far",
    TORCH, along="dim")
 # fmt: on
 
 
 op("trapezoid(y, dx=1.0, dim: int=-1)", "out = dx·(Σ_j y[j]·([j > 0] + [j < size(y, -1) − 1]))/2",
-   "the area under points dx apart along dim, by trapezoids", ("torch.{}", "np.{}"), "torch.trapz", along="dim", least=1,
+   "the area under straight lines between points dx apart along dim", ("torch.{}", "np.{}"), "torch.trapz", along="dim", least=1,
    examples=("trapezoid(y) with y:4", "trapezoid(y, dx=0.5, dim=0)"))  # fmt: skip
 
 
@@ -58,9 +58,9 @@ def running(largest: bool) -> dict[str, Any]:
 
 
 # fmt: off
-op("cummax(x, dim: int)", "out[i] = x[n[i]], n: where the extreme of x[0], …, x[i] is", "the largest entry so far",
+op("cummax(x, dim: int)", "out[i] = x[n[i]], n: where the largest of x[0], …, x[i] is (the last of equal ones)", "the largest entry so far",
    **running(largest=True))
-op("cummin(x, dim: int)", "out[i] = x[n[i]], n: where the extreme of x[0], …, x[i] is", "the smallest entry so far",
+op("cummin(x, dim: int)", "out[i] = x[n[i]], n: where the smallest of x[0], …, x[i] is (the last of equal ones)", "the smallest entry so far",
    **running(largest=False))
 # fmt: on
 
@@ -84,7 +84,7 @@ op("diff(x, n: int >= 0=1, dim: int=-1)", "out[i] = x[i + 1] − x[i]", "differe
    instead=differences, axes="dim", prepare=prepare_diff, examples=("diff(x) with x:4", "diff(x, 2, 0) with x:4x2"),
    holds="joined", arrays="np.diff")
 op("cumulative_trapezoid(y, dx=1.0, dim: int=-1)", "out[i] = dx·Σ_j [j ≤ i]·(y[j] + y[j + 1])/2",
-   "the area under points dx apart along dim up to each but the first, by trapezoids", ("torch.{}",), axes="dim", least=1,
+   "the area under straight lines between points dx apart along dim, up to each point but the first", ("torch.{}",), axes="dim", least=1,
    examples=("cumulative_trapezoid(y) with y:4", "cumulative_trapezoid(y, dx=0.5, dim=0) with y:3x2"))
 # fmt: on
 
@@ -103,7 +103,7 @@ def order(x: Any, dim: int, descending: bool) -> Any:
     return found
 
 
-op("sort(x, dim: int=-1, descending: bool=False, stable: unused=False)", "out[i] = x[n[i]], n: the order of the entries",
+op("sort(x, dim: int=-1, descending: bool=False, stable: unused=False)", "out[i] = x[n[i]], n: where the i-th smallest is (descending: the i-th largest)",
    "the entries along dim in order of size", TORCH, "np.sort", along="dim", kinks=0, known={"n": order}, returns=("values", "indices"),
    torch=lambda torch, x, dim, descending: torch.sort(x, dim=dim, descending=descending, stable=True).values,
    examples=("sort(x, 0).values with x:4", "sort(x, 1, True).values"))  # fmt: skip
@@ -129,7 +129,7 @@ def topk_shape(sizes: Sizes, shapes: tuple[Shape, ...], k: Any, dim: int, larges
 
 
 op("topk(x, k: int, dim: int=-1, largest: bool=True, sorted: unused=True)",
-   "out[i] = x[n[i]], n: where the i-th largest is", "the k largest (or smallest) entries along dim, in order", TORCH,
+   "out[i] = x[n[i]], n: where the i-th largest is (or the i-th smallest)", "the k largest (or smallest) entries along dim, in order", TORCH,
    along="dim", shape=topk_shape, returns=("values", "indices"), known={"n": first_places},
    examples=("topk(x, 2, 0).values with x:4", "topk(x, 2, 1, False).values"))  # fmt: skip
 
@@ -140,14 +140,6 @@ def rank_place(x: Any, k: int, dim: int, keepdim: bool) -> Any:
     return np.expand_dims(found, dim) if keepdim and np.ndim(x) else found
 
 
-def pick(x: Any, n: Any, dim: int, keepdim: bool) -> Any:
-    """NumPy: the entries at positions n along dim."""
-    if not np.ndim(x):
-        return x
-    found = np.take_along_axis(np.asarray(x), n if keepdim else np.expand_dims(n, dim), dim)
-    return found if keepdim else found.squeeze(dim)
-
-
 def kthvalue_shape(sizes: Sizes, shapes: tuple[Shape, ...], k: int, dim: int, keepdim: bool) -> Shape:
     """The shape without dim, which has k entries at least."""
     check_k(sizes, shapes[0], k, dim, least=1)
@@ -155,8 +147,8 @@ def kthvalue_shape(sizes: Sizes, shapes: tuple[Shape, ...], k: int, dim: int, ke
 
 
 op("kthvalue(x, k: int, dim: int=-1, keepdim: bool=False)", "out = x[n], n: where the k-th smallest is",
-   "the k-th smallest entry along dim", TORCH, along="dim", shape=kthvalue_shape, returns=("values", "indices"),
-   known={"n": lambda x, k, dim, keepdim: rank_place(x, k, dim, keepdim)},
+   "the k-th smallest entry along dim, the smallest for k = 1", TORCH, along="dim", shape=kthvalue_shape, returns=("values", "indices"),
+   known={"n": rank_place},
    examples=("kthvalue(x, 2, 0).values with x:4", "kthvalue(x, 1, 1, True).values"))  # fmt: skip
 
 
@@ -171,17 +163,14 @@ def middle(x: Any, dim: Any, keepdim: bool) -> Any:
     return np.where(lost.any(axis=dim, keepdims=keepdim), lost.argmax(axis=dim, keepdims=keepdim), found)
 
 
-def median_values(x: Any, dim: Any, keepdim: bool) -> Any:
+def median_values(x: Any, **axis: Any) -> Any:
     """NumPy's forward."""
-    if dim is None:
-        flat = np.sort(np.ravel(x))  # what is no number comes last
-        return flat[-1] if flat[-1] != flat[-1] else flat[(flat.size - 1) // 2]
-    return pick(x, middle(x, dim, keepdim), dim, keepdim)
+    return np.quantile(np.asarray(x, float), 0.5, method="lower", **axis)
 
 
 op("median(x, dim: axis | None=None, keepdim: bool=False)", "out = x[n], n: where the median is",
    "the middle entry, the lower one of two; over all axes several equal ones share the derivative", TORCH, along="dim",
    instead={"dim=None": WINNERS}, known={"n": middle}, returns=("values", "indices"),
    torch=lambda torch, x, dim, keepdim: torch.median(x) if dim is None else torch.median(x, dim, keepdim).values,
-   forward=lambda x, axis, keepdims: median_values(x, axis, keepdims),
+   forward=median_values,
    examples=("median(x)", "median(x, 1).values"))  # fmt: skip

@@ -7,6 +7,7 @@ they stand (m and n), how far between them it lies is a number that the sizes kn
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import partial
 from math import ceil, floor
 from typing import Any
 
@@ -78,7 +79,7 @@ def covariance(shapes: Any, correction: Any = 1, **options: Any) -> str:
 
 op("cov(x, correction=1, fweights: data=None, aweights=None)",
    "out[i,j] = (Σ_k d[i,k]·d[j,k]) / (size(x, -1) − correction) where d[i,k] = x[i,k] − mean_l x[i,l]",
-   "the covariances of the rows: averages of products of distances from the mean, over n − 1", METHOD,
+   "the covariances of the rows, whose columns are samples; fweights say how often each sample counts, aweights how much", METHOD,
    instead=covariance, shape=rows_shape, ranks={"x": (2, 1), "fweights": (1,), "aweights": (1,)}, forward=covariances,
    torch=lambda torch, x, fweights=None, aweights=None, *, correction: torch.cov(
        x, correction=correction, fweights=None if fweights is None else fweights.long(), aweights=aweights),
@@ -123,28 +124,19 @@ def ranked(rank: Fraction, how: str, above: bool) -> int:
     return ceil(rank) if how == "higher" or (above and how != "lower") else floor(rank)
 
 
-def neighbour(above: bool) -> Any:
+def neighbour(above: bool, x: Any, q: Any, dim: Any, keepdim: bool, interpolation: str) -> Any:
     """Where the neighbour below (or above) stands along dim, or in the whole tensor row by row.
 
     Where an entry is no number torch takes the last one in order, which is none either.
     """
-
-    def place(x: Any, q: Any, dim: Any, keepdim: bool, interpolation: str) -> Any:
-        x = np.asarray(x)
-        flat = x.reshape(-1) if dim is None or not x.ndim else x
-        axis = 0 if dim is None or not x.ndim else dim
-        rank = exact(q) * (flat.shape[axis] - 1)
-        wanted = ranked(rank, interpolation, above)
-        places = order(flat, axis, descending=False)
-        found = np.take(places, wanted, axis=axis)
-        lost = np.isnan(np.asarray(flat, float)).any(axis=axis)
-        if lost.any():
-            found = np.where(lost, np.take(places, -1, axis=axis), found)
-        if dim is None or not x.ndim:
-            return found.reshape((1,) * x.ndim) if keepdim else found
-        return np.expand_dims(found, axis) if keepdim else found
-
-    return place
+    x = np.asarray(x)
+    whole = dim is None or not x.ndim
+    flat, axis = (x.reshape(-1), 0) if whole else (x, dim)
+    places = order(flat, axis, descending=False)
+    wanted = ranked(exact(q) * (flat.shape[axis] - 1), interpolation, above)
+    lost = np.isnan(np.asarray(flat, float)).any(axis=axis)
+    found = np.where(lost, np.take(places, -1, axis=axis), np.take(places, wanted, axis=axis))
+    return np.reshape(found, (1,) * x.ndim) if whole and keepdim else np.expand_dims(found, axis) if keepdim else found
 
 
 def quantiles(x: Any, q: Any, axis: Any, keepdims: bool, interpolation: str) -> Any:
@@ -157,11 +149,11 @@ FIRST = "out = x[m]"
 
 op("quantile(x, q: 0 <= any <= 1, dim: axis | None=None, keepdim: bool=False, "
    "interpolation: 'linear' | 'lower' | 'higher' | 'midpoint' | 'nearest'='linear')",
-   "out = (1 − w)·x[m] + w·x[n] where r = q·(size(x, -1) − 1), w = r − ⌊r⌋, n: the place of the r-th in order and the next",
-   "the value that a share q of the entries along dim is below, between its two neighbours", METHOD, "np.quantile",
+   "out = (1 − w)·x[m] + w·x[n] where r = q·(size(x, -1) − 1), w = r − ⌊r⌋, m: the place of number ⌊r⌋ in order of size, from 0 on ('higher': ⌈r⌉, 'nearest': the nearest), n: that of number ⌈r⌉",
+   "what a share q of the entries along dim lies below, on the straight line between its two neighbours", METHOD, "np.quantile",
    instead={"interpolation=midpoint": "out = (x[m] + x[n])/2", "interpolation=lower": FIRST, "interpolation=higher": FIRST,
             "interpolation=nearest": FIRST}, along="dim", shape=quantile_shape,
-   known={"m": neighbour(above=False), "n": neighbour(above=True)}, forward=quantiles,
+   known={"m": partial(neighbour, False), "n": partial(neighbour, True)}, forward=quantiles,
    examples=("quantile(x, 0.3) with x:4", "quantile(x, 0.75, 1, keepdim=True)",
              'quantile(x, 0.4, 0, interpolation="midpoint") with x:3x2', 'quantile(x, 0.4, interpolation="higher")'),
    holds="real")  # fmt: skip

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypedDict, TypeVar, Unpack
 
 from symgrad.entries.spec import COMPOUND_SPELLINGS, TABLE
-from symgrad.errors import ShapeError, UnsupportedError
+from symgrad.errors import ShapeError
 from symgrad.ops.lookup import normal
 
 
@@ -159,9 +159,3 @@ def axis_of(x: Any, dim: Any) -> int:
     if isinstance(dim, bool) or not isinstance(dim, int) or not -rank <= dim < rank:
         raise ShapeError(f"there is no axis {dim} in a tensor with {rank}")
     return dim % rank
-
-
-def absent(wanted: Any, what: str) -> None:
-    """Refuse an argument that changes the result in a way the entries do not know."""
-    if wanted not in (None, False):
-        raise UnsupportedError(f"{what} is not supported yet", found=(f"{what}={wanted!r}",))

@@ -67,6 +67,10 @@ said("slogdet(x)", ("sign(det(x))", "logabsdet(x)"), "The sign of the determinan
 said("pinv(x, rcond: any=None, hermitian=False, *, atol: any=None, rtol: any=None)", "pinv(x)",
      "The pseudo-inverse of a matrix of full rank, whatever counts as 0.", "torch.linalg.pinv", "torch.pinverse",
      "Tensor.pinverse", "np.linalg.pinv", "aten.linalg_pinv", matrices=True)
+said("lstsq(a, b, rcond: unsupported=None, *, driver: unused=None)",
+     ("pinv(a) @ b", "sum(square(a @ (pinv(a) @ b) - b), dim=-2)", None, None),
+     "The pseudo-inverse times b; what else torch gives depends on the driver.", "torch.linalg.lstsq", "np.linalg.lstsq",
+     fields=("solution", "residuals", "rank", "singular_values"), matrices=True)
 LOWER, UPPER = "l = triangular_factor(factor); ", "l = triangular_factor(mT(factor)); "
 said("cholesky(x, upper=False)", "cholesky(x)", "The lower factor, or its transpose.", "torch.linalg.cholesky", "torch.cholesky",
      "Tensor.cholesky", "np.linalg.cholesky", instead={"upper": "mT(cholesky(x))"}, matrices=True)

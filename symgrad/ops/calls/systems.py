@@ -7,7 +7,7 @@ from typing import Any
 
 from symgrad.errors import UnsupportedError
 from symgrad.ops.calls.factors import sizes_of
-from symgrad.ops.calls.registry import Call, Last, absent, of_matrices
+from symgrad.ops.calls.registry import Call, Last, of_matrices
 from symgrad.ways import Setting
 
 
@@ -57,20 +57,6 @@ def of_factor(call: Call, factor: Any, upper: bool) -> Any:
     """L·Lᵀ, or Uᵀ·U."""
     lower = call("triangular_factor", call("mT", factor) if upper else factor)
     return call("matmul", lower, call("mT", lower))
-
-
-@of_matrices("torch.linalg.lstsq", "np.linalg.lstsq", fields=("solution", "residuals", "rank", "singular_values"))
-def lstsq(call: Call, part: int, a: Any, b: Any, rcond: Any = None, *, driver: Any = None) -> Last:
-    """The pseudo-inverse times b; what else torch gives depends on the driver."""
-    absent(rcond, "rcond")
-    if part == 1:
-        away = call("sub", call("matmul", a, call("matmul", call("pinv", a), b)), b)
-        return "sum", (call("square", away),), {"dim": -2}
-    if part:
-        raise UnsupportedError(
-            "rank and singular values of lstsq have no gradient in torch", hints=("[0], or .solution",)
-        )
-    return "matmul", (call("pinv", a), b), {}
 
 
 def sizes_product(call: Call, shape: tuple[Any, ...]) -> int:

@@ -85,7 +85,8 @@ def said(
         declared.canonical((), given.arguments)  # refuses what the options cannot be
         usual = texts[part]
         if usual is None:
-            raise UnsupportedError(f"{marks['fields'][part]} of {declared.name} has no derivative, in torch neither")
+            told = f"{marks['fields'][part]} of {declared.name} has no derivative, in torch neither"
+            raise UnsupportedError(told, hints=(f"{declared.name}(…).{marks['fields'][0]}",))
         written = next((other for when, other in (instead or {}).items() if holds(when, given.arguments)), usual)
         return None if written is None else last_of(written, apply, given.arguments)
 

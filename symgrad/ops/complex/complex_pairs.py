@@ -193,16 +193,16 @@ op("complex_div(x, y)", "out[…,c<2] = (δ(c, 0)·(a·p + b·q) + δ(c, 1)·(b�
 # Functions ------------------------------------------------------------------------------------------
 
 entry("exp", f"out[…,c] = δ(c, 0)·exp(a)·cos(b) + δ(c, 1)·exp(a)·sin(b){PARTS}",
-      "exp x[i]: exp(a)·(cos b, sin b), of complex numbers as pairs")
+      "the exponential function of complex numbers a + bi, as pairs")
 entry("log", f"out[…,c] = δ(c, 0)·log(a² + b²)/2 + δ(c, 1)·atan2(b, a){PARTS}",
-      "log x[i]: the logarithm of the length, and the angle, of complex numbers as pairs", domain=OFF_AXES)
+      "the logarithm of the length, and the angle, of complex numbers as pairs", domain=OFF_AXES)
 entry("sqrt", f"out[…,c] = δ(c, 0)·(a² + b²)^(1/4)·cos(atan2(b, a)/2) + δ(c, 1)·(a² + b²)^(1/4)·sin(atan2(b, a)/2){PARTS}",
-      "√x[i]: the root of the length, half the angle, of complex numbers as pairs", domain=OFF_AXES)
+      "the root of complex numbers as pairs: the root of the length, half the angle", domain=OFF_AXES)
 entry("sin", f"out[…,c] = δ(c, 0)·sin(a)·cosh(b) + δ(c, 1)·cos(a)·sinh(b){PARTS}",
-      "sin x[i], of complex numbers as pairs")
+      "the sine of complex numbers, as pairs")
 entry("sinh", f"out[…,c] = δ(c, 0)·sinh(a)·cos(b) + δ(c, 1)·cosh(a)·sin(b){PARTS}",
-      "sinh x[i], of complex numbers as pairs")
+      "the hyperbolic sine of complex numbers, as pairs")
 entry("cosh", f"out[…,c] = δ(c, 0)·cosh(a)·cos(b) + δ(c, 1)·sinh(a)·sin(b){PARTS}",
-      "cosh x[i], of complex numbers as pairs")
+      "the hyperbolic cosine of complex numbers, as pairs")
 entry("cos", f"out[…,c] = δ(c, 0)·cos(a)·cosh(b) + δ(c, 1)·(−sin(a))·sinh(b){PARTS}",
-      "cos x[i], of complex numbers as pairs")
+      "the cosine of complex numbers, as pairs")

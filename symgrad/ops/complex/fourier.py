@@ -184,10 +184,11 @@ def transform(kind: Transform, equation: str, says: str) -> None:
     length, calls = "n", [("", "4"), (', dim=0, norm="ortho"', "3x2"), (', 3, 1, "forward"', "2x4"), (", n=6", "3")]
     if kind.usual != -1:
         length, calls = "s", [("", "2x3"), (', (2, 3), (1, 0), "ortho"', "2x2")]
-        says = f"{says}, along {'the last two' if kind.usual else 'all'} axes or those of dim"
+        says = f"{says}, along {'the last two' if kind.usual else 'all'} axes or those of dim, j, k and n one for each"
         equation = equation.replace("·jk/n", "·Σ jk/n").replace(" / n", " / Πn")
     shown = "view_as_real(torch.fft.{}({}{}))" if kind.complex_out else "torch.fft.{}({}{})"
-    op(f"complex_{kind.word}(x, {length}: any=None, dim: any={kind.usual}, norm: any | str=None)", equation, says,
+    op(f"complex_{kind.word}(x, {length}: any=None, dim: any={kind.usual}, norm: any | str=None)", equation,
+       f"{says}; n points, by {length} cut off or filled up with 0, and norm can put 1/n, or 1/√n both ways, elsewhere",
        (f"torch.fft.{kind.word}", f"np.fft.{kind.word}"), reading=kind, prepare=kind.prepare, shape=kind.shape,
        align=no_alignment, forward=kind.by_numpy, torch=kind.by_torch, letters="kjl",
        pairs=KEPT if kind.complex_in and kind.complex_out else TAKEN if kind.complex_in else MADE,

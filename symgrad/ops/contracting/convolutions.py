@@ -101,7 +101,7 @@ def convolved_shape(
     return (*x[: -space - 1], weight[0], *fitting(sizes, places))
 
 
-def window(stride: Sequence[int], before: Sequence[Any], dilation: Sequence[int]) -> tuple[list[str], str]:
+def window(stride: Sequence[Any], before: Sequence[Any], dilation: Sequence[Any]) -> tuple[list[str], str]:
     """What a window reads on each axis of space, and that it is inside where there is padding before it."""
     space, places, held = len(stride), [], ""
     for axis, (a, p, d) in enumerate(zip(stride, before, dilation, strict=True)):
@@ -131,6 +131,11 @@ def named(option: str, space: int) -> tuple[str, ...]:
     return tuple(f"{option}{axis}" for axis in range(space))
 
 
+def last(space: int) -> str:
+    """So many axes at the end, in words."""
+    return "the last axis" if space == 1 else f"the last {space} axes"
+
+
 MOST_READ = 200_000_000
 """Entries that all places of a window read together."""
 
@@ -156,7 +161,7 @@ for space, x, wide, own in ((1, "1x2x5", "1x2x6", "2x1x3"), (2, "1x2x4x3", "1x2x
     op(f"{name}(x, weight, bias=None, stride: {space}*int >= 1=1, padding: any | str=0, "
        f"dilation: {space}*int >= 1=1, groups: int >= 1=1)",
        convolved((), named("stride", space), named("padding", space), named("dilation", space), 1),
-       f"slides every weight over the last {space} {'axis' if space == 1 else 'axes'} and adds up the products",
+       f"slides every weight over {last(space)} and adds up the products; of several groups each reads its own channels",
        ("torch.{}", "F.{}"), instead=convolved, prepare=prepare, letters="noijkl"[: space + 2],
        shape=lambda sizes, shapes, space=space, **options: convolved_shape(sizes, check_ranks(shapes, space), **options),
        ranks={"x": (space + 2, space + 1), "weight": (space + 2,), "bias": (1,)}, smooth=True,
@@ -205,7 +210,7 @@ for space, x, more, weight, bias in ((1, "1x2x3", "1x2x2", "2x2x2", 2), (2, "1x1
     op(f"{name}(x, weight, bias=None, stride: {space}*int >= 1=1, padding: {space}*int >= 0=0, "
        f"output_padding: {space}*int >= 0=0, groups: int >= 1=1, dilation: {space}*int >= 1=1)",
        spread_out((), named("stride", space), named("padding", space), (), named("dilation", space), 1),
-       "adds every entry times the weight where a convolution would have read it", ("torch.{}", "F.{}"),
+       "adds every entry times the weight where a convolution would have read it; output_padding lengthens the far ends", ("torch.{}", "F.{}"),
        instead=spread_out, letters="noijkl"[: space + 2],
        shape=lambda sizes, shapes, space=space, **options: transposed_shape(sizes, check_ranks(shapes, space), **options),
        ranks={"x": (space + 2, space + 1), "weight": (space + 2,), "bias": (1,)},

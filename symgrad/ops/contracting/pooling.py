@@ -24,7 +24,7 @@ from symgrad.entries.spec import At, Held, View, no_alignment
 from symgrad.errors import InputError
 from symgrad.indexing import unravel
 from symgrad.indexing.symbols import Expr
-from symgrad.ops.contracting.convolutions import fitting, named, slid, windows_of
+from symgrad.ops.contracting.convolutions import fitting, last, named, slid, window, windows_of
 from symgrad.ops.moving.kernels import COVERS
 from symgrad.shapes import Shape, Size, Sizes, size_of
 
@@ -113,9 +113,10 @@ def winner(at: At, x: View, n: Held, kernel_size: Any, **options: Any) -> Expr:
 # fmt: off
 for space, x in ((1, "1x2x6"), (2, "1x2x4x4"), (3, "1x1x4x4x4")):
     name, odd = f"max_pool{space}d", f"{x[:3]}{'x3' * space}"
+    at, (read, _) = ",".join("ijk"[:space]), window(*(named(option, space) for option in ("stride", "padding", "dilation")))
     op(f"{name}(x, kernel_size: any, stride: any=None, padding: any=0, dilation: any=1, ceil_mode: bool=False, return_indices: unused=False)",
-       "out[c,i] = x[c,n[c,i]], n: where the largest entry of the window is",
-       f"the largest entry of every window of the last {space} {'axis' if space == 1 else 'axes'}", ("F.{}", "torch.{}"),
+       f"out[c,{at}] = x[c,n[c,{at}]], n: the number in its plane, row by row, of the largest x[c,{','.join(read)}]",
+       f"the largest entry of every window of {last(space)}", ("F.{}", "torch.{}"),
        reading=Function(winner), prepare=partial(prepare_max, space), shape=pooled_shape, align=no_alignment, known={"n": winners},
        places=", return_indices=True)[1]", kinks=0, ranks={"x": (space + 2, space + 1)}, letters="ncijk", holds="kept",
        examples=(f"F.{name}(x, 2) with x:{x}", f"F.{name}(x, 3, stride=2, padding=1) with x:{x}",
@@ -181,7 +182,7 @@ for space, home, x in ((1, "torch", "1x2x6"), (2, "aten", "1x2x4x4"), (3, "aten"
     name, odd, more = f"avg_pool{space}d", "1x1x3x3x3" if space == 3 else f"1x2{'x3' * space}", "3, stride=2, padding=1"
     op(f"{name}(x, kernel_size: any, stride: any=None, padding: any=0, ceil_mode=False, count_include_pad=True, "
        "divisor_override: any=None)", averaged((), named("kernel_size", space), named("stride", space), named("padding", space), False, True, None),
-       f"the average of every window of the last {space} {'axis' if space == 1 else 'axes'}", ("F.{}", f"{home}.{{}}"),
+       f"the average of every window of {last(space)}", ("F.{}", f"{home}.{{}}"),
        instead=averaged, prepare=partial(prepare_average, space), shape=averaged_shape, smooth=True, holds="cut",
        letters="ncijk", ranks={"x": (space + 2, space + 1)},
        examples=(f"F.{name}(x, 2) with x:{x}", f"F.{name}(x, {more}) with x:{x}",
@@ -229,13 +230,13 @@ def adapted(shapes: tuple[Shape, ...], output_size: Any) -> str:
 for space, home, x in ((1, "torch.{}", "1x2x5"), (2, "aten._{}", "1x2x4x5"), (3, "aten._{}", "1x1x2x3x4")):
     name = f"adaptive_avg_pool{space}d"
     op(f"{name}(x, output_size: any)", adapted((), named("output_size", space)),
-       "the averages of windows of nearly equal length that cover the last axes", ("F.{}", home), instead=adapted,
+       "averages of windows of nearly equal length that cover the last axes: covers says which of m windows i holds which of n entries h", ("F.{}", home), instead=adapted,
        prepare=partial(prepare_adaptive, space), shape=adaptive_shape, letters="ncijk", smooth=True,
        ranks={"x": (space + 2, space + 1)},
        examples=tuple(f"F.{name}(x, {size}) with x:{x}" for size in (2, 1, 3)))
 op("lp_pool1d(x, norm_type: float, kernel_size: int >= 1, stride: int >= 1=None)",
    "out[…,i] = (Σ_{r<kernel_size} x[…,i·stride + r]^norm_type)^(1/norm_type)",
-   "the length of every window of the last axis", F, domain=positive(), holds="cut",
+   "the length of every window of the last axis, of positive entries", F, domain=positive(), holds="cut",
    instead={"stride=None": "out[…,i] = (Σ_{r<kernel_size} x[…,i·kernel_size + r]^norm_type)^(1/norm_type)"},
    checks=lambda shapes, **options: check_space(shapes[0], 1),
    examples=("F.lp_pool1d(x, 2, 2) with x:1x2x6", "F.lp_pool1d(x, 3, 3, stride=1) with x:2x5"))  # fmt: skip

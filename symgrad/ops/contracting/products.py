@@ -14,7 +14,7 @@ import sympy as sp
 
 from symgrad.entries.equations import TORCH, F, op
 from symgrad.entries.indexed import Indexed
-from symgrad.entries.shaping import axis_of
+from symgrad.entries.shaping import axis_of, broadcast
 from symgrad.entries.signatures import call_of
 from symgrad.errors import InputError, ShapeError
 from symgrad.ops import openings
@@ -82,7 +82,7 @@ def summed_over(shapes: tuple[Shape, ...], dims: Any) -> str:
     return f"out{f'[{left}]' if left else ''} = {f'Σ_{{{inner}}} ' if inner else ''}{first}·{second}"
 
 
-op("tensordot(x, y, dims: axes=2)", "out[i,k] = Σ_j x[i,j]·y[j,k]", "the sum of products over given axes of two tensors",
+op("tensordot(x, y, dims: axes=2)", "out[i,k] = Σ_j x[i,j]·y[j,k]", "the sum of products over pairs of axes: the last of x and the first of y, as many as dims says, or those that it names",
    ("torch.{}", "np.{}"), instead=summed_over, prepare=prepare_tensordot,
    examples=("tensordot(x, y, 1) with x:2x3 y:3x2", "tensordot(x, y, 2) with x:2x3 y:2x3"))  # fmt: skip
 
@@ -102,12 +102,6 @@ op("kron(x, y)", "out[(i,k),(j,l)] = x[i,j]·y[k,l]", "every entry of x times al
    ("torch.{}", "Tensor.{}", "np.{}"), instead=blocks, examples=("kron(x, y) with x:2x2 y:2x3", "kron(x, y) with x:2 y:3"))  # fmt: skip
 
 
-def broadcast_pair(sizes: Sizes, shapes: tuple[Shape, ...], **options: Any) -> tuple[Shape, ...]:
-    """Both operands in their common shape."""
-    common = sizes.broadcast_shapes(shapes)
-    return tuple(common for _ in shapes)
-
-
 op("vecdot(x, y, dim: int=-1)", "out = Σ_j x[j]·y[j]", "inner products along dim", ("torch.linalg.{}",), along="dim",
    examples=("torch.linalg.vecdot(x, y)",), holds="real")  # fmt: skip
 
@@ -116,7 +110,7 @@ def cross_align(sizes: Sizes, shapes: tuple[Shape, ...], dim: int) -> tuple[Shap
     """Both broadcast, but have as many axes each."""
     if len(shapes[0]) != len(shapes[1]):
         raise ShapeError(f"cross takes tensors with as many axes each, not {len(shapes[0])} and {len(shapes[1])}")
-    return broadcast_pair(sizes, shapes, dim=dim)
+    return broadcast(sizes, shapes)
 
 
 def cross_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int) -> Shape:
@@ -138,7 +132,7 @@ op("cross(x, y, dim: int=-1)", "out[i] = x[(i + 1) mod n]·y[(i + 2) mod n] − 
 
 op("cosine_similarity(x, y, dim: int=1, eps: float=1e-8)", "out = (Σ_j x[j]·y[j]) / ((a·[a ≥ eps] + eps·[a < eps])"
    "·(b·[b ≥ eps] + eps·[b < eps])) where a = √(Σ_k x[k]²), b = √(Σ_l y[l]²)",
-   "the cosine of the angle between vectors along dim", ("F.{}", "torch.{}", "aten.{}"), along="dim", kinks=0,
+   "the cosine of the angle between vectors along dim, each length eps at least", ("F.{}", "torch.{}", "aten.{}"), along="dim", kinks=0,
    expands=openings.cosine_similarity,
    examples=("F.cosine_similarity(x, y)", "F.cosine_similarity(x, y, dim=0) with x:3 y:3"))  # fmt: skip
 
@@ -147,18 +141,18 @@ BY_P: dict[str, Any] = {"checks": p_given, "reuse": True, "kinks": 0}
 
 # fmt: off
 op("pairwise_distance(x, y, p=2.0, eps=1e-6, keepdim=False)", "out = [out ≠ 0]·√(Σ_j (x[j] − y[j] + eps)²)",
-   "the length of x − y + eps along the last axis; the derivative at 0 is 0", F, "torch.pairwise_distance", along="last",
+   "the length of x − y + eps along the last axis; for another p than 2 lengths are (Σ |d|ᵖ)^(1/p); the derivative at 0 is 0", F, "torch.pairwise_distance", along="last",
    instead=as_long_as("x[j] − y[j] + eps"), **BY_P,
    forward=lambda x, y, p, eps, keepdims=False: numpy_length(x - y + float(eps), p, -1, keepdims),
    examples=("F.pairwise_distance(x, y)", "F.pairwise_distance(x, y, p=1.0)"))
 op("normalize(x, p=2.0, dim=1, eps=1e-12)", "out[i] = x[i] / (a·[a ≥ eps] + eps·[a < eps]) where a = √(Σ_j x[j]²)",
-   "x divided by its length along dim", ("F.{}",), along="dim", expands=openings.normalize, checks=p_given,
+   "x divided by its length along dim, eps at least; for another p than 2 lengths are (Σ |d|ᵖ)^(1/p)", ("F.{}",), along="dim", expands=openings.normalize, checks=p_given,
    instead=of_length("out[i] = x[i] / (a·[a ≥ eps] + eps·[a < eps]) where a = LENGTH, d[j] = x[j]"), examples=("F.normalize(x)", "F.normalize(x, dim=0) with x:3"))
 op("dist(x, y, p: float=2)", "out = [out ≠ 0]·√(Σ_j (x[j] − y[j])²)",
-   "the length of x − y over all entries; the derivative at 0 is 0", TORCH, along="all", instead=as_long_as("x[j] − y[j]"),
+   "the length of x − y over all entries; for another p than 2 lengths are (Σ |d|ᵖ)^(1/p); the derivative at 0 is 0", TORCH, along="all", instead=as_long_as("x[j] − y[j]"),
    forward=lambda x, y, p: numpy_length(x - y, p, None), **BY_P, examples=("dist(x, y)", "dist(x, y, 3) with x:3 y:3"))
 op("cdist(x, y, p=2.0, compute_mode: any=None)", "out[…,i,k] = [out ≠ 0]·√(Σ_j (x[…,i,j] − y[…,k,j])²)",
-   "the distances between the rows of x and the rows of y; the derivative at 0 is 0", ("torch.{}", "aten._cdist_forward"),
+   "the distances between the rows of x and the rows of y; for another p than 2 lengths are (Σ |d|ᵖ)^(1/p); the derivative at 0 is 0", ("torch.{}", "aten._cdist_forward"),
    instead=as_long_as("x[…,i,j] − y[…,k,j]", "out[…,i,k]", apart=True),
    forward=lambda x, y, p, **_: numpy_length(np.asarray(x)[..., :, None, :] - np.asarray(y)[..., None, :, :], p, -1),
    **BY_P, ranks={"x": (2, 3), "y": (2, 3)}, examples=("cdist(x, y) with x:2x3 y:3x3", "cdist(x, y, 1.0) with x:2x2 y:2x2"))

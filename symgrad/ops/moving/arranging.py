@@ -71,7 +71,7 @@ def rolled(shapes: tuple[Shape, ...], shifts: tuple[Any, ...], dims: tuple[int, 
 
 
 op("roll(x, shifts: any, dims: any=())", "out[i] = x[(i − shifts) mod size(x, 0)]",
-   "moves the entries along dims; what leaves at one end comes in at the other", TORCH, "np.roll", instead=rolled,
+   "moves the entries along dims; what leaves at one end comes in at the other; without dims all entries as one row", TORCH, "np.roll", instead=rolled,
    prepare=prepare_roll, examples=("roll(x, 1, 0) with x:4", "roll(x, (1, -1), (0, 1))", "roll(x, 2)"),
    arrays="x, shifts, dims=None: np.roll(x, shifts, axis=dims)")  # fmt: skip
 

@@ -46,7 +46,7 @@ def prepare_one_hot(shapes: tuple[Shape, ...], num_classes: Any = -1) -> dict[st
 
 
 op("one_hot(x: data, num_classes: any=-1)", "out[…,k<num_classes] = δ(x[…], k)",
-   "for every class a row of zeros with a 1 in the class's place", ("F.{}",), domain={"x": whole(0, 2)}, smooth=False,
+   "for every whole number a row of zeros with a 1 at its place", ("F.{}",), domain={"x": whole(0, 2)}, smooth=False,
    pathless=True, holds="whole", prepare=prepare_one_hot, letters="ijkl",
    torch=lambda torch, x, num_classes: torch.nn.functional.one_hot(x.long(), int(num_classes)).to(torch.float64),
    examples=("w * F.one_hot(x, 3) with x:4 w:3", "(w * F.one_hot(x, 4)).sum(1) with x:2x3 w:4"),
@@ -140,7 +140,7 @@ def sum_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int, **options: Any)
 
 
 op("index_add(x, dim: int, index: data, source, alpha: any=1)", "out[i] = x[i] + alpha·(Σ_k δ(index[k], i)·source[k])",
-   "x plus the slices of the source, each added at its position along dim", TORCH, axes="dim", apart="index",
+   "x plus the slices of the source, each added at its position along dim, alpha times", TORCH, axes="dim", apart="index",
    shape=sum_shape, domain={"index": whole(0, 1)},
    arrays="x, dim, index, source, alpha=1: x + alpha * np.moveaxis(np.tensordot(np.arange(x.shape[dim])[:, None] == index, "
           "source, (1, dim)), 0, dim)",

@@ -117,7 +117,8 @@ def along_axis(g: Any, size: int, padding_mode: str, align_corners: bool) -> Any
 
 op("grid_sample(x, grid, mode: 'bilinear' | 'nearest' | 'bicubic'='bilinear', padding_mode: 'zeros' | 'border' | 'reflection'='zeros', "
    "align_corners: any=None)", sampled(((0,) * 4,), mode="bilinear", padding_mode="zeros", align_corners=False),
-   "the values at the places of a grid, whose coordinates go from −1 to 1 over the tensor", ("F.{}",), instead=sampled,
+   "the values at the places of a grid, whose coordinates go from −1 to 1 over the tensor: by kernels k of straight lines,"
+   " cubics or the nearest entry; beyond it 0, or with padding_mode the entry at the border, or x mirrored", ("F.{}",), instead=sampled,
    shape=sampled_shape, align=no_alignment, prepare=prepare_grid_sample, forward=values, kinks=0, letters="ncijk",
    ranks={"x": (4, 5), "grid": (4, 5)}, domain={"grid": reals(within=1.6)},
    examples=("F.grid_sample(x, grid, align_corners=False) with x:1x2x3x2 grid:1x2x2x2",
@@ -149,7 +150,7 @@ def grid(shapes: tuple[Shape, ...], size: Any, align_corners: bool) -> str:
 
 
 op("affine_grid(theta, size: any, align_corners: any=None)", grid((), (1, 1, 2, 3), False),
-   "where the entries of a tensor of this size lie between −1 and 1, moved by a matrix each", ("F.{}",), instead=grid,
+   "where the entries of a tensor of this size lie between −1 and 1 (with align_corners the outer ones at ±1), moved by a matrix each", ("F.{}",), instead=grid,
    shape=grid_shape, prepare=lambda shapes, size, align_corners: {"size": tuple(size), "align_corners": bool(align_corners)},
    letters="nijld", ranks={"theta": (3,)},
    examples=("F.affine_grid(theta, (2, 1, 2, 3), align_corners=False) with theta:2x2x3",

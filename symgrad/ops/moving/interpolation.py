@@ -168,7 +168,8 @@ def interpolated(
 op("interpolate(x, size: any=None, scale_factor: any=None, mode: str='nearest', align_corners: any=None, "
    "recompute_scale_factor: any=None, antialias: bool=False)",
    interpolated(((0,) * 3,), (0,), None, "linear", False, None, False),
-   "the values at other places of the last axes: by the nearest entry, straight lines, cubics, or averages", ("F.{}", "F.upsample"),
+   "the values at other places s of the last axes, beyond which the outer entries go on: by a kernel k of straight lines, as here,"
+   " of cubics, by the nearest entry, or by averages, as mode says", ("F.{}", "F.upsample"),
    instead=interpolated, shape=interpolated_shape, prepare=prepare_interpolate, ranks={"x": (4, 3, 5)},
    letters="ncijk",
    examples=('F.interpolate(x, scale_factor=2, mode="bilinear") with x:1x2x2x3',

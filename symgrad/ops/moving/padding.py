@@ -5,7 +5,7 @@ Each output entry is one input entry or a constant, found by arithmetic on its i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from itertools import product
 from typing import Any
 
@@ -28,24 +28,21 @@ def prepare_repeat(shapes: tuple[Shape, ...], repeats: Ints) -> dict[str, Hashab
     return {"repeats": tuple(amounts)}
 
 
-def copies_of(times: str) -> Callable[..., str]:
+def copies(shapes: tuple[Shape, ...], **times: tuple[Any, ...]) -> str:
     """Each axis several times over: the equation, by the option that says how often."""
+    ((word, amounts),) = times.items()
+    count = len(amounts)
+    new = count - len(shapes[0])
+    empty = [a for a in range(new, count) if shapes[0][a - new] == 0]  # no place in a row of none
 
-    def text(shapes: tuple[Shape, ...], **options: tuple[Any, ...]) -> str:
-        rank, count = len(shapes[0]), len(options[times])
-        new = count - rank
-        empty = [a for a in range(new, count) if shapes[0][a - new] == 0]  # no place in a row of none
+    def size(a: int) -> str:
+        own = f"size(x, {a - new})"
+        return own if a in empty else f"{word}{a}·{own}" if a >= new else f"{word}{a}"
 
-        def size(a: int) -> str:
-            own = f"size(x, {a - new})"
-            return own if a in empty else f"{times}{a}·{own}" if a >= new else f"{times}{a}"
+    def place(a: int) -> str:
+        return f"i{a}" if a in empty else f"i{a} mod size(x, {a - new})" if a >= new else ""
 
-        def place(a: int) -> str:
-            return f"i{a}" if a in empty else f"i{a} mod size(x, {a - new})" if a >= new else ""
-
-        return moved(count, place, size)
-
-    return text
+    return moved(count, place, size)
 
 
 def prepare_tile(shapes: tuple[Shape, ...], dims: Ints) -> dict[str, Hashable]:
@@ -56,10 +53,10 @@ def prepare_tile(shapes: tuple[Shape, ...], dims: Ints) -> dict[str, Hashable]:
 
 # fmt: off
 op("repeat(x, repeats: any)", "out[i<repeats0·size(x, 0)] = x[i mod size(x, 0)]", "the tensor several times along each axis",
-   ("Tensor.{}", "aten.{}"), instead=copies_of("repeats"), prepare=prepare_repeat,
+   ("Tensor.{}", "aten.{}"), instead=copies, prepare=prepare_repeat,
    examples=("x.repeat(2) with x:3", "x.repeat(2, 1, 2) with x:2x3"))
 op("tile(x, dims: any)", "out[i,j<dims0·size(x, 1)] = x[i,j mod size(x, 1)]", "the tensor several times along each axis",
-   instead=copies_of("dims"), prepare=prepare_tile,
+   instead=copies, prepare=prepare_tile,
    examples=("tile(x, (2,))", "tile(x, (2, 1)) with x:3"), arrays="x, *dims: np.tile(x, dims)")
 # fmt: on
 
@@ -82,7 +79,7 @@ def interleaved(shapes: tuple[Shape, ...], repeats: int, dim: Any) -> str:
     return f"out[{','.join(left)}] = x{f'[{chr(44).join(letters)}]' if letters else ''}"
 
 
-op("repeat_interleave(x, repeats: any, dim: any=None)", "out[(i,r<repeats)] = x[i]", "every entry several times in a row", METHOD,
+op("repeat_interleave(x, repeats: any, dim: any=None)", "out[(i,r<repeats)] = x[i]", "every entry several times in a row, along dim or of all entries as one row", METHOD,
    "np.repeat", instead=interleaved, prepare=prepare_interleave,
    examples=("repeat_interleave(x, 2) with x:2x2", "repeat_interleave(x, 2, 0) with x:3", "repeat_interleave(x, 2, 1)"))  # fmt: skip
 
@@ -160,7 +157,7 @@ def padded(shapes: tuple[Shape, ...], pad: tuple[int, ...], mode: str, value: An
 
 op(f"pad(x, pad: any, mode: {' | '.join(map(repr, MODES))}='constant', value: any=None)",
    "out[…,i<size(x, -1) + pad0 + pad1] = x̂[…,i − pad0]",
-   "margins around the last axes: a constant, a reflection, the entries at the edge, or the other end",
+   "margins around the last axes, pad0 before and pad1 behind the last one: of value, or with mode the entries reflected, those at the edge, or those of the other end",
    ("F.{}", "aten.constant_pad_nd", "aten.pad"), instead=padded, shape=padded_shape, prepare=prepare_pad, holds="first",
    examples=("F.pad(x, (1, 2))", "F.pad(x, (1, 1, 0, 1), value=2.0) with x:2x2",
              *(f'F.pad(x, (1, 2), mode="{mode}") with x:1x2x3' for mode in MODES[1:])))  # fmt: skip

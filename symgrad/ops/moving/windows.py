@@ -61,7 +61,7 @@ def unfolded(shapes: Any, kernel_size: Any, dilation: Any, padding: Any, stride:
 
 BY_NAME = {name: named(name, 2) for name in ("kernel_size", "dilation", "padding", "stride")}
 op("im2col(x, kernel_size: 2*int >= 1, dilation: 2*int >= 1=1, padding: 2*int >= 0=0, stride: 2*int >= 1=1)", unfolded((), **BY_NAME),
-   "every window over the last two axes as a column", ("F.unfold", "torch._C._nn.im2col", "aten.im2col"), instead=unfolded,
+   "every window over the last two axes as a column; h and w are how many places it has on each", ("F.unfold", "torch._C._nn.im2col", "aten.im2col"), instead=unfolded,
    shape=unfolded_shape,
    written="F.unfold({})", ranks={"x": (4, 3)}, letters="nql",
    examples=("F.unfold(x, 2) with x:1x2x3x3", "F.unfold(x, (2, 3), padding=1, stride=2) with x:2x4x5",
@@ -101,7 +101,7 @@ def folded(shapes: Any, output_size: Any, kernel_size: Any, dilation: Any, paddi
 
 op("col2im(x, output_size: any, kernel_size: 2*int >= 1, dilation: 2*int >= 1=1, padding: 2*int >= 0=0, "
    "stride: 2*int >= 1=1)", folded((), (), **BY_NAME),
-   "columns laid as windows over two axes, added up where they overlap", ("F.fold", "torch._C._nn.col2im", "aten.col2im"),
+   "columns laid as windows over two axes, added up where they overlap; h and w are how many places there are on each", ("F.fold", "torch._C._nn.col2im", "aten.col2im"),
    instead=folded, shape=folded_shape, prepare=prepare_fold, holds="joined", smooth=True, written="F.fold({})", ranks={"x": (3, 2)}, letters="ncij",
    examples=("F.fold(x, (3, 3), 2) with x:1x4x4", "F.fold(x, (4, 3), 2, padding=1, stride=2) with x:8x6"))  # fmt: skip
 
@@ -127,13 +127,13 @@ op("unfold(x, dimension: int, size: int, step: int)", "out[i,r<size] = x[step·i
 CHANNELS = "out[…,(c,a<downscale_factor,b<downscale_factor),h,w] = x[…,c,(h,a),(w,b)]"
 op("pixel_unshuffle(x, downscale_factor: int >= 1)", CHANNELS,
    instead=lambda shapes, downscale_factor: "out[…] = x[…]" if 0 in shapes[0] else CHANNELS,  # torch leaves nothing as it is
-   says="pixels laid out as channels: one channel becomes r² with 1/r of the height and width", home=("F.{}", "torch.{}", "aten.{}"),
+   says="pixels laid out as channels: one becomes r·r with 1/r of the height and width, r being downscale_factor", home=("F.{}", "torch.{}", "aten.{}"),
    ranks={"x": (4, 3)}, letters="nchw",
    examples=("F.pixel_unshuffle(x, 2) with x:1x2x4x2", "F.pixel_unshuffle(x, 3) with x:2x3x6"))  # fmt: skip
 
 
 op("pixel_shuffle(x, upscale_factor: int >= 1)", "out[…,c,(h,a<upscale_factor),(w,b<upscale_factor)] = x[…,(c,a,b),h,w]",
-   "channels laid out as pixels: r² channels become one with r times the height and width",
+   "channels laid out as pixels: r·r become one with r times the height and width, r being upscale_factor",
    ("F.{}", "torch.{}", "aten.{}"), ranks={"x": (4, 3)}, letters="ijkl", examples=("F.pixel_shuffle(x, 2) with x:1x4x2x1",))  # fmt: skip
 
 # Max pooling undone ---------------------------------------------------------------------------------
@@ -193,7 +193,7 @@ def unpooling(space: int) -> Op:
     # fmt: off
     return op(f"{name}(x, indices: data, kernel_size: any=None, stride: any=None, padding: any=0, output_size: any=None)",
               f"out[…,{left}] = Σ_{inner if space == 1 else f'{{{inner}}}'} δ(indices[…,{inner}], {number})·x[…,{inner}]",
-              "zeros but for the entries of x, each written at its number in the plane (each number once)", ("F.{}",),
+              "zeros but for the entries of x, each written at its number in its plane, row by row (each number once)", ("F.{}",),
               forward=values, shape=unpooled_shape, prepare=prepare,  # which of two for one place stays is open
               align=no_alignment, domain={"indices": whole(0, 1)}, ranks={"x": (space + 2, space + 1)}, letters="ncijk",
               examples=(f"F.{name}(x, indices, 2) with x:1x2{'x1' * space} indices:1x2{'x1' * space}",))

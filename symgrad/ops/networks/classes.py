@@ -83,10 +83,10 @@ loss("nll_loss(x, target: data, weight: data=None, ignore_index=-100)",
      ranks={"x": (2, 1), "target": (1, 0)}, domain={"target": whole(0, 1), "weight": positive()}, smooth=True,
      examples=("F.nll_loss(x, target) with x:2x3 target:2", "F.nll_loss(x, target, weight) with x:2x3 target:2 weight:3",
                'F.nll_loss(x, target, reduction="sum") with x:2x3x2 target:2x2'), holds="real")
-loss("cross_entropy(x, target, weight: data=None, ignore_index=-100, label_smoothing: 0 <= float <= 1=0.0)", SHARED,
+loss("cross_entropy(x, target, weight: data=None, ignore_index=-100, label_smoothing: 0 <= float <= 1=0.0)", CLASSES,
      "minus the log-probability that softmax gives the targets: a class for each sample, or one weight per class",
-     instead=lambda shapes, **options: SHARED if len(shapes[1]) == len(shapes[0]) else CLASSES, along="classes",
-     fits=partial(classes, weights=True), forward=entropy_values, whole=("target",),
+     instead={"rank(target)=rank(x)": SHARED}, along="classes",
+     fits=partial(classes, weights=True), forward=entropy_values, whole=("target",), smooth=True,
      ranks={"x": (2, 1), "target": (1, 0, 2)}, domain={"weight": positive()},
      examples=("cross_entropy(x, y) with x:2x3 y:2x3", "cross_entropy(x, y) with x:3 y:3",
                'cross_entropy(x, y, reduction="sum") with x:2x3 y:2x3'))

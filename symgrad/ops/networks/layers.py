@@ -52,7 +52,7 @@ def rows_read(shapes: tuple[Shape, ...], padding_idx: Any) -> str:
 
 
 op("embedding(x: data, weight, padding_idx: any=None, max_norm: unsupported=None, norm_type: unused=2.0, "
-   "scale_grad_by_freq: unsupported=False, sparse: unused=False)", "out[…,j] = weight[x[…],j]", "the rows of the weight at the given positions; nothing flows to the row padding_idx",
+   "scale_grad_by_freq: unsupported=False, sparse: unused=False)", "out[…,j] = weight[x[…],j]", "the rows of the weight at the given positions; the row padding_idx is held",
    ("F.{}",), looks_up=True, instead=rows_read, reads_out=True, align=matrix_of_rows, smooth=False,
    forward=lambda x, weight, padding_idx: np.asarray(weight)[from_zero(x)],  # no negative ones
    domain={"x": whole(0, 1)}, ranks={"x": (1, 2), "weight": (2,)}, examples=("F.embedding(x, weight) with x:4 weight:3x2",

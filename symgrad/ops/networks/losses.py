@@ -139,10 +139,10 @@ loss("mse_loss(x, y)", "out = (x − y)²", "the mean of the squared differences
      examples=("mse_loss(x, y)", 'mse_loss(x, y, reduction="sum") with x:3 y:3'), holds="real")
 loss("l1_loss(x, target)", "out = |x − target|", "the mean distance", kinks=0)
 loss("smooth_l1_loss(x, target, beta=1.0)", "out = near·d²/(2·beta) + (1 − near)·(|d| − beta/2)"
-     " where d = x − target, near = [|d| < beta]", "the mean distance, rounded off near 0", kinks=0,
+     " where d = x − target, near = [|d| < beta]", "the mean distance, a parabola below beta", kinks=0,
      instead={"not beta": "out = |x − target|"}, more=("F.smooth_l1_loss(x, target, beta=0.5) with x:3 target:3",))
 loss("huber_loss(x, target, delta=1.0)", "out = near·d²/2 + (1 − near)·delta·(|d| − delta/2)"
-     " where d = x − target, near = [|d| ≤ delta]", "squares near 0, distances further out", kinks=0,
+     " where d = x − target, near = [|d| ≤ delta]", "half the squared distance up to delta, a straight line further out", kinks=0,
      more=("F.huber_loss(x, target, delta=0.5) with x:3 target:3",))
 loss("binary_cross_entropy(x, target, weight: data=None)", "out = weight·(−target·log(x) − (1 − target)·log(1 − x))",
      "minus the log-probability of the targets, x being probabilities", fits=one_shape,
@@ -159,7 +159,7 @@ loss("binary_cross_entropy_with_logits(x, target, weight: data=None, pos_weight:
      more=("F.binary_cross_entropy_with_logits(x, target, weight) with x:2x3 target:2x3 weight:3",
            "F.binary_cross_entropy_with_logits(x, target, pos_weight=pos_weight) with x:2x3 target:2x3 pos_weight:3"))
 loss("kl_div(x, target, log_target=False)", "out = target·(log(target) − x)",
-     "how far the distribution target is from the one with log-probabilities x",
+     "how far the distribution target is from the one with log-probabilities x: the parts of Kullback and Leibler's divergence",
      instead={"log_target": "out = exp(target)·(target − x)"}, domain={"target": positive()}, edges=({"target": 0.0},), checks=batches,
      forward=lambda x, y, log_target=False: (  # 0·log 0 is 0
          np.exp(y) * (y - x) if log_target else special.xlogy(y, y) - y * x),
@@ -168,21 +168,21 @@ loss("soft_margin_loss(x, target: data)", "out = softplus(−target·x)", "the l
      fits=within_first)
 loss("poisson_nll_loss(x, target, log_input=True, full=False, eps=1e-8)",
      f"out = exp(x) − target·x + full·stirling where {STIRLING}",
-     "minus the log-probability of the counts target at the rate exp(x)",
+     "minus the log-probability of the counts target at the rate exp(x); with full also log(target!), by Stirling",
      instead={"not log_input": f"out = x − target·log(x + eps) + full·stirling where {STIRLING}"},
      domain={"x": positive(), "target": positive()}, edges=({"target": 0.0},),
      more=("F.poisson_nll_loss(x, target, log_input=False)", "F.poisson_nll_loss(x, target, full=True)"))
 loss("gaussian_nll_loss(x, target, var, full=False, eps=1e-6)",
      "out = (log(var) + (x − target)²/var + full·log(2·π))/2",
-     "minus the log-probability of the target under a normal distribution with mean x and variance var", fits=variances,
+     "minus the log-probability of the target under a normal distribution with mean x and variance var (torch takes eps for a smaller var)", fits=variances,
      domain={"var": positive()}, edges=({"var": 0.0},),
      more=("F.gaussian_nll_loss(x, target, var, full=True) with x:3 target:3 var:3",))
 loss("margin_ranking_loss(x, y, target, margin=0.0)", "out = t·[t ≥ 0] where t = −target·(x − y) + margin",
-     "how far x and y are from the order that the targets ±1 want", kinks=0, fits=same_ranks, holds="real",
+     "how far x − y is below the margin; y − x, where the target is −1", kinks=0, fits=same_ranks, holds="real",
      forward=lambda x, y, target, margin=0.0: np.maximum(float(margin) - target * (x - y), 0))  # 0 where t is −∞
 loss("hinge_embedding_loss(x, target: data, margin=1.0)",
      "out = [target ≠ −1]·x + [target ≠ 1]·t·[t ≥ 0] where t = margin − x",
-     "small for near pairs that belong together", domain={"x": reals(avoid=(1.0,)), "target": whole(-1, 1)},
+     "x, a distance, where target is 1; how far it is below the margin where target is −1", domain={"x": reals(avoid=(1.0,)), "target": whole(-1, 1)},
      forward=lambda x, target, margin=1.0: (  # 0 where t is −∞
          np.where(target != -1, x, 0) + np.where(target != 1, np.maximum(float(margin) - x, 0), 0)))
 # fmt: on
@@ -252,7 +252,7 @@ loss("cosine_embedding_loss(x, y, target: data, margin=0.0)",
                     for how in ("", ', reduction="sum"')))
 loss("triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2.0, eps=1e-06, swap=False)",
      f"out = t·[t ≥ 0] where t = √(Σ_j a[j]²) − √(Σ_j b[j]²) + margin, {SIDES}",
-     "how much nearer than the negative example the positive one should be", along="last", kinks=0,
+     "how much the positive example lacks to be nearer than the negative one by the margin; for another p than 2 lengths are (Σ |d|ᵖ)^(1/p); with swap the distance of both examples counts, where that is smaller", along="last", kinks=0,
      expands="near = pairwise_distance(anchor, positive, p, eps); far = pairwise_distance(anchor, negative, p, eps); "
              "mean(clamp(near - far + margin, min=0))", fits=three, instead=triplet, forward=triplet_values, examples=("F.triplet_margin_loss(anchor, positive, negative)",
                'F.triplet_margin_loss(anchor, positive, negative, reduction="sum")'))

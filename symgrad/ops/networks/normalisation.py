@@ -44,7 +44,7 @@ def trailing_shape(sizes: Sizes, shapes: tuple[Shape | None, ...], normalized_sh
 
 op("layer_norm(x, normalized_shape: any=None, weight=None, bias=None, eps=1e-05)",
    "out[i] = (x[i] − μ) / √(mean_k (x[k] − μ)² + eps)·weight[i] + bias[i] where μ = mean_j x[j]",
-   "shifts and scales the trailing axes to mean 0 and variance 1", ("F.{}",), along="normalized_shape",
+   "shifts and scales the last axes, those of normalized_shape, to mean 0 and variance 1", ("F.{}",), along="normalized_shape",
    align=no_alignment, shape=trailing_shape, prepare=prepare_layer_norm, expands=openings.layer_norm,
    torch=lambda torch, x, weight=None, bias=None, *, normalized_shape, eps: torch.nn.functional.layer_norm(
        x, tuple(x.shape[-len(normalized_shape) :]), weight, bias, eps),
@@ -100,7 +100,7 @@ GIVEN = "out[i] = (x[i] − running_mean) / √(running_var + eps)·weight + bia
 STATISTICS = "running_mean: data=None, running_var: data=None, weight=None, bias=None"
 
 op(f"batch_norm(x, {STATISTICS}, training=False, momentum: unused=0.1, eps=1e-05)", NORMAL.format("·weight + bias"),
-   "each channel to mean 0 and variance 1: of the batch in training, by running statistics otherwise", F,
+   "each channel (axis 1), all its entries one line, to mean 0 and variance 1: those of the batch in training, running ones otherwise", F,
    instead={"not training": GIVEN}, along="all but channels", align=no_alignment, shape=measured_shape,
    checks=partial(statistics, "training"), torch=torch_batch_norm, expands=openings.batch_norm, ranks={"x": (2, 3, 4)},
    domain={"running_var": positive()}, letters="ncij",
@@ -111,13 +111,13 @@ op(f"batch_norm(x, {STATISTICS}, training=False, momentum: unused=0.1, eps=1e-05
 
 op("local_response_norm(x, size: int, alpha=1e-4, beta=0.75, k=1.0)", "out[c] = x[c] / (k + alpha/size·near)^beta"
    " where near = Σ_j [c − ⌊size/2⌋ ≤ j]·[j ≤ c + ⌊(size − 1)/2⌋]·x[j]²",
-   "each entry divided by what its neighbours among the channels amount to", F, along="1", least=3,
+   "each entry divided by what its neighbours among the channels c, size of them, amount to", F, along="1", least=3,
    examples=("F.local_response_norm(x, 2) with x:2x3x2", "F.local_response_norm(x, 3, 0.5, 1.0, 2.0) with x:1x4x2"),
    holds="cut")  # fmt: skip
 
 
 op(f"instance_norm(x, {STATISTICS}, use_input_stats=True, momentum: unused=0.1, eps=1e-05)", NORMAL.format("·weight + bias"),
-   "each channel of each sample to mean 0 and variance 1", F, instead={"not use_input_stats": GIVEN}, along="space",
+   "each channel of each sample, all its entries one line, to mean 0 and variance 1", F, instead={"not use_input_stats": GIVEN}, along="space",
    align=no_alignment, shape=measured_shape, checks=partial(statistics, "use_input_stats"), ranks={"x": (3, 4)}, letters="ncij",
    torch=lambda torch, x, mean=None, var=None, weight=None, bias=None, **options: torch.nn.functional.instance_norm(
        x, *copies([mean, var]), weight, bias, **options), domain={"running_var": positive()},
@@ -148,7 +148,7 @@ def grouped(shapes: tuple[Shape | None, ...], **options: Any) -> str:
 
 
 op("group_norm(x, num_groups: int >= 1, weight=None, bias=None, eps=1e-5)", grouped(((0,) * 3,)),
-   "each group of channels of each sample to mean 0 and variance 1", ("F.{}", "torch.{}"), instead=grouped, shape=grouped_shape,
+   "each group of m channels of each sample, from the channel first on, to mean 0 and variance 1", ("F.{}", "torch.{}"), instead=grouped, shape=grouped_shape,
    expands=openings.group_norm, ranks={"x": (3, 4)}, letters="ncij",
    examples=("F.group_norm(x, 2) with x:1x4x2", "F.group_norm(x, 2, weight, bias) with x:2x4x2 weight:4 bias:4"))  # fmt: skip
 
@@ -159,6 +159,6 @@ def prepare_rms_norm(shapes: tuple[Shape, ...], normalized_shape: Any = None, ep
 
 
 op("rms_norm(x, normalized_shape: any, weight=None, eps: any=None)", "out[i] = x[i] / √(mean_j x[j]² + eps)·weight[i]",
-   "divides by the root of the mean square over the trailing axes", F, "torch.rms_norm", along="normalized_shape",
+   "divides by the root of the mean square over the last axes, those of normalized_shape", F, "torch.rms_norm", along="normalized_shape",
    align=no_alignment, shape=trailing_shape, prepare=prepare_rms_norm,
    examples=("F.rms_norm(x, (3,)) with x:2x3", "F.rms_norm(x, (3,), weight) with x:2x3 weight:3"))  # fmt: skip

@@ -36,11 +36,11 @@ op("relu6(x)", "out = x·[x > 0]·[x < 6] + 6·[x ≥ 6]", "x[i] kept between 0 
 op("hardsigmoid(x)", "out = (x/6 + 1/2)·[x > −3]·[x < 3] + [x ≥ 3]",
    "x[i]/6 + ½ kept between 0 and 1; compared with relu6(x + 3)/6, since torch's own backward rounds 1/6 to float32", F, torch=lambda torch, x: torch.nn.functional.relu6(x + 3) / 6)
 op("hardswish(x)", "out = x·(x + 3)/6·[x > −3]·[x < 3] + x·[x ≥ 3]", "x[i]·(x[i]/6 + ½ kept between 0 and 1)", F)
-op("mish(x)", "out = x·tanh(softplus(x))", "x[i]·tanh(log(1 + exp(x[i])))", F, expands="x * tanh(softplus(x))")
-op("logsigmoid(x)", "out = −softplus(−x)", "log σ(x[i])", F, "aten.log_sigmoid", expands="log(sigmoid(x))",
+op("mish(x)", "out = x·tanh(softplus(x))", "x[i] times tanh of log(1 + exp(x[i])), a smooth relu", F, expands="x * tanh(softplus(x))")
+op("logsigmoid(x)", "out = −softplus(−x)", "log σ(x[i]), σ the logistic function", F, "aten.log_sigmoid", expands="log(sigmoid(x))",
    arrays="x: -np.logaddexp(0, -x)")
-op("softsign(x)", "out = x / (1 + |x|)", home=F, arrays="x: x / (1 + np.abs(x))")
-op("tanhshrink(x)", "out = x − tanh(x)", home=F, expands="x - tanh(x)", arrays="x: x - np.tanh(x)")
+op("softsign(x)", "out = x / (1 + |x|)", "x shrunk into ±1", home=F, arrays="x: x / (1 + np.abs(x))")
+op("tanhshrink(x)", "out = x − tanh(x)", "how far x[i] is from its hyperbolic tangent", home=F, expands="x - tanh(x)", arrays="x: x - np.tanh(x)")
 op("softshrink(x, lambd=0.5)", "out = (x − lambd)·[x > lambd] + (x + lambd)·[x < −lambd]",
    "x[i] moved towards 0 by lambd, 0 between ±lambd", F)
 op("hardshrink(x, lambd=0.5)", "out = x·[x > lambd] + x·[x < −lambd]", "x[i] outside of ±lambd, 0 between", F, "torch.hardshrink Tensor.hardshrink",
@@ -67,12 +67,12 @@ def slopes(shapes: Any, **options: Any) -> str:
 
 
 PRELU = "out[i] = x[i]·[x[i] > 0] + weight·x[i]·(1 − [x[i] > 0])"
-op("prelu(x, weight)", PRELU, "x[i] where x[i] > 0, the learned slope times x[i] elsewhere",
+op("prelu(x, weight)", PRELU, "x[i] where x[i] > 0, elsewhere x[i] times one slope for all, or that of its channel (axis 1)",
    ("F.{}", "torch.{}", "Tensor.{}", "aten.{}"), "aten._prelu_kernel", along="all but channels", instead=slopes,
    shape=prelu_shape, align=no_alignment, kinks=0,
    ranks={"x": (2, 3), "weight": (1,)}, examples=("F.prelu(x, weight) with x:3x2 weight:2", "F.prelu(x, weight) with x:3 weight:1"),
    holds="real")  # fmt: skip
 
 
-op("glu(x, dim: int=-1)", "out[i<size(x, 0)/2] = x[i]·sigmoid(x[i + size(x, 0)/2])", "the first half along dim, times σ of"
-   " the second", F, axes="dim", examples=("F.glu(x) with x:2x4", "F.glu(x, 0) with x:4x2"))  # fmt: skip
+op("glu(x, dim: int=-1)", "out[i<size(x, 0)/2] = x[i]·sigmoid(x[i + size(x, 0)/2])", "the first half along dim,"
+   " times the logistic function of the second", F, axes="dim", examples=("F.glu(x) with x:2x4", "F.glu(x, 0) with x:4x2"))  # fmt: skip

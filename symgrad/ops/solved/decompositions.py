@@ -97,7 +97,7 @@ solved("solve(a, b, *, left=True)", system("Σ_j a[…,i,j]·out[…,j,k] = b[�
 EXPANSION = "Σ_j x[…,i,j]·C[i,j]"
 LAPLACE = "((Σ_{i,j} x[…,i,j]·inv[…,j,i]) − size(x, -1))"
 solved("det(x)", f"{EXPANSION} = out[…] where C[i,j] = out[…]·inv[…,j,i], inv: the inverse of x",
-       "the determinant, expanded along any row i (Laplace); the cofactors C of that row do not contain the row", ("torch.det", "torch.linalg.det", "Tensor.det", "np.linalg.det"),
+       "the determinant, expanded along any row i (Laplace): C are the cofactors of that row, and do not contain it", ("torch.det", "torch.linalg.det", "Tensor.det", "np.linalg.det"),
        step=f"out[…] = out[…] + out[…]·{LAPLACE}", values=lambda x: np.linalg.det(np.asarray(x, float)),
        shape=batch_of_square, beside={"inv": inverse_of}, kind="regular", letters="b",
        examples=("det(x) with x:3x3", "det(x) with x:2x2x2"))  # fmt: skip
@@ -116,7 +116,7 @@ for name, says, home, logarithm, by_torch, written in (
      lambda x: np.linalg.slogdet(np.asarray(x, float))[1], lambda torch, x: torch.linalg.slogdet(x)[1], "slogdet({}).logabsdet"),
 ):  # fmt: skip
     # one equation for both, since the logarithm's derivative is the share by which det grows
-    solved(f"{name}(x)", f"{EXPANSION} = exp(out[…]) where C[i,j] = exp(out[…])·inv[…,j,i], inv: the inverse of x", f"{says}, expanded along any row i (Laplace)", home,
+    solved(f"{name}(x)", f"{EXPANSION} = exp(out[…]) where C[i,j] = exp(out[…])·inv[…,j,i], inv: the inverse of x", f"{says}, expanded along any row i (Laplace) by its cofactors C, whose sign is that of the determinant left out", home,
            step=f"out[…] = out[…] + {LAPLACE}", values=logarithm, torch=by_torch, shape=batch_of_square, written=written,
            beside={"inv": inverse_of}, kind="definite", letters="b",
            examples=tuple(f"{(written or name + '({})').format('x')} with x:{shape}" for shape in ("3x3", "2x2x2")))  # fmt: skip
@@ -145,7 +145,7 @@ PENROSE = (
     "Σ_{a,b} x[…,i,a]·out[…,a,b]·x[…,b,k] = x[…,i,k]; Σ_{a,b} out[…,i,a]·x[…,a,b]·out[…,b,k] = out[…,i,k]; "
     "Σ_a x[…,i,a]·out[…,a,k] = Σ_a x[…,k,a]·out[…,a,i]; Σ_a out[…,i,a]·x[…,a,k] = Σ_a out[…,k,a]·x[…,a,i]"
 )
-solved("pinv(x)", PENROSE, "the pseudo-inverse, which Penrose's four equations determine",
+solved("pinv(x)", PENROSE, "the pseudo-inverse of a matrix of full rank, which Penrose's four equations determine",
        step="out[…,i,k] = 2·out[…,i,k] − (Σ_{a,b} out[…,i,a]·x[…,a,b]·out[…,b,k])"
             " + (Σ_{a,b,c} out[…,i,a]·out[…,b,a]·x[…,c,b]·(δ(c, k) − left[…,c,k]))"
             " + Σ_{a,b,c} (δ(i, a) − right[…,i,a])·x[…,b,a]·out[…,c,b]·out[…,c,k]",

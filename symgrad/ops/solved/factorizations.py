@@ -29,7 +29,7 @@ def lower_factor(x: Any) -> Any:
 
 
 solved("cholesky(x)", f"Σ_j out[…,i,j]·out[…,k,j] = s[i,k] where {SYMMETRIC}; [k > i]·out[…,i,k] = 0",
-       "the lower triangular factor of a symmetric x = out·outᵀ",
+       "the lower triangular factor of a symmetric x = out·outᵀ, with a positive diagonal",
        step="out[…,i,k] = out[…,i,k] + Σ_j out[…,i,j]·f[j,k]·([k − j < 0] + δ(j, k)/2)"
             f" where f[a,b] = (Σ_{{p,q}} inv[…,a,p]·s[p,q]·inv[…,b,q]) − δ(a, b), {SYMMETRIC}",
        values=lower_factor, torch=lambda torch, x: torch.linalg.cholesky((x + x.mT) / 2), shape=square, kind="definite",
@@ -46,7 +46,7 @@ def triangular(x: Any) -> Any:
 
 
 op("triangular_factor(x)", "out[…,i,j] = x[…,i,j]",
-   "x, a lower triangular factor as cholesky gives it; torch reads no other triangle, and yet hands a gradient to it", (),
+   "x itself, a lower triangular matrix (others are refused): the entries above the diagonal are 0, and have a gradient all the same, as in torch", (),
    written="{}", forward=triangular, torch=lambda torch, x: x.clone(), shape=square, domain={"x": matrices("lower")},
    ranks={"x": (2,)}, examples=("triangular_factor(x) with x:3x3",))  # fmt: skip
 
@@ -84,7 +84,7 @@ solved("qr_q(x)", "Σ_i out[…,i,a]·out[…,i,b] = δ(a, b); [a > b]·R[a,b] =
        beside={"inv": lambda call, x, out: ("inverse", (call("matmul", call("mT", out), x),), {})},
        examples=("qr(x).Q with x:3x2", "qr(x).Q with x:2x2x2"))  # fmt: skip
 solved("qr_r(x)", "Σ_j out[…,j,i]·out[…,j,k] = Σ_j x[…,j,i]·x[…,j,k]; [i > k]·out[…,i,k] = 0",
-       "the upper triangular factor of x = Q·out, where Qᵀ·Q = I",
+       "the upper triangular factor of x = Q·out, where Qᵀ·Q = I; the signs of its rows are those of Householder's reflections",
        step="out[…,i,k] = out[…,i,k] + Σ_a (c[i,a] − c[i,a]·[a − i < 0] + c[a,i]·[i − a < 0])·out[…,a,k]"
             f" where c[a,b] = (Σ_r q[…,r,a]·m[r,b]) − δ(a, b), {MOVED}",
        values=lambda x: factors_of(x)[1], torch=lambda torch, x: torch.linalg.qr(x)[1], written="qr({}).R",
