@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 
 import symgrad
+from symgrad.render import numbers
 from symgrad.render.html.travel import travelling
 from symgrad.tracing.record.trace import Where
 from symgrad.tracing.story.events import Note, Session
@@ -410,6 +411,13 @@ def test_a_cosine_of_quarter_turns_is_zero_after_an_edit(opened: Opened, tmp_pat
     assert not found[:, 7].any()
     assert_same(found[:, 0], np.full(7, 3.0))
     assert page.locator('.sheet[data-tensor="out"] output').all_text_contents()[7] == "0"
+
+
+def test_a_number_beside_a_whole_one_is_written_as_python_writes_it(opened: Opened, tmp_path: Path) -> None:
+    page = opened.open(written(tmp_path / "near.html", symgrad.explain("1.00001*x", x=[1], check=False).to_html()))
+    for given in (2, 12345, 99998):
+        page.locator('[aria-label="x[0]"]').fill(str(given))
+        assert page.locator('.sheet[data-tensor="out"] output').text_content() == numbers.text(1.00001 * given)
 
 
 def test_names_of_users_do_nothing(opened: Opened, tmp_path: Path) -> None:

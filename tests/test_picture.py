@@ -100,9 +100,9 @@ def test_names_of_users_stay_text() -> None:
 def test_numbers_side_by_side_have_as_many_digits() -> None:
     """0.22 beside 0.2227 looks like another number."""
     values = [0.2227031, -0.1628, 0.25, 3, Fraction(1, 3)]
-    assert [brief(value, digits_of(values)) for value in values] == ["0.223", "-0.163", "0.25", "3", "1/3"]
+    assert [brief(value, digits_of(values)) for value in values] == ["0.223", "−0.163", "0.25", "3", "1/3"]
     drawn = texts(symgrad.explain("softmax(x)", x=[0.3, 1.5, 1.9], seed=[1, 0, 0], check=False).to_svg())
-    assert [text for text in drawn if re.fullmatch(r"-?0\.\d+", text)][4:7] == ["0.23", "-0.19", "-0.058"]
+    assert [text for text in drawn if re.fullmatch(r"−?0\.\d+", text)][4:7] == ["0.23", "−0.19", "−0.058"]
 
 
 def test_a_large_matrix_is_a_raster_of_where_its_entries_are() -> None:

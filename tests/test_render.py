@@ -811,13 +811,27 @@ def test_a_formula_that_is_not_shown_is_not_said_to_be_the_answer() -> None:
 
 
 @pytest.mark.one_in(3)
-@pytest.mark.parametrize("number", ["1234.5678", "0.12345", "0.00123", "0.044715", "0.134145", "12345.678"])
+@pytest.mark.parametrize(
+    "number", ["1234.5678", "0.12345", "0.00123", "0.044715", "0.134145", "12345.678", "1.000000000001"]
+)
 def test_a_formula_keeps_the_digits_of_its_numbers(number: str) -> None:
     """1234.6·x would be another function; a power of a fraction has an exact constant, and a text a float."""
     page = symgrad.explain(f"{number}*x + gelu(x, approximate='tanh')", check=False).to_text(width=1000)
     assert f"{number}·x[i]" in page
     assert "0.044715·x[i]³" in page
     assert "/200000" not in page
+
+
+def test_a_number_beside_one_is_not_called_one() -> None:
+    """Five digits would; what 32 bits leave of a whole number still is that."""
+    page = symgrad.explain("1.00001*x", x=[1], check=False).to_text()
+    assert "x.grad[0] = 1.00001·1 = 1.00001\n" in page
+    assert [numbers.text(number) for number in (0.99998, 2.0000002, 1 - 1e-12, 12345.4)] == [
+        "0.99998",
+        "2",
+        "1",
+        "12345",
+    ]
 
 
 @pytest.mark.one_in(2)

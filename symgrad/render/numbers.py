@@ -21,8 +21,10 @@ DIGITS = 5
 """Significant digits of a decimal on the page."""
 SMALLEST = Fraction(1, 10**300)
 """Of smaller fractions, and of larger ones than its inverse, a float loses digits or all."""
-LONGEST_DECIMAL = 10
-"""Characters of a number in a formula that is written with all its digits."""
+NOISE = 1e-6
+"""How far from a whole number, as a part of it, a value in 32 bits may be that was to be one."""
+LONGEST_DECIMAL, LONGEST_TYPED = 10, 16
+"""Characters of a number in a formula that is written with all its digits; beside a whole one, as nobody types more."""
 LONGEST_FRACTION = 13
 """Characters of a fraction that is written as one; a longer one is read more easily as a decimal."""
 
@@ -47,17 +49,45 @@ def text(value: Any) -> str:
     if not math.isfinite(number):
         return str(number)
     shown = without_plus(f"{number:.{DIGITS}g}")
+    if beside_whole(number, NOISE):
+        shown = next(more for n in range(DIGITS, 18) if float(more := f"{number:.{n}g}") % 1)
     return "0" if shown == "-0" else shown
+
+
+def signed(value: Any) -> str:
+    """``text`` with the minus sign of formulas, where nobody types or copies it.
+
+    >>> signed(-3), signed(-1e-30)
+    ('−3', '−1e-30')
+    """
+    return with_minus(text(value))
+
+
+def with_minus(written: str) -> str:
+    """A number's text, its hyphen made a minus sign; that of an exponent stays."""
+    return f"−{written[1:]}" if written.startswith("-") else written
+
+
+def beside_whole(number: float, noise: float) -> bool:
+    """Whether five digits round a number to a whole one of fewer that it is not, by more than ``noise`` of it.
+
+    >>> [beside_whole(number, NOISE) for number in (1.00001, 1.0000001, 12345.4, 0.5)]
+    [True, False, False, False]
+    """
+    whole = round(number)
+    five = float(f"{number:.{DIGITS}g}")
+    return 0 < abs(whole) < 10 ** (DIGITS - 1) and five == whole and abs(number - whole) > noise * abs(whole)
 
 
 def short(value: Any) -> Any:
     """A float as the decimal that it is written with, where that is short: 1234.5678 is not 1234.6.
 
-    >>> text(short(1234.5678)), text(short(0.1 + 0.2))
-    ('1234.5678', '0.3')
+    >>> text(short(1234.5678)), text(short(0.1 + 0.2)), text(short(1.000000000001)), text(short(0.1 * 3 / 0.3))
+    ('1234.5678', '0.3', '1.000000000001', '1')
     """
     exact = isinstance(value, float) and math.isfinite(value) and 1e-4 < abs(value) < 1e9
-    return Decimal(repr(float(value))) if exact and len(repr(float(value))) <= LONGEST_DECIMAL else value
+    longest = LONGEST_TYPED if exact and beside_whole(value, 0) else LONGEST_DECIMAL
+    return Decimal(repr(float(value))) if exact and len(repr(float(value))) <= longest else value
 
 
 def rounded(array: Array) -> bool:

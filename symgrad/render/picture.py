@@ -71,7 +71,7 @@ def product_picture(explanation: Explanation, name: str | None = None) -> str:
     told = table(drawing, jacobian, top, weights, given)
     shown = without_rounding(explanation, gradient)
     told += result(drawing, jacobian, explanation.seed, shown, top + 10)
-    values = ", ".join(map(numbers.text, np.asarray(shown, dtype=object).reshape(-1)))
+    values = ", ".join(map(numbers.signed, np.asarray(shown, dtype=object).reshape(-1)))
     return drawing.finished(title, f"{told} {chosen}.grad is {values}.")
 
 
@@ -141,12 +141,12 @@ def brief(value: Any, digits: int = 2) -> str:
     """A number as a cell holds it: as it is where that is short, with so many ``digits`` else; the description has all.
 
     >>> brief(-0.00069912), brief(108), brief(0.25), brief(0.2227031, 3)
-    ('-0.0007', '108', '0.25', '0.223')
+    ('−0.0007', '108', '0.25', '0.223')
     """
     text = numbers.text(value)
-    if len(text) <= ROOM and ("/" in text or float(text) == value or value != value):
-        return text
-    return f"{float(as_float(np.asarray(value))):.{digits}g}"
+    if len(text) > ROOM or not ("/" in text or float(text) == value or value != value):
+        text = f"{float(as_float(np.asarray(value))):.{digits}g}"
+    return numbers.with_minus(text)
 
 
 def digits_of(values: Any) -> int:
@@ -209,7 +209,7 @@ def table(drawing: Drawing, jacobian: Jacobian, top: float, weights: Array | Non
     filled, (rows, columns) = sum(cell is not None for row in cells for cell in row), jacobian.shape
     found = jacobian.structure.notation
     structure = f", {structure_math(found, jacobian.values.sizes).text}" if found else ""
-    lead = "" if weights is None else f"{given} is {', '.join(map(numbers.text, weights))}. "
+    lead = "" if weights is None else f"{given} is {', '.join(map(numbers.signed, weights))}. "
     known = "can be nonzero" if jacobian.formula is not None else "are not 0 here"
     return f"{lead}J is {rows} by {columns}, {filled} of {rows * columns} entries {known}{structure}."
 
@@ -248,7 +248,7 @@ def result(drawing: Drawing, jacobian: Jacobian, seed: Array, gradient: Array, t
         number(drawing, at + c * SIDE, below, brief(flat[c], digits), bold=True)
     drawing.frame(at + lit * SIDE - 1.5, below - 1.5, SIDE + 3, HIGH + 3)
     label = jacobian.column_labels[lit].replace(jacobian.name, f"{jacobian.name}.grad", 1)
-    told = " = ".join(dict.fromkeys((label, sum_text(jacobian, seed, lit), numbers.text(flat[lit]))))
+    told = " = ".join(dict.fromkeys((label, sum_text(jacobian, seed, lit), numbers.signed(flat[lit]))))
     last = drawing.lines(LEFT, below + HIGH + 30, told, size=14, kind="ink code")
     if len(jacobian.in_shape) == 2:
         in_shape(drawing, jacobian, flat, last + 44)
@@ -266,8 +266,8 @@ def sum_text(jacobian: Jacobian, seed: Array, column: int) -> str:
 
 def factor(value: object) -> str:
     """A number in a product."""
-    text = numbers.text(value)
-    return f"({text})" if text.startswith("-") or "/" in text else text
+    text = numbers.signed(value)
+    return f"({text})" if text.startswith("−") or "/" in text else text
 
 
 def in_shape(drawing: Drawing, jacobian: Jacobian, flat: Array, top: float) -> None:

@@ -93,7 +93,7 @@ def panel(explanation: Explanation, gradient: Gradient) -> Panel:
         tuple(
             None
             if cell is None
-            else Square(symbol(cell.text, dense[r, c], signed), numbers.text(dense[r, c]), cell.colour or "")
+            else Square(symbol(cell.text, dense[r, c], signed), numbers.signed(dense[r, c]), cell.colour or "")
             for c, cell in enumerate(row)
         )
         for r, row in enumerate(found)
@@ -107,7 +107,7 @@ def panel(explanation: Explanation, gradient: Gradient) -> Panel:
 
 def symbol(text: str, value: Any, signed: bool) -> str:
     """What stands above the number, where it says more."""
-    return "" if signed or text == numbers.text(value) else text
+    return "" if signed or text == numbers.signed(value) else text
 
 
 def sheets(explanation: Explanation) -> Iterator[Sheet]:

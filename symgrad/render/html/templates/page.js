@@ -170,10 +170,14 @@
   const shown = value => {
     if (!Number.isFinite(value)) return String(value).toLowerCase().replace("infinity", "inf");
     if (Number.isInteger(value) && Math.abs(value) < 1e15) return String(value === 0 ? 0 : value);
-    const short = Number(value.toPrecision(5)), size = Math.abs(short);
+    let short = Number(value.toPrecision(5));
+    const beside = short !== 0 && Number.isInteger(short) && Math.abs(short) < 1e4 && Math.abs(value - short) > 1e-6 * Math.abs(short);
+    for (let digits = 6; beside && Number.isInteger(short) && digits < 18; digits++) short = Number(value.toPrecision(digits));
+    const size = Math.abs(short);
     return size < 1e-4 || size >= 1e5 ? short.toExponential().replace(/e([+-])(\d)$/, "e$10$2") : String(short);
   };
-  const factor = value => { const text = shown(value); return text.startsWith("-") ? `(${text})` : text; };
+  const signed = value => shown(value).replace(/^-/, "−");
+  const factor = value => { const text = signed(value); return text.startsWith("−") ? `(${text})` : text; };
   const place = (name, n, shape) => {
     const at = [];
     for (let axis = shape.length - 1; axis >= 0; axis--) { at.unshift(n % shape[axis]); n = Math.floor(n / shape[axis]); }
@@ -198,16 +202,16 @@
       const panel = all(".panel").find(p => p.dataset.by === g.name);
       if (!cells || !panel || !panel.querySelector(".product")) return;
       const numbers = new Map(cells.map(([r, c, a]) => [r * columns + c, a]));
-      const signed = panel.querySelector(".product.signed") !== null;  // in numbers, in the colours of their signs
-      for (const cell of all(signed ? "tbody td[data-col]" : "td.cell", panel)) {
+      const bySign = panel.querySelector(".product.signed") !== null;  // in numbers, in the colours of their signs
+      for (const cell of all(bySign ? "tbody td[data-col]" : "td.cell", panel)) {
         const a = numbers.get(Number(cell.dataset.row) * columns + Number(cell.dataset.col)) ?? 0;
-        cell.querySelector(".number").textContent = signed && a === 0 ? "·" : shown(a);
-        if (!signed) continue;
+        cell.querySelector(".number").textContent = bySign && a === 0 ? "·" : signed(a);
+        if (!bySign) continue;
         cell.classList.toggle("cell", a !== 0);
         cell.classList.toggle("zero", a === 0);
         cell.classList.toggle("below", !(a > 0));
       }
-      for (const output of all("tfoot output", panel)) output.textContent = shown(total[Number(output.dataset.col)]);
+      for (const output of all("tfoot output", panel)) output.textContent = signed(total[Number(output.dataset.col)]);
       if (panel.hidden) return;
       if (panel.dataset.mode === "row") lightRow(panel, Number(panel.dataset.litRow));
       else lightColumn(panel, Number(panel.dataset.lit));
@@ -236,7 +240,7 @@
     const terms = cells.filter(c => c[1] === column).sort((a, b) => a[0] - b[0]).map(([r, , a]) => `${factor(v.values[r])}·${factor(a)}`);
     const total = symgradTree.weighed(cells, v.values, data.jacobians[n].shape[1])[column];
     const many = terms.length > 10 ? [...terms.slice(0, 10), `… ${terms.length - 10} more`] : terms;
-    panel.querySelector(".told").textContent = `${place(`${g.name}.grad`, column, g.shape)} = ${many.join(" + ") || "0"}${terms.length ? ` = ${shown(total)}` : ""}`;
+    panel.querySelector(".told").textContent = `${place(`${g.name}.grad`, column, g.shape)} = ${many.join(" + ") || "0"}${terms.length ? ` = ${signed(total)}` : ""}`;
   }
   function lightRow(panel, row) {
     const n = data.gradients.findIndex(g => g.name === panel.dataset.by), g = data.gradients[n], cells = cellsOf(n);
@@ -246,9 +250,9 @@
     panel.dataset.litRow = row; panel.dataset.mode = "row";
     for (const cell of all(`tr[data-row="${row}"]`, panel)) cell.classList.add("on-row");
     for (const cell of all(`td[data-row="${row}"]`, panel)) cell.classList.add("on");
-    const moved = cells.filter(c => c[0] === row).map(([, c, a]) => `${shown(v.values[row])}·${factor(a)} to ${place(`${g.name}.grad`, c, g.shape)}`);
+    const moved = cells.filter(c => c[0] === row).map(([, c, a]) => `${signed(v.values[row])}·${factor(a)} to ${place(`${g.name}.grad`, c, g.shape)}`);
     const few = moved.length > 8 ? [...moved.slice(0, 8), `… ${moved.length - 8} more`] : moved;
-    panel.querySelector(".told").textContent = `${place(data.output, row, data.v.shape)} has the weight ${shown(v.values[row])}: it adds ${few.join(", ") || "nothing"}`;
+    panel.querySelector(".told").textContent = `${place(data.output, row, data.v.shape)} has the weight ${signed(v.values[row])}: it adds ${few.join(", ") || "nothing"}`;
   }
   const shownPanel = () => all(".panel").find(p => !p.hidden);
   function point(target) {
