@@ -350,6 +350,11 @@ def no_value(told: Told, m: re.Match[str]) -> bool:
     return lacking and (m["inside"] is None or m["op"] not in ("var", "std"))
 
 
+def no_spread(told: Told, m: re.Match[str]) -> bool:
+    """Something of the script has no value."""
+    return any(bool(torch.isnan(torch.as_tensor(v)).any()) for v in told.scope.values())
+
+
 def compared(told: Told, m: re.Match[str]) -> bool:
     """Both are broadcast to a shape that neither has."""
     shapes = [tuple(int(n) for n in m[k].split("×")) for k in ("one", "other", "wide")]
@@ -392,6 +397,9 @@ NOTES: dict[str, Rule] = {
     ),
     r"\w+ compares (?P<a>\w+) (?P<one>[\d×]+) with (?P<b>\w+) (?P<other>[\d×]+): both are broadcast to (?P<wide>[\d×]+), "
     r"so (?P<n>\d+) pairs count and not (?P<less>\d+)": compared,
+    r"(?P<a>\w+) (?P<one>[\d×]+) meets (?P<b>\w+) (?P<other>[\d×]+): both are broadcast to (?P<wide>[\d×]+), "
+    r"so (?P<n>\d+) pairs count and not (?P<less>\d+)": compared,
+    r"  there is no J: \w+ divides 0 by 0, as one value has no spread": no_spread,
     r"\w+ is a leaf itself: nothing was computed on the way to it, so this reaches nothing else": leaf_itself,
     r"≈ .* has no derivative at this point: an argument is nan; the numbers there are torch's own choice": nan_there,
     rf"  keep {AT} away from it: clamp it, or add a small eps to it before .*": born_back,

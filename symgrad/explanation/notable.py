@@ -59,11 +59,16 @@ def mean_in_words(step: Apply, count: float) -> str:
 
 def nothing_by_nothing(program: Program, values: Values) -> str | None:
     """Which step is 0/0 whatever the numbers are: ``std divides 0 by 0, as one value has no spread``."""
-    for step in program.steps:
-        if local(step, program).equation.right is sp.nan:
-            why = ", as one value has no spread" if "correction" in dict(step.options) else ""
-            return f"{step.op} divides 0 by 0{why}"
-    return next((mean_in_words(step, count) for step, count in means(program, values) if count == 0), None)
+    undefined = next((said for step in program.steps if (said := undefined_anywhere(step, program))), None)
+    return undefined or next((mean_in_words(step, count) for step, count in means(program, values) if count == 0), None)
+
+
+def undefined_anywhere(step: Apply, program: Program) -> str | None:
+    """The same of one step, at these sizes."""
+    if local(step, program).equation.right is not sp.nan:
+        return None
+    why = ", as one value has no spread" if "correction" in dict(step.options) else ""
+    return f"{step.op} divides 0 by 0{why}"
 
 
 Side = tuple[str, tuple[int, ...]]
@@ -95,10 +100,8 @@ def pairs_in_words(step: Apply, one: Side, other: Side) -> str:
     wide = np.broadcast_shapes(m, n)
     by, with_, together = ("×".join(map(str, shape)) for shape in (m, n, wide))
     count = max(math.prod(shape) for shape in (m, n))
-    return (
-        f"{step.op} compares {a} {by} with {b} {with_}: both are broadcast to {together}, so {math.prod(wide)} pairs "
-        f"count and not {count}"
-    )
+    said = f"{step.op} compares {a} {by} with {b} {with_}" if step.options else f"{a} {by} meets {b} {with_}"
+    return f"{said}: both are broadcast to {together}, so {math.prod(wide)} pairs count and not {count}"
 
 
 def undetached(
@@ -123,4 +126,12 @@ def undetached(
     return found
 
 
-__all__ = ["mean_in_words", "means", "nothing_by_nothing", "pairs_compared", "pairs_in_words", "undetached"]
+__all__ = [
+    "mean_in_words",
+    "means",
+    "nothing_by_nothing",
+    "pairs_compared",
+    "pairs_in_words",
+    "undefined_anywhere",
+    "undetached",
+]

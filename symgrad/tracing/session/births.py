@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from symgrad.errors import SymgradError
+from symgrad.explanation.notable import undefined_anywhere
 from symgrad.numeric.exact import Array, as_float
 from symgrad.numeric.forward import compute, forward_from
 from symgrad.numeric.sweeps import pull_step
@@ -285,6 +286,8 @@ def no_slope(program: Capture, step: Apply, source: str, entry: str, value: floa
     reads = known.ndim > 1 and known.shape[-1] == known.shape[-2]
     if step.result.name in program.boxes or (op is not None and any(d.matrix for d in op.domain.values())):
         return vectors_of_equals(known) if reads else ["  there is no J at this matrix"]
+    if whatever := undefined_anywhere(step, program.recording):
+        return [f"  there is no J: {whatever}"]
     lines = [f"  there is no J at {entry} = {digits(value)}: the slope of {step.op} is infinite or undefined there."]
     if np.isfinite(as_float(program.arrays[step.result.name])).all():
         return [*lines, away(step, entry)]

@@ -123,20 +123,21 @@ def wrong_seed(scene: Scene) -> list[str]:
     given = shape_text(tuple(seed.shape)) if seed is not None else "nothing"
     want = shape_text(tuple(tensor.shape))
     rows = int(tensor.numel())
-    lines = [
-        (
-            f"{name} is {want}: {rows} outputs, so J has {rows} rows, and v weighs each of them: "
-            f"v has to be {want}, not {given}."
-        ),
-        "The shapes of inputs and parameters have nothing to do with it: they are J's columns, and the result's shape.",
-    ]
+    counted = f": {rows} outputs, so J has {rows} rows, and v weighs each of them" if rows > 1 else ", one output"
+    lines = [f"{name} is {want}{counted}: v has to be {want}, not {given}."]
+    lines.append(
+        "The shapes of inputs and parameters have nothing to do with it: they are J's columns, and the result's shape."
+    )
     for node, leaf in scene.leaves[:4]:
         label = scene.sight.get(id(leaf), "a leaf")
         lines.append(
             f"  {label} {shape_text(node.shape)} → {name} {want}; J {rows}×{leaf.numel()}; "
             f"v {want} = 1×{rows}; vᵀJ 1×{leaf.numel()} → {shape_text(node.shape)}"
         )
-    lines.append(f"  every entry once:   torch.ones_like({name})")
+    if not tensor.shape:
+        lines.append(f"  as it is:           {name}.backward(), whose v is 1")
+    else:
+        lines.append(f"  every entry once:   torch.ones_like({name})")
     if seed is not None and seed.numel() == rows:
         lines.append(f"  the same numbers:   v.reshape({', '.join(map(str, tensor.shape))})")
     return lines
@@ -233,7 +234,9 @@ def overwritten(scene: Scene, program: Capture | None, lifted: Lifted | None) ->
             lines.append(f"  or the output anew:      computed after line {where.line}, with the new weights")
         else:
             elsewhere = True
-            lines.append(f"  out of place in line {where.line}:   {out_of_place(where.text)}")
+            writer = next((s for s in program.recording.steps if _wrote(program, s, name, where)), None)
+            said = out_of_place(where.text) or without_inplace(writer)
+            lines.append(f"  out of place in line {where.line}:   {said}")
             lines.append(f"  or keep a copy for it:     {label}.clone() before it is written")
     if elsewhere:
         lines.append(
@@ -257,7 +260,18 @@ def _called(scene: Scene, lifted: Lifted) -> Iterator[tuple[Node, Any]]:
             yield node, refs[id(node)]
 
 
-def out_of_place(text: str) -> str:
+MODULES = ("torch", "F")
+"""Whose functions take the tensor that they write into as their first argument."""
+NEW = "write the result into a new tensor"
+
+
+def without_inplace(writer: Apply | None) -> str:
+    """The same for a function that was told to write into its argument, as layers are."""
+    alone = writer is not None and len(writer.tensors) == 1
+    return f"{writer.op}, not {writer.op}_ or inplace=True" if writer and alone else NEW
+
+
+def out_of_place(text: str) -> str | None:
     """The statement without its in-place form, where that is easy to say."""
     code = text.split("#")[0].strip()
     for sign in ("+=", "-=", "*=", "/="):
@@ -267,8 +281,9 @@ def out_of_place(text: str) -> str:
     target, found, rest = code.partition("_(")
     name, dot, method = target.rpartition(".")
     if found and dot and name.isidentifier():
-        return f"{name} = {name}.{method}({rest}"
-    return "write the result into a new tensor"
+        first = rest.partition(",")[0].strip("() ")
+        return f"{first if name in MODULES else name} = {name}.{method}({rest}"
+    return None
 
 
 # Paths ----------------------------------------------------------------------------------------------------

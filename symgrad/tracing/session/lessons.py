@@ -26,7 +26,7 @@ from symgrad.program import Role
 from symgrad.tracing.captured.capture import Capture
 from symgrad.tracing.lift.sweeps import pull
 from symgrad.tracing.record.numbers import digits
-from symgrad.tracing.record.trace import Node
+from symgrad.tracing.record.trace import Node, upstream
 from symgrad.tracing.session.births import spoilt
 from symgrad.tracing.session.leaves import DIAGONAL
 from symgrad.tracing.session.scene import Scene
@@ -43,7 +43,7 @@ def lessons(
     scene: Scene, program: Capture, seeds: Mapping[str, Array], rows: Sequence[Leaf], told: ToldLines
 ) -> list[str]:
     """Everything that is worth saying about a small program."""
-    found = [*double_backward(scene, program)]
+    found = [*double_backward(scene, program, told.letter(program.recording.seed))]
     if len(program.recording.steps) > SHORT or len(rows) > FEW or len(program.ends) != 1 or program.black_boxes:
         return found
     try:
@@ -112,16 +112,31 @@ def what_is_summed(program: Capture, end: str) -> str | None:
 def read_twice(program: Capture, rows: Sequence[Leaf]) -> Iterator[str]:
     """An entry that a selection reads several times."""
     own = {label: name for name, label in program.labels.items()}
-    end = program.ends[0]
     for row in rows:
-        if "selection" not in row.jacobian or row.name not in own:
+        name = own.get(row.name, "")
+        end = program.ends[0] if "selection" in row.jacobian else looked_up(program, name)
+        if end is None or not name:
             continue
-        counts = pulled(program, end, np.ones(np.shape(program.arrays[end])), [own[row.name]])[own[row.name]]
+        counts = pulled(program, end, np.ones(np.shape(program.arrays[end])), [name])[name]
+        while counts.ndim > 1 and counts.size and (counts == counts[..., :1]).all():
+            counts = counts[..., 0]  # rows that are read as wholes
         most = int(counts.max(initial=0))
         if most > 1 and counts.size > 1:
             at = ",".join(map(str, np.unravel_index(int(counts.argmax()), counts.shape)))
             often = "twice" if most == 2 else f"{most} times"
             yield f"{row.name}[{at}] is read {often}, so its {most} weights add up"
+
+
+def looked_up(program: Capture, name: str) -> str | None:
+    """What the one step that reads a tensor gives, if it picks entries of it at positions that are data."""
+    readers = [step for step in program.recording.steps if name in step.tensors]
+    if len(readers) != 1 or not any(np.asarray(program.arrays[n]).dtype.kind == "i" for n in readers[0].tensors):
+        return None
+    result = readers[0].result.name
+    shape = np.shape(program.arrays[result])
+    counts = pulled(program, result, np.ones(shape), [name])[name]
+    picked = counts.sum() == np.prod(shape) and (counts == np.round(counts)).all()
+    return result if picked else None
 
 
 def one_variable(program: Capture, rows: Sequence[Leaf]) -> Iterator[str]:
@@ -177,14 +192,17 @@ def value_of(part: ast.expr, known: Mapping[str, Any]) -> Array:
     return as_float(np.asarray(reader_of(False)(ast.unparse(part), dict(known))))
 
 
-def double_backward(scene: Scene, program: Capture) -> Iterator[str]:
+def double_backward(scene: Scene, program: Capture, v: str) -> Iterator[str]:
     """A gradient that is differentiated: by its v this is J·u, by what it is a gradient by H·u."""
-    if len(scene.nodes) != 1 or (made := scene.nodes[0].gradient) is None:
+    if len(scene.nodes) != 1:
         return
     node: Node = scene.nodes[0]
     name = program.labels.get(program.ends[0], program.ends[0])
-    line = f" (line {node.where.line})" if node.where is not None else ""
     asked = [node for node, _ in scene.leaves]
+    if (made := node.gradient) is None:
+        yield from by_way_of(scene, name, v)
+        return
+    line = f" (line {node.where.line})" if node.where is not None else ""
     weights = [weight for weight in made.weights if any(weight is own for own in asked)]
     if weights and len(asked) == 1:
         by = scene.sight.get(id(scene.leaves[0][1]), "its v")
@@ -192,7 +210,25 @@ def double_backward(scene: Scene, program: Capture) -> Iterator[str]:
         yield f"{name} is v·J with v = {by}{line}: differentiated by {by} {gives}"
     elif len(made.outputs) == 1 and not made.outputs[0].shape and [made.inputs[node.index]] == asked:
         by = scene.sight.get(id(scene.leaves[0][1]), "its input")
-        yield f"{name} is a gradient by {by} already{line}: vᵀJ of it is H·v, a product with the Hessian"
+        yield f"{name} is a gradient by {by} already{line}: {v}ᵀJ of it is H·{v}, a product with the Hessian"
+
+
+def by_way_of(scene: Scene, name: str, v: str) -> Iterator[str]:
+    """A number that is made of a gradient, as g·w is: by the chain rule H·w comes back of it."""
+    asked = [node for node, _ in scene.leaves]
+    made = [n for n in scene.order if (g := n.gradient) is not None and [g.inputs[n.index]] == asked]
+    if len(made) != 1 or len(made[0].gradient.outputs) != 1 or made[0].gradient.outputs[0].shape:
+        return
+    (inner,) = made
+    tensor = inner.owner() if inner.owner is not None else None
+    if tensor is None or asked[0] in upstream(tuple(scene.nodes), {id(inner)}):
+        return
+    by, own = (scene.sight.get(id(t), word) for t, word in ((scene.leaves[0][1], "its input"), (tensor, "a gradient")))
+    line = f" (line {inner.where.line})" if inner.where is not None else ""
+    yield (
+        f"{own} is a gradient by {by} already{line}, and {name} reads {by} through {own} alone: {v}ᵀJ is H times "
+        f"what comes back to {own}, a product with the Hessian"
+    )
 
 
 __all__ = ["lessons"]

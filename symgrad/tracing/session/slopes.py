@@ -42,12 +42,16 @@ def slopes(program: Capture) -> Iterator[str]:
 
 
 def where_joined(program: Capture, cut: Apply) -> tuple[Apply | None, str]:
-    """The step at which what a detach gave meets what it was made of, and that."""
-    above, held = program.recording.reaching([str(cut.arguments[0])]), {cut.result.name}
+    """The step at which what a detach gave meets what it was made of, or what that was made into; and which it is."""
+    recording, source = program.recording, str(cut.arguments[0])
+    above, below, held = recording.reaching([source]), recording.reached([source]), {cut.result.name}
     for step in program.recording.steps:
         if held.isdisjoint(step.tensors):
             continue
-        by = next((name for name in step.tensors if name in above and name not in held), None)
+        others = [name for name in step.tensors if name not in held]
+        by = next((name for name in others if name in above), None)
+        if by is None and not below.isdisjoint(others):
+            by = source
         if by is not None:
             return step, by
         held.add(step.result.name)
