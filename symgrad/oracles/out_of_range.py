@@ -17,9 +17,12 @@ from symgrad.indexing import Bracket
 from symgrad.indexing.symbols import Expr, accesses, name_of
 from symgrad.numeric.exact import Array, as_float, is_exact
 from symgrad.oracles.elementwise import SMALLEST, Elementwise, definition, no_deeper
+from symgrad.oracles.points import DIGITS
 
 SAME, NOTHING = 1e-6, 1e-300
 """How far apart, relative to the larger, two values are the same, and what is as good as 0: an overflow makes more."""
+LEFT_OVER = 10.0 ** (10 - DIGITS)
+"""What cancels leaves less than this of numbers that are neither large nor small."""
 WHOLE = (sp.floor, sp.ceiling, floor, ceil, trunc, nearest)
 TOLD = (
     "Numbers on the way are too large or too small for floats: of {entry} the steps make {made}. What follows from "
@@ -109,6 +112,8 @@ def zero_to_floats(
     largest = np.abs(as_float(real)).max(initial=0.0)
     if 0 < largest <= SMALLEST:
         return TOO_SMALL.format(name=name)
+    if tame and largest < LEFT_OVER:
+        largest = 0.0
     return TOLD_OF_0.format(name=name) if largest or underflows(explicit) else ""
 
 
