@@ -51,6 +51,9 @@ class Role(Enum):
     MEASURES = "its length, which is 0 for nothing but 0"
     PAIRS = "the real part of complex numbers, whose imaginary part is the second operand"
     AVERAGES = "its sum, divided by how many entries are added"
+    JOINS = "its entries, and behind them those of the other operands, along an axis that they have"
+    STACKS = "its entries, and behind them those of the other operands, along a new axis"
+    OPENS = "its entries, with an axis of one more"
 
 
 @dataclass(frozen=True)

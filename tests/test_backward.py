@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -255,6 +256,44 @@ def test_what_reads_many_tensors_is_a_line_of_its_own() -> None:
     sizes = {group.steps[-1].op: len(group.steps) for group in groups(program, {program.output})}
     assert sizes["cat"] == 1
     assert sizes["T"] == 2
+
+
+def unrolled(count: int, join: Callable[..., torch.Tensor], dim: int) -> Capture:
+    """So many equal steps, and their results joined."""
+    x = torch.tensor([[0.5, 1.0, -2.0], [1.5, -1.0, 0.25]], dtype=DOUBLE)
+    parts = torch.linspace(0, 1, count, dtype=DOUBLE).unbind()
+    return symgrad.capture(lambda x: join([(x * part).tanh() for part in parts], dim).square(), x)
+
+
+@pytest.mark.parametrize(
+    ("join", "dim", "part"),
+    [
+        (torch.cat, 1, "v_t25[:, 30:33]"), (torch.cat, 0, "v_t25[20:22]"),
+        (torch.stack, 0, "v_t25[10]"), (torch.stack, 2, "v_t25[:, :, 10]"),
+    ],
+)  # fmt: skip
+def test_what_is_joined_is_derived_once_whatever_the_number(join, dim, part) -> None:
+    assert derivations(unrolled(12, join, dim)) == derivations(unrolled(16, join, dim))
+    program = unrolled(12, join, dim)
+    seed = np.random.default_rng(1).integers(-3, 4, size=np.shape(program.results[0]))
+    lines = program.backward(seed)
+    assert part in repr(lines), repr(lines)
+    inputs = {line: program.arrays[t.name] for line, t in zip(lines.inputs, program.recording.inputs, strict=True)}
+    assert_same(program.pullback(seed)["x"], run_lines(lines, inputs, seed)["x"], what="x")
+
+
+def test_a_sum_of_hundreds_has_a_line_and_code() -> None:
+    def run(w: torch.Tensor) -> torch.Tensor:
+        h = x
+        for _ in range(400):
+            h = w * h
+        return h
+
+    x, before = torch.ones(2, dtype=DOUBLE), sys.getrecursionlimit()
+    lines = symgrad.capture(run, torch.ones(2, dtype=DOUBLE)).backward(np.ones(2))
+    assert lines.gradients["w"].code.count(" + ") == 399
+    assert len(lines.code()) > 400
+    assert sys.getrecursionlimit() == before
 
 
 def test_the_lines_grow_with_the_program_and_no_faster(monkeypatch: pytest.MonkeyPatch) -> None:

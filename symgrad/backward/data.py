@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from symgrad.backward.code import as_function, read_by
+from symgrad.backward.deep import room_for
 from symgrad.calculus import Back, back
 from symgrad.errors import UnsupportedError
 from symgrad.indexing import Equation, instantiate
@@ -180,7 +181,8 @@ class Backward(Listed):
             )
         seeds = [seed for seed in self.seeds.values() if seed is not None]
         results = [line.target for line in self.gradients.values()]
-        return as_function(name, [*self.inputs, *seeds], forward, backward, results)
+        with room_for(self.source):
+            return as_function(name, [*self.inputs, *seeds], forward, backward, results)
 
     def __repr__(self) -> str:
         return "\n".join([*map(str, self.forward), "", *map(str, self.statements)])

@@ -18,7 +18,9 @@ from symgrad.backward.asked import Asked, asked
 from symgrad.backward.code import in_parts
 from symgrad.backward.complexes import in_complex_words
 from symgrad.backward.data import Backward, Line, Part
+from symgrad.backward.deep import room_for
 from symgrad.backward.groups import Group, groups
+from symgrad.backward.joined import in_three, is_wide
 from symgrad.backward.merging import Draft, Term, merged, put
 from symgrad.backward.names import UNNAMED, Names
 from symgrad.backward.once import computed_once
@@ -157,12 +159,12 @@ class Lines:
                     question = asked(group.steps[-1], n, weight)
                     self.gather(name, None, Part(group.output, None, {}, {}), own, question)
             return
-        form = self.form(group)
-        names = self.in_page(form)
-        names["v"] = self.names.cotangent(group.output)
-        for own, found in self.templates(group, form, unit):
-            part = Part(group.output, found.equation, names, form.own_sizes, found.rules)
-            self.gather(form.names[own], self.expression(found, names, group.output, own), part, found.reason)
+        for form in in_three(group, self.tensors) if is_wide(group, self.tensors) else [self.form(group)]:
+            names = self.in_page(form)
+            names["v"] = self.names.cotangent(group.output)
+            for own, found in self.templates(group, form, unit):
+                part = Part(group.output, found.equation, names, form.own_sizes, found.rules)
+                self.gather(form.names[own], self.expression(found, names, group.output, own), part, found.reason)
 
     def in_page(self, form: Standard) -> dict[str, str]:
         """What the standard names of a group are called on the page."""
@@ -316,10 +318,11 @@ def backward(
     given = {t.name for t in wider.tensors() if not UNNAMED.fullmatch(told.get(t.name, t.name))}
     wider = computed_once(wider, {*given, *chosen, *wanted})
     names = Names(wider, given, told, wanted, chosen)
-    found = Lines(wider, chosen, wanted, names, point).build(ones)
     ranks = {names.page(tensor.name): len(tensor.shape) for tensor in wider.tensors()}
     spoken = [names.page(tensor.name) for tensor in wider.inputs if tensor.name in complexes]
-    found = in_complex_words(found, spoken, ranks, names.page, names.shown)
+    with room_for(wider):
+        found = Lines(wider, chosen, wanted, names, point).build(ones)
+        found = in_complex_words(found, spoken, ranks, names.page, names.shown)
     if pull is None or point is None:
         return found
     return found.with_values(

@@ -252,6 +252,8 @@ def applicable(value: ast.expr, name: str, draft: Draft, readers: list[Draft], s
         return None
     if isinstance(value, ast.Name):
         return "alias"
+    if len(readers[0].terms) > LONGEST / len("a + "):  # each trial would add them all up
+        return None
     if sum(mentions(term.value, name) for term in terms if term.value is not None) != 1:
         return None
     terms = [replaced(term, draft, name, value, shapes) for term in readers[0].terms]

@@ -14,7 +14,7 @@ import numpy as np
 import sympy as sp
 
 from symgrad.backward.groups import Group
-from symgrad.backward.slots import Numbers
+from symgrad.backward.slots import Numbers, filled
 from symgrad.calculus.local import known_name
 from symgrad.calculus.slots import Slots
 from symgrad.numeric import Values
@@ -36,11 +36,22 @@ class Held:
 
 
 @dataclass(frozen=True)
+class Piece:
+    """The entries of ``whole`` from ``begin`` up to ``end`` along an axis."""
+
+    whole: str
+    axis: int
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True)
 class Standard:
     """A group in standard names, and what they and its sizes are called in the program.
 
     ``held`` are the whole numbers that its operations found, as further inputs; ``slots`` hold the positions that its
-    views read: two groups that differ in those alone have one program.
+    views read: two groups that differ in those alone have one program. ``pieces`` are inputs that the program has not
+    by themselves.
     """
 
     program: Program
@@ -48,11 +59,19 @@ class Standard:
     sizes: Mapping[Size, Size]
     held: Mapping[str, Held]
     slots: Slots = field(default_factory=Slots)
+    pieces: Mapping[str, Piece] = field(default_factory=dict)
 
     @property
     def numbers(self) -> Numbers:
         """What stands in the slots, by their names."""
         return tuple((slot.name, int(position)) for slot, position in self.slots.found.items())
+
+    def in_numbers(self, text: str) -> str:
+        """A text with what stands in the slots, and with the lengths of the pieces."""
+        lengths = tuple((f"{name}_length", piece.end - piece.begin) for name, piece in self.pieces.items())
+        for name, piece in self.pieces.items():
+            text = text.replace(f"{name}.shape[{piece.axis}]", f"{name}_length")
+        return filled(text, (*self.numbers, *lengths))
 
     @property
     def own_sizes(self) -> Mapping[Size, Size]:
@@ -176,5 +195,8 @@ def own_values(standard: Standard, values: Values) -> Values:
     for name, found in standard.held.items():
         if found.own in values.arrays:
             arrays[name] = arrays[found.inner] = values[found.own]
+    for name, piece in standard.pieces.items():
+        arrays[name] = values[piece.whole].take(range(piece.begin, piece.end), piece.axis)
     sizes = {std: values.sizes[own] for std, own in standard.sizes.items() if own in values.sizes}
+    sizes |= {std: int(own) for std, own in standard.sizes.items() if own.is_Integer}
     return Values(arrays, sizes)

@@ -134,7 +134,8 @@ def template(standard: Standard, wanted: str, unit: bool, values: Values | None,
     """
     found = settled(standard, wanted, unit, values, as_notation)
     if found.text is not None:
-        return replace(found, text=filled(found.text, standard.numbers))
+        text = standard.in_numbers(found.text)
+        return replace(found, text=None if any(f"{piece}." in text for piece in standard.pieces) else text)
     if values is None:
         return found
     if standard.slots.found:

@@ -13,7 +13,7 @@ from symgrad.closed_form.notation import Notation, shape_of
 from symgrad.closed_form.pieces import ATOM, MATMUL, NoForm, Piece, method, subscripted
 from symgrad.indexing import Index, Ravel, Unravel
 from symgrad.indexing.symbols import Expr, indices_of, name_of
-from symgrad.shapes import Size, Slot
+from symgrad.shapes import Size
 
 
 def entry(notation: Notation, node: Expr, prefer: Sequence[Index] = ()) -> Piece:
@@ -51,7 +51,7 @@ def entry(notation: Notation, node: Expr, prefer: Sequence[Index] = ()) -> Piece
             axes.append(None)
         elif index.is_Integer:
             items.append(str(index))
-        elif index.has(Slot) and not indices_in(index):
+        elif not indices_in(index):
             items.append(notation.texts.size(index))
         else:
             item, turn = shifted(notation, index, size, axes)

@@ -10,6 +10,7 @@ from symgrad.entries.spec import At, View, no_alignment
 from symgrad.errors import ShapeError
 from symgrad.indexing import bracket
 from symgrad.indexing.symbols import Expr
+from symgrad.program import Role
 from symgrad.shapes import Shape, Sizes
 
 
@@ -55,9 +56,8 @@ def in_turn(shapes: tuple[Shape, ...], dim: int) -> str:
 
 op("cat(*tensors, dim: axis=0)", "out[i<m + size(y, 0)] = [i < m]·x[i] + [m ≤ i]·y[i − m] where m = size(x, 0)", "joins tensors along an axis they have",
    ("torch.cat", "torch.concat", "torch.concatenate", "np.concatenate"), reading=Function(joint), shape=joined, align=no_alignment,
-   torch=lambda torch, *tensors, dim: torch.cat(tensors, dim=dim), holds="kept",
+   torch=lambda torch, *tensors, dim: torch.cat(tensors, dim=dim), holds="kept", role=Role.JOINS,
    examples=("cat([x, y]) with x:2 y:3", "cat([x, y], dim=1) with x:2x2 y:2x1", "cat([x, x]) with x:2"))  # fmt: skip
 op("stack(*tensors, dim: int=0)", "out[k<2] = δ(k, 0)·x0 + δ(k, 1)·x1", "joins tensors of one shape along a new axis",
-   ("torch.stack", "np.stack"), instead=in_turn, axes="dim", shape=stacked,
-   torch=lambda torch, *tensors, dim: torch.stack(tensors, dim),
-   examples=("stack([x, y]) with x:3 y:3", "stack([x, y], dim=1) with x:2 y:2"))  # fmt: skip
+   ("torch.stack", "np.stack"), instead=in_turn, axes="dim", shape=stacked, role=Role.STACKS,
+   torch=lambda torch, *tensors, dim: torch.stack(tensors, dim), examples=("stack([x, y]) with x:3 y:3", "stack([x, y], dim=1) with x:2 y:2"))  # fmt: skip

@@ -185,7 +185,7 @@ def resolve_squeeze(sizes: Sizes, shapes: tuple[Shape, ...], dim: tuple[int, ...
 
 
 # fmt: off
-op("unsqueeze(x, dim: int)", "out[i<1,j] = x[j]", "adds an axis of size 1 at dim", METHOD, "np.expand_dims",
+op("unsqueeze(x, dim: int)", "out[i<1,j] = x[j]", "adds an axis of size 1 at dim", METHOD, "np.expand_dims", role=Role.OPENS,
    instead=unsqueezed, prepare=lambda shapes, dim: {"dim": axis_of(dim, len(shapes[0]) + 1)},
    examples=("x.unsqueeze(0) with x:3", "unsqueeze(x, -1)"))
 op("squeeze(x, dim: any=None)", "out[i,j] = x[i,0,j]", "drops axes of size 1", instead=squeezed, resolve=resolve_squeeze,
