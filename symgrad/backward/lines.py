@@ -30,7 +30,14 @@ from symgrad.backward.products import is_number, is_zero, of_ones
 from symgrad.backward.shortened import shortened
 from symgrad.backward.standard import Standard, standard_group
 from symgrad.backward.templates import Template, asked_of
-from symgrad.backward.typed import as_truth, in_floats, makes_truths
+from symgrad.backward.typed import (
+    as_numbers,
+    as_read,
+    as_truth,
+    in_floats,
+    makes_truths,
+    without_casts,
+)
 from symgrad.calculus import flowing
 from symgrad.numeric import Array, Values
 from symgrad.ops.entry import plays
@@ -209,6 +216,7 @@ class Lines:
         every = merged([*drafts, *leaves], named, {*fixed, *own, *self.wanted}, shapes)
         for draft in every:
             draft.without_expands(shapes)
+        ahead = self.typed(Ahead(self.program, self.names, self.values, self.form, self.in_page).every(told), every)
         rest = [draft for draft in every if not any(draft is leaf for leaf in leaves)]
         lines = [self.line(draft, cotangents.get(draft.of, draft.of)) for draft in rest]
         gradients = {draft.of: self.line(draft, self.names.gradient(draft.of)) for draft in leaves}
@@ -217,7 +225,6 @@ class Lines:
         inputs = tuple(self.names.page(tensor.name) for tensor in self.program.inputs)
         read = {name for line in (*lines, *gradients.values()) for name in line.names}
         visible = {line.of for line in lines if line.of in self.tensors}
-        ahead = Ahead(self.program, self.names, self.values, self.form, self.in_page).every(told)
         forward = tuple(self.ahead(statement) for statement in told_ahead(ahead, read, visible, self.names))
         return Backward(inputs, forward, tuple(lines), gradients, seeds, self.program, self.names.letter)
 
@@ -229,10 +236,20 @@ class Lines:
             found |= {x.name for x in self.program.inputs if self.values[x.name].dtype.kind == "b"}
         return frozenset(map(self.names.page, found))
 
+    def typed(self, ahead: Sequence[Statement], drafts: Sequence[Draft]) -> list[Statement]:
+        """The forward pass with truth values as numbers where they are read as such."""
+        values = {s.target: s.value for s in ahead if s.value is not None}
+        self.truths, numbers = as_read(values, [d.value for d in drafts if d.value is not None], self.truths)
+        like = self.names.page(self.wanted[0])
+        cast = {name: in_floats(values[name], like, self.truths)[0] for name in numbers}
+        return [replace(s, value=cast.get(s.target, s.value)) for s in ahead]
+
     def ahead(self, statement: Statement) -> Line:
         """A line of the forward pass."""
         value = statement.value and as_truth(statement.value, self.truths)
-        line = self.said(statement.of, statement.target, value)
+        line = self.said(statement.of, statement.target, value and without_casts(value))
+        if value is not None:
+            line = replace(line, code=ast.unparse(as_numbers(value, self.names.page(self.wanted[0]), self.truths)))
         return line if statement.text is None else replace(line, text=statement.text)
 
     def line(self, draft: Draft, target: str) -> Line:

@@ -13,13 +13,14 @@ same as torch wants it; the page says it without, since a condition is 1 or 0 th
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import Enum
 
 from symgrad.backward.factors import is_truth
 from symgrad.backward.products import ELEMENTWISE
 from symgrad.backward.signs import copied
-from symgrad.entries.holding import KEPT, held_as
+from symgrad.entries.holding import KEPT, REAL, held_as
 from symgrad.ops import SPELLINGS, TABLE
 from symgrad.program import Operation
 
@@ -45,6 +46,12 @@ def said_of(word: str) -> frozenset[str]:
     return held_as(op) if op is not None and len(op.operands) == 1 else frozenset()
 
 
+def asks_first(word: str) -> bool:
+    """Whether a call chooses by its first argument: ``where(m, a, b)``."""
+    op = SPELLINGS.get(word)
+    return op is not None and op.chooses is not None and op.chooses[0] == 0
+
+
 def makes_truths(op: Operation) -> bool:
     """Whether an operation of the table makes truth values, whatever comes in."""
     return op in TABLE and "truth" in held_as(TABLE[str(op)])
@@ -63,6 +70,86 @@ def in_floats(value: ast.expr, like: str, truths: Collection[str] = ()) -> tuple
     typed = Typed(like, truths)
     found, kind = typed.seen(copied(value))
     return typed.cast(found) if kind in (Kind.TRUTH, Kind.WHOLE) else found, kind is Kind.TRUTH
+
+
+def as_numbers(value: ast.expr, like: str, truths: Collection[str]) -> ast.expr:
+    """``value`` in the type of ``like`` wherever torch takes numbers alone, but for the whole: a condition stays one.
+
+    >>> ast.unparse(as_numbers(ast.parse("y * m.mean(0) - m", mode="eval").body, "y", {"m"}))
+    'y * m.to(y).mean(0) - m.to(y)'
+    """
+    found, kind = Typed(like, truths).seen(copied(value))
+    counted = kind is Kind.WHOLE and isinstance(found, ast.Call) and isinstance(found.func, ast.Attribute)
+    return Typed(like, truths).cast(found) if counted else found
+
+
+class WithoutCasts(ast.NodeTransformer):
+    """t, of t.to(x)"""
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        """One call."""
+        self.generic_visit(node)
+        cast = isinstance(node.func, ast.Attribute) and node.func.attr == "to"
+        return node.func.value if cast and isinstance(node.func, ast.Attribute) else node
+
+
+def without_casts(value: ast.expr) -> ast.expr:
+    """``value`` as the page says it; the given tree stays as it is."""
+    found: ast.expr = WithoutCasts().visit(copied(value))
+    return found
+
+
+def is_condition(name: str, truths: Collection[str], readers: Iterable[ast.expr]) -> bool:
+    """Whether a tensor of truth values is only asked, or multiplied by floats entry by entry: it need be no number.
+
+    >>> [is_condition("m", {"m"}, [ast.parse(t, mode="eval").body]) for t in ("x * m", "where(m != 0, x, 0)", "m @ x")]
+    [True, True, False]
+    """
+    return not any(Numbers(name, truths).wanted(reader) for reader in readers)
+
+
+def as_read(
+    values: Mapping[str, ast.expr], readers: Sequence[ast.expr], truths: Collection[str]
+) -> tuple[frozenset[str], frozenset[str]]:
+    """Which tensors hold truth values, and which of those that are computed would, and are read as numbers.
+
+    ``values`` compute tensors, in order; ``readers`` are what else reads them.
+    """
+    held = set(truths)
+    for name, value in values.items():
+        if holds_truth(value, held):
+            held.add(name)
+    every = [*values.values(), *readers]
+    numbers = frozenset(name for name in held & set(values) if not is_condition(name, held, every))
+    return frozenset(held) - numbers, numbers
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Where the tensor ``name`` of truth values stands, and torch takes numbers, or makes others of it."""
+
+    name: str
+    truths: Collection[str]
+
+    def wanted(self, node: ast.AST) -> bool:
+        """Whether there is such a place."""
+        match node:
+            case ast.Compare() | ast.UnaryOp(ast.Invert()) | ast.BinOp(_, ast.BitAnd() | ast.BitOr(), _):
+                return any(self.wanted(part) for part in self.parts(node))
+            case ast.Call(ast.Name(word), [condition, *branches], _) if asks_first(word):
+                return any(self.wanted(part) for part in (*self.parts(node, [condition]), *branches))
+            case ast.BinOp(left, ast.Mult(), right):
+                kinds = {Typed("", self.truths).seen(copied(side))[1] for side in (left, right)}
+                within = self.parts(node) if Kind.FLOAT in kinds else (left, right)
+                return any(self.wanted(part) for part in within)
+            case ast.Name(name):
+                return name == self.name
+        return any(self.wanted(child) for child in ast.iter_child_nodes(node))
+
+    def parts(self, node: ast.AST, among: Sequence[ast.expr] = ()) -> list[ast.AST]:
+        """What stands in ``node`` and is not the tensor itself."""
+        every: Sequence[ast.AST] = among or list(ast.iter_child_nodes(node))
+        return [part for part in every if not (isinstance(part, ast.Name) and part.id == self.name)]
 
 
 def holds_truth(value: ast.expr, truths: Collection[str] = ()) -> bool:
@@ -105,17 +192,28 @@ class Typed:
                 found, kind = self.seen(inner)
                 added = kind is Kind.TRUTH and said_of(word) == COUNTS
                 return ast.Call(ast.Attribute(found, word), arguments, keywords), Kind.WHOLE if added else kind
-            case ast.Call(ast.Attribute(inner, word), arguments, keywords) if word in TABLE:  # (1.0 * (x > 0)).mean(-1)
-                return ast.Call(ast.Attribute(self.seen(inner)[0], word), arguments, keywords), Kind.FLOAT
+            case ast.Call(ast.Attribute(inner, word), arguments, keywords) if word in TABLE:  # (x > 0).mean(-1)
+                found = self.in_floats(inner) if said_of(word) == REAL else self.seen(inner)[0]
+                return ast.Call(ast.Attribute(found, word), arguments, keywords), Kind.FLOAT
+            case ast.Call(ast.Name(word), [ast.List(several), *_], _) if word in TABLE and held_as(TABLE[word]) == KEPT:
+                kinds = {self.seen(part)[1] for part in several}  # cat([x > 0, y > 0])
+                return node, Kind.TRUTH if kinds == {Kind.TRUTH} else Kind.FLOAT
             case ast.Call(ast.Name(word), [inner, *rest], keywords) if said_of(word) in MOVED:  # pad(x > 0, (1, 0))
                 found, kind = self.seen(inner)
                 return ast.Call(ast.Name(word), [found, *rest], keywords), kind
+            case ast.Call(ast.Name(word), [inner, *rest], keywords) if said_of(word) == REAL:  # mean(x > 0, dim=1)
+                return ast.Call(ast.Name(word), [self.in_floats(inner), *rest], keywords), Kind.FLOAT
             case ast.Call(ast.Name(word), [condition, *branches]) if word in SPELLINGS:
                 if SPELLINGS[word].pathless:  # one_hot(y, n)
                     return node, Kind.WHOLE
                 if is_truth(condition) and all(self.seen(branch)[1] is Kind.NUMBER for branch in branches):
                     return self.cast(node), Kind.FLOAT
         return node, Kind.TRUTH if is_truth(node) else Kind.FLOAT
+
+    def in_floats(self, node: ast.expr) -> ast.expr:
+        """An expression as what torch has for numbers alone wants it."""
+        found, kind = self.seen(node)
+        return self.cast(found) if kind in (Kind.TRUTH, Kind.WHOLE) else found
 
     def of_two(self, left: ast.expr, sign: ast.operator, right: ast.expr) -> tuple[ast.expr, Kind]:
         """a + b, a @ b: floats on one side make floats of the other, but for products of matrices."""
@@ -166,4 +264,4 @@ def is_broken(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, float)
 
 
-__all__ = ["as_truth", "in_floats", "makes_truths"]
+__all__ = ["as_numbers", "as_read", "as_truth", "in_floats", "is_condition", "makes_truths", "without_casts"]
