@@ -1081,6 +1081,20 @@ def test_a_backward_inside_a_backward_is_told_with_what_it_adds_to(tmp_path) -> 
     assert "added to .grad of a.weight, a.bias:" in told
 
 
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")  # torch's own forward mode calls it
+def test_a_tangent_of_forward_mode_is_refused_with_its_reason(tmp_path) -> None:
+    """Run again outside its level it gives one tensor, not two, which was an IndexError."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import torch\nimport torch.autograd.forward_ad as fw\nx = torch.ones(3, requires_grad=True)\n"
+        "with fw.dual_level():\n"
+        "    d = fw.make_dual(x, torch.ones(3))\n    fw.unpack_dual(d.sin()).tangent.sum().backward()\n"
+    )
+    (event,) = run_script(str(script), []).events
+    assert not event.explained
+    assert "depends on more than its arguments" in event.notes[0]
+
+
 def test_a_recorder_within_another_leaves_its_hook_at_dynamo(monkeypatch) -> None:
     """A capture took both hooks away; at the end of the script there was none left to take, and it was said so."""
 

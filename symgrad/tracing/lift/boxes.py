@@ -48,8 +48,9 @@ class BlackBox:
     def check(self, node: Node) -> None:
         """Refuse a call that no longer gives the value it gave: what it read was written, and nobody saw it."""
         with torch.no_grad():
-            again = self.run([n.tensor().detach().clone() for n in self.arguments])[self.index]
-        if disagreement(as_array(again), node.value(), precision(node)) is not None:
+            results = self.run([n.tensor().detach().clone() for n in self.arguments])
+        again = results[self.index] if self.index < len(results) else None  # outside a level of forward mode none
+        if again is None or disagreement(as_array(again), node.value(), precision(node)) is not None:
             raise UnsupportedError(
                 f"{self.spelling} gives another value now than it gave when it ran: something it read was written "
                 "without PyTorch seeing it (through NumPy, perhaps), or it depends on more than its arguments",

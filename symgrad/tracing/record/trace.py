@@ -32,8 +32,8 @@ BEHIND = (
 """What is said of a write that another counter counts."""
 
 UNRECORDED = (
-    "a gradient comes from something that was not recorded: torch.compile, torch.func, a second backward, another "
-    "thread, or a value made before recording began"
+    "a gradient comes from something that was not recorded: torch.compile, torch.jit, torch.func, a second backward, "
+    "another thread, or a value made before recording began"
 )
 """What is said of a tensor that nobody saw being made."""
 
