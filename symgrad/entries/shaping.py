@@ -12,6 +12,7 @@ from symgrad.errors import InputError, ShapeError
 from symgrad.indexing.symbols import Expr
 from symgrad.shapes import Shape, Sizes
 
+Ints = Any  # an int or several as users write them; one for each axis of space once prepared
 Dim = Any  # None, an int or a tuple of ints as users write it; a tuple of ints once prepared
 
 

@@ -14,13 +14,11 @@ import sympy as sp
 
 from symgrad import special
 from symgrad.entries.equations import METHOD, op
-from symgrad.entries.shaping import axes_of, axis_of, reduced_shape
+from symgrad.entries.shaping import Dim, axes_of, axis_of, reduced_shape
 from symgrad.errors import InputError, ShapeError
 from symgrad.ops.contracting.lengths import as_long_as, check_p, numpy_length
 from symgrad.program import Role
 from symgrad.shapes import Shape, Sizes
-
-Dim = Any
 
 
 def entries_of(x: Any, dim: tuple[int, ...]) -> Any:

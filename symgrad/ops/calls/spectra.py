@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from symgrad.errors import ShapeError
-from symgrad.ops.calls.registry import Call, Compound, Last, axis_of, enter
+from symgrad.ops.calls.registry import Call, Compound, Last, enter
+from symgrad.ops.complex.fourier import each_axis
 
 Axes = list[tuple[int, Any]]
 """Axes counted from the front, each with the length that is asked for there; None is its own."""
@@ -20,15 +20,8 @@ LAST_TWO = (-2, -1)
 
 def axes_of(x: Any, s: Any, dim: Any) -> Axes:
     """Each axis with the length asked for there; -1 is its own."""
-    rank = len(x.shape)
-    asked = None if s is None else tuple(s) if isinstance(s, (tuple, list)) else (s,)
-    if dim is None:
-        dim = range(rank - (rank if asked is None else len(asked)), rank)
-    axes = tuple(axis_of(x, d) for d in (dim if isinstance(dim, (tuple, list, range)) else (dim,)))
-    if not axes or len(set(axes)) < len(axes) or (asked is not None and len(asked) != len(axes)):
-        raise ShapeError("a Fourier transform goes along each axis once, with one length for each")
-    lengths = (None,) * len(axes) if asked is None else tuple(None if n == -1 else n for n in asked)
-    return list(zip(axes, lengths, strict=True))
+    axes, lengths = each_axis(len(x.shape), s, dim)
+    return [(axis, None if n == -1 else n) for axis, n in zip(axes, lengths, strict=True)]
 
 
 def mirrored(call: Call, x: Any, axes: Axes, norm: Any) -> Last:

@@ -67,6 +67,17 @@ def checked_length(n: Any) -> Expr:
     return length
 
 
+def each_axis(rank: int, asked: Any, dim: Any) -> tuple[Axes, tuple[Any, ...]]:
+    """Axes counted from the front, and the length that is asked for on each, or None."""
+    lengths = None if asked is None else tuple(asked) if isinstance(asked, (tuple, list)) else (asked,)
+    if dim is None:
+        dim = range(rank - (rank if lengths is None else len(lengths)), rank)
+    axes = tuple(axis_of(d, rank) for d in (dim if isinstance(dim, (tuple, list, range)) else (dim,)))
+    if not axes or len(set(axes)) < len(axes) or (lengths is not None and len(lengths) != len(axes)):
+        raise ShapeError("a Fourier transform goes along each axis once, with one length for each")
+    return axes, (None,) * len(axes) if lengths is None else lengths
+
+
 def running(size: Expr, count: Expr, hint: str) -> tuple[Index, Expr]:
     """An index over the entries that are read: those of an axis that come before ``count``; the rest are 0."""
     if size.is_Integer and count.is_Integer:
@@ -145,19 +156,10 @@ class Transform:
         signal, one = shapes[0][: -1 if self.complex_in else None], self.usual == -1
         if not signal:
             raise ShapeError("a Fourier transform needs an axis to go along")
-        asked = (None if n is None else (n,)) if one else s if s is None or isinstance(s, (tuple, list)) else (s,)
-        if dim is None and not one:
-            dim = range(len(signal) - len(asked or signal), len(signal))
-        axes = tuple(axis_of(d, len(signal)) for d in (dim if isinstance(dim, (tuple, list, range)) else (dim,)))
-        if len(set(axes)) < len(axes) or not axes or (asked is not None and len(asked) != len(axes)):
-            raise ShapeError("a Fourier transform goes along each axis once, with one length for each")
+        axes, asked = each_axis(len(signal), s if n is None else (n,), (dim,) if one else dim)
         own = [signal[a] if self.complex_out or a != axes[-1] else whole(signal[a]) for a in axes]
-        lengths = (
-            own
-            if asked is None
-            else [old if new == -1 and not one else new for new, old in zip(asked, own, strict=True)]
-        )
-        points = tuple(checked_length(length) for length in lengths)
+        kept = [length is None or (length == -1 and not one) for length in asked]
+        points = tuple(checked_length(a if k else b) for a, b, k in zip(own, asked, kept, strict=True))
         along: dict[str, Hashable] = {"n": points[0], "dim": axes[0]} if one else {"s": points, "dim": axes}
         return {**along, "norm": one_of(NORMS, "norm", norm or "backward")}
 

@@ -23,8 +23,6 @@ from symgrad.indexing import bracket
 from symgrad.indexing.symbols import Expr
 from symgrad.shapes import Shape, Size, Sizes, size_of
 
-Ints = Any  # an int or a sequence of ints as users write it; one int per axis of space once prepared
-
 
 def slid(size: Size, kernel: Size, stride: int, before: Size, after: Size, dilation: int) -> Size:
     """How many places a window has on an axis."""

@@ -19,7 +19,7 @@ from symgrad.entries.domain import positive
 from symgrad.entries.equations import F, op
 from symgrad.entries.options import per_axis
 from symgrad.entries.readings import Function
-from symgrad.entries.shaping import check_space
+from symgrad.entries.shaping import Ints, check_space
 from symgrad.entries.spec import At, Held, View, no_alignment
 from symgrad.errors import InputError
 from symgrad.indexing import unravel
@@ -27,8 +27,6 @@ from symgrad.indexing.symbols import Expr
 from symgrad.ops.contracting.convolutions import fitting, last, named, slid, window, windows_of
 from symgrad.ops.moving.kernels import COVERS
 from symgrad.shapes import Shape, Size, Sizes, size_of
-
-Ints = Any  # an int or a sequence of ints as users write it; one int per axis of space once prepared
 
 
 def common_options(space: int, kernel_size: Ints, stride: Ints, padding: Ints) -> dict[str, Hashable]:
@@ -240,3 +238,9 @@ op("lp_pool1d(x, norm_type: float, kernel_size: int >= 1, stride: int >= 1=None)
    instead={"stride=None": "out[…,i] = (Σ_{r<kernel_size} x[…,i·kernel_size + r]^norm_type)^(1/norm_type)"},
    checks=lambda shapes, **options: check_space(shapes[0], 1),
    examples=("F.lp_pool1d(x, 2, 2) with x:1x2x6", "F.lp_pool1d(x, 3, 3, stride=1) with x:2x5"))  # fmt: skip
+op("lp_pool2d(x, norm_type: float, kernel_size: 2*int >= 1, stride: 2*int >= 1=None)",
+   "out[…,i,j] = (Σ_{r<kernel_size0,s<kernel_size1} x[…,i·stride0 + r,j·stride1 + s]^norm_type)^(1/norm_type)",
+   "the length of every window of the last two axes, of positive entries", F, domain=positive(), holds="cut",
+   checks=lambda shapes, **options: check_space(shapes[0], 2),
+   instead={"stride=None": "out[…,i,j] = (Σ_{r<kernel_size0,s<kernel_size1} x[…,i·kernel_size0 + r,j·kernel_size1 + s]^norm_type)^(1/norm_type)"},
+   examples=("F.lp_pool2d(x, 2, 2) with x:1x2x4x6", "F.lp_pool2d(x, 3, (1, 2), stride=1) with x:2x3x3"))  # fmt: skip

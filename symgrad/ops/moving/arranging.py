@@ -11,13 +11,11 @@ from typing import Any
 import sympy as sp
 
 from symgrad.entries.equations import METHOD, TORCH, op
-from symgrad.entries.shaping import axes_of, axis_of, moved
+from symgrad.entries.shaping import Ints, axes_of, axis_of, moved
 from symgrad.entries.spec import no_alignment
 from symgrad.errors import InputError, ShapeError
 from symgrad.ops.moving.views import sequence
 from symgrad.shapes import Shape, Sizes, size_of
-
-Ints = Any  # one int or several, as users write them
 
 
 def flipped(shapes: tuple[Shape, ...], dims: tuple[int, ...]) -> str:

@@ -15,12 +15,12 @@ import sympy as sp
 
 from symgrad.entries.equations import op
 from symgrad.entries.options import one_of
+from symgrad.entries.shaping import Ints
 from symgrad.errors import InputError, ShapeError
 from symgrad.ops.moving.kernels import COVERS, HAT, cubic
 from symgrad.ops.moving.views import sequence
 from symgrad.shapes import Shape, Sizes, size_of
 
-Ints = Any  # an int, a sequence of ints, or None, as users write them
 REACH = {"linear": 1, "bilinear": 1, "trilinear": 1, "bicubic": 2}
 """How many entries beyond the border a kernel can meet."""
 KERNELS = {

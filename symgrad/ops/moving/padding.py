@@ -12,12 +12,10 @@ from typing import Any
 import sympy as sp
 
 from symgrad.entries.equations import METHOD, op
-from symgrad.entries.shaping import axis_of, moved
+from symgrad.entries.shaping import Ints, axis_of, moved
 from symgrad.errors import InputError, ShapeError
 from symgrad.ops.moving.views import sequence
 from symgrad.shapes import Shape, Sizes, size_of
-
-Ints = Any  # one int or several, as users write them
 
 
 def prepare_repeat(shapes: tuple[Shape, ...], repeats: Ints) -> dict[str, Hashable]:

@@ -8,13 +8,11 @@ from typing import Any
 import sympy as sp
 
 from symgrad.entries.equations import TORCH, op
-from symgrad.entries.shaping import axis_of
+from symgrad.entries.shaping import Ints, axis_of
 from symgrad.entries.spec import Opening
 from symgrad.errors import ShapeError
 from symgrad.shapes import Shape, Size, Sizes, size_of
 from symgrad.ways import Setting
-
-Ints = Any  # one int or several, as users write them
 
 
 def open_start(open_: Opening, shapes: tuple[Shape, ...], dim: int, start: int, length: Size) -> dict[str, Hashable]:

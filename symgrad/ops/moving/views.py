@@ -12,12 +12,10 @@ from typing import Any
 import sympy as sp
 
 from symgrad.entries.equations import METHOD, op
-from symgrad.entries.shaping import axes_of, axis_of, moved
+from symgrad.entries.shaping import Ints, axes_of, axis_of, moved
 from symgrad.errors import InputError, ShapeError
 from symgrad.program import Role
 from symgrad.shapes import Shape, Size, Sizes
-
-Ints = Any  # one int or a sequence of ints, as users write sizes and axes
 
 
 def sequence(values: Any) -> tuple[Any, ...]:

@@ -10,6 +10,7 @@ A pair in brackets is its number row by row.
 from __future__ import annotations
 
 from collections.abc import Hashable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,14 +19,13 @@ import sympy as sp
 from symgrad.entries.domain import whole
 from symgrad.entries.equations import op
 from symgrad.entries.options import per_axis
-from symgrad.entries.spec import Op, no_alignment
+from symgrad.entries.shaping import Ints
+from symgrad.entries.spec import no_alignment
 from symgrad.errors import InputError, ShapeError
 from symgrad.ops.contracting.convolutions import fitting, named, slid, window
 from symgrad.ops.moving.positions import from_zero
 from symgrad.ops.moving.views import sequence
 from symgrad.shapes import Shape, Size, Sizes, size_of
-
-Ints = Any  # an int or a sequence of ints as users write it; one int per axis of space once prepared
 
 
 def window_places(sizes: Sizes, space: Shape, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> Shape:
@@ -147,57 +147,48 @@ def unpooled_sizes(space: int, x: Shape, kernel_size: Ints, stride: Ints, paddin
     return [size_of((n - 1) * a + k - 2 * p) for n, a, k, p in zip(x[-space:], step, kernel, pads, strict=True)]
 
 
-def unpooling(space: int) -> Op:
-    """max_unpool1d, 2d or 3d."""
-    name = f"max_unpool{space}d"
-
-    def prepare(
-        shapes: tuple[Shape, ...],
-        kernel_size: Ints = None,
-        stride: Ints = None,
-        padding: Ints = 0,
-        output_size: Ints = None,
-    ) -> dict[str, Hashable]:
-        if kernel_size is None and output_size is None:
-            raise InputError(f"{name} needs kernel_size or output_size")
-        given = None if output_size is None else tuple(map(size_of, sequence(output_size)))[-space:]
-        return {"kernel_size": kernel_size, "stride": stride, "padding": padding, "output_size": given}
-
-    def unpooled_shape(
-        sizes: Sizes, shapes: tuple[Shape, ...], kernel_size: Ints, stride: Ints, padding: Ints, output_size: Any
-    ) -> Shape:
-        x, indices = shapes
-        if len(x) not in (space + 1, space + 2) or len(x) != len(indices):
-            raise ShapeError(f"{name} takes two tensors with {space + 2} axes each, or {space + 1} without a batch")
-        sizes.match(x, indices)
-        if output_size is None:
-            output_size = unpooled_sizes(space, x, kernel_size, stride, padding)
-        if any(known is not None and known < 1 for known in map(sizes.number, output_size)):
-            raise ShapeError("nothing is left of the output")
-        return (*x[:-space], *output_size)
-
-    def values(x: Any, indices: Any, output_size: Any, **options: Any) -> Any:
-        x, n = np.asarray(x), from_zero(indices)
-        if output_size is None:
-            output_size = unpooled_sizes(space, x.shape, **options)
-        space_out = [int(m) for m in output_size]
-        if any(len(np.unique(row)) < len(row) for row in n.reshape(int(np.prod(x.shape[:-space])), -1)):
-            raise InputError(f"{name} writes two entries to one place, and which of them stays is open")
-        flat = np.zeros((int(np.prod(x.shape[:-space])), int(np.prod(space_out))), dtype=x.dtype)
-        rows = np.arange(len(flat))[:, None]
-        flat[rows, n.reshape(len(flat), -1)] = x.reshape(len(flat), -1)
-        return flat.reshape(*x.shape[:-space], *space_out)
-
-    left, inner = ",".join("pqs"[:space]), ",".join("ijk"[:space])
-    number = f"({left})" if space > 1 else left
-    # fmt: off
-    return op(f"{name}(x, indices: data, kernel_size: any=None, stride: any=None, padding: any=0, output_size: any=None)",
-              f"out[…,{left}] = Σ_{inner if space == 1 else f'{{{inner}}}'} δ(indices[…,{inner}], {number})·x[…,{inner}]",
-              "zeros but for the entries of x, each written at its number in its plane, row by row (each number once)", ("F.{}",),
-              forward=values, shape=unpooled_shape, prepare=prepare,  # which of two for one place stays is open
-              align=no_alignment, domain={"indices": whole(0, 1)}, ranks={"x": (space + 2, space + 1)}, letters="ncijk",
-              examples=(f"F.{name}(x, indices, 2) with x:1x2{'x1' * space} indices:1x2{'x1' * space}",))
-    # fmt: on
+def prepare_unpooled(
+    space: int, shapes: tuple[Shape, ...], kernel_size: Ints, stride: Ints, padding: Ints, output_size: Ints
+) -> dict[str, Hashable]:
+    """Something says how large the result is."""
+    if kernel_size is None and output_size is None:
+        raise InputError(f"max_unpool{space}d needs kernel_size or output_size")
+    given = None if output_size is None else tuple(map(size_of, sequence(output_size)))[-space:]
+    return {"kernel_size": kernel_size, "stride": stride, "padding": padding, "output_size": given}
 
 
-max_unpool1d, max_unpool2d, max_unpool3d = (unpooling(space) for space in (1, 2, 3))
+def unpooled_shape(space: int, sizes: Sizes, shapes: tuple[Shape, ...], output_size: Any, **pooled: Ints) -> Shape:
+    """The leading axes, and the sizes asked for, or those that the pooling began with."""
+    x, indices = shapes
+    if len(x) not in (space + 1, space + 2) or len(x) != len(indices):
+        raise ShapeError(f"this takes two tensors with {space + 2} axes each, or {space + 1} without a batch")
+    sizes.match(x, indices)
+    wanted = unpooled_sizes(space, x, **pooled) if output_size is None else output_size
+    if any(known is not None and known < 1 for known in map(sizes.number, wanted)):
+        raise ShapeError("nothing is left of the output")
+    return (*x[:-space], *wanted)
+
+
+def unpooled(space: int, x: Any, indices: Any, output_size: Any, **pooled: Any) -> Any:
+    """NumPy's forward; which of two entries for one place stays is open."""
+    x, n = np.asarray(x), from_zero(indices)
+    wanted = unpooled_sizes(space, x.shape, **pooled) if output_size is None else output_size
+    lead, places = x.shape[:-space], n.reshape(int(np.prod(x.shape[:-space])), -1)
+    if any(len(np.unique(row)) < len(row) for row in places):
+        raise InputError(f"max_unpool{space}d writes two entries to one place, and which of them stays is open")
+    flat = np.zeros((len(places), int(np.prod([int(m) for m in wanted]))), dtype=x.dtype)
+    flat[np.arange(len(flat))[:, None], places] = x.reshape(places.shape)
+    return flat.reshape(*lead, *(int(m) for m in wanted))
+
+
+# fmt: off
+for space in (1, 2, 3):
+    name, left, inner = f"max_unpool{space}d", ",".join("pqs"[:space]), ",".join("ijk"[:space])
+    number, over = (left, inner) if space == 1 else (f"({left})", f"{{{inner}}}")
+    op(f"{name}(x, indices: data, kernel_size: any=None, stride: any=None, padding: any=0, output_size: any=None)",
+       f"out[…,{left}] = Σ_{over} δ(indices[…,{inner}], {number})·x[…,{inner}]",
+       "zeros but for the entries of x, each written at its number in its plane, row by row (each number once)", ("F.{}",),
+       forward=partial(unpooled, space), shape=partial(unpooled_shape, space), prepare=partial(prepare_unpooled, space),
+       align=no_alignment, domain={"indices": whole(0, 1)}, ranks={"x": (space + 2, space + 1)}, letters="ncijk",
+       examples=(f"F.{name}(x, indices, 2) with x:1x2{'x1' * space} indices:1x2{'x1' * space}",))
+# fmt: on
