@@ -150,6 +150,8 @@ def test_a_column_of_text_holds_its_formulas(name: str, tmp_path: Path) -> None:
         page.evaluate("document.querySelectorAll('details').forEach(folded => { folded.open = true; })")
         wide = "[...document.querySelectorAll('.symgrad-formula')].filter(it => it.scrollWidth > it.clientWidth).length"
         assert page.evaluate(wide) == 0
+        page.emulate_media(media="print")
+        assert not page.locator(".skip-to-content").is_visible()  # furo's, at the foot of every sheet of paper
 
 
 @pytest.mark.xdist_group("sphinx")
