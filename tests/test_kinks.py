@@ -276,3 +276,12 @@ def test_a_script_is_told_of_the_kink_once(tmp_path: Path) -> None:
         in (told[0])
     )
     assert "kink" not in told[1]
+
+
+@pytest.mark.parametrize(
+    ("text", "count"), [("x.max(dim=1).values", 2), ("x[:1].max(dim=1).values", 1), ("x.topk(2)[0]", 2)]
+)
+def test_ties_in_several_rows_are_counted(text: str, count: int) -> None:
+    page = " ".join(symgrad.explain(text, x=[[1, 1, 0], [2, 2, 2]]).to_text().split())
+    assert ("one of" in page) == (count > 1)
+    assert f"one of {count}:" in page or count == 1

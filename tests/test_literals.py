@@ -455,3 +455,19 @@ def test_values_are_copies() -> None:
 def test_json_keeps_integers_exact(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(json.dumps([2**60 + 1]))
     assert literal("@a.json", directory=tmp_path).array((1,)).tolist() == [2**60 + 1]
+
+
+@pytest.mark.parametrize(
+    "text", ["x.log().nansum()", "torch.nanmean(x.log(), dim=0)", "(x.log().nanmean(0, keepdim=True) * x).sum()"]
+)
+def test_what_is_no_number_is_left_out(text: str) -> None:
+    assert symgrad.explain(text, x=[-1.0, 2.0, 3.0]).passed
+
+
+@pytest.mark.parametrize("word", ["inf", "nan"])
+def test_inf_and_nan_are_numbers_where_nothing_is_called_so(word: str) -> None:
+    """`from math import inf` stands above what is pasted."""
+    found = symgrad.explain(f"torch.where(x > 1, x, {word}).nan_to_num(0, None, 5).clamp(min=-1).sum()", x=[1.0, 2.0])
+    assert list(found.gradients) == ["x"]
+    assert found.passed
+    assert list(symgrad.explain(f"{word} = x * 2; {word} + 1", x=[1.0]).gradients) == ["x"]

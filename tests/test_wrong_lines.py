@@ -100,7 +100,7 @@ def test_a_line_of_a_pair_is_named_with_what_belongs_there() -> None:
         sys.settrace(before)
     assert {f.kind for f in report.findings} == {"wrong_line"}
     said = " ".join(report.to_text().split())
-    assert "`dt = dh * (1 - h ** 2) + 0.1 * h`: the tensors that it reads fit; with v_t1 for dt every gradient" in said
+    assert "`dt = dh * (1 - h ** 2) + 0.1 * h`: what it reads is right; with v_t1 for dt every gradient" in said
     assert "where v_t1 = v_h * (1 - h ** 2)" in said
     assert all(np.array_equal(inputs[name], copies[name]) for name in inputs)
 

@@ -157,9 +157,14 @@ def _of_step(program: Program, values: Values, passage: Passage, counts: Callabl
     for at in counting(places, np.shape(values[name]), lambda change: counts(name, change)):
         found = local.tie(step, at, as_float(passage.weights) != 0)
         if found is not None:
-            known = not found.jump or np.shape(values[name]) == np.shape(values[step.result.name])
-            known &= (op := entry_of(step.op)) is not None and op.found_by("") is None  # which tie, no hair shows
-            return replace(found, together=local.together(found), count=len(places) if known and found.count else 1)
+            op = entry_of(step.op)
+            if op is not None and op.found_by("") is not None:  # which of them tie, no hair shows
+                met = (local.tie(step, place, as_float(passage.weights) != 0) for place in places[:TRIED])
+                count = len({tie.to for tie in met if tie is not None})
+            else:
+                known = not found.jump or np.shape(values[name]) == np.shape(values[step.result.name])
+                count = len(places) if known and op is not None and found.count else 1
+            return replace(found, together=local.together(found), count=count)
     return None
 
 

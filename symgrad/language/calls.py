@@ -211,9 +211,9 @@ def option(spelled: str, parameter: inspect.Parameter, argument: Argument, form:
     """The value of an option, checked against what its parameter admits."""
     meaning: Hashable = argument.meaning
     if not admits(parameter.annotation, meaning):
-        raise NotationError(
-            f"{parameter.name} of {spelled} cannot be {kind_of(meaning)}", span=argument.span, hints=form
-        )
+        what = f"{parameter.name} of {spelled} cannot be {kind_of(meaning)}"
+        sizes = ("a number: how large a result is has to stand in the text",) if isinstance(meaning, Ref) else ()
+        raise NotationError(what, span=argument.span, hints=(*sizes, *form))
     return meaning
 
 

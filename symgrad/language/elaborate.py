@@ -113,7 +113,7 @@ class Elaborator:
         """What ``node`` stands for; a step made for it gets the name ``name``."""
         match node:
             case Name():
-                return self.environment[node.name]
+                return self.environment[node.name] if node.name in self.environment else NAMED[node.name]
             case Number() | Text() | Word():
                 return node.value
             case Items():

@@ -47,6 +47,8 @@ MODULES = {
 ATTRIBUTES = tuple(op.name for op in TABLE.values() if op.written == f"{{}}.{op.name}")
 """Entries that are an attribute of a tensor, written without brackets."""
 PROPERTIES = (*ATTRIBUTES, "real", "imag")
+NUMBERS = ("inf", "nan")
+"""Names that are numbers wherever nothing is assigned to them: ``from math import inf`` stands above what is pasted."""
 RANKS = (1, 2, 0, 3, 4)
 """What a tensor may be when nothing is known, most likely first."""
 
@@ -70,7 +72,7 @@ def names_of(script: Script) -> Names:
     assigned: set[str] = set()
     for statement in script.statements:
         for name in tensor_names(statement.value):
-            if name.name not in assigned and name.name not in inputs:
+            if name.name not in {*assigned, *inputs, *NUMBERS}:
                 check_input(name)
                 inputs[name.name] = name.span
         if statement.target is not None:

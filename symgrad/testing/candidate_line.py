@@ -36,15 +36,15 @@ class Suspect:
 
     @property
     def said(self) -> str:
-        """``line 14 of mlp.py, `dt = dh * h`: the tensors that it reads fit; …``"""
+        """``line 14 of mlp.py, `dt = dh * h`: what it reads is right; …``"""
         path, line, name, _ = self.key
         text = self.text if len(self.text) <= LONGEST else f"{name or 'return'} …"
         where = f"line {line} of {place_of(path)}, `{text}`: "
         if not name or self.right.endswith(".grad"):
-            return f"{where}the tensors that it reads fit, what it gives does not"
+            return f"{where}what it reads is right, what it gives is not"
         if len(self.right) > LONGEST:
-            return f"{where}the tensors that it reads fit; with another value of {name} every gradient is right"
-        return f"{where}the tensors that it reads fit; with {self.right} for {name} every gradient is right"
+            return f"{where}what it reads is right; with another value of {name} every gradient is right"
+        return f"{where}what it reads is right; with {self.right} for {name} every gradient is right"
 
 
 def suspects(bench: Bench) -> list[Suspect]:

@@ -23,25 +23,25 @@ said("zero(x)", "zeros_like(x)", "0 in the same shape.", "torch.zero", "Tensor.z
 
 said("isfinite(x)", f"abs(x) <= {BEYOND}", "Whether an entry is neither infinite nor NaN.", *everywhere("isfinite"))
 said("isinf(x)", f"abs(x) > {BEYOND}", "Whether an entry is ∞ or −∞.", *everywhere("isinf"))
-said("isnan(x)", f"size = abs(x); (size <= {BEYOND}) == (size > {BEYOND})",
-     "Whether an entry is NaN, of which neither comparison holds.", *everywhere("isnan"))
+said("isnan(x)", f"size = abs(x); (size <= {BEYOND}) == (size > {BEYOND})", "Whether an entry is NaN, of which neither comparison holds.", *everywhere("isnan"))
 said("logical_not(x)", "x == 0", "Whether an entry is 0.", *everywhere("logical_not"))
 said("logical_and(x, other)", "(x != 0) * (other != 0) > 0", "Whether neither entry is 0.", *everywhere("logical_and"))
 said("logical_or(x, other)", "(x == 0) * (other == 0) == 0", "Whether one entry or both are not 0.", *everywhere("logical_or"))
 said("logical_xor(x, other)", "(x != 0) != (other != 0)", "Whether one entry is 0 and the other is not.", *everywhere("logical_xor"))
 said("isclose(x, other, rtol=1e-5, atol=1e-8)", "gap = abs(x - other); near = (gap <= abs(other) * rtol + atol) * "
-     f"(gap <= {BEYOND}); (x != other) * (near == 0) == 0", "Whether two entries are equal, or closer than atol + rtol·|other|.",
-     *everywhere("isclose"))
+     f"(gap <= {BEYOND}); (x != other) * (near == 0) == 0", "Whether two entries are equal, or closer than atol + rtol·|other|.", *everywhere("isclose"))
 said("signbit(x)", "copysign(ones_like(x), x) < 0", "Whether an entry is negative, or −0.", *everywhere("signbit"))
 said("count_nonzero(x, dim: any=None)", "sum(x != 0, dim=dim)", "How many entries are not 0.", *everywhere("count_nonzero"))
+FULL = f"size = abs(x); empty = (size <= {BEYOND}) == (size > {BEYOND}); full = where(empty, zeros_like(x), x); sum(full, dim=dim, keepdim=keepdim)"
+said("nansum(x, dim: any=None, keepdim=False)", FULL, "The sum of the entries that are numbers.", *everywhere("nansum"))
+said("nanmean(x, dim: any=None, keepdim=False)", f"{FULL} / sum(empty == 0, dim=dim, keepdim=keepdim)", "Their mean.", "torch.nanmean", "Tensor.nanmean")
 said("any(x, dim: any=None, keepdim=False)", "sum(x != 0, dim=dim, keepdim=keepdim) > 0", "Is one not 0?", *everywhere("any"))
 said("all(x, dim: any=None, keepdim=False)", "sum(x == 0, dim=dim, keepdim=keepdim) == 0", "Is none 0?", *everywhere("all"))
 
 said("diagonal(x, offset: int=0, dim1: int=-2, dim2: int=-1)", "diagonal(x, offset=offset, dim1=dim1, dim2=dim2)",
      "Diagonals of the matrices in the last two axes.", "torch.linalg.diagonal")
 said("expand_as(x, other)", "expand(x, shape=other.shape)", "Broadcast to the shape of another tensor.", "Tensor.expand_as")
-said("view_as(x, other)", "reshape(x, shape=other.shape)", "Row by row in the shape of another tensor.", "Tensor.view_as",
-     "Tensor.reshape_as")
+said("view_as(x, other)", "reshape(x, shape=other.shape)", "Row by row in the shape of another tensor.", "Tensor.view_as", "Tensor.reshape_as")
 said("diagflat(x, offset: int=0)", "diag_embed(flatten(x), offset=offset)", "All entries as a diagonal.", *everywhere("diagflat"))
 said("where(x, condition, other)", "where(condition, x, other)", "x where the condition holds.", "Tensor.where")
 for name in ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout"):
