@@ -22,6 +22,7 @@ from symgrad import errors
 from symgrad.documents.errors import kinds as error_pages
 from symgrad.documents.operation import family_of, family_says
 from symgrad.documents.pages import file_name
+from symgrad.explanation import structure
 from symgrad.ops import entries
 from symgrad_cli.failures import reporting
 from symgrad_cli.main import main
@@ -111,6 +112,13 @@ def test_every_operation_has_a_family_that_says_what_it_is() -> None:
         "leaky_relu": "activations", "mse_loss": "losses", "conv1d": "convolutions", "svdvals": "spectral",
         "cumsum": "scans", "linear": "layers",
     }  # fmt: skip
+
+
+def test_every_kind_of_structure_is_told_beside_the_index() -> None:
+    source = (Path(structure.__file__)).read_text(encoding="utf-8")
+    kinds = set(re.findall(r'(?:Structure|certain)\(\s*"([a-z -]+)"', source))
+    told = re.findall(r"^\| ([a-z -]+) \|", (DOCS / "operations" / "by-structure.md").read_text(encoding="utf-8"), re.M)
+    assert kinds == set(told) - {"kind", "---"}
 
 
 def test_the_book_has_a_page_for_every_operation_and_every_family(tmp_path: Path) -> None:
