@@ -114,6 +114,21 @@ def test_an_entry_explains_every_tensor_that_it_reads() -> None:
     assert {op.name: unexplained(op) for op in entries() if unexplained(op)} == {}
 
 
+TOLD_ONCE = {"dim", "keepdim", "reduction"}
+"""Options that the key of the table explains."""
+
+
+def unmentioned(op: Op) -> set[str]:
+    """Options of a row that change something, and that neither an equation nor the sentence names."""
+    call: Any = getattr(getattr(reading(op), "entry", reading(op)), "call", None)
+    told = " ".join((op.definition, op.says, *op.otherwise, *op.otherwise.values()))
+    return {name for name in call.usual if not re.search(rf"(?<![A-Za-z_]){name}(?![A-Za-z_])", told)} - TOLD_ONCE
+
+
+def test_an_entry_explains_every_option() -> None:
+    assert {op.name: unmentioned(op) for op in SAID if unmentioned(op)} == {}
+
+
 def test_what_cat_says_of_two_tensors_is_an_equation_that_joins_them() -> None:
     """Its entry is a function of any number of them."""
     cat, given = TABLE["cat"], {"x": np.array([1.0, 2.0]), "y": np.array([3.0, 4.0, 5.0])}

@@ -32,8 +32,10 @@ nobody says another; of an option with a number for each axis they are `stride0`
 - `out` on the right is the value itself: which entries are equal to it, and whether it is 0, is seen when it is
   there, and held still in derivatives.
 - What stands in words behind a comma, `n: …`, are whole numbers that the values decide. They are held still, too.
-- `size(x, 0)` is how many entries x has along axis 0, and `rank(x)` how many axes. What stands before an equation
-  says when it holds instead of the first one.
+- `size(x, 0)` is how many entries x has along axis 0, `size(x, -1)` along the last one: on a line both are its length.
+  `rank(x)` is how many axes x has. What stands before an equation says when it holds instead of the first one.
+- A name that neither the equation nor the words mention (`momentum`, `sparse_grad`) changes nothing here, or may only
+  be left as it is.
 - Where something else than `out` stands on the left, `out` is what solves the equations.
 - Losses are a number for each entry or each sample, and then `reduction` makes their mean of them, their sum, or
   nothing (`'none'`).

@@ -145,14 +145,12 @@ def quantiles(x: Any, q: Any, axis: Any, keepdims: bool, interpolation: str) -> 
                        method=interpolation)  # type: ignore[call-overload,unused-ignore]  # fmt: skip  # a word that NumPy knows
 
 
-FIRST = "out = x[m]"
-
 op("quantile(x, q: 0 <= any <= 1, dim: axis | None=None, keepdim: bool=False, "
    "interpolation: 'linear' | 'lower' | 'higher' | 'midpoint' | 'nearest'='linear')",
    "out = (1 − w)·x[m] + w·x[n] where r = q·(size(x, -1) − 1), w = r − ⌊r⌋, m: the place of number ⌊r⌋ in order of size, from 0 on ('higher': ⌈r⌉, 'nearest': the nearest), n: that of number ⌈r⌉",
    "what a share q of the entries along dim lies below, on the straight line between its two neighbours", METHOD, "np.quantile",
-   instead={"interpolation=midpoint": "out = (x[m] + x[n])/2", "interpolation=lower": FIRST, "interpolation=higher": FIRST,
-            "interpolation=nearest": FIRST}, along="dim", shape=quantile_shape,
+   instead={"interpolation=midpoint": "out = (x[m] + x[n])/2",
+            **{f"interpolation={one}": "out = x[m]" for one in ("lower", "higher", "nearest")}}, along="dim", shape=quantile_shape,
    known={"m": partial(neighbour, False), "n": partial(neighbour, True)}, forward=quantiles,
    examples=("quantile(x, 0.3) with x:4", "quantile(x, 0.75, 1, keepdim=True)",
              'quantile(x, 0.4, 0, interpolation="midpoint") with x:3x2', 'quantile(x, 0.4, interpolation="higher")'),

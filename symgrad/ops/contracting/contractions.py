@@ -91,7 +91,7 @@ def contracted(shapes: tuple[Shape, ...], equation: str) -> str:
     return f"{left} = {f'Σ_{{{inner}}} ' * bool(inner)}{'·'.join(factors)}"
 
 
-op("einsum(equation: str, *tensors)", "out[i,k] = Σ_j x0[i,j]·x1[j,k]", "a sum of products over the letters that the output lacks",
+op("einsum(equation: str, *tensors)", "out[i,k] = Σ_j x0[i,j]·x1[j,k]", "a sum of products over the letters that the output lacks, as an equation names the axes: here 'ij,jk->ik'",
    ("torch.einsum", "np.einsum"), instead=contracted, prepare=einsum_prepare, letters=lambda equation: parse_subscripts(equation)[1],
    torch=lambda torch, *tensors, equation: torch.einsum(equation, *tensors), holds="subscripts", arrays="text, *x: np.einsum(text, *x)",
    examples=('einsum("ij,jk->ik", x, a) with x:2x3 a:3x2', 'einsum("bij,ji->bi", x, a) with x:2x2x3 a:3x2',

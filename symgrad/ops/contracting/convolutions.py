@@ -208,7 +208,7 @@ for space, x, more, weight, bias in ((1, "1x2x3", "1x2x2", "2x2x2", 2), (2, "1x1
     op(f"{name}(x, weight, bias=None, stride: {space}*int >= 1=1, padding: {space}*int >= 0=0, "
        f"output_padding: {space}*int >= 0=0, groups: int >= 1=1, dilation: {space}*int >= 1=1)",
        spread_out((), named("stride", space), named("padding", space), (), named("dilation", space), 1),
-       "adds every entry times the weight where a convolution would have read it; output_padding lengthens the far ends", ("torch.{}", "F.{}"),
+       "adds every entry times the weight where a convolution would have read it; output_padding lengthens the far ends; each of several groups adds to its own channels", ("torch.{}", "F.{}"),
        instead=spread_out, letters="noijkl"[: space + 2],
        shape=lambda sizes, shapes, space=space, **options: transposed_shape(sizes, check_ranks(shapes, space), **options),
        ranks={"x": (space + 2, space + 1), "weight": (space + 2,), "bias": (1,)},

@@ -114,7 +114,7 @@ for space, x in ((1, "1x2x6"), (2, "1x2x4x4"), (3, "1x1x4x4x4")):
     at, (read, _) = ",".join("ijk"[:space]), window(*(named(option, space) for option in ("stride", "padding", "dilation")))
     op(f"{name}(x, kernel_size: any, stride: any=None, padding: any=0, dilation: any=1, ceil_mode: bool=False, return_indices: unused=False)",
        f"out[c,{at}] = x[c,n[c,{at}]], n: the number in its plane, row by row, of the largest x[c,{','.join(read)}]",
-       f"the largest entry of every window of {last(space)}", ("F.{}", "torch.{}"),
+       f"the largest entry of every window of {last(space)}, kernel_size wide; with ceil_mode windows may stick out at the end", ("F.{}", "torch.{}"),
        reading=Function(winner), prepare=partial(prepare_max, space), shape=pooled_shape, align=no_alignment, known={"n": winners},
        places=", return_indices=True)[1]", kinks=0, ranks={"x": (space + 2, space + 1)}, letters="ncijk", holds="kept",
        examples=(f"F.{name}(x, 2) with x:{x}", f"F.{name}(x, 3, stride=2, padding=1) with x:{x}",
@@ -180,7 +180,8 @@ for space, home, x in ((1, "torch", "1x2x6"), (2, "aten", "1x2x4x4"), (3, "aten"
     name, odd, more = f"avg_pool{space}d", "1x1x3x3x3" if space == 3 else f"1x2{'x3' * space}", "3, stride=2, padding=1"
     op(f"{name}(x, kernel_size: any, stride: any=None, padding: any=0, ceil_mode=False, count_include_pad=True, "
        "divisor_override: any=None)", averaged((), named("kernel_size", space), named("stride", space), named("padding", space), False, True, None),
-       f"the average of every window of {last(space)}", ("F.{}", f"{home}.{{}}"),
+       f"the average of every window of {last(space)}; with ceil_mode windows may stick out at the end; divided is by divisor_override,"
+       " or how many entries there are, without count_include_pad those inside", ("F.{}", f"{home}.{{}}"),
        instead=averaged, prepare=partial(prepare_average, space), shape=averaged_shape, smooth=True, holds="cut",
        letters="ncijk", ranks={"x": (space + 2, space + 1)},
        examples=(f"F.{name}(x, 2) with x:{x}", f"F.{name}(x, {more}) with x:{x}",

@@ -151,8 +151,8 @@ op("normalize(x, p=2.0, dim=1, eps=1e-12)", "out[i] = x[i] / (a·[a ≥ eps] + e
 op("dist(x, y, p: float=2)", "out = [out ≠ 0]·√(Σ_j (x[j] − y[j])²)",
    "the length of x − y over all entries; for another p than 2 lengths are (Σ |d|ᵖ)^(1/p); the derivative at 0 is 0", TORCH, along="all", instead=as_long_as("x[j] − y[j]"),
    forward=lambda x, y, p: numpy_length(x - y, p, None), **BY_P, examples=("dist(x, y)", "dist(x, y, 3) with x:3 y:3"))
-op("cdist(x, y, p=2.0, compute_mode: any=None)", "out[…,i,k] = [out ≠ 0]·√(Σ_j (x[…,i,j] − y[…,k,j])²)",
+op("cdist(x, y, p=2.0, compute_mode: unused=None)", "out[…,i,k] = [out ≠ 0]·√(Σ_j (x[…,i,j] − y[…,k,j])²)",
    "the distances between the rows of x and the rows of y; for another p than 2 lengths are (Σ |d|ᵖ)^(1/p); the derivative at 0 is 0", ("torch.{}", "aten._cdist_forward"),
    instead=as_long_as("x[…,i,j] − y[…,k,j]", "out[…,i,k]", apart=True),
-   forward=lambda x, y, p, **_: numpy_length(np.asarray(x)[..., :, None, :] - np.asarray(y)[..., None, :, :], p, -1),
+   forward=lambda x, y, p: numpy_length(np.asarray(x)[..., :, None, :] - np.asarray(y)[..., None, :, :], p, -1),
    **BY_P, ranks={"x": (2, 3), "y": (2, 3)}, examples=("cdist(x, y) with x:2x3 y:3x3", "cdist(x, y, 1.0) with x:2x2 y:2x2"))

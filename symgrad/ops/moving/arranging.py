@@ -124,7 +124,7 @@ op("diagonal(x, offset: int=0, dim1: int=0, dim2: int=1)", "out[i] = x[i,i + off
    ranks={"x": (2, 3)}, examples=("diagonal(x) with x:3x3", "diagonal(x, 1)", "diagonal(x, 0, 0, 2) with x:2x2x3"),
    arrays="x, offset=0, dim1=0, dim2=1: np.diagonal(x, offset, dim1, dim2)")
 op("diag_embed(x, offset: int=0, dim1: int=-2, dim2: int=-1)", "out[i<n + offset,j<n + offset] = [i < n]·δ(i, j − offset)"
-   "·x[i] where n = size(x, 0)", "the last axis as a diagonal of new matrices", TORCH, axes="dim1 dim2", least=1,
+   "·x[i] where n = size(x, 0)", "the last axis as a diagonal of new matrices in the axes dim1 and dim2", TORCH, axes="dim1 dim2", least=1,
    instead={"offset<0": "out[i<n − offset,j<n − offset] = [i + offset ≥ 0]·δ(i + offset, j)·x[i + offset] where n = size"
             "(x, 0)"}, ranks={"x": (1, 2)}, examples=("diag_embed(x)", "diag_embed(x, 1) with x:2", "diag_embed(x, -1, 0, 2) with x:2x2"))
 # fmt: on
@@ -151,8 +151,8 @@ def shifted(shapes: tuple[Shape, ...], source: tuple[int, ...], destination: tup
     return moved(len(order), lambda a: f"i{order.index(a)}")
 
 
-op("movedim(x, source: any, destination: any)", "out[j,k,i] = x[i,j,k]", "moves axes to other places; the rest keep their"
-   " order", METHOD, "torch.moveaxis Tensor.moveaxis np.moveaxis", instead=shifted, prepare=prepare_movedim,
+op("movedim(x, source: any, destination: any)", "out[j,k,i] = x[i,j,k]", "moves the axes of source to the places of"
+   " destination; the rest keep their order", METHOD, "torch.moveaxis Tensor.moveaxis np.moveaxis", instead=shifted, prepare=prepare_movedim,
    examples=("movedim(x, 0, 2) with x:2x3x4", "movedim(x, (0, 1), (2, 0)) with x:2x3x2"))  # fmt: skip
 
 

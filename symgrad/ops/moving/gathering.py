@@ -60,7 +60,7 @@ def gather_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int, **options: A
     return shapes[1]
 
 
-op("gather(x, dim: int, index: data, sparse_grad: bool=False)", "out[i] = x[index[i]]",
+op("gather(x, dim: int, index: data, sparse_grad: unused=False)", "out[i] = x[index[i]]",
    "along dim the entries at the given positions, one for each", TORCH, axes="dim", shape=gather_shape,
    domain={"index": whole(0, 1)},
    examples=("gather(x, 1, index) with x:2x3 index:2x2", "gather(x, 0, index) with x:3 index:4"), looks_up=True)  # fmt: skip

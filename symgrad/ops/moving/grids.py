@@ -117,8 +117,8 @@ def along_axis(g: Any, size: int, padding_mode: str, align_corners: bool) -> Any
 
 op("grid_sample(x, grid, mode: 'bilinear' | 'nearest' | 'bicubic'='bilinear', padding_mode: 'zeros' | 'border' | 'reflection'='zeros', "
    "align_corners: any=None)", sampled(((0,) * 4,), mode="bilinear", padding_mode="zeros", align_corners=False),
-   "the values at the places of a grid, whose coordinates go from −1 to 1 over the tensor: by kernels k of straight lines,"
-   " cubics or the nearest entry; beyond it 0, or with padding_mode the entry at the border, or x mirrored", ("F.{}",), instead=sampled,
+   "the values at the places of a grid, whose coordinates go from −1 to 1 over the tensor (with align_corners from the middle of its first entry to that of its last): by kernels k of straight lines,"
+   " cubics or the nearest entry, as mode says; beyond it 0, or with padding_mode the entry at the border, or x mirrored", ("F.{}",), instead=sampled,
    shape=sampled_shape, align=no_alignment, prepare=prepare_grid_sample, forward=values, kinks=0, letters="ncijk",
    ranks={"x": (4, 5), "grid": (4, 5)}, domain={"grid": reals(within=1.6)},
    examples=("F.grid_sample(x, grid, align_corners=False) with x:1x2x3x2 grid:1x2x2x2",

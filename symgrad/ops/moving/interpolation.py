@@ -168,8 +168,9 @@ def interpolated(
 op("interpolate(x, size: any=None, scale_factor: any=None, mode: str='nearest', align_corners: any=None, "
    "recompute_scale_factor: any=None, antialias: bool=False)",
    interpolated(((0,) * 3,), (0,), None, "linear", False, None, False),
-   "the values at other places s of the last axes, beyond which the outer entries go on: by a kernel k of straight lines, as here,"
-   " of cubics, by the nearest entry, or by averages, as mode says", ("F.{}", "F.upsample"),
+   "the values at other places s of the last axes, size of them or scale_factor times as many, the outer entries going on beyond: by"
+   " a kernel k of straight lines, as here, of cubics, by the nearest entry, or by averages, as mode says; with align_corners the outer"
+   " entries stay outermost, with antialias a kernel is as wide as a step, recompute_scale_factor counts steps by the sizes", ("F.{}", "F.upsample"),
    instead=interpolated, shape=interpolated_shape, prepare=prepare_interpolate, ranks={"x": (4, 3, 5)},
    letters="ncijk",
    examples=('F.interpolate(x, scale_factor=2, mode="bilinear") with x:1x2x2x3',

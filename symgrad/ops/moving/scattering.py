@@ -99,7 +99,7 @@ LARGEST = "out[i] = ([x[i] = out]·x[i] + (Σ_k δ(index[k], i)·{0}·[{0} = out
 HOW = "'sum' | 'prod' | 'mean' | 'amax' | 'amin'"
 # fmt: off
 op(f"scatter_reduce(x, dim: axis, index: data, src, reduce: {HOW}, include_self: bool=True)", LARGEST.format("src[k]", "src[l]"),
-   "along dim what lands at the same position, with include_self beside x, is reduced to its sum, product, mean, largest or smallest entry: to this for the last two", TORCH,
+   "along dim what lands at the same position, with include_self beside x, is reduced to its sum, product, mean, largest or smallest entry, as reduce says: to this for the last two", TORCH,
    instead=entries, shape=full_scatter_shape, forward=scatter_values, holds="first joined",
    domain={"index": whole(0, 1), "src": reals(within=1.9)},
    examples=(*(f"scatter_reduce(x, 0, index, src, {how}) with x:3 index:{n} src:{n}" for how, n in (
@@ -107,7 +107,7 @@ op(f"scatter_reduce(x, dim: axis, index: data, src, reduce: {HOW}, include_self:
              'scatter_reduce(x, 0, index, src, "sum") with x:3x2 index:2x2 src:2x2',
              'scatter_reduce(x, 1, index, src, "mean") with x:2x3 index:2x4 src:2x4'))
 op(f"index_reduce(x, dim: int, index: data, source, reduce: {HOW}, include_self: bool=True)", LARGEST.format("source[k]", "source[l]"),
-   "along dim the slices that land at the same position, with include_self beside x, are reduced to product, mean, largest or smallest: to this for the last two", TORCH,
+   "along dim the slices that land at the same position, with include_self beside x, are reduced to product, mean, largest or smallest, as reduce says: to this for the last two", TORCH,
    axes="dim", apart="index", instead=slices, checks=no_sum, shape=sum_shape, holds="first joined",
    forward=lambda x, index, source, dim, **how: landed_values(
        x, (slice(None),) * dim + (np.atleast_1d(from_zero(index)),), np.asarray(source, float), **how),

@@ -110,7 +110,7 @@ def entry_at(at: At, x: View, key: tuple[Item, ...]) -> Expr:
     return x[indices]
 
 
-op("getitem(x, key: any)", "out[i] = x[start + step·i]", "the entries at an index or slice of each axis", ("Tensor.__getitem__",),
+op("getitem(x, key: any)", "out[i] = x[start + step·i]", "the entries at an index or slice of each axis, as the key has them", ("Tensor.__getitem__",),
    reading=Function(entry_at), shape=sliced_shape, align=no_alignment, resolve=resolved, slots=open_items,
    prepare=lambda shapes, key: {"key": tuple(key)}, torch=lambda torch, x, key: x[python_key(key)], role=Role.INDEXES, holds="kept",
    examples=("x[0]", "x[:, 1:]", "x[:, None] with x:2", "x[::2] with x:5", "x[..., -1]"))  # fmt: skip

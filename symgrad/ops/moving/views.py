@@ -57,7 +57,7 @@ def expanded(shapes: tuple[Shape, ...], shape: Shape) -> str:
     return moved(len(shape), lambda a: "" if a < lead else "0" if old[a - lead] == 1 else f"i{a}")
 
 
-op("expand(x, shape: any)", "out[i,j] = x[j]", "repeats a tensor along new axes and axes of size 1, as broadcasting does",
+op("expand(x, shape: any)", "out[i,j] = x[j]", "repeats a tensor along new axes and axes of size 1 up to a shape, as broadcasting does",
    ("Tensor.{}", "torch.broadcast_to", "Tensor.broadcast_to", "np.broadcast_to"), instead=expanded, shape=expand_shape,
    prepare=prepare_expand,
    torch=lambda torch, x, shape: x.expand(numbers(shape)),
@@ -88,7 +88,7 @@ def permuted(shapes: tuple[Shape, ...], dims: tuple[int, ...]) -> str:
 op("permute(x, dims: any)", "out[k,i,j] = x[i,j,k]", "puts the axes in the order dims", METHOD, instead=permuted,
    prepare=lambda shapes, dims: {"dims": whole_order(sequence(dims), len(shapes[0]))}, examples=("x.permute(2, 0, 1) with x:2x3x4", "permute(x, (1, 0))"),
    arrays="x, *dims: np.transpose(x, dims)")
-op("transpose(x, dim0: int, dim1: int)", "out[i,j] = x[j,i]", "exchanges two axes",
+op("transpose(x, dim0: int, dim1: int)", "out[i,j] = x[j,i]", "exchanges the axes dim0 and dim1",
    ("torch.{}", "Tensor.{}", "torch.swapaxes", "Tensor.swapaxes", "np.swapaxes"),
    also="torch.swapdims Tensor.swapdims", axes="dim0 dim1", repeated=True,
    examples=("x.transpose(0, 1) with x:2x3", "x.transpose(0, -1) with x:2x3x2"))

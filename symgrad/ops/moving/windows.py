@@ -117,12 +117,11 @@ def one_fits(sizes: Sizes, shapes: tuple[Shape, ...], dimension: int, size: int,
 
 
 op("unfold(x, dimension: int, size: int, step: int)", "out[i,r<size] = x[step·i + r]",
-   "windows along one axis, each as the last axis of the result", ("Tensor.{}", "aten.{}"), axes="dimension", least=1,
+   "windows along the axis dimension, each as the last axis of the result", ("Tensor.{}", "aten.{}"), axes="dimension", least=1,
    align=one_fits, examples=("x.unfold(0, 2, 1) with x:4", "x.unfold(1, 2, 2) with x:2x5"))  # fmt: skip
 
 
 # Pixels ---------------------------------------------------------------------------------------------
-
 
 CHANNELS = "out[…,(c,a<downscale_factor,b<downscale_factor),h,w] = x[…,c,(h,a),(w,b)]"
 op("pixel_unshuffle(x, downscale_factor: int >= 1)", CHANNELS,
@@ -187,7 +186,8 @@ for space in (1, 2, 3):
     number, over = (left, inner) if space == 1 else (f"({left})", f"{{{inner}}}")
     op(f"{name}(x, indices: data, kernel_size: any=None, stride: any=None, padding: any=0, output_size: any=None)",
        f"out[…,{left}] = Σ_{over} δ(indices[…,{inner}], {number})·x[…,{inner}]",
-       "zeros but for the entries of x, each written at its number in its plane, row by row (each number once)", ("F.{}",),
+       "zeros but for the entries of x, each written at its number in its plane, row by row (each number once); the plane has"
+       " output_size entries, or as many as pooling with this kernel_size, stride and padding began with", ("F.{}",),
        forward=partial(unpooled, space), shape=partial(unpooled_shape, space), prepare=partial(prepare_unpooled, space),
        align=no_alignment, domain={"indices": whole(0, 1)}, ranks={"x": (space + 2, space + 1)}, letters="ncijk",
        examples=(f"F.{name}(x, indices, 2) with x:1x2{'x1' * space} indices:1x2{'x1' * space}",))

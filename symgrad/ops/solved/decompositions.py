@@ -82,7 +82,7 @@ def system(matrices: str, transposed: str) -> Callable[..., str]:
 
 STEP = "out[…,i,k] = out[…,i,k] − Σ_m inv[…,i,m]·((Σ_j a[…,m,j]·out[…,j,k]) − b[…,m,k])"
 solved("solve(a, b, *, left=True)", system("Σ_j a[…,i,j]·out[…,j,k] = b[…,i,k]", "Σ_j out[…,i,j]·a[…,j,k] = b[…,i,k]"),
-       "the solution of a·out = b", ("torch.linalg.solve", "np.linalg.solve"), step=STEP,
+       "the solution of a·out = b, without left that of out·a = b", ("torch.linalg.solve", "np.linalg.solve"), step=STEP,
        instead=system(STEP, "out[…,i,k] = out[…,i,k] − Σ_m ((Σ_j out[…,i,j]·a[…,j,m]) − b[…,i,m])·inv[…,m,k]"),
        values=solution, shape=solution_shape, align=fitting,
        beside={"inv": inverse_of}, role=Role.SOLVES, kind="regular", ranks={"a": (2,), "b": (2, 1)}, letters="ik",
