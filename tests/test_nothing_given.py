@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import symgrad
-from symgrad.errors import InputError, SymgradError
+from symgrad.errors import InputError, SymgradError, UnsupportedError
 from symgrad.ways import Setting
 from tests.cases import cases
 
@@ -61,14 +63,28 @@ def test_a_position_beyond_a_size_that_nobody_gave_is_told_with_a_shape_that_has
     assert symgrad.explain(text, shapes={hint.name: tuple(map(int, hint.value.split(",")))}).passed
 
 
-@pytest.mark.parametrize("text", ["x.scatter_add(0, i, s)", "x.scatter(1, i, s)", 'x.scatter_reduce(0, i, s, "amax")'])
-@pytest.mark.parametrize("given", [False, True])
-def test_a_source_that_nobody_gave_has_an_entry_for_every_position(text: str, given: bool) -> None:
+SOURCES = [
+    ("x.scatter_add(0, i, s)", {}),
+    ("x.scatter_add(0, i, s)", {"i": [0, 1, 0]}),
+    ("x.scatter(1, i, s)", {"i": [[0, 1, 2], [1, 0, 2]]}),
+    ('x.scatter_reduce(0, i, s, "amax")', {}),
+    ('x.scatter_reduce(0, i, s, "amax")', {"i": [0, 1, 0]}),
+]
+
+
+@pytest.mark.parametrize(("text", "given"), SOURCES)
+def test_a_source_that_nobody_gave_has_an_entry_for_every_position(text: str, given: dict[str, Any]) -> None:
     """torch pulls nothing back to one with more."""
-    places = [[0, 1, 0], [1, 0, 1]]
-    found = symgrad.explain(text, **({"i": places if "1" in text else places[0]} if given else {}))
+    found = symgrad.explain(text, **given)
     assert found.passed
     assert found.gradients["s"].value.shape == found.values["i"].shape
+
+
+@pytest.mark.parametrize("text", ["x.scatter(0, i, s)", "x.scatter(0, i, 2.0)", "x.index_copy(0, i, s)"])
+def test_an_entry_that_is_written_twice_is_refused(text: str) -> None:
+    """The page said s0 + s1 = 6 where torch had kept s1, and torch's backward gives its weight to both."""
+    with pytest.raises(UnsupportedError, match="writes an entry twice, and only the order says which value stays"):
+        symgrad.explain(text, x=[0, 0, 0], i=[1, 1], **({"s": [5, 6]} if "s)" in text else {}))
 
 
 def test_repetitions_of_which_each_is_another_are_positions() -> None:

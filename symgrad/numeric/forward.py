@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from symgrad.calculus.local import OUT, Standard, derive, known_name, operand, standard, unfolded
-from symgrad.errors import InputError, ShapeError
+from symgrad.entries.written import WrittenTwice
+from symgrad.errors import InputError, ShapeError, UnsupportedError
 from symgrad.exactness import MOST_BITS, bits
 from symgrad.indexing import Equation
 from symgrad.lowering.reading import names_read, number
@@ -140,6 +141,13 @@ def compute(step: Apply, program: Program, arrays: dict[str, Array]) -> None:
         raise InputError(f"{op.name} does not fit into memory here", span=step.span) from None
     except IndexError as error:
         raise not_there(f"{op.name} reads or writes", step, error) from None
+    except WrittenTwice as error:
+        raise UnsupportedError(
+            f"{op.name} writes an entry twice, and only the order says which value stays",
+            span=step.span,
+            found=(str(error),),
+            hints=("each position once", "an operation that adds up what meets"),
+        ) from None
     except ValueError as error:
         if not any(a is not None and a.size == 0 for a in arguments):
             raise

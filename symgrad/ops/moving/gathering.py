@@ -1,8 +1,7 @@
 """Entries read or written at positions that are data: gather, take, index_select, scatter, embedding-like reads.
 
 A position is an integer operand; nothing flows to it. What is read at n[i] gives a derivative with one 1 a row;
-what is written at n[i] is a sum against δ(n[i], p), the same matrix the other way round. Masks are operands of
-zeros and ones.
+what is written at n[i] is a sum against δ(n[i], p), the same matrix the other way round. Masks hold 0 and 1.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ import sympy as sp
 from symgrad.entries.domain import whole
 from symgrad.entries.equations import METHOD, TORCH, op
 from symgrad.entries.shaping import moved
+from symgrad.entries.written import once
 from symgrad.errors import InputError, ShapeError
 from symgrad.ops.moving.positions import from_zero
 from symgrad.program import Role
@@ -167,11 +167,11 @@ def full_scatter_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int, **opti
 def scattered(x: Any, index: Any, src: Any, dim: int) -> Any:
     """NumPy's forward."""
     result, n = np.array(x, copy=True), from_zero(index)
-    places = list(np.indices(n.shape))
-    if not places:
+    if not (places := list(np.indices(n.shape))):
         return np.asarray(src)
     places[dim] = n
-    result[tuple(places)] = np.asarray(src)[tuple(slice(length) for length in n.shape)] if np.ndim(src) else src
+    taken = np.asarray(src)[tuple(slice(length) for length in n.shape)] if np.ndim(src) else src
+    result[once(result.shape, tuple(places))] = taken
     return result
 
 
@@ -204,7 +204,7 @@ op("scatter_add(x, dim: axis, index: data, src)", "out[i] = x[i] + Σ_k δ(index
              "scatter_add(x, 1, index, src) with x:2x3 index:2x4 src:2x4"))
 op("scatter(x, dim: axis, index: data, src)", "out[i] = x[i]·[h = 0] + (Σ_k δ(index[k], i)·src[k]) where h = Σ_k δ(index[k], i)",
    "x with the entries of src written at their positions along dim (each position once)", TORCH, instead=replaced,
-   shape=scatter_shape, holds="first", domain={"index": whole(0, 1)}, forward=scattered, smooth=True,  # the last one stays
+   shape=scatter_shape, holds="first", domain={"index": whole(0, 1)}, forward=scattered, smooth=True,
    torch=lambda torch, x, index, src, dim: torch.scatter(x, dim, index.long(), src if src.dim() else src.expand(index.shape)),
    examples=("scatter(x, 0, index, src) with x:3 index:1 src:1", "scatter(x, 0, index, src) with x:3x2 index:1x2 src:1x2"))
 # fmt: on
@@ -213,14 +213,14 @@ op("scatter(x, dim: axis, index: data, src)", "out[i] = x[i]·[h = 0] + (Σ_k δ
 def copied(x: Any, index: Any, source: Any, dim: int) -> Any:
     """NumPy's forward."""
     result, n = np.atleast_1d(np.array(x, copy=True)), np.atleast_1d(from_zero(index))
-    result[(slice(None),) * dim + (n,)] = source
+    result[once(result.shape, (slice(None),) * dim + (n,))] = source
     return result.reshape(np.shape(x))
 
 
 # fmt: off
 op("index_copy(x, dim: int, index: data, source)", "out[i] = x[i]·[h = 0] + (Σ_j δ(index[j], i)·source[j])"
    " where h = Σ_k δ(index[k], i)", "x with the slices at the given positions along dim replaced by those of the source"
-   " (each position once)", TORCH, axes="dim", apart="index", shape=add_shape, forward=copied,  # the last one stays
+   " (each position once)", TORCH, axes="dim", apart="index", shape=add_shape, forward=copied,
    domain={"index": whole(0, 1)}, smooth=True,
    examples=("index_copy(x, 0, index, source) with x:3x2 index:1 source:1x2",), holds="first")
 op("index_fill(x, dim: int, index: data, value)", "out[i] = x[i]·[h = 0] + [h ≠ 0]·value where h = Σ_k δ(index[k], i)",
