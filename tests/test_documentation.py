@@ -260,6 +260,10 @@ def test_a_page_says_the_answer_the_kink_the_second_derivative_and_what_torch_wr
     [
         ("conv2d", "(… are the axes that may stand there; x̂ is x, continued by 0)"),
         ("conv2d", "With x 1×m×n×h, weight c×m×d×e, and out 1×c×(1 + n − d)×(1 + h − e):"),
+        (
+            "cross_entropy",
+            "Where rank(target) = rank(x):\n\n```text\nout = −Σ_k weight[k]·((1 − label_smoothing)·target[k]",
+        ),
         ("max_pool2d", "and out 1×m×⌊n/2⌋×⌊h/2⌋:"),
         ("zeros_like", "records no backward node for this call: its output requires no gradient."),
         ("diag", "`diagonal_backward_symint("),

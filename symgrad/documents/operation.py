@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from symgrad.calculus import flows
 from symgrad.closed_form import assigned
+from symgrad.documents.conditions import spoken
 from symgrad.documents.domains import where_defined
 from symgrad.documents.samples import sample_seed, sample_values
 from symgrad.documents.shown import Article, Part, Piece, picture_of, readable
@@ -48,7 +49,7 @@ def article(op: Op, check: bool = True) -> Article:
     story, reason = sized(op, example, check)
     pictures = [picture_of(story, name) for name in story.gradients if flows(story.program, name)]
     drawn = [picture for picture in pictures if picture is not None]
-    box = (*signs(op), letters(program), *answer(program, derived, example), *kinks(op), *drawn[:1])
+    box = (*otherwise(op), *signs(op), letters(program), *answer(program, derived, example), *kinks(op), *drawn[:1])
     sections = page_of(story).sections
     parts = (
         Part(("An example: ", *sizes(story)), (*why_not(story, reason), *numbers(story), *drawn[1:])),
@@ -108,6 +109,14 @@ def begun(says: str) -> str:
     ('Positive weights', 'x[i] where x[i] > 0', 'β·x plus', 'exp(x[i])')
     """
     return f"{says[0].upper()}{says[1:]}" if WORD.match(says) else says
+
+
+def otherwise(op: Op) -> Iterator[Piece]:
+    """The equations under other options or at other ranks."""
+    for condition, equation in op.otherwise.items():
+        words = spoken(condition)
+        yield Paragraph((f"{begun(words if words.startswith('with') else f'where {words}')}:",))
+        yield Listing(equation)
 
 
 def signs(op: Op) -> Iterator[Piece]:

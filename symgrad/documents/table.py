@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 
+from symgrad.documents.conditions import spoken
 from symgrad.documents.operation import family_of, family_says
 from symgrad.ops import FAMILIES, Op
 
@@ -78,22 +78,6 @@ def equations(op: Op) -> Iterator[str]:
     yield f"`{cell(op.definition)}`"
     for condition, equation in op.otherwise.items():
         yield f"{spoken(condition)}: `{cell(equation)}`"
-
-
-def spoken(condition: str) -> str:
-    """What options are, in words.
-
-    >>> spoken("rank(x)=1 and rank(a)=1"), spoken("not eps=None"), spoken("causal and scale=None"), spoken("offset<0")
-    ('rank(x) = 1 and rank(a) = 1', 'with eps', 'with causal and without scale', 'offset < 0')
-    """
-    return " and ".join(map(part_spoken, condition.split(" and ")))
-
-
-def part_spoken(part: str) -> str:
-    """One of several conditions."""
-    there = part.startswith("not ") == part.endswith("=None")
-    name = part.removeprefix("not ").removesuffix("=None")
-    return f"with{'' if there else 'out'} {name}" if name.isidentifier() else re.sub(r"[=<]", r" \g<0> ", name)
 
 
 def cell(text: str) -> str:
