@@ -31,7 +31,8 @@ nobody says another; of an option with a number for each axis they are `stride0`
   entry with the number n, counted row by row from 0.
 - `out` on the right is the value itself: which entries are equal to it, and whether it is 0, is seen when it is
   there, and held still in derivatives.
-- What stands in words behind a comma, `n: …`, are whole numbers that the values decide. They are held still, too.
+- What stands in words behind a comma is found from the values, and held still, too: whole numbers (`n: where …`), or
+  tensors (`inv: the inverse of x`).
 - `size(x, 0)` is how many entries x has along axis 0, `size(x, -1)` along the last one: on a line both are its length.
   `rank(x)` is how many axes x has. What stands before an equation says when it holds instead of the first one.
 - A name that neither the equation nor the words mention (`momentum`, `sparse_grad`) changes nothing here, or may only
@@ -39,7 +40,8 @@ nobody says another; of an option with a number for each axis they are `stride0`
 - Where something else than `out` stands on the left, `out` is what solves the equations.
 - Losses are a number for each entry or each sample, and then `reduction` makes their mean of them, their sum, or
   nothing (`'none'`).
-- A complex number is the pair of its real part, c = 0, and its imaginary part, c = 1, along one more axis."""
+- A complex number is the pair of its real part, c = 0, and its imaginary part, c = 1, along one more axis;
+  in `exp(2πi·jk/n)` i is the imaginary unit."""
 
 
 def by_family(ops: Sequence[Op], page: Callable[[Op], str]) -> Iterator[str]:

@@ -112,7 +112,7 @@ GRAM = "G[a,b] = Σ_{p,q,r} out[…,p,a]·x[…,p,q]·x[…,r,q]·out[…,r,b]"
 TURNED = "G[a,b] = Σ_{p,q,r} out[…,a,p]·x[…,q,p]·x[…,q,r]·out[…,b,r]"
 solved("svd_u(x, tied=False)", f"[i ≠ k]·G[i,k] = 0 where {GRAM}; Σ_p out[…,p,i]·out[…,p,k] = δ(i, k); "
        f"Σ_{{j,l}} x[…,i,j]·x[…,l,j]·out[…,l,k] = Σ_c out[…,i,c]·G[c,k] where {GRAM}",
-       "the left singular vectors of x as columns, by descending singular values, of which no two are equal unless tied; the sign of each such that its first large entry is positive",
+       "the left singular vectors of x as columns, by descending singular values, of which no two are equal unless tied; the sign of each such that its first large entry (0.37 of the largest at least) is positive",
        step=f"out[…,i,k] = out[…,i,k] + o[i,k] − (Σ_a out[…,i,a]·Σ_l out[…,l,a]·o[l,k]) + Σ_a out[…,i,a]·{TURN}"
             " where o[a,b] = Σ_j x[…,a,j]·Vh[…,b,j]/s[…,b], P[a,b] = Σ_{p,q} out[…,p,a]·x[…,p,q]·Vh[…,b,q]",
        values=lambda x, tied: nonzero(x, tied)[0], torch=lambda torch, x, tied: torch_svd(torch, x)[0], kind="full",
