@@ -1095,6 +1095,21 @@ def test_a_tangent_of_forward_mode_is_refused_with_its_reason(tmp_path) -> None:
     assert "depends on more than its arguments" in event.notes[0]
 
 
+@pytest.mark.parametrize(("steps", "has_lines"), [(320, True), (1001, False)])
+def test_a_long_loop_over_one_weight_is_told_or_refused_and_compared(tmp_path, steps: int, has_lines: bool) -> None:
+    """A sum of thousands of terms was a RecursionError, and what became too small on the way had "no derivative"."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import torch\nw = torch.tensor(0.9, requires_grad=True)\nh = torch.tensor(0.1)\n"
+        f"for i in range({steps}):\n    h = torch.tanh(h * w + 0.1)\nh.backward()\n"
+    )
+    (event,) = run_script(str(script), []).events
+    assert [leaf.agrees for leaf in event.leaves] == [True]
+    assert not [note for note in event.notes if "no derivative" in note]
+    assert bool(event.told.lines) == has_lines
+    assert ("a sum of 1,001 terms" in event.told.warning) != has_lines
+
+
 def test_a_recorder_within_another_leaves_its_hook_at_dynamo(monkeypatch) -> None:
     """A capture took both hooks away; at the end of the script there was none left to take, and it was said so."""
 

@@ -23,6 +23,9 @@ from symgrad.tracing.record.trace import real_precision
 NEAR = 1e-3
 """How far apart, relative to the larger, a derived number and torch's are the same: float16 programs, too."""
 
+LEAST = {"float64": 1e-322, "float32": 2e-44, "float16": 1e-6, "bfloat16": 1.5e-39}
+"""Some sixteen times the smallest number that a type has, by torch's name."""
+
 CANCELS = 1e-13
 """What is left, relative to the largest weight, of a sum of doubles that is 0."""
 
@@ -57,12 +60,12 @@ def settled(
         chosen = origin.box.pull(cotangent, [origin.box.names.index(name) for name in names])
     except SymgradError:  # torch refuses the call's pullback, or what it read was overwritten since
         return found, ""
-    reason, share = "", share_of(origin)
+    reason = ""
     for name in names:
         ours, choice = as_float(arrived[name]), as_float(chosen[origin.box.names.index(name)])
         if choice.shape != ours.shape:
             continue
-        differ = ~alike(ours, choice) & ~rounded(ours, choice, share)
+        differ = ~alike(ours, choice) & ~rounded(ours, choice, origin)
         if differ.any():
             found[name] = np.where(differ, choice, ours)
             told = np.argwhere(differ & ~of_nothing(ours, choice, cotangent))
@@ -78,20 +81,19 @@ def alike(first: Array, second: Array) -> Array:
     return np.asarray(near | (first == second) | (np.isnan(first) & np.isnan(second)))
 
 
-def share_of(origin: Origin) -> float:
-    """What rounding in a call's own types may make of its larger entries; nothing, where all are doubles."""
+def rounded(first: Array, second: Array, origin: Origin) -> Array:
+    """Where two finite numbers are apart by what rounding in a call's own types may make of the largest beside them.
+
+    Of doubles that is nothing but what lies below their range.
+    """
     call = origin.box.call
     kinds = {real_precision(node.held.dtype) for node in call.nodes()} | ({"bfloat16"} if call.autocast else set())
     coarse = [2 * TOLERANCE.get(kind, 0.0) for kind in kinds if kind != "float64"]
-    return max(NEAR, *coarse) if coarse else 0.0
-
-
-def rounded(first: Array, second: Array, share: float) -> Array:
-    """Where two finite numbers are apart by less than a ``share`` of the largest that stands beside them."""
+    largest = np.abs(second[np.isfinite(second)]).max(initial=0.0)
+    allowed = max(NEAR, *coarse) * largest if coarse else 0.0
     with np.errstate(invalid="ignore"):
         gap = np.abs(first - second)
-    largest = np.abs(second[np.isfinite(second)]).max(initial=0.0)
-    return np.asarray(np.isfinite(gap) & (gap <= share * largest))
+    return np.asarray(np.isfinite(gap) & (gap <= max([allowed, *(LEAST.get(kind, 0.0) for kind in kinds)])))
 
 
 def of_nothing(first: Array, second: Array, weights: Array) -> Array:
@@ -114,7 +116,7 @@ def why(origin: Origin, name: str, at: tuple[int, ...], arrays: Mapping[str, Arr
         return "the result has no finite value"
     if not finite(cotangent).all():
         return "what comes back to it is not finite"
-    if not all_tame(as_float(arrays[name])) or not all_tame(as_float(arrays[origin.steps[-1]])):
+    if not all(all_tame(as_float(a)) for a in (arrays[name], arrays[origin.steps[-1]], cotangent)):
         return "numbers are so large or so small that their squares are no floats"
     return f"the slope is infinite or undefined at {digits(value)}"
 

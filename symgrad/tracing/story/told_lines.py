@@ -103,8 +103,8 @@ def told_lines(program: Capture, seeds: Mapping[str, Any], ones: bool, asked: bo
         return ToldLines(warning=what)
     try:
         found = program.backward_by(seeds, program.wanted, ones)
-    except SymgradError:
-        return ToldLines()
+    except SymgradError as error:
+        return ToldLines(warning=f"the backward is not told line by line: {error.problem}")
     casts = {step.result.name: cast for step in program.recording.steps if (cast := cast_of(step))}
     listed = {label for name, label in program.labels.items() if name not in casts}
 
