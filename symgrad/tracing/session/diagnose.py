@@ -301,7 +301,10 @@ def no_path(scene: Scene) -> list[str]:
             f"{node.cut.where.line} ({node.cut.where.text}) by {node.cut.how}."
         )
     else:
-        lines.append(f"There is no J: nothing that {name} was computed from has requires_grad=True.")
+        lines.append(
+            f"There is no J: nothing that {name} was computed from has requires_grad=True. What .item(), float() and "
+            "NumPy give is numbers, without a history."
+        )
     lines.append("No path is not a zero: where J is 0 (round, sign, relu off) backward works and adds 0.")
     lines.append(
         "  requires_grad=True on the result makes a new leaf without a past: it silences this and trains nothing"
