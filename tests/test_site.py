@@ -14,6 +14,8 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 from urllib.parse import urlencode
 
+import nbclient
+import nbformat
 import pytest
 from click.testing import CliRunner
 
@@ -139,6 +141,21 @@ def test_a_notebook_was_run_whole_and_without_an_error(path: Path) -> None:
     outputs = [output for cell in cells for output in cell["outputs"]]
     assert len(outputs) >= 4
     assert [output for output in outputs if output["output_type"] == "error"] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", sorted((DOCS / "tutorial").glob("*.ipynb")), ids=lambda path: path.stem)
+def test_a_notebook_prints_what_it_is_kept_with(path: Path) -> None:
+    """GitHub shows the file as it is kept."""
+    kept = nbformat.read(path, 4)
+    again = nbclient.NotebookClient(nbformat.read(path, 4), timeout=240, kernel_name="python3").execute()
+    assert printed(again) == printed(kept)
+
+
+def printed(notebook: Any) -> list[str]:
+    """What the cells print, without the versions."""
+    made = (output for cell in notebook.cells for output in cell.get("outputs", ()) if output.output_type == "stream")
+    return re.sub(r"\d+\.\d+\.\d+", "VERSION", "".join(output.text for output in made)).splitlines()
 
 
 def test_only_what_is_inside_may_be_named_without_a_link() -> None:
