@@ -336,8 +336,19 @@ def test_what_cancels_is_no_underflow() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "at", "largest"), [("tanh(x)", [30.0], "3.5e-26"), ("sigmoid(x)", [40.0, -800.0], "4.25e-18")]
+)
+def test_what_is_rounded_away_is_no_reason_for_0(text: str, at: list[float], largest: str) -> None:
+    """1 − tanh² is 0 where tanh is rounded to 1."""
+    page = " ".join(symgrad.explain(text, x=at).to_text().split())
+    assert f"Rounding alone makes x.grad 0: of the derivatives by x the largest is {largest}." in page
+    assert "because every entry" not in page
+
+
+@pytest.mark.parametrize(
     ("text", "at"),
     [
+        ("x ** y", {"x": [0.0, 2.0], "y": [2.0, 0.0]}),
         ("relu(x)", {"x": [-0.5, -2.5]}),
         ("relu(-exp(x))", {"x": [0.5]}),
         ("x.norm() * y", {"x": [0.5, 0.25], "y": 0.0}),

@@ -29,6 +29,7 @@ TOLD = (
     "that is not to be used"
 )
 TOO_SMALL = "The derivatives by {name} are smaller than any float, and not all 0: {name}.grad is 0 to floats alone"
+ROUNDED_AWAY = "Rounding alone makes {name}.grad 0: of the derivatives by {name} the largest is {largest:.3g}"
 TOLD_OF_0 = (
     "Numbers on the way, or their squares, are too large or too small for floats: that {name}.grad is 0 says nothing "
     "about its derivatives"
@@ -105,7 +106,7 @@ def zero_to_floats(
     """
     if is_exact(gradient) or gradient.any() or not gradient.size:
         return ""
-    if real is None or isinstance(explicit, str) or rounds(explicit):
+    if real is None or not np.isfinite(as_float(real)).all() or isinstance(explicit, str) or rounds(explicit):
         return "" if tame else TOLD_OF_0.format(name=name)
     if steps().any():
         return ""
@@ -114,6 +115,8 @@ def zero_to_floats(
         return TOO_SMALL.format(name=name)
     if tame and largest < LEFT_OVER:
         largest = 0.0
+    if tame and largest:
+        return ROUNDED_AWAY.format(name=name, largest=largest)
     return TOLD_OF_0.format(name=name) if largest or underflows(explicit) else ""
 
 
