@@ -453,7 +453,8 @@ CLAIMS: dict[str, Rule] = {
         derivative_there
     ),
     r"At (?P<at>.*?) the derivative is (?P<value>.*?)\. The program's steps give .*? there(?:: going back through .* "
-    r"a weight of 0 meets a slope that is not finite, and 0·∞ is nan)?\.$": derivative_there,
+    r"a weight of 0 meets a slope that is not finite, and 0·∞ is nan|: the slope of .*, as its formula has it, comes out "
+    r"not finite)?\.$": derivative_there,
     r"Undefined here: at (?P<at>.*?) there is no derivative(?:, because .*? ha(?:s|ve) no finite value|: the slope of "
     r".* is infinite or undefined there)?\. The arithmetic makes .* of it\.$": no_derivative,
     r"(?P<rows>.*) ha(?:s|ve) no finite value here\. Where there is no value there is no derivative: what stands in "

@@ -328,3 +328,14 @@ def test_of_a_step_function_without_a_value_too(text: str) -> None:
     met = found.gradients["x"].singular
     assert met is not None
     assert met.undefined.tolist() == [True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "wrt", "exists"), [(0.0, 2.0, "y", True), (0.0, 0.0, "x", True), (0.0, 0.0, "y", False)]
+)
+def test_a_slope_that_quotients_on_both_sides_confirm_is_torchs(x: float, y: float, wrt: str, exists: bool) -> None:
+    """0ʸ is 0 near y = 2, and x⁰ is 1; the formula has 0·log 0 and 0/0 there. 0ʸ jumps at y = 0."""
+    page = " ".join(symgrad.explain("x ** y", x=[x], y=[y], wrt=wrt).to_text().split())
+    assert (f"At {wrt}[0] the derivative is 0." in page) == exists
+    assert (f"Undefined here: at {wrt}[0]" in page) != exists
+    assert "a weight of 0 meets" not in page

@@ -85,12 +85,13 @@ def singular(
         mathematics, void = by_entries(entries, seed, lacking, np.shape(gradient))
     else:
         mathematics, void = by_formula(program, values, seed, lacking, name, sweep, gradient)
+    weights = np.where(lacking, 0.0, as_float(seed))
     unsure = np.isfinite(mathematics) & ~void & ~np.isfinite(as_float(gradient))
-    mathematics = np.where(
-        unsure & ~confirmed(program, values, np.where(lacking, 0.0, as_float(seed)), name, mathematics, unsure),
-        np.nan,
-        mathematics,
-    )
+    held = confirmed(program, values, weights, name, mathematics, unsure)
+    if torch is not None and (left := ~np.isfinite(mathematics) & ~void & np.isfinite(torch)).any():
+        known = left & confirmed(program, values, weights, name, torch, left, alone=True)  # 0**y at y = 2 is 0 near by
+        mathematics = np.where(known, torch, mathematics)
+    mathematics = np.where(unsure & ~held, np.nan, mathematics)
     found: list[Birth] = []
 
     def seen(step: Apply, place: int, weights: Array, part: Array) -> None:
@@ -104,15 +105,16 @@ def singular(
 
 
 def confirmed(
-    program: Program, values: Values, weights: Array, name: str, slopes: Array, unsure: Array
+    program: Program, values: Values, weights: Array, name: str, slopes: Array, unsure: Array, alone: bool = False
 ) -> Array:  # fmt: skip
     """Where ``slopes`` are those of Σ v·out on both sides of an entry: ``sqrt(x ** 2)`` has two at 0, and √ hides it.
 
     An output without a value has the weight 0: what it is made of is no question of slopes.
 
-    Of very many entries the first are tried.
+    Of very many entries the first are tried. Where nothing else speaks for the slopes they have to hold from the point
+    on, ``alone``, and what is not tried does not hold.
     """
-    held: Array = np.ones(slopes.shape, dtype=bool)
+    held: Array = np.full(slopes.shape, not alone)
     here = as_float(values[name])
     inputs = {t.name: values[t.name] for t in program.inputs}
 
@@ -127,6 +129,7 @@ def confirmed(
         try:
             steps = [sign * STEP * size for sign in (-1, 1)]
             sides = [(total(at, 2 * h) - total(at, h)) / h for h in steps]
+            sides += [(total(at, h) - total(at, 0.0)) / h for h in steps if alone]
         except (SymgradError, ValueError, ArithmeticError):
             continue
         held[at] = np.allclose(sides, slopes[at], rtol=CLOSE, atol=CLOSE)

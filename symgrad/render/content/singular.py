@@ -70,10 +70,9 @@ def _lost(teller: Teller, gradient: Gradient, met: Singular) -> Words:
     born = next((b for b in met.births if b.of_nothing), next(iter(met.births), None))
     why: Words = (".",)
     if born is not None:
-        why = teller.say(
-            ": going back through {step} a weight of 0 meets a slope that is not finite, and 0·∞ is nan.",
-            step=_step(teller, born.step),
-        )
+        by_nothing = ": going back through {step} a weight of 0 meets a slope that is not finite, and 0·∞ is nan."
+        alone = ": the slope of {step}, as its formula has it, comes out not finite."
+        why = teller.say(by_nothing if born.of_nothing else alone, step=_step(teller, born.step))
     return (
         *teller.say(
             "At {where} the derivative is {value}. ", where=places(gradient.name, where), value=_numbers(values)
