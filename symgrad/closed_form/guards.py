@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Collection
 
 DIVIDED = "Where a part of this line divides by 0, that part counts as 0."
-OF_LENGTHS = "Where the length is 0 this line is 0 / 0: the gradient is 0 there."
+OF_LENGTHS = (
+    "Where the length is 0, so is what stands beside it: the gradient is 0 there, also where the line is 0 / 0."
+)
 SENTENCES = {
     "away from zero": DIVIDED,
     "guard": DIVIDED,
