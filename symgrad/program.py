@@ -54,6 +54,8 @@ class Role(Enum):
     JOINS = "its entries, and behind them those of the other operands, along an axis that they have"
     STACKS = "its entries, and behind them those of the other operands, along a new axis"
     OPENS = "its entries, with an axis of one more"
+    FLATTENS = "its entries, with axes that follow each other as one"
+    ADDS = "its entries, with slices of another operand added at positions along an axis"
 
 
 @dataclass(frozen=True)

@@ -282,6 +282,23 @@ def test_what_is_joined_is_derived_once_whatever_the_number(join, dim, part) -> 
     assert_same(program.pullback(seed)["x"], run_lines(lines, inputs, seed)["x"], what="x")
 
 
+TURNS = {
+    "rotary": (lambda x: torch.stack([x[:, ::2] * 2, x[:, 1::2] * 3], -1).flatten(-2), "stack([2 * v_t5[:, :, 0], 3 * v_t5[:, :, 1]], -1).flatten(-2)"),
+    "columns": (lambda x: x[:, ::3] * x[:, 1::3] + x[:, 2::3], "stack([v * t2, v * t1, v], -1).flatten(-2)"),
+    "rows": (lambda x: x[::2] * x[1::2], "stack([v * t2, v * t1], 1).flatten(0, 1)"),
+    "one is left out": (lambda x: x[:, ::3] * x[:, 1::3], "zeros_like(x).index_add(1, arange(6)[1::3], v_t2) + zeros_like(x).index_add(1, arange(6)[::3], v_t1)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("run", "said"), TURNS.values(), ids=list(TURNS))
+def test_slices_that_take_turns_are_one_stack(run, said) -> None:
+    program = symgrad.capture(run, torch.arange(24, dtype=DOUBLE).reshape(4, 6) / 8)
+    seed = np.random.default_rng(1).integers(-3, 4, size=np.shape(program.results[0]))
+    lines = program.backward(seed)
+    assert lines.gradients["x"].code == said
+    assert_same(program.pullback(seed)["x"], run_lines(lines, dict(program.arrays), seed)["x"], what="x")
+
+
 def test_a_sum_of_hundreds_has_a_line_and_code() -> None:
     def run(w: torch.Tensor) -> torch.Tensor:
         h = x

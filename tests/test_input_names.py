@@ -197,3 +197,16 @@ def test_a_story_calls_the_seed_otherwise_where_the_script_has_a_v(tmp_path: Pat
     assert "g = 3 4 (given): L = 3·y[0] + 4·y[1]" in said
     assert "gᵀJ" in said
     assert "v is a tensor of the script: the seed is called g here" in said
+
+
+def test_what_an_index_reads_twice_has_names_that_are_names(tmp_path: Path) -> None:
+    """The rows of each expert: ``x[row]_2`` is no name, and ``x[row] 2`` no Python."""
+    script = tmp_path / "experts.py"
+    script.write_text(
+        "import torch\nx, w = torch.ones(4, 2), torch.ones(2, requires_grad=True)\nout = 0\n"
+        "for row in (torch.tensor([0, 1]), torch.tensor([2])):\n    out = out + (x[row] @ w).sum()\nout.backward()\n"
+    )
+    (call,) = run_script(str(script), []).calls
+    told = event_text(call)
+    assert "x_row_2" in told
+    assert "]_2" not in told

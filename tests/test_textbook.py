@@ -57,6 +57,7 @@ BOOK = [
     ("solve(X, b)", "b", "solve(X.T, v)"),
     ("outer(u, b)", "u", "v @ b"),
     ("X.T", "X", "v.T"),
+    ("2 ** u", "u", "v * out * math.log(2)"),
     # Logarithms of the base
     ("2 ** x", "x", "v * math.log(2) * 2 ** x"),
     ("exp2(x)", "x", "v * out * math.log(2)"),
@@ -634,6 +635,7 @@ AT_HAND = [
     (lambda u: u * (100 / 3), THREE, "100 * v / 3"),
     (lambda u: u * 0.12345678901234567, THREE, "0.12345678901234566 * v"),
     (lambda u: (0.25 * u**2).mean(), THREE, "0.5 * v * u / 3"),
+    (lambda x: (0.5 * (x.exp() - x)).sum(1).mean(), torch.ones(4, 2), "v * (exp(x) - 1) / 8"),
     (lambda x: (x.flatten() * 0.1).mean(), ROWS, "(0.1 * v / 6).expand(x.shape)"),
     (lambda x: x @ x.T / 0.07, ROWS, "(v + v.T) @ x / 0.07"),
     (lambda x: x.prod(1), ROWS + 0.1, "v[:, None] * out[:, None] / x"),  # out was rounded to 32 bits

@@ -11,6 +11,7 @@ fewer of them. Every rule works on the syntax tree, so that brackets are where P
     lowest terms   2 * s * x / s / 4 is x / 2, where s is one number
     signs       -(-a / 4) + -b is a / 4 - b
     side by side   pad(a, (0, n)) + pad(b, (m, 0)) is cat([a, b], -1), where the two lie next to each other
+    in turn        what goes back to x[::2] and x[1::2] is stack([a, b], -1).flatten(-2)
     one margin     pad(a, (0, n)) + pad(b, (0, n)) is pad(a + b, (0, n))
     one condition  a * (t > 0) + b * (t > 0) is (a + b) * (t > 0)
 """
@@ -25,6 +26,7 @@ from symgrad.backward import products
 from symgrad.backward.asked import Asked, answers
 from symgrad.backward.beside import side_by_side, with_common_conditions, with_common_margins
 from symgrad.backward.code import in_parts
+from symgrad.backward.interleaved import taking_turns
 from symgrad.backward.margins import Sizes, without_margins
 from symgrad.backward.numbers import counts_with, with_number
 from symgrad.backward.phrasing import in_one_fraction, in_one_product, is_reciprocal, without_turns
@@ -102,8 +104,9 @@ class Draft:
         if not values or any(value is None for value in values):
             return None
         found = with_common_conditions(with_common_margins([value for value in values if value is not None]))
-        whole = side_by_side(found, self.shape, Sizes(self.shapes)) if self.shape is not None else found
-        return with_signs(added(whole))
+        if self.shape is not None:
+            found = side_by_side(taking_turns(found, self.shape), self.shape, Sizes(self.shapes))
+        return with_signs(added(found))
 
 
 def added(terms: list[ast.expr]) -> ast.expr:

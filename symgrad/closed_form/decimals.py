@@ -15,7 +15,7 @@ import sympy as sp
 from symgrad.closed_form.pieces import NoForm
 from symgrad.closed_form.shorthands import Root
 from symgrad.indexing.symbols import Expr
-from symgrad.program import Program
+from symgrad.program import Constant, Program
 
 LARGEST = 10**6
 """Whole numbers up to here are sizes that somebody took the root of."""
@@ -114,8 +114,17 @@ def over_and_under(number: Expr, program: Program) -> tuple[Expr, Expr]:
     n = root_below(value)
     if n is not None:
         return sp.S.One, Root(sp.Integer(n))
-    found = quotient_of(value, counts_in(program))
+    found = quotient_of(value, counts_in(program)) or of_one(value, program)
     return (number, sp.S.One) if found is None else (whole(found[0]), whole(found[1]))
+
+
+def of_one(value: float, program: Program) -> tuple[float, float] | None:
+    """1 and 8, of a 0.125 that nobody wrote: of halves, as 0.5 in front of a mean over 4."""
+    arguments = [argument for step in program.steps for argument in step.arguments]
+    said = {abs(a.value) for a in arguments if isinstance(a, Constant) and isinstance(a.value, (int, float))}
+    under = round(1 / value) if 0 < value <= 1 / 4 else 1
+    halved = under & (under - 1) == 0 and under <= LARGEST
+    return (1, under) if halved and value * under == 1 and value < 1 and value not in said else None
 
 
 def counts_in(program: Program) -> Iterator[int]:

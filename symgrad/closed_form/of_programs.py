@@ -256,17 +256,18 @@ def output(expression: Expr, name: str, axes: Sequence[Index], wanted: Sequence[
 
 
 def power_rule(program: Program, makers: Mapping[str, Apply], known: Mapping[str, Equation]) -> tuple[Rule, ...]:
-    """xᵉ → out and x⁻ⁿᵉ → 1 / outⁿ, for an output that is a power, but for whole ones: nobody says out / x of x³"""
+    """xᵉ → out, 2ˣ → out and x⁻ⁿᵉ → 1 / outⁿ, for an output that is a power: nobody says out / x of x³"""
     maker = makers.get(program.output)
     equation = None if maker is None else substitute(local(maker, program).equation, known)
     if equation is None or not equation.right.is_Pow or equation.right.exp.is_Integer:
         return ()
     right = equation.right
+    read = right.exp if right.base.is_number else right.base
 
     def named(expression: Expr) -> Expr:
         if not expression.is_Pow:
             return expression
-        for at in values_of(equation.axes, (right.base,), expression):
+        for at in values_of(equation.axes, (read,), expression):
             base, power = canonical_at(at, equation.axes, right).as_base_exp()
             times = expression.exp / power
             times = whole(float(times)) if times.is_Float else times

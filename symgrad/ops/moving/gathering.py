@@ -141,7 +141,7 @@ def sum_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int, **options: Any)
 
 op("index_add(x, dim: int, index: data, source, alpha: any=1)", "out[i] = x[i] + alpha·(Σ_k δ(index[k], i)·source[k])",
    "x plus the slices of the source, each added at its position along dim, alpha times", TORCH, axes="dim", apart="index",
-   shape=sum_shape, domain={"index": whole(0, 1)},
+   shape=sum_shape, role=Role.ADDS, domain={"index": whole(0, 1)},
    arrays="x, dim, index, source, alpha=1: x + alpha * np.moveaxis(np.tensordot(np.arange(x.shape[dim])[:, None] == index, "
           "source, (1, dim)), 0, dim)",
    examples=("index_add(x, 0, index, source) with x:3x2 index:4 source:4x2",), holds="first joined")  # fmt: skip

@@ -157,7 +157,7 @@ def joined_axes(shapes: tuple[Shape, ...], start_dim: int, end_dim: int) -> str:
 
 
 op("flatten(x, start_dim: axis=0, end_dim: axis=-1)", "out[(i,j)] = x[i,j]",
-   "joins the axes from start_dim to end_dim into one, row by row", METHOD, "torch.ravel Tensor.ravel np.ravel", instead=joined_axes,
+   "joins the axes from start_dim to end_dim into one, row by row", METHOD, "torch.ravel Tensor.ravel np.ravel", instead=joined_axes, role=Role.FLATTENS,
    examples=("flatten(x)", "flatten(x, 1) with x:2x2x3"))  # fmt: skip
 
 

@@ -106,10 +106,11 @@ class Bench(ABC):
 
     @staticmethod
     def shown(name: str, label: str | None) -> str:
-        """What a name is shown as: the user's own word, numbered as the name is."""
+        """What a name is shown as: the user's own word, numbered as the name is; no number stands behind ``x[row]``."""
         if label is None or not name.startswith(identifier(label)):
             return name
-        return f"{label}{name[len(identifier(label)) :]}"
+        number = name[len(identifier(label)) :]
+        return name if number and label.endswith(("]", ")")) else f"{label}{number}"
 
     # Steps ----------------------------------------------------------------------------------------------
 
