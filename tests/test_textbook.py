@@ -25,7 +25,7 @@ SHAPES = {
     "x": (2, 3), "y": (2, 3), "X": (3, 3), "Y": (3, 3), "A": (4, 3), "b": (3,), "c": (4,), "u": (3,), "w": (3,), "W": (3, 4),
     "D": (4, 3), "t": (4,), "q": (3, 4), "k": (5, 4), "g": (5, 2), "label": (2,), "rows": (6, 1, 4, 2), "pair": (3, 1, 2, 2), "dot": (4, 3, 1, 1), "image": (2, 3, 5, 5), "kernel": (4, 3, 3, 3),
     "tall": (4, 3), "Z": (3, 4), "row": (2, 3, 6), "photo": (2, 3, 4, 4), "up": (2, 4, 3, 3), "one": (4, 3, 2), "wide": (2, 8, 3, 3), "x0": (3,), "S": (4, 4),
-    "deep": (2, 4, 5, 5), "heads": (2, 2, 3, 2, 2), "keys": (2, 2, 5, 4), "few": (6, 2, 3, 3), "depth": (4, 1, 3, 3), "point": (6, 2, 1, 1), "cols": (2, 8, 9),
+    "deep": (2, 4, 5, 5), "heads": (2, 2, 3, 2, 2), "keys": (2, 2, 5, 4), "few": (6, 2, 3, 3), "depth": (4, 1, 3, 3), "point": (6, 2, 1, 1), "few2": (4, 3, 2, 2), "cols": (2, 8, 9),
 }  # fmt: skip
 
 GATE, GATED = "row[:, :, row.shape[2] // 2:]", "row[:, :, :row.shape[2] // 2]"
@@ -57,6 +57,10 @@ BOOK = [
     ("solve(X, b)", "b", "solve(X.T, v)"),
     ("outer(u, b)", "u", "v @ b"),
     ("X.T", "X", "v.T"),
+    # Transposed convolutions in groups
+    ("conv_transpose2d(deep, few2, groups=2, stride=2)", "deep", "conv2d(v, few2, stride=2, groups=2)"),
+    ("conv_transpose2d(deep, few2, groups=2, stride=2)", "few2", "conv2d(v.unflatten(1, (2, -1)).transpose(0, 2).flatten(1, 2), deep.transpose(0, 1), dilation=2, groups=2).transpose(0, 1)"),
+    ("conv_transpose2d(deep, depth, groups=4, padding=1)", "deep", "conv2d(v, depth, padding=1, groups=4)"),
     ("2 ** u", "u", "v * out * math.log(2)"),
     # Logarithms of the base
     ("2 ** x", "x", "v * math.log(2) * 2 ** x"),

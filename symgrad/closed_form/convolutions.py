@@ -9,7 +9,8 @@ says which call it is:
     the shift    Σ_{n,k} v[n,o,k]·x[n,c,s·k+r−d]       conv1d(x.transpose(0, 1), v.transpose(0, 1), padding=d,
                                                               dilation=s).transpose(0, 1)
                  … ·x[n,c+(C/g)·group of o,s·k+r−d]    conv1d(x.unflatten(1, (g, -1)).transpose(0, 2).flatten(1, 2), …,
-                                                              groups=g).transpose(0, 1)
+                                                              groups=g).transpose(0, 1); of a transposed one v and x
+                                                              stand the other way round
     no channels  Σ_k v[k]·w[p−k]                       conv_transpose1d(v[None], w[None, None])[0]
 
 A stride may leave entries over at the end. How many is a formula in the sizes, so the text holds at every size: there
@@ -234,8 +235,8 @@ def step_of_shorter(pair: Pair) -> str:
     """v[n,o,k]·w[c,o,k−s·p+d] over o and k: the gradient of a transposed convolution's input."""
     (lead, outputs, places), kernel = pair.split(indices_of(pair.v)), indices_of(pair.other)
     before, channel, steps = pair.split(pair.axes)
-    groups = groups_of(pair, outputs)
-    need(len(kernel) == pair.space + 2, lead == before, pair.bound == among(outputs, *places))
+    groups = groups_of(pair, channel, outputs)
+    need(len(kernel) == pair.space + 2, lead == before, pair.bound == among(outputs, *places) - {channel})
     need(alike(kernel[0], channel), bool(groups) or kernel[1] == outputs)
     slides = [solved(*along) for along in zip(kernel[2:], places, steps, strict=True)]
     given = lengths(pair.sizes(pair.v), pair.sizes(pair.other), slides)
@@ -261,7 +262,7 @@ def shift_in_window(pair: Pair) -> str:
 
 def group_of(channel: Expr, outputs: Index, own: Index) -> Size | None:
     """How many groups there are, of the channel c + (channels in a group)·(group of o); None for one."""
-    rest = sp.expand(channel - own) if own.size != 1 else channel
+    rest = sp.expand(channel - own) if channel.has(own) else channel
     if own.size == 1 and rest == outputs:
         return outputs.size
     number, many = rest.as_independent(Unravel)
@@ -273,10 +274,11 @@ def shift_in_transposed(pair: Pair) -> str:
     """v[n,o,k]·x[n,c,k−r+d] over n and k: the gradient of a transposed convolution's weights."""
     need(len(pair.axes) == pair.space + 2)
     (lead, outputs, places), (before, channel, steps) = (pair.split(indices_of(t)) for t in (pair.v, pair.other))
-    need(lead == before, alike(channel, pair.axes[0]), alike(outputs, pair.axes[1]))
+    groups = group_of(outputs, pair.axes[0], pair.axes[1])
+    need(lead == before, alike(channel, pair.axes[0]), bool(groups) or alike(outputs, pair.axes[1]))
     need(pair.bound == among(*lead, *places))
     slides = [solved(*along) for along in zip(steps, places, pair.axes[2:], strict=True)]
-    return by_windows(pair, pair.v, pair.other, slides, bool(lead))
+    return by_windows(pair, pair.v, pair.other, slides, bool(lead), groups)
 
 
 def by_windows(

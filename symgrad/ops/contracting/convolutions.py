@@ -193,11 +193,11 @@ def spread_out(
     space, axes = len(stride), zip(stride, dilation, padding, strict=True)
     meets = "".join(f"·δ(p{n}, {a}·{'ijk'[n]} + {d}·{'rst'[n]} − {q})" for n, (a, d, q) in enumerate(axes))
     left, sources, shifts = ",".join(f"p{n}" for n in range(space)), ",".join("ijk"[:space]), ",".join("rst"[:space])
-    channel, target, bound = "c", "o", "c"
+    target, bound = "o", "c"
     if groups != 1:
-        channel, target = "⌊o/size(weight, 1)⌋·(size(weight, 0)/groups) + c", "o mod size(weight, 1)"
-        bound = "c<size(weight, 0)/groups"
-    product = f"x[…,{channel},{sources}]·weight[{channel},{target},{shifts}]{meets}"
+        target, bound = "q", "c,q"
+        meets += "·δ(o, ⌊c/(size(weight, 0)/groups)⌋·size(weight, 1) + q)"
+    product = f"x[…,c,{sources}]·weight[c,{target},{shifts}]{meets}"
     return f"out[…,o,{left}] = (Σ_{{{shifts},{bound},{sources}}} {product}) + bias[o]"
 
 
