@@ -191,3 +191,25 @@ def test_what_dies_of_zeros_names_them_and_what_dies_otherwise_does_not(tmp_path
     dead = "w, b = torch.randn(3, 4, requires_grad=True), torch.zeros(4, requires_grad=True)\n"
     dead += "(F.relu(x.detach() @ w + b - 99).sum() ** 2 + w.sum() * 0 + b.sum() * 0).backward()"
     assert "because b is 0" not in told(tmp_path, dead)
+
+
+@pytest.mark.parametrize(
+    ("taken", "how"),
+    [
+        ("a = h.sum().item()", ".item()"),
+        ("a = float(h.detach().sum())", "float(…)"),
+        ("a = h.tolist()[0]", ".tolist()"),
+        ("a = float(h.detach().numpy().max())", ".numpy()"),
+        ("a = 0.7310585786300049", ""),
+    ],
+)
+def test_a_number_that_was_taken_out_of_a_tensor_is_no_constant(taken: str, how: str, tmp_path: Path) -> None:
+    script = tmp_path / "taken.py"
+    script.write_text(
+        f"import torch\nw = torch.tensor([0.3, 0.7], requires_grad=True)\nh = w.sigmoid()\n{taken}\n(h * a).sum().backward()\n"
+    )
+    (call,) = run_script(str(script), []).calls
+    assert [leaf.agrees for leaf in call.leaves] == [True]
+    cuts = [note for note in call.notes if "a number" in note]
+    assert len(cuts) == bool(how)
+    assert all(f"a way from w was cut in line 4 by {how}: a number (" in note for note in cuts)

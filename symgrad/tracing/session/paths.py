@@ -5,10 +5,11 @@ Comes in: the scene of a call, or a tensor whose ``.grad`` was read after it. Go
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from weakref import WeakSet
 
+from symgrad.program import Constant
 from symgrad.tracing.lift.lifted import Lifted
 from symgrad.tracing.record import frames, sight
 from symgrad.tracing.record.names import node_names
@@ -85,6 +86,7 @@ def missing(scene: Scene, lifted: Lifted) -> list[str]:
                 who = ", ".join(dict.fromkeys(here)) or "a leaf"
                 cut = cut_in_words(node.cut, "", None, scene.where).removeprefix("the path was ")
                 notes.append(f"one of the ways from {who} was {cut}: its part of {lifted.program.seed}ᵀJ is left out")
+    notes += taken_out(scene, lifted)
     if len(unasked) == 1:
         notes.append(f"{unasked[0]} is not asked: requires_grad=False, so {unasked[0]}.grad stays None")
     elif unasked:
@@ -93,6 +95,17 @@ def missing(scene: Scene, lifted: Lifted) -> list[str]:
         made = (anew(scene, node) for node in scene.order if node.kind == "leaf" and node.cut is not None)
         notes += [note for note in made if note is not None]
     return list(dict.fromkeys(notes))[:8]
+
+
+def taken_out(scene: Scene, lifted: Lifted) -> Iterator[str]:
+    """Numbers of the program that were taken out of tensors: they look like constants."""
+    for value in (a.value for step in lifted.program.steps for a in step.arguments if isinstance(a, Constant)):
+        cut = scene.watch.recorder.taken.cuts.get(value) if isinstance(value, float) else None
+        if cut is not None:
+            held = [scene.sight.get(id(t), "a leaf") for t in (r() for r in cut.leaves) if t is not None]
+            who = f" from {', '.join(dict.fromkeys(held))}" if held else ""
+            how = cut_in_words(cut, "", None, scene.where).removeprefix("the path was ")
+            yield f"a way{who} was {how}: a number ({value:.6g}), not a tensor, goes on"
 
 
 def why_none(
