@@ -190,7 +190,7 @@ def finding(bench: Bench, name: str, excuse: Excuse, bad: Sequence[Trial], none:
     entry = line = ""
     if not np.isfinite(trial.got[at]):
         count = int((~np.isfinite(trial.got)).sum())
-        cause = Cause("not_finite", f"{count} of {trial.got.size} entries {'is' if count == 1 else 'are'} no number")
+        cause = Cause("not_finite", f"{count} of {trial.got.size} entries {'is' if count == 1 else 'are'} not finite")
     elif excuse.outside:
         cause = Cause("kink", excuse.outside)
     elif formula is not None:
