@@ -22,6 +22,8 @@ TEXTS = [
     ("torch.outer(m[0], m[1]).mean() * y", "m.double()"),
     ("-m * y", "m.double()"),
     ("y * m", "m"),
+    ("torch.masked_fill(y, m[0], 2.0)", "m"),
+    ("y.masked_fill(x[0] > 0, 2.0)", "m"),
 ]
 
 

@@ -46,10 +46,15 @@ def said_of(word: str) -> frozenset[str]:
     return held_as(op) if op is not None and len(op.operands) == 1 else frozenset()
 
 
-def asks_first(word: str) -> bool:
-    """Whether a call chooses by its first argument: ``where(m, a, b)``."""
+def asked_by(call: ast.Call) -> ast.expr | None:
+    """The argument by which a call chooses: m of ``where(m, a, b)`` and ``x.masked_fill(m, 0)``."""
+    own = isinstance(call.func, ast.Attribute)
+    word = call.func.attr if isinstance(call.func, ast.Attribute) else ast.unparse(call.func)
     op = SPELLINGS.get(word)
-    return op is not None and op.chooses is not None and op.chooses[0] == 0
+    if op is None or op.chooses is None:
+        return None
+    place = op.chooses[0] - own
+    return call.args[place] if 0 <= place < len(call.args) else None
 
 
 def makes_truths(op: Operation) -> bool:
@@ -136,8 +141,11 @@ class Numbers:
         match node:
             case ast.Compare() | ast.UnaryOp(ast.Invert()) | ast.BinOp(_, ast.BitAnd() | ast.BitOr(), _):
                 return any(self.wanted(part) for part in self.parts(node))
-            case ast.Call(ast.Name(word), [condition, *branches], _) if asks_first(word):
-                return any(self.wanted(part) for part in (*self.parts(node, [condition]), *branches))
+            case ast.Call(ast.Name() | ast.Attribute()) if (asked := asked_by(node)) is not None:
+                rest = [part for part in ast.iter_child_nodes(node) if part is not asked]
+                return any(self.wanted(part) for part in (*self.parts(node, [asked]), *rest))
+            case ast.Subscript(inner, places):
+                return any(self.wanted(part) for part in (inner, *self.parts(node, [places])))
             case ast.BinOp(left, ast.Mult(), right):
                 kinds = {Typed("", self.truths).seen(copied(side))[1] for side in (left, right)}
                 within = self.parts(node) if Kind.FLOAT in kinds else (left, right)
@@ -147,9 +155,16 @@ class Numbers:
         return any(self.wanted(child) for child in ast.iter_child_nodes(node))
 
     def parts(self, node: ast.AST, among: Sequence[ast.expr] = ()) -> list[ast.AST]:
-        """What stands in ``node`` and is not the tensor itself."""
+        """What stands in ``node`` and is not the tensor itself, or a view of it."""
         every: Sequence[ast.AST] = among or list(ast.iter_child_nodes(node))
-        return [part for part in every if not (isinstance(part, ast.Name) and part.id == self.name)]
+        return [part for part in every if self.name != viewed(part)]
+
+
+def viewed(node: ast.AST) -> str:
+    """m, of ``m[0].T``; nothing of what is no view of a tensor."""
+    while isinstance(node, (ast.Subscript, ast.Attribute)):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def holds_truth(value: ast.expr, truths: Collection[str] = ()) -> bool:
