@@ -7,7 +7,7 @@ at the point, and there is another with a mask: ``m = t != -100; … * m[:, None
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import sympy as sp
 
@@ -97,8 +97,20 @@ def is_class(node: Expr) -> bool:
 def one_hot(notation: Notation, node: Expr) -> Piece:
     """The δ of classes by its name in torch."""
     (place,), (entry,) = ([s for s in node.args if isinstance(s, Index) == own] for own in (True, False))
-    classes = class_of(notation, entry)
-    return Piece(f"one_hot({classes.text}, {notation.texts.size(place.size)})", ATOM, (*classes.axes, place))
+    classes, size = class_of(notation, entry), notation.texts.size(place.size)
+    told = max(classes_told(notation, entry), default=0)
+    if place.size.is_Integer and told > place.size:  # the first of more
+        return Piece(f"one_hot({classes.text}, {told})[..., :{size}]", ATOM, (*classes.axes, place))
+    return Piece(f"one_hot({classes.text}, {size})", ATOM, (*classes.axes, place))
+
+
+def classes_told(notation: Notation, entry: Expr) -> Iterator[int]:
+    """How many classes the program says that there are."""
+    names = {name_of(part) for part in accesses(entry)}
+    for step in notation.program.steps:
+        told = dict(step.options).get("num_classes")
+        if isinstance(told, int) and not names.isdisjoint(step.tensors):
+            yield told
 
 
 def class_of(notation: Notation, entry: Expr) -> Piece:

@@ -24,6 +24,8 @@ def entry(notation: Notation, node: Expr, prefer: Sequence[Index] = ()) -> Piece
     text, binds = notation.texts.tensor(name)
     piece = Piece(text, binds, ())
     shape = shape_of(notation, name)
+    if len(shape) != len(indices):  # half of a number that is written as a complex one beside it
+        raise NoForm
     if all(isinstance(i, Index) and i.size == size for i, size in zip(indices, shape, strict=True)):
         if len(set(indices)) == len(indices):
             flipped = flipped_product(notation, name, indices)

@@ -40,12 +40,24 @@ def written_at(
             sizes = shape_of(notation, name_of(read))
             if any(not isinstance(i, Index) and size != 1 for i, size in zip(indices_of(read), sizes, strict=True)):
                 return None  # one of several positions
-            positions = Piece(*notation.texts.tensor(name_of(read)), indices_of(read))
+            positions = first_ones(notation, read)
             if read is not there:  # counted from the end
                 size = bracketed(*size_text(there.args[1], notation.program.inputs), ATOM)
                 positions = Piece(f"{positions.inside(MULTIPLY)} % {size}", MULTIPLY, positions.axes)
             return along(notation, (first, len(target)), positions, seed, beside, axes, wanted)
     return None
+
+
+def first_ones(notation: Notation, read: Expr) -> Piece:
+    """The positions that are read: the whole tensor, or where fewer are, ``n[:2]``."""
+    indices = indices_of(read)
+    found = Piece(*notation.texts.tensor(name_of(read)), indices)
+    pairs = list(zip(indices, shape_of(notation, name_of(read)), strict=True))
+    fewer = [isinstance(index, Index) and index.size != size for index, size in pairs]
+    if not any(fewer):
+        return found
+    cut = [f":{notation.texts.size(i.size)}" if less else ":" for i, less in zip(indices, fewer, strict=True)]
+    return Piece(f"{found.inside(ATOM)}[{', '.join(cut)}]", ATOM, indices)
 
 
 def along(
