@@ -113,7 +113,7 @@ def explain_values(
         arguments.order_of(order),
     )
     weights = None if seed is None else value_of(seed, "the seed")
-    own, later = inputs_of(expression), inputs_of(then) if then is not None else frozenset()
+    own, later = inputs_of(expression, values), inputs_of(then, values) if then is not None else frozenset()
     given = given_by_name(values, own | later)
     late = {name for name in given if then is not None and name not in own}
     here = {name: value for name, value in given.items() if name not in late}

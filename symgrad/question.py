@@ -55,7 +55,7 @@ class Question:
 def ask(expression: str, values: Mapping[str, Any], shapes: Shapes | None) -> Question:
     """The question about ``expression`` alone; raises `SymgradError`."""
     expression, shapes = arguments.text_of(expression, "the expression"), arguments.shapes_of(shapes)
-    given = given_by_name(arguments.values_of(values), inputs_of(expression))
+    given = given_by_name(arguments.values_of(values), inputs_of(expression, values))
     reading = read_once(expression, known_shapes(given, shapes), None, OUTPUTS, (), given)
     return Question(reading, given, shapes)
 

@@ -81,10 +81,15 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> str:
     return (folder / "run.html").as_uri()
 
 
+def number(text: str) -> float:
+    """A number as a page writes it, with a minus sign."""
+    return float(text.replace("−", "-"))
+
+
 def sheet(page: Any, name: str) -> np.ndarray:
     """The numbers of a tensor as they stand in the page."""
     shown = page.locator(f'.sheet[data-tensor="{name}"] output').all_text_contents()
-    return np.array([float(text) for text in shown])
+    return np.array([*map(number, shown)])
 
 
 def type_into(page: Any, label: str, text: str, within: str = ".sheets") -> None:
@@ -125,7 +130,7 @@ def test_the_seed_and_the_inputs_are_edited_and_all_follows(opened: Opened, deep
         np.testing.assert_allclose(sheet(page, f"{name}.grad"), gradient.value.reshape(-1), rtol=1e-4, atol=1e-12)
         sums = page.locator(f'.panel[data-by="{name}"] tfoot output').all_text_contents()
         if sums:
-            np.testing.assert_allclose([float(s) for s in sums], gradient.value.reshape(-1), rtol=1e-4, atol=1e-12)
+            np.testing.assert_allclose([*map(number, sums)], gradient.value.reshape(-1), rtol=1e-4, atol=1e-12)
     assert page.locator("#edited").is_visible()
     page.locator("#reset").click()
     assert not page.locator("#edited").is_visible()
@@ -198,7 +203,7 @@ def cells(page: Any) -> np.ndarray:
     """J by the first input as it stands in the page."""
     rows = page.locator("#panel-0 tbody tr").all()
     texts = [[cell.text_content() for cell in row.locator("td[data-col]").all()] for row in rows]
-    return np.array([[0.0 if text == "·" else float(text) for text in row] for row in texts])
+    return np.array([[0.0 if text == "·" else number(text) for text in row] for row in texts])
 
 
 def test_what_stands_in_numbers_in_j_follows_too(opened: Opened, tmp_path: Path) -> None:
@@ -395,7 +400,7 @@ def test_a_gradient_that_cancels_to_nothing_can_be_edited(opened: Opened, tmp_pa
     x = symgrad.explain("softmax(q@k.T / 2) @ u", q=np.ones((3, 4)), k=[[2, 1, 1, 1], [1] * 4, [1] * 4],
                         u=[[3, 1, 1, 1, 1], [1] * 5, [1] * 5]).gradients["q"]  # fmt: skip
     shown = page.locator('.sheet[data-tensor="q.grad"] output').all_text_contents()
-    assert np.allclose([float(text) for text in shown], np.asarray(x.value, float).reshape(-1), rtol=1e-4, atol=1e-9)
+    assert np.allclose([*map(number, shown)], np.asarray(x.value, float).reshape(-1), rtol=1e-4, atol=1e-9)
 
 
 def test_a_cosine_of_quarter_turns_is_zero_after_an_edit(opened: Opened, tmp_path: Path) -> None:

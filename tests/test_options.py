@@ -11,6 +11,7 @@ import sympy as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
+import symgrad
 from symgrad.entries.equations import op
 from symgrad.entries.signatures import call_of
 from symgrad.errors import InputError, SymgradError, UnsupportedError
@@ -95,6 +96,12 @@ def kinds_of(op: Op) -> dict[str, Any]:
 
 
 RULED = [op for op in TABLE.values() if any(name for name, kind in kinds_of(op).items() if kind.type is not bool)]
+
+
+def test_what_changes_nothing_may_be_anything_where_it_is_nothing_by_default() -> None:
+    """`cdist(…, compute_mode="…")` was refused, and a black box in captured programs."""
+    text = 'torch.cdist(x, x, compute_mode="use_mm_for_euclid_dist")'
+    assert symgrad.explain(text, x=[[1.0, 2.0], [3.0, 5.0]]).passed
 
 
 def test_the_kinds_are_found() -> None:

@@ -23,13 +23,15 @@ from symgrad.closed_form.notation import Notation, shape_of
 from symgrad.closed_form.pieces import ATOM, NoForm, bracketed
 from symgrad.closed_form.spectra import Spectra, Transform
 from symgrad.indexing import Bracket, Index
-from symgrad.indexing.symbols import Expr, access, accesses, indices_of, is_access, name_of
+from symgrad.indexing.symbols import Expr, access, accesses, indices_of, is_access, name_of, weight
 from symgrad.ops.entry import named
 from symgrad.program import Program, Tensor
 
 REAL, IMAG = "_real", "_imag"
 WORDS = {BAR: "conj()", LENGTH: "abs()", DIRECTION: "sgn()", REAL: "real", IMAG: "imag"}
 """What follows the name of a complex tensor, and what torch calls it."""
+HEAVIEST = 700
+"""Nodes of a number that common factors are looked for in: of larger ones that takes minutes, or no end."""
 DEEPEST = 3
 """How often intermediates are written out."""
 LAZY = re.compile(r"^view_as_complex\(\w+(\.contiguous\(\)\.clone\(\))?\)\.conj\(\)(\.m?T|\.permute\([\d, ]+\))?$")
@@ -94,7 +96,8 @@ class Letters:
         if found.has(sp.Sum):
             spectra = self.transformed(found, axes[:-1])
             return within_one_sum(sp.expand(found)) if spectra is None else collected(spectra)
-        return sp.factor_terms(sp.cancel(with_directions(as_if_positive(found))))
+        plain = with_directions(as_if_positive(found))
+        return sp.factor_terms(sp.cancel(plain)) if weight(plain) <= HEAVIEST else plain
 
     def transformed(self, formula: Expr, axes: Sequence[Index]) -> Expr | None:
         """The formula with letters for its Fourier transforms; None where it has none."""

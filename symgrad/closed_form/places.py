@@ -53,7 +53,7 @@ def first_ones(notation: Notation, read: Expr) -> Piece:
     indices = indices_of(read)
     found = Piece(*notation.texts.tensor(name_of(read)), indices)
     pairs = list(zip(indices, shape_of(notation, name_of(read)), strict=True))
-    fewer = [isinstance(index, Index) and index.size != size for index, size in pairs]
+    fewer = [isinstance(index, Index) and bool((size - index.size).is_positive) for index, size in pairs]
     if not any(fewer):
         return found
     cut = [f":{notation.texts.size(i.size)}" if less else ":" for i, less in zip(indices, fewer, strict=True)]

@@ -52,7 +52,7 @@ def kind_of(written: ast.expr | None, default: Any) -> Kind:
         return bounded(written)
     name = ast.unparse(written)
     if name == "unused":
-        return Kind(own, gone=True)
+        return Kind(PLAIN["any | str"] if default is None else own, gone=True)
     if name == "unsupported":
         return Kind(Any, partial(left_alone, default), gone=True)
     if name not in KINDS and name not in PLAIN:

@@ -48,7 +48,7 @@ ATTRIBUTES = tuple(op.name for op in TABLE.values() if op.written == f"{{}}.{op.
 """Entries that are an attribute of a tensor, written without brackets."""
 PROPERTIES = (*ATTRIBUTES, "real", "imag")
 NUMBERS = ("inf", "nan")
-"""Names that are numbers wherever nothing is assigned to them: ``from math import inf`` stands above what is pasted."""
+"""Names that are numbers wherever nothing is called so: ``from math import inf`` stands above what is pasted."""
 RANKS = (1, 2, 0, 3, 4)
 """What a tensor may be when nothing is known, most likely first."""
 
@@ -66,13 +66,14 @@ class Names:
         return self.assigned | frozenset(self.inputs)
 
 
-def names_of(script: Script) -> Names:
-    """The names in ``script``; raises `UnknownNameError` for one that cannot be a tensor."""
+def names_of(script: Script, given: Collection[str] = ()) -> Names:
+    """The names in ``script``, some of them ``given``; raises `UnknownNameError` for one that can be no tensor."""
+    numbers = {*NUMBERS} - {*given}
     inputs: dict[str, Span] = {}
     assigned: set[str] = set()
     for statement in script.statements:
         for name in tensor_names(statement.value):
-            if name.name not in {*assigned, *inputs, *NUMBERS}:
+            if name.name not in {*assigned, *inputs, *numbers}:
                 check_input(name)
                 inputs[name.name] = name.span
         if statement.target is not None:

@@ -27,7 +27,7 @@ from symgrad.language.attempt import (
 )
 from symgrad.language.counts import number_names
 from symgrad.language.given import Wanted, checked_shapes
-from symgrad.language.names import Names, candidate_ranks, names_of, unknown_tensor
+from symgrad.language.names import NUMBERS, Names, candidate_ranks, names_of, unknown_tensor
 from symgrad.language.nodes import Script, walk
 from symgrad.language.pasted import script_of
 from symgrad.language.ranks import assignments
@@ -96,7 +96,7 @@ def read(
     source = text if isinstance(text, Source) else Source(text)
     try:
         script = script_of(source)
-        names, numbers = without_numbers(script, names_of(script), scalars or {})
+        names, numbers = without_numbers(script, names_of(script, {*(shapes or ()), *(scalars or ())}), scalars or {})
         wanted = {name: shape for name, shape in checked_shapes(shapes or {}).items() if name not in numbers}
         for name in wanted:
             if name not in names.inputs:
@@ -109,12 +109,16 @@ def read(
         raise
 
 
-@lru_cache(maxsize=256)
-def inputs_of(text: str) -> frozenset[str]:
+def inputs_of(text: str, given: Collection[str] = ()) -> frozenset[str]:
     """The inputs of ``text``, parsed once; raises `SymgradError` where it does not parse."""
+    return _inputs_of(text, frozenset(NUMBERS).intersection(given))
+
+
+@lru_cache(maxsize=256)
+def _inputs_of(text: str, given: frozenset[str]) -> frozenset[str]:
     source = Source(text)
     try:
-        return frozenset(names_of(script_of(source)).inputs)
+        return frozenset(names_of(script_of(source), given).inputs)
     except SymgradError as error:
         source.locate(error)
         raise

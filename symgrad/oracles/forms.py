@@ -187,7 +187,7 @@ def evaluate_text(text: str, known: Mapping[str, Array]) -> Array:
 @lru_cache(maxsize=512)
 def _read_back(text: str, shapes: tuple[tuple[str, tuple[int, ...]], ...]) -> Reading:
     """The program that a text spells, read once: the line of a layer is asked again at every step of a loop."""
-    used = inputs_of(text)
+    used = inputs_of(text, [name for name, _ in shapes])
     return read(text, shapes={name: shape for name, shape in shapes if name in used}, output=LOSSES)
 
 

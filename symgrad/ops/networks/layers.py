@@ -117,6 +117,6 @@ for f in ("tanh", "relu"):
     op(f"rnn_{f}_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None)",
        f"out[b,k] = {f}((Σ_j input[b,j]·w_ih[k,j]) + b_ih[k] + (Σ_l hx[b,l]·w_hh[k,l]) + b_hh[k])",
        f"a step of a recurrent layer: {f} of what it reads, input, and what it remembers, hx, each by its weight and bias", ("torch.{}",),
-       align=remembered, reuse=f == "tanh",
+       align=remembered, reuse=f == "tanh", smooth=None if f == "tanh" else False,
        examples=(f"torch.rnn_{f}_cell(input, hx, w_ih, w_hh, b_ih, b_hh) with input:2x3 hx:2x4 w_ih:4x3 w_hh:4x4 b_ih:4 b_hh:4",
                  f"torch.rnn_{f}_cell(input, hx, w_ih, w_hh) with input:3x2 hx:3x2 w_ih:2x2 w_hh:2x2"))  # fmt: skip
