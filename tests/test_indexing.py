@@ -94,6 +94,12 @@ def test_renaming_every_index_changes_nothing(rows: int, columns: int, number: i
 # --- canonical form -----------------------------------------------------------------------------------------
 
 
+def test_a_sum_of_nothing_is_nothing() -> None:
+    """What was put into it made its summand 0, and the page said Σ_{j<n} 0."""
+    j = fresh("j", sp.Integer(3))
+    assert canonical(sp.Sum(sp.S.Zero, (j, 0, 2))) == 0
+
+
 def test_equal_sums_are_equal_whatever_their_indices_are_called() -> None:
     first = total(n, lambda j: access("x", [j]) * access("y", [j]), hint="j")
     second = total(n, lambda k: access("y", [k]) * access("x", [k]), hint="k")

@@ -70,6 +70,8 @@ def canonical_sum(node: Expr) -> Expr:
     """One sum or product under standard names; formulas hold the same one many times."""
     own, body = _out_of_reach(node)
     body = canonical(body)
+    if body == 0 and isinstance(node, sp.Sum):
+        return sp.S.Zero
     depth = _depth(body)
     limits = sorted(zip(own, node.limits, strict=True), key=lambda pair: _first_use(body, pair[0]))
     new = {index: standard_index(depth + place, index.size) for place, (index, _) in enumerate(limits)}
