@@ -63,9 +63,10 @@ def test_many_scripts_at_singular_points(tmp_path: Path) -> None:
 @pytest.mark.filterwarnings("ignore")
 def test_rounding_is_not_said_to_be_a_point_without_a_derivative() -> None:
     """A small entry may be far from torch's in its own digits and near among its neighbours: nothing is singular there."""
-    ours, choice = np.array([1.0, 3.1e-9, np.nan, 0.5, 2.0]), np.array([1.0, 3.0e-9, 0.0, 0.7, np.inf])
-    assert rounded(ours, choice, 1e-3).tolist() == [True, True, False, False, False]
-    assert rounded(ours, choice, 0.3).tolist() == [True, True, False, True, False]
+    ours, choice = np.array([1.0, 3.1e-9, np.nan, 0.5, 2.0]), np.array([1.0, 3.0e-9, 0.0, 0.58, np.inf])
+    assert rounded(ours, choice, {"float32"}).tolist() == [True, True, False, False, False]
+    assert rounded(ours, choice, {"bfloat16"}).tolist() == [True, True, False, True, False]
+    assert rounded(ours, choice, {"float64"}).tolist() == [True, False, False, False, False]
 
 
 ATTENTION = """

@@ -40,7 +40,7 @@ def written_at(
             sizes = shape_of(notation, name_of(read))
             if any(not isinstance(i, Index) and size != 1 for i, size in zip(indices_of(read), sizes, strict=True)):
                 return None  # one of several positions
-            positions = first_ones(notation, read)
+            positions = first_ones(notation, read, seed)
             if read is not there:  # counted from the end
                 size = bracketed(*size_text(there.args[1], notation.program.inputs), ATOM)
                 positions = Piece(f"{positions.inside(MULTIPLY)} % {size}", MULTIPLY, positions.axes)
@@ -48,12 +48,13 @@ def written_at(
     return None
 
 
-def first_ones(notation: Notation, read: Expr) -> Piece:
-    """The positions that are read: the whole tensor, or where fewer are, ``n[:2]``."""
-    indices = indices_of(read)
+def first_ones(notation: Notation, read: Expr, seed: Expr) -> Piece:
+    """The positions that are read: the whole tensor, or as many as the seed has entries, ``n[:2]``."""
+    indices, given = indices_of(read), shape_of(notation, name_of(seed))
+    whole = {i for i, size in zip(indices_of(seed), given, strict=True) if isinstance(i, Index) and i.size == size}
     found = Piece(*notation.texts.tensor(name_of(read)), indices)
     pairs = list(zip(indices, shape_of(notation, name_of(read)), strict=True))
-    fewer = [isinstance(index, Index) and bool((size - index.size).is_positive) for index, size in pairs]
+    fewer = [index in whole and index.size != size for index, size in pairs]
     if not any(fewer):
         return found
     cut = [f":{notation.texts.size(i.size)}" if less else ":" for i, less in zip(indices, fewer, strict=True)]

@@ -113,10 +113,10 @@ op("scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p: u
    ranks=dict.fromkeys(("query", "key", "value"), (2, 3, 4)),
    examples=tuple(f"F.scaled_dot_product_attention(query, key, value{more} with query:{n}x2 key:3x2 value:3x2{mask}"
                   for more, n, mask in ((")", 2, ""), (", is_causal=True)", 3, ""), (", attn_mask)", 2, " attn_mask:2x3"))))  # fmt: skip
-for f in ("tanh", "relu"):
+for f, text in (("tanh", "tanh({})"), ("relu", "z·[z > 0] where z = {}")):
     op(f"rnn_{f}_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None)",
-       f"out[b,k] = {f}((Σ_j input[b,j]·w_ih[k,j]) + b_ih[k] + (Σ_l hx[b,l]·w_hh[k,l]) + b_hh[k])",
+       f"out[b,k] = {text}".format("(Σ_j input[b,j]·w_ih[k,j]) + b_ih[k] + (Σ_l hx[b,l]·w_hh[k,l]) + b_hh[k]"),
        f"a step of a recurrent layer: {f} of what it reads, input, and what it remembers, hx, each by its weight and bias", ("torch.{}",),
-       align=remembered, reuse=f == "tanh", smooth=None if f == "tanh" else False,
+       align=remembered, reuse=f == "tanh",
        examples=(f"torch.rnn_{f}_cell(input, hx, w_ih, w_hh, b_ih, b_hh) with input:2x3 hx:2x4 w_ih:4x3 w_hh:4x4 b_ih:4 b_hh:4",
                  f"torch.rnn_{f}_cell(input, hx, w_ih, w_hh) with input:3x2 hx:3x2 w_ih:2x2 w_hh:2x2"))  # fmt: skip

@@ -65,7 +65,7 @@ def settled(
         ours, choice = as_float(arrived[name]), as_float(chosen[origin.box.names.index(name)])
         if choice.shape != ours.shape:
             continue
-        differ = ~alike(ours, choice) & ~rounded(ours, choice, origin)
+        differ = ~alike(ours, choice) & ~rounded(ours, choice, kinds_of(origin))
         if differ.any():
             found[name] = np.where(differ, choice, ours)
             told = np.argwhere(differ & ~of_nothing(ours, choice, cotangent))
@@ -81,13 +81,17 @@ def alike(first: Array, second: Array) -> Array:
     return np.asarray(near | (first == second) | (np.isnan(first) & np.isnan(second)))
 
 
-def rounded(first: Array, second: Array, origin: Origin) -> Array:
-    """Where two finite numbers are apart by what rounding in a call's own types may make of the largest beside them.
+def kinds_of(origin: Origin) -> set[str]:
+    """The types that a call computes in, by torch's names."""
+    call = origin.box.call
+    return {real_precision(node.held.dtype) for node in call.nodes()} | ({"bfloat16"} if call.autocast else set())
+
+
+def rounded(first: Array, second: Array, kinds: set[str]) -> Array:
+    """Where two finite numbers are apart by what rounding in these types may make of the largest beside them.
 
     Of doubles that is nothing but what lies below their range.
     """
-    call = origin.box.call
-    kinds = {real_precision(node.held.dtype) for node in call.nodes()} | ({"bfloat16"} if call.autocast else set())
     coarse = [2 * TOLERANCE.get(kind, 0.0) for kind in kinds if kind != "float64"]
     largest = np.abs(second[np.isfinite(second)]).max(initial=0.0)
     allowed = max(NEAR, *coarse) * largest if coarse else 0.0

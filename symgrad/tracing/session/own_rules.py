@@ -18,7 +18,7 @@ from symgrad.numeric.exact import Array, as_float
 from symgrad.oracles.own_rule import MOST, contradicted
 from symgrad.tracing.lift.boxes import replaced, rerun
 from symgrad.tracing.lift.origins import Origin
-from symgrad.tracing.lift.singular import alike, rounded
+from symgrad.tracing.lift.singular import alike, kinds_of, rounded
 from symgrad.tracing.record.numbers import digits
 from symgrad.tracing.record.trace import as_array, tensors_in
 
@@ -42,7 +42,8 @@ def by_torchs_rule(
         if ours.shape != theirs.shape:
             continue
         differ = [
-            tuple(int(i) for i in at) for at in np.argwhere(~alike(ours, theirs) & ~rounded(ours, theirs, origin))
+            tuple(int(i) for i in at)
+            for at in np.argwhere(~alike(ours, theirs) & ~rounded(ours, theirs, kinds_of(origin)))
         ]
         if not differ:
             continue
