@@ -839,8 +839,8 @@ def test_a_number_beside_one_is_not_called_one() -> None:
     ("expression", "said"),
     [
         ("inv(A)", "out is the inverse, which solves A·out = I."),
-        ("b = solve(x, a); b.sum()", "b is the solution of x·b = a."),
-        ("y = cholesky(A@A.T); y.sum()", "y is the lower triangular factor of a symmetric t2 = y·yᵀ."),
+        ("b = solve(x, a); b.sum()", "b is the solution of x·b = a, without left"),
+        ("y = cholesky(A@A.T); y.sum()", "y is the lower triangular factor of a symmetric t2 = y·yᵀ, with a positive"),
     ],
 )
 def test_what_an_operation_says_of_itself_is_said_in_the_names_of_the_page(expression: str, said: str) -> None:
