@@ -1041,41 +1041,39 @@ def test_a_backward_in_a_capture_of_a_watched_script_has_the_names_of_the_script
 
 def test_what_several_names_are_assigned_has_the_first_of_them(tmp_path) -> None:
     """`h = c = zeros(3)` before a loop was called data, and every `a = b = …` by a number."""
-    script = tmp_path / "script.py"
-    script.write_text(
-        "import torch\nw = torch.ones(3, requires_grad=True)\n"
+    session, _ = play(
+        tmp_path,
+        "w = torch.ones(3, requires_grad=True)\n"
         "def net(x):\n    h = c = torch.zeros(3)\n    for t in x:\n        a = b = h * w + t\n"
         "        h = a.tanh()\n        c = c + b\n    return h.sum() + c.sum()\n"
-        "net(torch.ones(2, 3)).backward()\n"
+        "net(torch.ones(2, 3)).backward()\n",
     )
-    (event,) = run_script(str(script), []).events
+    (event,) = session.events
     assert event.told.forward[0] == "a = h * w + t"
     assert "data" not in " ".join(event.told.forward)
 
 
 def test_numbers_are_quoted_as_the_script_has_them(tmp_path) -> None:
     """`-9e15 * ones_like(e)` was quoted with fifteen zeros, and a loop over 1e-3 with 0.001."""
-    script = tmp_path / "script.py"
-    script.write_text(
-        "import torch\ne = torch.ones(3, requires_grad=True)\n"
-        "out = torch.where(e > 2, e, -9e15 * torch.ones_like(e)).mean()\nout.backward(torch.tensor(1E-3))\n"
+    _, told = play(
+        tmp_path,
+        "e = torch.ones(3, requires_grad=True)\n"
+        "out = torch.where(e > 2, e, -9e15 * torch.ones_like(e)).mean()\nout.backward(torch.tensor(1E-3))\n",
     )
-    (event,) = run_script(str(script), []).events
-    told = event_text(event)
     assert "-9e15 * torch.ones_like(e)" in told
     assert "1E-3" in told
 
 
 def test_a_backward_inside_a_backward_is_told_with_what_it_adds_to(tmp_path) -> None:
     """A checkpoint of the old kind runs one of its own, and the leaves that it fills were not mentioned at all."""
-    script = tmp_path / "script.py"
-    script.write_text(
-        "import torch\nfrom torch.utils.checkpoint import checkpoint\n"
+    session, _ = play(
+        tmp_path,
+        "from torch.utils.checkpoint import checkpoint\n"
         "a, b = torch.nn.Linear(2, 2), torch.nn.Linear(2, 1)\nx = torch.ones(3, 2, requires_grad=True)\n"
         "b(checkpoint(a, x, use_reentrant=False)).mean().backward()\n"
-        "b(checkpoint(a, x, use_reentrant=True)).mean().backward()\n"
+        "b(checkpoint(a, x, use_reentrant=True)).mean().backward()\n",
     )
-    first, second = run_script(str(script), []).events
+    first, second = session.events
     assert "ran inside" not in " ".join(first.notes)
     (told,) = [note for note in second.notes if "ran inside" in note]
     assert "added to .grad of a.weight, a.bias:" in told
@@ -1084,13 +1082,13 @@ def test_a_backward_inside_a_backward_is_told_with_what_it_adds_to(tmp_path) -> 
 @pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")  # torch's own forward mode calls it
 def test_a_tangent_of_forward_mode_is_refused_with_its_reason(tmp_path) -> None:
     """Run again outside its level it gives one tensor, not two, which was an IndexError."""
-    script = tmp_path / "script.py"
-    script.write_text(
-        "import torch\nimport torch.autograd.forward_ad as fw\nx = torch.ones(3, requires_grad=True)\n"
+    session, _ = play(
+        tmp_path,
+        "import torch.autograd.forward_ad as fw\nx = torch.ones(3, requires_grad=True)\n"
         "with fw.dual_level():\n"
-        "    d = fw.make_dual(x, torch.ones(3))\n    fw.unpack_dual(d.sin()).tangent.sum().backward()\n"
+        "    d = fw.make_dual(x, torch.ones(3))\n    fw.unpack_dual(d.sin()).tangent.sum().backward()\n",
     )
-    (event,) = run_script(str(script), []).events
+    (event,) = session.events
     assert not event.explained
     assert "depends on more than its arguments" in event.notes[0]
 
@@ -1098,12 +1096,12 @@ def test_a_tangent_of_forward_mode_is_refused_with_its_reason(tmp_path) -> None:
 @pytest.mark.parametrize(("steps", "has_lines"), [(320, True), (1001, False)])
 def test_a_long_loop_over_one_weight_is_told_or_refused_and_compared(tmp_path, steps: int, has_lines: bool) -> None:
     """A sum of thousands of terms was a RecursionError, and what became too small on the way had "no derivative"."""
-    script = tmp_path / "script.py"
-    script.write_text(
-        "import torch\nw = torch.tensor(0.9, requires_grad=True)\nh = torch.tensor(0.1)\n"
-        f"for i in range({steps}):\n    h = torch.tanh(h * w + 0.1)\nh.backward()\n"
+    session, _ = play(
+        tmp_path,
+        "w = torch.tensor(0.9, requires_grad=True)\nh = torch.tensor(0.1)\n"
+        f"for i in range({steps}):\n    h = torch.tanh(h * w + 0.1)\nh.backward()\n",
     )
-    (event,) = run_script(str(script), []).events
+    (event,) = session.events
     assert [leaf.agrees for leaf in event.leaves] == [True]
     assert not [note for note in event.notes if "no derivative" in note]
     assert bool(event.told.lines) == has_lines

@@ -16,24 +16,19 @@ from collections.abc import Collection
 import sympy as sp
 
 from symgrad.closed_form import condition_text
-from symgrad.indexing import Bracket, Equation
-from symgrad.indexing.symbols import Expr, is_access, name_of
+from symgrad.indexing import Bracket, Equation, is_guard
+from symgrad.indexing.symbols import is_access, name_of
 from symgrad.program import Program
 
 
 def with_guards(program: Program, equation: Equation, text: str, wanted: str) -> str | None:
     """``text`` with its one condition around it, or with one beside each division; None where it has neither."""
-    factors = [f for f in sp.Mul.make_args(equation.right) if is_nonzero(f)]
+    factors = [f for f in sp.Mul.make_args(equation.right) if is_guard(f)]
     if len(factors) == 1:
         told = condition_text(program, factors[0], equation.axes, wanted)
         return None if told is None else f"where({told}, {text}, 0)"
-    below = [f.args[0].lhs for f in equation.right.atoms(Bracket) if is_nonzero(f)]
+    below = [f.args[0].lhs for f in equation.right.atoms(Bracket) if is_guard(f)]
     return guarded_inside(text, {name_of(entry) for entry in below if is_access(entry)})
-
-
-def is_nonzero(node: Expr) -> bool:
-    """Whether this is ``[e ≠ 0]``."""
-    return isinstance(node, Bracket) and isinstance(node.args[0], sp.Ne) and node.args[0].rhs == 0
 
 
 def guarded_inside(text: str, names: Collection[str]) -> str | None:

@@ -6,13 +6,15 @@ Comes in: an expression. Goes out: its text, which is no Python any more where s
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from symgrad.backward.data import LONG
 from symgrad.backward.signs import copied
 from symgrad.closed_form import one_over, without_plus
 
 Term = tuple[ast.operator, ast.expr]
+Part = TypeVar("Part")
 
 MOST_TERMS = 6
 """Terms of a sum that is shown whole, and parts of a list in a text that is too long."""
@@ -43,19 +45,16 @@ class Cut(ast.NodeTransformer):
         self.lists = lists
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
-        """A sum from the left, as it was added up; what is left out has the sign that all of it has, or a plus."""
+        """A sum from the left, as it was added up."""
         first: ast.expr = node
-        terms: list[Term] = []
+        rest: list[Term] = []
         while isinstance(first, ast.BinOp) and isinstance(first.op, ast.Add | ast.Sub):
-            terms.insert(0, (first.op, first.right))
+            rest.append((first.op, first.right))
             first = first.left
-        if not terms:
+        if not rest:
             return ast.BinOp(self.visit(node.left), node.op, self.visit(node.right))
-        if len(terms) >= MOST_TERMS:
-            (second, *middle, last), signs = terms, {type(op) for op, _ in terms[1:-1]}
-            sign = ast.Sub() if signs == {ast.Sub} else ast.Add()
-            terms = [second, (sign, left_out(middle)), last]
-        total: ast.expr = self.visit(first)
+        (_, total), *terms = ends([(ast.Add(), first), *reversed(rest)], terms_left_out)
+        total = self.visit(total)
         for op, term in terms:
             total = ast.BinOp(total, op, self.visit(term))
         return total
@@ -68,19 +67,26 @@ class Cut(ast.NodeTransformer):
     def visit_List(self, node: ast.List) -> ast.expr:
         """What is put together."""
         parts: list[ast.expr] = [self.visit(part) for part in node.elts]
-        return ast.List(self.ends(parts) if self.lists else parts)
-
-    def ends(self, parts: list[ast.expr]) -> list[ast.expr]:
-        """The first two and the last, with what says how many are left out."""
-        if len(parts) <= MOST_TERMS:
-            return parts
-        first, second, *middle, last = parts
-        return [first, second, left_out(middle), last]
+        return ast.List(ends(parts, left_out) if self.lists else parts)
 
 
-def left_out(parts: Sequence[object]) -> ast.Name:
+def ends(parts: list[Part], instead: Callable[[Sequence[Part]], Part]) -> list[Part]:
+    """The first two and the last of many, with what says how many are left out."""
+    if len(parts) <= MOST_TERMS:
+        return parts
+    first, second, *middle, last = parts
+    return [first, second, instead(middle), last]
+
+
+def left_out(parts: Sequence[object]) -> ast.expr:
     """What stands where parts are left out: no Python."""
     return ast.Name(f"… {len(parts)} more …")
+
+
+def terms_left_out(terms: Sequence[Term]) -> Term:
+    """The same in a sum, with the sign that all of them have, or a plus."""
+    minus = all(isinstance(op, ast.Sub) for op, _ in terms)
+    return ast.Sub() if minus else ast.Add(), left_out(terms)
 
 
 __all__ = ["shortened"]

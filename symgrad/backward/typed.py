@@ -110,7 +110,7 @@ def is_condition(name: str, truths: Collection[str], readers: Iterable[ast.expr]
     >>> [is_condition("m", {"m"}, [ast.parse(t, mode="eval").body]) for t in ("x * m", "where(m != 0, x, 0)", "m @ x")]
     [True, True, False]
     """
-    return not any(Numbers(name, truths).wanted(reader) for reader in readers)
+    return not any(AsNumber(name, truths).wanted(reader) for reader in readers)
 
 
 def as_read(
@@ -124,13 +124,17 @@ def as_read(
     for name, value in values.items():
         if holds_truth(value, held):
             held.add(name)
-    every = [*values.values(), *readers]
-    numbers = frozenset(name for name in held & set(values) if not is_condition(name, held, every))
+    mentioning: dict[str, list[ast.expr]] = {}
+    for reader in (*values.values(), *readers):
+        for name in {node.id for node in ast.walk(reader) if isinstance(node, ast.Name)} & held:
+            mentioning.setdefault(name, []).append(reader)
+    computed = held & set(values)
+    numbers = frozenset(name for name in computed if not is_condition(name, held, mentioning.get(name, ())))
     return frozenset(held) - numbers, numbers
 
 
 @dataclass(frozen=True)
-class Numbers:
+class AsNumber:
     """Where the tensor ``name`` of truth values stands, and torch takes numbers, or makes others of it."""
 
     name: str
@@ -279,4 +283,4 @@ def is_broken(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, float)
 
 
-__all__ = ["as_numbers", "as_read", "as_truth", "in_floats", "is_condition", "makes_truths", "without_casts"]
+__all__ = ["as_numbers", "as_read", "as_truth", "in_floats", "makes_truths", "without_casts"]

@@ -79,12 +79,9 @@ def quotient_of(value: float, counts: Iterable[int]) -> tuple[float, float] | No
 
     >>> quotient_of(0.041666666666666664, [6]), quotient_of(1 / 0.07, [6]), quotient_of(0.25, [6])
     ((0.25, 6), (1, 0.07), None)
-    >>> quotient_of(0.0625, [16]), quotient_of(0.0625, [8]), quotient_of(0.25, [4])
-    ((1, 16), None, None)
     """
     if len(repr(value)) <= LONG:
-        sizes = counts if len(repr(value)) > SIMPLE else ()
-        return next(((1, count) for count in sizes if value * count == 1), None)
+        return None
     shares = [(rounded(value * count), count) for count in counts] if value < 1 else []
     for pairs in (shares, [(1, rounded(1 / value))]):
         short = [pair for pair in pairs if max(map(len, map(repr, pair))) <= FEW]
@@ -114,17 +111,31 @@ def over_and_under(number: Expr, program: Program) -> tuple[Expr, Expr]:
     n = root_below(value)
     if n is not None:
         return sp.S.One, Root(sp.Integer(n))
-    found = quotient_of(value, counts_in(program)) or of_one(value, program)
-    return (number, sp.S.One) if found is None else (whole(found[0]), whole(found[1]))
+    found = quotient_of(value, counts_in(program))
+    if found is not None:
+        return whole(found[0]), whole(found[1])
+    under = of_one(value, counts_in(program), said_in(program))
+    return (number, sp.S.One) if under is None else (sp.S.One, sp.Integer(under))
 
 
-def of_one(value: float, program: Program) -> tuple[float, float] | None:
-    """1 and 8, of a 0.125 that nobody wrote: of halves, as 0.5 in front of a mean over 4."""
-    arguments = [argument for step in program.steps for argument in step.arguments]
-    said = {abs(a.value) for a in arguments if isinstance(a, Constant) and isinstance(a.value, (int, float))}
+def of_one(value: float, counts: Iterable[int], said: Iterable[float]) -> int | None:
+    """8, of a 0.125 that is not ``said`` anywhere: of halves, as 0.5 in front of a mean over 4; or one of ``counts``.
+
+    >>> of_one(0.0625, [16], [0.0625]), of_one(0.0625, [8], [0.0625]), of_one(0.25, [4], [0.25]), of_one(0.125, [], [])
+    (16, None, None, 8)
+    """
     under = round(1 / value) if 0 < value <= 1 / 4 else 1
-    halved = under & (under - 1) == 0 and under <= LARGEST
-    return (1, under) if halved and value * under == 1 and value < 1 and value not in said else None
+    if under == 1 or value * under != 1:
+        return None
+    if under & (under - 1) == 0 and under <= LARGEST and value not in said:
+        return under
+    return under if SIMPLE < len(repr(value)) <= LONG and under in counts else None
+
+
+def said_in(program: Program) -> Iterator[float]:
+    """The numbers that a program is told, without their signs; looked for when asked for."""
+    arguments = (argument for step in program.steps for argument in step.arguments)
+    yield from (abs(a.value) for a in arguments if isinstance(a, Constant) and isinstance(a.value, (int, float)))
 
 
 def counts_in(program: Program) -> Iterator[int]:

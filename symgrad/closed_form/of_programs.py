@@ -20,7 +20,7 @@ from symgrad.closed_form.notation import solved_in
 from symgrad.closed_form.quotients import LINEAR
 from symgrad.closed_form.rules import Rule, simplify
 from symgrad.closed_form.shorthands import Centred
-from symgrad.indexing import Bracket, Equation, Index, add_up
+from symgrad.indexing import Equation, Index, add_up, is_guard
 from symgrad.indexing.canonical import canonical, canonical_at
 from symgrad.indexing.quotients import values_of
 from symgrad.indexing.sums import put_in
@@ -109,7 +109,7 @@ def without_guards(expression: Expr, program: Program, norms: Mapping[str, Apply
     if not expression.is_Mul:
         return expression
     for guard in expression.args:
-        if not (isinstance(guard, Bracket) and isinstance(guard.args[0], sp.Ne) and guard.args[0].rhs == 0):
+        if not is_guard(guard):
             continue
         norm = guard.args[0].lhs
         if is_access(norm) and name_of(norm) in norms:

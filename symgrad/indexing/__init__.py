@@ -3,7 +3,7 @@
 See the README beside this file for why indices are never written by hand.
 """
 
-from symgrad.indexing.brackets import Bracket, Mod, Ravel, Unravel, bracket, ravel, row_major, unravel
+from symgrad.indexing.brackets import Bracket, Mod, Ravel, Unravel, bracket, is_guard, ravel, row_major, unravel
 from symgrad.indexing.canonical import canonical
 from symgrad.indexing.deltas import add_up, delta
 from symgrad.indexing.equation import Equation, instantiate, replace_accesses, with_fresh_sums
@@ -28,6 +28,7 @@ __all__ = [
     "fresh_axes",
     "instantiate",
     "is_constant",
+    "is_guard",
     "multiply_up",
     "over_same",
     "over_terms",

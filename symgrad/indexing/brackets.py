@@ -120,6 +120,11 @@ def bracket(condition: Expr) -> Expr:
     return Bracket(condition)
 
 
+def is_guard(node: Expr) -> bool:
+    """Whether this is [e ≠ 0]."""
+    return isinstance(node, Bracket) and isinstance(node.args[0], sp.Ne) and node.args[0].rhs == 0
+
+
 def whole_gap(condition: Expr) -> Expr:
     """What is not negative where a condition on whole numbers holds."""
     return expanded(condition.gts - condition.lts - int(isinstance(condition, STRICT)))

@@ -73,7 +73,7 @@ def names_of(script: Script, given: Collection[str] = ()) -> Names:
     assigned: set[str] = set()
     for statement in script.statements:
         for name in tensor_names(statement.value):
-            if name.name not in {*assigned, *inputs, *numbers}:
+            if not any(name.name in known for known in (assigned, inputs, numbers)):
                 check_input(name)
                 inputs[name.name] = name.span
         if statement.target is not None:

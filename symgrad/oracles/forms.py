@@ -21,7 +21,7 @@ import sympy as sp
 
 from symgrad.calculus import Sweep, moving
 from symgrad.errors import DomainError, SymgradError, UndefinedError
-from symgrad.indexing import Bracket, Equation, Index
+from symgrad.indexing import Equation, Index, is_guard
 from symgrad.indexing.symbols import Expr
 from symgrad.language.read import LOSSES, Reading, inputs_of, read
 from symgrad.numeric import Array, Values, as_float, evaluate, forward, is_exact
@@ -138,11 +138,6 @@ def guarded(equation: Equation, arrays: Mapping[str, Array], values: Values, raw
     bare = valued(equation.right.replace(is_guard, lambda _: sp.S.One))
     shut = np.isnan(bare) | (valued(sp.Mul(*guards)) == 0)
     return np.where(np.isnan(written) & shut & (raw == 0), 0.0, written)
-
-
-def is_guard(node: Expr) -> bool:
-    """Whether this is [e ≠ 0]."""
-    return isinstance(node, Bracket) and isinstance(node.args[0], sp.Ne) and node.args[0].rhs == 0
 
 
 def said(values: Values) -> str:

@@ -13,8 +13,8 @@ from symgrad.closed_form.pieces import NoForm
 from symgrad.closed_form.source_text import Writer
 from symgrad.explanation import Explanation
 from symgrad.explanation.entries import terms_in
-from symgrad.indexing import Bracket
 from symgrad.indexing import Equation as IndexEquation
+from symgrad.indexing import is_guard
 from symgrad.indexing.equation import rebuild
 from symgrad.indexing.symbols import Expr, is_access, name_of
 from symgrad.numeric import Array, as_float
@@ -89,8 +89,7 @@ def without_itself(equation: IndexEquation, name: str) -> IndexEquation:
     """``name = [name ≠ 0]·f`` as ``name = f``: only the derivative of f at 0 is another."""
 
     def changed(node: Expr) -> Expr | None:
-        itself = isinstance(node, Bracket) and isinstance(node.args[0], sp.Ne) and node.args[0].rhs == 0
-        entry = node.args[0].lhs if itself else None
+        entry = node.args[0].lhs if is_guard(node) else None
         return sp.S.One if entry is not None and is_access(entry) and name_of(entry) == name else None
 
     return IndexEquation(equation.axes, rebuild(equation.right, changed))

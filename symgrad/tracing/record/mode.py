@@ -22,7 +22,7 @@ from symgrad.tracing.record.cuts import cut_of, detached_from, inside_forward, m
 from symgrad.tracing.record.guard import Guard, elsewhere, numberless
 from symgrad.tracing.record.spelling import BLIND, LENDING, Facts, asks_in_place, facts, overridden, taken_whole
 from symgrad.tracing.record.standing_in import Caller, asking, caller
-from symgrad.tracing.record.taken import Taken
+from symgrad.tracing.record.taken import HANDS_OUT, Taken
 from symgrad.tracing.record.trace import UNSEEN, Call, Cut, Node, Where, is_leaf, mapped, only_of, tensors_in, version
 from symgrad.tracing.record.transforms import Inside
 from symgrad.tracing.record.weakly import SWAP, Key, Weakly
@@ -90,6 +90,8 @@ class Recorder(TorchFunctionMode):
         if known.spelling in gradients.CALLS and self.inside is None:
             asked = self.guard(gradients.asked, self, known.spelling, func, args, keywords)
         result = self.through(func, known, types, args, keywords, call)
+        if known.spelling in HANDS_OUT:
+            self.guard(self.taken.note, known.spelling, self.nodes, args, result)
         if asked is not None:
             self.guard(gradients.note, self, asked, result)
         return result
@@ -101,7 +103,6 @@ class Recorder(TorchFunctionMode):
         opens = known.opened is not None and func not in self.opening and not overridden(types)
         if known.silent and not (opens and known.spelling in BACKWARD):
             result = call(func, args, keywords)
-            self.guard(self.taken.note, known.spelling, self.nodes, args, result)
             if known.spelling == "Tensor.register_hook":
                 self.guard(gradients.hooked, self, args[0])
             if self.listener is not None and known.spelling.startswith("Tensor.grad") and known.spelling != GRAD_FN:
@@ -177,7 +178,6 @@ class Recorder(TorchFunctionMode):
         if seen.known.spelling.startswith(ASKING):
             self.node_of(seen.given[0][0])  # from this line on it is a leaf
         if not made and not seen.written:
-            self.taken.note(seen.known.spelling, self.nodes, seen.given[0], result)
             return
         where = frames.here(self.calls)
         self.calls += 1

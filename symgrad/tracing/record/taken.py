@@ -14,7 +14,7 @@ import numpy as np
 from symgrad.tracing.record import frames
 from symgrad.tracing.record.trace import Cut, Node, leaves_of
 
-WORDS = {f"Tensor.{word}": f".{word}()" for word in ("item", "tolist", "numpy")} | {"Tensor.__float__": "float(…)"}
+HANDS_OUT = {f"Tensor.{word}": f".{word}()" for word in ("item", "tolist", "numpy")} | {"Tensor.__float__": "float(…)"}
 """The calls that hand out numbers, as their line writes them."""
 MOST, KEPT = 1024, 8192
 """Numbers of one tensor that are kept, and of all."""
@@ -27,14 +27,14 @@ class Taken:
         self.cuts: dict[float, Cut] = {}
 
     def note(self, spelling: str, nodes: Mapping[Any, Node], asked: Sequence[Any], given: Any) -> None:
-        """What a call gave of a tensor that a path leads to, or led to, if it hands out numbers."""
-        node = nodes.get(asked[0]) if spelling in WORDS else None
+        """What a call that hands out numbers gave of a tensor that a path leads to, or led to."""
+        node = nodes.get(asked[0])
         if node is None or not (node.carries or node.cut is not None):
             return
         where = frames.here()
         leaves = leaves_of([node]) if node.carries or node.cut is None else node.cut.leaves
         for number in numbers_in(given):
-            self.cuts[number] = Cut(WORDS[spelling], where, leaves, True)
+            self.cuts[number] = Cut(HANDS_OUT[spelling], where, leaves, True)
         while len(self.cuts) > KEPT:
             del self.cuts[next(iter(self.cuts))]
 
@@ -49,4 +49,4 @@ def numbers_in(given: Any) -> Iterator[float]:
             yield value
 
 
-__all__ = ["Taken"]
+__all__ = ["HANDS_OUT", "Taken"]
