@@ -82,6 +82,15 @@ def test_the_lines_of_every_example_give_its_pullback(case: Case) -> None:
         assert_same(np.asarray(expected[name], float), found[name].double(), seed=case.seed, what=case.example.text)
 
 
+@pytest.mark.one_in(24)
+@pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
+def test_what_nothing_is_asked_of_has_no_lines_and_a_forward(case: Case) -> None:
+    """``autograd.grad(out, other, allow_unused=True)``, where no path leads to the other: nothing is said, in words."""
+    found = backward(case.program, [], values=case.values)
+    assert not found.gradients
+    assert not found.lines
+
+
 NUMBERS = [
     case for case in cases() if case.output.shape == () and not without(case) and case.example.text not in OTHERWISE
 ]
@@ -183,3 +192,13 @@ def test_a_call_that_is_no_primitive_is_read_by_the_language() -> None:
 
     evaluate_arrays("softmax(x + 1, dim=-1)", {"x": np.ones(2)}, read)
     assert asked == ["softmax(x0, dim=-1)"]
+
+
+def test_options_that_stand_before_a_tensor_have_no_name() -> None:
+    """torch.polygamma's second argument is not called x."""
+    found = symgrad.explain(
+        "t = polygamma(1, x); h = gather(t * x, 0, index); h * t[0]", shapes={"x": (3,), "index": (2,)}, check=False
+    )
+    forward = {line.name: line.code for line in found.backward.forward}
+    assert forward["t"] == "polygamma(1, x)"
+    assert forward["h"] == "gather(t * x, 0, index)"

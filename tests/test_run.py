@@ -768,6 +768,17 @@ def test_a_leaf_that_is_not_there_is_not_called_unreached(tmp_path):
     assert "nothing is added" not in told
 
 
+@pytest.mark.parametrize("out", ["y.sum()", "((y > 0).float() * y).mean()", "(y * (x > 0)).sum()", "F.relu(y) @ y"])
+def test_a_gradient_that_nothing_leads_to_is_told(tmp_path: Path, out: str) -> None:
+    """The forward stays; the sentence takes the place of the table."""
+    body = "x, y = torch.ones(3).requires_grad_(), torch.ones(3).requires_grad_()\n"
+    asked = f"import torch.nn.functional as F\nassert torch.autograd.grad({out}, x, allow_unused=True) == (None,)\n"
+    session, told = play(tmp_path, body + asked)
+    assert session.status == 0
+    assert "nothing that was asked for is reached" in told
+    assert "not explained" not in told
+
+
 def test_autograd_grad_and_several_outputs(tmp_path):
     session, _ = play(
         tmp_path,

@@ -63,7 +63,7 @@ BOOK = [
     ("conv_transpose2d(deep, depth, groups=4, padding=1)", "deep", "conv2d(v, depth, padding=1, groups=4)"),
     ("2 ** u", "u", "v * out * math.log(2)"),
     # Logarithms of the base
-    ("2 ** x", "x", "v * math.log(2) * 2 ** x"),
+    ("2 ** x", "x", "v * out * math.log(2)"),
     ("exp2(x)", "x", "v * out * math.log(2)"),
     ("log10(x)", "x", "v / x / math.log(10)"),
     ("x // 3", "x", "zeros_like(x)"),

@@ -120,6 +120,13 @@ def polygamma(n: int, x: torch.Tensor) -> torch.Tensor:
     return Trigamma.apply(x) if n == 1 else torch.polygamma(n, x)
 
 
+MORE_DIGITS: dict[str, Callable[..., torch.Tensor]] = {
+    "digamma": Digamma.apply,
+    "polygamma": lambda x, n: polygamma(int(n), x),
+}
+"""The operations of which torch's own values, or slopes, have fewer digits than are asked for, with all of them."""
+
+
 def eigh(x: torch.Tensor) -> Any:
     """torch's, each vector with the sign that symgrad gives it: nobody's choice otherwise."""
     values, vectors = torch.linalg.eigh(x)
@@ -174,7 +181,7 @@ OWN: dict[str, Any] = {
     "identity": torch.clone, "T": torch.t, "norm": norm, "layer_norm": layer_norm, "where": where,
     "softmax": lambda x, dim=-1: torch.softmax(x, dim), "log_softmax": lambda x, dim=-1: torch.log_softmax(x, dim),
     "logsumexp": reduce(torch.logsumexp), "amax": reduce(torch.amax), "amin": reduce(torch.amin),
-    "linalg_norm": torch.linalg.norm, "digamma": Digamma.apply, "polygamma": polygamma,
+    "linalg_norm": torch.linalg.norm, "digamma": MORE_DIGITS["digamma"], "polygamma": polygamma,
     "pow": torch.pow, "sum": torch.sum, "max": torch.max, "min": torch.min, "abs": torch.abs,
     "eigh": eigh, "svd": svd, "solve": torch.linalg.solve, "triangular_factor": torch.clone, "lu_factors": lambda x: named("lu_factors").torch(torch, x), "cholesky": torch.linalg.cholesky, "cat": torch.cat, "maximum": lambda x, y: torch.maximum(tensor(x), tensor(y)),
     "minimum": lambda x, y: torch.minimum(tensor(x), tensor(y)),
@@ -245,7 +252,11 @@ def function_of(program: Program) -> Callable[..., torch.Tensor]:
                 else torch.tensor(float(numbers(a.value, program.sizes)), dtype=F64)
                 for a in step.arguments
             ]  # fmt: skip
-            known[step.result.name] = named(step.op).torch(torch, *arguments, **options_of(step, program.sizes))
+            options = options_of(step, program.sizes)
+            more = MORE_DIGITS.get(step.op)
+            known[step.result.name] = (
+                more(*arguments, **options) if more else named(step.op).torch(torch, *arguments, **options)
+            )
         return known[program.output]
 
     return run

@@ -236,12 +236,16 @@ class Lines:
             found |= {x.name for x in self.program.inputs if self.values[x.name].dtype.kind == "b"}
         return frozenset(map(self.names.page, found))
 
+    @property
+    def like(self) -> str:
+        """The name of a tensor of floats, of which others take their type; without a path to any, an output."""
+        return self.names.page(next(iter((*self.wanted, *self.ends))))
+
     def typed(self, ahead: Sequence[Statement], drafts: Sequence[Draft]) -> list[Statement]:
         """The forward pass with truth values as numbers where they are read as such."""
         values = {s.target: s.value for s in ahead if s.value is not None}
         self.truths, numbers = as_read(values, [d.value for d in drafts if d.value is not None], self.truths)
-        like = self.names.page(self.wanted[0])
-        cast = {name: in_floats(values[name], like, self.truths)[0] for name in numbers}
+        cast = {name: in_floats(values[name], self.like, self.truths)[0] for name in numbers}
         return [replace(s, value=cast.get(s.target, s.value)) for s in ahead]
 
     def ahead(self, statement: Statement) -> Line:
@@ -249,7 +253,7 @@ class Lines:
         value = statement.value and as_truth(statement.value, self.truths)
         line = self.said(statement.of, statement.target, value and without_casts(value))
         if value is not None:
-            line = replace(line, code=ast.unparse(as_numbers(value, self.names.page(self.wanted[0]), self.truths)))
+            line = replace(line, code=ast.unparse(as_numbers(value, self.like, self.truths)))
         return line if statement.text is None else replace(line, text=statement.text)
 
     def line(self, draft: Draft, target: str) -> Line:

@@ -10,6 +10,7 @@ import inspect
 from collections.abc import Hashable
 from fractions import Fraction
 from functools import cached_property
+from itertools import dropwhile
 from typing import Any
 
 import sympy as sp
@@ -195,14 +196,18 @@ class Writer:
         return f"{step.op}({', '.join([first, *rest])}){pair}", ATOM
 
     def arguments(self, step: Apply, operands: list[Text | None]) -> list[str]:
-        """Operands and options in the order of the signature, by name once something before them is left out."""
+        """Operands and options in the order of the signature, by name behind the operands or what is left out."""
         op, options, tensors, gap = named(step.op), self.options(step), iter(operands), False
         last = max((n for n, name in enumerate(op.operands) if name not in op.data), default=0)
+        before = {*dropwhile(lambda name: name not in op.operands, reversed(op.signature.parameters))}
         result = []
         for name in op.signature.parameters:
             operand = next(tensors, None) if name in op.operands else None
             if operand is not None:
                 result.append(f"{name}={operand[0]}" if gap else operand[0])
+            elif name in options and name in before and not gap:
+                result.append(options[name].removeprefix(f"{name}="))
+                continue
             elif name in options:
                 result.append(options[name])
             if operand is None and not gap and name in op.data and op.operands.index(name) < last:
