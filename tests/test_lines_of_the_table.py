@@ -201,4 +201,4 @@ def test_options_that_stand_before_a_tensor_have_no_name() -> None:
     )
     forward = {line.name: line.code for line in found.backward.forward}
     assert forward["t"] == "polygamma(1, x)"
-    assert forward["h"] == "gather(t * x, 0, index)"
+    assert forward["h"] == "gather(t1, 0, index)"

@@ -45,6 +45,11 @@ class Group:
         """Whether no equation of the table says what it computes."""
         return entry_of(self.steps[-1].op) is None
 
+    @property
+    def computed(self) -> frozenset[str]:
+        """What the steps give, but for those that only broadcast."""
+        return frozenset(step.result.name for step in self.steps if not plays(step.op, Role.COPIES))
+
 
 def groups(program: Program, visible: Collection[str], fixed: Collection[str] | None = None) -> tuple[Group, ...]:
     """The groups of ``program`` in order; every one of ``visible`` has its own, but for exponentials not ``fixed``."""

@@ -40,8 +40,7 @@ from symgrad.backward.typed import (
 )
 from symgrad.calculus import flowing
 from symgrad.numeric import Array, Values
-from symgrad.ops.entry import plays
-from symgrad.program import Program, Role, Tensor
+from symgrad.program import Program, Tensor
 from symgrad.shapes import Shape
 
 Pull = Callable[[Program, Values, Sequence[str]], Mapping[str, Array]]
@@ -104,7 +103,7 @@ class Lines:
         while True:
             told = groups(self.program, visible, {*self.ends, *self.wanted, *apart_from})
             apart = [group for group in told if group.output in self.reached and self.better_apart(group, unit)]
-            inner = {name for group in apart for name in computed(group)} - visible
+            inner = {name for group in apart for name in group.computed} - visible
             if not inner:
                 return told
             visible |= inner
@@ -112,14 +111,14 @@ class Lines:
 
     def better_apart(self, group: Group, unit: bool) -> bool:
         """Whether the steps of a group have lines and it has none, or much longer ones."""
-        if len(computed(group)) < 2:
+        if len(group.computed) < 2:
             return False
         whole = self.longest([group], unit)
         if whole is not None and whole <= LONG:
             return False
         reads = tuple(self.tensors[name] for name in group.reads)
         alone = Program(reads, (*group.steps, *group.beside), group.output)
-        parts = groups(alone, computed(group))
+        parts = groups(alone, group.computed)
         longest = self.longest([part for part in parts if part.output in {s.result.name for s in group.steps}], unit)
         return whole is None or (longest is not None and longest < SHORTER * whole)
 
@@ -309,11 +308,6 @@ def without_unread(lines: Sequence[Line], gradients: Sequence[Line]) -> list[Lin
             read |= line.names
             told |= {*line.through} if line.code is None else set()
     return found
-
-
-def computed(group: Group) -> set[str]:
-    """What the steps of a group give, but for those that only broadcast."""
-    return {step.result.name for step in group.steps if not plays(step.op, Role.COPIES)}
 
 
 def backward(
