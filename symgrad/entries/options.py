@@ -1,10 +1,11 @@
 """What the options of a call have to be: the kinds that stand behind a colon in the text of a call.
 
-    dim: axis · dims: axis | None · n: int >= 0 · q: 0 <= any <= 1 · stride: 2*int >= 1 · mode: 'same' | 'valid'
+    dim: axis · n: int >= 0 · q: 0 <= any <= 1 · size: 2*size · stride: 2*int >= 1=size · mode: 'same' | 'valid'
 
 Comes in: what is written there. Goes out: Python's type, by which texts are read, and what brings a value to its
-canonical form or refuses it. An axis is counted from the front, ``2*int`` is an integer for each of two axes, what is
-``unused`` changes nothing, what is ``unsupported`` may only be left as it is.
+canonical form or refuses it. An axis is counted from the front, ``2*int`` is an integer for each of two axes,
+``2*size`` one that may be open yet; what is ``unused`` changes nothing, what is ``unsupported`` may only be left as it
+is. An option whose default is the name of another one is as that one is where nobody gives it.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import sympy as sp
 from symgrad.entries.shaping import axis_of
 from symgrad.entries.spec import Data, View
 from symgrad.errors import InputError, UnsupportedError
+from symgrad.shapes import size_of
 
 Rule = Callable[[str, Any, int], Any]  # (name, value, rank of the operands) -> the value in canonical form
 
@@ -32,11 +34,15 @@ PLAIN: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Kind:
-    """Python's type of an option, and its canonical form; what is ``gone`` is none of the operation's options."""
+    """Python's type of an option, its canonical form, and the option that it is ``like`` where nobody gives it.
+
+    What is ``gone`` is none of the operation's options.
+    """
 
     type: Any
     rule: Rule | None = None
     gone: bool = False
+    like: str = ""
 
 
 def kind_of(written: ast.expr | None, default: Any) -> Kind:
@@ -51,6 +57,8 @@ def kind_of(written: ast.expr | None, default: Any) -> Kind:
     if isinstance(written, ast.Compare):
         return bounded(written)
     name = ast.unparse(written)
+    if name.endswith(" * size"):
+        return Kind(Any, partial(per_axis, int(name.partition(" ")[0]), 1, True))
     if name == "unused":
         return Kind(PLAIN["any | str"] if default is None else own, gone=True)
     if name == "unsupported":
@@ -68,7 +76,7 @@ def bounded(written: ast.Compare) -> Kind:
     low: Any = numbers[0]
     if isinstance(inner, ast.BinOp):
         count = ast.literal_eval(inner.left)
-        return Kind(Any, lambda name, value, rank: per_axis(value, count, name, low))
+        return Kind(Any, partial(per_axis, count, low, False))
     kind = PLAIN[ast.unparse(inner)]
     return Kind(kind, partial(within, low, numbers[1] if len(numbers) > 1 else None, kind is int))
 
@@ -85,16 +93,20 @@ def within(low: Any, high: Any, whole: bool, name: str, value: Any, rank: int) -
     return value
 
 
-def per_axis(value: Any, count: int, name: str, least: Any = 1) -> tuple[int, ...]:
-    """One integer for each axis of space."""
+def per_axis(count: int, least: Any, open_yet: bool, name: str, value: Any, rank: int = 0) -> tuple[Any, ...]:
+    """One integer for each axis of space, or a size that may be open yet."""
     values = tuple(value) if isinstance(value, (tuple, list)) else (value,)
     values = values * count if len(values) == 1 else values
-    numbers = [int(v) for v in values if isinstance(v, (int, sp.Integer)) and not isinstance(v, bool)]
-    if len(values) != count or len(numbers) != count or any(v < least for v in numbers):
+
+    def fits(v: Any) -> bool:
+        whole = isinstance(v, (int, sp.Integer)) and not isinstance(v, bool) and v >= least
+        return whole or (open_yet and isinstance(v, sp.Basic) and v.is_number is False)
+
+    if len(values) != count or not all(map(fits, values)):
         raise InputError(
             f"{name} has to be an integer from {least} up, or {count} of them", found=(f"{name}={value!r}",)
         )
-    return tuple(numbers)
+    return tuple(map(size_of if open_yet else int, values))
 
 
 def one_of(words: tuple[str, ...], name: str, value: Any, rank: int = 0) -> str:

@@ -11,7 +11,7 @@ import ast
 import inspect
 import re
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -58,12 +58,16 @@ class Call:
         rank = max((len(shape) for shape in shapes if shape is not None), default=0)
         found = dict[str, Any]()
         given = {name: value for name, value in self.usual.items() if value is not inspect.Parameter.empty}
-        for name, value in {**given, **options}.items():
-            kind = self.kinds.get(name)
-            left_out = value is None is given.get(name, name)  # the default is none of its kind: stride=None
-            settled = value if left_out or kind is None or kind.rule is None else kind.rule(name, value, rank)
+        values = {**given, **options}
+        for name in filter(values.__contains__, {**self.usual, **values}):
+            kind, value = self.kinds.get(name), values[name]
+            left_out = value is None is given.get(name, name)  # the default is none of its kind: dim=None
+            if kind is not None and kind.like and value in (None, ()):
+                value = found[kind.like]
+            elif kind is not None and kind.rule is not None and not left_out:
+                value = kind.rule(name, value, rank)
             if kind is None or not kind.gone:
-                found[name] = settled
+                found[name] = value
         return found
 
     @property
@@ -84,16 +88,18 @@ def call_of(text: str) -> Call:
     assert isinstance(function, ast.FunctionDef)
     given, defaults = function.args.args, function.args.defaults
     missing = [inspect.Parameter.empty] * (len(given) - len(defaults))
-    values = [*missing, *map(ast.literal_eval, defaults)]
+    values = [*missing, *map(default_of, defaults)]
     several, alone = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
     listed: list[Any] = [(a, value, several) for a, value in zip(given, values, strict=True)]
     if function.args.vararg:
         listed.append((function.args.vararg, inspect.Parameter.empty, inspect.Parameter.VAR_POSITIONAL))
     listed += [
-        (a, inspect.Parameter.empty if value is None else ast.literal_eval(value), alone)
+        (a, inspect.Parameter.empty if value is None else default_of(value), alone)
         for a, value in zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True)
     ]
     kinds = {a.arg: kind_of(a.annotation, value) for a, value, _ in listed}
+    named = zip(given[::-1], defaults[::-1], strict=False)
+    kinds |= {a.arg: replace(kinds[a.arg], like=node.id) for a, node in named if isinstance(node, ast.Name)}
     types = {name: kind.type for name, kind in kinds.items()}
     found = [
         inspect.Parameter(
@@ -103,6 +109,11 @@ def call_of(text: str) -> Call:
         for a, value, place in listed
     ]  # fmt: skip
     return Call(function.name, inspect.Signature(found), kinds)
+
+
+def default_of(node: ast.expr) -> Any:
+    """The value that is written; None for another option, whose value is taken."""
+    return None if isinstance(node, ast.Name) else ast.literal_eval(node)
 
 
 def example_of(text: str, operands: tuple[str, ...]) -> Example:

@@ -12,15 +12,12 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import Any
 
-import numpy as np
 import sympy as sp
 
 from symgrad.entries.equations import op
 from symgrad.entries.options import per_axis
 from symgrad.entries.shaping import check_space, unify_vector
 from symgrad.errors import InputError, ShapeError
-from symgrad.indexing import bracket
-from symgrad.indexing.symbols import Expr
 from symgrad.shapes import Shape, Size, Sizes, size_of
 
 
@@ -45,11 +42,6 @@ def fitting(sizes: Sizes, places: Sequence[Size]) -> Sequence[Size]:
     return places
 
 
-def inside(place: Expr, size: Size) -> Expr:
-    """[0 ≤ place < size]: an entry of the padding counts as 0."""
-    return bracket(sp.Ge(place, 0, evaluate=False)) * bracket(sp.Lt(place, size, evaluate=False))
-
-
 def margins(padding: Any, weight: Shape, dilation: Sequence[int]) -> list[tuple[Size, Size]]:
     """How much is padded before and after each axis; "same" puts the odd one after."""
     if padding != "same":
@@ -70,7 +62,7 @@ def prepare(shapes: tuple[Shape, ...], stride: tuple[int, ...], padding: Any, **
             )
         padding = (0,) * count if padding == "valid" else padding
     else:
-        padding = per_axis(padding, count, "padding", least=0)
+        padding = per_axis(count, 0, False, "padding", padding)
     return {"stride": stride, "padding": padding, **more}
 
 
@@ -132,24 +124,6 @@ def named(option: str, space: int) -> tuple[str, ...]:
 def last(space: int) -> str:
     """So many axes at the end, in words."""
     return "the last axis" if space == 1 else f"the last {space} axes"
-
-
-MOST_READ = 200_000_000
-"""Entries that all places of a window read together."""
-
-
-def windows_of(
-    x: Any, kernel: Sequence[int], stride: Sequence[int], pads: Any, dilation: Sequence[int], fill: Any = 0
-) -> Any:
-    """NumPy: (…, space…) as (…, places…, kernel…)."""
-    space = len(kernel)
-    x = np.pad(x, [(0, 0)] * (np.ndim(x) - space) + [(int(a), int(b)) for a, b in pads], constant_values=fill)
-    reach = [d * (k - 1) + 1 for d, k in zip(dilation, kernel, strict=True)]
-    seen = np.lib.stride_tricks.sliding_window_view(x, reach, axis=tuple(range(-space, 0)))
-    steps: tuple[Any, ...] = (..., *(slice(None, None, s) for s in stride), *(slice(None, None, d) for d in dilation))
-    if seen[steps].size > MOST_READ:
-        raise InputError("this is too large to be computed", found=(f"{seen[steps].size:,} entries under all windows",))
-    return seen[steps]
 
 
 BIAS = {1: "weight:2x2x3 bias:2", 2: "weight:2x2x2x2 bias:2", 3: "weight:1x1x2x2x1 bias:1"}

@@ -17,28 +17,27 @@ import sympy as sp
 
 from symgrad.entries.domain import positive
 from symgrad.entries.equations import F, op
-from symgrad.entries.options import per_axis
 from symgrad.entries.readings import Function
 from symgrad.entries.shaping import Ints, check_space
 from symgrad.entries.spec import At, Held, View, no_alignment
 from symgrad.errors import InputError
 from symgrad.indexing import unravel
 from symgrad.indexing.symbols import Expr
-from symgrad.ops.contracting.convolutions import fitting, last, named, slid, window, windows_of
+from symgrad.ops.contracting.convolutions import fitting, last, named, slid, window
 from symgrad.ops.moving.kernels import COVERS
 from symgrad.shapes import Shape, Size, Sizes, size_of
 
 
-def common_options(space: int, kernel_size: Ints, stride: Ints, padding: Ints) -> dict[str, Hashable]:
-    """One integer for each axis of space; windows lie side by side unless a stride is given."""
-    kernel = per_axis(kernel_size, space, "kernel_size")
-    step = per_axis(kernel if stride is None or stride == () else stride, space, "stride")
-    pads = per_axis(padding, space, "padding", least=0)
-    if any(2 * p > k for p, k in zip(pads, kernel, strict=True)):
+def half_at_most(
+    shapes: Any, kernel_size: Any, padding: Any, divisor_override: Any = None, **options: Hashable
+) -> None:  # fmt: skip
+    """No window lies in the padding; what an average is divided by."""
+    if any(2 * p > k for p, k in zip(padding, kernel_size, strict=True)):
         raise InputError(
             "padding is at most half of the kernel", found=(f"padding={padding}, kernel_size={kernel_size}",)
         )
-    return {"kernel_size": kernel, "stride": step, "padding": pads}
+    if divisor_override is not None and (len(padding) == 1 or divisor_override == 0):
+        raise InputError("divisor_override is a number other than 0, for 2 and 3 axes of space")
 
 
 def begun(size: Size, kernel: int, stride: int, padding: int, dilation: int) -> Size:
@@ -63,43 +62,28 @@ def pooled_shape(
     return (*x[:-space], *fitting(sizes, places))
 
 
-def windows_flat(x: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, fill: Any, over: bool) -> Any:
-    """NumPy: every window's entries along one last axis; with ``over`` those of windows that stick out, too."""
-    margins = [(p, p) for p in padding]
-    if over:
-        axes = zip(np.shape(x)[-len(kernel) :], kernel, stride, padding, dilation, strict=True)
-        whole = [(int(begun(*axis)) - 1) * axis[2] + axis[4] * (axis[1] - 1) + 1 - axis[0] for axis in axes]
-        margins = [(p, max(p, need - p)) for p, need in zip(padding, whole, strict=True)]
-    seen = windows_of(x, kernel, stride, margins, dilation, fill)
-    return np.reshape(seen, (*seen.shape[: -len(kernel)], math.prod(kernel)))
+MOST_READ = 200_000_000
+"""Entries that all places of a window read together."""
 
 
 def winners(x: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Any:
     """The number in its plane of the entry that won each window."""
     x = np.asarray(x, dtype=np.float64)
-    space = len(kernel_size)
-    plane = np.arange(int(np.prod(x.shape[-space:]))).reshape(x.shape[-space:])
+    space, whole = len(kernel_size), x.shape[-len(kernel_size) :]
+    numbers, inside = np.zeros((1,) * 2 * space, dtype=np.int64), np.ones((), dtype=bool)
+    for axis, (n, k, a, p, d) in enumerate(zip(whole, kernel_size, stride, padding, dilation, strict=True)):
+        count = int(begun(n, k, a, p, d) if ceil_mode else slid(n, k, a, p, p, d))
+        place = np.add.outer(a * np.arange(count) - p, d * np.arange(k))
+        place = np.expand_dims(place, [n for n in range(2 * space) if n not in (axis, space + axis)])
+        numbers, inside = numbers * n + place, inside & (place >= 0) & (place < n)
+    numbers = np.where(inside, numbers, -1).reshape(*numbers.shape[:space], -1)
+    if numbers.size * math.prod(x.shape[:-space]) > MOST_READ:
+        raise InputError("this is too large to be computed", found=(f"{numbers.size:,} entries under all windows",))
     x = np.where(np.isnan(x), np.inf, x)  # not a number wins like the largest; an entry of the padding never does
-    values = windows_flat(x, kernel_size, stride, padding, dilation, -np.inf, ceil_mode)
-    numbers = windows_flat(plane, kernel_size, stride, padding, dilation, -1, ceil_mode)
-    best = np.argmax(values, axis=-1)
-    first = np.arange(0, numbers.size, numbers.shape[-1]).reshape(numbers.shape[:-1])
-    hidden = numbers.reshape(-1)[first + best]
-    return np.where(hidden < 0, numbers.max(axis=-1), hidden)
-
-
-def prepare_max(
-    space: int,
-    shapes: tuple[Shape, ...],
-    kernel_size: Ints,
-    stride: Ints,
-    padding: Ints,
-    dilation: Ints,
-    ceil_mode: bool,
-) -> dict[str, Hashable]:
-    """One integer for each axis of space."""
-    options = common_options(space, kernel_size, stride, padding)
-    return {**options, "dilation": per_axis(dilation, space, "dilation"), "ceil_mode": ceil_mode}
+    values = np.where(numbers < 0, -np.inf, x.reshape(*x.shape[:-space], -1)[..., numbers])
+    best = np.argmax(values, axis=-1)[..., None]
+    first = np.take_along_axis(np.broadcast_to(numbers, values.shape), best, -1)[..., 0]
+    return np.where(first < 0, numbers.max(axis=-1), first)
 
 
 def winner(at: At, x: View, n: Held, kernel_size: Any, **options: Any) -> Expr:
@@ -112,33 +96,16 @@ def winner(at: At, x: View, n: Held, kernel_size: Any, **options: Any) -> Expr:
 for space, x in ((1, "1x2x6"), (2, "1x2x4x4"), (3, "1x1x4x4x4")):
     name, odd = f"max_pool{space}d", f"{x[:3]}{'x3' * space}"
     at, (read, _) = ",".join("ijk"[:space]), window(*(named(option, space) for option in ("stride", "padding", "dilation")))
-    op(f"{name}(x, kernel_size: any, stride: any=None, padding: any=0, dilation: any=1, ceil_mode: bool=False, return_indices: unused=False)",
+    op(f"{name}(x, kernel_size: {space}*int >= 1, stride: {space}*int >= 1=kernel_size, padding: {space}*int >= 0=0, "
+       f"dilation: {space}*int >= 1=1, ceil_mode=False, return_indices: unused=False)",
        f"out[c,{at}] = x[c,n[c,{at}]], n: the number in its plane, row by row, of the largest x[c,{','.join(read)}]",
        f"the largest entry of every window of {last(space)}, kernel_size wide; with ceil_mode windows may stick out at the end", ("F.{}", "torch.{}"),
-       reading=Function(winner), prepare=partial(prepare_max, space), shape=pooled_shape, align=no_alignment, known={"n": winners},
+       reading=Function(winner), checks=half_at_most, shape=pooled_shape, align=no_alignment, known={"n": winners},
        places=", return_indices=True)[1]", kinks=0, ranks={"x": (space + 2, space + 1)}, letters="ncijk", holds="kept",
        examples=(f"F.{name}(x, 2) with x:{x}", f"F.{name}(x, 3, stride=2, padding=1) with x:{x}",
                  *((f"F.{name}(x, 2, stride=1, dilation=2) with x:{x}",) if space < 3 else ()),
                  f"F.{name}(x, 2, ceil_mode=True) with x:{odd}"))
 # fmt: on
-
-
-def prepare_average(
-    space: int,
-    shapes: tuple[Shape, ...],
-    kernel_size: Ints,
-    stride: Ints = None,
-    padding: Ints = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    divisor_override: Any = None,
-) -> dict[str, Hashable]:
-    """One integer for each axis of space; what each window is divided by."""
-    if divisor_override is not None and (space == 1 or divisor_override == 0):
-        raise InputError("divisor_override is a number other than 0, for 2 and 3 axes of space")
-    found = common_options(space, kernel_size, stride, padding)
-    counts = {"count_include_pad": count_include_pad, "divisor_override": divisor_override}
-    return {**found, "ceil_mode": bool(ceil_mode), **counts}
 
 
 def averaged_shape(sizes: Sizes, shapes: tuple[Shape, ...], kernel_size: Any, **options: Any) -> Shape:
@@ -178,11 +145,11 @@ def below(counts: Sequence[Any]) -> str:
 # fmt: off
 for space, home, x in ((1, "torch", "1x2x6"), (2, "aten", "1x2x4x4"), (3, "aten", "1x1x4x4x4")):  # no size comes to 1
     name, odd, more = f"avg_pool{space}d", "1x1x3x3x3" if space == 3 else f"1x2{'x3' * space}", "3, stride=2, padding=1"
-    op(f"{name}(x, kernel_size: any, stride: any=None, padding: any=0, ceil_mode=False, count_include_pad=True, "
-       "divisor_override: any=None)", averaged((), named("kernel_size", space), named("stride", space), named("padding", space), False, True, None),
+    op(f"{name}(x, kernel_size: {space}*int >= 1, stride: {space}*int >= 1=kernel_size, padding: {space}*int >= 0=0, "
+       "ceil_mode=False, count_include_pad=True, divisor_override: any=None)", averaged((), named("kernel_size", space), named("stride", space), named("padding", space), False, True, None),
        f"the average of every window of {last(space)}; with ceil_mode windows may stick out at the end; divided is by divisor_override,"
        " or how many entries there are, without count_include_pad those inside", ("F.{}", f"{home}.{{}}"),
-       instead=averaged, prepare=partial(prepare_average, space), shape=averaged_shape, smooth=True, holds="cut",
+       instead=averaged, checks=half_at_most, shape=averaged_shape, smooth=True, holds="cut",
        letters="ncijk", ranks={"x": (space + 2, space + 1)},
        examples=(f"F.{name}(x, 2) with x:{x}", f"F.{name}(x, {more}) with x:{x}",
                  f"F.{name}(x, {more}, count_include_pad=False) with x:{x}", f"F.{name}(x, 2, ceil_mode=True) with x:{odd}",
@@ -233,15 +200,13 @@ for space, home, x in ((1, "torch.{}", "1x2x5"), (2, "aten._{}", "1x2x4x5"), (3,
        prepare=partial(prepare_adaptive, space), shape=adaptive_shape, letters="ncijk", smooth=True,
        ranks={"x": (space + 2, space + 1)},
        examples=tuple(f"F.{name}(x, {size}) with x:{x}" for size in (2, 1, 3)))
-op("lp_pool1d(x, norm_type: float, kernel_size: int >= 1, stride: int >= 1=None)",
+op("lp_pool1d(x, norm_type: float, kernel_size: int >= 1, stride: int >= 1=kernel_size)",
    "out[…,i] = (Σ_{r<kernel_size} x[…,i·stride + r]^norm_type)^(1/norm_type)",
    "the length of every window of the last axis, of positive entries", F, domain=positive(), holds="cut",
-   instead={"stride=None": "out[…,i] = (Σ_{r<kernel_size} x[…,i·kernel_size + r]^norm_type)^(1/norm_type)"},
    checks=lambda shapes, **options: check_space(shapes[0], 1),
    examples=("F.lp_pool1d(x, 2, 2) with x:1x2x6", "F.lp_pool1d(x, 3, 3, stride=1) with x:2x5"))  # fmt: skip
-op("lp_pool2d(x, norm_type: float, kernel_size: 2*int >= 1, stride: 2*int >= 1=None)",
+op("lp_pool2d(x, norm_type: float, kernel_size: 2*int >= 1, stride: 2*int >= 1=kernel_size)",
    "out[…,i,j] = (Σ_{r<kernel_size0,s<kernel_size1} x[…,i·stride0 + r,j·stride1 + s]^norm_type)^(1/norm_type)",
    "the length of every window of the last two axes, of positive entries", F, domain=positive(), holds="cut",
    checks=lambda shapes, **options: check_space(shapes[0], 2),
-   instead={"stride=None": "out[…,i,j] = (Σ_{r<kernel_size0,s<kernel_size1} x[…,i·kernel_size0 + r,j·kernel_size1 + s]^norm_type)^(1/norm_type)"},
    examples=("F.lp_pool2d(x, 2, 2) with x:1x2x4x6", "F.lp_pool2d(x, 3, (1, 2), stride=1) with x:2x3x3"))  # fmt: skip

@@ -18,7 +18,6 @@ import sympy as sp
 
 from symgrad.entries.domain import whole
 from symgrad.entries.equations import op
-from symgrad.entries.options import per_axis
 from symgrad.entries.shaping import Ints
 from symgrad.entries.spec import no_alignment
 from symgrad.errors import InputError, ShapeError
@@ -68,15 +67,6 @@ op("im2col(x, kernel_size: 2*int >= 1, dilation: 2*int >= 1=1, padding: 2*int >=
              "F.unfold(x, 2, dilation=2) with x:2x1x4x3"))  # fmt: skip
 
 
-def prepare_fold(shapes: tuple[Shape, ...], output_size: Ints, **window: Any) -> dict[str, Hashable]:
-    """The sizes of space."""
-    given = sequence(output_size)
-    given = given * 2 if len(given) == 1 else given
-    if len(given) != 2:
-        raise InputError("output_size is one size or two", found=(f"output_size={output_size!r}",))
-    return {"output_size": tuple(map(size_of, given)), **window}
-
-
 def folded_shape(sizes: Sizes, shapes: tuple[Shape, ...], output_size: Any, kernel_size: Any, **options: Any) -> Shape:
     """(…, channels, h, w)."""
     (x,) = shapes
@@ -99,10 +89,10 @@ def folded(shapes: Any, output_size: Any, kernel_size: Any, dilation: Any, paddi
     return f"out[…,c,p,q] = Σ_{{r<{height},s<{width},i<h,j<w}} {meets}·x[…,(c,r,s),(i,j)] where {where}"
 
 
-op("col2im(x, output_size: any, kernel_size: 2*int >= 1, dilation: 2*int >= 1=1, padding: 2*int >= 0=0, "
+op("col2im(x, output_size: 2*size, kernel_size: 2*int >= 1, dilation: 2*int >= 1=1, padding: 2*int >= 0=0, "
    "stride: 2*int >= 1=1)", folded((), (), **BY_NAME),
    "columns laid as windows over two axes, added up where they overlap; h and w are how many places there are on each", ("F.fold", "torch._C._nn.col2im", "aten.col2im"),
-   instead=folded, shape=folded_shape, prepare=prepare_fold, holds="joined", smooth=True, written="F.fold({})", ranks={"x": (3, 2)}, letters="ncij",
+   instead=folded, shape=folded_shape, holds="joined", smooth=True, written="F.fold({})", ranks={"x": (3, 2)}, letters="ncij",
    examples=("F.fold(x, (3, 3), 2) with x:1x4x4", "F.fold(x, (4, 3), 2, padding=1, stride=2) with x:8x6"))  # fmt: skip
 
 
@@ -138,22 +128,20 @@ op("pixel_shuffle(x, upscale_factor: int >= 1)", "out[…,c,(h,a<upscale_factor)
 # Max pooling undone ---------------------------------------------------------------------------------
 
 
-def unpooled_sizes(space: int, x: Shape, kernel_size: Ints, stride: Ints, padding: Ints) -> list[Size]:
+def unpooled_sizes(x: Shape, kernel_size: Any, stride: Any, padding: Any) -> list[Size]:
     """The sizes that the pooling began with, as far as they can be known."""
-    kernel = per_axis(kernel_size, space, "kernel_size")
-    step = per_axis(kernel if stride is None or stride == () else stride, space, "stride")
-    pads = per_axis(padding, space, "padding", least=0)
-    return [size_of((n - 1) * a + k - 2 * p) for n, a, k, p in zip(x[-space:], step, kernel, pads, strict=True)]
+    along = zip(x[-len(padding) :], stride, kernel_size, padding, strict=True)
+    return [size_of((n - 1) * a + k - 2 * p) for n, a, k, p in along]
 
 
 def prepare_unpooled(
-    space: int, shapes: tuple[Shape, ...], kernel_size: Ints, stride: Ints, padding: Ints, output_size: Ints
+    shapes: Any, kernel_size: Any, padding: Any, output_size: Ints, **more: Any
 ) -> dict[str, Hashable]:
     """Something says how large the result is."""
     if kernel_size is None and output_size is None:
-        raise InputError(f"max_unpool{space}d needs kernel_size or output_size")
-    given = None if output_size is None else tuple(map(size_of, sequence(output_size)))[-space:]
-    return {"kernel_size": kernel_size, "stride": stride, "padding": padding, "output_size": given}
+        raise InputError("this needs kernel_size or output_size")
+    given = None if output_size is None else tuple(map(size_of, sequence(output_size)))[-len(padding) :]
+    return {"kernel_size": kernel_size, **more, "padding": padding, "output_size": given}
 
 
 def unpooled_shape(space: int, sizes: Sizes, shapes: tuple[Shape, ...], output_size: Any, **pooled: Ints) -> Shape:
@@ -162,7 +150,7 @@ def unpooled_shape(space: int, sizes: Sizes, shapes: tuple[Shape, ...], output_s
     if len(x) not in (space + 1, space + 2) or len(x) != len(indices):
         raise ShapeError(f"this takes two tensors with {space + 2} axes each, or {space + 1} without a batch")
     sizes.match(x, indices)
-    wanted = unpooled_sizes(space, x, **pooled) if output_size is None else output_size
+    wanted = unpooled_sizes(x, **pooled) if output_size is None else output_size
     if any(known is not None and known < 1 for known in map(sizes.number, wanted)):
         raise ShapeError("nothing is left of the output")
     return (*x[:-space], *wanted)
@@ -171,7 +159,7 @@ def unpooled_shape(space: int, sizes: Sizes, shapes: tuple[Shape, ...], output_s
 def unpooled(space: int, x: Any, indices: Any, output_size: Any, **pooled: Any) -> Any:
     """NumPy's forward; which of two entries for one place stays is open."""
     x, n = np.asarray(x), from_zero(indices)
-    wanted = unpooled_sizes(space, x.shape, **pooled) if output_size is None else output_size
+    wanted = unpooled_sizes(x.shape, **pooled) if output_size is None else output_size
     lead, places = x.shape[:-space], n.reshape(int(np.prod(x.shape[:-space])), -1)
     if any(len(np.unique(row)) < len(row) for row in places):
         raise InputError(f"max_unpool{space}d writes two entries to one place, and which of them stays is open")
@@ -184,11 +172,12 @@ def unpooled(space: int, x: Any, indices: Any, output_size: Any, **pooled: Any) 
 for space in (1, 2, 3):
     name, left, inner = f"max_unpool{space}d", ",".join("pqs"[:space]), ",".join("ijk"[:space])
     number, over = (left, inner) if space == 1 else (f"({left})", f"{{{inner}}}")
-    op(f"{name}(x, indices: data, kernel_size: any=None, stride: any=None, padding: any=0, output_size: any=None)",
+    op(f"{name}(x, indices: data, kernel_size: {space}*int >= 1=None, stride: {space}*int >= 1=kernel_size, "
+       f"padding: {space}*int >= 0=0, output_size: any=None)",
        f"out[…,{left}] = Σ_{over} δ(indices[…,{inner}], {number})·x[…,{inner}]",
        "zeros but for the entries of x, each written at its number in its plane, row by row (each number once); the plane has"
        " output_size entries, or as many as pooling with this kernel_size, stride and padding began with", ("F.{}",),
-       forward=partial(unpooled, space), shape=partial(unpooled_shape, space), prepare=partial(prepare_unpooled, space),
+       forward=partial(unpooled, space), shape=partial(unpooled_shape, space), prepare=prepare_unpooled,
        align=no_alignment, domain={"indices": whole(0, 1)}, ranks={"x": (space + 2, space + 1)}, letters="ncijk",
        examples=(f"F.{name}(x, indices, 2) with x:1x2{'x1' * space} indices:1x2{'x1' * space}",))
 # fmt: on
