@@ -2,20 +2,18 @@
 
 from symgrad.ops.calls import (
     elementwise,
-    factors,
     joining,
     layers,
+    matrices,
     norms,
-    powers,
     shapes,
     short,
     spectra,
     statistics,
-    systems,
 )
 from symgrad.ops.calls.registry import COMPOUNDS, Call, Compound, Last, compound, find_compound
 
-FAMILIES = (elementwise, factors, joining, layers, norms, powers, shapes, short, spectra, statistics, systems)
+FAMILIES = (elementwise, joining, layers, matrices, norms, shapes, short, spectra, statistics)
 """Where they stand."""
 
 __all__ = ["COMPOUNDS", "FAMILIES", "Call", "Compound", "Last", "compound", "find_compound"]

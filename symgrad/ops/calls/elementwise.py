@@ -6,43 +6,32 @@ import math
 import sys
 from typing import Any
 
-from symgrad.errors import InputError
 from symgrad.ops.calls.registry import Call, Last, compound, done, everywhere
+from symgrad.ops.calls.written import said
 
 SHORTCUT = 20
 """From here on torch takes x for log(1 + exp(x)) unless it is told otherwise: 2e-9 of it, no kink that anyone means."""
 
 
-@compound("torch.softplus", "F.softplus", "aten.softplus")
-def softplus(call: Call, part: int, x: Any, beta: Any = 1, threshold: Any = SHORTCUT) -> Last | None:
-    """log(1 + exp(β·x)) / β, and x itself where β·x is above a threshold below 20."""
-    if beta == 1 and threshold >= SHORTCUT:
-        return None
-    scaled = call("mul", x, beta)
-    soft = call("softplus", scaled)
-    if threshold >= SHORTCUT:
-        return "div", (soft, beta), {}
-    return "where", (call("gt", scaled, threshold), x, call("div", soft, beta)), {}
-
-
-@compound(*everywhere("div", "divide"), reals=True)
-def div(call: Call, part: int, x: Any, other: Any, *, rounding_mode: Any = None) -> Last | None:
-    """The quotient, or what is left of it when it is rounded towards 0 or down."""
-    if rounding_mode is None:
-        return None
-    if rounding_mode not in ("trunc", "floor"):
-        raise InputError(f"rounding_mode is 'trunc' or 'floor', not {rounding_mode!r}")
-    return floor_divide(call, part, x, other) if rounding_mode == "floor" else ("trunc", (call("div", x, other),), {})
-
-
-@compound(*everywhere("floor_divide"), "np.floor_divide", reals=True)
-def floor_divide(call: Call, part: int, x: Any, other: Any) -> Last:
-    """How often ``other`` goes into x: 9 times 0.1 into 1, although their quotient is rounded to 10."""
-    if not hasattr(other, "shape") and (other == 0 or abs(math.frexp(other)[0]) == 0.5):
-        return "floor", (call("div", x, other),), {}
-    times = call("round", call("div", call("sub", x, call("remainder", x, other)), other))
-    zero = hasattr(other, "shape") and call("eq", other, 0)
-    return ("where", (zero, call("floor", call("div", x, other)), times), {}) if zero else done(times)
+# fmt: off
+said("softplus(x, beta: any=1, threshold: any=20)", lambda x, beta, threshold: None if beta == 1 and threshold >= SHORTCUT else
+     "softplus(x * beta) / beta" if threshold >= SHORTCUT else "s = x * beta; where(s > threshold, x, softplus(s) / beta)",
+     "log(1 + exp(β·x)) / β, and x itself where β·x is above a threshold below 20.", "torch.softplus", "F.softplus", "aten.softplus")
+said("div(x, other, *, rounding_mode: 'trunc' | 'floor'=None)", "floor_divide(x, other)",
+     "The quotient, or what is left of it when it is rounded towards 0 or down.", *everywhere("div", "divide"), reals=True,
+     instead={"rounding_mode=None": None, "rounding_mode=trunc": "trunc(x / other)"})
+TIMES = "round((x - remainder(x, other)) / other)"
+said("floor_divide(x, other)", lambda x, other: f"times = {TIMES}; where(other == 0, floor(x / other), times)" if hasattr(other, "shape") else
+     "floor(x / other)" if other == 0 or abs(math.frexp(other)[0]) == 0.5 else TIMES,
+     "How often ``other`` goes into x: 9 times 0.1 into 1, although their quotient is rounded to 10.",
+     *everywhere("floor_divide"), "np.floor_divide", reals=True)
+said("fill(x, value)", lambda x, value: "expand(value, shape=x.shape)" if hasattr(value, "shape") else "ones_like(x) * value",
+     "One number everywhere.", *everywhere("fill"), reals=True)
+said("clamp_min(x, min: any)", lambda x, min: "where(x >= min, x, min)" if hasattr(min, "shape") else "clamp(x, min=min)",
+     "At least ``min``.", *everywhere("clamp_min"), reals=True, instead={"min=-inf": "x"})
+said("clamp_max(x, max: any)", lambda x, max: "where(x <= max, x, max)" if hasattr(max, "shape") else "clamp(x, max=max)",
+     "At most ``max``.", *everywhere("clamp_max"), reals=True, instead={"max=inf": "x"})
+# fmt: on
 
 
 @compound(*everywhere("clamp", "clip"), reals=True)
@@ -53,23 +42,11 @@ def clamp(call: Call, part: int, x: Any, min: Any = None, max: Any = None) -> La
     """
     low, high = None if min == -math.inf else min, None if max == math.inf else max
     if not (hasattr(min, "shape") or hasattr(max, "shape")):
-        if (low is None) == (min is None) and (high is None) == (max is None):
+        if (low, high) == (min, max):
             return None
         return done(x) if low is high is None else ("clamp", (x,), {"min": low, "max": high})
     x = x if min is None else call("where", call("ge", x, min), x, min)
     return done(x if max is None else call("where", call("le", x, max), x, max))
-
-
-@compound(*everywhere("clamp_min"), reals=True)
-def clamp_min(call: Call, part: int, x: Any, min: Any) -> Last:
-    """At least ``min``."""
-    return clamp(call, part, x, min) or ("clamp", (x,), {"min": min})
-
-
-@compound(*everywhere("clamp_max"), reals=True)
-def clamp_max(call: Call, part: int, x: Any, max: Any) -> Last:
-    """At most ``max``."""
-    return clamp(call, part, x, None, max) or ("clamp", (x,), {"max": max})
 
 
 @compound(*everywhere("nan_to_num"), reals=True)
@@ -83,10 +60,3 @@ def nan_to_num(call: Call, part: int, x: Any, nan: Any = None, posinf: Any = Non
     if nan:  # of which no comparison holds
         found = call("where", call("le", x, largest), found, call("where", call("gt", x, largest), found, nan))
     return done(found)
-
-
-@compound(*everywhere("fill"), reals=True)
-def fill(call: Call, part: int, x: Any, value: Any) -> Last:
-    """One number everywhere."""
-    same = {"shape": tuple(x.shape)}
-    return ("expand", (value,), same) if hasattr(value, "shape") else ("mul", (call("ones_like", x), float(value)), {})

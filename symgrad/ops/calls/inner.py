@@ -46,28 +46,13 @@ def batch_norm(
     return "F.batch_norm", (x, mean, var, weight, bias, bool(training)), {"eps": rest[-1]}
 
 
-def group_norm(
-    call: Call, part: int, x: Any, weight: Any, bias: Any, n: int, c: int, size: int, groups: int, eps: Any
-) -> Last | None:
-    """The results of native_group_norm: the layer, the means, and one by the deviations."""
-    if part:
-        rows = call("reshape", x, (n, groups, -1))
-        if part == 1:
-            return "torch.mean", (rows,), {"dim": 2}
-        return "torch.rsqrt", (call("add", call("var", rows, dim=2, correction=0), eps),), {}
-    return "F.group_norm", (x, groups, weight, bias), {"eps": eps}
-
-
 def linear_cross_entropy(
-    call: Call, part: int, x: Any, weight: Any, target: Any, bias: Any, class_weight: Any, reduction: str,
-    ignore_index: int, label_smoothing: float, *rest: Any,
-) -> Last | None:  # fmt: skip
+    call: Call, part: int, x: Any, weight: Any, target: Any, bias: Any, class_weight: Any, *rest: Any
+) -> Last | None:
     """A linear layer and the cross entropy of its result, however the batch is cut up."""
-    if part:
-        return None
-    logits = call("linear", x, weight, bias) if bias is not None else call("linear", x, weight)
-    options = {"reduction": reduction, "ignore_index": ignore_index, "label_smoothing": label_smoothing}
-    return "F.cross_entropy", (logits, target, class_weight), options
+    reduction, ignored, smoothing = rest[:3] if isinstance(rest[0], str) else ("none", rest[0], 0.0)
+    options = {"reduction": reduction, "ignore_index": ignored, "label_smoothing": smoothing}
+    return None if part else ("F.cross_entropy", (call("linear", x, weight, bias), target, class_weight), options)
 
 
 INNER: Mapping[str, Inner] = {
@@ -78,9 +63,6 @@ INNER: Mapping[str, Inner] = {
     **{f"_upsample_{mode}2d_aa": upsampled(mode, corners=True, antialias=True) for mode in ("bilinear", "bicubic")},
     "native_batch_norm": batch_norm, "_native_batch_norm_legit": batch_norm,
     "_batch_norm_with_update": lambda call, part, *given: batch_norm(call, part, *given[:5], True, *given[5:]),
-    "native_group_norm": group_norm,
-    "_linear_cross_entropy_batch_chunked": linear_cross_entropy,
-    "_linear_cross_entropy_batch_chunked_no_reduction": lambda call, part, *given: linear_cross_entropy(
-        call, part, *given[:5], "none", given[5], 0.0),
+    **dict.fromkeys(("_linear_cross_entropy_batch_chunked", "_linear_cross_entropy_batch_chunked_no_reduction"), linear_cross_entropy),
 }  # fmt: skip
 """Functions by their last word."""

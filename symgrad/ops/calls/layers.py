@@ -1,50 +1,29 @@
-"""Layers and losses as torch spells them inside, with positions where users give names, and what is made of them."""
+"""Layers and losses that are several entries, and torch's inner ones, with positions where users give names."""
 
 from __future__ import annotations
 
-from typing import Any
+from symgrad.ops.calls.written import said
 
-from symgrad.ops.calls.registry import Call, Last, compound
-
-
-@compound("F.gaussian_nll_loss")
-def gaussian_nll_loss(
-    call: Call, part: int, x: Any, target: Any, var: Any, full: bool = False, eps: float = 1e-6,
-    reduction: str = "mean",
-) -> Last | None:  # fmt: skip
-    """One variance for each row, where it has all the axes but the last."""
-    shape = tuple(getattr(var, "shape", ()))
-    if not shape or shape != tuple(x.shape[:-1]) or shape == tuple(x.shape):
-        return None
-    rows = call("unsqueeze", var, dim=-1)
-    return "gaussian_nll_loss", (x, target, rows), {"full": full, "eps": eps, "reduction": reduction}
-
-
-@compound("F.linear_cross_entropy")
-def linear_cross_entropy(
-    call: Call, part: int, x: Any, weight: Any, target: Any, bias: Any = None, **options: Any
-) -> Last:
-    """A linear layer and the cross entropy of its result."""
-    logits = call("linear", x, weight) if bias is None else call("linear", x, weight, bias)
-    return "cross_entropy", (logits, target), options
-
-
-@compound("F.multilabel_soft_margin_loss")
-def multilabel_soft_margin_loss(
-    call: Call, part: int, x: Any, target: Any, weight: Any = None, size_average: Any = None, reduce: Any = None,
-    reduction: str = "mean",
-) -> Last:  # fmt: skip
-    """−(y·log σ(x) + (1 − y)·log σ(−x)), its mean over the classes."""
-    inside = call("mul", target, call("logsigmoid", x))
-    outside = call("mul", call("rsub", target, 1), call("logsigmoid", call("neg", x)))
-    each = call("neg", call("add", inside, outside))
-    rows = call("mean", each if weight is None else call("mul", each, weight), dim=-1)
-    return ("identity", (rows,), {}) if reduction == "none" else (reduction, (rows,), {})
-
-
-@compound("torch._weight_norm", "aten._weight_norm")
-def weight_norm(call: Call, part: int, v: Any, g: Any, dim: int = 0) -> Last:
-    """v·g/|v|, the length over all axes but one."""
-    axes = tuple(a for a in range(len(v.shape)) if a != dim)
-    length = call("norm", v, p=2, dim=axes, keepdim=dim >= 0) if axes else call("abs", v)
-    return "mul", (v, call("div", g, length)), {}
+# fmt: off
+said("gaussian_nll_loss(x, target, var, full=False, eps=1e-6, reduction='mean')", lambda x, var, **_: None
+     if not getattr(var, "shape", ()) or tuple(var.shape) != tuple(x.shape[:-1]) else
+     "gaussian_nll_loss(x, target, unsqueeze(var, dim=-1), full=full, eps=eps, reduction=reduction)",
+     "One variance for each row, where it has all the axes but the last.", "F.gaussian_nll_loss")
+said("linear_cross_entropy(x, linear_weight, target, *, linear_bias=None, weight=None, reduction='mean', ignore_index=-100, "
+     "label_smoothing=0.0, options: unused=None)", "cross_entropy(linear(x, linear_weight, linear_bias), target, weight, "
+     "reduction=reduction, ignore_index=ignore_index, label_smoothing=label_smoothing)",
+     "A linear layer and the cross entropy of its result.", "F.linear_cross_entropy")
+ROWS = "mean(-(target * logsigmoid(x) + (1 - target) * logsigmoid(-x)) * weight, dim=-1)"
+said("multilabel_soft_margin_loss(x, target, weight=None, size_average: unused=None, reduce: unused=None, "
+     "reduction: 'none' | 'mean' | 'sum'='mean')", f"mean({ROWS})", "−(y·log σ(x) + (1 − y)·log σ(−x)), its mean over the classes.",
+     "F.multilabel_soft_margin_loss", instead={"reduction=none": ROWS, "reduction=sum": f"sum({ROWS})"})
+said("_weight_norm(v, g, dim: int=0)", lambda v, g, dim: "v * (g / abs(v))" if not (axes := tuple(a for a in range(len(v.shape)) if a != dim))
+     else f"v * (g / norm(v, p=2, dim={axes}, keepdim={dim >= 0}))", "v·g/|v|, the length over all axes but one.",
+     "torch._weight_norm", "aten._weight_norm")
+said("native_layer_norm(x, shape: any, weight, bias, eps: any)",
+     ("layer_norm(x, weight, bias, normalized_shape=shape, eps=eps)", None, None), "The layer; the others are not differentiable.",
+     "torch.native_layer_norm", "aten.native_layer_norm", fields=("out", "mean", "rstd"))
+GROUPS = "rows = reshape(x, shape=(n, groups, -1)); "
+said("native_group_norm(x, weight, bias, n: any, c: any, size: any, groups: int, eps: any)",
+     ("group_norm(x, weight, bias, num_groups=groups, eps=eps)", f"{GROUPS}mean(rows, dim=2)", f"{GROUPS}rsqrt(var(rows, dim=2, correction=0) + eps)"),
+     "The layer, the means, and one by the deviations.", "torch.native_group_norm", "aten.native_group_norm", fields=("out", "mean", "rstd"))

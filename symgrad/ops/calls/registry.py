@@ -97,10 +97,13 @@ class Marks(TypedDict, total=False):
 
 
 COMPOUNDS: dict[str, Compound] = {}
+CALLED: dict[str, Compound] = {}
+"""By their own names, as texts call each other; those without a spelling of torch's are for them alone."""
 
 
 def enter(entry: Compound, spelled: Sequence[str]) -> None:
     """Put a call into the registry, under every spelling."""
+    CALLED[entry.name] = entry
     COMPOUNDS.update(dict.fromkeys(spelled, entry))
     COMPOUND_SPELLINGS.update(spelled)
 

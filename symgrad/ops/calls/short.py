@@ -71,15 +71,3 @@ said("lstsq(a, b, rcond: unsupported=None, *, driver: unused=None)",
      ("pinv(a) @ b", "sum(square(a @ (pinv(a) @ b) - b), dim=-2)", None, None),
      "The pseudo-inverse times b; what else torch gives depends on the driver.", "torch.linalg.lstsq", "np.linalg.lstsq",
      fields=("solution", "residuals", "rank", "singular_values"), matrices=True)
-LOWER, UPPER = "l = triangular_factor(factor); ", "l = triangular_factor(mT(factor)); "
-said("cholesky(x, upper=False)", "cholesky(x)", "The lower factor, or its transpose.", "torch.linalg.cholesky", "torch.cholesky",
-     "Tensor.cholesky", "np.linalg.cholesky", instead={"upper": "mT(cholesky(x))"}, matrices=True)
-said("cholesky_ex(x, upper=False, check_errors=False)", ("cholesky(x)", None), "The factor; whether it exists is an integer.",
-     "torch.linalg.cholesky_ex", "aten.linalg_cholesky_ex", instead={"upper": "mT(cholesky(x))"}, fields=("L", "info"), matrices=True)
-said("cholesky_inverse(factor, upper=False)", f"{LOWER}inverse(l @ mT(l))", "The inverse of L·Lᵀ.", "torch.cholesky_inverse",
-     "Tensor.cholesky_inverse", instead={"upper": f"{UPPER}inverse(l @ mT(l))"}, matrices=True)
-said("inv_ex(x, *, check_errors=False)", ("inverse(x)", None), "The inverse; whether it exists is an integer.",
-     "torch.linalg.inv_ex", "aten.linalg_inv_ex", fields=("inverse", "info"), matrices=True)
-said("native_layer_norm(x, shape: any, weight: any, bias: any, eps: any)",
-     ("layer_norm(x, weight, bias, normalized_shape=shape, eps=eps)", None, None), "The layer; the others are not differentiable.",
-     "torch.native_layer_norm", "aten.native_layer_norm", fields=("out", "mean", "rstd"))

@@ -1,8 +1,9 @@
 """Calls written down: ``softmin(x, dim=-1)`` is ``softmax(-x, dim=dim)``, entries of the table and Python's signs between them.
 
 Comes in: the text, what applies an entry, what the names are. Goes out: the last step; those before it are applied. Names
-are entries where they are called, else operands and options; ``x.shape`` is a shape; statements before the last, with ``;``
-between them, name what is used twice. The text is Python's by its grammar alone: nothing is evaluated but these steps.
+are entries where they are called, or else other calls, and otherwise operands and options; ``x.shape`` is a shape; statements
+before the last, with ``;`` between them, name what is used twice. A term or a factor that is left out (None) falls away. The
+text is Python's by its grammar alone: nothing is evaluated but these steps.
 """
 
 from __future__ import annotations
@@ -10,16 +11,18 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Callable, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Unpack
 
 from symgrad.entries.readings import holds
 from symgrad.entries.signatures import call_of
+from symgrad.entries.spec import TABLE
 from symgrad.errors import UnsupportedError, bug
 from symgrad.ops.calls.operators import SIGNS
-from symgrad.ops.calls.registry import Call, Compound, Last, Marks, enter
+from symgrad.ops.calls.registry import CALLED, Call, Compound, Last, Marks, enter, made
 
 Apply = Callable[..., Any]
+Text = str | tuple[str | None, ...] | None
 WRITTEN: Mapping[type[ast.AST], str] = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.Pow: "**", ast.MatMult: "@",
     ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!=",
@@ -46,15 +49,25 @@ def last_of(text: str, apply: Apply, names: Mapping[str, Any]) -> Last:
                 return ast.literal_eval(node)
             case ast.Attribute(attr="shape"):
                 return tuple(value(node.value).shape)
+            case ast.Tuple():
+                return tuple(map(value, node.elts))
         name, operands, options = step(node)
-        return apply(name, *operands, **options)
+        return operands[0] if name == "identity" else apply(name, *operands, **options)
 
     def step(node: Any) -> Last:
         match node:
             case ast.Call(func=ast.Name(id=name)):
-                return name, tuple(map(value, node.args)), {str(k.arg): value(k.value) for k in node.keywords}
+                operands = tuple(map(value, node.args))
+                while operands and operands[-1] is None:
+                    operands = operands[:-1]
+                return name, operands, {str(k.arg): value(k.value) for k in node.keywords}
             case ast.BinOp():
-                return SIGNS[WRITTEN[type(node.op)]], (value(node.left), value(node.right)), {}
+                left, right = value(node.left), value(node.right)
+                return (
+                    "identity" if right is None else SIGNS[WRITTEN[type(node.op)]],
+                    (left, right)[: 2 - (right is None)],
+                    {},
+                )
             case ast.Compare(ops=[sign], comparators=[right]):
                 return SIGNS[WRITTEN[type(sign)]], (value(node.left), value(right)), {}
             case ast.UnaryOp(op=ast.USub()):
@@ -70,25 +83,38 @@ def last_of(text: str, apply: Apply, names: Mapping[str, Any]) -> Last:
 
 
 def said(
-    call: str, text: str | tuple[str | None, ...], says: str, *spelled: str, instead: Mapping[str, str | None] | None = None,
+    call: str, text: Text | Callable[..., Text], says: str, *spelled: str, instead: Mapping[str, Text] | None = None,
     **marks: Unpack[Marks],
 ) -> None:  # fmt: skip
-    """Enter a call as it is written in entries, or ``instead`` under other options, None being the table's own entry.
+    """Enter a call as it is written in entries, or ``instead`` under other options, or as a function of its arguments has it.
 
-    Of several results one text each; None is one that torch gives no gradient either.
+    None is the table's own entry. Of several results one text each; None is one that torch gives no gradient either.
     """
-    declared, texts = call_of(call), text if isinstance(text, tuple) else (text,)
+    declared = call_of(call)
 
     def steps(apply: Call, part: int, *arguments: Any, **keywords: Any) -> Last | None:
-        given = declared.signature.bind(*arguments, **keywords)
-        given.apply_defaults()
-        declared.canonical((), given.arguments)  # refuses what the options cannot be
-        usual = texts[part]
-        if usual is None:
+        bound = declared.signature.bind(*arguments, **keywords)
+        bound.apply_defaults()
+        shapes = [getattr(bound.arguments[name], "shape", None) for name in declared.operands]
+        given = {**bound.arguments, **declared.canonical(shapes, bound.arguments)}
+        usual = text(**given) if callable(text) else text
+        chosen = next((other for when, other in (instead or {}).items() if holds(when, given)), usual)
+        if isinstance(chosen, tuple) and chosen[part] is None:
             told = f"{marks['fields'][part]} of {declared.name} has no derivative, in torch neither"
             raise UnsupportedError(told, hints=(f"{declared.name}(…).{marks['fields'][0]}",))
-        written = next((other for when, other in (instead or {}).items() if holds(when, given.arguments)), usual)
-        return None if written is None else last_of(written, apply, given.arguments)
+        written = chosen[part] if isinstance(chosen, tuple) else chosen
+        return None if written is None else found(apply, last_of(written, partial(applied, apply), given))
 
     parameters = [p.replace(annotation=p.empty) for p in declared.signature.parameters.values()]
     enter(Compound(declared.name, steps, says, **marks, declared=inspect.Signature(parameters)), spelled)
+
+
+def found(call: Call, last: Last) -> Last:
+    """A step that is no entry but another call, in entries."""
+    name, operands, options = last
+    return last if name in TABLE or name not in CALLED else CALLED[name].steps(call, 0, *operands, **options) or last
+
+
+def applied(call: Call, name: str, *operands: Any, **options: Any) -> Any:
+    """The result of an entry, or of another call."""
+    return made(call, found(call, (name, operands, options)))

@@ -1,0 +1,143 @@
+"""Linear algebra: factors of a matrix, linear systems, powers and products that are several products in a row."""
+
+from __future__ import annotations
+
+import math
+from functools import partial, reduce
+from typing import Any
+
+from symgrad.errors import InputError, UnsupportedError
+from symgrad.ops.calls.registry import Call, Last, of_matrices
+from symgrad.ops.calls.written import said
+from symgrad.ops.moving.arranging import at_least
+
+# Factors -----------------------------------------------------------------------------------------------------
+
+
+def sizes_of(call: Call, x: Any) -> tuple[int | None, int | None]:
+    """Rows and columns, where they are known."""
+    rows, columns = at_least(x.shape, 2)[-2:]
+    return call.number(rows), call.number(columns)
+
+
+@of_matrices("torch.linalg.qr", "torch.qr", "Tensor.qr", "np.linalg.qr", "aten.linalg_qr", fields=("Q", "R"))
+def qr(call: Call, part: int, x: Any, mode: str = "reduced") -> Last:
+    """The first columns of a wide matrix decide Q; R is Qᵀ·x."""
+    if mode not in ("reduced", True):
+        raise UnsupportedError(f"mode {mode!r} of qr is not supported yet", hints=("mode='reduced'",))
+    rows, columns = sizes_of(call, x)
+    if rows is None or columns is None or rows >= columns:
+        return ("qr_q", "qr_r")[part], (x,), {}
+    q = call("qr_q", call("narrow", x, dim=-1, start=0, length=x.shape[-2]))
+    return ("identity", (q,), {}) if part == 0 else ("matmul", (call("mT", q), x), {})
+
+
+@of_matrices("torch.linalg.svd", "np.linalg.svd", "aten._linalg_svd", fields=("U", "S", "Vh"))
+def svd(
+    call: Call, part: int, x: Any, full_matrices: bool = True, compute_uv: bool = True, *, driver: Any = None
+) -> Last:
+    """The thin factors; columns that full_matrices adds to them are nobody's choice."""
+    rows, columns = sizes_of(call, x)
+    if full_matrices and rows is not None and columns is not None and (columns - rows) * (part - 1) > 0:
+        told = "the vectors that full_matrices=True adds are any that fit, so they have no derivative"
+        raise UnsupportedError(told, hints=("full_matrices=False",))
+    return ("svd_u", "svdvals", "svd_vh")[part], (x,), {}
+
+
+@of_matrices("torch.svd", "Tensor.svd", fields=("U", "S", "V"))
+def old_svd(call: Call, part: int, x: Any, some: bool = True, compute_uv: bool = True) -> Last:
+    """torch's older call, which gives V rather than its transpose."""
+    found = svd(call, part, x, full_matrices=not some)
+    return found if part < 2 else ("mT", (call("svd_vh", x),), {})
+
+
+LOWER, UPPER = "l = triangular_factor(factor); ", "l = triangular_factor(mT(factor)); "
+# fmt: off
+said("cholesky(x, upper=False)", "cholesky(x)", "The lower factor, or its transpose.", "torch.linalg.cholesky", "torch.cholesky",
+     "Tensor.cholesky", "np.linalg.cholesky", instead={"upper": "mT(cholesky(x))"}, matrices=True)
+said("cholesky_ex(x, upper=False, check_errors=False)", ("cholesky(x)", None), "The factor; whether it exists is an integer.",
+     "torch.linalg.cholesky_ex", "aten.linalg_cholesky_ex", instead={"upper": ("mT(cholesky(x))", None)}, fields=("L", "info"), matrices=True)
+said("cholesky_inverse(factor, upper=False)", f"{LOWER}inverse(l @ mT(l))", "The inverse of L·Lᵀ.", "torch.cholesky_inverse",
+     "Tensor.cholesky_inverse", instead={"upper": f"{UPPER}inverse(l @ mT(l))"}, matrices=True)
+said("cholesky_solve(b, factor, upper=False)", lambda b, upper, **_: at_least(b.shape, 2) and f"{UPPER if upper else LOWER}solve(l @ mT(l), b)",
+     "(L·Lᵀ)·out = b for a factor L.", "torch.cholesky_solve", "Tensor.cholesky_solve", matrices=True)
+
+# Systems -----------------------------------------------------------------------------------------------------
+
+said("unit_matrix(a)", lambda a: at_least(a.shape, 2) and "diag_embed(ones_like(diagonal(a, dim1=-2, dim2=-1)))", "The identity in the shape of a matrix.")
+said("triangle(a, upper, ones)", "tril(a)", "The triangle that is read, with ones on the diagonal if it is said to have them.",
+     instead={"upper and ones": "triu(a, diagonal=1) + unit_matrix(a)", "upper": "triu(a)", "ones": "tril(a, diagonal=-1) + unit_matrix(a)"})
+said("solve_triangular(a, b, *, upper: bool, left=True, unitriangular=False)", "solve(triangle(a, upper, unitriangular), b, left=left)",
+     "solve with one triangle of the matrix.", "torch.linalg.solve_triangular", "aten.linalg_solve_triangular", matrices=True)
+said("triangular_solve(b, a, upper=True, transpose=False, unitriangular=False)", ("solve(triangle(a, upper, unitriangular), b)", "a"),
+     "torch's older call.", "torch.triangular_solve", "Tensor.triangular_solve", fields=("solution", "cloned_coefficient"),
+     instead={"transpose": ("solve(mT(triangle(a, upper, unitriangular)), b)", "a")}, matrices=True)
+
+
+def in_columns(a: Any, b: Any, left: bool, **_: Any) -> str | None:
+    """A stack of vectors, one for each matrix, as a stack of columns."""
+    stacked = left and len(a.shape) > 2 and tuple(b.shape) == tuple(a.shape[:-1])
+    return "squeeze(solve(a, unsqueeze(b, dim=-1)), dim=-1)" if stacked else None
+
+
+said("solve(a, b, *, left=True)", in_columns, "The solution; a stack of vectors, one for each matrix, is a stack of columns.",
+     "torch.linalg.solve", matrices=True)
+said("solve_ex(a, b, *, left=True, check_errors=False)", lambda **given: (in_columns(**given) or "solve(a, b, left=left)", None),
+     "The solution; whether it exists is an integer.", "torch.linalg.solve_ex", "aten.linalg_solve_ex", fields=("result", "info"), matrices=True)
+said("inv_ex(x, *, check_errors=False)", ("inverse(x)", None), "The inverse; whether it exists is an integer.",
+     "torch.linalg.inv_ex", "aten.linalg_inv_ex", fields=("inverse", "info"), matrices=True)
+# fmt: on
+
+
+@of_matrices("torch.linalg.tensorinv", "np.linalg.tensorinv")
+def tensorinv(call: Call, part: int, x: Any, ind: int = 2) -> Last:
+    """The inverse of the matrix whose rows are the first ``ind`` axes."""
+    rows, columns = tuple(x.shape[:ind]), tuple(x.shape[ind:])
+    matrix = call("reshape", x, shape=(math.prod(rows), math.prod(columns)))
+    return "reshape", (call("inverse", matrix),), {"shape": (*columns, *rows)}
+
+
+@of_matrices("torch.linalg.tensorsolve", "np.linalg.tensorsolve")
+def tensorsolve(call: Call, part: int, a: Any, b: Any, dims: Any = None) -> Last:
+    """The solution of tensordot(a, out) = b."""
+    if dims is not None:
+        a = call("movedim", a, source=tuple(dims), destination=tuple(range(len(a.shape) - len(dims), len(a.shape))))
+    unknown: tuple[Any, ...] = tuple(
+        size if call.number(size) is None else call.number(size) for size in a.shape[len(b.shape) :]
+    )
+    count = math.prod(b.shape)
+    matrix, flat = call("reshape", a, shape=(count, math.prod(unknown))), call("reshape", b, shape=(count,))
+    return "reshape", (call("solve", matrix, flat),), {"shape": unknown}
+
+
+# Powers ------------------------------------------------------------------------------------------------------
+
+
+def power(x: Any, n: int) -> str:
+    """x·x·…·x, of the inverse if n is negative."""
+    if not isinstance(n, int):
+        raise InputError("matrix_power takes a whole number", found=(f"n={n!r}",))
+    if abs(n) > 64:
+        raise UnsupportedError("a power beyond 64 would take as many steps", found=(f"n={n}",))
+    return f"y = {'x' if n > 0 else 'inverse(x)'}; {' @ '.join('y' * abs(n))}" if n else "unit_matrix(x)"
+
+
+# fmt: off
+said("matrix_power(x, n: int)", power, "x·x·…·x, of the inverse if n is negative.", "torch.matrix_power", "torch.linalg.matrix_power",
+     "Tensor.matrix_power", "np.linalg.matrix_power", matrices=True)
+TERMS, HALVINGS = 12, 8
+"""With eight halvings twelve terms of the series are exact in float64 for matrices of norm up to 70."""
+said("matrix_exp(x)", f"one = unit_matrix(x); y = x / {2**HALVINGS}; p = one; "
+     f"{''.join(f'p = one + y @ p / {n}; ' for n in range(TERMS, 0, -1))}{'p = p @ p; ' * (HALVINGS - 1)}p @ p",
+     "exp(x) = exp(x/2⁸)^(2⁸), the inner one by its series I + y·(I + y/2·(I + y/3·(…)))", "torch.matrix_exp", "torch.linalg.matrix_exp",
+     "Tensor.matrix_exp", matrices=True)
+# fmt: on
+
+
+@of_matrices("torch.linalg.multi_dot", "torch.chain_matmul", "np.linalg.multi_dot")
+def multi_dot(call: Call, part: int, tensors: Any) -> Last:
+    """a @ b @ c, from the left."""
+    *before, last = tensors if isinstance(tensors, (tuple, list)) else (tensors,)
+    if not before:
+        raise InputError("multi_dot takes a list of two tensors or more")
+    return "matmul", (reduce(partial(call, "matmul"), before), last), {}
