@@ -64,8 +64,9 @@ def holds_complex(given: Any) -> bool:
 def results_of(compound: Compound, parts: Parts, caller: Caller) -> int:
     """How many tensors the call gives."""
     positional, keywords = arguments_of(parts)
-    given = seen(positional), {key: seen(value) for key, value in keywords.items()}
-    return len(compound.fields) if compound.count is None else compound.count(caller, *given)
+    if compound.count is None:
+        return len(compound.fields)
+    return compound.count(caller, *seen(positional), **{key: seen(value) for key, value in keywords.items()})
 
 
 def unfit(compound: Compound, positional: tuple[Any, ...], keywords: dict[str, Any]) -> str:

@@ -9,11 +9,10 @@ from symgrad.ops.calls import (
     shapes,
     short,
     spectra,
-    statistics,
 )
 from symgrad.ops.calls.registry import COMPOUNDS, Call, Compound, Last, compound, find_compound
 
-FAMILIES = (elementwise, joining, layers, matrices, norms, shapes, short, spectra, statistics)
+FAMILIES = (elementwise, joining, layers, matrices, norms, shapes, short, spectra)
 """Where they stand."""
 
 __all__ = ["COMPOUNDS", "FAMILIES", "Call", "Compound", "Last", "compound", "find_compound"]

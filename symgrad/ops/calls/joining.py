@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
+from symgrad.entries.shaping import axis_of
 from symgrad.errors import InputError, ShapeError
-from symgrad.ops.calls.registry import Call, Compound, Last, axis_of, compound, done, enter, everywhere, made
+from symgrad.ops.calls.registry import Call, Compound, Last, compound, done, enter, everywhere, made
 
 
 def listed(tensors: Sequence[Any]) -> tuple[Any, ...]:
@@ -22,73 +24,57 @@ def parts_of(tensors: Any) -> tuple[Any, ...]:
     return tuple(tensors)
 
 
-def one_each(call: Call, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> int:
+def one_each(call: Call, *tensors: Any, **options: Any) -> int:
     """One result for each tensor that is given."""
-    return len(listed(arguments))
+    return len(listed(tensors))
 
 
-def with_axes(call: Call, x: Any, rank: int) -> Any:
-    """``x`` with axes of size 1 as torch's atleast_1d, _2d and _3d put them."""
-    for axes, dim in enumerate((0, 0, -1)[:rank]):
-        if len(x.shape) == axes:
+def with_axes(call: Call, x: Any, dims: Sequence[int]) -> Any:
+    """``x`` with an axis of size 1 put in at each of ``dims`` for which it has none: torch's atleast_1d, _2d and _3d."""
+    for rank, dim in enumerate(dims):
+        if len(x.shape) == rank:
             x = call("unsqueeze", x, dim=dim)
     return x
 
 
-def atleast(rank: int, says: str) -> None:
+def atleast(says: str, *dims: int) -> None:
     """Enter what gives a tensor so many axes at least."""
 
     def steps(call: Call, part: int, x: Any) -> Last:
-        return done(with_axes(call, x, rank))
+        return done(with_axes(call, x, dims))
 
-    enter(Compound(f"atleast_{rank}d", steps, says), (f"torch.atleast_{rank}d", f"np.atleast_{rank}d"))
-
-
-for word in enumerate(("A number as a vector.", "A vector as a row.", "A matrix with a last axis of size 1."), 1):
-    atleast(*word)
+    word = f"atleast_{len(dims)}d"
+    enter(Compound(word, steps, says), (f"torch.{word}", f"np.{word}"))
 
 
-@compound("torch.hstack", "np.hstack")
-def hstack(call: Call, part: int, tensors: Any) -> Last:
-    """cat along columns; of vectors and numbers along their only axis."""
-    parts = [with_axes(call, t, 1) for t in parts_of(tensors)]
-    return "cat", tuple(parts), {"dim": 0 if len(parts[0].shape) == 1 else 1}
-
-
-def stacked(axis: int, says: str, *spelled: str) -> None:
-    """Enter what is cat along an axis that tensors get where they have fewer."""
+def stacked(says: str, axis: int, dims: Sequence[int], *spelled: str) -> None:
+    """Enter what is cat along an axis, or the last one, of tensors with the axes that atleast gives them."""
 
     def steps(call: Call, part: int, tensors: Any) -> Last:
-        return "cat", tuple(with_axes(call, t, max(axis + 1, 2)) for t in parts_of(tensors)), {"dim": axis}
+        parts = [with_axes(call, tensor, dims) for tensor in parts_of(tensors)]
+        return "cat", tuple(parts), {"dim": min(axis, len(parts[0].shape) - 1)}
 
     enter(Compound(spelled[0].removeprefix("torch."), steps, says), spelled)
 
 
-stacked(0, "cat along rows; vectors are rows.", "torch.vstack", "torch.row_stack", "np.vstack")
-stacked(2, "cat along the third axis.", "torch.dstack", "np.dstack")
-
-
-@compound("torch.column_stack", "np.column_stack")
-def column_stack(call: Call, part: int, tensors: Any) -> Last:
-    """cat along columns; vectors are columns."""
-    parts = [
-        call("unsqueeze", t, dim=1) if len(t.shape) == 1 else t
-        for t in (with_axes(call, t, 1) for t in parts_of(tensors))
-    ]
-    return "cat", tuple(parts), {"dim": 1}
+atleast("A number as a vector.", 0)
+atleast("A vector as a row.", 0, 0)
+atleast("A matrix with a last axis of size 1.", 0, 0, -1)
+stacked("cat along columns; of vectors and numbers along their only axis.", 1, (0,), "torch.hstack", "np.hstack")
+stacked("cat along rows; vectors are rows.", 0, (0, 0), "torch.vstack", "torch.row_stack", "np.vstack")
+stacked("cat along the third axis.", 2, (0, 0, -1), "torch.dstack", "np.dstack")
+stacked("cat along columns; vectors are columns.", 1, (0, 1), "torch.column_stack", "np.column_stack")
 
 
 @compound("torch.block_diag")
 def block_diag(call: Call, part: int, *tensors: Any) -> Last:
     """Matrices along the diagonal, 0 elsewhere."""
-    blocks = [with_axes(call, t, 2) for t in listed(tensors)]
-    if any(len(b.shape) != 2 for b in blocks):
+    blocks = [with_axes(call, tensor, (0, 0)) for tensor in listed(tensors)]
+    if any(len(block.shape) != 2 for block in blocks):
         raise ShapeError("block_diag takes matrices", found=tuple(f"{len(b.shape)} axes" for b in blocks))
-    widths = [call.whole(b.shape[1]) for b in blocks]
-    rows = [
-        call("pad", b, pad=(sum(widths[:n]), sum(widths[n + 1 :]))) if len(blocks) > 1 else b
-        for n, b in enumerate(blocks)
-    ]
+    widths = [call.whole(block.shape[1]) for block in blocks]
+    margins = [(sum(widths[:n]), sum(widths[n + 1 :])) for n in range(len(blocks))]
+    rows = (call("pad", b, pad=margin) if any(margin) else b for b, margin in zip(blocks, margins, strict=True))
     return "cat", tuple(rows), {"dim": 0}
 
 
@@ -96,9 +82,7 @@ def block_diag(call: Call, part: int, *tensors: Any) -> Last:
 def broadcast_tensors(call: Call, part: int, *tensors: Any) -> Last:
     """Each tensor in the shape that all of them have together."""
     given = listed(tensors)
-    whole = given[0]
-    for tensor in given[1:]:
-        whole = call("add", call("zeros_like", whole), tensor)
+    whole = reduce(lambda found, tensor: call("add", call("zeros_like", found), tensor), given)
     return "expand", (given[part],), {"shape": tuple(whole.shape)}
 
 
@@ -111,21 +95,17 @@ def meshgrid(call: Call, part: int, *tensors: Any, indexing: Any = "ij") -> Last
     if any(len(t.shape) > 1 for t in tensors):
         raise ShapeError("meshgrid takes vectors", found=tuple(f"{len(t.shape)} axes" for t in tensors))
     sizes = [t.shape[0] if t.shape else 1 for t in tensors]
-    order = [1, 0, *range(2, len(sizes))] if indexing == "xy" and len(sizes) > 1 else list(range(len(sizes)))
-    own = tuple(size if n == part else 1 for n, size in enumerate(sizes))
-    wide = call("expand", call("reshape", tensors[part], shape=own), shape=tuple(sizes))
-    return "permute", (wide,), {"dims": tuple(order)}
+    order = [1, 0, *range(2, len(sizes))] if indexing == "xy" and len(sizes) > 1 else range(len(sizes))
+    own = call("reshape", tensors[part], shape=tuple(sizes[n] if n == part else 1 for n in order))
+    return "expand", (own,), {"shape": tuple(sizes[n] for n in order)}
 
 
 @compound("torch.cartesian_prod")
 def cartesian_prod(call: Call, part: int, *tensors: Any) -> Last:
     """Every choice of one entry of each vector, a row each."""
     given = listed(tensors)
-    if len(given) == 1:
-        return done(given[0])
-    columns = [made(call, meshgrid(call, n, *given)) for n in range(len(given))]
-    flat = [call("unsqueeze", call("flatten", column), dim=1) for column in columns]
-    return "cat", tuple(flat), {"dim": 1}
+    columns = (call("flatten", made(call, meshgrid(call, n, *given))) for n in range(len(given)))
+    return ("stack", tuple(columns), {"dim": 1}) if len(given) > 1 else done(given[0])
 
 
 @compound("F.pad")
@@ -154,7 +134,7 @@ def diff(
     parts = [part for part in (prepend, x, append) if part is not None]
     if len(parts) > 1:
         x = call("cat", *parts, dim=dim)
-    size = call.number(x.shape[axis_of(x, dim)]) if x.shape else None
+    size = call.number(x.shape[axis_of(dim, len(x.shape))]) if x.shape else None
     if size is not None and n > size > 0:  # nothing is left, however often one goes on
         return "diff", (x,), {"n": size, "dim": dim}
     return ("diff", (x,), {"n": n, "dim": dim}) if len(parts) > 1 else None

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypedDict, TypeVar, Unpack
 
 from symgrad.entries.spec import COMPOUND_SPELLINGS, TABLE
-from symgrad.errors import ShapeError
 from symgrad.ops.lookup import normal
 
 
@@ -43,7 +42,7 @@ class Run(Call, Protocol):
 
 Steps = TypeVar("Steps", bound=Callable[..., Any])
 Last = tuple[str, tuple[Any, ...], dict[str, Any]]
-Count = Callable[[Call, Sequence[Any], Mapping[str, Any]], int]
+Count = Callable[..., int]
 
 
 @dataclass(frozen=True)
@@ -80,9 +79,8 @@ class Compound:
     @property
     def signature(self) -> inspect.Signature:
         """What users may write between the brackets."""
-        if self.declared is not None:
-            return self.declared
-        parameters = list(inspect.signature(self.steps).parameters.values())[2:]
+        own = list(inspect.signature(self.steps).parameters.values())[2:]
+        parameters = own if self.declared is None else self.declared.parameters.values()
         return inspect.Signature([p.replace(annotation=p.empty) for p in parameters])
 
 
@@ -154,11 +152,3 @@ def made(call: Call, last: Last) -> Any:
     """The result of a last step that is not the last."""
     name, operands, options = last
     return call(name, *operands, **options)
-
-
-def axis_of(x: Any, dim: Any) -> int:
-    """The axis counted from the front; refuses one that is not there."""
-    rank = len(x.shape)
-    if isinstance(dim, bool) or not isinstance(dim, int) or not -rank <= dim < rank:
-        raise ShapeError(f"there is no axis {dim} in a tensor with {rank}")
-    return dim % rank

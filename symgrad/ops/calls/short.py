@@ -71,3 +71,10 @@ said("lstsq(a, b, rcond: unsupported=None, *, driver: unused=None)",
      ("pinv(a) @ b", "sum(square(a @ (pinv(a) @ b) - b), dim=-2)", None, None),
      "The pseudo-inverse times b; what else torch gives depends on the driver.", "torch.linalg.lstsq", "np.linalg.lstsq",
      fields=("solution", "residuals", "rank", "singular_values"), matrices=True)
+for name, says in (("std", "The standard deviation and the mean."), ("var", "The variance and the mean.")):
+    said(f"{name}_mean(x, dim: any=None, unbiased: any=None, keepdim=False, *, correction: any=None)",
+         (f"{name}(x, dim=dim, unbiased=unbiased, keepdim=keepdim, correction=correction)", "mean(x, dim=dim, keepdim=keepdim)"), says,
+         f"torch.{name}_mean", f"aten.{name}_mean", fields=(name, "mean"), reals=True,
+         instead={"dim=True": (f"{name}(x)", "mean(x)"), "dim=False": (f"{name}(x, unbiased=False)", "mean(x)")})
+said("corrcoef(x)", lambda x: None if len(x.shape) == 2 and x.shape[0] != 1 else f"v = cov({'x' if x.shape else 'reshape(x, shape=(1,))'}); v / v",
+     "One variable's variance by itself.", "torch.corrcoef", "Tensor.corrcoef", "np.corrcoef")

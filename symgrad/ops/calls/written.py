@@ -9,7 +9,6 @@ text is Python's by its grammar alone: nothing is evaluated but these steps.
 from __future__ import annotations
 
 import ast
-import inspect
 from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
 from typing import Any, Unpack
@@ -105,8 +104,7 @@ def said(
         written = chosen[part] if isinstance(chosen, tuple) else chosen
         return None if written is None else found(apply, last_of(written, partial(applied, apply), given))
 
-    parameters = [p.replace(annotation=p.empty) for p in declared.signature.parameters.values()]
-    enter(Compound(declared.name, steps, says, **marks, declared=inspect.Signature(parameters)), spelled)
+    enter(Compound(declared.name, steps, says, **marks, declared=declared.signature), spelled)
 
 
 def found(call: Call, last: Last) -> Last:
