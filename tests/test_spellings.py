@@ -209,7 +209,7 @@ def test_a_spelling_is_what_torch_makes_of_it(text: str) -> None:
 def test_what_no_wording_covers_is_refused() -> None:
     refused = {
         "(x > 0).clamp_min(0.5)": "whole numbers",
-        "torch.div(x, y, rounding_mode='up')": "'trunc' or 'floor', not 'up'",
+        "torch.div(x, y, rounding_mode='up')": "is 'trunc' or 'floor'",
         "torch.meshgrid(x[0], y[0])[2]": "meshgrid gives 2 tensors",
         "torch.meshgrid(x, y[0])[0]": "meshgrid takes vectors",
         "x[[2]]": "no position 2 on an axis of 2",
@@ -227,7 +227,7 @@ def test_what_no_wording_covers_is_refused() -> None:
         "torch.tensor_split(x, 2)[2]": "gives 2 tensors here",
         "torch.select_scatter(x, x[0], 0, 2)": "no position 2 on an axis of 2",
         "torch.column_stack(x)": "takes a list of tensors",
-        "F.channel_shuffle(x[None], 3)": "2 channels do not make 3 groups",
+        "F.channel_shuffle(x[None], 3)": "an axis of 2 does not make 3 equal parts",
         "torch.linalg.inv_ex(x @ x.T).info": "info of inv_ex has no derivative",
         "torch.slice_scatter(x, y, 0, 1)": "src of slice_scatter has to be 1×3",
         "x.unflatten(2, (3, 1))": "no axis 2",
