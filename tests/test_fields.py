@@ -124,7 +124,7 @@ def test_every_row_is_found() -> None:
 def needless(row: Row) -> list[str]:
     """The fields of a row that say what follows without them."""
     whole = made(row)
-    fields = [name for name in row if name not in (*READ, "shape", "align", "prepare", "forward", "torch")]
+    fields = [name for name in row if name not in (*READ, "shape", "align", "fits", "prepare", "forward", "torch")]
     found = [name for name in fields if (less := without(row, name)) is not None and alike(whole, less)]
     return [name for name in found if name not in LOOPS.get(whole.name, ())]
 
@@ -176,11 +176,11 @@ def answers(text: str, shapes: Mapping[str, tuple[int, ...]]) -> Iterator[str]:
 
 def called(rule: Any) -> str:
     """What a rule is called, of which some arguments may be given already."""
-    return str(getattr(rule, "func", rule).__qualname__)
+    return rule if isinstance(rule, str) else str(getattr(rule, "func", rule).__qualname__)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("field", ["shape", "align"])
+@pytest.mark.parametrize("field", ["shape", "align", "fits"])
 def test_no_rule_of_shapes_says_what_follows(field: str) -> None:
     """Words of its own count as a difference, they may say more; what rows share has to be needed by one of them."""
     found, needed = [], set()

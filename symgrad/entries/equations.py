@@ -20,7 +20,7 @@ from symgrad.entries.indexed import Indexed
 from symgrad.entries.losses import Loss
 from symgrad.entries.on_axes import OnAxes
 from symgrad.entries.readings import Instead, Pointwise, Reading
-from symgrad.entries.shaping import broadcast, common_shape
+from symgrad.entries.shaping import Fits, broadcast, common_shape, fitting
 from symgrad.entries.signatures import Call, call_of, example_of
 from symgrad.entries.spec import TABLE, AlignRule, Facts, Op, PrepareRule, ShapeRule, as_given, no_alignment, register
 from symgrad.errors import bug
@@ -65,10 +65,10 @@ def by_spelling(
         named = {name: plain(value) for name, value in options.items() if value is not None}
         if call and call.operands != tuple(call.signature.parameters)[: len(call.operands)]:
             there = {**dict(zip(call.operands, given, strict=False)), **named}
-            order = list(call.signature.parameters)
-            before = order[: order.index(call.operands[-1]) + 1]
+            order = [p.name for p in call.signature.parameters.values() if p.kind is not p.KEYWORD_ONLY]
+            before = order[: max(order.index(name) for name in call.operands if name in order) + 1]
             given = [there[name] for name in before if name in there]
-            named = {name: value for name, value in named.items() if name not in before}
+            named = {name: value for name, value in there.items() if name not in before and value is not None}
         found = function(*given, **named)
         if part is not None:
             return found[part]
@@ -108,6 +108,8 @@ def op(
     apart: str = "",
     repeated: bool = False,
     reading: Reading | None = None,
+    reduced: bool = False,
+    fits: str | Fits = "",
     checks: Callable[..., None] | None = None,
     reads_out: bool = False,
     defined: str = "",
@@ -129,16 +131,24 @@ def op(
     axes the equation holds (or the number of the axis), which then is that of one line of a tensor with ``least`` axes;
     its ``forward`` takes axis= and keepdims= as NumPy's do. ``axes`` are options that name one axis each, on which its
     indices are (`symgrad.entries.on_axes`; ``repeated``: twice the same is fine); tensors that lie ``apart`` have no
-    others. ``checks`` is asked, with shapes and options, whether options are what they have to be. ``defined`` is what
-    pages print in the place of the equation. ``reads_out`` says that an equation which ``instead`` writes reads the
-    output itself. What stands behind ``, n:`` says in words what n is: whole numbers that ``known`` finds, or what is
-    read ``beside``.
+    others. A loss is ``reduced`` to its mean or sum. ``checks`` is asked, with shapes and options, whether options are
+    what they have to be, ``fits``, with sizes and shapes, whether operands fit each other, or it is a pattern that says
+    so (`symgrad.entries.shaping.fitting`). ``defined`` is what pages print in the place of the equation. ``reads_out``
+    says that an equation which ``instead`` writes reads the output itself. What stands behind ``, n:`` says in words
+    what n is: whole numbers that ``known`` finds, or what is read ``beside``.
     """
+    if reduced and "reduction: " not in call:
+        call = f"{call.removesuffix(')')}, reduction: 'mean' | 'sum' | 'none'='mean')"
     said, texts, definition = call_of(call), instead or {}, equation
     others: tuple[str, ...] = () if callable(texts) else tuple(texts.values())
     equation = WORDS.split(equation)[0]
     check_axes(said, [along] if along else axes.split())
-    if along:
+    if reduced:
+        loss = Loss(Along(said, equation, texts, along) if along else Pointwise(said, equation, texts), forward)
+        reading, shape, align = loss, loss.shape, no_alignment if along else broadcast
+        examples, defined = examples or loss.examples, f"{equation}, then the mean or the sum"
+        forward = forward and loss.forward
+    elif along:
         line = Along(said, equation, texts, along, least)
         reading = line
         torch = torch or line.by_torch(by_spelling(home[0].format(said.name), said, returns=facts.get("returns", ())))
@@ -158,7 +168,6 @@ def op(
             ranks = ranks if ranks is not None else ranks_in(equation, said.operands)
     reading = reading or Pointwise(said, equation, texts, decimals)
     prepare = checked(said, prepare or as_given, checks)
-    values = forward or (reading.forward if isinstance(reading, Loss) and reading.values else None)
     known = facts.get("known", {})
     held = (
         *(("out",) if reads_out or any(map(mentions_out, (equation, *others))) else ()),
@@ -184,12 +193,12 @@ def op(
             data=said.data,
             variadic=said.variadic,
             shape=shape or common_shape,
-            align=align or broadcast,
+            align=fitted(said, fits, align or broadcast) if fits else align or broadcast,
             prepare=prepare,
             letters=letters or "ijkl",
             ranks=ranks or {},
             pairs=pairs,
-            numpy=values,
+            numpy=forward,
             torch=torch or by_spelling(names[0], said, integers, facts.get("returns", ())),
             spelled=names,
             domain=samples if isinstance(samples, Mapping) else dict.fromkeys(said.operands, samples),
@@ -237,6 +246,17 @@ def ranks_in(equation: str, operands: Sequence[str]) -> dict[str, tuple[int, ...
         for name, slots in INDICES.findall(equation)
         if name in operands and "…" not in slots
     }
+
+
+def fitted(call: Call, fits: str | Fits, align: AlignRule) -> AlignRule:
+    """Operands broadcast, after it is asked whether they fit each other."""
+    fit = fitting(fits, call.operands) if isinstance(fits, str) else fits
+
+    def aligned(sizes: Any, shapes: Any, **options: Any) -> Any:
+        fit(sizes, *shapes)
+        return align(sizes, shapes, **options)
+
+    return aligned
 
 
 def checked(call: Call, prepare: PrepareRule, checks: Callable[..., None] | None) -> PrepareRule:

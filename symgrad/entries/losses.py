@@ -14,10 +14,12 @@ import sympy as sp
 
 from symgrad.entries.along import Along
 from symgrad.entries.readings import Pointwise, without
+from symgrad.entries.shaping import common_shape
 from symgrad.entries.spec import At, Held, Options, View
 from symgrad.indexing import add_up, fresh_axes
 from symgrad.indexing.symbols import Expr
 from symgrad.notation.tree import Statement
+from symgrad.shapes import Shape, Sizes
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,20 @@ class Loss:
 
     entry: Pointwise | Along
     values: Callable[..., Any] | None = None
+
+    @property
+    def examples(self) -> tuple[str, ...]:
+        """Each reduction."""
+        call = self.entry.call
+        plainly = f"F.{call.name}({', '.join(name for name in call.operands if name not in call.optional)}"
+        return (f"{plainly})", *(f'{plainly}, reduction="{word}")' for word in ("sum", "none")))
+
+    def shape(self, sizes: Sizes, shapes: tuple[Shape | None, ...], reduction: str, **options: Any) -> Shape:
+        """That of the losses, or one number."""
+        if reduction != "none":
+            return ()
+        first = shapes[0] or ()
+        return self.entry.without_one(sizes, (first,)) if isinstance(self.entry, Along) else common_shape(sizes, shapes)
 
     def index(self, at: At, views: Sequence[View | None], held: Mapping[str, Held], options: Options) -> Expr:
         """The right-hand side at each entry, and their sum or mean."""

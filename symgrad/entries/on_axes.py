@@ -16,7 +16,7 @@ from typing import Any
 import sympy as sp
 
 from symgrad.entries.readings import Text, Whole, known
-from symgrad.entries.shaping import axis_of
+from symgrad.entries.shaping import as_many, axis_of
 from symgrad.entries.spec import At, Held, Options, View
 from symgrad.entries.words import functions
 from symgrad.errors import InputError, ShapeError
@@ -111,12 +111,20 @@ class OnAxes(Text):
         tree, axes, first = self.tree(shapes, options), self.axes(options), shapes[0] or ()
         counts, named = self.counts(tree), self.call.given(shapes)
         lines: dict[str, Shape] = {}
-        for name, count in counts.items():
-            own = named[name]
-            lines[name] = sizes_on(own, self.spots(name, count, axes, len(own)))
+        rests: list[Shape] = []
+        for name, own in named.items():
+            spots = self.spots(name, counts.get(name, 0), axes, len(own))
+            if name in counts:
+                lines[name] = sizes_on(own, spots)
+            if name in self.apart and len(own) > len(spots):
+                raise ShapeError(f"{name} has {len(own)} axes here, and not {len(spots)}")
+            if name not in self.apart and own:
+                rests.append(tuple(size for a, size in enumerate(own) if a not in spots))
         letters = checked(tree, lines, sizes, known(options)).found
-        own_axes = set(placed(counts.get(self.call.operands[0], 0), axes, len(first)))
-        others = iter([size for a, size in enumerate(first) if a not in own_axes])
+        as_many(sizes, *rests)
+        for rest in rests[1:]:
+            sizes.match(rests[0], rest)
+        others = iter(rests[0] if rests else ())
         rank = self.others(tree, shapes) + len(tree.slots)
         if not first and len(tree.slots) == counts.get(self.call.operands[0]):
             return ()

@@ -3,9 +3,9 @@
     dim: axis · n: int >= 0 · q: 0 <= any <= 1 · size: 2*size · stride: 2*int >= 1=size · mode: 'same' | 'valid'
 
 Comes in: what is written there. Goes out: Python's type, by which texts are read, and what brings a value to its
-canonical form or refuses it. An axis is counted from the front, ``2*int`` is an integer for each of two axes,
-``2*size`` one that may be open yet; what is ``unused`` changes nothing, what is ``unsupported`` may only be left as it
-is. An option whose default is the name of another one is as that one is where nobody gives it.
+canonical form or refuses it. An axis is counted from the front, ``tuple[axis]`` are several, ``2*int`` is an integer for
+each of two axes, ``2*size`` one that may be open yet; what is ``unused`` changes nothing, what is ``unsupported`` may only
+be left as it is. An option whose default is the name of another one is as that one is where nobody gives it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import sympy as sp
 
 from symgrad.entries.shaping import axis_of
 from symgrad.entries.spec import Data, View
-from symgrad.errors import InputError, UnsupportedError
+from symgrad.errors import InputError, ShapeError, UnsupportedError
 from symgrad.shapes import size_of
 
 Rule = Callable[[str, Any, int], Any]  # (name, value, rank of the operands) -> the value in canonical form
@@ -95,7 +95,7 @@ def within(low: Any, high: Any, whole: bool, name: str, value: Any, rank: int) -
 
 def per_axis(count: int, least: Any, open_yet: bool, name: str, value: Any, rank: int = 0) -> tuple[Any, ...]:
     """One integer for each axis of space, or a size that may be open yet."""
-    values = tuple(value) if isinstance(value, (tuple, list)) else (value,)
+    values = several(value)
     values = values * count if len(values) == 1 else values
 
     def fits(v: Any) -> bool:
@@ -107,6 +107,19 @@ def per_axis(count: int, least: Any, open_yet: bool, name: str, value: Any, rank
             f"{name} has to be an integer from {least} up, or {count} of them", found=(f"{name}={value!r}",)
         )
     return tuple(map(size_of if open_yet else int, values))
+
+
+def several(value: Any) -> tuple[Any, ...]:
+    """One value or several; no value is none."""
+    return tuple(value) if isinstance(value, (tuple, list)) else () if value is None else (value,)
+
+
+def each_once(name: str, value: Any, rank: int) -> tuple[int, ...]:
+    """Axes from the front, none of them twice."""
+    axes = tuple(axis_of(axis, rank) for axis in several(value))
+    if len(set(axes)) < len(axes):
+        raise ShapeError(f"an axis is named twice in {name}", found=(f"{name}={value}",))
+    return axes
 
 
 def one_of(words: tuple[str, ...], name: str, value: Any, rank: int = 0) -> str:
@@ -127,6 +140,8 @@ def left_alone(usual: Any, name: str, value: Any, rank: int) -> Any:
 KINDS: Mapping[str, Kind] = {
     "bool": Kind(bool, lambda name, value, rank: bool(value)),
     "axis": Kind(int, lambda name, value, rank: axis_of(value, rank)),
+    "tuple": Kind(Any, lambda name, value, rank: several(value)),
+    "tuple[axis]": Kind(Any, lambda name, value, rank: each_once(name, value, rank)),
     "axis | None": Kind(int | None, lambda name, value, rank: None if value is None else axis_of(value, rank)),
 }
 """Kinds that have a canonical form, whatever their value."""

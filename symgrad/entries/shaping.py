@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+import re
+from collections.abc import Callable, Hashable, Sequence
 from math import isfinite
 from typing import Any
 
@@ -10,9 +11,10 @@ import sympy as sp
 
 from symgrad.errors import InputError, ShapeError
 from symgrad.indexing.symbols import Expr
-from symgrad.shapes import Shape, Sizes
+from symgrad.shapes import Shape, Size, Sizes
 
 Ints = Any  # an int or several as users write them; one for each axis of space once prepared
+Fits = Callable[..., None]  # (sizes, *shapes): refuses operands that do not fit each other
 Dim = Any  # None, an int or a tuple of ints as users write it; a tuple of ints once prepared
 
 
@@ -25,6 +27,46 @@ def broadcast(sizes: Sizes, shapes: tuple[Shape | None, ...], **options: Hashabl
 def common_shape(sizes: Sizes, shapes: tuple[Shape | None, ...], **options: Hashable) -> Shape:
     """The output has the operands' common shape."""
     return sizes.broadcast_shapes([shape for shape in shapes if shape is not None])
+
+
+def within(sizes: Sizes, own: Shape, whole: Shape, told: str) -> None:
+    """``own`` broadcasts to ``whole``, not the other way round; else ``told`` is how many axes there are."""
+    if len(own) > len(whole):
+        raise ShapeError(told.format(len(own), len(whole)))
+    for size, wanted in zip(own[::-1], whole[::-1], strict=False):
+        if sizes.find(size) != 1:
+            sizes.unify(size, wanted)
+
+
+def as_many(sizes: Sizes, *shapes: Shape) -> None:
+    """As many axes each."""
+    if len({len(shape) for shape in shapes}) > 1:
+        told = " and ".join(str(len(shape)) for shape in shapes)
+        raise ShapeError(f"this takes tensors with as many axes each, not {told}")
+
+
+def fitting(pattern: str, operands: Sequence[str]) -> Fits:
+    """``"x[…,n] weight[n]"``: an index for each axis; axes with one letter are equally long, and those of ``…``."""
+    wanted = {name: slots.split(",") for name, slots in re.findall(r"(\w+)\[(.*?)\]", pattern)}
+
+    def fit(sizes: Sizes, *shapes: Shape | None) -> None:
+        letters: dict[str, Size] = {}
+        rest: Shape | None = None
+        for name, shape in zip(operands, shapes, strict=False):
+            if shape is None or name not in wanted:
+                continue
+            slots = [slot for slot in wanted[name] if slot]
+            at = slots.index("…") if "…" in slots else len(slots)
+            more = len(shape) - len(slots) + ("…" in slots)
+            if more < 0 or ("…" not in slots and more) or ("…" in slots and rest is not None and len(rest) != more):
+                raise ShapeError(f"this takes {', '.join(pattern.split())}, and {name} has {len(shape)} axes")
+            if "…" in slots:
+                sizes.match(shape[at : at + more] if rest is None else rest, rest := shape[at : at + more])
+            own = (*shape[:at], *shape[at + more :])
+            for letter, size in zip(slots[:at] + slots[at + 1 :], own, strict=True):
+                sizes.unify(letters.setdefault(letter, size), size)
+
+    return fit
 
 
 def check_space(x: Shape, space: int) -> None:

@@ -14,7 +14,7 @@ import sympy as sp
 
 from symgrad.entries.equations import TORCH, F, op
 from symgrad.entries.indexed import Indexed
-from symgrad.entries.shaping import axis_of, broadcast
+from symgrad.entries.shaping import as_many, axis_of, within
 from symgrad.entries.signatures import call_of
 from symgrad.errors import InputError, ShapeError
 from symgrad.ops import openings
@@ -28,11 +28,7 @@ def added(call: str, equation: str) -> Callable[..., tuple[Shape, ...]]:
 
     def align(sizes: Sizes, given: tuple[Shape, ...], **options: Any) -> tuple[Shape, ...]:
         product = alone.shape(sizes, given[1:])
-        if len(given[0]) > len(product):
-            raise ShapeError(f"what is added to the product has {len(given[0])} axes, the product {len(product)}")
-        for own, size in zip(given[0][::-1], product[::-1], strict=False):
-            if sizes.find(own) != 1:
-                sizes.unify(own, size)
+        within(sizes, given[0], product, "what is added to the product has {} axes, the product {}")
         return (product, *given[1:])
 
     return align
@@ -106,13 +102,6 @@ op("vecdot(x, y, dim: int=-1)", "out = Σ_j x[j]·y[j]", "inner products along d
    examples=("torch.linalg.vecdot(x, y)",), holds="real")  # fmt: skip
 
 
-def cross_align(sizes: Sizes, shapes: tuple[Shape, ...], dim: int) -> tuple[Shape, ...]:
-    """Both broadcast, but have as many axes each."""
-    if len(shapes[0]) != len(shapes[1]):
-        raise ShapeError(f"cross takes tensors with as many axes each, not {len(shapes[0])} and {len(shapes[1])}")
-    return broadcast(sizes, shapes)
-
-
 def cross_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int) -> Shape:
     """Three entries along dim."""
     common = sizes.broadcast_shapes(shapes)
@@ -123,7 +112,7 @@ def cross_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int) -> Shape:
 op("cross(x, y, dim: int=-1)", "out[i] = x[(i + 1) mod n]·y[(i + 2) mod n] − x[(i + 2) mod n]·y[(i + 1) mod n]"
    " where n = size(x, -1)", "the cross product of vectors with three entries along dim",
    ("torch.{}", "torch.linalg.cross", "Tensor.cross", "aten.linalg_cross", "np.cross"), along="dim", shape=cross_shape,
-   align=cross_align, implied={c: lambda sizes: sizes.index(3) if 3 in sizes else -1 for c in ("torch.cross", "Tensor.cross")},
+   fits=as_many, implied={c: lambda sizes: sizes.index(3) if 3 in sizes else -1 for c in ("torch.cross", "Tensor.cross")},
    examples=("torch.linalg.cross(x, y)",))  # fmt: skip
 
 

@@ -11,10 +11,9 @@ from typing import Any
 import sympy as sp
 
 from symgrad.entries.equations import METHOD, TORCH, op
-from symgrad.entries.shaping import Ints, axes_of, axis_of, moved
+from symgrad.entries.shaping import Ints, axis_of, moved
 from symgrad.entries.spec import no_alignment
 from symgrad.errors import InputError, ShapeError
-from symgrad.ops.moving.views import sequence
 from symgrad.shapes import Shape, Sizes, size_of
 
 
@@ -23,9 +22,8 @@ def flipped(shapes: tuple[Shape, ...], dims: tuple[int, ...]) -> str:
     return moved(len(shapes[0]), lambda a: f"size(x, {a}) − 1 − i{a}" if a in dims else f"i{a}")
 
 
-op("flip(x, dims: any)", "out[i] = x[size(x, 0) − 1 − i]", "the entries in reverse order along dims", TORCH, "np.flip",
+op("flip(x, dims: tuple[axis])", "out[i] = x[size(x, 0) − 1 − i]", "the entries in reverse order along dims", TORCH, "np.flip",
    instead=flipped,
-   prepare=lambda shapes, dims: {"dims": axes_of(sequence(dims), len(shapes[0])) if sequence(dims) else ()},
    examples=("flip(x, (0,)) with x:3", "flip(x, (0, 1))"), arrays="x, *dims: np.flip(x, axis=dims)")  # fmt: skip
 
 
@@ -43,14 +41,13 @@ op("fliplr(x)", "out[i] = x[size(x, -1) − 1 − i]", "the entries in reverse o
 # fmt: on
 
 
-def prepare_roll(shapes: tuple[Shape, ...], shifts: Ints, dims: Ints = ()) -> dict[str, Hashable]:
+def prepare_roll(shapes: tuple[Shape, ...], shifts: Ints, dims: Ints) -> dict[str, Hashable]:
     """One shift for each of dims; without dims the tensor is one row."""
-    amounts, axes = sequence(shifts), sequence(dims) if dims is not None else ()
-    if axes and not shapes[0]:
+    if dims and not shapes[0]:
         raise ShapeError("roll along dims needs at least one axis")
-    if (axes and len(amounts) != len(axes)) or (not axes and len(amounts) != 1):
+    if len(shifts) != max(len(dims), 1):
         raise InputError("roll takes one shift for each of dims", found=(f"shifts={shifts}, dims={dims}",))
-    return {"shifts": amounts, "dims": tuple(axis_of(d, len(shapes[0])) for d in axes)}
+    return {"shifts": shifts, "dims": tuple(axis_of(d, len(shapes[0])) for d in dims)}
 
 
 def rolled(shapes: tuple[Shape, ...], shifts: tuple[Any, ...], dims: tuple[int, ...]) -> str:
@@ -68,18 +65,16 @@ def rolled(shapes: tuple[Shape, ...], shifts: tuple[Any, ...], dims: tuple[int, 
     return moved(rank, lambda a: by.get(a, f"i{a}"), lambda a: f"size(x, {a})")
 
 
-op("roll(x, shifts: any, dims: any=())", "out[i] = x[(i − shifts) mod size(x, 0)]",
+op("roll(x, shifts: tuple, dims: tuple=())", "out[i] = x[(i − shifts) mod size(x, 0)]",
    "moves the entries along dims; what leaves at one end comes in at the other; without dims all entries as one row", TORCH, "np.roll", instead=rolled,
    prepare=prepare_roll, examples=("roll(x, 1, 0) with x:4", "roll(x, (1, -1), (0, 1))", "roll(x, 2)"),
    arrays="x, shifts, dims=None: np.roll(x, shifts, axis=dims)")  # fmt: skip
 
 
-def prepare_rot90(shapes: tuple[Shape, ...], k: int = 1, dims: Ints = (0, 1)) -> dict[str, Hashable]:
-    """Quarter turns in a plane."""
-    axes = tuple(axis_of(d, len(shapes[0])) for d in sequence(dims))
-    if len(axes) != 2 or axes[0] == axes[1]:
+def two_axes(shapes: Any, dims: tuple[int, ...], **options: Any) -> None:
+    """A plane."""
+    if len(dims) != 2:
         raise InputError("rot90 takes two different dims", found=(f"dims={dims}",))
-    return {"k": int(k) % 4, "dims": axes}
 
 
 def turned(shapes: tuple[Shape, ...], k: int, dims: tuple[int, int]) -> str:
@@ -89,13 +84,13 @@ def turned(shapes: tuple[Shape, ...], k: int, dims: tuple[int, int]) -> str:
     crossed = [f"size(x, {first}) − 1 − i{second}", f"size(x, {second}) − 1 − i{first}"]
     places = [
         (f"i{first}", f"i{second}"), (f"i{second}", crossed[1]), (back[0], back[1]), (crossed[0], f"i{first}"),
-    ][k]  # fmt: skip
+    ][k % 4]  # fmt: skip
     return moved(len(shapes[0]), lambda a: dict(zip((first, second), places, strict=True)).get(a, f"i{a}"))
 
 
-op("rot90(x, k: int=1, dims: any=(0, 1))", "out[i,j] = x[j,size(x, 1) − 1 − i]",
+op("rot90(x, k: int=1, dims: tuple[axis]=(0, 1))", "out[i,j] = x[j,size(x, 1) − 1 − i]",
    "a quarter turn, k times, from the first of dims towards the second", METHOD, "np.rot90", instead=turned,
-   prepare=prepare_rot90, ranks={"x": (2,)}, examples=("rot90(x)", "rot90(x, 2)", "rot90(x, -1)"))  # fmt: skip
+   checks=two_axes, ranks={"x": (2,)}, examples=("rot90(x)", "rot90(x, 2)", "rot90(x, -1)"))  # fmt: skip
 op("vander(x, N: int)", "out[…,i,j<N] = [j = 0] + [j > 0]·x[…,i]^j", "the powers of each entry from 0 on, as columns",
    ("torch.linalg.{}",), written="torch.linalg.vander({})", examples=("torch.linalg.vander(x, N=3) with x:4", "torch.linalg.vander(x, N=4) with x:2x3"), holds="kept")  # fmt: skip
 # fmt: off
@@ -130,17 +125,12 @@ op("diag_embed(x, offset: int=0, dim1: int=-2, dim2: int=-1)", "out[i<n + offset
 # fmt: on
 
 
-def prepare_movedim(shapes: tuple[Shape, ...], source: Ints, destination: Ints) -> dict[str, Hashable]:
-    """The order of the axes."""
-    rank = len(shapes[0])
-    origin = [axis_of(d, rank) for d in sequence(source)]
-    target = [axis_of(d, rank) for d in sequence(destination)]
-    if len(set(origin)) != len(set(target)) or len(set(origin)) != len(origin) or len(target) != len(origin):
+def as_many_places(shapes: Any, source: Ints, destination: Ints) -> None:
+    """A place for each axis."""
+    if len(source) != len(destination):
         raise InputError(
-            "movedim takes as many sources as destinations, each once",
-            found=(f"source={source}, destination={destination}",),
+            "movedim takes as many sources as destinations", found=(f"source={source}, destination={destination}",)
         )
-    return {"source": tuple(origin), "destination": tuple(target)}
 
 
 def shifted(shapes: tuple[Shape, ...], source: tuple[int, ...], destination: tuple[int, ...]) -> str:
@@ -151,8 +141,8 @@ def shifted(shapes: tuple[Shape, ...], source: tuple[int, ...], destination: tup
     return moved(len(order), lambda a: f"i{order.index(a)}")
 
 
-op("movedim(x, source: any, destination: any)", "out[j,k,i] = x[i,j,k]", "moves the axes of source to the places of"
-   " destination; the rest keep their order", METHOD, "torch.moveaxis Tensor.moveaxis np.moveaxis", instead=shifted, prepare=prepare_movedim,
+op("movedim(x, source: tuple[axis], destination: tuple[axis])", "out[j,k,i] = x[i,j,k]", "moves the axes of source to the places of"
+   " destination; the rest keep their order", METHOD, "torch.moveaxis Tensor.moveaxis np.moveaxis", instead=shifted, checks=as_many_places,
    examples=("movedim(x, 0, 2) with x:2x3x4", "movedim(x, (0, 1), (2, 0)) with x:2x3x2"))  # fmt: skip
 
 

@@ -14,18 +14,12 @@ import sympy as sp
 
 from symgrad.entries.domain import whole
 from symgrad.entries.equations import METHOD, TORCH, op
-from symgrad.entries.shaping import moved
+from symgrad.entries.shaping import as_many, moved
 from symgrad.entries.written import once
 from symgrad.errors import InputError, ShapeError
 from symgrad.ops.moving.positions import from_zero
 from symgrad.program import Role
 from symgrad.shapes import Shape, Sizes
-
-
-def same_rank(first: Shape, second: Shape, name: str) -> None:
-    """Two shapes with as many axes each."""
-    if len(first) != len(second):
-        raise ShapeError(f"{name} takes tensors with as many axes each, not {len(first)} and {len(second)}")
 
 
 def no_larger(sizes: Sizes, index: Shape, other: Shape, name: str, but: int | None = None) -> None:
@@ -55,7 +49,7 @@ op("one_hot(x: data, num_classes: any=-1)", "out[…,k<num_classes] = δ(x[…],
 
 def gather_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int, **options: Any) -> Shape:
     """The shape of the positions."""
-    same_rank(shapes[0], shapes[1], "gather")
+    as_many(sizes, shapes[0], shapes[1])
     no_larger(sizes, shapes[1], shapes[0], "x", but=dim)
     return shapes[1]
 
@@ -71,7 +65,7 @@ def along_align(sizes: Sizes, shapes: tuple[Shape, ...], dim: Any) -> tuple[Shap
     x, index = shapes
     if dim is None:
         return shapes
-    same_rank(x, index, "take_along_dim")
+    as_many(sizes, x, index)
     rest = sizes.broadcast_shapes([(*s[:dim], sp.S.One, *s[dim + 1 :]) for s in (x, index)])
     return tuple((*rest[:dim], s[dim], *rest[dim + 1 :]) for s in (x, index))
 
@@ -96,16 +90,8 @@ op("take(x, index: data)", "out[…] = x⟨index[…] mod size(x)⟩", "the entr
 # fmt: on
 
 
-def selected_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int) -> Shape:
-    """As many entries along dim as there are positions."""
-    x, index = shapes
-    if len(index) > 1:
-        raise ShapeError(f"index_select takes a vector of positions, not a tensor with {len(index)} axes")
-    return (*x[:dim], index[0] if index else sp.S.One, *x[dim + 1 :]) if x else ()
-
-
 op("index_select(x, dim: int, index: data)", "out[i] = x[index[i]]", "the entries along dim at the given positions", TORCH,
-   axes="dim", apart="index", shape=selected_shape, domain={"index": whole(0, 1)},
+   axes="dim", apart="index", domain={"index": whole(0, 1)},
    examples=("index_select(x, 1, index) with x:2x3 index:2", "index_select(x, 0, index) with x:2x2 index:3"),
    arrays="x, dim, index: np.take(x, index, axis=dim)", looks_up=True, role=Role.PICKS)  # fmt: skip
 
@@ -118,50 +104,33 @@ op("masked_fill(x, mask: data, value)", "out = (1 − [mask ≠ 0])·x + [mask �
 # Written at positions -------------------------------------------------------------------------------
 
 
-def add_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int, **options: Any) -> Shape:
-    """The shape of what is added to; the source has one slice for each position."""
-    x, index, *source = shapes
-    if len(index) > 1:
-        raise ShapeError(f"the positions are a vector, not a tensor with {len(index)} axes")
-    if source and not x:  # a number is a vector with one entry
-        same_rank((sp.S.One,), source[0] or (sp.S.One,), "the source")
-        sizes.unify(sp.Mul(*index), sp.Mul(*source[0]))
-    elif source and source[0]:
-        same_rank(x, source[0], "index_add")
-        for a, (p, q) in enumerate(zip(x, source[0], strict=True)):
-            sizes.unify(sp.Mul(*index) if a == dim else p, q)
-    return x
-
-
-def sum_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int, **options: Any) -> Shape:
-    """As `add_shape`; source and x have as many axes each."""
-    same_rank(shapes[0], shapes[2], "this")
-    return add_shape(sizes, shapes, dim)
+def with_source(sizes: Sizes, x: Shape, index: Shape, source: Shape) -> None:
+    """The source has as many axes as x."""
+    as_many(sizes, x, source)
 
 
 op("index_add(x, dim: int, index: data, source, alpha: any=1)", "out[i] = x[i] + alpha·(Σ_k δ(index[k], i)·source[k])",
    "x plus the slices of the source, each added at its position along dim, alpha times", TORCH, axes="dim", apart="index",
-   shape=sum_shape, role=Role.ADDS, domain={"index": whole(0, 1)},
+   fits=with_source, role=Role.ADDS, domain={"index": whole(0, 1)},
    arrays="x, dim, index, source, alpha=1: x + alpha * np.moveaxis(np.tensordot(np.arange(x.shape[dim])[:, None] == index, "
           "source, (1, dim)), 0, dim)",
    examples=("index_add(x, 0, index, source) with x:3x2 index:4 source:4x2",), holds="first joined")  # fmt: skip
 
 
-def scatter_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int) -> Shape:
+def scatter_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int, **options: Any) -> Shape:
     """The shape of what is written to."""
     x, index, *source = shapes
-    same_rank(x, index, "scatter")
+    as_many(sizes, x, index)
     no_larger(sizes, index, x, "x", but=dim)
     if source and source[0]:  # a number is written everywhere
-        same_rank(index, source[0], "scatter")
+        as_many(sizes, index, source[0])
         no_larger(sizes, index, source[0], "the source")
     return x
 
 
-def full_scatter_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int, **options: Any) -> Shape:
-    """As for scatter; the source is a tensor."""
-    same_rank(shapes[1], shapes[2], "this")
-    return scatter_shape(sizes, shapes, dim)
+def whole_source(sizes: Sizes, x: Shape, index: Shape, src: Shape) -> None:
+    """The source is a tensor with an entry for each position, no number."""
+    as_many(sizes, index, src)
 
 
 def scattered(x: Any, index: Any, src: Any, dim: int) -> Any:
@@ -198,7 +167,7 @@ def replaced(shapes: tuple[Shape, ...], dim: int) -> str:
 
 # fmt: off
 op("scatter_add(x, dim: axis, index: data, src)", "out[i] = x[i] + Σ_k δ(index[k], i)·src[k]",
-   "x plus the entries of src, each added at its position along dim", TORCH, instead=added, shape=full_scatter_shape,
+   "x plus the entries of src, each added at its position along dim", TORCH, instead=added, fits=whole_source, shape=scatter_shape,
    domain={"index": whole(0, 1)}, holds="first joined",
    examples=("scatter_add(x, 0, index, src) with x:3 index:2 src:2", "scatter_add(x, 0, index, src) with x:3x2 index:2x2 src:2x2",
              "scatter_add(x, 1, index, src) with x:2x3 index:2x4 src:2x4"))
@@ -220,9 +189,9 @@ def copied(x: Any, index: Any, source: Any, dim: int) -> Any:
 # fmt: off
 op("index_copy(x, dim: int, index: data, source)", "out[i] = x[i]·[h = 0] + (Σ_j δ(index[j], i)·source[j])"
    " where h = Σ_k δ(index[k], i)", "x with the slices at the given positions along dim replaced by those of the source"
-   " (each position once)", TORCH, axes="dim", apart="index", shape=add_shape, forward=copied,
+   " (each position once)", TORCH, axes="dim", apart="index", forward=copied,
    domain={"index": whole(0, 1)}, smooth=True,
    examples=("index_copy(x, 0, index, source) with x:3x2 index:1 source:1x2",), holds="first")
 op("index_fill(x, dim: int, index: data, value)", "out[i] = x[i]·[h = 0] + [h ≠ 0]·value where h = Σ_k δ(index[k], i)",
    "x with a number at the given positions along dim", TORCH, axes="dim", apart="index",
-   shape=lambda sizes, shapes, dim: add_shape(sizes, shapes[:2], dim), domain={"index": whole(0, 1)}, smooth=True, ranks={"index": (1,), "value": (0,)}, examples=("index_fill(x, 1, index, 2.0) with x:2x3 index:2",), holds="first")
+   domain={"index": whole(0, 1)}, smooth=True, ranks={"index": (1,), "value": (0,)}, examples=("index_fill(x, 1, index, 2.0) with x:2x3 index:2",), holds="first")

@@ -5,7 +5,6 @@ Beyond the border 0 goes on, or the entry there, or the tensor mirrored.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from itertools import product
 from typing import Any
 
@@ -23,15 +22,12 @@ KERNELS = {"bilinear": HAT, "bicubic": cubic("(−3/4)"), "nearest": "k[d] = [d 
 """How much an entry counts at a distance."""
 
 
-def prepare_grid_sample(
-    shapes: tuple[Shape, ...], mode: str, padding_mode: str, align_corners: Any
-) -> dict[str, Hashable]:
-    """torch's modes; what goes on beyond the border for cubics is only 0."""
+def by_cubics(shapes: tuple[Shape, ...], mode: str, padding_mode: str, **options: Any) -> None:
+    """What goes on beyond the border for cubics is only 0."""
     if mode == "bicubic" and padding_mode != "zeros":
         raise UnsupportedError("grid_sample with cubics is supported with padding_mode='zeros' only")
     if mode == "bicubic" and len(shapes[0]) != 4:
         raise ShapeError("cubics go over two axes of space")
-    return {"mode": mode, "padding_mode": padding_mode, "align_corners": bool(align_corners)}
 
 
 def sampled_shape(sizes: Sizes, shapes: tuple[Shape, ...], **options: Any) -> Shape:
@@ -116,10 +112,10 @@ def along_axis(g: Any, size: int, padding_mode: str, align_corners: bool) -> Any
 
 
 op("grid_sample(x, grid, mode: 'bilinear' | 'nearest' | 'bicubic'='bilinear', padding_mode: 'zeros' | 'border' | 'reflection'='zeros', "
-   "align_corners: any=None)", sampled(((0,) * 4,), mode="bilinear", padding_mode="zeros", align_corners=False),
+   "align_corners: bool=False)", sampled(((0,) * 4,), mode="bilinear", padding_mode="zeros", align_corners=False),
    "the values at the places of a grid, whose coordinates go from −1 to 1 over the tensor (with align_corners from the middle of its first entry to that of its last): by kernels k of straight lines,"
    " cubics or the nearest entry, as mode says; beyond it 0, or with padding_mode the entry at the border, or x mirrored", ("F.{}",), instead=sampled,
-   shape=sampled_shape, align=no_alignment, prepare=prepare_grid_sample, forward=values, kinks=0, letters="ncijk",
+   shape=sampled_shape, align=no_alignment, checks=by_cubics, forward=values, kinks=0, letters="ncijk",
    ranks={"x": (4, 5), "grid": (4, 5)}, domain={"grid": reals(within=1.6)},
    examples=("F.grid_sample(x, grid, align_corners=False) with x:1x2x3x2 grid:1x2x2x2",
              "F.grid_sample(x, grid, align_corners=True) with x:2x1x2x3 grid:2x1x2x2",
@@ -149,9 +145,9 @@ def grid(shapes: tuple[Shape, ...], size: Any, align_corners: bool) -> str:
     return f"out[n,{','.join('ijl'[:space])},d] = {' + '.join([*terms, f'theta[n,d,{space}]'])}"
 
 
-op("affine_grid(theta, size: any, align_corners: any=None)", grid((), (1, 1, 2, 3), False),
+op("affine_grid(theta, size: tuple, align_corners: bool=False)", grid((), (1, 1, 2, 3), False),
    "where the entries of a tensor of this size lie between −1 and 1 (with align_corners the outer ones at ±1), moved by a matrix each", ("F.{}",), instead=grid,
-   shape=grid_shape, prepare=lambda shapes, size, align_corners: {"size": tuple(size), "align_corners": bool(align_corners)},
+   shape=grid_shape,
    letters="nijld", ranks={"theta": (3,)},
    examples=("F.affine_grid(theta, (2, 1, 2, 3), align_corners=False) with theta:2x2x3",
              "F.affine_grid(theta, (1, 2, 2, 3, 2), align_corners=True) with theta:1x3x4"))  # fmt: skip

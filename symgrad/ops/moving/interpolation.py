@@ -14,11 +14,10 @@ from typing import Any
 import sympy as sp
 
 from symgrad.entries.equations import op
-from symgrad.entries.options import one_of
+from symgrad.entries.options import one_of, several
 from symgrad.entries.shaping import Ints
 from symgrad.errors import InputError, ShapeError
 from symgrad.ops.moving.kernels import COVERS, HAT, cubic
-from symgrad.ops.moving.views import sequence
 from symgrad.shapes import Shape, Sizes, size_of
 
 REACH = {"linear": 1, "bilinear": 1, "trilinear": 1, "bicubic": 2}
@@ -67,7 +66,7 @@ def prepare_interpolate(
         raise InputError(f"align_corners means nothing for mode={mode!r}")
     if antialias and mode not in ("bilinear", "bicubic"):
         raise InputError("antialias goes with the modes bilinear and bicubic")
-    given = sequence(size if scale_factor is None else scale_factor)
+    given = several(size if scale_factor is None else scale_factor)
     given = given * space if len(given) == 1 and not isinstance(size, (tuple, list)) else given
     if len(given) != space:
         raise ShapeError(f"there are {space} axes of space", found=(f"{len(given)} sizes or factors",))

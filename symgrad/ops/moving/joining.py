@@ -6,6 +6,7 @@ import sympy as sp
 
 from symgrad.entries.equations import op
 from symgrad.entries.readings import Function
+from symgrad.entries.shaping import as_many
 from symgrad.entries.spec import At, View, no_alignment
 from symgrad.errors import ShapeError
 from symgrad.indexing import bracket
@@ -20,11 +21,8 @@ def joined(sizes: Sizes, shapes: tuple[Shape, ...], dim: int) -> Shape:
     if not first:
         raise ShapeError("cat joins along an axis, a scalar has none", hints=("stack joins along a new axis",))
     for shape in shapes[1:]:
-        if len(shape) != len(first):
-            raise ShapeError(f"cat joins tensors with as many axes each, not {len(first)} and {len(shape)}")
-        for axis, (a, b) in enumerate(zip(first, shape, strict=True)):
-            if axis != dim:
-                sizes.unify(a, b)
+        as_many(sizes, first, shape)
+        sizes.match((*first[:dim], *first[dim + 1 :]), (*shape[:dim], *shape[dim + 1 :]))
     return (*first[:dim], sp.Add(*(s[dim] for s in shapes)), *first[dim + 1 :])
 
 
@@ -39,16 +37,6 @@ def joint(at: At, *tensors: View, dim: int) -> Expr:
     return result
 
 
-def stacked(sizes: Sizes, shapes: tuple[Shape, ...], dim: int) -> Shape:
-    """Equal shapes, with a new axis that counts them."""
-    first = shapes[0]
-    for shape in shapes[1:]:
-        if len(shape) != len(first):
-            raise ShapeError(f"stack joins tensors of one shape, not {len(first)} and {len(shape)} axes")
-        sizes.match(first, shape)
-    return (*first[:dim], sp.Integer(len(shapes)), *first[dim:])
-
-
 def in_turn(shapes: tuple[Shape, ...], dim: int) -> str:
     """The tensor whose turn it is."""
     return f"out[k<{len(shapes)}] = {' + '.join(f'δ(k, {n})·x{n}' for n in range(len(shapes)))}"
@@ -59,5 +47,5 @@ op("cat(*tensors, dim: axis=0)", "out[i<m + size(y, 0)] = [i < m]·x[i] + [m ≤
    torch=lambda torch, *tensors, dim: torch.cat(tensors, dim=dim), holds="kept", role=Role.JOINS,
    examples=("cat([x, y]) with x:2 y:3", "cat([x, y], dim=1) with x:2x2 y:2x1", "cat([x, x]) with x:2"))  # fmt: skip
 op("stack(*tensors, dim: int=0)", "out[k<2] = δ(k, 0)·x0 + δ(k, 1)·x1", "joins tensors of one shape along a new axis",
-   ("torch.stack", "np.stack"), instead=in_turn, axes="dim", shape=stacked, role=Role.STACKS,
+   ("torch.stack", "np.stack"), instead=in_turn, axes="dim", fits=as_many, role=Role.STACKS,
    torch=lambda torch, *tensors, dim: torch.stack(tensors, dim), examples=("stack([x, y]) with x:3 y:3", "stack([x, y], dim=1) with x:2 y:2"))  # fmt: skip

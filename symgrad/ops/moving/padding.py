@@ -14,16 +14,13 @@ import sympy as sp
 from symgrad.entries.equations import METHOD, op
 from symgrad.entries.shaping import Ints, axis_of, moved
 from symgrad.errors import InputError, ShapeError
-from symgrad.ops.moving.views import sequence
 from symgrad.shapes import Shape, Sizes, size_of
 
 
-def prepare_repeat(shapes: tuple[Shape, ...], repeats: Ints) -> dict[str, Hashable]:
+def enough(shapes: tuple[Shape, ...], repeats: Ints) -> None:
     """One number for each axis of the result."""
-    amounts = sequence(repeats)
-    if len(amounts) < len(shapes[0]):
+    if len(repeats) < len(shapes[0]):
         raise ShapeError(f"repeat takes at least one number for each of the {len(shapes[0])} axes")
-    return {"repeats": tuple(amounts)}
 
 
 def copies(shapes: tuple[Shape, ...], **times: tuple[Any, ...]) -> str:
@@ -43,18 +40,12 @@ def copies(shapes: tuple[Shape, ...], **times: tuple[Any, ...]) -> str:
     return moved(count, place, size)
 
 
-def prepare_tile(shapes: tuple[Shape, ...], dims: Ints) -> dict[str, Hashable]:
-    """As for repeat; missing leading numbers are 1."""
-    amounts = sequence(dims)
-    return {"dims": (*[1] * (len(shapes[0]) - len(amounts)), *amounts)}
-
-
 # fmt: off
-op("repeat(x, repeats: any)", "out[i<repeats0·size(x, 0)] = x[i mod size(x, 0)]", "the tensor several times along each axis",
-   ("Tensor.{}", "aten.{}"), instead=copies, prepare=prepare_repeat,
+op("repeat(x, repeats: tuple)", "out[i<repeats0·size(x, 0)] = x[i mod size(x, 0)]", "the tensor several times along each axis",
+   ("Tensor.{}", "aten.{}"), instead=copies, checks=enough,
    examples=("x.repeat(2) with x:3", "x.repeat(2, 1, 2) with x:2x3"))
-op("tile(x, dims: any)", "out[i,j<dims0·size(x, 1)] = x[i,j mod size(x, 1)]", "the tensor several times along each axis",
-   instead=copies, prepare=prepare_tile,
+op("tile(x, dims: tuple)", "out[i,j<dims0·size(x, 1)] = x[i,j mod size(x, 1)]", "the tensor several times along each axis",
+   instead=copies, prepare=lambda shapes, dims: {"dims": (*[1] * (len(shapes[0]) - len(dims)), *dims)},  # missing leading ones
    examples=("tile(x, (2,))", "tile(x, (2, 1)) with x:3"), arrays="x, *dims: np.tile(x, dims)")
 # fmt: on
 
@@ -90,7 +81,7 @@ MODES = ("constant", "reflect", "replicate", "circular")
 def prepare_pad(shapes: tuple[Shape, ...], pad: Ints, mode: str = "constant", value: Any = None) -> dict[str, Hashable]:
     """Pairs of margins, from the last axis on; around constants they may be sizes, as in ``x.shape[0] - 1``."""
     sizes = mode == "constant"
-    margins = tuple(p if sizes and isinstance(p, sp.Expr) else int(p) for p in sequence(pad))
+    margins = tuple(p if sizes and isinstance(p, sp.Expr) else int(p) for p in pad)
     if len(margins) % 2 or len(margins) > 2 * len(shapes[0]):
         raise ShapeError("pad takes two numbers for each axis, from the last axis on", found=(f"pad={margins}",))
     if mode != "constant" and len(shapes[0]) - len(margins) // 2 not in (1, 2):
@@ -153,7 +144,7 @@ def padded(shapes: tuple[Shape, ...], pad: tuple[int, ...], mode: str, value: An
     return f"out{f'[{chr(44).join(left)}]' if rank else ''} = {' + '.join(terms)}{around}"
 
 
-op(f"pad(x, pad: any, mode: {' | '.join(map(repr, MODES))}='constant', value: any=None)",
+op(f"pad(x, pad: tuple, mode: {' | '.join(map(repr, MODES))}='constant', value: any=None)",
    "out[…,i<size(x, -1) + pad0 + pad1] = x̂[…,i − pad0]",
    "margins around the last axes, pad0 before and pad1 behind the last one: of value, or with mode the entries reflected, those at the edge, or those of the other end",
    ("F.{}", "aten.constant_pad_nd", "aten.pad"), instead=padded, shape=padded_shape, prepare=prepare_pad, holds="first",

@@ -14,7 +14,7 @@ import numpy as np
 from symgrad.entries.domain import reals, whole
 from symgrad.entries.equations import TORCH, op
 from symgrad.errors import InputError
-from symgrad.ops.moving.gathering import full_scatter_shape, landing, sum_shape
+from symgrad.ops.moving.gathering import landing, scatter_shape, whole_source, with_source
 from symgrad.ops.moving.positions import from_zero
 from symgrad.shapes import Shape
 
@@ -100,7 +100,7 @@ HOW = "'sum' | 'prod' | 'mean' | 'amax' | 'amin'"
 # fmt: off
 op(f"scatter_reduce(x, dim: axis, index: data, src, reduce: {HOW}, include_self: bool=True)", LARGEST.format("src[k]", "src[l]"),
    "along dim what lands at the same position, with include_self beside x, is reduced to its sum, product, mean, largest or smallest entry, as reduce says: to this for the last two", TORCH,
-   instead=entries, shape=full_scatter_shape, forward=scatter_values, holds="first joined",
+   instead=entries, fits=whole_source, shape=scatter_shape, forward=scatter_values, holds="first joined",
    domain={"index": whole(0, 1), "src": reals(within=1.9)},
    examples=(*(f"scatter_reduce(x, 0, index, src, {how}) with x:3 index:{n} src:{n}" for how, n in (
                  ('"amax"', 4), ('"prod"', 4), ('"amin", include_self=False', 4), ('"prod", include_self=False', 3))),
@@ -108,7 +108,7 @@ op(f"scatter_reduce(x, dim: axis, index: data, src, reduce: {HOW}, include_self:
              'scatter_reduce(x, 1, index, src, "mean") with x:2x3 index:2x4 src:2x4'))
 op(f"index_reduce(x, dim: int, index: data, source, reduce: {HOW}, include_self: bool=True)", LARGEST.format("source[k]", "source[l]"),
    "along dim the slices that land at the same position, with include_self beside x, are reduced to product, mean, largest or smallest, as reduce says: to this for the last two", TORCH,
-   axes="dim", apart="index", instead=slices, checks=no_sum, shape=sum_shape, holds="first joined",
+   axes="dim", apart="index", instead=slices, checks=no_sum, fits=with_source, holds="first joined",
    forward=lambda x, index, source, dim, **how: landed_values(
        x, (slice(None),) * dim + (np.atleast_1d(from_zero(index)),), np.asarray(source, float), **how),
    torch=torch_index_reduce, domain={"index": whole(0, 1), "source": reals(within=1.9)},

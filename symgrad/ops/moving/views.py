@@ -12,15 +12,10 @@ from typing import Any
 import sympy as sp
 
 from symgrad.entries.equations import METHOD, op
-from symgrad.entries.shaping import Ints, axes_of, axis_of, moved
+from symgrad.entries.shaping import axes_of, axis_of, moved
 from symgrad.errors import InputError, ShapeError
 from symgrad.program import Role
 from symgrad.shapes import Shape, Size, Sizes
-
-
-def sequence(values: Any) -> tuple[Any, ...]:
-    """One or several values as a tuple."""
-    return tuple(values) if isinstance(values, (tuple, list)) else (values,)
 
 
 def numbers(shape: Sequence[Any]) -> tuple[int, ...]:
@@ -28,12 +23,11 @@ def numbers(shape: Sequence[Any]) -> tuple[int, ...]:
     return tuple(int(s) for s in shape)
 
 
-def prepare_expand(shapes: tuple[Shape, ...], shape: Ints) -> dict[str, Hashable]:
+def prepare_expand(shapes: tuple[Shape, ...], shape: Shape) -> dict[str, Hashable]:
     """The sizes asked for, with the operand's own in the place of -1."""
-    asked, old = sequence(shape), shapes[0]
-    lead = len(asked) - len(old)
-    own = (*[-1] * lead, *old) if lead >= 0 else asked
-    return {"shape": tuple(mine if size == -1 else size for size, mine in zip(asked, own, strict=True))}
+    lead = len(shape) - len(shapes[0])
+    own = (*[-1] * lead, *shapes[0]) if lead >= 0 else shape
+    return {"shape": tuple(mine if size == -1 else size for size, mine in zip(shape, own, strict=True))}
 
 
 def expand_shape(sizes: Sizes, shapes: tuple[Shape, ...], shape: Shape) -> Shape:
@@ -57,19 +51,17 @@ def expanded(shapes: tuple[Shape, ...], shape: Shape) -> str:
     return moved(len(shape), lambda a: "" if a < lead else "0" if old[a - lead] == 1 else f"i{a}")
 
 
-op("expand(x, shape: any)", "out[i,j] = x[j]", "repeats a tensor along new axes and axes of size 1 up to a shape, as broadcasting does",
+op("expand(x, shape: tuple)", "out[i,j] = x[j]", "repeats a tensor along new axes and axes of size 1 up to a shape, as broadcasting does",
    ("Tensor.{}", "torch.broadcast_to", "Tensor.broadcast_to", "np.broadcast_to"), instead=expanded, shape=expand_shape,
    prepare=prepare_expand,
    torch=lambda torch, x, shape: x.expand(numbers(shape)),
    role=Role.COPIES, examples=("x.expand(2, 3) with x:3", "x.expand(2, 3) with x:2x1"), arrays="x, *shape: np.broadcast_to(x, shape)")  # fmt: skip
 
 
-def whole_order(dims: tuple[Any, ...], rank: int) -> tuple[int, ...]:
-    """``dims`` from the front; every axis once."""
-    order = tuple(axis_of(d, rank) for d in dims)
-    if sorted(order) != list(range(rank)):
-        raise ShapeError(f"permute has to name each of the {rank} axes once", found=(f"dims={dims}",))
-    return order
+def every_axis(shapes: tuple[Shape, ...], dims: tuple[int, ...]) -> None:
+    """Every axis has a place."""
+    if len(dims) != len(shapes[0]):
+        raise ShapeError(f"permute has to name each of the {len(shapes[0])} axes once", found=(f"dims={dims}",))
 
 
 def rows_only(sizes: Sizes, shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
@@ -85,8 +77,8 @@ def permuted(shapes: tuple[Shape, ...], dims: tuple[int, ...]) -> str:
 
 
 # fmt: off
-op("permute(x, dims: any)", "out[k,i,j] = x[i,j,k]", "puts the axes in the order dims", METHOD, instead=permuted,
-   prepare=lambda shapes, dims: {"dims": whole_order(sequence(dims), len(shapes[0]))}, examples=("x.permute(2, 0, 1) with x:2x3x4", "permute(x, (1, 0))"),
+op("permute(x, dims: tuple[axis])", "out[k,i,j] = x[i,j,k]", "puts the axes in the order dims", METHOD, instead=permuted,
+   checks=every_axis, examples=("x.permute(2, 0, 1) with x:2x3x4", "permute(x, (1, 0))"),
    arrays="x, *dims: np.transpose(x, dims)")
 op("transpose(x, dim0: int, dim1: int)", "out[i,j] = x[j,i]", "exchanges the axes dim0 and dim1",
    ("torch.{}", "Tensor.{}", "torch.swapaxes", "Tensor.swapaxes", "np.swapaxes"),
@@ -107,9 +99,9 @@ def count(shape: Shape) -> Size:
     return sp.Mul(*shape)
 
 
-def prepare_shape(shapes: tuple[Shape, ...], shape: Ints) -> dict[str, Hashable]:
+def prepare_shape(shapes: tuple[Shape, ...], shape: Shape) -> dict[str, Hashable]:
     """The new shape with -1 worked out."""
-    new = [sp.sympify(s, strict=True) for s in sequence(shape)]
+    new = [sp.sympify(s, strict=True) for s in shape]
     for size in new:
         if not (size.free_symbols or (size.is_Integer and size >= -1)):
             raise InputError("a size has to be an integer", found=(str(size),))
@@ -142,7 +134,7 @@ def renumbered(shapes: tuple[Shape, ...], shape: Shape) -> str:
     return f"out{f'[{left}]' if left else ''} = x⟨{','.join(letters) or 0}⟩"
 
 
-op("reshape(x, shape: any)", "out[i,j] = x⟨i,j⟩", "the same entries, row by row, in another shape", METHOD, "Tensor.view np.reshape",
+op("reshape(x, shape: tuple)", "out[i,j] = x⟨i,j⟩", "the same entries, row by row, in another shape", METHOD, "Tensor.view np.reshape",
    instead=renumbered, shape=reshaped, prepare=prepare_shape,
    examples=("x.reshape(3, 2) with x:2x3", "x.reshape(-1)", "x.reshape(2, 2, 3) with x:4x3"),
    arrays="x, *shape: np.reshape(x, shape)")  # fmt: skip

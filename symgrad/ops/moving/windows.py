@@ -23,7 +23,6 @@ from symgrad.entries.spec import no_alignment
 from symgrad.errors import InputError, ShapeError
 from symgrad.ops.contracting.convolutions import fitting, named, slid, window
 from symgrad.ops.moving.positions import from_zero
-from symgrad.ops.moving.views import sequence
 from symgrad.shapes import Shape, Size, Sizes, size_of
 
 
@@ -140,7 +139,7 @@ def prepare_unpooled(
     """Something says how large the result is."""
     if kernel_size is None and output_size is None:
         raise InputError("this needs kernel_size or output_size")
-    given = None if output_size is None else tuple(map(size_of, sequence(output_size)))[-len(padding) :]
+    given = None if output_size is None else tuple(map(size_of, output_size))[-len(padding) :]
     return {"kernel_size": kernel_size, **more, "padding": padding, "output_size": given}
 
 
@@ -173,7 +172,7 @@ for space in (1, 2, 3):
     name, left, inner = f"max_unpool{space}d", ",".join("pqs"[:space]), ",".join("ijk"[:space])
     number, over = (left, inner) if space == 1 else (f"({left})", f"{{{inner}}}")
     op(f"{name}(x, indices: data, kernel_size: {space}*int >= 1=None, stride: {space}*int >= 1=kernel_size, "
-       f"padding: {space}*int >= 0=0, output_size: any=None)",
+       f"padding: {space}*int >= 0=0, output_size: tuple=None)",
        f"out[…,{left}] = Σ_{over} δ(indices[…,{inner}], {number})·x[…,{inner}]",
        "zeros but for the entries of x, each written at its number in its plane, row by row (each number once); the plane has"
        " output_size entries, or as many as pooling with this kernel_size, stride and padding began with", ("F.{}",),

@@ -70,6 +70,12 @@ def entropy_values(
     return -np.sum(scale * target * scores, axis=axis)
 
 
+def torch_entropy(torch: Any, x: Any, target: Any, weight: Any = None, **options: Any) -> Any:
+    """torch's, to which classes are integers."""
+    target = target.long() if target.dim() < x.dim() else target
+    return torch.nn.functional.cross_entropy(x, target, weight, **options)
+
+
 SCORES = "s[k] = x[k] − log(Σ_m exp(x[m]))"
 SHARED = f"out = −Σ_k weight[k]·((1 − label_smoothing)·target[k] + label_smoothing/size(x, -1))·s[k] where {SCORES}"
 CLASSES = (
@@ -79,20 +85,20 @@ CLASSES = (
 # fmt: off
 loss("nll_loss(x, target: data, weight: data=None, ignore_index=-100)",
      "out = −w·x[target] where w = [target ≠ ignore_index]·weight[target]", "minus the log-probability at each target's class",
-     along="classes", fits=classes, forward=class_values, whole=("target",), also="F.nll_loss_nd torch._C._nn.nll_loss_nd",
+     along="classes", fits=classes, forward=class_values, also="F.nll_loss_nd torch._C._nn.nll_loss_nd",
      ranks={"x": (2, 1), "target": (1, 0)}, domain={"target": whole(0, 1), "weight": positive()}, smooth=True,
      examples=("F.nll_loss(x, target) with x:2x3 target:2", "F.nll_loss(x, target, weight) with x:2x3 target:2 weight:3",
                'F.nll_loss(x, target, reduction="sum") with x:2x3x2 target:2x2'), holds="real")
 loss("cross_entropy(x, target, weight: data=None, ignore_index=-100, label_smoothing: 0 <= float <= 1=0.0)", CLASSES,
      "minus the log-probability that softmax gives the targets: a class for each sample, or one weight per class",
      instead={"rank(target)=rank(x)": SHARED}, along="classes",
-     fits=partial(classes, weights=True), forward=entropy_values, whole=("target",), smooth=True,
+     fits=partial(classes, weights=True), forward=entropy_values, smooth=True, torch=torch_entropy,
      ranks={"x": (2, 1), "target": (1, 0, 2)}, domain={"weight": positive()},
      examples=("cross_entropy(x, y) with x:2x3 y:2x3", "cross_entropy(x, y) with x:3 y:3",
                'cross_entropy(x, y, reduction="sum") with x:2x3 y:2x3'))
 loss("multi_margin_loss(x, target: data, p: 1 <= int <= 2=1, margin=1.0, weight: data=None)",
      "out = weight[target]·(Σ_j [j ≠ target]·[t[j] > 0]·t[j]^p)/size(x, -1) where t[j] = margin − x[target] + x[j]",
      "how far each class comes within the margin of the right one, its mean over the classes", along="classes", fits=classes,
-     whole=("target",), ranks={"x": (2, 1), "target": (1, 0)}, domain={"target": whole(0, 1), "weight": positive()},
+     ranks={"x": (2, 1), "target": (1, 0)}, domain={"target": whole(0, 1), "weight": positive()},
      examples=("F.multi_margin_loss(x, target) with x:2x3 target:2", "F.multi_margin_loss(x, target, p=2, margin=0.5) with x:3 target:scalar",
                'F.multi_margin_loss(x, target, weight=weight, reduction="none") with x:2x3 target:2 weight:3'))

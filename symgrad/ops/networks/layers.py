@@ -13,23 +13,6 @@ from symgrad.ops import openings
 from symgrad.ops.moving.positions import from_zero
 from symgrad.shapes import Shape, Sizes
 
-
-def same_lead(sizes: Sizes, shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
-    """The two inputs of a bilinear layer have the same leading axes."""
-    x, y, *_ = shapes
-    if len(x) != len(y) or not x:
-        raise ShapeError("bilinear takes two tensors with as many axes each and a weight with three")
-    sizes.match(x[:-1], y[:-1])
-    return shapes
-
-
-def remembered(sizes: Sizes, shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
-    """A recurrent layer makes as much as it remembers."""
-    for own, made in zip(shapes[1][1:2], shapes[3][:1], strict=False):
-        sizes.unify(own, made)
-    return shapes
-
-
 # fmt: off
 op("linear(x, weight, bias=None)", "out[…,k] = Σ_j x[…,j]·weight[k,j] + bias[k]", "a linear layer: x @ weight.T + bias", F,
    instead={"rank(weight)=1": "out[…] = Σ_j x[…,j]·weight[j] + bias"}, letters="ikjl",
@@ -37,17 +20,10 @@ op("linear(x, weight, bias=None)", "out[…,k] = Σ_j x[…,j]·weight[k,j] + bi
    examples=("F.linear(x, weight, bias) with x:2x3 weight:4x3 bias:4", "F.linear(x, weight) with x:3 weight:2x3",
              "F.linear(x, weight, bias) with x:2x2x3 weight:2x3 bias:2"), arrays="x, w, b=0: x @ w.T + b")
 op("bilinear(x, y, weight, bias=None)", "out[…,k] = Σ_{i,j} x[…,i]·weight[k,i,j]·y[…,j] + bias[k]",
-   "a bilinear layer: one number xᵀ·W·y for each matrix W of the weight", F, "torch.bilinear", align=same_lead,
+   "a bilinear layer: one number xᵀ·W·y for each matrix W of the weight", F, "torch.bilinear", fits="x[…,i] y[…,j]",
    ranks={"x": (2,), "y": (2,), "weight": (3,), "bias": (1,)}, letters="ijkl",
    examples=("F.bilinear(x, y, weight, bias) with x:2x3 y:2x2 weight:2x3x2 bias:2",))
 # fmt: on
-
-
-def matrix_of_rows(sizes: Sizes, shapes: tuple[Shape, ...], padding_idx: Any) -> tuple[Shape, ...]:
-    """The weight has rows."""
-    if len(shapes[1]) != 2:
-        raise ShapeError(f"the weight of an embedding is a matrix, not a tensor with {len(shapes[1])} axes")
-    return shapes
 
 
 def rows_read(shapes: tuple[Shape, ...], padding_idx: Any) -> str:
@@ -60,7 +36,7 @@ def rows_read(shapes: tuple[Shape, ...], padding_idx: Any) -> str:
 
 op("embedding(x: data, weight, padding_idx: any=None, max_norm: unsupported=None, norm_type: unused=2.0, "
    "scale_grad_by_freq: unsupported=False, sparse: unused=False)", "out[…,j] = weight[x[…],j]", "the rows of the weight at the given positions; the row padding_idx is held",
-   ("F.{}",), looks_up=True, instead=rows_read, reads_out=True, align=matrix_of_rows, smooth=False,
+   ("F.{}",), looks_up=True, instead=rows_read, reads_out=True, fits="weight[n,m]", smooth=False,
    forward=lambda x, weight, padding_idx: np.asarray(weight)[from_zero(x)],  # no negative ones
    domain={"x": whole(0, 1)}, ranks={"x": (1, 2), "weight": (2,)}, examples=("F.embedding(x, weight) with x:4 weight:3x2",
                                         "F.embedding(x, weight, padding_idx=0) with x:2x3 weight:3x2"))  # fmt: skip
@@ -117,6 +93,6 @@ for f, text in (("tanh", "tanh({})"), ("relu", "z·[z > 0] where z = {}")):
     op(f"rnn_{f}_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None)",
        f"out[b,k] = {text}".format("(Σ_j input[b,j]·w_ih[k,j]) + b_ih[k] + (Σ_l hx[b,l]·w_hh[k,l]) + b_hh[k]"),
        f"a step of a recurrent layer: {f} of what it reads, input, and what it remembers, hx, each by its weight and bias", ("torch.{}",),
-       align=remembered, reuse=f == "tanh",
+       fits="hx[b,k] w_hh[k,l]", reuse=f == "tanh",
        examples=(f"torch.rnn_{f}_cell(input, hx, w_ih, w_hh, b_ih, b_hh) with input:2x3 hx:2x4 w_ih:4x3 w_hh:4x4 b_ih:4 b_hh:4",
                  f"torch.rnn_{f}_cell(input, hx, w_ih, w_hh) with input:3x2 hx:3x2 w_ih:2x2 w_hh:2x2"))  # fmt: skip

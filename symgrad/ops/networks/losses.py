@@ -6,25 +6,18 @@ targets, they are integers: the loss reads the score at that position, and nothi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Unpack
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from symgrad import special
-from symgrad.entries.along import Along
-from symgrad.entries.domain import Domain, between, positive, reals, whole
-from symgrad.entries.equations import op, plain
-from symgrad.entries.losses import Loss
-from symgrad.entries.readings import Instead, Pointwise
-from symgrad.entries.shaping import broadcast, common_shape
-from symgrad.entries.signatures import call_of
-from symgrad.entries.spec import Facts, Op
+from symgrad.entries.domain import between, positive, reals, whole
+from symgrad.entries.equations import op
+from symgrad.entries.shaping import as_many, within
 from symgrad.errors import ShapeError
 from symgrad.ops.contracting.lengths import inner_length, numpy_length
 from symgrad.shapes import Shape, Sizes
-
-WEIGHTS = ("weight", "pos_weight")
 
 
 def batches(shapes: tuple[Shape, ...], reduction: str, **options: Any) -> None:
@@ -38,90 +31,13 @@ def batches(shapes: tuple[Shape, ...], reduction: str, **options: Any) -> None:
             )
 
 
-def loss(
-    call: str,
-    equation: str,
-    says: str,
-    *,
-    fits: Callable[..., None] | None = None,
-    forward: Callable[..., Any] | None = None,
-    instead: Instead | None = None,
-    examples: Sequence[str] = (),
-    more: Sequence[str] = (),
-    along: str = "",
-    whole: Sequence[str] = (),
-    also: str = "",
-    kinks: float | tuple[float, ...] = (),
-    domain: Domain | Mapping[str, Domain] | None = None,
-    smooth: bool | None = None,
-    checks: Callable[..., None] | None = None,
-    ranks: Mapping[str, tuple[int, ...]] | None = None,
-    **facts: Unpack[Facts],
-) -> Op:
-    """An entry from the equation of one entry's loss, as torch.nn.functional spells it, with a ``reduction``.
-
-    Nothing flows to weights in torch. ``fits(sizes, x, target)`` refuses targets that torch does not broadcast here.
-    With ``along`` it is the equation of one line, and nothing is broadcast. Operands in ``whole`` that have fewer axes
-    than x are whole numbers to torch.
-    """
-    words = "'mean' | 'sum' | 'none'" + " | 'batchmean'" * (checks is batches)
-    whole_call = f"{call.removesuffix(')')}, reduction: {words}='mean')"
-    said = call_of(whole_call)
-    shown = ", ".join(name for name in said.operands if name not in WEIGHTS)
-    plainly = f"F.{said.name}({shown}"
-    averaged = () if said.name == "kl_div" else (f"{plainly})",)  # torch warns of kl_div's mean
-
-    def align(sizes: Sizes, shapes: tuple[Shape | None, ...], **options: Any) -> tuple[Any, ...]:
-        if fits is not None:
-            fits(sizes, *shapes)
-        return shapes if along else broadcast(sizes, shapes)
-
-    def shape(sizes: Sizes, shapes: tuple[Shape | None, ...], reduction: str, **options: Any) -> Shape:
-        full = shapes[0] or ()
-        each = line.without_one(sizes, (full,)) if along else common_shape(sizes, shapes)
-        return each if reduction == "none" else ()
-
-    def by_torch(torch: Any, *tensors: Any, **options: Any) -> Any:
-        rank = tensors[0].dim()
-        indices = (
-            t.long() if n in whole and t.dim() < rank else t for n, t in zip(said.operands, tensors, strict=False)
-        )
-        named = dict(zip(said.operands, indices, strict=False))
-        first = [named.pop(name) for name in said.operands if name in named and name not in WEIGHTS]
-        function = getattr(torch.nn.functional, said.name)
-        return function(*first, **named, **{name: plain(value) for name, value in options.items()})
-
-    line = Along(said, equation, instead or {}, along)
-    entry = line if along else Pointwise(said, equation, instead or {})
-    return op(
-        whole_call, equation, says, ("F.{}",), reading=Loss(entry, forward), defined=f"{equation}, then the mean or the sum", instead=instead, shape=shape, align=align, torch=by_torch,
-        examples=(*(examples or (*averaged, *(f'{plainly}, reduction="{word}")' for word in ("sum", "none")))), *more),
-        also=also, kinks=kinks, domain=domain, smooth=smooth, checks=checks, ranks=ranks, **facts,
-    )  # fmt: skip
-
-
-def one_shape(sizes: Sizes, x: Shape, target: Shape, *weights: Shape | None) -> None:
-    """Predictions and targets have one shape; weights broadcast."""
-    if len(x) != len(target):
-        raise ShapeError(
-            f"targets have {len(target)} axes and predictions {len(x)}: torch does not broadcast them here"
-        )
-    sizes.match(x, target)
+loss = partial(op, home=("F.{}",), reduced=True)
+"""An entry from the equation of one entry's loss, or with ``along`` of one line; nothing flows to weights in torch."""
 
 
 def within_first(sizes: Sizes, x: Shape, target: Shape) -> None:
     """Targets broadcast to the predictions, not the other way round."""
-    if len(target) > len(x):
-        raise ShapeError(f"targets have {len(target)} axes and predictions only {len(x)}")
-    for a, b in zip(x[::-1], target[::-1], strict=False):
-        if sizes.find(b) != 1:
-            sizes.unify(a, b)
-
-
-def same_ranks(sizes: Sizes, *shapes: Shape) -> None:
-    """As many axes each."""
-    if len({len(s) for s in shapes}) > 1:
-        raise ShapeError("this loss takes tensors with as many axes each", found=(str([len(s) for s in shapes]),))
+    within(sizes, target, x, "targets have {} axes and predictions only {}")
 
 
 def variances(sizes: Sizes, x: Shape, target: Shape, var: Shape) -> None:
@@ -145,25 +61,26 @@ loss("huber_loss(x, target, delta=1.0)", "out = near·d²/2 + (1 − near)·delt
      " where d = x − target, near = [|d| ≤ delta]", "half the squared distance up to delta, a straight line further out", kinks=0,
      more=("F.huber_loss(x, target, delta=0.5) with x:3 target:3",))
 loss("binary_cross_entropy(x, target, weight: data=None)", "out = weight·(−target·log(x) − (1 − target)·log(1 − x))",
-     "minus the log-probability of the targets, x being probabilities", fits=one_shape,
+     "minus the log-probability of the targets, x being probabilities", fits="x[…] target[…]",
      domain={"x": between(0, 1), "target": between(0, 1)},
      edges=({"x": 0.0, "target": 0.5}, {"x": 1.0, "target": 0.5}),
      more=("F.binary_cross_entropy(x, target, weight) with x:2x3 target:2x3 weight:3",),
      forward=lambda x, y, w=None: (1 if w is None else w) * (  # torch takes no logarithm below −100
          -y * np.maximum(np.log(x), -100) - (1 - y) * np.maximum(np.log1p(-x), -100)))
-loss("binary_cross_entropy_with_logits(x, target, weight: data=None, pos_weight: data=None)",
+loss("binary_cross_entropy_with_logits(x, target, weight: data=None, *, pos_weight: data=None)",
      "out = weight·((1 − target)·x + (1 + (pos_weight − 1)·target)·softplus(−x))",
      "minus the log-probability of the targets, σ(x) being probabilities",
-     instead={"pos_weight=None": "out = weight·((1 − target)·x + softplus(−x))"}, fits=one_shape,
+     instead={"pos_weight=None": "out = weight·((1 − target)·x + softplus(−x))"}, fits="x[…] target[…]",
      domain={"target": between(0, 1), "pos_weight": positive()},
      more=("F.binary_cross_entropy_with_logits(x, target, weight) with x:2x3 target:2x3 weight:3",
            "F.binary_cross_entropy_with_logits(x, target, pos_weight=pos_weight) with x:2x3 target:2x3 pos_weight:3"))
-loss("kl_div(x, target, log_target=False)", "out = target·(log(target) − x)",
+loss("kl_div(x, target, log_target=False, reduction: 'mean' | 'sum' | 'none' | 'batchmean'='mean')", "out = target·(log(target) − x)",
      "how far the distribution target is from the one with log-probabilities x: the parts of Kullback and Leibler's divergence",
      instead={"log_target": "out = exp(target)·(target − x)"}, domain={"target": positive()}, edges=({"target": 0.0},), checks=batches,
      forward=lambda x, y, log_target=False: (  # 0·log 0 is 0
          np.exp(y) * (y - x) if log_target else special.xlogy(y, y) - y * x),
-     more=('F.kl_div(x, target, reduction="batchmean")', 'F.kl_div(x, target, log_target=True, reduction="sum")'))
+     examples=(*(f'F.kl_div(x, target, reduction="{word}")' for word in ("sum", "none", "batchmean")),  # torch warns of its mean
+               'F.kl_div(x, target, log_target=True, reduction="sum")'))
 loss("soft_margin_loss(x, target: data)", "out = softplus(−target·x)", "the logistic loss, for targets ±1",
      fits=within_first)
 loss("poisson_nll_loss(x, target, log_input=True, full=False, eps=1e-8)",
@@ -178,7 +95,7 @@ loss("gaussian_nll_loss(x, target, var, full=False, eps=1e-6)",
      domain={"var": positive()}, edges=({"var": 0.0},),
      more=("F.gaussian_nll_loss(x, target, var, full=True) with x:3 target:3 var:3",))
 loss("margin_ranking_loss(x, y, target, margin=0.0)", "out = t·[t ≥ 0] where t = −target·(x − y) + margin",
-     "how far x − y is below the margin; y − x, where the target is −1", kinks=0, fits=same_ranks, holds="real",
+     "how far x − y is below the margin; y − x, where the target is −1", kinks=0, fits=as_many, holds="real",
      forward=lambda x, y, target, margin=0.0: np.maximum(float(margin) - target * (x - y), 0))  # 0 where t is −∞
 loss("hinge_embedding_loss(x, target: data, margin=1.0)",
      "out = [target ≠ −1]·x + [target ≠ 1]·t·[t ≥ 0] where t = margin − x",
@@ -189,28 +106,6 @@ loss("hinge_embedding_loss(x, target: data, margin=1.0)",
 
 
 # Vectors ----------------------------------------------------------------------------------------------
-
-
-def vectors(sizes: Sizes, x: Shape, *others: Shape) -> None:
-    """Vectors of one shape; what has an axis fewer is one number for each."""
-    for other in others:
-        wanted = x[:-1] if len(other) < len(x) else x
-        if len(other) != len(wanted) or not x:
-            raise ShapeError("this loss takes vectors of one shape (…, n), and targets of shape (…)")
-        sizes.match(wanted, other)
-
-
-def pairs(sizes: Sizes, x: Shape, y: Shape, target: Shape) -> None:
-    """Two vectors, and a number."""
-    if len(y) != len(x) or len(target) == len(x):
-        raise ShapeError("this loss takes vectors of one shape (…, n), and targets of shape (…)")
-    vectors(sizes, x, y, target)
-
-
-def three(sizes: Sizes, *shapes: Shape) -> None:
-    """Vectors of one shape, all of them."""
-    same_ranks(sizes, *shapes)
-    vectors(sizes, *shapes)
 
 
 TINY, EPS = "9.999999960041972e-13", "2305843/2^61"
@@ -245,7 +140,7 @@ def triplet_values(a: Any, b: Any, c: Any, margin: Any = 1.0, p: Any = 2.0, eps:
 loss("cosine_embedding_loss(x, y, target: data, margin=0.0)",
      f"out = [target = 1]·(1 − c) + [target = −1]·(c − margin)·[c − margin ≥ 0] where {ANGLE}",
      "small where the angle is small for pairs that belong together (target 1) and large for others (−1)", along="last",
-     fits=pairs, forward=embedding_values, domain={"target": whole(-1, 1)},
+     fits="x[…,n] y[…,n] target[…]", forward=embedding_values, domain={"target": whole(-1, 1)},
      expands=f"n = sqrt(sum(x ** 2, dim=-1) + {TINY}); m = sqrt(sum(y ** 2, dim=-1) + {TINY}); cos = sum(x * y, dim=-1) / n / m; "
              "mean((target == 1) * (1 - cos) + (target == -1) * clamp(cos - margin, min=0))",
      examples=tuple(f"F.cosine_embedding_loss(x, y, target{how}) with x:2x3 y:2x3 target:2"
@@ -254,5 +149,5 @@ loss("triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2.0, eps=1e-
      f"out = t·[t ≥ 0] where t = √(Σ_j a[j]²) − √(Σ_j b[j]²) + margin, {SIDES}",
      "how much the positive example lacks to be nearer than the negative one by the margin; for another p than 2 lengths are (Σ |d|ᵖ)^(1/p); with swap the distance of both examples counts, where that is smaller", along="last", kinks=0,
      expands="near = pairwise_distance(anchor, positive, p, eps); far = pairwise_distance(anchor, negative, p, eps); "
-             "mean(clamp(near - far + margin, min=0))", fits=three, instead=triplet, forward=triplet_values, examples=("F.triplet_margin_loss(anchor, positive, negative)",
+             "mean(clamp(near - far + margin, min=0))", fits="anchor[…,n] positive[…,n] negative[…,n]", instead=triplet, forward=triplet_values, examples=("F.triplet_margin_loss(anchor, positive, negative)",
                'F.triplet_margin_loss(anchor, positive, negative, reduction="sum")'))

@@ -14,8 +14,7 @@ import sympy as sp
 
 from symgrad.entries.domain import positive
 from symgrad.entries.equations import F, op
-from symgrad.entries.shaping import unify_vector
-from symgrad.entries.spec import kept, no_alignment
+from symgrad.entries.spec import no_alignment
 from symgrad.errors import InputError, ShapeError
 from symgrad.ops import openings
 from symgrad.shapes import Shape, Sizes
@@ -52,16 +51,6 @@ op("layer_norm(x, normalized_shape: any=None, weight=None, bias=None, eps=1e-05)
              "F.layer_norm(x, (3,), weight, bias) with x:2x3 weight:3 bias:3"))  # fmt: skip
 
 
-def channels_shape(sizes: Sizes, shapes: tuple[Shape, ...], **options: Any) -> Shape:
-    """The input's shape; every other operand is a vector over the channels, axis 1."""
-    x = shapes[0]
-    if len(x) < 2:
-        raise ShapeError("the input needs a batch axis and a channel axis", found=(f"{len(x)} axes",))
-    for shape in shapes[1:]:
-        unify_vector(sizes, shape, x[1], "each of the statistics, weight and bias")
-    return kept(sizes, shapes)
-
-
 def several(sizes: Sizes, counts: Sequence[Any]) -> None:
     """Mean and variance are of more than one entry."""
     if sizes.number(sp.Mul(*counts)) == 1:
@@ -71,7 +60,7 @@ def several(sizes: Sizes, counts: Sequence[Any]) -> None:
 
 def measured_shape(sizes: Sizes, shapes: tuple[Shape, ...], eps: float, **measured: bool) -> Shape:
     """The input's shape; what is measured, each channel in training or that of each sample, has several entries."""
-    x = channels_shape(sizes, shapes)
+    x = shapes[0]
     if any(measured.values()):
         several(sizes, (*(x[:1] if "training" in measured else ()), *x[2:]))
     return x
@@ -97,11 +86,12 @@ def torch_batch_norm(
 
 NORMAL = "out[i] = (x[i] − μ) / √(mean_k (x[k] − μ)² + eps){0} where μ = mean_j x[j]"
 GIVEN = "out[i] = (x[i] − running_mean) / √(running_var + eps)·weight + bias"
+CHANNELS = "x[n,c,…] running_mean[c] running_var[c] weight[c] bias[c]"
 STATISTICS = "running_mean: data=None, running_var: data=None, weight=None, bias=None"
 
 op(f"batch_norm(x, {STATISTICS}, training=False, momentum: unused=0.1, eps=1e-05)", NORMAL.format("·weight + bias"),
    "each channel (axis 1), all its entries one line, to mean 0 and variance 1: those of the batch in training, running ones otherwise", F,
-   instead={"not training": GIVEN}, along="all but channels", align=no_alignment, shape=measured_shape,
+   instead={"not training": GIVEN}, along="all but channels", align=no_alignment, fits=CHANNELS, shape=measured_shape,
    checks=partial(statistics, "training"), torch=torch_batch_norm, expands=openings.batch_norm, ranks={"x": (2, 3, 4)},
    domain={"running_var": positive()}, letters="ncij",
    examples=("F.batch_norm(x, None, None, weight, bias, training=True) with x:3x2 weight:2 bias:2",
@@ -118,7 +108,7 @@ op("local_response_norm(x, size: int, alpha=1e-4, beta=0.75, k=1.0)", "out[c] = 
 
 op(f"instance_norm(x, {STATISTICS}, use_input_stats=True, momentum: unused=0.1, eps=1e-05)", NORMAL.format("·weight + bias"),
    "each channel of each sample, all its entries one line, to mean 0 and variance 1", F, instead={"not use_input_stats": GIVEN}, along="space",
-   align=no_alignment, shape=measured_shape, checks=partial(statistics, "use_input_stats"), ranks={"x": (3, 4)}, letters="ncij",
+   align=no_alignment, fits=CHANNELS, shape=measured_shape, checks=partial(statistics, "use_input_stats"), ranks={"x": (3, 4)}, letters="ncij",
    torch=lambda torch, x, mean=None, var=None, weight=None, bias=None, **options: torch.nn.functional.instance_norm(
        x, *copies([mean, var]), weight, bias, **options), domain={"running_var": positive()},
    examples=("F.instance_norm(x) with x:2x2x3", "F.instance_norm(x, None, None, weight, bias) with x:1x2x3 weight:2 bias:2"))  # fmt: skip
@@ -126,7 +116,7 @@ op(f"instance_norm(x, {STATISTICS}, use_input_stats=True, momentum: unused=0.1, 
 
 def grouped_shape(sizes: Sizes, shapes: tuple[Shape, ...], num_groups: int, eps: float) -> Shape:
     """The input's shape; the groups divide the channels."""
-    shape = channels_shape(sizes, shapes)
+    shape = shapes[0]
     channels = sizes.number(shape[1])
     if channels is not None and channels % num_groups:
         raise ShapeError(f"{channels} channels do not make {num_groups} equal groups")
@@ -148,7 +138,7 @@ def grouped(shapes: tuple[Shape | None, ...], **options: Any) -> str:
 
 
 op("group_norm(x, num_groups: int >= 1, weight=None, bias=None, eps=1e-5)", grouped(((0,) * 3,)),
-   "each group of m channels of each sample, from the channel first on, to mean 0 and variance 1", ("F.{}", "torch.{}"), instead=grouped, shape=grouped_shape,
+   "each group of m channels of each sample, from the channel first on, to mean 0 and variance 1", ("F.{}", "torch.{}"), instead=grouped, fits="x[n,c,…] weight[c] bias[c]", shape=grouped_shape,
    expands=openings.group_norm, ranks={"x": (3, 4)}, letters="ncij",
    examples=("F.group_norm(x, 2) with x:1x4x2", "F.group_norm(x, 2, weight, bias) with x:2x4x2 weight:4 bias:4"))  # fmt: skip
 
