@@ -21,7 +21,6 @@ from hypothesis import strategies as st
 
 from symgrad.entries.shaping import common_shape, reduced_shape
 from symgrad.ops import TABLE, Domain, Op
-from symgrad.ops.axes.reductions import one_axis_shape
 from tests import sampling, torch_side
 
 LARGEST = 1e3
@@ -99,7 +98,7 @@ def family(op: Op) -> str | None:
         return None
     if op.shape is common_shape and len(op.operands) <= 2:
         return "unary" if len(op.operands) == 1 else "binary"
-    return "reduction" if op.shape in (reduced_shape, one_axis_shape) else None
+    return "reduction" if op.shape is reduced_shape or op.of_two else None
 
 
 PLUS_TWO = " + 2 * diag_embed(ones_like(diagonal({}, dim1=-2, dim2=-1)))"
@@ -308,7 +307,7 @@ class Growth:
         if dim is not None and self.flip():
             options += ", keepdim=True"
         text, torch_text = self.called(op, [(term.text, term.torch_text)], options)
-        if op.shape is one_axis_shape and dim is not None:
+        if op.of_two and dim is not None:
             text, torch_text = f"{text}.values", f"{torch_text}.values"
         return text, torch_text
 

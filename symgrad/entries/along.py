@@ -114,7 +114,7 @@ class Along(Text):
     def one_or_all(self) -> bool:
         """Whether it runs along one axis, or all where none is named."""
         chosen = self.call.signature.parameters.get(self.option)
-        return chosen is not None and chosen.annotation == int | None
+        return chosen is not None and chosen.annotation == int | tuple[int, ...] | None
 
     @property
     def reduces(self) -> bool:
@@ -194,6 +194,8 @@ class Along(Text):
         def called(torch: Any, *tensors: Any, **options: Any) -> Any:
             if self.several and not tensors[0].dim():
                 options = {**options, self.option: ()}
+            if self.one_or_all and options[self.option] is None and not options["keepdim"]:
+                del options["keepdim"]
             return function(torch, *tensors, **options)
 
         return called

@@ -159,7 +159,7 @@ def op(
         placed = OnAxes(said, equation, texts, tuple(axes.split()), frozenset(apart.split()), least, repeated)
         reading = placed
         prepare, shape, align = prepare or placed.prepare, shape or placed.shape, align or no_alignment
-    if reading is None and INDICES.search(equation):
+    if reading is None and (INDICES.search(equation) or not equation):
         reading = Indexed(said, equation, texts)
     if isinstance(reading, Indexed):
         shape, align = shape or reading.shape, align or (no_alignment if callable(texts) else reading.align)

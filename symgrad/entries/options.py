@@ -3,9 +3,9 @@
     dim: axis · n: int >= 0 · q: 0 <= any <= 1 · size: 2*size · stride: 2*int >= 1=size · mode: 'same' | 'valid'
 
 Comes in: what is written there. Goes out: Python's type, by which texts are read, and what brings a value to its
-canonical form or refuses it. An axis is counted from the front, ``tuple[axis]`` are several, ``2*int`` is an integer for
-each of two axes, ``2*size`` one that may be open yet; what is ``unused`` changes nothing, what is ``unsupported`` may only
-be left as it is. An option whose default is the name of another one is as that one is where nobody gives it.
+canonical form or refuses it. An axis is counted from the front, ``tuple[axis]`` are several, ``2*int`` is an integer
+for each of two axes, ``2*size`` one that may be open yet; what is ``unused`` changes nothing, what is ``unsupported``
+may only be left as it is. An option whose default is the name of another one is as that one is where nobody gives it.
 """
 
 from __future__ import annotations
@@ -114,6 +114,14 @@ def several(value: Any) -> tuple[Any, ...]:
     return tuple(value) if isinstance(value, (tuple, list)) else () if value is None else (value,)
 
 
+def axis_or_all(name: str, value: Any, rank: int) -> int | None:
+    """One axis from the front, or None for all of them."""
+    if isinstance(value, (tuple, list)):
+        told = "this takes one axis, or none for all of them"
+        raise InputError(told, found=(f"{name}={value}",), hints=("amax, amin, sum and mean take several",))
+    return None if value is None else axis_of(value, rank)
+
+
 def each_once(name: str, value: Any, rank: int) -> tuple[int, ...]:
     """Axes from the front, none of them twice."""
     axes = tuple(axis_of(axis, rank) for axis in several(value))
@@ -142,6 +150,6 @@ KINDS: Mapping[str, Kind] = {
     "axis": Kind(int, lambda name, value, rank: axis_of(value, rank)),
     "tuple": Kind(Any, lambda name, value, rank: several(value)),
     "tuple[axis]": Kind(Any, lambda name, value, rank: each_once(name, value, rank)),
-    "axis | None": Kind(int | None, lambda name, value, rank: None if value is None else axis_of(value, rank)),
+    "axis | None": Kind(int | tuple[int, ...] | None, lambda name, value, rank: axis_or_all(name, value, rank)),
 }
 """Kinds that have a canonical form, whatever their value."""

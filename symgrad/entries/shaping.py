@@ -14,7 +14,7 @@ from symgrad.indexing.symbols import Expr
 from symgrad.shapes import Shape, Size, Sizes
 
 Ints = Any  # an int or several as users write them; one for each axis of space once prepared
-Fits = Callable[..., None]  # (sizes, *shapes): refuses operands that do not fit each other
+Fits = Callable[..., Any]  # (sizes, *shapes): refuses operands that do not fit each other
 Dim = Any  # None, an int or a tuple of ints as users write it; a tuple of ints once prepared
 
 

@@ -232,6 +232,19 @@ class Facts(TypedDict, total=False):
     implied: Mapping[str, Callable[[Sequence[int | None]], int]]
 
 
+class Given(Facts, total=False):
+    """What is given to `symgrad.entries.equations.op` by makers of entries that do not look at it."""
+
+    instead: Mapping[str, str] | Callable[..., str] | None
+    kinks: float | tuple[float, ...]
+    domain: Domain | Mapping[str, Domain] | None
+    examples: Sequence[str]
+    torch: Callable[..., Any] | None
+    shape: ShapeRule | None
+    align: AlignRule | None
+    ranks: Mapping[str, tuple[int, ...]] | None
+
+
 TABLE: dict[str, Op] = {}
 SPELLINGS: dict[str, Op] = {}
 COMPOUND_SPELLINGS: set[str] = set()

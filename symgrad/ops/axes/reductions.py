@@ -14,11 +14,11 @@ import sympy as sp
 
 from symgrad import special
 from symgrad.entries.equations import METHOD, op
-from symgrad.entries.shaping import Dim, axes_of, axis_of, reduced_shape
+from symgrad.entries.shaping import Dim, axes_of
 from symgrad.errors import InputError, ShapeError
 from symgrad.ops.contracting.lengths import as_long_as, check_p, numpy_length
 from symgrad.program import Role
-from symgrad.shapes import Shape, Sizes
+from symgrad.shapes import Shape
 
 
 def entries_of(x: Any, dim: tuple[int, ...]) -> Any:
@@ -58,42 +58,28 @@ op("amin(x, dim: any=None, keepdim=False)", WINNERS, "the smallest entry along d
 # Choosing -------------------------------------------------------------------------------------------
 
 
-def one_axis_or_all(shapes: tuple[Shape, ...], dim: Dim = None, **options: Hashable) -> dict[str, Hashable]:
-    """max and min take one axis, or none for all."""
-    if isinstance(dim, (tuple, list)):
-        raise InputError("max and min take one dim", hints=("amax and amin take several",))
-    whole = dim is None or len(shapes[0]) == 0
-    return {"dim": None if whole else (axis_of(dim, len(shapes[0])),), **options}
+def with_dim(shapes: Any, dim: int | None, keepdim: bool) -> None:
+    """torch keeps an axis that is named."""
+    if keepdim and dim is None:
+        raise InputError("keepdim goes with a dim here", hints=("amax and amin keep all axes",))
 
 
-def one_axis_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: Dim, keepdim: bool = False) -> Shape:
-    """The shape without the one axis, or a scalar."""
-    return reduced_shape(
-        sizes, shapes, tuple(range(len(shapes[0]))) if dim is None else dim, keepdim and dim is not None
-    )
-
-
-def extremum(largest: bool) -> dict[str, Any]:
-    """What max and min share: values by NumPy and torch, and which entry won along one axis."""
-    word, pick, of_two = ("max", np.argmax, "maximum") if largest else ("min", np.argmin, "minimum")
-    values = np.amax if largest else np.amin
+def choosing(word: str, place: Callable[..., Any], values: Callable[..., Any]) -> dict[str, Any]:
+    """What max, min and median share: which entry it is along one axis, and its value."""
     return {
-        "known": {"n": lambda x, dim, keepdim: None if dim is None else pick(x, axis=dim[0], keepdims=keepdim)},
-        "forward": lambda x, axis, keepdims: values(x, axis=axis, keepdims=keepdims and axis is not None),
-        "torch": lambda torch, x, dim, keepdim: (
-            getattr(torch, word)(x) if dim is None else getattr(torch, word)(x, dim[0], keepdim=keepdim).values
-        ),
-        "home": METHOD, "along": "dim", "instead": {"dim=None": WINNERS}, "returns": ("values", "indices"), "of_two": of_two, "kinks": 0,
-        "shape": one_axis_shape, "prepare": one_axis_or_all,
-        "examples": (f"{word}(x)", f"{word}(x, dim=1).values"),
+        "known": {"n": lambda x, dim, keepdim: None if dim is None else place(x, dim, keepdim)}, "forward": values,
+        "home": METHOD, "along": "dim", "instead": {"dim=None": WINNERS}, "returns": ("values", "indices"),
+        "checks": with_dim, "examples": (f"{word}(x)", f"{word}(x, dim=1).values"),
     }  # fmt: skip
 
 
 # fmt: off
-op("max(x, dim: any=None, keepdim: bool=False)", "out = x[n], n: where the largest is",
-   "the largest entry; along one dim the first of several equal ones wins", **extremum(largest=True), arrays="np.max")
-op("min(x, dim: any=None, keepdim: bool=False)", "out = x[n], n: where the smallest is",
-   "the smallest entry; along one dim the first of several equal ones wins", **extremum(largest=False), arrays="np.min")
+op("max(x, dim: axis | None=None, keepdim: bool=False)", "out = x[n], n: where the largest is",
+   "the largest entry; along one dim the first of several equal ones wins", kinks=0, of_two="maximum", arrays="np.max",
+   **choosing("max", lambda x, dim, keepdim: np.argmax(x, axis=dim, keepdims=keepdim), np.amax))
+op("min(x, dim: axis | None=None, keepdim: bool=False)", "out = x[n], n: where the smallest is",
+   "the smallest entry; along one dim the first of several equal ones wins", kinks=0, of_two="minimum", arrays="np.min",
+   **choosing("min", lambda x, dim, keepdim: np.argmin(x, axis=dim, keepdims=keepdim), np.amin))
 # fmt: on
 
 # Spread and size ------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ import sympy as sp
 from symgrad.entries.equations import TORCH, op
 from symgrad.entries.shaping import axis_of, reduced_shape
 from symgrad.errors import ShapeError
-from symgrad.ops.axes.reductions import WINNERS
+from symgrad.ops.axes.reductions import choosing
 from symgrad.shapes import Shape, Sizes
 
 # fmt: off
@@ -36,16 +36,11 @@ op("trapezoid(y, dx=1.0, dim: int=-1)", "out = dx·(Σ_j y[j]·([j > 0] + [j < s
 
 def last_extreme(x: Any, dim: int, largest: bool) -> Any:
     """Where the extreme so far is; the last of several equal ones, as torch counts."""
-    if not np.size(x):
-        return np.zeros(np.shape(x), dtype=np.int64)
-    x = np.moveaxis(np.asarray(x, float), dim, 0) if np.ndim(x) else np.reshape(np.asarray(x, float), (1,))
-    best, where = x[0].copy() if x.ndim > 1 else x[:1].copy().reshape(()), np.zeros(x.shape[1:], dtype=np.int64)
-    places = []
-    for n, row in enumerate(x):
-        new = np.isnan(row) | (~np.isnan(best) & (row >= best if largest else row <= best))
-        best, where = np.where(new, row, best), np.where(new, n, where)
-        places.append(where)
-    return np.moveaxis(np.stack(places), 0, dim)
+    x = np.asarray(x, float)
+    line = np.atleast_1d(x)
+    hits = (line == (np.maximum if largest else np.minimum).accumulate(line, axis=dim)) | np.isnan(line)
+    places = np.expand_dims(np.arange(line.shape[dim]), [a for a in range(line.ndim) if a != dim])
+    return np.maximum.accumulate(np.where(hits, places, 0), axis=dim).reshape(x.shape)
 
 
 def running(largest: bool) -> dict[str, Any]:
@@ -152,10 +147,8 @@ op("kthvalue(x, k: int, dim: int=-1, keepdim: bool=False)", "out = x[n], n: wher
    examples=("kthvalue(x, 2, 0).values with x:4", "kthvalue(x, 1, 1, True).values"))  # fmt: skip
 
 
-def middle(x: Any, dim: Any, keepdim: bool) -> Any:
+def middle(x: Any, dim: int, keepdim: bool) -> Any:
     """Where the median is: the lower one of two, and the first entry that is no number where there is one."""
-    if dim is None:
-        return None
     found = rank_place(x, (np.shape(x)[dim] + 1) // 2 if np.ndim(x) else 1, dim, keepdim)
     lost = np.isnan(np.asarray(x, float))
     if not np.ndim(x) or not lost.any():
@@ -163,14 +156,6 @@ def middle(x: Any, dim: Any, keepdim: bool) -> Any:
     return np.where(lost.any(axis=dim, keepdims=keepdim), lost.argmax(axis=dim, keepdims=keepdim), found)
 
 
-def median_values(x: Any, **axis: Any) -> Any:
-    """NumPy's forward."""
-    return np.quantile(np.asarray(x, float), 0.5, method="lower", **axis)
-
-
 op("median(x, dim: axis | None=None, keepdim: bool=False)", "out = x[n], n: where the median is",
-   "the middle entry, the lower one of two; over all axes several equal ones share the derivative", TORCH, along="dim",
-   instead={"dim=None": WINNERS}, known={"n": middle}, returns=("values", "indices"),
-   torch=lambda torch, x, dim, keepdim: torch.median(x) if dim is None else torch.median(x, dim, keepdim).values,
-   forward=median_values,
-   examples=("median(x)", "median(x, 1).values"))  # fmt: skip
+   "the middle entry, the lower one of two; over all axes several equal ones share the derivative",
+   **choosing("median", middle, lambda x, **axis: np.quantile(np.asarray(x, float), 0.5, method="lower", **axis)))  # fmt: skip

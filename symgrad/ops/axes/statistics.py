@@ -12,7 +12,6 @@ from math import ceil, floor
 from typing import Any
 
 import numpy as np
-import sympy as sp
 
 from symgrad.entries.domain import positive, reals, whole
 from symgrad.entries.equations import METHOD, op
@@ -102,19 +101,10 @@ op("corrcoef(x)", "out[i,j] = (Σ_k d[i,k]·d[j,k]) / (√(Σ_m d[i,m]²)·√(�
 # Quantiles ------------------------------------------------------------------------------------------
 
 
-def quantile_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: Any, keepdim: bool, **options: Any) -> Shape:
-    """The shape without dim."""
-    (x,) = shapes
+def something(sizes: Sizes, x: Shape) -> None:
+    """There are entries."""
     if any(sizes.number(n) == 0 for n in x):
         raise ShapeError("there is no quantile of nothing")
-    if dim is None:
-        return (sp.S.One,) * len(x) if keepdim else ()
-    return (*x[:dim], *((sp.S.One,) if keepdim and x else ()), *x[dim + 1 :])
-
-
-def exact(q: Any) -> Fraction:
-    """q as the fraction that it is written as."""
-    return Fraction(str(q)) if isinstance(q, float) else Fraction(int(sp.numer(q)), int(sp.denom(q)))
 
 
 def ranked(rank: Fraction, how: str, above: bool) -> int:
@@ -133,7 +123,7 @@ def neighbour(above: bool, x: Any, q: Any, dim: Any, keepdim: bool, interpolatio
     whole = dim is None or not x.ndim
     flat, axis = (x.reshape(-1), 0) if whole else (x, dim)
     places = order(flat, axis, descending=False)
-    wanted = ranked(exact(q) * (flat.shape[axis] - 1), interpolation, above)
+    wanted = ranked(Fraction(str(number(q))) * (flat.shape[axis] - 1), interpolation, above)
     lost = np.isnan(np.asarray(flat, float)).any(axis=axis)
     found = np.where(lost, np.take(places, -1, axis=axis), np.take(places, wanted, axis=axis))
     return np.reshape(found, (1,) * x.ndim) if whole and keepdim else np.expand_dims(found, axis) if keepdim else found
@@ -150,7 +140,7 @@ op("quantile(x, q: 0 <= any <= 1, dim: axis | None=None, keepdim: bool=False, "
    "out = (1 − w)·x[m] + w·x[n] where r = q·(size(x, -1) − 1), w = r − ⌊r⌋, m: the place of number ⌊r⌋ in order of size, from 0 on ('higher': ⌈r⌉, 'nearest': the nearest), n: that of number ⌈r⌉",
    "what a share q of the entries along dim lies below, on the straight line between its two neighbours", METHOD, "np.quantile",
    instead={"interpolation=midpoint": "out = (x[m] + x[n])/2",
-            **{f"interpolation={one}": "out = x[m]" for one in ("lower", "higher", "nearest")}}, along="dim", shape=quantile_shape,
+            **{f"interpolation={one}": "out = x[m]" for one in ("lower", "higher", "nearest")}}, along="dim", fits=something,
    known={"m": partial(neighbour, False), "n": partial(neighbour, True)}, forward=quantiles,
    examples=("quantile(x, 0.3) with x:4", "quantile(x, 0.75, 1, keepdim=True)",
              'quantile(x, 0.4, 0, interpolation="midpoint") with x:3x2', 'quantile(x, 0.4, interpolation="higher")'),

@@ -7,19 +7,16 @@ equation c is the part, 0 or 1.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable
 from typing import Any, Unpack
 
 import numpy as np
 import sympy as sp
 
-from symgrad.entries.domain import Domain, positive, reals
+from symgrad.entries.domain import positive, reals
 from symgrad.entries.equations import op
-from symgrad.entries.spec import Facts, Op, View, no_alignment
+from symgrad.entries.spec import Given, Op
 from symgrad.errors import ShapeError
-from symgrad.indexing import delta
-from symgrad.indexing.symbols import Expr, access
 from symgrad.ops.contracting.contractions import matmul
 from symgrad.program import Role
 from symgrad.shapes import Shape, Sizes
@@ -27,27 +24,6 @@ from symgrad.shapes import Shape, Sizes
 PAIR = sp.Integer(2)
 MADE, TAKEN, KEPT, BOTH = (frozenset(names) for names in (("out",), ("x",), ("x", "out"), ("x", "y", "out")))
 """What is a pair: the result only, the operand only, both, and two operands and the result."""
-
-
-@dataclass(frozen=True)
-class Half(View):
-    """The real (0) or imaginary (1) part of a tensor of pairs, as an operand of its own."""
-
-    part: int = 0
-
-    def __getitem__(self, indices: Any) -> Expr:
-        at = tuple(indices) if isinstance(indices, (tuple, list)) else (indices,)
-        return access(self.name, (*at, sp.Integer(self.part)))
-
-
-def halves(x: View) -> tuple[View, View]:
-    """Real and imaginary part."""
-    return Half(x.name, x.shape[:-1], None, 0), Half(x.name, x.shape[:-1], None, 1)
-
-
-def pair(c: Expr, real: Expr, imag: Expr) -> Expr:
-    """The part number c of the complex number (real, imag)."""
-    return delta(c, sp.S.Zero) * real + delta(c, sp.S.One) * imag
 
 
 def unpaired(sizes: Sizes, shape: Shape) -> Shape:
@@ -58,11 +34,6 @@ def unpaired(sizes: Sizes, shape: Shape) -> Shape:
         raise ShapeError("a complex tensor is one of pairs (re, im): its last axis has size 2")
     sizes.unify(shape[-1], PAIR)
     return shape[:-1]
-
-
-def same_pairs(sizes: Sizes, shapes: tuple[Shape, ...], **options: Hashable) -> Shape:
-    """The output has the pairs of the first operand."""
-    return (*unpaired(sizes, shapes[0]), PAIR)
 
 
 def matrices(sizes: Sizes, shapes: tuple[Shape, ...], **options: Hashable) -> tuple[Shape, ...]:
@@ -100,34 +71,23 @@ def made(torch: Any, *parts: Any) -> Any:
 
 
 def entry(
-    word: str,
-    equation: str,
-    says: str,
-    shown: str = "view_as_real({})",
-    home: Any = (),
-    *,
-    kinks: float | tuple[float, ...] = (),
-    domain: Mapping[str, Domain] | None = None,
-    forward: Callable[..., Any] | None = None,
-    torch: Callable[..., Any] | None = None,
-    **facts: Unpack[Facts],
+    word: str, equation: str, says: str, shown: str = "view_as_real({})", home: Any = (), **given: Unpack[Given]
 ) -> Op:
     """An entry that takes each complex number to another one, or to a real one, as NumPy and torch call it."""
     paired = shown.startswith("view_as_real")
-    shape = same_pairs if paired else None
 
     def by_torch(torch: Any, x: Any) -> Any:
         found = getattr(torch, word)(as_torch(torch, x))
-        return torch.view_as_real(found.resolve_conj()) if paired else found
+        return torch.view_as_real(found.resolve_conj()) if paired else found.clone()
 
     def values(x: Any) -> Any:
         return pairs(getattr(np, word)(complexes(x))) if paired else getattr(np, word)(complexes(x))
 
+    shown = f"{shown.format(f'{word}(view_as_complex(x))')} with x:3x2"
+    facts: Given = {"torch": by_torch, "examples": (shown,), **given}
     return op(
-        f"complex_{word}(x)", equation, says, home, shape=shape, align=no_alignment, letters="ijkl" if paired else "",
-        pairs=KEPT if paired else TAKEN,
-        examples=(f"{shown.format(f'{word}(view_as_complex(x))')} with x:3x2",), kinks=kinks, domain=domain,
-        forward=forward or values, torch=torch or by_torch, **facts,
+        f"complex_{word}(x)", equation, says, home, fits=unpaired, letters="ijkl" if paired else "",
+        pairs=KEPT if paired else TAKEN, forward=values, **facts,
     )  # fmt: skip
 
 
@@ -164,10 +124,8 @@ op("complex_polar(r, t)", "out[…,c<2] = δ(c, 0)·r[…]·cos(t[…]) + δ(c, 
    examples=("view_as_real(torch.polar(r, t))",))
 entry("conj", "out[…,c] = δ(c, 0)·x[…,c] − δ(c, 1)·x[…,c]", "the conjugate: the imaginary part turned round",
       "view_as_real(conj_physical(view_as_complex(x)))", ("torch.conj_physical", "Tensor.conj_physical", "torch.conj", "Tensor.conj", "np.conj"))
-entry("real", "out[…] = x[…,0]", "the real part of complex numbers", "view_as_complex(x).real", ("torch.real", "Tensor.real", "np.real"),
-      torch=lambda torch, x: as_torch(torch, x).real.clone())
-entry("imag", "out[…] = x[…,1]", "the imaginary part of complex numbers", "view_as_complex(x).imag", ("torch.imag", "Tensor.imag", "np.imag"),
-      torch=lambda torch, x: as_torch(torch, x).imag.clone())
+entry("real", "out[…] = x[…,0]", "the real part of complex numbers", "view_as_complex(x).real", ("torch.real", "Tensor.real", "np.real"))
+entry("imag", "out[…] = x[…,1]", "the imaginary part of complex numbers", "view_as_complex(x).imag", ("torch.imag", "Tensor.imag", "np.imag"))
 
 # Lengths and angles ---------------------------------------------------------------------------------
 
@@ -192,17 +150,17 @@ op("complex_div(x, y)", "out[…,c<2] = (δ(c, 0)·(a·p + b·q) + δ(c, 1)·(b�
 
 # Functions ------------------------------------------------------------------------------------------
 
-entry("exp", f"out[…,c] = δ(c, 0)·exp(a)·cos(b) + δ(c, 1)·exp(a)·sin(b){PARTS}",
+entry("exp", f"out[…,c<2] = δ(c, 0)·exp(a)·cos(b) + δ(c, 1)·exp(a)·sin(b){PARTS}",
       "the exponential function of complex numbers a + bi, as pairs")
-entry("log", f"out[…,c] = δ(c, 0)·log(a² + b²)/2 + δ(c, 1)·atan2(b, a){PARTS}",
+entry("log", f"out[…,c<2] = δ(c, 0)·log(a² + b²)/2 + δ(c, 1)·atan2(b, a){PARTS}",
       "the logarithm of the length, and the angle, of complex numbers as pairs", domain=OFF_AXES)
-entry("sqrt", f"out[…,c] = δ(c, 0)·(a² + b²)^(1/4)·cos(atan2(b, a)/2) + δ(c, 1)·(a² + b²)^(1/4)·sin(atan2(b, a)/2){PARTS}",
+entry("sqrt", f"out[…,c<2] = δ(c, 0)·(a² + b²)^(1/4)·cos(atan2(b, a)/2) + δ(c, 1)·(a² + b²)^(1/4)·sin(atan2(b, a)/2){PARTS}",
       "the root of complex numbers as pairs: the root of the length, half the angle", domain=OFF_AXES)
-entry("sin", f"out[…,c] = δ(c, 0)·sin(a)·cosh(b) + δ(c, 1)·cos(a)·sinh(b){PARTS}",
+entry("sin", f"out[…,c<2] = δ(c, 0)·sin(a)·cosh(b) + δ(c, 1)·cos(a)·sinh(b){PARTS}",
       "the sine of complex numbers, as pairs")
-entry("sinh", f"out[…,c] = δ(c, 0)·sinh(a)·cos(b) + δ(c, 1)·cosh(a)·sin(b){PARTS}",
+entry("sinh", f"out[…,c<2] = δ(c, 0)·sinh(a)·cos(b) + δ(c, 1)·cosh(a)·sin(b){PARTS}",
       "the hyperbolic sine of complex numbers, as pairs")
-entry("cosh", f"out[…,c] = δ(c, 0)·cosh(a)·cos(b) + δ(c, 1)·sinh(a)·sin(b){PARTS}",
+entry("cosh", f"out[…,c<2] = δ(c, 0)·cosh(a)·cos(b) + δ(c, 1)·sinh(a)·sin(b){PARTS}",
       "the hyperbolic cosine of complex numbers, as pairs")
-entry("cos", f"out[…,c] = δ(c, 0)·cos(a)·cosh(b) + δ(c, 1)·(−sin(a))·sinh(b){PARTS}",
+entry("cos", f"out[…,c<2] = δ(c, 0)·cos(a)·cosh(b) + δ(c, 1)·(−sin(a))·sinh(b){PARTS}",
       "the cosine of complex numbers, as pairs")

@@ -7,7 +7,7 @@ the other half is its mirror image, and an entry that stands for two counts twic
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,36 +17,23 @@ import sympy as sp
 from symgrad.entries.equations import op
 from symgrad.entries.options import one_of
 from symgrad.entries.shaping import axis_of
-from symgrad.entries.spec import At, Held, Options, View, no_alignment
 from symgrad.errors import InputError, ShapeError
-from symgrad.indexing import Bracket, Index, add_up, bracket, fresh
 from symgrad.indexing.symbols import Expr
 from symgrad.ops.complex.complex_pairs import (
     KEPT,
     MADE,
-    PAIR,
     TAKEN,
     as_torch,
     complexes,
-    halves,
-    pair,
     pairs,
     unpaired,
 )
-from symgrad.shapes import Shape, Sizes
+from symgrad.shapes import Shape
 
 NORMS = ("backward", "ortho", "forward")
 """Where 1/n goes: into the inverse, into both as 1/√n, into the forward transform."""
-Lengths = tuple[Expr, ...]
 Axes = tuple[int, ...]
-
-
-def scale(lengths: Lengths, norm: str, forward: bool) -> Expr:
-    """What a sum is multiplied by."""
-    points = sp.Mul(*lengths)
-    if norm == "ortho":
-        return 1 / sp.sqrt(points)
-    return 1 / points if (norm == "forward") is forward else sp.S.One
+Terms = list[tuple[int, str]]
 
 
 def half(n: Expr) -> Expr:
@@ -78,39 +65,16 @@ def each_axis(rank: int, asked: Any, dim: Any) -> tuple[Axes, tuple[Any, ...]]:
     return axes, (None,) * len(axes) if lengths is None else lengths
 
 
-def running(size: Expr, count: Expr, hint: str) -> tuple[Index, Expr]:
-    """An index over the entries that are read: those of an axis that come before ``count``; the rest are 0."""
-    if size.is_Integer and count.is_Integer:
-        return fresh(hint, min(size, count)), sp.S.One
-    index = fresh(hint, size)
-    return index, sp.S.One if size == count else bracket(sp.Lt(index, count, evaluate=False))
-
-
-def spun(real: list[Expr], imag: list[Expr], angle: Expr, sign: int) -> tuple[list[Expr], list[Expr]]:
+def spun(real: Terms, imag: Terms, angle: str, sign: int) -> tuple[Terms, Terms]:
     """(real + i·imag)·exp(sign·i·angle), term by term: each term is a product, so that its sum is a contraction."""
-    cos, sin = sp.cos(angle), sign * sp.sin(angle)
+
+    def times(function: str, terms: Terms, by: int) -> Terms:
+        return [(own * by, f"{term}·{function}({angle})") for own, term in terms]
+
     return (
-        [*(t * cos for t in real), *(-t * sin for t in imag)],
-        [*(t * sin for t in real), *(t * cos for t in imag)],
+        times("cos", real, 1) + times("sin", imag, -sign),
+        times("sin", real, sign) + times("cos", imag, 1),
     )
-
-
-def transformed(
-    i: Any, x: View, lengths: Lengths, dims: Axes, sign: int, complex_in: bool, halved: bool
-) -> tuple[Expr, Expr]:
-    """Σ_j x[j]·exp(sign·2πi·Σ jk/n) over ``dims``; where the last holds half a spectrum, what stands for two twice."""
-    parts = halves(x) if complex_in else (x,)
-    place, weight, sums = list(i), sp.S.One, list[Index]()
-    for n, dim in zip(lengths, dims, strict=True):
-        last = halved and dim == dims[-1]
-        j, inside = running(parts[0].shape[dim], half(n) if last else n, "jlab"[min(len(sums), 3)])
-        twice = 2 - Bracket(sp.Eq(j, 0)) - Bracket(sp.Eq(2 * j, n)) if last else sp.S.One
-        place[dim], weight = j, weight * inside * twice
-        sums.append(j)
-    real, imag = [parts[0][place]], [part[place] for part in parts[1:]]
-    for n, dim, j in zip(lengths, dims, sums, strict=True):
-        real, imag = spun(real, imag, 2 * sp.pi * j * i[dim] / n, sign)
-    return tuple(sp.Add(*(add_up(weight * t, sums) for t in terms)) for terms in (real, imag))
 
 
 # The entries ----------------------------------------------------------------------------------------
@@ -126,28 +90,32 @@ class Transform:
     complex_out: bool = True
     usual: int | tuple[int, ...] | None = -1
 
-    def index(self, at: At, views: Sequence[View | None], held: Mapping[str, Held], options: Options) -> Expr:
-        """The output's entry."""
-        lengths, dims, norm = *self.along(options), str(options["norm"])
-        factor, sign = scale(lengths, norm, self.forward), -1 if self.forward else 1
-        i, real_out, (x,) = at[:-1] if self.complex_out else at, not self.complex_out, views
-        assert x is not None
-        real, imag = transformed(i, x, lengths, dims, sign, self.complex_in, halved=real_out)
-        return factor * real if real_out else pair(at[-1], factor * real, factor * imag)
-
-    def along(self, options: Options) -> tuple[Lengths, Axes]:
-        """The axes, and how many points there are on each."""
-        given: Any = options
-        lengths, dims = ((given["n"],), (given["dim"],)) if "n" in options else (given["s"], given["dim"])
-        return tuple(sp.sympify(n, strict=True) for n in lengths), dims
-
-    def shape(self, sizes: Sizes, shapes: tuple[Shape, ...], **options: Hashable) -> Shape:
-        """The output's shape: half the spectrum where a real signal goes in."""
-        lengths, dims = self.along(options)
-        result = list(unpaired(sizes, shapes[0]) if self.complex_in else shapes[0])
-        for n, dim in zip(lengths, dims, strict=True):
-            result[dim] = n if self.complex_in or dim != dims[-1] else half(n)
-        return (*result, *((PAIR,) if self.complex_out else ()))
+    def text(self, shapes: Any, norm: str, dim: Any, n: Any = None, s: Any = None) -> str:
+        """Σ_j x[j]·exp(±2πi·Σ jk/n); where the last axis holds half a spectrum, what stands for two twice."""
+        (x,), dims, lengths = shapes, (dim,) if s is None else dim, (n,) if s is None else s
+        names = ["n"] if s is None else [f"s{t}" for t in range(len(dims))]
+        left, letters = [f"i{a}" for a in range(len(x) - self.complex_in)], [*"jlab", *(f"j{a}" for a in dims)]
+        places, over, weight = list(left), list[str](), ""
+        for a, name, length, j in zip(dims, names, lengths, letters, strict=False):
+            halved, full = a == dims[-1] and not self.complex_out, self.complex_in or a != dims[-1]
+            read, count = (half(length), f"⌊{name}/2⌋ + 1") if halved else (length, name)
+            numbers = x[a].is_Integer and read.is_Integer
+            left[a], places[a] = f"i{a}<{name if full else f'⌊{name}/2⌋ + 1'}", j
+            over.append(f"{j}<{min(x[a], read)}" if numbers else j)
+            weight += f"[{j} < {count}]·" * (not numbers and x[a] != read)
+            weight += f"(2 − [{j} = 0] − [2·{j} = {name}])·" * halved
+        at, points = ",".join(places), "·".join(names)
+        real, imag = [(1, f"x[{at},0]" if self.complex_in else f"x[{at}]")], [(1, f"x[{at},1]")] * self.complex_in
+        for a, name, j in zip(dims, names, letters, strict=False):
+            real, imag = spun(real, imag, f"2·π·{j}·i{a}/{name}", -1 if self.forward else 1)
+        factor = f"1/√({points})·" if norm == "ortho" else f"1/({points})·" * ((norm == "forward") is self.forward)
+        re, im = (
+            " ".join(f"{'−' if sign < 0 else '+'} (Σ_{{{','.join(over)}}} {weight}{term})" for sign, term in terms)
+            for terms in (real, imag)
+        )
+        if self.complex_out:
+            return f"out[{','.join(left)},c<2] = δ(c, 0)·{factor}(0 {re}) + δ(c, 1)·{factor}(0 {im})"
+        return f"out[{','.join(left)}] = {factor}(0 {re})"
 
     def prepare(
         self, shapes: tuple[Shape, ...], dim: Any, norm: Any, n: Any = None, s: Any = None
@@ -189,10 +157,10 @@ def transform(kind: Transform, equation: str, says: str) -> None:
         says = f"{says}, along {'the last two' if kind.usual else 'all'} axes or those of dim, j, k and n one for each"
         equation = equation.replace("·jk/n", "·Σ jk/n").replace(" / n", " / Πn")
     shown = "view_as_real(torch.fft.{}({}{}))" if kind.complex_out else "torch.fft.{}({}{})"
-    op(f"complex_{kind.word}(x, {length}: any=None, dim: any={kind.usual}, norm: any | str=None)", equation,
+    op(f"complex_{kind.word}(x, {length}: any=None, dim: any={kind.usual}, norm: any | str=None)", "",
        f"{says}; n points, by {length} cut off or filled up with 0, and norm can put 1/n, or 1/√n both ways, elsewhere",
-       (f"torch.fft.{kind.word}", f"np.fft.{kind.word}"), reading=kind, prepare=kind.prepare, shape=kind.shape,
-       align=no_alignment, forward=kind.by_numpy, torch=kind.by_torch, letters="kjl",
+       (f"torch.fft.{kind.word}", f"np.fft.{kind.word}"), defined=equation, instead=kind.text, prepare=kind.prepare,
+       fits=unpaired if kind.complex_in else "", forward=kind.by_numpy, torch=kind.by_torch, letters="kjl",
        pairs=KEPT if kind.complex_in and kind.complex_out else TAKEN if kind.complex_in else MADE,
        examples=[f"{shown.format(kind.word, given, option)} with x:{shape}{last}" for option, shape in calls])  # fmt: skip
 

@@ -8,14 +8,13 @@ Every mode is this equation with a kernel k of its own: how much the entry h cou
 from __future__ import annotations
 
 from collections.abc import Hashable
-from fractions import Fraction
 from typing import Any
 
 import sympy as sp
 
 from symgrad.entries.equations import op
 from symgrad.entries.options import one_of, several
-from symgrad.entries.shaping import Ints
+from symgrad.entries.shaping import Ints, number
 from symgrad.errors import InputError, ShapeError
 from symgrad.ops.moving.kernels import COVERS, HAT, cubic
 from symgrad.shapes import Shape, Sizes, size_of
@@ -37,11 +36,6 @@ SPACE = {
     **dict.fromkeys(("nearest", "nearest-exact", "area"), (1, 2, 3)),
 }
 """Over how many axes of space each mode goes."""
-
-
-def fraction(scale: Any) -> Fraction:
-    """A scale factor as the fraction that it is written as."""
-    return Fraction(str(scale)) if isinstance(scale, float) else Fraction(int(scale))
 
 
 def prepare_interpolate(
@@ -87,8 +81,7 @@ def interpolated_shape(sizes: Sizes, shapes: tuple[Shape, ...], size: Any, scale
     (x,) = shapes
     if scale_factor is None:
         return (*x[:2], *size)
-    factors = [sp.Rational(fraction(f).numerator, fraction(f).denominator) for f in scale_factor]
-    places = [sp.floor(n * f) for n, f in zip(x[2:], factors, strict=True)]
+    places = [sp.floor(n * number(f)) for n, f in zip(x[2:], scale_factor, strict=True)]
     if any(sizes.number(n) == 0 for n in places):
         raise ShapeError("nothing is left at this scale")
     return (*x[:2], *places)
@@ -99,7 +92,7 @@ def share(
     size: Any,
     one: bool,
     places: str,
-    factor: Fraction | None,
+    factor: Any,
     mode: str,
     corners: bool | None,
     antialias: bool,
@@ -131,7 +124,7 @@ def share(
     return f"(k[{s} − {h}]{beyond})".replace(" − 0", "")
 
 
-def place(axis: int, one: bool, places: str, factor: Fraction | None, corners: bool | None) -> str:
+def place(axis: int, one: bool, places: str, factor: Any, corners: bool | None) -> str:
     """s[i]: where the i-th place of the output lies along the input."""
     name, n = "stu"[axis], f"size(x, {axis + 2})"
     if corners:
@@ -147,7 +140,7 @@ def interpolated(
     space = len(shapes[0]) - 2
     places = [f"size{a}" if size is not None else f"⌊size(x, {a + 2})·scale_factor{a}⌋" for a in range(space)]
     by_size = scale_factor is None or recompute_scale_factor or mode == "area"  # places are found by
-    factors = [None if by_size else fraction(scale_factor[a]) for a in range(space)]
+    factors = [None if by_size else number(scale_factor[a]) for a in range(space)]
     single = [size is not None and size[a] == 1 for a in range(space)]
     shares = "·".join(
         share(a, shapes[0][a + 2], single[a], places[a], factors[a], mode, align_corners, antialias)

@@ -20,9 +20,8 @@ import sympy as sp
 from symgrad.entries.domain import matrices
 from symgrad.entries.equations import INDICES, WORDS, op
 from symgrad.entries.indexed import Indexed
-from symgrad.entries.readings import Instead
 from symgrad.entries.signatures import Call, call_of
-from symgrad.entries.spec import AlignRule, Facts, Op, ShapeRule, View, no_alignment
+from symgrad.entries.spec import Given, Op, View, no_alignment
 from symgrad.indexing import Equation, fresh_axes
 from symgrad.notation.sizes import Finder
 from symgrad.notation.tree import Access
@@ -88,14 +87,8 @@ def solved(
     step: str,
     values: Callable[..., Any],
     kind: str,
-    torch: Callable[..., Any] | None = None,
-    shape: ShapeRule,
-    examples: Sequence[str],
-    instead: Instead | None = None,
-    align: AlignRule = no_alignment,
-    ranks: Mapping[str, tuple[int, ...]] | None = None,
     letters: str = "",
-    **facts: Unpack[Facts],
+    **given: Unpack[Given],
 ) -> Op:
     """An entry whose result ``solves`` equations (a semicolon between them), as ``values`` finds it.
 
@@ -103,11 +96,10 @@ def solved(
     """
     said = call_of(call)
     first = said.operands[0]
-    what = Solves(said, solves, tuple(facts.get("beside", ())))
+    what = Solves(said, solves, tuple(given.get("beside", ())))
     texts = what.written(((sp.S.Zero, sp.S.Zero),) * len(said.operands), said.usual)
-    facts["residual"] = what
+    facts: Given = {"align": no_alignment, "ranks": {first: (2,)}, "domain": {first: matrices(kind)}, **given}
     return op(
-        call, step, says, home, defined="; ".join(texts), reads_out=True,
-        instead=instead, forward=values, torch=torch, shape=shape, align=align, letters=letters,
-        domain={first: matrices(kind)}, ranks=ranks or {first: (2,)}, examples=examples, **facts,
+        call, step, says, home, defined="; ".join(texts), reads_out=True, forward=values, letters=letters,
+        **{**facts, "residual": what},
     )  # fmt: skip
