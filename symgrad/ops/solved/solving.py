@@ -99,7 +99,7 @@ def solved(
     what = Solves(said, solves, tuple(given.get("beside", ())))
     texts = what.written(((sp.S.Zero, sp.S.Zero),) * len(said.operands), said.usual)
     facts: Given = {"align": no_alignment, "ranks": {first: (2,)}, "domain": {first: matrices(kind)}, **given}
+    facts["residual"] = what
     return op(
-        call, step, says, home, defined="; ".join(texts), reads_out=True, forward=values, letters=letters,
-        **{**facts, "residual": what},
+        call, step, says, home, defined="; ".join(texts), reads_out=True, forward=values, letters=letters, **facts
     )  # fmt: skip
