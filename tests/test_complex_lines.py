@@ -45,6 +45,12 @@ def test_a_complex_gradient_is_written_as_that_of_complex_numbers(text: str, by:
     assert last == f"view_as_real({in_pairs(line)})"
 
 
+def test_torch_has_no_product_of_a_real_matrix_and_a_complex_one() -> None:
+    text = "s = view_as_real(view_as_complex(z) / view_as_complex(w)); torch.rnn_tanh_cell(s, s, d, d)"
+    found = symgrad.explain(text, shapes={"z": (3, 2), "w": (3, 2), "d": (2, 2)}, check=False)
+    assert str(found.gradients["d"].closed_form).endswith("@ view_as_real(view_as_complex(z) / view_as_complex(w)))")
+
+
 def test_the_slope_of_a_length_is_a_direction_and_0_at_0() -> None:
     found = symgrad.explain("abs(view_as_complex(z))", z=[[3, 4], [0, 0]])
     assert found.gradients["z"].closed_form == "view_as_real(v * view_as_complex(z).sgn())"

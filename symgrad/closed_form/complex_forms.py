@@ -37,6 +37,7 @@ DEEPEST = 3
 LAZY = re.compile(r"^view_as_complex\(\w+(\.contiguous\(\)\.clone\(\))?\)\.conj\(\)(\.m?T|\.permute\([\d, ]+\))?$")
 """What torch keeps as a conjugate to be, of which there is no view as pairs."""
 COUNT = re.compile(rf"(?<![\w.])([^\W\d][\w{BAR}]*)\.numel\(\)")
+MATRIX = re.compile(r" @ |einsum\(")
 NAME = re.compile(rf"(?<![\w.])[^\W\d][\w{BAR}]*")
 
 
@@ -126,7 +127,17 @@ class Letters:
             piece = forms(program).write(whole, axes)
         except NoForm:
             return None
-        return self.in_words(piece.text, program) if piece.axes == tuple(axes) else None
+        if piece.axes != tuple(axes) or (MATRIX.search(piece.text) and self.mixed(whole)):
+            return None
+        return self.in_words(piece.text, program)
+
+    def mixed(self, whole: Expr) -> bool:
+        """Whether products of real and complex numbers are added up: torch has no such matrix product."""
+        names = [{name_of(entry) for entry in accesses(total)} for total in whole.atoms(sp.Sum)]
+        known = {*self.used, *self.made}
+        return any(
+            0 < sum(n.removesuffix(BAR).removesuffix(DIRECTION) in known for n in found) < len(found) for found in names
+        )
 
     def arithmetic(self, entry: Expr) -> Expr | None:
         """What an entry of an intermediate comes to, where that is the conjugate of a number, a product, a constant."""
