@@ -20,8 +20,8 @@ import symgrad
 from symgrad.entries import equations as mechanism
 from symgrad.entries.along import Along
 from symgrad.entries.equations import has_edges, with_indices
-from symgrad.entries.indexed import Indexed
 from symgrad.entries.holding import text_of
+from symgrad.entries.indexed import Indexed
 from symgrad.entries.losses import Loss
 from symgrad.entries.on_axes import OnAxes
 from symgrad.entries.readings import Pointwise, Whole, holds, without
