@@ -190,7 +190,7 @@ def reason(told: Told, name: str, why: str) -> bool:
             return all(adds_up(t, number(found["n"])) for t in arrays if np.isfinite(t).all())
     except (RuntimeError, NameError, AttributeError, SyntaxError, TypeError, IndexError, ValueError):
         return bool(re.search(r"…|\bt\d+\b", why))  # a step without a name cannot be computed from the sentence
-    return bool(re.fullmatch(r"nothing comes back through .*|what reaches it adds up to 0", why))
+    return bool(re.fullmatch(r"nothing comes back through .*|what reaches \S+ adds up to 0", why))
 
 
 def not_asked(told: Told, m: re.Match[str]) -> bool:

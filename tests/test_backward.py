@@ -197,6 +197,35 @@ def test_a_line_says_nothing_twice_and_nothing_that_is_not_read(text: str, told:
         assert_same(gradient.value, found[name], what=f"{text} by {name}")
 
 
+def test_a_weight_that_is_broadcast_twice_has_no_line_and_is_read_where_it_stands() -> None:
+    """It was ``t8 = bn.weight[:, None, None]``, told twice, with a cotangent that was turned back in the next line."""
+    conv, norm = nn.Conv2d(2, 3, 3).double(), nn.BatchNorm2d(3).double()
+    x, y = torch.randn(4, 2, 5, 5, dtype=DOUBLE), torch.randn(4, 2, 5, 5, dtype=DOUBLE)
+    modules = nn.ModuleDict({"conv": conv, "norm": norm})
+
+    def twice(modules: nn.ModuleDict, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return (modules["norm"](modules["conv"](x)).exp() + modules["norm"](modules["conv"](y)).tanh()).mean()
+
+    program = symgrad.capture(twice, modules, x, y)
+    lines = program.backward(wrt=["norm.weight", "norm.bias", "conv.weight"])
+    assert not [line for line in shown(lines) if re.match(r"\w+ = norm", line)]
+    told = {name: str(line) for name, line in lines.gradients.items()}
+    assert [line for line in told.values() if "[:, None, None]" in line or "[:, 0, 0]" in line] == []
+    assert any(line.count(".sum((0, 2, 3))") == 2 for line in told.values())
+
+
+def test_what_falls_apart_leaves_turned_tensors_where_they_are_read() -> None:
+    """It was ``(v_t5 * t1).sum((0, 2, 3))[:, None, None][:, 0, 0]``."""
+
+    def wider(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return F.interpolate(x.tanh() * w[:, None, None] + b[:, None, None], scale_factor=2) ** 2
+
+    x, w = torch.randn(4, 3, 5, 5, dtype=DOUBLE), torch.randn(3, dtype=DOUBLE)
+    lines = shown(symgrad.capture(wider, x, w, w.clone()).backward(torch.ones(4, 3, 10, 10)))
+    assert "t5 = t1 * w[:, None, None] + b[:, None, None]" in lines
+    assert lines[-2:] == ["w.grad = (v_t5 * t1).sum((0, 2, 3))", "b.grad = v_t5.sum((0, 2, 3))"]
+
+
 def test_two_draws_are_not_one() -> None:
     torch.manual_seed(1)
     program = symgrad.capture(lambda x: F.dropout(x, 0.5) * F.dropout(x, 0.5), torch.ones(40, dtype=DOUBLE))

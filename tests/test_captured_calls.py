@@ -315,3 +315,34 @@ def test_only_places_counted_from_the_end_are_counted_anew(places: list[int], st
     index = torch.tensor(places, dtype=torch.long)
     found = capture(lambda x, i: torch.take(x, i), torch.arange(6.0).reshape(2, 3), index)
     assert [told[: len(step)] for told, step in zip(found.operations, steps, strict=True)] == steps
+
+
+ATTENTION = {
+    "dropout": {"dropout_p": 0.4},
+    "dropout of the past": {"dropout_p": 0.4, "is_causal": True},
+    "dropout and a mask": {"dropout_p": 0.4, "attn_mask": torch.tensor([[True, False, True]] * 2 + [[False] * 3])},
+    "dropout and an added mask": {"dropout_p": 0.4, "attn_mask": torch.tensor([[0.5, -1.0, 2.0]]), "scale": 0.3},
+    "everything drops": {"dropout_p": 1.0},
+    "shared heads": {"enable_gqa": True, "is_causal": True},
+    "shared heads and dropout": {"enable_gqa": True, "dropout_p": 0.4},
+}
+
+
+@pytest.mark.parametrize("name", list(ATTENTION))
+def test_attention_of_any_kind_is_softmax_of_scores(name: str) -> None:
+    """With dropout it was what torch's own function is made of: ``bmm`` of reshaped roots of scaled queries."""
+    heads = 2 if "heads" in name else 4
+    given = (randn(2, 4, 3, 5), randn(2, heads, 3, 5, seed=1), randn(2, heads, 3, 5, seed=2))
+    own = ATTENTION[name]
+
+    def attend(q, k, v):
+        S = k.sum()  # a name of the author's own
+        return F.scaled_dot_product_attention(q, k, v, **own) * S
+
+    torch.manual_seed(3)
+    assert_like_torch(attend, *given)
+    torch.manual_seed(3)
+    operations = capture(attend, *given).operations
+    assert not [line for line in operations if "bmm" in line]
+    assert any(line.startswith("S = ") and "sum" in line for line in operations)
+    assert any("softmax" in line or "attention" in line for line in operations)

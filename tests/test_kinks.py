@@ -278,6 +278,15 @@ def test_a_script_is_told_of_the_kink_once(tmp_path: Path) -> None:
     assert "kink" not in told[1]
 
 
+def test_a_mask_that_nothing_moves_is_no_kink() -> None:
+    """That of the past is ``tril(ones_like(S)) > 0``, at a corner wherever it is 0."""
+    q = [[1.0, 2.0], [0.5, -1.0], [2.0, 1.0]]
+    page = symgrad.explain("F.scaled_dot_product_attention(q, q + 1, q, is_causal=True)", q=q, expand=True)
+    assert "turns over" not in page.to_text()
+    moved = symgrad.explain("where(floor(x) > 0, x, 2 * x + 1)", x=[0.5, 1.0]).to_text()
+    assert "turns over" in moved or "kink" in moved
+
+
 @pytest.mark.parametrize(
     ("text", "count"), [("x.max(dim=1).values", 2), ("x[:1].max(dim=1).values", 1), ("x.topk(2)[0]", 2)]
 )

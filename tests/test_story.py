@@ -538,6 +538,119 @@ for layer in layers:
     assert "data" not in told
 
 
+TWICE = """
+class Cubed(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x ** 3
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return g * 3 * x ** 2
+c, x = torch.zeros((), requires_grad=True), torch.tensor([-1.0, 1.0])
+b = c * 2
+"""
+
+
+@pytest.mark.parametrize(("read", "what"), [("c", "it"), ("b", "b"), ("(c + c)", "t1")])
+def test_what_is_added_up_to_0_over_a_broadcast_is_said_to_be_that(tmp_path, read, what):
+    """It was ``nothing comes back through t3 = c.expand(2)``: a step that is not told, and two numbers come back."""
+    _, told = play(tmp_path, f"{TWICE}y = Cubed.apply({read} + x)\n(y ** 2).sum().backward()\n")
+    assert f"what torch gives by c is 0: what reaches {what} adds up to 0" in told
+    assert "expand" not in told
+
+
+PARTS = {
+    "two files": """
+from blocks import block
+x = torch.ones(2, requires_grad=True)
+(block(x) * 2).sum().backward()
+""",
+    "one file": """
+def block(x):
+    return (x - 1).round()
+x = torch.ones(2, requires_grad=True)
+(block(x) * 2).sum().backward()
+""",
+}
+
+
+@pytest.mark.parametrize(("files", "place"), [("two files", "(blocks.py:2)"), ("one file", "(line 6)")])
+def test_a_line_of_another_file_is_told_with_the_file(tmp_path, monkeypatch, files, place):
+    """In a script of forty lines something was said of line 303: that of the library's file."""
+    (tmp_path / "blocks.py").write_text("def block(x):\n    return (x - 1).round()\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    _, told = play(tmp_path, PARTS[files])
+    sys.modules.pop("blocks", None)
+    assert f"{place}, its slope is 0 everywhere" in " ".join(told.split())
+
+
+def test_the_seed_has_one_letter_in_all_that_is_said_of_a_call_and_of_those_like_it(tmp_path):
+    body = (
+        "w, b = torch.ones(2, 2, requires_grad=True), torch.ones(2, requires_grad=True)\nfor turn in range(2):\n"
+        "    x = torch.ones(3, 2, requires_grad=True)\n"
+        "    d, = torch.autograd.grad(((x @ w) ** 2).sum(), x, create_graph=True)\n"
+        "    (F.batch_norm(d + b, None, None, training=True) * torch.ones(3, 2)).sum().backward()\n"
+    )
+    session, told = play(tmp_path, body)
+    assert [call.letter for call in session.calls if call.kind == "backward"] == ["g", "g"]
+    told = told[told.index("script.py:8") :]
+    assert "vᵀJ by" not in told
+    assert "v₁" not in told
+    assert told.count("the seed is called") == 1
+
+
+def test_many_names_are_not_all_listed(tmp_path):
+    body = (
+        "w = [torch.ones(2, requires_grad=True) for n in range(9)]\n"
+        "def steps():\n    return [0.1 * torch.rand(2) for n in range(9)]\n"
+        "loss = sum((p - s).square().sum() for p, s in zip(w, steps()))\nloss.backward()\n"
+    )
+    _, told = play(tmp_path, body)
+    assert "data, data_2, data_3, data_4, data_5, data_6 and 3 more: each 0.1 * torch.rand(2)" in " ".join(told.split())
+
+
+def test_what_is_handed_back_is_not_put_into_any_grad(tmp_path):
+    """It was ``net[0].weight.grad = …`` for ``torch.autograd.grad(loss, net.parameters())``."""
+    body = (
+        "net = nn.Sequential(*[layer for n in range(7) for layer in (nn.Linear(2, 2), nn.Tanh())])\n"
+        "loss = net(torch.ones(1, 2)).sum()\ngrads = torch.autograd.grad(loss, net.parameters())\n"
+        "net(torch.ones(1, 2)).sum().backward()\n"
+    )
+    session, told = play(tmp_path, body)
+    first, second = (told[told.index(f"script.py:{line}") :] for line in (6, 7))
+    assert ".grad" not in first[: first.index("script.py:7")].partition("\n")[2]
+    assert "v_net[12].weight = " in first
+    assert "net[12].weight.grad = " in second
+    assert all(leaf.agrees for call in session.calls for leaf in call.leaves)
+
+
+def test_a_gradient_that_stands_among_the_lines_does_not_stand_in_the_table_again(tmp_path):
+    body = (
+        "net = nn.Sequential(*[layer for n in range(4) for layer in (nn.Linear(2, 2), nn.Tanh())])\n"
+        "x = torch.ones(1, 2)\nfor n in range(6):\n    x = net(x)\nx.sum().backward()\n"
+    )
+    session, told = play(tmp_path, body)
+    assert len(session.calls[0].leaves) == 8
+    assert told.count(".weight.grad = ") == 4
+    assert "composed" not in told
+    assert told.count(" = torch\n") == 9
+
+
+def test_what_the_script_calls_by_several_names_is_not_told_as_one(tmp_path):
+    """Of q, k and v only v had its lines, and others read q_2 and k_2."""
+    body = (
+        "w, x = torch.eye(6, requires_grad=True), torch.ones(2, 6)\nh = x @ w\nq, k, v = h.split(2, dim=1)\n"
+        "q = q.tanh().exp()\nk = k.tanh().exp()\nv = v.tanh().exp()\n"
+        "for n in range(20):\n    v = (v + q) * k\nv.sum().backward()\n"
+    )
+    _, told = play(tmp_path, body)
+    for name in ("q", "k", "v"):
+        assert f"  {name} = " in told or f"  {name}  " in told
+    assert "times before" not in told[: told.index("exp")]
+
+
 @pytest.mark.parametrize(
     ("read", "name"),
     [
@@ -590,6 +703,26 @@ def test_what_is_read_in_turn_is_said_and_nothing_else(order, rows):
     program = read(f"{parts}; {turns}; t15 * 2").program
     found = [item for item in Folding(program, program.steps, {}).items() if isinstance(item, Block)]
     assert [block.rows for block in found] == rows
+
+
+def test_two_tensors_of_one_turn_have_two_names(tmp_path):
+    """In a residual block called twice, with one name for all it makes, it was ``out = out + out``."""
+    body = """
+def block(x):
+    out = x @ w
+    out = out.relu()
+    out = out @ w
+    out = out + x
+    return out.tanh()
+w = torch.eye(2, requires_grad=True)
+(block(block(block(block(block(torch.ones(2)))))) ** 2).sum().backward()
+"""
+    session, _ = play(tmp_path, body)
+    (call,) = session.calls
+    block = next(n for n, line in enumerate(call.program) if "×" in line)
+    turn = call.program[block + 1 : block + 6]
+    assert len({line.partition(" = ")[0].strip() for line in turn}) == 5
+    assert not [line for line in call.program if re.search(r"(\b\w+) \+ \1\b", line)]
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,8 @@ from dataclasses import replace
 import sympy as sp
 
 from symgrad.backward.groups import moves, written_inside
-from symgrad.program import Apply, Program, Tensor
+from symgrad.ops.entry import plays
+from symgrad.program import Apply, Program, Role, Tensor
 
 
 def computed_once(program: Program, kept: Collection[str]) -> Program:
@@ -32,7 +33,7 @@ def computed_once(program: Program, kept: Collection[str]) -> Program:
         own = name if name in kept else first.setdefault((step.op, told, step.options), name)
         if own != name and written_inside(step):
             equal[name] = own
-            if not only_turns(step, tensors):
+            if not (only_turns(step, tensors) or plays(step.op, Role.COPIES)):
                 dropped[name] = own
                 continue
         arguments = tuple(dropped.get(a, a) if isinstance(a, str) else a for a in step.arguments)

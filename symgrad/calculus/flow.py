@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Container, Sequence
 
-from symgrad.calculus.local import local_pullback, standard
-from symgrad.ops import entry_of, only_read
+from symgrad.calculus.local import local, local_pullback, standard
+from symgrad.errors import SymgradError
+from symgrad.indexing.symbols import accesses, name_of
+from symgrad.ops import entry_of, named, only_read
 from symgrad.program import Apply, Program
 
 
@@ -48,6 +50,26 @@ def cutting(program: Program, name: str) -> list[tuple[Apply, int]]:
 def flows(program: Program, name: str) -> bool:
     """Whether torch lets anything flow back to an input."""
     return program.output in flowing(program, (name,))
+
+
+def depending(program: Program, names: Sequence[str]) -> frozenset[str]:
+    """``names``, and every tensor whose numbers come from theirs: ``ones_like(x)`` reads the shape of x alone."""
+    found = set(names)
+    for step in program.steps:
+        own = found.intersection(step.tensors)
+        if own and (entry_of(step.op) is None or reads_numbers(step, program, own)):
+            found.add(step.result.name)
+    return frozenset(found)
+
+
+def reads_numbers(step: Apply, program: Program, names: Container[str]) -> bool:
+    """Whether an entry of one of some tensors stands in the equation of a step, or may decide what does."""
+    try:
+        found = local(step, program)
+    except SymgradError:  # over no entries
+        return True
+    decided = bool(found.residual) or bool(named(step.op).held)
+    return decided or any(name_of(entry) in names for entry in accesses(found.equation.right))
 
 
 def moving(program: Program) -> frozenset[str]:

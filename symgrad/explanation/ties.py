@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from symgrad.calculus import depending
 from symgrad.errors import SymgradError
 from symgrad.explanation.counting import TRIED, counting
 from symgrad.numeric import Array, Values, as_float, finite, forward, numeric_pullback
@@ -128,7 +129,7 @@ def switches(program: Program, values: Values, seed: Array, wanted: Sequence[str
     """Comparisons with both sides equal, where Σ v·out has two slopes by the entry that is compared."""
     if len(program.steps) > MOST_STEPS:
         return
-    reached = program.reached(wanted) & program.relevant()
+    reached = depending(program, wanted) & program.relevant()
     for step in program.steps:
         op = entry_of(step.op)
         if op is None or not op.pathless or step.result.name not in program.relevant():

@@ -14,14 +14,15 @@ FAR_BELOW = "-1e30"
 """A score whose share is 0 in every type: the language has no infinity."""
 
 
-def attention(ranks: Ranks, is_causal: bool, scale: Any) -> str | None:
-    """softmax(q·kᵀ/√d + mask)·v"""
+def attention(ranks: Ranks, is_causal: bool, scale: Any) -> str:
+    """softmax(q·kᵀ/√d + mask)·v; what dropout ``drawn`` in a run weighs the softmax."""
     scores = "query @ key.mT / query.shape[-1] ** 0.5" if scale is None else "query @ key.mT * scale"
     mask = " + attn_mask" if "attn_mask" in ranks else ""
+    last = "D = P * drawn; D @ value" if "drawn" in ranks else "P @ value"
     if not is_causal:
-        return f"S = {scores}{mask}; P = softmax(S, dim=-1); P @ value"
+        return f"S = {scores}{mask}; P = softmax(S, dim=-1); {last}"
     past = f"where(tril(ones_like(S)) > 0, S, {FAR_BELOW})"
-    return f"S = {scores}{mask}; A = {past}; P = softmax(A, dim=-1); P @ value"
+    return f"S = {scores}{mask}; A = {past}; P = softmax(A, dim=-1); {last}"
 
 
 def affine(ranks: Ranks, normal: str, axes: int) -> str | None:

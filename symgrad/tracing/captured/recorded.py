@@ -35,7 +35,10 @@ class Box:
 
 @dataclass(frozen=True, eq=False)
 class Recorded:
-    """One run: ``recording`` with the ``arrays`` of its tensors, and what they are called."""
+    """One run: ``recording`` with the ``arrays`` of its tensors, and what they are called.
+
+    ``file`` is the one that asks, whose lines are told by their numbers alone.
+    """
 
     recording: Program
     ends: tuple[str, ...]
@@ -48,6 +51,14 @@ class Recorded:
     title: str = ""
     origins: Mapping[str, Any] = field(default_factory=dict)
     complexes: frozenset[str] = frozenset()
+    file: str = ""
+
+    def place(self, name: str) -> str:
+        """`` (line 4)``, `` (model.py:4)`` in another file than the one that asks; empty where it is not known."""
+        where = self.lines.get(name)
+        if where is None:
+            return ""
+        return f" (line {where.line})" if self.file in ("", where.file) else f" ({where.short})"
 
     @property
     def inputs(self) -> tuple[str, ...]:

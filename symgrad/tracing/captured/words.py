@@ -198,9 +198,7 @@ def located(program: Recorded, reasons: Mapping[str, str]) -> Iterator[tuple[str
     """Steps in words, with the line of the script, and what is said about each."""
     found = {step.result.name: step for step in program.recording.steps}
     for name, reason in reasons.items():
-        where = program.lines.get(name)
-        at = f" (line {where.line})" if where is not None else ""
-        yield f"{step_text(program, found[name])}{at}", reason
+        yield f"{step_text(program, found[name])}{program.place(name)}", reason
 
 
 def first_words(error: Exception) -> str:

@@ -19,10 +19,13 @@ from symgrad.backward.asked import OPTION
 from symgrad.entries.spec import Op
 from symgrad.language.builder import Builder, Operand
 from symgrad.language.calls import Ref
+from symgrad.language.elaborate import Elaborator
+from symgrad.language.syntax import parse
 from symgrad.numeric.exact import Array
 from symgrad.ops.entry import named
 from symgrad.program import BLACK_BOX, Apply, Role, Tensor, free_name
 from symgrad.shapes import Sizes
+from symgrad.source import Source
 from symgrad.tracing.lift.binding import Refusals, bound, meaning
 from symgrad.tracing.lift.boxes import BlackBox
 from symgrad.tracing.lift.labels import UNNAMED
@@ -134,6 +137,23 @@ class Bench(ABC):
         """Append a step with its value; what broadcasts its operands comes before it."""
         begin = len(self.builder.steps)
         ref = self.builder.apply(op, [self.finite(o) for o in operands], options, None, name=name)
+        for step in self.builder.steps[begin:]:
+            evaluate(step, self.arrays)
+        return ref
+
+    def read(self, text: str, meanings: Mapping[str, Any]) -> Ref:
+        """The steps of a text in symgrad's own language, with their values; what its names stand for is given.
+
+        What the text assigns to steps back where the user has a name like that.
+        """
+        begin, refs = len(self.builder.steps), self.refs_in(tuple(meanings.values()))
+        environment = {name: refs.get(id(part), part) for name, part in meanings.items()}
+        for target in {statement.target for statement in parse(Source(text)).statements} & self.users:
+            text = re.sub(rf"\b{target}\b", free_name((str(target),), {*self.users, *self.builder.used}), text)
+        try:
+            ref = Elaborator(text, self.builder, environment).run(parse(Source(text)), self.builder.fresh_name())
+        except Refusals as error:
+            raise Refused(why(error)) from error
         for step in self.builder.steps[begin:]:
             evaluate(step, self.arrays)
         return ref

@@ -49,6 +49,10 @@ class Steps:
         op = named(name)
         return self.lifter.apply_op(op, f"torch.{op.name}", in_one_list(op, arguments), keywords)
 
+    def text(self, text: str, **meanings: Any) -> Ref:
+        """The steps of a text in symgrad's own language, over nodes, earlier steps and numbers."""
+        return self.lifter.read(text, meanings)
+
     def data(self, label: str, array: Array) -> Ref:
         """Numbers of the run, as an input of its own."""
         return self.lifter.data(label, array)

@@ -153,13 +153,12 @@ def told(program: Capture, birth: Birth) -> list[str]:
     first, _ = operand(program, birth)
     source, at, value = cause(program, birth)
     text = step_text(program, step)
-    line = program.lines.get(step.result.name)
     name = program.labels.get(source, source)
     entry = f"{name}[{','.join(map(str, at))}]" if at else name
     lines = [
         (
             f"{digits(float(birth.result[first]))} is born going back through {text}"
-            f"{f' (line {line.line})' if line else ''}, at {entry} = {digits(value)}"
+            f"{program.place(step.result.name)}, at {entry} = {digits(value)}"
         )
     ]
     weight = float(birth.weights[first]) if birth.weights.shape == birth.result.shape else None

@@ -224,8 +224,7 @@ def overwritten(scene: Scene, program: Capture | None, lifted: Lifted | None) ->
         for step in steps[: 1 if weights else 2]:
             text = step_text(program, step)
             role = "its own output" if step.result.name == name else "its input"
-            line = program.lines.get(step.result.name)
-            at = f" (line {line.line})" if line is not None else ""
+            at = program.place(step.result.name)
             lines.append(
                 f"The pullback of {text}{at} mentions {label}, {role}; line {where.line} ({where.text}) overwrote it."
             )

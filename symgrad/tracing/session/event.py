@@ -86,17 +86,18 @@ def told_of(scene: Scene, result: Any, error: Exception | None) -> Backward:
         for name, (tensor, true) in targets.items()
         if scene.watch.wants(program.labels[name])
     ]
-    letter = told.letter(letter)
+    letter = told.letter(letter) if like is None else scene.watch.letters.get(like[0], letter)
+    scene.watch.letters[scene.number] = letter
     notes = remarks.accumulated(scene, rows, repeated, letter)
     notes += remarks.without_a_past(program)
     if not repeated:
         ties = kinks.found(program, seeds, met)
         held = {name for name, node in lifted.nodes.items() if node.kind == "data" and node.cut is not None}
-        notes += [] if spoilt(program) else zeros(program, seeds, rows, ties, held)
+        notes += [] if spoilt(program) else zeros(program, seeds, rows, ties, held, letter)
         notes += remarks.broadcast_losses(program)
         notes += [*kinks.lines(program, ties), *lessons(scene, program, seeds, rows, told)]
         notes += nameless(scene, lifted, program, names, [*shown, *told.forward, *told.lines, *told.forms.values()])
-        notes += [*paths.missing(scene, lifted), *slopes(program), *own_backward.compared(program)]
+        notes += [*paths.missing(scene, lifted, letter), *slopes(program), *own_backward.compared(program)]
     numbers = (array for row in rows for array in (row.added, row.after) if array is not None)
     if spoilt(program) or not all(np.isfinite(array).all() for array in numbers):
         notes += not_finite(program, born)
@@ -107,7 +108,7 @@ def told_of(scene: Scene, result: Any, error: Exception | None) -> Backward:
         *remarks.from_within(scene),
         *remarks.overwritten_weights(scene),
         *scene.sensor.told(),
-        *remarks.other_letter(program, letter),
+        *([] if repeated else remarks.other_letter(program, letter)),
     ]
     spoken = [program.labels[n] for n, (t, _) in targets.items() if t.is_complex()]
     if scene.seeds[0] is not None:

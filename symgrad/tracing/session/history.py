@@ -73,6 +73,7 @@ class History:
         self.outer: tuple[Any, ...] = ()
         self.inner: list[Any] = []  # the leaves of backwards that ran inside the one at hand, that of ``outer``
         self.number = 0
+        self.letters: dict[int, str] = {}  # what the seed was called, by the number of the call
         self.sampling, self.patience, self.pictures = Sampling(), patience, pictures
         self.order, self.expand = order, expand
         self.shown: dict[tuple[str, int], list[tuple[int, Outline]]] = {}

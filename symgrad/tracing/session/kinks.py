@@ -73,9 +73,7 @@ def line_of(program: Capture, tie: Tie) -> str:
     end = program.ends[0]
     out = labels.get(end, end)
     total = out if np.size(program.arrays[end]) == 1 else f"Σ {program.recording.seed}·{out}"
-    line = program.lines.get(tie.step.result.name)
-    at = f" (line {line.line})" if line is not None else ""
-    return tie.says(labels.get(tie.name, tie.name), f"{step}{at}", total)
+    return tie.says(labels.get(tie.name, tie.name), f"{step}{program.place(tie.step.result.name)}", total)
 
 
 __all__ = ["Passages", "found", "lines"]

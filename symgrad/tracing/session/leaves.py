@@ -18,6 +18,7 @@ from symgrad.errors import SymgradError
 from symgrad.numeric.exact import Array
 from symgrad.program import Apply
 from symgrad.tracing.captured.words import step_text
+from symgrad.tracing.lift.labels import cast_of, goes_without_saying
 from symgrad.tracing.record.numbers import MOST
 from symgrad.tracing.record.trace import Node
 from symgrad.tracing.record.weakly import Weakly
@@ -85,15 +86,20 @@ class Flow:
         return list(found.values()), reaches
 
     def why(self, program: Capture, name: str) -> str:
-        """Why the gradient by ``name`` is 0, as far as the sweep shows it; nothing where it does not."""
+        """Why the gradient by ``name`` is 0, as far as the sweep shows it; nothing where it does not.
+
+        What was broadcast is added up along those axes.
+        """
         steps, reaches = self.stopped(program, name)
         if reaches:
             return "what reaches it adds up to 0"
         if len(steps) != 1:
             return f"nothing comes back through {len(steps)} steps" if steps else ""
-        line = program.lines.get(steps[0].result.name)
-        text = step_text(program, steps[0])
-        return f"nothing comes back through {text}" + (f" (line {line.line})" if line is not None else "")
+        (step,) = steps
+        if goes_without_saying(step, program.labels) and not cast_of(step):
+            (source,) = step.tensors
+            return f"what reaches {'it' if source == name else program.labels.get(source, source)} adds up to 0"
+        return f"nothing comes back through {step_text(program, step)}{program.place(step.result.name)}"
 
 
 DIAGONAL = "diagonal("

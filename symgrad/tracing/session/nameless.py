@@ -21,6 +21,7 @@ from symgrad.tracing.record.trace import Node, as_array
 from symgrad.tracing.record.written import called, text_at, tree_of
 from symgrad.tracing.session.scene import Scene
 from symgrad.tracing.story.layout import shortened
+from symgrad.tracing.story.summary import some
 
 OURS = re.compile(r"(data|mask|condition|bound|leaf)(_\d+)*")
 """What data and leaves are called for want of a name."""
@@ -44,7 +45,7 @@ def nameless(
             words = described(node, label, np.asarray(program.arrays[tensor.name]), known)
             if words:
                 said.setdefault(words, []).append(label)
-    parts = [f"{', '.join(labels)}: {each(words, len(labels))}" for words, labels in list(said.items())[:MOST]]
+    parts = [f"{some(labels)}: {each(words, len(labels))}" for words, labels in list(said.items())[:MOST]]
     return ["; ".join(parts)] if parts else []
 
 

@@ -18,6 +18,7 @@ from symgrad.tracing.record.trace import Cut, Node, Where, upstream
 from symgrad.tracing.session.diagnose import output_name
 from symgrad.tracing.session.history import Filled, Last
 from symgrad.tracing.session.scene import Scene
+from symgrad.tracing.story.summary import some
 
 
 def last_of(scene: Scene) -> Last:
@@ -47,7 +48,7 @@ def anew(scene: Scene, node: Node) -> str | None:
 def nothing_for(names: Sequence[str]) -> str:
     """``w gets nothing``, ``w, b get nothing``."""
     who = list(dict.fromkeys(names))
-    return f"{', '.join(who)} {'gets' if len(who) == 1 else 'get'} nothing"
+    return f"{some(who)} {'gets' if len(who) == 1 else 'get'} nothing"
 
 
 def cut_in_words(cut: Cut, name: str, where: Where | None, call: Where) -> str:
@@ -60,8 +61,8 @@ def cut_in_words(cut: Cut, name: str, where: Where | None, call: Where) -> str:
     return said if where is None else f"{said}; {place(where)} made {name} a new leaf"
 
 
-def missing(scene: Scene, lifted: Lifted) -> list[str]:
-    """Tensors in the program, or cut off from it, that get no gradient, and why."""
+def missing(scene: Scene, lifted: Lifted, letter: str) -> list[str]:
+    """Tensors in the program, or cut off from it, that get no gradient, and why; ``letter`` is the seed's name."""
     notes: list[str] = []
     unasked: list[str] = []
     buffers = sight.buffers_in(frames.user_frame())
@@ -85,12 +86,12 @@ def missing(scene: Scene, lifted: Lifted) -> list[str]:
             elif node.cut.meant:
                 who = ", ".join(dict.fromkeys(here)) or "a leaf"
                 cut = cut_in_words(node.cut, "", None, scene.where).removeprefix("the path was ")
-                notes.append(f"one of the ways from {who} was {cut}: its part of {lifted.program.seed}ᵀJ is left out")
+                notes.append(f"one of the ways from {who} was {cut}: its part of {letter}ᵀJ is left out")
     notes += taken_out(scene, lifted)
     if len(unasked) == 1:
         notes.append(f"{unasked[0]} is not asked: requires_grad=False, so {unasked[0]}.grad stays None")
     elif unasked:
-        notes.append(f"{', '.join(unasked)} are not asked: requires_grad=False, so their .grad stays None")
+        notes.append(f"{some(unasked)} are not asked: requires_grad=False, so their .grad stays None")
     if scene.kind != "grad":
         made = (anew(scene, node) for node in scene.order if node.kind == "leaf" and node.cut is not None)
         notes += [note for note in made if note is not None]

@@ -74,8 +74,7 @@ class Scene:
 
     # Parts ------------------------------------------------------------------------------------------------
 
-    @staticmethod
-    def program(lifted: Lifted, wanted: Iterable[str]) -> Capture:
+    def program(self, lifted: Lifted, wanted: Iterable[str]) -> Capture:
         """What was lifted, with the tensors that a gradient goes to."""
         return Capture(
             lifted.program,
@@ -88,6 +87,7 @@ class Scene:
             lifted.spellings,
             origins=lifted.origins,
             complexes=lifted.complexes,
+            file=self.where.file,
         )
 
     def stops(self) -> frozenset[int]:

@@ -27,8 +27,7 @@ def slopes(program: Capture) -> Iterator[str]:
             continue
         part = replace(program.recording, output=join.result.name)
         ones = np.ones(np.shape(program.arrays[join.result.name]))
-        where = program.lines.get(step.result.name)
-        at = f"line {where.line}" if where is not None else "it"
+        at = program.place(step.result.name).strip(" ()") or "it"
         for own, real in undetached(part, program.values, ones, [by], step.result.name).items():
             declared = as_float(numeric_pullback(part, program.values, ones, [own])[own])
             if np.shape(ones) == declared.shape and np.ptp(declared) == np.ptp(real) == 0:

@@ -192,7 +192,7 @@ def program_of(ask: Ask, ends: list[Node], named: Mapping[int, str]) -> Capture:
     lifted = Lifter(names, beginnings(ask.wanted)).lift(ends, [n for n in ask.wanted if n.kind in ("leaf", "data")])
     inputs = tuple(lifted.refs[id(node)].name for node in ask.wanted)
     return Capture(lifted.program, lifted.outputs, lifted.arrays, lifted.boxes, lifted.labels, inputs,
-                   lifted.lines, lifted.spellings, origins=lifted.origins)  # fmt: skip
+                   lifted.lines, lifted.spellings, origins=lifted.origins, file=ask.where.file)  # fmt: skip
 
 
 def by_lines(program: Capture) -> Iterator[str]:

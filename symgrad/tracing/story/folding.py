@@ -139,39 +139,62 @@ class Folding:
         return alike and (n - 2 * steps < begin or self.reads[n - 2 * steps][place] == ("step", 2 * there - here))
 
     def named(self, begin: int, steps: int, count: int) -> Block | None:
-        """The block with one name for what its turns call by several; None where they have nothing in common."""
-        names: dict[str, str] = {}
-        varying: list[str] = []
-        rows: list[str] = []
+        """The block with one name for what its turns call by several; None where they have nothing in common.
+
+        Two tensors of one turn have two names: where both would be ``out``, they are called as in the last turn.
+        """
+        called: dict[tuple[str, ...], str] = {}
+        varying: list[tuple[str, ...]] = []
+        rows: list[tuple[str, ...]] = []
         carries = False
         for n in range(begin, begin + steps):
-            turns = [self.told[n + steps * turn].result.name for turn in range(count)]
-            labels = [self.labels.get(t, t) for t in turns]
+            turns = tuple(self.told[n + steps * turn].result.name for turn in range(count))
+            labels = self.called(turns)
             spoken = [label for label in labels if not UNNAMED.fullmatch(label)]  # the last turn's may go unused
-            common = stem(spoken or labels)
-            names |= dict.fromkeys(turns, common or labels[-1])
+            called[turns] = stem(spoken or labels) or labels[-1]
         for n in range(begin + steps, begin + 2 * steps):
             for place, (kind, read) in enumerate(self.reads[n]):
                 carries |= kind == "step" and isinstance(read, int) and begin <= read < begin + steps
-                if isinstance(read, int) and read < begin:
-                    row = [self.names[n + steps * (turn - 1)][place] for turn in range(count)]
-                    if len(set(row)) > 1:
-                        labels = [self.labels.get(name, name) for name in row]
-                        common = stem(labels)
-                        names |= dict.fromkeys(row, common or labels[-1])
-                        (varying if common else rows).append(common or in_turn(labels))
+                given = tuple(self.names[n + steps * (turn - 1)][place] for turn in range(count))
+                labels = self.called(given)
+                if isinstance(read, int) and read < begin and len(set(given)) > 1:
+                    common = stem(labels)
+                    called[given] = common or labels[-1]
+                    (varying if common else rows).append(given)
                 elif kind == "given":
-                    given = [self.names[n + steps * (turn - 1)][place] for turn in range(count)]
-                    later = [self.labels.get(name, name) for name in given[1:]]
                     first = self.reads[n - steps][place]
-                    every = [self.labels.get(given[0], given[0]), *later] if first[0] == "given" else later
-                    common = stem(every) or stem(later)
-                    if common is None or names.get(given[1], common) != common:
+                    common = (stem(labels) if first[0] == "given" else None) or stem(labels[1:])
+                    if common is None:
                         return None
-                    names |= dict.fromkeys(given[1:], common)
-                    if len(set(given[1:])) > 1:
-                        varying.append(common)
-        return Block(begin, steps, count, names, carries, tuple(dict.fromkeys(varying)), tuple(dict.fromkeys(rows)))
+                    called[given[1:]] = common
+                    varying += [given[1:]] if len(set(given[1:])) > 1 else []
+        names = apart(called, {turns: self.called(turns)[-1] for turns in called})
+        if names is None:
+            return None
+        own = {turns: names[turns[-1]] for turns in called}
+        told = (in_turn(self.called(row)) for row in rows)
+        return Block(begin, steps, count, names, carries, tuple(dict.fromkeys(own[v] for v in varying)),
+                     tuple(dict.fromkeys(told)))  # fmt: skip
+
+    def called(self, names: Sequence[str]) -> list[str]:
+        """What some tensors are called."""
+        return [self.labels.get(name, name) for name in names]
+
+
+def apart(called: Mapping[tuple[str, ...], str], last: Mapping[tuple[str, ...], str]) -> dict[str, str] | None:
+    """One name for each tensor of rows of them; rows that would be called the same are called as ``last`` says.
+
+    None where one tensor stands in two rows.
+    """
+    owners: dict[str, set[tuple[str, ...]]] = {}
+    for row, common in called.items():
+        owners.setdefault(common, set()).add(row)
+    found: dict[str, str] = {}
+    for row, common in called.items():
+        own = common if len(owners[common]) == 1 else last[row]
+        if any(found.setdefault(name, own) != own for name in row):
+            return None
+    return found
 
 
 def in_turn(labels: Sequence[str]) -> str:

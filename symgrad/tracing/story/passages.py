@@ -49,8 +49,10 @@ def head(block: Block, program: Capture, turn: Sequence[Apply]) -> str:
     numbers = sorted({where.line for where in found})
     place = ""
     if len(files) == 1 and numbers:
+        (file,) = files
         place = f", line {numbers[0]}" if len(numbers) == 1 else f", lines {numbers[0]} to {numbers[-1]}"
-        loop = frames.loop_around(files.pop(), numbers[0], numbers[-1])
+        place += "" if program.file in ("", file) else f" of {file.rpartition('/')[2]}"
+        loop = frames.loop_around(file, numbers[0], numbers[-1])
         place += f" in “{shortened(loop, LONGEST)}”" if loop is not None else ""
     varying = f", another {', '.join(block.varying[:3])} each time" if block.varying else ""
     varying += "".join(f", with {row} in turn" for row in block.rows[:3])

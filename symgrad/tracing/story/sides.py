@@ -110,7 +110,15 @@ def back_lines(event: Backward) -> list[str]:
     if len(event.leaves) <= MANY and not is_long(event):
         return aligned(cut(event.told.lines, MOST))
     opened = is_long(event) and len(event.told.ahead()) > MOST
-    return cut(event.told.every(opened), MOST)
+    lines = event.told.every(opened)
+    return cut(lines if event.kind != "grad" else [returned(line, event) for line in lines], MOST)
+
+
+def returned(line: str, event: Backward) -> str:
+    """A gradient's line where it is handed back: nothing is put into any ``.grad``."""
+    name, sign, text = line.partition(" = ")
+    whose = name.removesuffix(".grad")
+    return line if whose == name else f"{event.told.letter(event.letter)}_{whose}{sign}{text}"
 
 
 def aligned(lines: Sequence[str]) -> list[str]:

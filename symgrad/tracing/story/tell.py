@@ -17,7 +17,7 @@ from symgrad.tracing.record.numbers import MOST, short
 from symgrad.tracing.story.events import Backward, Leaf, Note, Session
 from symgrad.tracing.story.layout import shortened, wrapped
 from symgrad.tracing.story.layout import table as columns
-from symgrad.tracing.story.sides import HANDFUL, both, program_lines
+from symgrad.tracing.story.sides import HANDFUL, both, is_long, program_lines
 from symgrad.tracing.story.summary import MANY, NAMED, some, summary, summed_up
 from symgrad.ways import Setting
 
@@ -91,7 +91,8 @@ def table(event: Backward, width: int = WIDTH) -> list[str]:
     """One row for each leaf; more than a dozen are summed up, but for those that disagree."""
     grad = event.kind == "grad"
     if len(event.leaves) <= MANY:
-        bare = len(event.leaves) > HANDFUL and not any(leaf.form for leaf in event.leaves)
+        told_above = is_long(event) and bool(event.told.lines)
+        bare = len(event.leaves) > HANDFUL and (told_above or not any(leaf.form for leaf in event.leaves))
         lines = rows_of(event.leaves, width, bare, grad, event.letter)
         several = [f"    {summary(event).partition(f', {event.letter} =')[0]}"]
         return [*lines, *(several if len(event.leaves) > HANDFUL else [])]

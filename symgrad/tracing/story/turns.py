@@ -24,6 +24,8 @@ NAMED = 3
 NAME = re.compile(r"(?<![\w.'])[A-Za-z_0-9](?:[\w.]|\[\d+\])*")
 PART = re.compile(r"\.?\w*|\[\d+\]")
 NUMBER = re.compile(r"\d+")
+UNNAMED = re.compile(r"(\w_)?t")
+"""What is left of our own names without their numbers."""
 WHOLE = re.compile(r"(?<![\w.])\d+(?![\w.])")
 SUBSCRIPT = re.compile(r"\[[^][]*\]|\d+")
 
@@ -144,6 +146,8 @@ def turns(apart: Sequence[Words], makers: Mapping[str, int], begin: int, steps: 
                 return count
             if count > 1 and not goes_on(apart[n - 2 * steps].numbers, before.numbers, here.numbers):
                 return count
+            if here.names and not akin(before.names[0], here.names[0]):
+                return count
             for old, new in zip(before.names, here.names, strict=True):
                 if renamed.setdefault(old, new) != new:
                     return count
@@ -156,6 +160,16 @@ def turns(apart: Sequence[Words], makers: Mapping[str, int], begin: int, steps: 
             return count
         count += 1
     return count
+
+
+def akin(old: str, new: str) -> bool:
+    """Whether what two turns make may have one name: nothing but a number apart, or one of them is nobody's name.
+
+    >>> akin("h_2", "h_11"), akin("v_t3", "v_x"), akin("q", "k")
+    (True, True, False)
+    """
+    one, other = (NUMBER.sub("", re.sub(r"_\d+\b", "", name)) for name in (old, new))
+    return one == other or bool(UNNAMED.fullmatch(one) or UNNAMED.fullmatch(other))
 
 
 def goes_on(first: Sequence[int], second: Sequence[int], third: Sequence[int]) -> bool:

@@ -26,11 +26,17 @@ FEW = 60
 
 
 def zeros(
-    program: Capture, seeds: Mapping[str, Array], rows: Sequence[Leaf], ties: Sequence[Tie], held: Collection[str]
+    program: Capture,
+    seeds: Mapping[str, Array],
+    rows: Sequence[Leaf],
+    ties: Sequence[Tie],
+    held: Collection[str],
+    letter: str,
 ) -> list[str]:
     """``vᵀJ by x is 0: nothing comes back through round(x) (line 5), its slope is 0 everywhere``.
 
-    A slope that is 0 at one of ``ties`` is told there. The data that is ``held`` was computed from a leaf.
+    A slope that is 0 at one of ``ties`` is told there; ``letter`` is the seed's name. The data that is ``held`` was
+    computed from a leaf.
     """
     found: dict[tuple[str, str, bool], list[Leaf]] = {}
     own = {label: name for name, label in program.labels.items()}
@@ -52,8 +58,7 @@ def zeros(
         said = row.why if reason is None else reason.says(row.name, step_in_words(program, reason.step.result.name))
         found.setdefault((digits, said, row.boxed), []).append(row)
     return [
-        f"{'what torch gives' if boxed else f'{program.recording.seed}ᵀJ'} by {listed(some)} is 0{digits}"
-        f"{f': {said}' if said else ''}"
+        f"{'what torch gives' if boxed else f'{letter}ᵀJ'} by {listed(some)} is 0{digits}{f': {said}' if said else ''}"
         for (digits, said, boxed), some in found.items()
         if said or digits
     ]
@@ -65,8 +70,7 @@ def step_in_words(program: Capture, name: str) -> str:
     label = program.labels.get(name, name)
     numbered = UNNAMED.fullmatch(label) or name in program.ends
     text = relabelled(right_side(program.recording, step), program.labels) if numbered else label
-    line = program.lines.get(name)
-    return f"{text} (line {line.line})" if line is not None else text
+    return f"{text}{program.place(name)}"
 
 
 __all__ = ["step_in_words", "zeros"]

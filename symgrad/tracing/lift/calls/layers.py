@@ -5,16 +5,19 @@ torch.nn.functional calls these with positions where users give names; here they
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 
+from symgrad.language.calls import Ref
 from symgrad.numeric.exact import Array, as_float
-from symgrad.ops import ground
+from symgrad.ops import ground, openings
 from symgrad.ops.calls import segments
 from symgrad.ops.calls.inner import INNER
 from symgrad.ops.calls.registry import made
+from symgrad.tracing.lift.boxes import rerun
 from symgrad.tracing.lift.calls.placing import landed, numbers, once
 from symgrad.tracing.lift.lifted import Refused
 from symgrad.tracing.lift.steps import Composition, Said, Steps, as_said, composition, done, of_part
@@ -145,26 +148,57 @@ def _safe_softmax(steps: Steps, node: Node, x: Any, dim: Any, dtype: Any = None)
 @composition()
 def scaled_dot_product_attention(
     steps: Steps, node: Node, query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: Any = 0.0,
-    is_causal: bool = False, **spoken: Any,
+    is_causal: bool = False, scale: Any = None, enable_gqa: bool = False,
 ) -> Said | None:  # fmt: skip
     """With a mask of truth values as one that is added; a row that may look at nothing is 0 and not 0/0."""
-    if attn_mask is None or dropout_p or spoken.get("enable_gqa"):
+    masked, blind = (attn_mask, None) if attn_mask is None else added_mask(steps, attn_mask)
+    if masked is attn_mask and not dropout_p and not enable_gqa:
         return None
+    if enable_gqa:
+        key, value = (shared_heads(steps, query, heads) for heads in (key, value))
+    if dropout_p:
+        whole = with_dropout(steps, node, query, key, value, masked, float(dropout_p), is_causal, scale)
+    else:
+        given = (query, key, value) if masked is None else (query, key, value, masked)
+        whole = steps(ground.attention, *given, is_causal=is_causal, scale=scale)
+    if blind is None:
+        return done(whole)
+    nothing = steps.lifter.data("blind", np.broadcast_to(blind, node.shape))
+    return "torch.where", (nothing, 0.0, whole), {}
+
+
+def added_mask(steps: Steps, attn_mask: Any) -> tuple[Any, Array | None]:
+    """A mask as one that is added, and the rows that may look at nothing, masked nowhere; None without any."""
     mask = attn_mask.tensor()
     truths = mask.dtype == torch.bool
     seen = (mask if truths else ~torch.isneginf(mask)).numpy()
     blind = np.logical_not(seen.any(axis=-1, keepdims=True))
-    if not (truths or blind.any()):
-        return None
     if truths:
-        added: Any = steps.lifter.data("mask", np.where(seen | blind, 0.0, -np.inf))
-    else:
-        added = steps(ground.where, steps.lifter.data("blind", np.broadcast_to(blind, seen.shape)), 0.0, attn_mask)
-    how = {"is_causal": is_causal, **spoken}
+        return steps.lifter.data("mask", np.where(seen | blind, 0.0, -np.inf)), blind if blind.any() else None
     if not blind.any():
-        return "F.scaled_dot_product_attention", (query, key, value, added), how
-    nothing = steps.lifter.data("blind", np.broadcast_to(blind, node.shape))
-    return "torch.where", (nothing, 0.0, steps(ground.attention, query, key, value, added, **how)), {}
+        return attn_mask, None
+    rows = steps.lifter.data("blind", np.broadcast_to(blind, seen.shape))
+    return steps(ground.where, rows, 0.0, attn_mask), blind
+
+
+def shared_heads(steps: Steps, query: Any, heads: Any) -> Any:
+    """Keys or values of fewer heads, each for several neighbours of the query's."""
+    times = int(query.shape[-3]) // int(heads.shape[-3])
+    return heads if times == 1 else steps.text(f"repeat_interleave(heads, {times}, dim=-3)", heads=heads)
+
+
+def with_dropout(
+    steps: Steps, node: Node, query: Any, key: Any, value: Any, mask: Any, chance: float, is_causal: bool, scale: Any
+) -> Ref:
+    """softmax(q·kᵀ/√d + mask), times what this run's dropout drew, times the values."""
+    lead = np.broadcast_shapes(*(tuple(map(int, t.shape[:-2])) for t in (query, key)))
+    scores = torch.ones((*lead, int(query.shape[-2]), int(key.shape[-2])), dtype=node.held.dtype)
+    assert node.call is not None
+    drawn = as_array(rerun(replace(node.call, function=torch.dropout), (scores, chance, True), {}, None))
+    given = {"query": query, "key": key, "value": value, "drawn": steps.lifter.data("mask", drawn)}
+    given |= {} if mask is None else {"attn_mask": mask}
+    text = openings.attention({name: len(t.shape) for name, t in given.items()}, is_causal, scale)
+    return steps.text(text, scale=scale, **given)
 
 
 # Bags and segments ----------------------------------------------------------------------------------
