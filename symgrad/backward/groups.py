@@ -91,6 +91,13 @@ def groups(program: Program, visible: Collection[str], fixed: Collection[str] | 
     )
 
 
+def inner(group: Group, visible: Collection[str], tensors: Mapping[str, Tensor]) -> frozenset[str]:
+    """What falls apart of a group: all but ``visible``; what moves or scales one tensor stays, if anything else falls."""
+    names = group.computed - {*visible}
+    moved = {step.result.name for step in group.steps if step.result.name in names and moves(step, tensors)}
+    return names - moved or names
+
+
 def written_inside(step: Apply) -> bool:
     """Whether a line may be made of a step and others; black boxes, pullbacks, equations, solutions have one alone."""
     return isinstance(step.op, str) and entry_of(step.op) is not None and not step.beside and len(step.tensors) <= MOST

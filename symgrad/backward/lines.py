@@ -19,7 +19,7 @@ from symgrad.backward.code import in_parts
 from symgrad.backward.complexes import in_complex_words
 from symgrad.backward.data import Backward, Line, Part
 from symgrad.backward.deep import room_for
-from symgrad.backward.groups import Group, groups, moves
+from symgrad.backward.groups import Group, groups, inner
 from symgrad.backward.joined import in_three, is_wide
 from symgrad.backward.merging import Draft, Term, merged, put
 from symgrad.backward.names import UNNAMED, Names
@@ -103,17 +103,11 @@ class Lines:
         while True:
             told = groups(self.program, visible, {*self.ends, *self.wanted, *apart_from})
             apart = [group for group in told if group.output in self.reached and self.better_apart(group, unit)]
-            inner = {name for group in apart for name in self.inner(group, visible)}
-            if not inner:
+            parts = {name for group in apart for name in inner(group, visible, self.tensors)}
+            if not parts:
                 return told
-            visible |= inner
-            apart_from |= inner
-
-    def inner(self, group: Group, visible: Collection[str]) -> set[str]:
-        """What falls apart of a group: what only moves or scales one tensor stays where it is read, if all else is."""
-        names = group.computed - {*visible}
-        moved = {s.result.name for s in group.steps if s.result.name in names and moves(s, self.tensors)}
-        return {*(names - moved or names)}
+            visible |= parts
+            apart_from |= parts
 
     def better_apart(self, group: Group, unit: bool) -> bool:
         """Whether the steps of a group have lines and it has none, or much longer ones."""
