@@ -139,6 +139,15 @@ def test_attention_reads_like_the_textbook() -> None:
         ]
 
 
+def test_heads_are_put_together_as_they_were_taken_apart() -> None:
+    """It was ``v.permute(0, 1, 3, 2).reshape(3, 10, 4).mT``."""
+    x, v = torch.randn(3, 4, 10, dtype=DOUBLE), torch.randn(3, 2, 4, 5)
+    apart = symgrad.capture(lambda x: x.reshape(3, 4, 2, 5).transpose(1, 2), x)
+    assert shown(apart.backward(v))[-1] == "x.grad = v.permute(0, 2, 1, 3).reshape(x.shape)"
+    parts = symgrad.capture(lambda x: (x.reshape(3, 4, 2, 5).permute(2, 0, 1, 3)).exp(), x)
+    assert shown(parts.backward(v.transpose(0, 1)))[-1] == "x.grad = (v * out).permute(1, 2, 0, 3).reshape(x.shape)"
+
+
 def test_lenet_reads_like_the_lecture() -> None:
     assert [str(line) for line in captured("lenet").backward().statements] == [
         "v_t8 = (softmax(t8, dim=-1) - one_hot(data, 5)) / 2",

@@ -638,6 +638,18 @@ def test_a_gradient_that_stands_among_the_lines_does_not_stand_in_the_table_agai
     assert told.count(" = torch\n") == 9
 
 
+def test_of_two_turns_it_is_said_what_the_second_reads_another_one_of(tmp_path):
+    """It was ``these 8 steps × 2`` over lines that read ``layers[k].weight``."""
+    body = (
+        "layers = nn.ModuleList([nn.Linear(2, 2) for n in range(2)])\nx = torch.ones(1, 2)\n"
+        "for layer in layers:\n    x = layer(x).tanh().exp().sin().cos()\nx.sum().backward()\n"
+    )
+    session, _ = play(tmp_path, body)
+    program = "\n".join(session.calls[0].program)
+    assert "another layers[k].weight, layers[k].bias each time" in program
+    assert "linear(x, layers[k].weight, layers[k].bias)" in program
+
+
 def test_what_the_script_calls_by_several_names_is_not_told_as_one(tmp_path):
     """Of q, k and v only v had its lines, and others read q_2 and k_2."""
     body = (

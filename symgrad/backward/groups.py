@@ -92,7 +92,7 @@ def groups(program: Program, visible: Collection[str], fixed: Collection[str] | 
 
 
 def inner(group: Group, visible: Collection[str], tensors: Mapping[str, Tensor]) -> frozenset[str]:
-    """What falls apart of a group: all but ``visible``; what moves or scales one tensor stays, if anything else falls."""
+    """What falls apart of a group but ``visible``; what moves or scales one tensor stays if anything else falls."""
     names = group.computed - {*visible}
     moved = {step.result.name for step in group.steps if step.result.name in names and moves(step, tensors)}
     return names - moved or names

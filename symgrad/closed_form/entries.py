@@ -34,7 +34,7 @@ def entry(notation: Notation, node: Expr, prefer: Sequence[Index] = ()) -> Piece
             return method(piece, "diag()", (indices[0],))
     if any(isinstance(i, (Ravel, Unravel)) for i in indices):
         try:
-            return reshaped(notation, piece, indices, shape)
+            return reshaped(notation, piece, indices, shape, prefer)
         except NoForm:
             return in_another_order(notation, piece, indices, shape, prefer)
     if any(reads_tensor(i) for i in indices):
@@ -157,16 +157,20 @@ def others(indices: Sequence[Expr], shape: Sequence[Size], but: Sequence[int]) -
     return [pair for place, pair in enumerate(zip(indices, shape, strict=True)) if place not in but]
 
 
-def reshaped(notation: Notation, piece: Piece, indices: Sequence[Expr], shape: Sequence[Size]) -> Piece:
-    """x[row-major number of (p, q)] is x.reshape(the sizes of p and q); what is numbered together is put in a row."""
+def reshaped(
+    notation: Notation, piece: Piece, indices: Sequence[Expr], shape: Sequence[Size], prefer: Sequence[Index]
+) -> Piece:
+    """x[row-major number of (p, q)] is x.reshape(the sizes of p and q); what is numbered together is put in a row.
+
+    Where that takes a permutation, the same one brings the axes into the order of ``prefer``.
+    """
     groups: dict[Expr, list[int]] = {}
     for place, index in enumerate(indices):
         number = index.number if isinstance(index, Unravel) else index
         groups.setdefault(number, []).append(place)
     if sum(isinstance(indices[places[0]], Unravel) for places in groups.values()) > 1:
         raise NoForm
-    axes: list[Index] = []
-    order: list[int] = []
+    found: list[tuple[list[int], tuple[Index, ...]]] = []
     for number, places in groups.items():
         taken_apart = {isinstance(indices[place], Unravel) for place in places}
         if len(taken_apart) > 1:
@@ -182,10 +186,17 @@ def reshaped(notation: Notation, piece: Piece, indices: Sequence[Expr], shape: S
             raise NoForm
         if sp.expand(sp.Mul(*(i.size for i in parts)) - sp.Mul(*(shape[place] for place in places))) != 0:
             raise NoForm  # a part of the axis is read
-        order += places
-        axes += parts
+        found.append((places, parts))
+    if (turned := in_order(found) != sorted(in_order(found))) and all(own[0] in prefer for _, own in found):
+        found.sort(key=lambda group: prefer.index(group[1][0]))
+    axes = tuple(axis for _, own in found for axis in own)
     if len(set(axes)) < len(axes):
         raise NoForm
-    if order != sorted(order):
-        piece = method(piece, f"permute({', '.join(map(str, order))})", ())
-    return laid_out(notation, piece, [axis.size for axis in axes], tuple(axes))
+    if turned:
+        piece = method(piece, f"permute({', '.join(map(str, in_order(found)))})", ())
+    return laid_out(notation, piece, [axis.size for axis in axes], axes)
+
+
+def in_order(groups: Sequence[tuple[Sequence[int], object]]) -> list[int]:
+    """The places of groups, one after the other."""
+    return [place for places, _ in groups for place in places]

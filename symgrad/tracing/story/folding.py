@@ -162,12 +162,12 @@ class Folding:
                     called[given] = common or labels[-1]
                     (varying if common else rows).append(given)
                 elif kind == "given":
-                    first = self.reads[n - steps][place]
-                    common = (stem(labels) if first[0] == "given" else None) or stem(labels[1:])
+                    before = self.reads[n - steps][place][0] == kind  # the first turn may begin with another
+                    common = (stem(labels) if before else None) or stem(labels[1:])
                     if common is None:
                         return None
                     called[given[1:]] = common
-                    varying += [given[1:]] if len(set(given[1:])) > 1 else []
+                    varying += [given[1:]] if len(set(given[not before :])) > 1 else []
         names = apart(called, {turns: self.called(turns)[-1] for turns in called})
         if names is None:
             return None
