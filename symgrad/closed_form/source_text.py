@@ -260,8 +260,8 @@ class Writer:
 
 
 def key_text(key: Any) -> str:
-    """What stands between the brackets of an index."""
-    forms = []
+    """What stands between the brackets of an index: that of x[0, :, :] is 0."""
+    forms: list[str] = []
     for item in key:
         if item[0] == "int":
             forms.append(str(item[1]))
@@ -270,4 +270,6 @@ def key_text(key: Any) -> str:
             forms.append(f"{start}:{stop}" + (f":{step}" if step not in ("", "1") else ""))
         else:
             forms.append("None" if item[0] == "new" else ":")
+    while len(forms) > 1 and forms[-1] == ":":
+        forms.pop()
     return ", ".join(forms) or "..."

@@ -92,7 +92,7 @@ def written(writer: OneStep, step: Apply) -> str:
     if plays(step.op, Role.HANDS_ON):
         return str(step.arguments[0])
     try:
-        return re.sub(r"(, :)+\]$", "]", writer.step(step)[0])  # x[0, :, :] is x[0]
+        return writer.step(step)[0]
     except (NoForm, *Refusals):  # showing must not fail
         return f"{step.op}({', '.join(_argument(a) for a in step.arguments)})"
 
