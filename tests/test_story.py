@@ -638,6 +638,28 @@ def test_a_gradient_that_stands_among_the_lines_does_not_stand_in_the_table_agai
     assert told.count(" = torch\n") == 9
 
 
+def test_a_leaf_that_is_out_of_sight_is_called_as_before(tmp_path):
+    """The interpolates of WGAN-GP were a ``leaf`` in the backward of the loss."""
+    body = (
+        "net = nn.Linear(2, 1)\ndef penalty():\n    inner = torch.rand(3, 2).requires_grad_(True)\n"
+        "    d, = torch.autograd.grad(net(inner).tanh().sum(), inner, create_graph=True)\n    return (d ** 2).sum()\n"
+        "penalty().backward()\n"
+    )
+    session, _ = play(tmp_path, body)
+    assert [leaf.name for leaf in session.calls[1].leaves] == ["inner", "weight", "bias"]
+
+
+@pytest.mark.parametrize("made", ["{p: 0 for p in net.parameters()}", "[p.numel() for p in net.parameters()]"])
+def test_what_a_loop_left_behind_names_no_parameter(tmp_path, made):
+    """A comprehension with the same letter binds nothing: the last parameter was called p."""
+    body = (
+        f"net = nn.Sequential(nn.Linear(2, 1), nn.Tanh())\nfound = {made}\n"
+        "for p in net.parameters():\n    p.data.mul_(1)\nnet(torch.rand(3, 2)).sum().backward()\n"
+    )
+    session, _ = play(tmp_path, body)
+    assert [leaf.name for leaf in session.calls[0].leaves] == ["net[0].weight", "net[0].bias"]
+
+
 def test_of_two_turns_it_is_said_what_the_second_reads_another_one_of(tmp_path):
     """It was ``these 8 steps × 2`` over lines that read ``layers[k].weight``."""
     body = (

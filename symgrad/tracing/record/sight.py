@@ -92,7 +92,8 @@ def bound_in(file: str) -> tuple[tuple[tuple[frozenset[str], int, int], ...], fr
         return (), frozenset()
     nodes = list(ast.walk(tree))
     targets = [(node, names_bound(node.target)) for node in nodes if isinstance(node, (ast.For, ast.AsyncFor))]
-    bound = {id(name) for node, _ in targets for name in ast.walk(node.target)}
+    inside = [node.target for node in nodes if isinstance(node, ast.comprehension)]  # binds nothing outside of it
+    bound = {id(name) for target in (*(node.target for node, _ in targets), *inside) for name in ast.walk(target)}
     stored = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store) and id(n) not in bound}
     taken = {n.arg for n in nodes if isinstance(n, ast.arg)}
     loops = tuple((names, node.lineno, node.end_lineno or node.lineno) for node, names in targets)

@@ -18,6 +18,7 @@ import torch
 from symgrad.numeric.exact import Array
 from symgrad.tracing.record.mode import Recorder
 from symgrad.tracing.record.trace import Cut, Node, Where
+from symgrad.tracing.record.weakly import Weakly
 from symgrad.tracing.session.likeness import Outline
 from symgrad.tracing.session.sampling import Sampling
 from symgrad.tracing.story.events import Backward, Note, Session
@@ -73,6 +74,7 @@ class History:
         self.outer: tuple[Any, ...] = ()
         self.inner: list[Any] = []  # the leaves of backwards that ran inside the one at hand, that of ``outer``
         self.number = 0
+        self.called: dict[int, tuple[weakref.ref[Any], str]] = {}  # leaves by what they were called when in sight
         self.letters: dict[int, str] = {}  # what the seed was called, by the number of the call
         self.sampling, self.patience, self.pictures = Sampling(), patience, pictures
         self.order, self.expand = order, expand
@@ -88,6 +90,15 @@ class History:
         """Whether a leaf is to be shown; it may be asked for as ``state_dict`` has it, ``0.weight``."""
         path = NUMBER.sub(r".\1", label)
         return not self.only or not {label, path, path.partition(".")[2]}.isdisjoint(self.only)
+
+    def name_again(self, leaves: Sequence[Any], sight: dict[int, str]) -> None:
+        """Leaves out of ``sight`` are called as they were in it: ``interpolates`` of a function that has returned."""
+        for tensor in leaves:
+            before, name = self.called.get(id(tensor), (None, ""))
+            if id(tensor) in sight:
+                self.called[id(tensor)] = Weakly(tensor), sight[id(tensor)]
+            elif before is not None and before() is tensor and name not in sight.values():
+                sight[id(tensor)] = name
 
     def say(self, event: Backward | Note) -> None:
         """Keep an event and pass it on."""

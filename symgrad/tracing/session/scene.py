@@ -37,7 +37,7 @@ class Scene:
         self.order = upstream(self.nodes)
         self.observations = self.observe()
         self.names = {} if found is None else found.names
-        self.sight = sight.names_in(frames.user_frame()) if found is None else found.sight
+        self.sight = sight.names_in(frames.user_frame()) if found is None else {**found.sight}
         self.passed: dict[int, tuple[weakref.ref[Any], Any]] = {}
         self.asked = given.asked
         owned = [(n, n.owner()) for n in self.order if n.kind == "leaf" and n.owner is not None]
@@ -50,6 +50,7 @@ class Scene:
             wanted = [(read.get(id(t)) or watch.recorder.node_of(t), t) for t in self.asked]
             more = [p for p in wanted if id(p[1]) not in known]
             self.leaves = wanted if self.kind == "grad" else [*self.leaves, *more]
+        watch.name_again([tensor for _, tensor in self.leaves], self.sight)
         with unheard():
             self.before = {id(t): None if t.grad is None else t.grad.detach().clone() for _, t in self.leaves}
 
