@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from functools import partial, reduce
 from typing import Any, Protocol
 
 from symgrad.entries.shaping import axes_of
+from symgrad.entries.signatures import call_of
 from symgrad.ops.calls.written import last_of
 
 
@@ -54,9 +56,9 @@ def times(p: Pairs, x: Any, y: Any) -> Any:
     """A product; a real factor counts for both parts."""
     if p.paired(y) and not p.paired(x):
         x, y = y, x
-    if p.paired(x) and not p.paired(y) and not isinstance(y, complex):
-        return p("mul", p.pair(x), p.column(y))
-    return p("complex_mul", p.pair(x), p.pair(y))
+    if p.paired(y) or isinstance(y, complex):
+        return p("complex_mul", p.pair(x), p.pair(y))
+    return p("mul", p.pair(x), p.column(y))
 
 
 def quotient(p: Pairs, x: Any, y: Any, rounding_mode: str | None = None) -> Any | None:
@@ -73,35 +75,14 @@ def added(entry: str) -> Rule:
     return lambda p, x, y, alpha=1: p(entry, p.pair(x), p.pair(y) if alpha == 1 else times(p, p.pair(y), alpha))
 
 
-plus, minus = added("add"), added("sub")
-
-
 def power(p: Pairs, x: Any, y: Any) -> Any:
     """A small whole power as products, any other by exp(y·log x)."""
-    if isinstance(y, (int, float)) and y == int(y) and 0 < abs(y) <= 8:
-        base = result = p.pair(x)
-        for _ in range(int(abs(y)) - 1):
-            result = p("complex_mul", result, base)
+    if isinstance(y, (int, float)) and float(y).is_integer() and 0 < abs(y) <= 8:
+        result = reduce(partial(p, "complex_mul"), [p.pair(x)] * int(abs(y)))
         return result if y > 0 else p("complex_div", p.pair(1), result)
     if y == 0.5:
         return p("complex_sqrt", p.pair(x))
     return p("complex_exp", times(p, p("complex_log", p.pair(x)), y))
-
-
-def matmul(p: Pairs, x: Any, y: Any) -> Any:
-    """A product of matrices, of vectors, of batches."""
-    return p("complex_matmul", p.pair(x), p.pair(y))
-
-
-def added_product(p: Pairs, base: Any, x: Any, y: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
-    """beta·base + alpha·(x @ y)."""
-    return plus(p, base if beta == 1 else times(p, p.pair(base), beta), matmul(p, x, y), alpha)
-
-
-def linear(p: Pairs, x: Any, weight: Any, bias: Any = None) -> Any:
-    """x @ weight.T + bias."""
-    product = p("complex_matmul", p.pair(x), p("permute", p.pair(weight), dims=(1, 0, 2)))
-    return product if bias is None else p("add", product, p.pair(bias))
 
 
 def vecdot(p: Pairs, x: Any, y: Any, dim: int = -1) -> Any:
@@ -110,13 +91,9 @@ def vecdot(p: Pairs, x: Any, y: Any, dim: int = -1) -> Any:
     return p("sum", product, dim=dim % (len(product.shape) - 1))
 
 
-def fused(word: str) -> Rule:
-    """base + value·x·y, or base + value·x/y."""
-
-    def rule(p: Pairs, base: Any, x: Any, y: Any, *, value: Any = 1) -> Any:
-        return plus(p, base, p("complex_mul" if word == "addcmul" else "complex_div", p.pair(x), p.pair(y)), value)
-
-    return rule
+def chain(p: Pairs, tensors: Any) -> Any:
+    """A product of several matrices."""
+    return reduce(partial(p, "complex_matmul"), map(p.pair, tensors))
 
 
 # Functions ------------------------------------------------------------------------------------------------
@@ -124,7 +101,7 @@ def fused(word: str) -> Rule:
 
 def function(entry: str) -> Rule:
     """One entry on pairs."""
-    return lambda p, x: p(entry, p.pair(x))
+    return lambda p, x, **options: p(entry, p.pair(x), **options)
 
 
 def norm(p: Pairs, x: Any, /, *arguments: Any, **keywords: Any) -> Any | None:
@@ -136,42 +113,10 @@ def norm(p: Pairs, x: Any, /, *arguments: Any, **keywords: Any) -> Any | None:
     return p.again(p("complex_abs", p.pair(x)), arguments, keywords)
 
 
-def outer_added(p: Pairs, base: Any, x: Any, y: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
-    """beta·base + alpha·x yᵀ."""
-    column, row = p("unsqueeze", p.pair(x), dim=1), p("unsqueeze", p.pair(y), dim=0)
-    return plus(p, base if beta == 1 else times(p, p.pair(base), beta), p("complex_mul", column, row), alpha)
-
-
-def chain(p: Pairs, tensors: Any) -> Any:
-    """A product of several matrices."""
-    result = p.pair(tensors[0])
-    for tensor in tensors[1:]:
-        result = p("complex_matmul", result, p.pair(tensor))
-    return result
-
-
-def matrix_power(p: Pairs, x: Any, n: int) -> Any | None:
-    """A small power of a matrix."""
-    return chain(p, [x] * n) if 0 < n <= 8 else None
-
-
-def spread(root: bool) -> Rule:
-    """Variance, the mean of |z − mean|² with n − correction for n; or its root."""
-
-    def rule(p: Pairs, x: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None
-             ) -> Any | None:  # fmt: skip
-        if isinstance(dim, bool) or not x.shape:
-            return None
-        axes, ref = axes_of(dim, len(x.shape)), p.pair(x)
-        less = correction if correction is not None else 1 if unbiased is None else int(unbiased)
-        count = math.prod(p.number(x.shape[a]) for a in axes)
-        if count <= less:
-            return None
-        away = p("sub", ref, p("mean", ref, dim=axes, keepdim=True))
-        found = p("div", p("sum", p("square", p("complex_abs", away)), dim=axes, keepdim=keepdim), count - less)
-        return p("sqrt", found) if root else found
-
-    return rule
+def variance(p: Pairs, x: Any, *given: Any, **spoken: Any) -> Any:
+    """The mean of |z − mean|², with n − correction for n: that of both parts together."""
+    options = {**dict(zip(("dim", "unbiased", "keepdim"), given, strict=False)), **spoken}
+    return p("add", *(p("var", p.part(p.pair(x), half), **options) for half in (0, 1)))
 
 
 def along(entry: str) -> Rule:
@@ -187,16 +132,17 @@ def along(entry: str) -> Rule:
 # Functions of functions ------------------------------------------------------------------------------------
 
 
-def written(text: str, names: str = "x") -> Rule:
-    """A rule in the words of the others, ``turn`` and ``back`` for i·z and −i·z."""
+def written(call: str, text: str) -> Rule:
+    """A rule in the words of the others and of entries on pairs, ``turn`` and ``back`` for i·z and −i·z."""
+    signature = call_of(call).signature
 
     def rule(p: Pairs, *arguments: Any, **spoken: Any) -> Any:
         def apply(word: str, *operands: Any, **options: Any) -> Any:
-            own = {"turn": turned, "back": turned_back}
-            return (own[word] if word in own else ARITHMETIC[word])(p, *operands, **options)
+            return (TURNS.get(word) or ARITHMETIC.get(word) or function(word))(p, *operands, **options)
 
-        given = dict(zip(names.split(), arguments, strict=False))
-        word, operands, options = last_of(text, apply, {**given, **spoken})
+        given = signature.bind(*arguments, **spoken)
+        given.apply_defaults()
+        word, operands, options = last_of(text, apply, given.arguments)
         return apply(word, *operands, **options)
 
     return rule
@@ -217,12 +163,12 @@ def turned_back(p: Pairs, z: Any) -> Any:
 # Entries chosen and turned round ---------------------------------------------------------------------------
 
 
-def shifted(back: bool) -> Rule:
+def shifted(way: int) -> Rule:
     """fftshift and its inverse: half the axis round."""
 
     def rule(p: Pairs, x: Any, dim: Any = None) -> Any:
         axes = axes_of(dim, len(x.shape))
-        return p("roll", p.pair(x), shifts=tuple((p.number(x.shape[d]) + back) // 2 for d in axes), dims=axes)
+        return rolled(p, x, tuple(way * (p.number(x.shape[axis]) // 2) for axis in axes), axes)
 
     return rule
 
@@ -240,46 +186,65 @@ def flipped(p: Pairs, x: Any, *dims: Any, **spoken: Any) -> Any:
     return p("flip", p.pair(x), dims=tuple(d % len(x.shape) for d in axes))
 
 
-def adjoint(p: Pairs, x: Any) -> Any:
-    """The transpose, conjugated."""
-    rank = len(x.shape)
-    return p("complex_conj", p("permute", p.pair(x), dims=(*range(rank - 2), rank - 1, rank - 2, rank)))
+def in_words(table: str) -> dict[str, Rule]:
+    """The rules of a table, each under all of its words."""
+    found: dict[str, Rule] = {}
+    for row in table.strip().splitlines():
+        call, _, text = row.partition(" = ")
+        words, _, parameters = call.partition("(")
+        found |= dict.fromkeys(words.split(", "), written(f"rule({parameters}", text))
+    return found
 
 
-INVERSES = {
-    "asin": "back(log(turn(x) + sqrt(-(x * x + -1))))",
-    "acos": f"-(asin(x) - {math.pi / 2})",
-    "atan": "back(atanh(turn(x)))",
-    "asinh": "back(asin(turn(x)))",
-    "acosh": "log(x + sqrt(x + 1) * sqrt(x + -1))",
-    "atanh": "(log(x + 1) - log(-x + 1)) / 2",
-}
-"""By the logarithm and the root."""
-SHORT = {
-    "reciprocal": "1 / x", "tan": "sin(x) / cos(x)", "tanh": "sinh(x) / cosh(x)", "rsqrt": "1 / sqrt(x)",
-    "sigmoid": "1 / (1 + exp(-x))", "square": "x ** 2", "log1p": "log(x + 1)", "expm1": "exp(x) - 1",
-    "log2": f"log(x) / {math.log(2)}", "log10": f"log(x) / {math.log(10)}", "exp2": f"exp(x * {math.log(2)})",
-    "tanhshrink": "x - tanh(x)",
-}  # fmt: skip
+TURNS: Mapping[str, Rule] = {"turn": turned, "back": turned_back}
+TEXTS = f"""
+reciprocal(x) = 1 / x
+square(x) = x ** 2
+rsqrt(x) = 1 / sqrt(x)
+log1p(x) = log(x + 1)
+log2(x) = log(x) / {math.log(2)}
+log10(x) = log(x) / {math.log(10)}
+exp2(x) = exp(x * {math.log(2)})
+expm1(x) = exp(x) - 1
+tan(x) = sin(x) / cos(x)
+tanh(x) = sinh(x) / cosh(x)
+tanhshrink(x) = x - tanh(x)
+sigmoid(x) = 1 / (1 + exp(-x))
+asin, arcsin(x) = back(log(turn(x) + sqrt(-(x * x + -1))))
+acos, arccos(x) = -(asin(x) - {math.pi / 2})
+atan, arctan(x) = back(atanh(turn(x)))
+asinh, arcsinh(x) = back(asin(turn(x)))
+acosh, arccosh(x) = log(x + sqrt(x + 1) * sqrt(x + -1))
+atanh, arctanh(x) = (log(x + 1) - log(-x + 1)) / 2
+lerp(x, end, weight) = x + (end - x) * weight
+masked_fill(x, mask, value) = where(mask, value, x)
+rsub(x, y, alpha=None) = y - x * alpha
+addcmul(base, x, y, *, value=None) = base + x * y * value
+addcdiv(base, x, y, *, value=None) = base + x / y * value
+mm, bmm, mv, dot(x, y) = x @ y
+vdot(x, y) = conj(x) @ y
+adjoint(x) = conj(transpose(x, dim0=-3, dim1=-2))
+linear(x, weight, bias=None) = x @ transpose(weight, dim0=0, dim1=1) + bias
+addmm, addmv, baddbmm(base, x, y, *, beta=None, alpha=None) = base * beta + x @ y * alpha
+addr(base, x, y, *, beta=None, alpha=None) = base * beta + unsqueeze(x, dim=1) * unsqueeze(y, dim=0) * alpha
+"""
+"""What is said in the words of others; the inverse functions by the logarithm and the root. The pairs are the last axis."""
 ARITHMETIC: Mapping[str, Rule] = {
-    **{word: written(text) for word, text in (*SHORT.items(), *INVERSES.items())},
-    **{f"arc{word[1:]}": written(text) for word, text in INVERSES.items()},
-    "lerp": written("x + (end - x) * weight", "x end weight"), "masked_fill": written("where(mask, value, x)", "x mask value"),
-    "identity": lambda p, x: p.pair(x), "add": plus, "sub": minus, "subtract": minus, "mul": times, "multiply": times, "div": quotient, "divide": quotient,
-    "true_divide": quotient, "neg": lambda p, x: p("neg", p.pair(x)), "negative": lambda p, x: p("neg", p.pair(x)),
-    "rsub": lambda p, x, y, alpha=1: minus(p, y, x, alpha), "pow": power, "float_power": power,
-    "matmul": matmul, "mm": matmul, "bmm": matmul, "mv": matmul, "dot": matmul, "vdot": written("dot(conj(x), y)", "x y"), "vecdot": vecdot,
-    "addmm": added_product, "addmv": added_product, "baddbmm": added_product, "linear": linear,
-    "addcmul": fused("addcmul"), "addcdiv": fused("addcdiv"),
+    **in_words(TEXTS),
+    "identity": lambda p, x: p.pair(x), **dict.fromkeys(("neg", "negative"), function("neg")),
+    "add": added("add"), **dict.fromkeys(("sub", "subtract"), added("sub")), **dict.fromkeys(("mul", "multiply"), times),
+    **dict.fromkeys(("div", "divide", "true_divide"), quotient), **dict.fromkeys(("pow", "float_power"), power),
+    "matmul": lambda p, x, y: p("complex_matmul", p.pair(x), p.pair(y)), "vecdot": vecdot, "multi_dot": chain,
+    "matrix_power": lambda p, x, n: chain(p, [p.pair(x)] * n) if 0 < n <= 8 else None,
     **{word: function(f"complex_{word}") for word in ("abs", "angle", "conj", "exp", "log", "sqrt", "sin", "cos", "sinh", "cosh")},
     "absolute": function("complex_abs"), **dict.fromkeys(("conj_physical", "_conj"), function("complex_conj")),
     "softsign": lambda p, x: p("div", p.pair(x), p.column(p("add", p("complex_abs", p.pair(x)), 1))),
-    "addr": outer_added, "multi_dot": chain, "matrix_power": matrix_power, "var": spread(root=False),
-    "std": spread(root=True), "sgn": lambda p, x: p("div", p.pair(x), p.column(p("add", n := p("complex_abs", p.pair(x)), p("eq", n, 0)))),
+    "sgn": lambda p, x: p("div", p.pair(x), p.column(p("add", n := p("complex_abs", p.pair(x)), p("eq", n, 0)))),
+    "var": variance, "std": lambda p, x, *given, **spoken: p("sqrt", variance(p, x, *given, **spoken)),
     "complex": lambda p, x, y: p("complex_pair", p.real(x), p.real(y)), "polar": lambda p, x, y: p("complex_polar", p.real(x), p.real(y)),
-    "adjoint": adjoint, "where": lambda p, condition, x, y: p("where", p.column(condition), p.pair(x), p.pair(y)), "roll": rolled, "flip": flipped, "fftshift": shifted(back=False),
-    "ifftshift": shifted(back=True),
-    "sum": along("sum"), "mean": along("mean"), "imag": lambda p, x: p.part(p.pair(x), 1), "norm": norm, "vector_norm": norm,
+    "where": lambda p, condition, x, y: p("where", p.column(condition), p.pair(x), p.pair(y)), "roll": rolled, "flip": flipped,
+    "fftshift": shifted(1), "ifftshift": shifted(-1), "sum": along("sum"), "mean": along("mean"),
+    "imag": lambda p, x: p.part(p.pair(x), 1), "norm": norm, "vector_norm": norm,
 }  # fmt: skip
 """Functions by their last word."""
 
