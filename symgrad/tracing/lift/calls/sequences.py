@@ -62,16 +62,10 @@ def ctc_loss(
 
     torch's backward is right for probabilities that sum up to 1: it is that of the loss of log_softmax(log_probs).
     """
-    if isinstance(reduction, str):
-        reduction = REDUCTIONS.index(reduction)
-    classes, moments, ends = alignment(log_probs, targets, input_lengths, target_lengths, blank)
-    loss = alignments.losses(steps, log_probs, classes, moments, ends)
-    if zero_infinity:
-        lost = steps.lifter.arrays[loss.name] > -alignments.IMPOSSIBLE / 2
-        loss = alignments.without(steps, lost, loss)
-    if reduction == 0:
-        return "torch.reshape", (loss, node.shape), {}
-    return done(alignments.average(steps, loss, ends) if reduction == 1 else alignments.total(steps, loss))
+    word = reduction if isinstance(reduction, str) else REDUCTIONS[reduction]
+    given = alignment(log_probs, targets, input_lengths, target_lengths, blank)
+    loss = alignments.losses(steps, log_probs, *given, word, zero_infinity)
+    return ("torch.reshape", (loss, node.shape), {}) if word == "none" else done(loss)
 
 
 def alignment(
