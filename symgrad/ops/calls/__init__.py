@@ -1,7 +1,6 @@
 """Calls that are several entries of the table in a row, one registry for texts and for captured programs."""
 
 from symgrad.ops.calls import (
-    elementwise,
     joining,
     layers,
     matrices,
@@ -12,7 +11,7 @@ from symgrad.ops.calls import (
 )
 from symgrad.ops.calls.registry import COMPOUNDS, Call, Compound, Last, compound, find_compound
 
-FAMILIES = (elementwise, joining, layers, matrices, norms, shapes, short, spectra)
+FAMILIES = (joining, layers, matrices, norms, shapes, short, spectra)
 """Where they stand."""
 
 __all__ = ["COMPOUNDS", "FAMILIES", "Call", "Compound", "Last", "compound", "find_compound"]

@@ -19,9 +19,7 @@ IMPOSSIBLE = -1e30
 """The logarithm of 0: next to any number that occurs its exponential is 0, and so is what flows back through it."""
 
 
-def losses(
-    run: Run, log_probs: Any, classes: Any, moments: Any, ends: Any, reduction: str, zero_infinity: bool
-) -> Any:
+def losses(run: Run, log_probs: Any, classes: Any, moments: Any, ends: Any, reduction: str, zero_infinity: bool) -> Any:
     """One number for each sequence, 0 for one without an alignment if so; their sum; or the mean of each by its classes."""
     lp = run("log_softmax", log_probs, dim=-1)
     if len(log_probs.shape) == 2:

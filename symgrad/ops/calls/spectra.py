@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from symgrad.ops.calls.registry import Call, Compound, Last, enter
+from symgrad.ops.calls.written import said
 from symgrad.ops.complex.fourier import each_axis
 
 Axes = list[tuple[int, Any]]
@@ -23,23 +23,20 @@ def axes_of(x: Any, s: Any, dim: Any) -> Axes:
     return [(axis, None if n == -1 else n) for axis, n in zip(axes, lengths, strict=True)]
 
 
-def along_axes(word: str, usual: Any, says: str) -> None:
-    """Enter a transform that goes along ``usual`` axes where none are named."""
-
-    def transform(call: Call, part: int, x: Any, s: Any = None, dim: Any = usual, norm: Any = None) -> Last:
-        *others, last = axes_of(x, s, dim)
-        if word.startswith("i"):
-            steps = [("complex_ihfft", last), *(("complex_ifft", other) for other in others)]
-        else:
-            steps = [*(("complex_fft", other) for other in others), ("complex_hfft", last)]
-        for name, (axis, n) in steps[:-1]:
-            x = call(name, x, n=n, dim=axis, norm=norm)
-        name, (axis, n) = steps[-1]
-        return name, (x,), {"n": n, "dim": axis, "norm": norm}
-
-    enter(Compound(word, transform, says, pairs=True), (f"torch.fft.{word}",))
+def in_turn(x: Any, s: Any, dim: Any, back: bool) -> str:
+    """One transform around the other, the last axis by the one that halves or doubles it."""
+    *others, last = axes_of(x, s, dim)
+    forward = [*(("complex_fft", other) for other in others), ("complex_hfft", last)]
+    backward = [("complex_ihfft", last), *(("complex_ifft", other) for other in others)]
+    text = "x"
+    for name, (axis, n) in backward if back else forward:
+        text = f"{name}({text}, n={n}, dim={axis}, norm=norm)"
+    return text
 
 
-for ending, usual, axes in (("2", LAST_TWO, "two axes."), ("n", None, "all axes.")):
-    along_axes(f"hfft{ending}", usual, f"The real spectrum of a signal that is its own mirror image, along {axes}")
-    along_axes(f"ihfft{ending}", usual, f"The first half of the signal with this real spectrum, along {axes}")
+# fmt: off
+for ending, usual, along in (("2", LAST_TWO, "two axes."), ("n", None, "all axes.")):
+    said(f"hfft{ending}(x, s: any=None, dim: any={usual}, norm: any=None)", lambda x, s, dim, norm: in_turn(x, s, dim, back=False),
+         f"The real spectrum of a signal that is its own mirror image, along {along}", f"torch.fft.hfft{ending}", pairs=True)
+    said(f"ihfft{ending}(x, s: any=None, dim: any={usual}, norm: any=None)", lambda x, s, dim, norm: in_turn(x, s, dim, back=True),
+         f"The first half of the signal with this real spectrum, along {along}", f"torch.fft.ihfft{ending}", pairs=True)

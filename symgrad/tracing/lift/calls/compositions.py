@@ -14,8 +14,8 @@ import numpy as np
 from symgrad.errors import SymgradError
 from symgrad.numeric.exact import as_float
 from symgrad.ops import ground
-from symgrad.ops.calls.elementwise import SHORTCUT
 from symgrad.ops.calls.registry import Compound, find_compound, in_front
+from symgrad.ops.calls.short import SHORTCUT
 from symgrad.ops.entry import plays
 from symgrad.ops.lookup import find
 from symgrad.program import Role

@@ -94,5 +94,4 @@ def ormqr(
     steps: Steps, node: Node, x: Any, tau: Any, other: Any, left: bool = True, transpose: bool = False
 ) -> Said | None:
     """The product of the reflections, or its transpose, times a matrix from the left or the right."""
-    name, operands, options = triangles.times_reflections(steps, x, tau, other, left=left, transpose=transpose)
-    return done(steps(name, *operands, **options))
+    return done(triangles.times_reflections(steps, x, tau, other, left=left, transpose=transpose))

@@ -15,7 +15,7 @@ from symgrad.language.calls import Ref
 from symgrad.numeric.exact import Array, as_float
 from symgrad.ops import ground, openings
 from symgrad.ops.calls import segments
-from symgrad.ops.calls.inner import INNER
+from symgrad.ops.calls.layers import INNER
 from symgrad.ops.calls.registry import made
 from symgrad.tracing.lift.boxes import rerun
 from symgrad.tracing.lift.calls.placing import landed, numbers, once
