@@ -1,14 +1,6 @@
 """Calls that are several entries of the table in a row, one registry for texts and for captured programs."""
 
-from symgrad.ops.calls import (
-    joining,
-    layers,
-    matrices,
-    norms,
-    shapes,
-    short,
-    spectra,
-)
+from symgrad.ops.calls import joining, layers, matrices, norms, shapes, short, spectra
 from symgrad.ops.calls.registry import COMPOUNDS, Call, Compound, Last, compound, find_compound
 
 FAMILIES = (joining, layers, matrices, norms, shapes, short, spectra)

@@ -10,6 +10,7 @@ from typing import Any
 from symgrad.entries.shaping import axis_of
 from symgrad.errors import InputError, ShapeError
 from symgrad.ops.calls.registry import Call, Compound, Last, compound, done, enter, everywhere, made
+from symgrad.ops.calls.written import said
 
 
 def listed(tensors: Sequence[Any]) -> tuple[Any, ...]:
@@ -108,20 +109,16 @@ def cartesian_prod(call: Call, part: int, *tensors: Any) -> Last:
     return ("stack", tuple(columns), {"dim": 1}) if len(given) > 1 else done(given[0])
 
 
-@compound("F.pad")
-def pad(call: Call, part: int, x: Any, pad: Any, mode: str = "constant", value: Any = None) -> Last | None:
+def margins(x: Any, pad: Any, mode: str, value: Any) -> str | None:
     """Around with ∞ or NaN, which no formula adds; what is negative cuts off before the rest is mirrored or repeated."""
-    if mode == "constant" and isinstance(value, float) and not math.isfinite(value):
-        inside = call("pad", call("ones_like", x), pad=tuple(pad))
-        return "where", (inside, call("pad", x, pad=tuple(pad)), value), {}
-    if mode == "constant" or min(pad) >= 0:
-        return None
-    for n in range(len(pad) // 2):
-        before, after = (max(-p, 0) for p in pad[2 * n : 2 * n + 2])
-        axis = len(x.shape) - 1 - n
-        length = call.whole(x.shape[axis]) - before - after
-        x = call("narrow", x, dim=axis, start=before, length=length)
-    return "pad", (x,), {"pad": tuple(max(p, 0) for p in pad), "mode": mode}
+    if mode == "constant":
+        endless = isinstance(value, float) and not math.isfinite(value)
+        return "where(pad(ones_like(x), pad=pad), pad(x, pad=pad), value)" if endless else None
+    cut, rest = tuple(min(p, 0) for p in pad), tuple(max(p, 0) for p in pad)
+    return f"pad(pad(x, pad={cut}), pad={rest}, mode=mode)" if any(cut) else None
+
+
+said("pad(x, pad: any, mode='constant', value: any=None)", margins, margins.__doc__ or "", "F.pad")
 
 
 @compound(*everywhere("diff"))

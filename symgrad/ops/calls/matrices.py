@@ -7,7 +7,7 @@ from functools import partial, reduce
 from typing import Any
 
 from symgrad.errors import InputError, UnsupportedError
-from symgrad.ops.calls.registry import Call, Last, of_matrices
+from symgrad.ops.calls.registry import Call, Last, compound
 from symgrad.ops.calls.written import said
 from symgrad.ops.moving.arranging import at_least
 
@@ -20,7 +20,9 @@ def sizes_of(call: Call, x: Any) -> tuple[int | None, int | None]:
     return call.number(rows), call.number(columns)
 
 
-@of_matrices("torch.linalg.qr", "torch.qr", "Tensor.qr", "np.linalg.qr", "aten.linalg_qr", fields=("Q", "R"))
+@compound(
+    "torch.linalg.qr", "torch.qr", "Tensor.qr", "np.linalg.qr", "aten.linalg_qr", fields=("Q", "R"), matrices=True
+)
 def qr(call: Call, part: int, x: Any, mode: str = "reduced") -> Last:
     """The first columns of a wide matrix decide Q; R is Qᵀ·x."""
     if mode not in ("reduced", True):
@@ -32,7 +34,7 @@ def qr(call: Call, part: int, x: Any, mode: str = "reduced") -> Last:
     return ("identity", (q,), {}) if part == 0 else ("matmul", (call("mT", q), x), {})
 
 
-@of_matrices("torch.linalg.svd", "np.linalg.svd", "aten._linalg_svd", fields=("U", "S", "Vh"))
+@compound("torch.linalg.svd", "np.linalg.svd", "aten._linalg_svd", fields=("U", "S", "Vh"), matrices=True)
 def svd(
     call: Call, part: int, x: Any, full_matrices: bool = True, compute_uv: bool = True, *, driver: Any = None
 ) -> Last:
@@ -44,7 +46,7 @@ def svd(
     return ("svd_u", "svdvals", "svd_vh")[part], (x,), {}
 
 
-@of_matrices("torch.svd", "Tensor.svd", fields=("U", "S", "V"))
+@compound("torch.svd", "Tensor.svd", fields=("U", "S", "V"), matrices=True)
 def old_svd(call: Call, part: int, x: Any, some: bool = True, compute_uv: bool = True) -> Last:
     """torch's older call, which gives V rather than its transpose."""
     found = svd(call, part, x, full_matrices=not some)
@@ -89,7 +91,7 @@ said("inv_ex(x, *, check_errors=False)", ("inverse(x)", None), "The inverse; whe
 # fmt: on
 
 
-@of_matrices("torch.linalg.tensorinv", "np.linalg.tensorinv")
+@compound("torch.linalg.tensorinv", "np.linalg.tensorinv", matrices=True)
 def tensorinv(call: Call, part: int, x: Any, ind: int = 2) -> Last:
     """The inverse of the matrix whose rows are the first ``ind`` axes."""
     rows, columns = tuple(x.shape[:ind]), tuple(x.shape[ind:])
@@ -97,7 +99,7 @@ def tensorinv(call: Call, part: int, x: Any, ind: int = 2) -> Last:
     return "reshape", (call("inverse", matrix),), {"shape": (*columns, *rows)}
 
 
-@of_matrices("torch.linalg.tensorsolve", "np.linalg.tensorsolve")
+@compound("torch.linalg.tensorsolve", "np.linalg.tensorsolve", matrices=True)
 def tensorsolve(call: Call, part: int, a: Any, b: Any, dims: Any = None) -> Last:
     """The solution of tensordot(a, out) = b."""
     if dims is not None:
@@ -134,7 +136,7 @@ said("matrix_exp(x)", f"one = unit_matrix(x); y = x / {2**HALVINGS}; p = one; "
 # fmt: on
 
 
-@of_matrices("torch.linalg.multi_dot", "torch.chain_matmul", "np.linalg.multi_dot")
+@compound("torch.linalg.multi_dot", "torch.chain_matmul", "np.linalg.multi_dot", matrices=True)
 def multi_dot(call: Call, part: int, tensors: Any) -> Last:
     """a @ b @ c, from the left."""
     *before, last = tensors if isinstance(tensors, (tuple, list)) else (tensors,)

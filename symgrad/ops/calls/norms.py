@@ -45,29 +45,11 @@ def of_entries(ord: Any, **_: Any) -> str | None:
     return f"{'amax' if ord > 0 else 'amin'}(abs(x), dim=dim, keepdim=keepdim)" if endless else None
 
 
-def two_axes(x: Any, dim: Any) -> bool:
-    """Whether a matrix is meant: by two axes that are named, or that are all."""
-    return len(x.shape) == 2 if dim is None else isinstance(dim, (tuple, list)) and len(dim) == 2
-
-
-def either(x: Any, p: Any, dim: Any, **_: Any) -> str | None:
-    """As torch.norm reads its ``p``."""
-    if p == "nuc" and two_axes(x, dim):
-        return f"matrix_norm(x, p, {'(0, 1)' if dim is None else 'dim'}, keepdim)"
-    return "norm(x, p=2, dim=dim, keepdim=keepdim)" if p in ("fro", None) else of_entries(p)
-
-
-def of_either(x: Any, ord: Any, dim: Any, **_: Any) -> str | None:
-    """As torch.linalg.norm reads its ``ord``."""
-    matrix = ord is not None and two_axes(x, dim)
-    return f"matrix_norm(x, ord, {'(0, 1)' if dim is None else 'dim'}, keepdim)" if matrix else of_entries(ord)
-
-
-def slices(x: Any, p: Any, dim: int, **_: Any) -> str | None:
-    """Slices shortened by their largest |x|, where p = ∞."""
-    others = tuple(a for a in range(len(x.shape)) if a != axis_of(dim, len(x.shape)))
-    shorter = f"size = amax(abs(x), dim={others}, keepdim=True); x * where(size > maxnorm, reciprocal(size + 1e-7) * maxnorm, 1.0)"
-    return shorter if math.isinf(p) else None
+def either(x: Any, ord: Any, dim: Any, name: str, matrix: bool) -> str | None:
+    """That of a matrix, if two axes are named or are all, or else of the entries."""
+    two = len(x.shape) == 2 if dim is None else isinstance(dim, (tuple, list)) and len(dim) == 2
+    written = f"matrix_norm(x, {name}, {'(0, 1)' if dim is None else 'dim'}, keepdim)"
+    return written if two and matrix else of_entries(ord)
 
 
 # fmt: off
@@ -76,13 +58,16 @@ said("matrix_norm(x, ord: any='fro', dim: any=(-2, -1), keepdim=False, *, dtype:
      "torch.linalg.matrix_norm", matrices=True)
 said("nuclear_norm(x, dim: any=(-2, -1), keepdim=False)", "matrix_norm(x, 'nuc', dim, keepdim)", "The sum of the singular values.",
      "torch.nuclear_norm", matrices=True)
-said("norm(x, p: any=2, dim: any=None, keepdim=False, dtype: unused=None)", either,
+said("norm(x, p: any=2, dim: any=None, keepdim=False, dtype: unused=None)", lambda x, p, dim, **_: "norm(x, p=2, dim=dim, keepdim=keepdim)" if p in ("fro", None) else
+     either(x, p, dim, "p", p == "nuc"),
      "The nuclear norm of a matrix, the largest |x| for p = ∞; the others are those of the entries.", "torch.norm", "Tensor.norm")
 said("vector_norm(x, ord: any=2, dim: any=None, keepdim=False, *, dtype: unused=None)", of_entries,
      "The largest |x| for ord = ∞, the smallest for −∞; the others are the table's.", "torch.linalg.vector_norm", "aten.linalg_vector_norm")
-said("linalg_norm(x, ord: any=None, dim: any=None, keepdim=False, *, dtype: unused=None)", of_either,
-     "Of a matrix where two axes are meant and an ord is said, else of the entries.", "torch.linalg.norm", "np.linalg.norm")
-said("renorm(x, p: any, dim: int, maxnorm: float)", slices, "Slices shortened by their largest |x|, where p = ∞.", *everywhere("renorm"))
+said("linalg_norm(x, ord: any=None, dim: any=None, keepdim=False, *, dtype: unused=None)",
+     lambda x, ord, dim, **_: either(x, ord, dim, "ord", ord is not None), "Of a matrix where two axes are meant and an ord is said, else of the entries.", "torch.linalg.norm", "np.linalg.norm")
+said("renorm(x, p: any, dim: axis, maxnorm: float)", lambda x, p, dim, **_: None if not math.isinf(p) else
+     f"size = amax(abs(x), dim={tuple(a for a in range(len(x.shape)) if a != dim)}, keepdim=True); "
+     "x * where(size > maxnorm, reciprocal(size + 1e-7) * maxnorm, 1.0)", "Slices shortened by their largest |x|, where p = ∞.", *everywhere("renorm"))
 EXTREMES = "v = svdvals(x); largest = select(v, -1, 0); smallest = select(v, -1, -1); "  # in order; of equal ones one is chosen
 said("cond(x, p: any=None)", "matrix_norm(x, p) * matrix_norm(inverse(x), p)",
      "The largest singular value over the smallest, or the norm of x times that of its inverse.", "torch.linalg.cond", "np.linalg.cond",

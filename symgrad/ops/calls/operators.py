@@ -11,16 +11,12 @@ from symgrad.program import Operation
 REFLECTED = {"__rsub__": "sub", "__rdiv__": "div", "__rtruediv__": "div", "__rpow__": "pow", "__rmatmul__": "matmul"}
 """Operators whose operands stand the other way round, and what they are then."""
 OPERATORS = {
-    "__add__": "add", "__radd__": "add", "__sub__": "sub", "__mul__": "mul", "__rmul__": "mul", "__truediv__": "div",
-    "__div__": "div", "__pow__": "pow", "__matmul__": "matmul", "__neg__": "neg", "__abs__": "abs", "__lt__": "lt",
-    "__le__": "le", "__gt__": "gt", "__ge__": "ge", "__eq__": "eq", "__ne__": "ne", "__mod__": "remainder",
-    "__iadd__": "add", "__isub__": "sub", "__imul__": "mul", "__itruediv__": "div", "__idiv__": "div", "__ipow__": "pow",
-    "__pos__": "clone", "_neg_view": "neg",
+    **{f"__{word}__": word for word in ("add", "sub", "mul", "div", "pow", "matmul", "neg", "abs", "lt", "le", "gt", "ge", "eq", "ne")},
+    **{f"__i{word}__": word for word in ("add", "sub", "mul", "div", "pow")}, "__radd__": "add", "__rmul__": "mul",
+    "__truediv__": "div", "__itruediv__": "div", "__mod__": "remainder", "__pos__": "clone", "_neg_view": "neg",
 }  # fmt: skip
 """Operators, and a view that torch makes of a conjugate's imaginary part, and the functions they stand for."""
-IN_PLACE_OPERATORS = (
-    "__iadd__", "__isub__", "__imul__", "__itruediv__", "__idiv__", "__ipow__", "__setitem__", "__imod__",
-)  # fmt: skip
+IN_PLACE_OPERATORS = (*(word for word in OPERATORS if word.startswith("__i")), "__setitem__", "__imod__")
 RANDOM = ("dropout", "rand", "bernoulli", "normal", "multinomial", "gumbel", "rrelu", "poisson", "exponential",
           "standard_gamma", "scaled_dot_product", "lstm", "gru", "rnn", "attention", "fractional")  # fmt: skip
 """Words in the names of functions that may draw random numbers."""

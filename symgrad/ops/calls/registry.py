@@ -10,7 +10,6 @@ with None, where the call is the table's own entry of that name.
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -115,10 +114,6 @@ def compound(*spelled: str, **marks: Unpack[Marks]) -> Callable[[Steps], Steps]:
         return steps
 
     return entered
-
-
-of_matrices = functools.partial(compound, matrices=True)
-"""The same for linear algebra."""
 
 
 def everywhere(*words: str) -> tuple[str, ...]:

@@ -26,22 +26,21 @@ BEYOND = {"max": "lt", "min": "gt"}
 
 def parted(run: Run, shape: tuple[int, ...], rows: Any, parts: Any, kind: str, start: Any, alone: float) -> Last:
     """The slices of ``rows`` reduced part by part, each with ``start``; ``alone`` is what a part without any is."""
-    index = run.data("parts", parts)
+    index, begin = run.data("parts", parts), np.full(shape, float(start or 0))
     counts = np.bincount(parts, minlength=shape[0]).reshape(-1, *[1] * (len(shape) - 1))
-    begin = np.full(shape, float(start or 0))
+
+    def each(none: float, some: Any) -> Any:
+        """A number for every part: of those that have no entry, and of the others."""
+        return np.broadcast_to(np.where(counts == 0, none, some), shape).astype(float)
+
     if kind in ("sum", "mean"):
         total = run("index_add", run.data("start", begin), 0, index, rows)
-        if kind == "sum":
-            return done(total)
-        whole = np.broadcast_to(np.where(counts == 0, alone, counts), shape).astype(float)
-        return "div", (total, run.data("counts", whole)), {}
+        return done(total) if kind == "sum" else ("div", (total, run.data("counts", each(alone, counts))), {})
     word, empty = KINDS[kind]
-    nothing = np.broadcast_to(np.where(counts == 0, alone, empty), shape).astype(float)
     if start is None or kind not in BEYOND:
-        base = run.data("start", nothing if start is None else begin)
+        base = run.data("start", each(alone, empty) if start is None else begin)
         return "index_reduce", (base, 0, index, rows, word), {}
-    base = run.data("base", np.broadcast_to(np.where(counts == 0, start, empty), shape).astype(float))
-    best = run("index_reduce", base, 0, index, rows, word)
+    best = run("index_reduce", run.data("base", each(start, empty)), 0, index, rows, word)
     return "where", (run(BEYOND[kind], best, start), run.data("start", begin), best), {}
 
 
@@ -62,5 +61,3 @@ def maxima(run: Run, rows: Any, best: Any, empty: Any) -> Any:
 
 REDUCED = ("sum", "mean", "max")
 """How bags are reduced, by torch's numbers for it."""
-
-__all__ = ["KINDS", "REDUCED", "bag", "ends", "maxima", "parted"]

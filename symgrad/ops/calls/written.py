@@ -40,12 +40,10 @@ def last_of(text: str, apply: Apply, names: Mapping[str, Any]) -> Last:
 
     def value(node: Any) -> Any:
         match node:
-            case ast.Constant():
-                return node.value
+            case ast.Constant() | ast.UnaryOp(op=ast.USub(), operand=ast.Constant()):
+                return ast.literal_eval(node)
             case ast.Name():
                 return known[node.id]
-            case ast.UnaryOp(op=ast.USub(), operand=ast.Constant()):
-                return ast.literal_eval(node)
             case ast.Attribute(attr="shape"):
                 return tuple(value(node.value).shape)
             case ast.Tuple():
@@ -60,15 +58,9 @@ def last_of(text: str, apply: Apply, names: Mapping[str, Any]) -> Last:
                 while operands and operands[-1] is None:
                     operands = operands[:-1]
                 return name, operands, {str(k.arg): value(k.value) for k in node.keywords}
-            case ast.BinOp():
-                left, right = value(node.left), value(node.right)
-                return (
-                    "identity" if right is None else SIGNS[WRITTEN[type(node.op)]],
-                    (left, right)[: 2 - (right is None)],
-                    {},
-                )
-            case ast.Compare(ops=[sign], comparators=[right]):
-                return SIGNS[WRITTEN[type(sign)]], (value(node.left), value(right)), {}
+            case ast.BinOp(left, sign, right) | ast.Compare(left, [sign], [right]):
+                one, other = value(left), value(right)
+                return ("identity", (one,), {}) if other is None else (SIGNS[WRITTEN[type(sign)]], (one, other), {})
             case ast.UnaryOp(op=ast.USub()):
                 return "neg", (value(node.operand),), {}
             case ast.Name() | ast.Constant() | ast.Attribute(attr="shape"):
@@ -98,10 +90,10 @@ def said(
         given = {**bound.arguments, **declared.canonical(shapes, bound.arguments)}
         usual = text(**given) if callable(text) else text
         chosen = next((other for when, other in (instead or {}).items() if holds(when, given)), usual)
-        if isinstance(chosen, tuple) and chosen[part] is None:
+        written = chosen[part] if isinstance(chosen, tuple) else chosen
+        if written is None and isinstance(chosen, tuple):
             told = f"{marks['fields'][part]} of {declared.name} has no derivative, in torch neither"
             raise UnsupportedError(told, hints=(f"{declared.name}(…).{marks['fields'][0]}",))
-        written = chosen[part] if isinstance(chosen, tuple) else chosen
         return None if written is None else found(apply, last_of(written, partial(applied, apply), given))
 
     enter(Compound(declared.name, steps, says, **marks, declared=declared.signature), spelled)
