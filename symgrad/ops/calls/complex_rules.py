@@ -91,11 +91,6 @@ def vecdot(p: Pairs, x: Any, y: Any, dim: int = -1) -> Any:
     return p("sum", product, dim=dim % (len(product.shape) - 1))
 
 
-def chain(p: Pairs, tensors: Any) -> Any:
-    """A product of several matrices."""
-    return reduce(partial(p, "complex_matmul"), map(p.pair, tensors))
-
-
 # Functions ------------------------------------------------------------------------------------------------
 
 
@@ -234,8 +229,9 @@ ARITHMETIC: Mapping[str, Rule] = {
     "identity": lambda p, x: p.pair(x), **dict.fromkeys(("neg", "negative"), function("neg")),
     "add": added("add"), **dict.fromkeys(("sub", "subtract"), added("sub")), **dict.fromkeys(("mul", "multiply"), times),
     **dict.fromkeys(("div", "divide", "true_divide"), quotient), **dict.fromkeys(("pow", "float_power"), power),
-    "matmul": lambda p, x, y: p("complex_matmul", p.pair(x), p.pair(y)), "vecdot": vecdot, "multi_dot": chain,
-    "matrix_power": lambda p, x, n: chain(p, [p.pair(x)] * n) if 0 < n <= 8 else None,
+    "matmul": lambda p, x, y: p("complex_matmul", p.pair(x), p.pair(y)), "vecdot": vecdot,
+    "multi_dot": lambda p, tensors: reduce(partial(p, "complex_matmul"), map(p.pair, tensors)),
+    "matrix_power": lambda p, x, n: ARITHMETIC["multi_dot"](p, [x] * n) if 0 < n <= 8 else None,
     **{word: function(f"complex_{word}") for word in ("abs", "angle", "conj", "exp", "log", "sqrt", "sin", "cos", "sinh", "cosh")},
     "absolute": function("complex_abs"), **dict.fromkeys(("conj_physical", "_conj"), function("complex_conj")),
     "softsign": lambda p, x: p("div", p.pair(x), p.column(p("add", p("complex_abs", p.pair(x)), 1))),

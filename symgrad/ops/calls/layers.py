@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from symgrad.ops.calls.registry import Call, Last, done
+from symgrad.ops.calls.registry import Call, Last, done, everywhere
 from symgrad.ops.calls.written import said
 
 Inner = Callable[..., Last | None]
 """Takes a `Call`, the number of the result, and the arguments as the inner function has them."""
 
 # fmt: off
-said("gaussian_nll_loss(x, target, var, full=False, eps=1e-6, reduction='mean')", lambda x, var, **_: None
+said("gaussian_nll_loss(x, target, var, full=False, eps=1e-6, reduction='mean')", lambda x, var: None
      if not getattr(var, "shape", ()) or tuple(var.shape) != tuple(x.shape[:-1]) else
      "gaussian_nll_loss(x, target, unsqueeze(var, dim=-1), full=full, eps=eps, reduction=reduction)",
      "One variance for each row, where it has all the axes but the last.", "F.gaussian_nll_loss")
@@ -27,13 +27,21 @@ said("multilabel_soft_margin_loss(x, target, weight=None, size_average: unused=N
 said("_weight_norm(v, g, dim: int=0)", lambda v, g, dim: "v * (g / abs(v))" if not (axes := tuple(a for a in range(len(v.shape)) if a != dim))
      else f"v * (g / norm(v, p=2, dim={axes}, keepdim={dim >= 0}))", "v·g/|v|, the length over all axes but one.",
      "torch._weight_norm", "aten._weight_norm")
+LATER = "The layer; the others are not differentiable."
 said("native_layer_norm(x, shape: any, weight, bias, eps: any)",
-     ("layer_norm(x, weight, bias, normalized_shape=shape, eps=eps)", None, None), "The layer; the others are not differentiable.",
+     ("layer_norm(x, weight, bias, normalized_shape=shape, eps=eps)", None, None), LATER,
      "torch.native_layer_norm", "aten.native_layer_norm", fields=("out", "mean", "rstd"))
 GROUPS = "rows = reshape(x, shape=(n, groups, -1)); "
 said("native_group_norm(x, weight, bias, n: any, c: any, size: any, groups: int, eps: any)",
      ("group_norm(x, weight, bias, num_groups=groups, eps=eps)", f"{GROUPS}mean(rows, dim=2)", f"{GROUPS}rsqrt(var(rows, dim=2, correction=0) + eps)"),
      "The layer, the means, and one by the deviations.", "torch.native_group_norm", "aten.native_group_norm", fields=("out", "mean", "rstd"))
+said("native_batch_norm(x, weight, bias, mean: any, var: any, training: any, momentum: any=None, eps: any=None)", lambda mean: (
+     "batch_norm(x, None, None, weight, bias, training=mean, eps=training)" if isinstance(mean, (bool, int)) else  # no statistics
+     "batch_norm(x, mean, var, weight, bias, training=training, eps=eps)", None, None), LATER, *everywhere("native_batch_norm", "_native_batch_norm_legit"),
+     fields=("out", "mean", "rstd"))
+said("_batch_norm_with_update(x, weight, bias, mean, var, momentum: any, eps: any)",
+     ("batch_norm(x, mean, var, weight, bias, training=True, eps=eps)", None, None, None), LATER, *everywhere("_batch_norm_with_update"),
+     fields=("out", "mean", "rstd", "reserve"))
 # fmt: on
 
 
@@ -62,15 +70,6 @@ def upsampled(mode: str, corners: bool = False, antialias: bool = False) -> Inne
     return named_
 
 
-def batch_norm(
-    call: Call, part: int, x: Any, weight: Any, bias: Any, mean: Any, var: Any, training: Any, *rest: Any
-) -> Last | None:
-    """The first result of native_batch_norm; the others are not differentiable."""
-    if isinstance(mean, (bool, int)):  # without running statistics: (training, momentum, eps)
-        mean, var, training, rest = None, None, mean, (var, training)
-    return "F.batch_norm", (x, mean, var, weight, bias, bool(training)), {"eps": rest[-1]}
-
-
 def linear_cross_entropy(
     call: Call, part: int, x: Any, weight: Any, target: Any, bias: Any, class_weight: Any, *rest: Any
 ) -> Last | None:
@@ -86,8 +85,6 @@ INNER: Mapping[str, Inner] = {
     **{f"upsample_nearest{space}d": upsampled("nearest") for space in (1, 2, 3)},
     **{f"_upsample_nearest_exact{space}d": upsampled("nearest-exact") for space in (1, 2, 3)},
     **{f"_upsample_{mode}2d_aa": upsampled(mode, corners=True, antialias=True) for mode in ("bilinear", "bicubic")},
-    "native_batch_norm": batch_norm, "_native_batch_norm_legit": batch_norm,
-    "_batch_norm_with_update": lambda call, part, *given: batch_norm(call, part, *given[:5], True, *given[5:]),
     **dict.fromkeys(("_linear_cross_entropy_batch_chunked", "_linear_cross_entropy_batch_chunked_no_reduction"), linear_cross_entropy),
 }  # fmt: skip
 """Functions by their last word."""

@@ -61,7 +61,7 @@ said("cholesky_ex(x, upper=False, check_errors=False)", ("cholesky(x)", None), "
      "torch.linalg.cholesky_ex", "aten.linalg_cholesky_ex", instead={"upper": ("mT(cholesky(x))", None)}, fields=("L", "info"), matrices=True)
 said("cholesky_inverse(factor, upper=False)", f"{LOWER}inverse(l @ mT(l))", "The inverse of L·Lᵀ.", "torch.cholesky_inverse",
      "Tensor.cholesky_inverse", instead={"upper": f"{UPPER}inverse(l @ mT(l))"}, matrices=True)
-said("cholesky_solve(b, factor, upper=False)", lambda b, upper, **_: at_least(b.shape, 2) and f"{UPPER if upper else LOWER}solve(l @ mT(l), b)",
+said("cholesky_solve(b, factor, upper=False)", lambda b, upper: at_least(b.shape, 2) and f"{UPPER if upper else LOWER}solve(l @ mT(l), b)",
      "(L·Lᵀ)·out = b for a factor L.", "torch.cholesky_solve", "Tensor.cholesky_solve", matrices=True)
 
 # Systems -----------------------------------------------------------------------------------------------------
@@ -76,15 +76,15 @@ said("triangular_solve(b, a, upper=True, transpose=False, unitriangular=False)",
      instead={"transpose": ("solve(mT(triangle(a, upper, unitriangular)), b)", "a")}, matrices=True)
 
 
-def in_columns(a: Any, b: Any, left: bool, **_: Any) -> str | None:
-    """A stack of vectors, one for each matrix, as a stack of columns."""
+def in_columns(a: Any, b: Any, left: bool) -> str | None:
+    """The solution; a stack of vectors, one for each matrix, is a stack of columns."""
     stacked = left and len(a.shape) > 2 and tuple(b.shape) == tuple(a.shape[:-1])
     return "squeeze(solve(a, unsqueeze(b, dim=-1)), dim=-1)" if stacked else None
 
 
-said("solve(a, b, *, left=True)", in_columns, "The solution; a stack of vectors, one for each matrix, is a stack of columns.",
-     "torch.linalg.solve", matrices=True)
-said("solve_ex(a, b, *, left=True, check_errors=False)", lambda **given: (in_columns(**given) or "solve(a, b, left=left)", None),
+# fmt: off
+said("solve(a, b, *, left=True)", in_columns, None, "torch.linalg.solve", matrices=True)
+said("solve_ex(a, b, *, left=True, check_errors=False)", lambda a, b, left: (in_columns(a, b, left) or "solve(a, b, left=left)", None),
      "The solution; whether it exists is an integer.", "torch.linalg.solve_ex", "aten.linalg_solve_ex", fields=("result", "info"), matrices=True)
 said("inv_ex(x, *, check_errors=False)", ("inverse(x)", None), "The inverse; whether it exists is an integer.",
      "torch.linalg.inv_ex", "aten.linalg_inv_ex", fields=("inverse", "info"), matrices=True)
@@ -125,8 +125,7 @@ def power(x: Any, n: int) -> str:
 
 
 # fmt: off
-said("matrix_power(x, n: int)", power, "x·x·…·x, of the inverse if n is negative.", "torch.matrix_power", "torch.linalg.matrix_power",
-     "Tensor.matrix_power", "np.linalg.matrix_power", matrices=True)
+said("matrix_power(x, n: int)", power, None, "torch.matrix_power", "torch.linalg.matrix_power", "Tensor.matrix_power", "np.linalg.matrix_power", matrices=True)
 TERMS, HALVINGS = 12, 8
 """With eight halvings twelve terms of the series are exact in float64 for matrices of norm up to 70."""
 said("matrix_exp(x)", f"one = unit_matrix(x); y = x / {2**HALVINGS}; p = one; "

@@ -16,8 +16,8 @@ SUMS = (1, -1, math.inf, -math.inf)
 """The largest and the smallest sum of a column's entries, and of a row's."""
 
 
-def of_matrix(x: Any, ord: Any, dim: Any, keepdim: bool, **_: Any) -> str:
-    """By the singular values of the matrices in two axes, or by their entries."""
+def of_matrix(x: Any, ord: Any, dim: Any, keepdim: bool) -> str:
+    """Of its singular values (2, −2, 'nuc'), of its entries ('fro'), the largest sum over a column (1) or row (∞)."""
     rank = len(x.shape)
     rows, columns = axes = (
         tuple(axis_of(a, rank) for a in dim) if isinstance(dim, (tuple, list)) and len(dim) == 2 else (0, 0)
@@ -39,8 +39,8 @@ def of_matrix(x: Any, ord: Any, dim: Any, keepdim: bool, **_: Any) -> str:
     return f"{word}(sum(abs(x), dim={along}, keepdim=keepdim), dim={left}, keepdim=keepdim)"
 
 
-def of_entries(ord: Any, **_: Any) -> str | None:
-    """The largest |x| for ∞, the smallest for −∞; the others are the table's."""
+def of_entries(ord: Any) -> str | None:
+    """The largest |x| for ord = ∞, the smallest for −∞; the others are the table's."""
     endless = isinstance(ord, (int, float)) and math.isinf(ord)
     return f"{'amax' if ord > 0 else 'amin'}(abs(x), dim=dim, keepdim=keepdim)" if endless else None
 
@@ -53,19 +53,18 @@ def either(x: Any, ord: Any, dim: Any, name: str, matrix: bool) -> str | None:
 
 
 # fmt: off
-said("matrix_norm(x, ord: any='fro', dim: any=(-2, -1), keepdim=False, *, dtype: unused=None)", of_matrix,
-     "Of its singular values (2, −2, 'nuc'), of its entries ('fro'), the largest sum over a column (1) or row (∞).",
-     "torch.linalg.matrix_norm", matrices=True)
+said("matrix_norm(x, ord: any='fro', dim: any=(-2, -1), keepdim=False, *, dtype: unused=None)", of_matrix, None, "torch.linalg.matrix_norm", matrices=True)
 said("nuclear_norm(x, dim: any=(-2, -1), keepdim=False)", "matrix_norm(x, 'nuc', dim, keepdim)", "The sum of the singular values.",
      "torch.nuclear_norm", matrices=True)
-said("norm(x, p: any=2, dim: any=None, keepdim=False, dtype: unused=None)", lambda x, p, dim, **_: "norm(x, p=2, dim=dim, keepdim=keepdim)" if p in ("fro", None) else
-     either(x, p, dim, "p", p == "nuc"),
+said("norm(x, p: any=2, dim: any=None, keepdim=False, dtype: unused=None)", lambda x, p, dim:
+     "norm(x, p=2, dim=dim, keepdim=keepdim)" if p in ("fro", None) else either(x, p, dim, "p", p == "nuc"),
      "The nuclear norm of a matrix, the largest |x| for p = ∞; the others are those of the entries.", "torch.norm", "Tensor.norm")
-said("vector_norm(x, ord: any=2, dim: any=None, keepdim=False, *, dtype: unused=None)", of_entries,
-     "The largest |x| for ord = ∞, the smallest for −∞; the others are the table's.", "torch.linalg.vector_norm", "aten.linalg_vector_norm")
+said("vector_norm(x, ord: any=2, dim: any=None, keepdim=False, *, dtype: unused=None)", of_entries, None,
+     "torch.linalg.vector_norm", "aten.linalg_vector_norm")
 said("linalg_norm(x, ord: any=None, dim: any=None, keepdim=False, *, dtype: unused=None)",
-     lambda x, ord, dim, **_: either(x, ord, dim, "ord", ord is not None), "Of a matrix where two axes are meant and an ord is said, else of the entries.", "torch.linalg.norm", "np.linalg.norm")
-said("renorm(x, p: any, dim: axis, maxnorm: float)", lambda x, p, dim, **_: None if not math.isinf(p) else
+     lambda x, ord, dim: either(x, ord, dim, "ord", ord is not None), "Of a matrix where two axes are meant and an ord is said, else of the entries.",
+     "torch.linalg.norm", "np.linalg.norm")
+said("renorm(x, p: any, dim: axis, maxnorm: float)", lambda x, p, dim: None if not math.isinf(p) else
      f"size = amax(abs(x), dim={tuple(a for a in range(len(x.shape)) if a != dim)}, keepdim=True); "
      "x * where(size > maxnorm, reciprocal(size + 1e-7) * maxnorm, 1.0)", "Slices shortened by their largest |x|, where p = ∞.", *everywhere("renorm"))
 EXTREMES = "v = svdvals(x); largest = select(v, -1, 0); smallest = select(v, -1, -1); "  # in order; of equal ones one is chosen

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from symgrad.entries.shaping import axes_of, axis_of
-from symgrad.entries.signatures import call_of
 from symgrad.errors import InputError, ShapeError
-from symgrad.ops.calls.registry import Call, Compound, Last, compound, done, enter, made
+from symgrad.ops.calls.registry import Call, Last, compound
 from symgrad.ops.calls.written import said
 from symgrad.ops.moving.arranging import at_least
 from symgrad.shapes import size_of
@@ -40,11 +39,11 @@ said("channel_shuffle(x, groups: int >= 1)", "reshape(transpose(unflatten(x, 1, 
 def shift(word: str, way: int, says: str) -> None:
     """Enter what turns each axis by half of its size, one way or the other."""
 
-    def steps(call: Call, part: int, x: Any, dim: Any = None) -> Last:
+    def turned(call: Call, x: Any, dim: Any) -> str:
         axes = axes_of(dim, len(x.shape))
-        return "roll", (x,), {"shifts": tuple(way * (call.whole(x.shape[axis]) // 2) for axis in axes), "dims": axes}
+        return f"roll(x, shifts={tuple(way * (call.whole(x.shape[axis]) // 2) for axis in axes)}, dims={axes})"
 
-    enter(Compound(word, steps, says), (f"torch.fft.{word}", f"np.fft.{word}"))
+    said(f"{word}(x, dim: any=None)", turned, says, f"torch.fft.{word}", f"np.fft.{word}")
 
 
 shift("fftshift", 1, "The frequency 0 in the middle.")
@@ -53,8 +52,8 @@ shift("ifftshift", -1, "The frequency 0 in front again.")
 # Cut up ------------------------------------------------------------------------------------------------------
 
 
-def bounds(call: Call, x: Any, into: Any, axis: int, even: bool) -> list[int]:
-    """Where the parts of an axis begin, and the last one ends: so many of them, or cut at these places."""
+def cut(call: Call, x: Any, into: Any, axis: int, even: bool = True) -> tuple[str, ...]:
+    """The parts of an axis: so many of them, or cut at these places."""
     size = call.whole(x.shape[axis])
     if isinstance(into, int):
         if into < 1 or (even and size % into):
@@ -62,38 +61,20 @@ def bounds(call: Call, x: Any, into: Any, axis: int, even: bool) -> list[int]:
         if into > MOST_ROWS:
             raise InputError(f"{into:,} parts are more than a page holds", hints=(f"at most {MOST_ROWS:,}",))
         into = [n * (size // into) + min(n, size % into) for n in range(1, into)]  # the first ones are longer
-    return [0, *(min(p if p >= 0 else max(p + size, 0), size) for p in into), size]
+    ends = [0, *(min(p if p >= 0 else max(p + size, 0), size) for p in into), size]
+    return tuple(f"narrow(x, dim={axis}, start={a}, length={max(b - a, 0)})" for a, b in itertools.pairwise(ends))
 
 
-def cut(text: str, says: str, axis: Callable[..., int], even: bool) -> None:
-    """Enter what cuts an axis into parts, by how it is called, and which axis that is."""
-    declared = call_of(text)
-
-    def pieces(call: Call, *given: Any, **spoken: Any) -> list[Last]:
-        bound = declared.signature.bind(*given, **spoken)
-        bound.apply_defaults()
-        x, into, *rest = bound.arguments.values()
-        dim = axis(x, *rest)
-        ends = itertools.pairwise(bounds(call, x, into, dim, even))
-        return [("narrow", (x,), {"dim": dim, "start": start, "length": max(end - start, 0)}) for start, end in ends]
-
-    def steps(call: Call, part: int, *given: Any, **spoken: Any) -> Last:
-        return pieces(call, *given, **spoken)[part]
-
-    enter(Compound(declared.name, steps, says, count=lambda *given, **spoken: len(pieces(*given, **spoken)), declared=declared.signature),
-          (f"torch.{declared.name}", f"Tensor.{declared.name}"))  # fmt: skip
-
-
-cut("tensor_split(x, indices_or_sections, dim=0)", "Parts of nearly the same length, or cut at places.",
-    lambda x, dim: axis_of(dim, len(x.shape)), even=False)  # fmt: skip
-cut(
-    "hsplit(x, sections)",
-    "Parts along columns; of a vector along its only axis.",
-    lambda x: min(1, len(at_least(x.shape, 1)) - 1),
-    even=True,
-)
-cut("vsplit(x, sections)", "Parts along rows.", lambda x: len(at_least(x.shape, 2)) and 0, even=True)
-cut("dsplit(x, sections)", "Parts along the third axis.", lambda x: len(at_least(x.shape, 3)) and 2, even=True)
+# fmt: off
+said("tensor_split(x, indices_or_sections: any, dim: axis=0)", lambda call, x, indices_or_sections, dim: cut(call, x, indices_or_sections, dim, even=False),
+     "Parts of nearly the same length, or cut at places.", "torch.tensor_split", "Tensor.tensor_split", counted=True)
+said("hsplit(x, sections: any)", lambda call, x, sections: cut(call, x, sections, min(1, len(at_least(x.shape, 1)) - 1)),
+     "Parts along columns; of a vector along its only axis.", "torch.hsplit", "Tensor.hsplit", counted=True)
+said("vsplit(x, sections: any)", lambda call, x, sections: cut(call, x, sections, len(at_least(x.shape, 2)) and 0), "Parts along rows.",
+     "torch.vsplit", "Tensor.vsplit", counted=True)
+said("dsplit(x, sections: any)", lambda call, x, sections: cut(call, x, sections, len(at_least(x.shape, 3)) and 2), "Parts along the third axis.",
+     "torch.dsplit", "Tensor.dsplit", counted=True)
+# fmt: on
 
 # Written into ------------------------------------------------------------------------------------------------
 
@@ -127,38 +108,37 @@ def slice_scatter(
     return "cat", tuple(parts), {"dim": axis}
 
 
-@compound("torch.select_scatter", "Tensor.select_scatter", reals=True)
-def select_scatter(call: Call, part: int, x: Any, src: Any, dim: int, index: int) -> Last:
+def at_position(call: Call, x: Any, dim: int, index: int) -> str:
     """x with src in the place of one position along an axis."""
-    axis = axis_of(dim, len(x.shape))
-    length = call.whole(x.shape[axis])
+    length = call.whole(x.shape[dim])
     if not -length <= index < length:
         raise ShapeError(f"there is no position {index} on an axis of {length}")
-    at = index % length
-    return slice_scatter(call, part, x, call("unsqueeze", src, dim=axis), axis, at, at + 1)
+    return f"slice_scatter(x, unsqueeze(src, dim=dim), dim, {index % length}, {index % length + 1})"
 
 
-@compound("torch.diagonal_scatter", "Tensor.diagonal_scatter", reals=True)
-def diagonal_scatter(call: Call, part: int, x: Any, src: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Last:
-    """x with src in the place of a diagonal: src set out on it, and x where it does not lie."""
-    first, second = axis_of(dim1, len(x.shape)), axis_of(dim2, len(x.shape))
-    if first == second:
+def on_diagonal(call: Call, x: Any, src: Any, offset: int, dim1: int, dim2: int) -> str:
+    """x with src in the place of a diagonal: src set out on it in x's shape, and x where it does not lie."""
+    if dim1 == dim2:
         raise InputError("diagonal_scatter takes two different axes")
-    rows, columns = call.whole(x.shape[first]), call.whole(x.shape[second])
+    rows, columns = call.whole(x.shape[dim1]), call.whole(x.shape[dim2])
     length = max(min(rows + min(offset, 0), columns - max(offset, 0)), 0)
-    others = (size for axis, size in enumerate(x.shape) if axis not in (first, second))
+    others = (size for axis, size in enumerate(x.shape) if axis not in (dim1, dim2))
     check_shape(call, "diagonal_scatter", src, [*others, length])
-    if not length:
-        return done(x)
+    wide = f"diag_embed(pad({{}}, pad=(0, {max(rows, columns) - abs(offset) - length})), offset=offset, dim1=dim1, dim2=dim2)"
+    placed = f"narrow(narrow({wide}, dim=dim1, start=0, length={rows}), dim=dim2, start=0, length={columns})"
+    return f"where({placed.format('ones_like(src)')}, {placed.format('src')}, x)" if length else "x"
 
-    def placed(entries: Any) -> Any:
-        """The entries of a diagonal set out in x's shape."""
-        longer = call("pad", entries, pad=(0, max(rows, columns) - abs(offset) - length))
-        wide = call("diag_embed", longer, offset=offset, dim1=first, dim2=second)
-        tall = call("narrow", wide, dim=first, start=0, length=rows)
-        return call("narrow", tall, dim=second, start=0, length=columns)
 
-    return "where", (placed(call("ones_like", src)), placed(src), x), {}
+said(
+    "select_scatter(x, src, dim: axis, index: int)",
+    at_position,
+    None,
+    "torch.select_scatter",
+    "Tensor.select_scatter",
+    reals=True,
+)
+said("diagonal_scatter(x, src, offset: int=0, dim1: axis=0, dim2: axis=1)", on_diagonal, None,
+     "torch.diagonal_scatter", "Tensor.diagonal_scatter", reals=True)  # fmt: skip
 
 
 @compound("torch.combinations")
@@ -175,8 +155,6 @@ def combinations(call: Call, part: int, x: Any, r: int = 2, with_replacement: bo
     return "reshape", (call("stack", *each, dim=0),), {"shape": (len(rows), r)}
 
 
-@compound("torch.vander", "np.vander", "aten.vander")
-def vander(call: Call, part: int, x: Any, N: Any = None, increasing: bool = False) -> Last:
-    """The powers of each entry of a vector as columns, the highest first unless they are to increase."""
-    rising = ("vander", (x,), {"N": call.whole(x.shape[0]) if N is None else N})
-    return rising if increasing else ("flip", (made(call, rising),), {"dims": (-1,)})
+said("vander(x, N: any=None, increasing=False)", lambda call, x, N, increasing: ("vander(x, N={})" if increasing else "flip(vander(x, N={}), dims=(-1,))")
+     .format(call.whole(x.shape[0]) if N is None else N), "The powers of each entry of a vector as columns, the highest first unless they are to increase.",
+     "torch.vander", "np.vander", "aten.vander")  # fmt: skip

@@ -9,6 +9,7 @@ text is Python's by its grammar alone: nothing is evaluated but these steps.
 from __future__ import annotations
 
 import ast
+import inspect
 from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
 from typing import Any, Unpack
@@ -74,29 +75,37 @@ def last_of(text: str, apply: Apply, names: Mapping[str, Any]) -> Last:
 
 
 def said(
-    call: str, text: Text | Callable[..., Text], says: str, *spelled: str, instead: Mapping[str, Text] | None = None,
-    **marks: Unpack[Marks],
+    call: str, text: Text | Callable[..., Text], says: str | None, *spelled: str, instead: Mapping[str, Text] | None = None,
+    counted: bool = False, **marks: Unpack[Marks],
 ) -> None:  # fmt: skip
-    """Enter a call as it is written in entries, or ``instead`` under other options, or as a function of its arguments has it.
+    """Enter a call as it is written in entries, or ``instead`` under other options, or as a function has it.
 
-    None is the table's own entry. Of several results one text each; None is one that torch gives no gradient either.
+    Such a function gets what it asks for, arguments by their names, and the `Call`; it may have the sentence. None is the table's own entry. Of
+    several results one text each, as many as there are texts if ``counted``; None is one that torch gives no gradient either.
     """
     declared = call_of(call)
+    asked = inspect.signature(text).parameters if callable(text) else ()
 
-    def steps(apply: Call, part: int, *arguments: Any, **keywords: Any) -> Last | None:
+    def written(apply: Call, *arguments: Any, **keywords: Any) -> tuple[Text, Mapping[str, Any]]:
         bound = declared.signature.bind(*arguments, **keywords)
         bound.apply_defaults()
         shapes = [getattr(bound.arguments[name], "shape", None) for name in declared.operands]
         given = {**bound.arguments, **declared.canonical(shapes, bound.arguments)}
-        usual = text(**given) if callable(text) else text
-        chosen = next((other for when, other in (instead or {}).items() if holds(when, given)), usual)
-        written = chosen[part] if isinstance(chosen, tuple) else chosen
-        if written is None and isinstance(chosen, tuple):
+        usual = text(**{name: {"call": apply, **given}[name] for name in asked}) if callable(text) else text
+        return next((other for when, other in (instead or {}).items() if holds(when, given)), usual), given
+
+    def steps(apply: Call, part: int, *arguments: Any, **keywords: Any) -> Last | None:
+        chosen, given = written(apply, *arguments, **keywords)
+        own = chosen[part] if isinstance(chosen, tuple) else chosen
+        if own is None and isinstance(chosen, tuple):
             told = f"{marks['fields'][part]} of {declared.name} has no derivative, in torch neither"
             raise UnsupportedError(told, hints=(f"{declared.name}(…).{marks['fields'][0]}",))
-        return None if written is None else found(apply, last_of(written, partial(applied, apply), given))
+        return None if own is None else found(apply, last_of(own, partial(applied, apply), given))
 
-    enter(Compound(declared.name, steps, says, **marks, declared=declared.signature), spelled)
+    if counted:
+        marks["count"] = lambda *given, **spoken: len(written(*given, **spoken)[0] or ())
+    sentence = says or (inspect.getdoc(text) or "").splitlines()[0]
+    enter(Compound(declared.name, steps, sentence, **marks, declared=declared.signature), spelled)
 
 
 def found(call: Call, last: Last) -> Last:
