@@ -241,7 +241,6 @@ OTHERWISE_CALLED = {
     **dict.fromkeys(("logsumexp", "norm"), "a number has no axes to name"),
     "hardsigmoid": "torch's own gradient has a sixth in single precision",
     "index_reduce": "torch warns that it may change",
-    "instance_norm": "torch writes into running statistics",
     "pdist": "no rows end torch's process",
     "pow": "by a number torch has another derivative at 0",
     "scatter": "a source that is one number",

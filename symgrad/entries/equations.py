@@ -54,11 +54,11 @@ def by_spelling(
         given = [
             t if t is None or isinstance(t, torch.Tensor) else torch.as_tensor(float(t), dtype=kind) for t in tensors
         ]
-        given = (
-            [t.long() if n in whole and t is not None else t for n, t in zip(call.operands, given, strict=False)]
-            if call
-            else given
-        )
+        if call and not call.variadic:  # torch writes into running statistics
+            own, data = zip(call.operands, given, strict=False), call.data
+            given = [
+                t if t is None or n not in data else t.long() if n in whole else t.detach().clone() for n, t in own
+            ]
         if steps[0] == "Tensor":
             del given[0]
         part = options.pop("part", None)

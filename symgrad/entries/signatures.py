@@ -61,6 +61,7 @@ class Call:
         values = {**given, **options}
         for name in filter(values.__contains__, {**self.usual, **values}):
             kind, value = self.kinds.get(name), values[name]
+            value = tuple(value) if isinstance(value, list) else value
             left_out = value is None is given.get(name, name)  # the default is none of its kind: dim=None
             if kind is not None and kind.like and value in (None, ()):
                 value = found[kind.like]

@@ -91,12 +91,14 @@ def convolved_shape(
     return (*x[: -space - 1], weight[0], *fitting(sizes, places))
 
 
-def window(stride: Sequence[Any], before: Sequence[Any], dilation: Sequence[Any]) -> tuple[list[str], str]:
-    """What a window reads on each axis of space, and that it is inside where there is padding before it."""
+def window(
+    stride: Sequence[Any], before: Sequence[Any], dilation: Sequence[Any], *, over: bool = False
+) -> tuple[list[str], str]:
+    """What a window reads on each axis of space, and that it is inside where there is padding or it may stick ``over``."""
     space, places, held = len(stride), [], ""
     for axis, (a, p, d) in enumerate(zip(stride, before, dilation, strict=True)):
-        places.append(f"{a}·{'ijk'[axis]} + {d}·{'rst'[axis]}{f' − {p}' if p != 0 else ''}")
-        held += "" if p == 0 else f"·[{places[-1]} ≥ 0]·[{places[-1]} < size(x, {axis - space})]"
+        places.append(f"{a}·{'ijk'[axis]} + {'' if d == 1 else f'{d}·'}{'rst'[axis]}{f' − {p}' if p != 0 else ''}")
+        held += f"·[{places[-1]} ≥ 0]·[{places[-1]} < size(x, {axis - space})]" * bool(over or p != 0)
     return places, held
 
 

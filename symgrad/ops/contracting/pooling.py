@@ -121,16 +121,12 @@ def averaged(
     divisor_override: Any,
 ) -> str:  # fmt: skip
     """The equation, for any number of axes of space."""
-    space, places, held, counted = len(kernel_size), [], "", ""
-    for axis, (a, p) in enumerate(zip(stride, padding, strict=True)):
-        places.append(f"{a}·{'ijk'[axis]} + {'rst'[axis]}{f' − {p}' if p != 0 else ''}")
-        size = f"size(x, {axis - space})"
-        if p or ceil_mode:
-            held += f"·[{places[-1]} ≥ 0]·[{places[-1]} < {size}]"
-        if ceil_mode:  # entries of the padding count, those of a window that sticks out further do not
-            counted += f"·[{places[-1]} < {size}{f' + {p}' if p != 0 else ''}]"
+    space = len(kernel_size)
+    places, held = window(stride, padding, (1,) * space, over=ceil_mode)
+    # entries of the padding count, those of a window that sticks out further do not
+    reached = (f"[{place} < size(x, {n - space}) + {padding[n]}]" for n, place in enumerate(places))
     left, shifts = ",".join("ijk"[:space]), ",".join(f"{r}<{k}" for r, k in zip("rst", kernel_size, strict=False))
-    counted = (counted if count_include_pad else held).removeprefix("·")
+    counted = held.removeprefix("·") if not count_include_pad else "·".join(reached) if ceil_mode else ""
     counts = [f"(Σ_{{{shifts}}} {counted})"] if counted else kernel_size
     divisor = below(counts if divisor_override is None else [divisor_override])
     hat, inside = ("\u0302", "") if ceil_mode or 0 not in padding else ("", held)
@@ -170,13 +166,6 @@ def prepare_adaptive(space: int, shapes: tuple[Shape, ...], output_size: Ints) -
     return {"output_size": tuple(sizes)}
 
 
-def adaptive_shape(sizes: Sizes, shapes: tuple[Shape, ...], output_size: Any) -> Shape:
-    """The leading axes, and the sizes asked for."""
-    space = len(output_size)
-    check_space(shapes[0], space)
-    return (*shapes[0][:-space], *output_size)
-
-
 def adapted(shapes: tuple[Shape, ...], output_size: Any) -> str:
     """The equation: the average over the entries that a place covers."""
     space, held, counts = len(output_size), [], []
@@ -187,7 +176,7 @@ def adapted(shapes: tuple[Shape, ...], output_size: Any) -> str:
             continue
         held.append(f"covers[{'ijk'[axis]},{r},{size},output_size{axis}]")
         counts.append(f"(Σ_{{{r}<{size}}} {held[-1]})")
-    left, inner = ",".join("ijk"[:space]), ",".join("rst"[:space])
+    left, inner = ",".join(f"{i}<{m}" for i, m in zip("ijk", output_size, strict=False)), ",".join("rst"[:space])
     over, where = inner if space == 1 else f"{{{inner}}}", f" where {COVERS}" if held else ""
     return f"out[…,{left}] = (Σ_{over} {'·'.join([f'x[…,{inner}]', *held])}) / {below(counts)}{where}"
 
@@ -197,7 +186,8 @@ for space, home, x in ((1, "torch.{}", "1x2x5"), (2, "aten._{}", "1x2x4x5"), (3,
     name = f"adaptive_avg_pool{space}d"
     op(f"{name}(x, output_size: any)", adapted((), named("output_size", space)),
        "averages of windows of nearly equal length that cover the last axes: covers says which of m windows i holds which of n entries h", ("F.{}", home), instead=adapted,
-       prepare=partial(prepare_adaptive, space), shape=adaptive_shape, letters="ncijk", smooth=True,
+       prepare=partial(prepare_adaptive, space),
+       checks=lambda shapes, output_size, space=space: check_space(shapes[0], space), letters="ncijk", smooth=True,
        ranks={"x": (space + 2, space + 1)},
        examples=tuple(f"F.{name}(x, {size}) with x:{x}" for size in (2, 1, 3)))
 op("lp_pool1d(x, norm_type: float, kernel_size: int >= 1, stride: int >= 1=kernel_size)",

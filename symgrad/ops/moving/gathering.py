@@ -133,15 +133,18 @@ def whole_source(sizes: Sizes, x: Shape, index: Shape, src: Shape) -> None:
     as_many(sizes, index, src)
 
 
-def scattered(x: Any, index: Any, src: Any, dim: int) -> Any:
-    """NumPy's forward."""
-    result, n = np.array(x, copy=True), from_zero(index)
-    if not (places := list(np.indices(n.shape))):
-        return np.asarray(src)
-    places[dim] = n
-    taken = np.asarray(src)[tuple(slice(length) for length in n.shape)] if np.ndim(src) else src
-    result[once(result.shape, tuple(places))] = taken
-    return result
+def places_of(index: Any, dim: int) -> tuple[Any, ...]:
+    """Where the entries of a source land, as NumPy takes it."""
+    n = np.atleast_1d(from_zero(index))
+    return (*np.indices(n.shape)[:dim], n, *np.indices(n.shape)[dim + 1 :])
+
+
+def written(x: Any, places: tuple[Any, ...], source: Any) -> Any:
+    """NumPy: x with what the source has at the places, each of them once; it may have more than there are places."""
+    result, source = np.atleast_1d(np.array(x, copy=True)), np.asarray(source)
+    found = once(result.shape, places)
+    result[found] = source[tuple(map(slice, result[found].shape))] if source.ndim else source
+    return result.reshape(np.shape(x))
 
 
 def landing(shapes: tuple[Shape, ...], dim: int) -> tuple[str, str, str]:
@@ -173,23 +176,17 @@ op("scatter_add(x, dim: axis, index: data, src)", "out[i] = x[i] + Σ_k δ(index
              "scatter_add(x, 1, index, src) with x:2x3 index:2x4 src:2x4"))
 op("scatter(x, dim: axis, index: data, src)", "out[i] = x[i]·[h = 0] + (Σ_k δ(index[k], i)·src[k]) where h = Σ_k δ(index[k], i)",
    "x with the entries of src written at their positions along dim (each position once)", TORCH, instead=replaced,
-   shape=scatter_shape, holds="first", domain={"index": whole(0, 1)}, forward=scattered, smooth=True,
+   shape=scatter_shape, holds="first", domain={"index": whole(0, 1)}, forward=lambda x, index, src, dim: written(x, places_of(index, dim), src), smooth=True,
    torch=lambda torch, x, index, src, dim: torch.scatter(x, dim, index.long(), src if src.dim() else src.expand(index.shape)),
    examples=("scatter(x, 0, index, src) with x:3 index:1 src:1", "scatter(x, 0, index, src) with x:3x2 index:1x2 src:1x2"))
 # fmt: on
 
 
-def copied(x: Any, index: Any, source: Any, dim: int) -> Any:
-    """NumPy's forward."""
-    result, n = np.atleast_1d(np.array(x, copy=True)), np.atleast_1d(from_zero(index))
-    result[once(result.shape, (slice(None),) * dim + (n,))] = source
-    return result.reshape(np.shape(x))
-
-
 # fmt: off
 op("index_copy(x, dim: int, index: data, source)", "out[i] = x[i]·[h = 0] + (Σ_j δ(index[j], i)·source[j])"
    " where h = Σ_k δ(index[k], i)", "x with the slices at the given positions along dim replaced by those of the source"
-   " (each position once)", TORCH, axes="dim", apart="index", forward=copied,
+   " (each position once)", TORCH, axes="dim", apart="index",
+   forward=lambda x, index, source, dim: written(x, (slice(None),) * dim + (np.atleast_1d(from_zero(index)),), source),
    domain={"index": whole(0, 1)}, smooth=True,
    examples=("index_copy(x, 0, index, source) with x:3x2 index:1 source:1x2",), holds="first")
 op("index_fill(x, dim: int, index: data, value)", "out[i] = x[i]·[h = 0] + [h ≠ 0]·value where h = Σ_k δ(index[k], i)",

@@ -13,8 +13,8 @@ from typing import Any
 import sympy as sp
 
 from symgrad.entries.equations import op
-from symgrad.entries.options import one_of, several
-from symgrad.entries.shaping import Ints, number
+from symgrad.entries.options import several
+from symgrad.entries.shaping import number
 from symgrad.errors import InputError, ShapeError
 from symgrad.ops.moving.kernels import COVERS, HAT, cubic
 from symgrad.shapes import Shape, Sizes, size_of
@@ -39,17 +39,12 @@ SPACE = {
 
 
 def prepare_interpolate(
-    shapes: tuple[Shape, ...],
-    size: Ints = None,
-    scale_factor: Any = None,
-    mode: str = "nearest",
-    align_corners: bool | None = None,
-    recompute_scale_factor: bool | None = None,
-    antialias: bool = False,
-) -> dict[str, Hashable]:
+    shapes: tuple[Shape, ...], size: Any, scale_factor: Any, mode: str, align_corners: Any,
+    recompute_scale_factor: Any, antialias: bool,
+) -> dict[str, Hashable]:  # fmt: skip
     """The sizes of space, or one factor for each; torch's rules about which options go together."""
     space = len(shapes[0]) - 2
-    if space not in SPACE[one_of(tuple(SPACE), "mode", mode)]:
+    if space not in SPACE[mode]:
         raise ShapeError(
             f"mode={mode!r} takes a batch axis, a channel axis and {' or '.join(map(str, SPACE[mode]))} of space",
             found=(f"{len(shapes[0])} axes",),
@@ -72,13 +67,13 @@ def prepare_interpolate(
         "mode": mode,
         "align_corners": None if mode not in REACH else bool(align_corners),
         "recompute_scale_factor": bool(recompute_scale_factor) or None,
-        "antialias": bool(antialias),
+        "antialias": antialias,
     }
 
 
 def interpolated_shape(sizes: Sizes, shapes: tuple[Shape, ...], size: Any, scale_factor: Any, **more: Any) -> Shape:
     """The axes of space in their new size."""
-    (x,) = shapes
+    x = shapes[0]
     if scale_factor is None:
         return (*x[:2], *size)
     places = [sp.floor(n * number(f)) for n, f in zip(x[2:], scale_factor, strict=True)]
@@ -87,30 +82,18 @@ def interpolated_shape(sizes: Sizes, shapes: tuple[Shape, ...], size: Any, scale
     return (*x[:2], *places)
 
 
-def share(
-    axis: int,
-    size: Any,
-    one: bool,
-    places: str,
-    factor: Any,
-    mode: str,
-    corners: bool | None,
-    antialias: bool,
-) -> str:
+def share(axis: int, size: Any, places: str, up: Any, down: Any, mode: str, antialias: bool) -> str:
     """How much the entry h counts at the place i: by the mode's kernel k, which the equation defines.
 
-    Beyond the border the entry at the border goes on: it stands for those that the kernel would reach there.
+    From place to place it is up/down entries. Beyond the border the entry at the border goes on: it stands for those that
+    the kernel would reach there.
     """
-    i, h, n = "ijl"[axis], "hwd"[axis], f"size(x, {axis + 2})"
+    i, h, n, step = "ijl"[axis], "hwd"[axis], f"size(x, {axis + 2})", f"{up}/{down}"
     if mode == "area":
         return f"covers[{i},{h},{n},{places}]/(Σ_{{o<{n}}} covers[{i},o,{n},{places}])"
     if mode.startswith("nearest"):  # h ≤ i·up/down < h + 1 in whole numbers
-        up, down = (n, places) if factor is None else (factor.denominator, factor.numerator)
         at, unit = (f"(2·{i} + 1)·{up}", f"2·{down}") if mode == "nearest-exact" else (f"{i}·{up}", down)
         return f"[{h}·{unit} ≤ {at} < ({h} + 1)·{unit}]"
-    step = f"{n}/{places}" if factor is None else f"{factor.denominator}/{factor.numerator}"
-    if corners:
-        step = "0" if one else f"({n} − 1)/({places} − 1)"
     if antialias:  # the kernel is as wide as a step, if that is more than 1
         wide = f"({step}·[{step} > 1] + [{step} ≤ 1])"
         near, each = (f"k[({o} + 1/2 − ({i} + 1/2)·{step})/{wide}]" for o in (h, "o"))
@@ -124,40 +107,31 @@ def share(
     return f"(k[{s} − {h}]{beyond})".replace(" − 0", "")
 
 
-def place(axis: int, one: bool, places: str, factor: Any, corners: bool | None) -> str:
-    """s[i]: where the i-th place of the output lies along the input."""
-    name, n = "stu"[axis], f"size(x, {axis + 2})"
-    if corners:
-        return f"{name}[i] = {'0' if one else f'i·({n} − 1)/({places} − 1)'}"
-    return f"{name}[i] = (i + 1/2)·{f'{n}/{places}' if factor is None else f'{factor.denominator}/{factor.numerator}'} − 1/2"
-
-
 def interpolated(
     shapes: tuple[Shape, ...], size: Any, scale_factor: Any, mode: str, align_corners: bool | None,
     recompute_scale_factor: bool | None, antialias: bool,
 ) -> str:  # fmt: skip
-    """The equation, for any number of axes of space."""
-    space = len(shapes[0]) - 2
-    places = [f"size{a}" if size is not None else f"⌊size(x, {a + 2})·scale_factor{a}⌋" for a in range(space)]
-    by_size = scale_factor is None or recompute_scale_factor or mode == "area"  # places are found by
-    factors = [None if by_size else number(scale_factor[a]) for a in range(space)]
-    single = [size is not None and size[a] == 1 for a in range(space)]
-    shares = "·".join(
-        share(a, shapes[0][a + 2], single[a], places[a], factors[a], mode, align_corners, antialias)
-        for a in range(space)
-    )
-    said = [place(a, single[a], places[a], factors[a], align_corners) for a in range(space)]
-    where = (
-        ", ".join((*said, KERNELS[f"{mode} antialias" if antialias else mode]))
-        if mode in REACH
-        else KERNELS.get(mode, "")
-    )
-    left, inner = ",".join(f"{'ijl'[a]}<{places[a]}" for a in range(space)), ",".join("hwd"[:space])
-    sums = f"Σ_{{{inner}}}" if space > 1 else "Σ_h"
-    return f"out[n,c,{left}] = {sums} x[n,c,{inner}]·{shares}{f' where {where}' if where else ''}"
+    """The equation, for any number of axes of space; s[i] is where the i-th place of the output lies along the input."""
+    left, shares, said = list[str](), list[str](), list[str]()
+    for a, old in enumerate(shapes[0][2:]):
+        n, places = f"size(x, {a + 2})", f"⌊size(x, {a + 2})·scale_factor{a}⌋" if size is None else f"size{a}"
+        up, down = n, places
+        if scale_factor is not None and not recompute_scale_factor and mode != "area":
+            down, up = number(scale_factor[a]).as_numer_denom()
+        if align_corners:
+            up, down = ("0", "1") if size and size[a] == 1 else (f"({n} − 1)", f"({places} − 1)")
+        left.append(f"{'ijl'[a]}<{places}")
+        shares.append(share(a, old, places, up, down, mode, antialias))
+        said.append(f"{'stu'[a]}[i] = {f'i·{up}/{down}' if align_corners else f'(i + 1/2)·{up}/{down} − 1/2'}")
+    kernel = KERNELS.get(f"{mode} antialias" if antialias else mode, "")
+    where = ", ".join((*said * (mode in REACH), kernel))
+    inner = ",".join("hwd"[: len(left)])
+    over = f"{{{inner}}}" if len(left) > 1 else inner
+    return f"out[n,c,{','.join(left)}] = Σ_{over} x[n,c,{inner}]·{'·'.join(shares)}{f' where {where}' * bool(where)}"
 
 
-op("interpolate(x, size: any=None, scale_factor: any=None, mode: str='nearest', align_corners: any=None, "
+op("interpolate(x, size: any=None, scale_factor: any=None, mode: "
+   f"{' | '.join(map(repr, SPACE))}='nearest', align_corners: any=None, "
    "recompute_scale_factor: any=None, antialias: bool=False)",
    interpolated(((0,) * 3,), (0,), None, "linear", False, None, False),
    "the values at other places s of the last axes, size of them or scale_factor times as many, the outer entries going on beyond: by"

@@ -8,7 +8,7 @@ from typing import Any
 import sympy as sp
 
 from symgrad.entries.equations import TORCH, op
-from symgrad.entries.shaping import Ints, axis_of
+from symgrad.entries.shaping import Ints
 from symgrad.entries.spec import Opening
 from symgrad.errors import ShapeError
 from symgrad.shapes import Shape, Size, Sizes, size_of
@@ -30,13 +30,6 @@ op("narrow(x, dim: int, start: int, length: any)", "out[i<length] = x[start + i]
    instead={"start<0": "out[i<length] = x[size(x, 0) + start + i]"},
    examples=("narrow(x, 0, 1, 2) with x:4", "narrow(x, 1, 0, 2)"))
 # fmt: on
-
-
-def cut_axis(shape: Shape, dim: int) -> int:
-    """The axis that is cut, from the front."""
-    if not shape:
-        raise ShapeError("a scalar cannot be cut into parts")
-    return axis_of(dim, len(shape))
 
 
 def part_shape(sizes: Sizes, shape: Shape, dim: int, part: int, length: Size) -> Shape:
@@ -78,15 +71,11 @@ op("chunk_part(x, chunks: int, dim: int=0, *, part: int)", "out[i] = x[part·⌊
    examples=("chunk(x, 2)[1] with x:5", "chunk(x, 2, 1)[0] with x:2x4"))  # fmt: skip
 
 
-def prepare_split(
-    shapes: tuple[Shape, ...], split_size_or_sections: Ints, part: int, dim: int = 0
-) -> dict[str, Hashable]:
-    """A length for all parts, or one for each."""
-    sizes = split_size_or_sections
-    sections = tuple(sizes) if isinstance(sizes, (tuple, list)) else sizes
+def among(shapes: Any, split_size_or_sections: Any, part: int, **options: Any) -> None:
+    """There is a length for the part."""
+    sections = split_size_or_sections
     if isinstance(sections, tuple) and not 0 <= part < len(sections):
         raise ShapeError(f"there is no part {part} among {len(sections)}")
-    return {"split_size_or_sections": sections, "dim": cut_axis(shapes[0], dim), "part": part}
 
 
 def split_shape(sizes: Sizes, shapes: tuple[Shape, ...], split_size_or_sections: Ints, dim: int, part: int) -> Shape:
@@ -108,7 +97,7 @@ def begun_at(shapes: tuple[Shape, ...], split_size_or_sections: Ints, dim: int, 
 op("split_part(x, split_size_or_sections: any, dim: int=0, *, part: int)", "out[i] = x[part·split_size_or_sections + i]",
    "one of the parts of given lengths into which dim is cut", ("torch.split", "Tensor.split"),
    "torch.split_with_sizes Tensor.split_with_sizes aten.split aten.split_with_sizes", axes="dim", instead=begun_at,
-   shape=split_shape, prepare=prepare_split, returns=("part",),
+   least=1, shape=split_shape, checks=among, returns=("part",),
    examples=("split(x, 2)[1] with x:5", "split(x, (1, 2), 1)[0]"))
 op("unbind_part(x, dim: int=0, *, part: int)", "out = x[part]", "the entries at one place of dim: one of the parts of unbind",
    ("torch.unbind", "Tensor.unbind", "aten.unbind"), axes="dim", instead={"part<0": "out = x[size(x, 0) + part]"},

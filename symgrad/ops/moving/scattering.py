@@ -14,7 +14,7 @@ import numpy as np
 from symgrad.entries.domain import reals, whole
 from symgrad.entries.equations import TORCH, op
 from symgrad.errors import InputError
-from symgrad.ops.moving.gathering import landing, scatter_shape, whole_source, with_source
+from symgrad.ops.moving.gathering import landing, places_of, scatter_shape, whole_source, with_source
 from symgrad.ops.moving.positions import from_zero
 from symgrad.shapes import Shape
 
@@ -76,10 +76,8 @@ def landed_values(x: Any, places: tuple[Any, ...], values: Any, reduce: str, inc
 
 def scatter_values(x: Any, index: Any, src: Any, dim: int, **how: Any) -> Any:
     """NumPy's forward of scatter_reduce."""
-    n = np.atleast_1d(from_zero(index))
-    places = [*np.indices(n.shape)[:dim], n, *np.indices(n.shape)[dim + 1 :]]
-    values = np.atleast_1d(np.asarray(src, float))[tuple(slice(length) for length in n.shape)]
-    return landed_values(x, tuple(places), values, **how)
+    places, values = places_of(index, dim), np.atleast_1d(np.asarray(src, float))
+    return landed_values(x, places, values[tuple(map(slice, places[dim].shape))], **how)
 
 
 def torch_index_reduce(torch: Any, x: Any, index: Any, source: Any, dim: int, reduce: str, include_self: bool) -> Any:

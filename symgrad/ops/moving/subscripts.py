@@ -68,13 +68,8 @@ def sliced_shape(sizes: Sizes, shapes: tuple[Shape, ...], key: tuple[Item, ...])
 
 def python_key(key: Sequence[Item]) -> tuple[Any, ...]:
     """The key as Python's brackets take it."""
-    forms = {
-        "new": lambda i: None,
-        "all": lambda i: slice(None),
-        "int": lambda i: i[1],
-        "slice": lambda i: slice(*i[1:4]),
-    }
-    return tuple(forms[item[0]](item) for item in key)  # type: ignore[no-untyped-call]  # lambdas over items
+    whole = {"new": None, "all": slice(None)}
+    return tuple(item[1] if item[0] == "int" else whole.get(item[0], slice(*item[1:4])) for item in key)
 
 
 def open_items(open_: Opening, shapes: tuple[Shape, ...], key: tuple[Item, ...]) -> dict[str, Hashable]:
@@ -112,5 +107,5 @@ def entry_at(at: At, x: View, key: tuple[Item, ...]) -> Expr:
 
 op("getitem(x, key: any)", "out[i] = x[start + step·i]", "the entries at an index or slice of each axis, as the key has them", ("Tensor.__getitem__",),
    reading=Function(entry_at), shape=sliced_shape, align=no_alignment, resolve=resolved, slots=open_items,
-   prepare=lambda shapes, key: {"key": tuple(key)}, torch=lambda torch, x, key: x[python_key(key)], role=Role.INDEXES, holds="kept",
+   torch=lambda torch, x, key: x[python_key(key)], role=Role.INDEXES, holds="kept",
    examples=("x[0]", "x[:, 1:]", "x[:, None] with x:2", "x[::2] with x:5", "x[..., -1]"))  # fmt: skip

@@ -72,18 +72,6 @@ def statistics(own: str, shapes: tuple[Shape | None, ...], **options: Any) -> No
         raise InputError("this needs running_mean and running_var", hints=(f"{own}=True takes them from the batch",))
 
 
-def copies(tensors: Sequence[Any]) -> list[Any]:
-    """torch writes into running statistics: copies of them."""
-    return [None if t is None else t.detach().clone() for t in tensors]
-
-
-def torch_batch_norm(
-    torch: Any, x: Any, mean: Any = None, var: Any = None, weight: Any = None, bias: Any = None, **options: Any
-) -> Any:
-    """torch's forward."""
-    return torch.nn.functional.batch_norm(x, *copies([mean, var]), weight, bias, **options)
-
-
 NORMAL = "out[i] = (x[i] − μ) / √(mean_k (x[k] − μ)² + eps){0} where μ = mean_j x[j]"
 GIVEN = "out[i] = (x[i] − running_mean) / √(running_var + eps)·weight + bias"
 CHANNELS = "x[n,c,…] running_mean[c] running_var[c] weight[c] bias[c]"
@@ -92,7 +80,7 @@ STATISTICS = "running_mean: data=None, running_var: data=None, weight=None, bias
 op(f"batch_norm(x, {STATISTICS}, training=False, momentum: unused=0.1, eps=1e-05)", NORMAL.format("·weight + bias"),
    "each channel (axis 1), all its entries one line, to mean 0 and variance 1: those of the batch in training, running ones otherwise", F,
    instead={"not training": GIVEN}, along="all but channels", align=no_alignment, fits=CHANNELS, shape=measured_shape,
-   checks=partial(statistics, "training"), torch=torch_batch_norm, expands=openings.batch_norm, ranks={"x": (2, 3, 4)},
+   checks=partial(statistics, "training"), expands=openings.batch_norm, ranks={"x": (2, 3, 4)},
    domain={"running_var": positive()}, letters="ncij",
    examples=("F.batch_norm(x, None, None, weight, bias, training=True) with x:3x2 weight:2 bias:2",
              "F.batch_norm(x, None, None, training=True) with x:2x2x3",
@@ -109,8 +97,7 @@ op("local_response_norm(x, size: int, alpha=1e-4, beta=0.75, k=1.0)", "out[c] = 
 op(f"instance_norm(x, {STATISTICS}, use_input_stats=True, momentum: unused=0.1, eps=1e-05)", NORMAL.format("·weight + bias"),
    "each channel of each sample, all its entries one line, to mean 0 and variance 1", F, instead={"not use_input_stats": GIVEN}, along="space",
    align=no_alignment, fits=CHANNELS, shape=measured_shape, checks=partial(statistics, "use_input_stats"), ranks={"x": (3, 4)}, letters="ncij",
-   torch=lambda torch, x, mean=None, var=None, weight=None, bias=None, **options: torch.nn.functional.instance_norm(
-       x, *copies([mean, var]), weight, bias, **options), domain={"running_var": positive()},
+   domain={"running_var": positive()},
    examples=("F.instance_norm(x) with x:2x2x3", "F.instance_norm(x, None, None, weight, bias) with x:1x2x3 weight:2 bias:2"))  # fmt: skip
 
 
