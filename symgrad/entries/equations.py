@@ -132,10 +132,10 @@ def op(
     its ``forward`` takes axis= and keepdims= as NumPy's do. ``axes`` are options that name one axis each, on which its
     indices are (`symgrad.entries.on_axes`; ``repeated``: twice the same is fine); tensors that lie ``apart`` have no
     others. A loss is ``reduced`` to its mean or sum. ``checks`` is asked, with shapes and options, whether options are
-    what they have to be, ``fits``, with sizes and shapes, whether operands fit each other, or it is a pattern that says
-    so (`symgrad.entries.shaping.fitting`). ``defined`` is what pages print in the place of the equation. ``reads_out``
-    says that an equation which ``instead`` writes reads the output itself. What stands behind ``, n:`` says in words
-    what n is: whole numbers that ``known`` finds, or what is read ``beside``.
+    what they have to be, ``fits``, with sizes, shapes and options, whether operands fit each other, or it is a pattern
+    that says so (`symgrad.entries.shaping.fitting`). ``defined`` is what pages print in the place of the equation.
+    ``reads_out`` says that an equation which ``instead`` writes reads the output itself. What stands behind ``, n:``
+    says in words what n is: whole numbers that ``known`` finds, or what is read ``beside``.
     """
     if reduced and "reduction: " not in call:
         call = f"{call.removesuffix(')')}, reduction: 'mean' | 'sum' | 'none'='mean')"
@@ -151,7 +151,7 @@ def op(
     elif along:
         line = Along(said, equation, texts, along, least)
         reading = line
-        torch = torch or line.by_torch(by_spelling(home[0].format(said.name), said, returns=facts.get("returns", ())))
+        torch = line.by_torch(torch or by_spelling(home[0].format(said.name), said, returns=facts.get("returns", ())))
         prepare, shape = prepare or line.prepare, shape or line.shape
         examples = examples or line.examples
         forward = forward and line.forward(forward)
@@ -253,7 +253,7 @@ def fitted(call: Call, fits: str | Fits, align: AlignRule) -> AlignRule:
     fit = fitting(fits, call.operands) if isinstance(fits, str) else fits
 
     def aligned(sizes: Any, shapes: Any, **options: Any) -> Any:
-        fit(sizes, *shapes)
+        fit(sizes, *shapes, **options)
         return align(sizes, shapes, **options)
 
     return aligned

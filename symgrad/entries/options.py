@@ -130,6 +130,14 @@ def each_once(name: str, value: Any, rank: int) -> tuple[int, ...]:
     return axes
 
 
+def number_given(name: str, value: Any, rank: int = 0) -> Any:
+    """A number, be it infinite."""
+    if isinstance(value, (str, bool, tuple)) or not isinstance(value, (int, float, sp.Basic)) or value != value:
+        hints = (f"{name}=2 is Euclid's",) if name == "p" else ()
+        raise InputError(f"this takes a number {name}", found=(f"{name}={value!r}",), hints=hints)
+    return value
+
+
 def one_of(words: tuple[str, ...], name: str, value: Any, rank: int = 0) -> str:
     """One of some words."""
     if value not in words:
@@ -148,6 +156,7 @@ def left_alone(usual: Any, name: str, value: Any, rank: int) -> Any:
 KINDS: Mapping[str, Kind] = {
     "bool": Kind(bool, lambda name, value, rank: bool(value)),
     "axis": Kind(int, lambda name, value, rank: axis_of(value, rank)),
+    "number": Kind(float, number_given),
     "tuple": Kind(Any, lambda name, value, rank: several(value)),
     "tuple[axis]": Kind(Any, lambda name, value, rank: each_once(name, value, rank)),
     "axis | None": Kind(int | tuple[int, ...] | None, lambda name, value, rank: axis_or_all(name, value, rank)),

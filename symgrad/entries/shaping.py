@@ -14,7 +14,7 @@ from symgrad.indexing.symbols import Expr
 from symgrad.shapes import Shape, Size, Sizes
 
 Ints = Any  # an int or several as users write them; one for each axis of space once prepared
-Fits = Callable[..., Any]  # (sizes, *shapes): refuses operands that do not fit each other
+Fits = Callable[..., Any]  # (sizes, *shapes, **options): refuses operands that do not fit each other
 Dim = Any  # None, an int or a tuple of ints as users write it; a tuple of ints once prepared
 
 
@@ -38,7 +38,7 @@ def within(sizes: Sizes, own: Shape, whole: Shape, told: str) -> None:
             sizes.unify(size, wanted)
 
 
-def as_many(sizes: Sizes, *shapes: Shape) -> None:
+def as_many(sizes: Sizes, *shapes: Shape, **options: Hashable) -> None:
     """As many axes each."""
     if len({len(shape) for shape in shapes}) > 1:
         told = " and ".join(str(len(shape)) for shape in shapes)
@@ -49,7 +49,7 @@ def fitting(pattern: str, operands: Sequence[str]) -> Fits:
     """``"x[…,n] weight[n]"``: an index for each axis; axes with one letter are equally long, and those of ``…``."""
     wanted = {name: slots.split(",") for name, slots in re.findall(r"(\w+)\[(.*?)\]", pattern)}
 
-    def fit(sizes: Sizes, *shapes: Shape | None) -> None:
+    def fit(sizes: Sizes, *shapes: Shape | None, **options: Hashable) -> None:
         letters: dict[str, Size] = {}
         rest: Shape | None = None
         for name, shape in zip(operands, shapes, strict=False):
@@ -69,8 +69,9 @@ def fitting(pattern: str, operands: Sequence[str]) -> Fits:
     return fit
 
 
-def check_space(x: Shape, space: int) -> None:
-    """(n, channels, space…), or (channels, space…)."""
+def check_space(shapes: Sequence[Shape], space: int, **options: Hashable) -> None:
+    """The first is (n, channels, space…), or (channels, space…)."""
+    x = shapes[0]
     if len(x) not in (space + 1, space + 2):
         raise ShapeError(f"the input has {len(x)} axes, it needs {space + 2}, or {space + 1} without a batch")
 

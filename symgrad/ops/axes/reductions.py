@@ -14,26 +14,12 @@ import sympy as sp
 
 from symgrad import special
 from symgrad.entries.equations import METHOD, op
+from symgrad.entries.options import number_given
 from symgrad.entries.shaping import Dim, axes_of
 from symgrad.errors import InputError, ShapeError
-from symgrad.ops.contracting.lengths import as_long_as, check_p, numpy_length
+from symgrad.ops.contracting.lengths import as_long_as, numpy_length
 from symgrad.program import Role
 from symgrad.shapes import Shape
-
-
-def entries_of(x: Any, dim: tuple[int, ...]) -> Any:
-    """How many entries of an array one output entry is made of."""
-    return divisor(int(np.prod([np.shape(x)[a] for a in dim])))
-
-
-def divisor(count: Any) -> Any:
-    """``count`` to divide by, exact where it can be; nothing and less is 0, and gives NaN or an infinity."""
-    return count if count > 0 else np.float64(0)
-
-
-def torch_dim(dim: tuple[int, ...], x: Any) -> Any:
-    """``dim`` as torch takes it: a 0-dimensional tensor has none to name."""
-    return dim if x.dim() else ()
 
 
 def torch_product(torch: Any, x: Any, dim: tuple[int, ...], keepdim: bool) -> Any:
@@ -96,10 +82,11 @@ def prepare_spread(
     return {"dim": axes_of(dim, len(shapes[0])), "correction": correction, "keepdim": keepdim}
 
 
-def spread(x: Any, axis: tuple[int, ...], correction: int, keepdims: bool) -> Any:
+def spread(x: Any, axis: tuple[int, ...], correction: Any, keepdims: bool) -> Any:
     """Σ (x − mean)² / (n − correction) on arrays; NumPy's own complains on stderr where n is 1 or 0."""
-    far = x - np.sum(x, axis=axis, keepdims=True) / entries_of(x, axis)
-    return np.sum(far * far, axis=axis, keepdims=keepdims) / divisor(entries_of(x, axis) - correction)
+    count = np.float64(np.prod([x.shape[a] for a in axis]))
+    far = x - np.sum(x, axis=axis, keepdims=True) / count
+    return np.sum(far * far, axis=axis, keepdims=keepdims) / max(count - float(correction), np.float64(0))
 
 
 def spread_by(equation: str) -> Callable[..., str]:
@@ -132,7 +119,11 @@ op("std(x, dim: any=None, unbiased: any=None, correction: any=None, keepdim=Fals
 
 def prepare_norm(shapes: tuple[Shape, ...], p: Any = 2, dim: Dim = None, keepdim: bool = False) -> dict[str, Hashable]:
     """p as a number."""
-    return {"p": check_p(2 if p in ("fro", None) else p), "dim": axes_of(dim, len(shapes[0])), "keepdim": keepdim}
+    return {
+        "p": number_given("p", 2 if p in ("fro", None) else p),
+        "dim": axes_of(dim, len(shapes[0])),
+        "keepdim": keepdim,
+    }
 
 
 def prepare_linalg_norm(
@@ -148,7 +139,7 @@ def prepare_linalg_norm(
 
 def torch_length(torch: Any, x: Any, dim: tuple[int, ...], keepdim: bool, **p: Any) -> Any:
     """torch's, whatever the call has p for a name."""
-    return torch.linalg.vector_norm(x, float(*p.values()), torch_dim(dim, x), keepdim)
+    return torch.linalg.vector_norm(x, float(*p.values()), dim, keepdim)
 
 
 LENGTH: dict[str, Any] = {"along": "dim", "torch": torch_length, "reuse": True, "kinks": 0, "role": Role.MEASURES}
@@ -178,6 +169,6 @@ def logsumexp_values(x: Any, axis: Any, keepdims: bool) -> Any:
 op("logsumexp(x, dim: any=None, keepdim=False)", "out = log(Σ_j exp(x[j]))",
    "the logarithm of the sum of exponentials along dim, a smooth maximum", METHOD, "torch.special.logsumexp", along="dim",
    forward=logsumexp_values,  # of no entries −∞: SymPy's log(0) has no sign
-   torch=lambda torch, x, dim, keepdim: torch.logsumexp(x, torch_dim(dim, x) or 0, keepdim=keepdim), reuse=True,
+   torch=lambda torch, x, dim, keepdim: torch.logsumexp(x, dim or 0, keepdim=keepdim), reuse=True,
    examples=("logsumexp(x, dim=0) with x:3", "logsumexp(x, dim=0)", "logsumexp(x, dim=-1, keepdim=True)"),
    expands="log(sum(exp(x), dim=dim, keepdim=keepdim))", told=("dim",))  # fmt: skip

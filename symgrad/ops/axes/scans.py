@@ -7,6 +7,7 @@ end. Running extremes select: the forward pass finds which entry is the extreme 
 from __future__ import annotations
 
 from collections.abc import Hashable
+from functools import partial
 from math import comb
 from typing import Any
 
@@ -14,7 +15,7 @@ import numpy as np
 import sympy as sp
 
 from symgrad.entries.equations import TORCH, op
-from symgrad.entries.shaping import axis_of, reduced_shape
+from symgrad.entries.shaping import axis_of
 from symgrad.errors import ShapeError
 from symgrad.ops.axes.reductions import choosing
 from symgrad.shapes import Shape, Sizes
@@ -109,23 +110,16 @@ def first_places(x: Any, k: Any, dim: int, largest: bool) -> Any:
     return np.take(order(x, dim, largest), range(int(k)), axis=dim) if np.ndim(x) else np.zeros((), dtype=np.int64)
 
 
-def check_k(sizes: Sizes, shape: Shape, k: Any, dim: int, least: int) -> None:
+def enough(sizes: Sizes, x: Shape, k: Any, dim: int, least: int = 0, **options: Any) -> None:
     """There are ``k`` entries along dim; a scalar has one."""
-    count, wanted = sizes.number(shape[dim]) if shape else 1, sizes.number(sp.sympify(k, strict=True))
+    count, wanted = sizes.number(x[dim]) if x else 1, sizes.number(sp.sympify(k, strict=True))
     if count is not None and wanted is not None and not least <= wanted <= count:
         raise ShapeError(f"k = {wanted} is out of range for an axis of size {count}")
 
 
-def topk_shape(sizes: Sizes, shapes: tuple[Shape, ...], k: Any, dim: int, largest: bool) -> Shape:
-    """k entries along dim."""
-    (x,) = shapes
-    check_k(sizes, x, k, dim, least=0)
-    return (*x[:dim], sp.sympify(k, strict=True), *x[dim + 1 :]) if x else ()
-
-
 op("topk(x, k: int, dim: int=-1, largest: bool=True, sorted: unused=True)",
-   "out[i] = x[n[i]], n: where the i-th largest is (or the i-th smallest)", "the k largest (or smallest) entries along dim, in order", TORCH,
-   along="dim", shape=topk_shape, returns=("values", "indices"), known={"n": first_places},
+   "out[i<k] = x[n[i]], n: where the i-th largest is (or the i-th smallest)", "the k largest (or smallest) entries along dim, in order", TORCH,
+   axes="dim", fits=enough, returns=("values", "indices"), known={"n": first_places},
    examples=("topk(x, 2, 0).values with x:4", "topk(x, 2, 1, False).values"))  # fmt: skip
 
 
@@ -135,14 +129,8 @@ def rank_place(x: Any, k: int, dim: int, keepdim: bool) -> Any:
     return np.expand_dims(found, dim) if keepdim and np.ndim(x) else found
 
 
-def kthvalue_shape(sizes: Sizes, shapes: tuple[Shape, ...], k: int, dim: int, keepdim: bool) -> Shape:
-    """The shape without dim, which has k entries at least."""
-    check_k(sizes, shapes[0], k, dim, least=1)
-    return reduced_shape(sizes, shapes, (dim,) if shapes[0] else (), keepdim)
-
-
 op("kthvalue(x, k: int, dim: int=-1, keepdim: bool=False)", "out = x[n], n: where the k-th smallest is",
-   "the k-th smallest entry along dim, the smallest for k = 1", TORCH, along="dim", shape=kthvalue_shape, returns=("values", "indices"),
+   "the k-th smallest entry along dim, the smallest for k = 1", TORCH, along="dim", fits=partial(enough, least=1), returns=("values", "indices"),
    known={"n": rank_place},
    examples=("kthvalue(x, 2, 0).values with x:4", "kthvalue(x, 1, 1, True).values"))  # fmt: skip
 

@@ -101,7 +101,7 @@ op("corrcoef(x)", "out[i,j] = (Σ_k d[i,k]·d[j,k]) / (√(Σ_m d[i,m]²)·√(�
 # Quantiles ------------------------------------------------------------------------------------------
 
 
-def something(sizes: Sizes, x: Shape) -> None:
+def something(sizes: Sizes, x: Shape, **options: Any) -> None:
     """There are entries."""
     if any(sizes.number(n) == 0 for n in x):
         raise ShapeError("there is no quantile of nothing")

@@ -26,7 +26,7 @@ MADE, TAKEN, KEPT, BOTH = (frozenset(names) for names in (("out",), ("x",), ("x"
 """What is a pair: the result only, the operand only, both, and two operands and the result."""
 
 
-def unpaired(sizes: Sizes, shape: Shape) -> Shape:
+def unpaired(sizes: Sizes, shape: Shape, **options: Hashable) -> Shape:
     """The shape of the complex tensor whose pairs have ``shape``."""
     if not shape:
         raise ShapeError("a complex number is a pair (re, im): a last axis of size 2", found=("a single number",))
@@ -57,11 +57,6 @@ def as_torch(torch: Any, x: Any) -> Any:
 
 
 # Making and taking apart ----------------------------------------------------------------------------
-
-
-def polar(torch: Any, r: Any, t: Any) -> Any:
-    """torch's complex numbers, as pairs."""
-    return torch.view_as_real(torch.polar(r, t))
 
 
 def made(torch: Any, *parts: Any) -> Any:
@@ -120,7 +115,7 @@ op("complex_pair(x, y)", "out[…,c<2] = δ(c, 0)·x[…] + δ(c, 1)·y[…]",
    examples=("view_as_real(torch.complex(x, y))",))
 op("complex_polar(r, t)", "out[…,c<2] = δ(c, 0)·r[…]·cos(t[…]) + δ(c, 1)·r[…]·sin(t[…])",
    "the complex numbers with length r and angle t, as pairs", ("torch.polar",), pairs=MADE, letters="ijkl", domain={"r": positive()},
-   torch=polar,
+   torch=lambda torch, r, t: torch.view_as_real(torch.polar(r, t)),
    examples=("view_as_real(torch.polar(r, t))",))
 entry("conj", "out[…,c] = δ(c, 0)·x[…,c] − δ(c, 1)·x[…,c]", "the conjugate: the imaginary part turned round",
       "view_as_real(conj_physical(view_as_complex(x)))", ("torch.conj_physical", "Tensor.conj_physical", "torch.conj", "Tensor.conj", "np.conj"))

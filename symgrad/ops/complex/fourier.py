@@ -41,11 +41,6 @@ def half(n: Expr) -> Expr:
     return sp.floor(n / 2) + 1
 
 
-def whole(m: Expr) -> Expr:
-    """The length of the real signal that m entries stand for."""
-    return 2 * (m - 1)
-
-
 def checked_length(n: Any) -> Expr:
     """A length of at least one point."""
     length = sp.sympify(n, strict=True)
@@ -125,27 +120,25 @@ class Transform:
         if not signal:
             raise ShapeError("a Fourier transform needs an axis to go along")
         axes, asked = each_axis(len(signal), s if n is None else (n,), (dim,) if one else dim)
-        own = [signal[a] if self.complex_out or a != axes[-1] else whole(signal[a]) for a in axes]
+        own = [signal[a] if self.complex_out or a != axes[-1] else 2 * (signal[a] - 1) for a in axes]
         kept = [length is None or (length == -1 and not one) for length in asked]
         points = tuple(checked_length(a if k else b) for a, b, k in zip(own, asked, kept, strict=True))
         along: dict[str, Hashable] = {"n": points[0], "dim": axes[0]} if one else {"s": points, "dim": axes}
         return {**along, "norm": one_of(NORMS, "norm", norm or "backward")}
 
-    def by_torch(self, torch: Any, x: Any, *, dim: Any, norm: str, n: Any = None, s: Any = None) -> Any:
+    def called(self, library: Any, x: Any, dim: Any, norm: str, n: Any = None, s: Any = None) -> Any:
+        """The function of an array library."""
+        return getattr(library, self.word)(x, int(n) if s is None else tuple(map(int, s)), dim, norm)
+
+    def by_torch(self, torch: Any, x: Any, **given: Any) -> Any:
         """torch's own."""
-        found = getattr(torch.fft, self.word)(as_torch(torch, x) if self.complex_in else x, numbers(n, s), dim, norm)
+        found = self.called(torch.fft, as_torch(torch, x) if self.complex_in else x, **given)
         return torch.view_as_real(found.resolve_conj()) if self.complex_out else found
 
-    def by_numpy(self, x: Any, *, dim: Any, norm: str, n: Any = None, s: Any = None) -> Any:
+    def by_numpy(self, x: Any, **given: Any) -> Any:
         """NumPy's own: in n·log n steps."""
-        values = complexes(x) if self.complex_in else np.asarray(x, float)
-        found = getattr(np.fft, self.word)(values, numbers(n, s), dim, norm)
+        found = self.called(np.fft, complexes(x) if self.complex_in else np.asarray(x, float), **given)
         return pairs(found) if self.complex_out else found
-
-
-def numbers(n: Any, s: Any) -> Any:
-    """A length, or several, for the array libraries."""
-    return int(n) if s is None else tuple(int(k) for k in s)
 
 
 def transform(kind: Transform, equation: str, says: str) -> None:

@@ -10,6 +10,7 @@ space…) or (channels, space…). Groups number the channels as a matrix of (gr
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from functools import partial
 from typing import Any
 
 import sympy as sp
@@ -42,53 +43,44 @@ def fitting(sizes: Sizes, places: Sequence[Size]) -> Sequence[Size]:
     return places
 
 
-def margins(padding: Any, weight: Shape, dilation: Sequence[int]) -> list[tuple[Size, Size]]:
+def margins(padding: Any, weight: Shape, dilation: Sequence[int]) -> tuple[Sequence[Size], Sequence[Size]]:
     """How much is padded before and after each axis; "same" puts the odd one after."""
     if padding != "same":
-        return [(p, p) for p in padding]
-    whole = [d * (k - 1) for d, k in zip(dilation, weight[2:], strict=True)]
-    return [(sp.floor(size_of(w) / 2), w - sp.floor(size_of(w) / 2)) for w in whole]
+        return padding, padding
+    whole = [size_of(d * (k - 1)) for d, k in zip(dilation, weight[2:], strict=True)]
+    return [sp.floor(w / 2) for w in whole], [w - sp.floor(w / 2) for w in whole]
 
 
 def prepare(shapes: tuple[Shape, ...], stride: tuple[int, ...], padding: Any, **more: Any) -> dict[str, Hashable]:
     """A padding for each axis of space, or one of torch's two words."""
-    count = len(stride)
-    if isinstance(padding, str):
-        if padding not in ("valid", "same") or (padding == "same" and set(stride) != {1}):
-            raise InputError(
-                "there is no such padding",
-                found=(f"padding={padding!r}, stride={stride}",),
-                hints=('integers, "valid", or "same" with stride 1',),
-            )
-        padding = (0,) * count if padding == "valid" else padding
-    else:
-        padding = per_axis(count, 0, False, "padding", padding)
+    if isinstance(padding, str) and (padding not in ("valid", "same") or (padding == "same" and set(stride) != {1})):
+        raise InputError(
+            "there is no such padding",
+            found=(f"padding={padding!r}, stride={stride}",),
+            hints=('integers, "valid", or "same" with stride 1',),
+        )
+    if padding != "same":
+        padding = per_axis(len(stride), 0, False, "padding", 0 if padding == "valid" else padding)
     return {"stride": stride, "padding": padding, **more}
 
 
-def check_ranks(shapes: tuple[Shape, ...], space: int) -> tuple[Shape, ...]:
-    """x is (n, channels, space…) or (channels, space…), weight (out, in, space…)."""
-    x, weight = shapes[:2]
-    if len(weight) != space + 2:
-        raise ShapeError(f"the weight has {len(weight)} axes, it needs {space + 2}: two of channels, {space} of space")
-    check_space(x, space)
-    return shapes
-
-
-def convolved_shape(
-    sizes: Sizes, shapes: tuple[Shape, ...], stride: Any, padding: Any, dilation: Any, groups: int
-) -> Shape:
-    """(n, out channels, places of the window…)."""
+def slid_shape(
+    sizes: Sizes, shapes: tuple[Shape, ...], stride: Any, padding: Any, dilation: Any, groups: int,
+    output_padding: Any = None,
+) -> Shape:  # fmt: skip
+    """(n, out channels, places of the window…); of a transposed convolution what such a one would take to x."""
     x, weight, *bias = shapes
-    space = len(weight) - 2
-    sizes.unify(x[-space - 1], groups * weight[1])
+    space, made, read = len(stride), weight[0], groups * weight[1]
+    made, read = (made, read) if output_padding is None else (read, made)
+    sizes.unify(x[-space - 1], read)
     sizes.whole(weight[0] / groups)
-    unify_vector(sizes, next(iter(bias), None), weight[0], "the bias")
-    pads = margins(padding, weight, dilation)
-    places = [
-        slid(*axis[:3], *axis[3], axis[4]) for axis in zip(x[-space:], weight[2:], stride, pads, dilation, strict=True)
-    ]
-    return (*x[: -space - 1], weight[0], *fitting(sizes, places))
+    unify_vector(sizes, next(iter(bias), None), made, "the bias")
+    axes = x[-space:], weight[2:], stride
+    if output_padding is None:
+        places = [slid(*axis) for axis in zip(*axes, *margins(padding, weight, dilation), dilation, strict=True)]
+    else:
+        places = [spread(*axis) for axis in zip(*axes, padding, dilation, output_padding, strict=True)]
+    return (*x[: -space - 1], made, *fitting(sizes, places))
 
 
 def window(
@@ -137,7 +129,7 @@ for space, x, wide, own in ((1, "1x2x5", "1x2x6", "2x1x3"), (2, "1x2x4x3", "1x2x
        convolved((), named("stride", space), named("padding", space), named("dilation", space), 1),
        f"slides every weight over {last(space)} and adds up the products; of several groups each reads its own channels",
        ("torch.{}", "F.{}"), instead=convolved, prepare=prepare, letters="noijkl"[: space + 2],
-       shape=lambda sizes, shapes, space=space, **options: convolved_shape(sizes, check_ranks(shapes, space), **options),
+       shape=slid_shape, checks=partial(check_space, space=space), fits=f"weight[o,c,{','.join('rst'[:space])}]",
        ranks={"x": (space + 2, space + 1), "weight": (space + 2,), "bias": (1,)}, smooth=True,
        examples=(f"F.{name}(x, weight) with x:{x} {kernel}", f"F.{name}(x, weight, bias, padding=1) with x:{x} {BIAS[space]}",
                  f"F.{name}(x, weight, stride=2) with x:{wide} {kernel}",
@@ -146,20 +138,6 @@ for space, x, wide, own in ((1, "1x2x5", "1x2x6", "2x1x3"), (2, "1x2x4x3", "1x2x
 # fmt: on
 
 # Transposed -----------------------------------------------------------------------------------------
-
-
-def transposed_shape(
-    sizes: Sizes, shapes: tuple[Shape, ...], stride: Any, padding: Any, output_padding: Any, dilation: Any, groups: int
-) -> Shape:
-    """The shape that a convolution with this weight and these options would take to that of x."""
-    x, weight, *bias = shapes
-    space = len(weight) - 2
-    sizes.unify(x[-space - 1], weight[0])
-    sizes.whole(weight[0] / groups)
-    channels = weight[1] * groups
-    unify_vector(sizes, next(iter(bias), None), channels, "the bias")
-    along = zip(x[-space:], weight[2:], stride, padding, dilation, output_padding, strict=True)
-    return (*x[: -space - 1], channels, *fitting(sizes, [spread(*axis) for axis in along]))
 
 
 def spread_out(
@@ -186,7 +164,7 @@ for space, x, more, weight, bias in ((1, "1x2x3", "1x2x2", "2x2x2", 2), (2, "1x1
        spread_out((), named("stride", space), named("padding", space), (), named("dilation", space), 1),
        "adds every entry times the weight where a convolution would have read it; output_padding lengthens the far ends; each of several groups adds to its own channels", ("torch.{}", "F.{}"),
        instead=spread_out, letters="noijkl"[: space + 2],
-       shape=lambda sizes, shapes, space=space, **options: transposed_shape(sizes, check_ranks(shapes, space), **options),
+       shape=slid_shape, checks=partial(check_space, space=space), fits=f"weight[o,c,{','.join('rst'[:space])}]",
        ranks={"x": (space + 2, space + 1), "weight": (space + 2,), "bias": (1,)},
        examples=(f"F.{name}(x, weight) with x:{x} weight:{weight}",
                  f"F.{name}(x, weight, bias, stride=2, padding=1, output_padding=1) with x:{more} weight:{weight} bias:{bias}"))

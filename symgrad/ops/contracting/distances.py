@@ -8,15 +8,10 @@ import numpy as np
 
 from symgrad.entries.equations import TORCH, op
 from symgrad.errors import InputError, ShapeError
-from symgrad.ops.contracting.lengths import as_long_as, check_p, numpy_length, of_length, p_given
+from symgrad.ops.contracting.lengths import as_long_as, numpy_length, of_length
 from symgrad.shapes import Shape
 
 # Distances of rows ----------------------------------------------------------------------------------
-
-
-def row(which: int) -> Any:
-    """Which row is the first (or the second) of the k-th pair."""
-    return lambda x, p: np.triu_indices(len(x), 1)[which]
 
 
 def pair_distances(x: Any, p: Any) -> Any:
@@ -26,15 +21,12 @@ def pair_distances(x: Any, p: Any) -> Any:
     return numpy_length(x[first] - x[second], p, -1)
 
 
-def between_rows(torch: Any, x: Any, p: Any) -> Any:
-    """torch's, but for no rows at all: 2.13's backward ends the process there."""
-    return torch.nn.functional.pdist(x, float(p)) if len(x) else x.sum(1)
-
-
-op("pdist(x, p=2.0)", "out[k<size(x, 0)·(size(x, 0) − 1)/2] = [out ≠ 0]·√(Σ_j (x[m,j] − x[n,j])²), m: the first row of"
+op("pdist(x, p: number=2.0)", "out[k<size(x, 0)·(size(x, 0) − 1)/2] = [out ≠ 0]·√(Σ_j (x[m,j] − x[n,j])²), m: the first row of"
    " the k-th pair in order, n: the second", "the distance between every two rows m < n; for another p than 2 lengths are (Σ |d|ᵖ)^(1/p); the derivative at 0 is 0", ("F.{}", "torch.{}", "aten._pdist_forward"),
-   instead=as_long_as("x[m,j] − x[n,j]", "out[k<size(x, 0)·(size(x, 0) − 1)/2]", apart=True), checks=p_given,
-   known={"m": row(0), "n": row(1)}, forward=pair_distances, torch=between_rows, reuse=True, kinks=0, letters="k",
+   instead=as_long_as("x[m,j] − x[n,j]", "out[k<size(x, 0)·(size(x, 0) − 1)/2]", apart=True),
+   known={"m": lambda x, p: np.triu_indices(len(x), 1)[0], "n": lambda x, p: np.triu_indices(len(x), 1)[1]}, forward=pair_distances,
+   torch=lambda torch, x, p: torch.nn.functional.pdist(x, float(p)) if len(x) else x.sum(1),  # of no rows 2.13's backward ends the process
+   reuse=True, kinks=0, letters="k",
    examples=("F.pdist(x) with x:3x2", "F.pdist(x, 1.0) with x:4x2", "F.pdist(x, 3) with x:3x3"))  # fmt: skip
 
 
@@ -45,11 +37,11 @@ def longest(shapes: tuple[Shape, ...], p: Any, dim: Any, maxnorm: Any) -> None:
     """p and the length are positive."""
     if len(shapes[0]) < 2:
         raise ShapeError("renorm takes a tensor with two axes or more")
-    if check_p(p) <= 0 or p == float("inf") or maxnorm < 0:
+    if p <= 0 or p == float("inf") or maxnorm < 0:
         raise InputError("renorm takes p > 0, finite, and maxnorm from 0 up", found=(f"p={p}, maxnorm={maxnorm}",))
 
 
-op("renorm(x, p: any, dim: int, maxnorm: any)", "out[i] = x[i]·(1 − [a − maxnorm > 0]) + [a − maxnorm > 0]·x[i]·maxnorm/(a + 1/10^7)"
+op("renorm(x, p: number, dim: int, maxnorm: any)", "out[i] = x[i]·(1 − [a − maxnorm > 0]) + [a − maxnorm > 0]·x[i]·maxnorm/(a + 1/10^7)"
    " where a = √(Σ_j x[j]²)", "what lies at one place of dim, all other axes its line, shortened to the length maxnorm where it is longer; for another p than 2 lengths are (Σ |d|ᵖ)^(1/p)", TORCH,
    along="all but dim", checks=longest,
    instead=of_length("out[i] = x[i]·(1 − [a − maxnorm > 0]) + [a − maxnorm > 0]·x[i]·maxnorm/(a + 1/10^7) where a = LENGTH, d[j] = x[j]"),

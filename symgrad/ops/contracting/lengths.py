@@ -11,22 +11,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import sympy as sp
 
 from symgrad.entries.shaping import number
-from symgrad.errors import InputError, UnsupportedError
-
-
-def check_p(p: Any) -> Any:
-    """p is a number."""
-    if isinstance(p, (str, bool, tuple)) or not isinstance(p, (int, float, sp.Basic)) or p != p:
-        raise InputError("this takes a number p", found=(f"p={p!r}",), hints=("p=2 is Euclid's",))
-    return p
-
-
-def p_given(shapes: Any, p: Any = 2, **options: Any) -> None:
-    """p is a number, where somebody says it."""
-    check_p(p)
+from symgrad.errors import UnsupportedError
 
 
 def length(value: Any, p: str = "p", d: str = "d", apart: bool = False) -> str:

@@ -51,9 +51,8 @@ def pooled_shape(
     sizes: Sizes, shapes: tuple[Shape, ...], kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool, **more: Any
 ) -> Shape:
     """The leading axes, and the places of the window."""
-    (x,) = shapes
-    space = len(kernel_size)
-    check_space(x, space)
+    x, space = shapes[0], len(kernel_size)
+    check_space(shapes, space)
     dilation = more.get("dilation", (1,) * space)
     axes = list(zip(x[-space:], kernel_size, stride, padding, dilation, strict=True))
     places = [slid(n, sp.Integer(k), a, p, p, d) for n, k, a, p, d in axes]
@@ -187,16 +186,16 @@ for space, home, x in ((1, "torch.{}", "1x2x5"), (2, "aten._{}", "1x2x4x5"), (3,
     op(f"{name}(x, output_size: any)", adapted((), named("output_size", space)),
        "averages of windows of nearly equal length that cover the last axes: covers says which of m windows i holds which of n entries h", ("F.{}", home), instead=adapted,
        prepare=partial(prepare_adaptive, space),
-       checks=lambda shapes, output_size, space=space: check_space(shapes[0], space), letters="ncijk", smooth=True,
+       checks=partial(check_space, space=space), letters="ncijk", smooth=True,
        ranks={"x": (space + 2, space + 1)},
        examples=tuple(f"F.{name}(x, {size}) with x:{x}" for size in (2, 1, 3)))
 op("lp_pool1d(x, norm_type: float, kernel_size: int >= 1, stride: int >= 1=kernel_size)",
    "out[…,i] = (Σ_{r<kernel_size} x[…,i·stride + r]^norm_type)^(1/norm_type)",
    "the length of every window of the last axis, of positive entries", F, domain=positive(), holds="cut",
-   checks=lambda shapes, **options: check_space(shapes[0], 1),
+   checks=partial(check_space, space=1),
    examples=("F.lp_pool1d(x, 2, 2) with x:1x2x6", "F.lp_pool1d(x, 3, 3, stride=1) with x:2x5"))  # fmt: skip
 op("lp_pool2d(x, norm_type: float, kernel_size: 2*int >= 1, stride: 2*int >= 1=kernel_size)",
    "out[…,i,j] = (Σ_{r<kernel_size0,s<kernel_size1} x[…,i·stride0 + r,j·stride1 + s]^norm_type)^(1/norm_type)",
    "the length of every window of the last two axes, of positive entries", F, domain=positive(), holds="cut",
-   checks=lambda shapes, **options: check_space(shapes[0], 2),
+   checks=partial(check_space, space=2),
    examples=("F.lp_pool2d(x, 2, 2) with x:1x2x4x6", "F.lp_pool2d(x, 3, (1, 2), stride=1) with x:2x3x3"))  # fmt: skip

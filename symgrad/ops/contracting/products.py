@@ -18,7 +18,7 @@ from symgrad.entries.shaping import as_many, axis_of, within
 from symgrad.entries.signatures import call_of
 from symgrad.errors import InputError, ShapeError
 from symgrad.ops import openings
-from symgrad.ops.contracting.lengths import as_long_as, numpy_length, of_length, p_given
+from symgrad.ops.contracting.lengths import as_long_as, numpy_length, of_length
 from symgrad.shapes import Shape, Sizes
 
 
@@ -126,21 +126,21 @@ op("cosine_similarity(x, y, dim: int=1, eps: float=1e-8)", "out = (Σ_j x[j]·y[
    examples=("F.cosine_similarity(x, y)", "F.cosine_similarity(x, y, dim=0) with x:3 y:3"))  # fmt: skip
 
 
-BY_P: dict[str, Any] = {"checks": p_given, "reuse": True, "kinks": 0}
+BY_P: dict[str, Any] = {"reuse": True, "kinks": 0}
 
 # fmt: off
-op("pairwise_distance(x, y, p=2.0, eps=1e-6, keepdim=False)", "out = [out ≠ 0]·√(Σ_j (x[j] − y[j] + eps)²)",
+op("pairwise_distance(x, y, p: number=2.0, eps=1e-6, keepdim=False)", "out = [out ≠ 0]·√(Σ_j (x[j] − y[j] + eps)²)",
    "the length of x − y + eps along the last axis; for another p than 2 lengths are (Σ |d|ᵖ)^(1/p); the derivative at 0 is 0", F, "torch.pairwise_distance", along="last",
    instead=as_long_as("x[j] − y[j] + eps"), **BY_P,
    forward=lambda x, y, p, eps, keepdims=False: numpy_length(x - y + float(eps), p, -1, keepdims),
    examples=("F.pairwise_distance(x, y)", "F.pairwise_distance(x, y, p=1.0)"))
-op("normalize(x, p=2.0, dim=1, eps=1e-12)", "out[i] = x[i] / (a·[a ≥ eps] + eps·[a < eps]) where a = √(Σ_j x[j]²)",
-   "x divided by its length along dim, eps at least; for another p than 2 lengths are (Σ |d|ᵖ)^(1/p)", ("F.{}",), along="dim", expands=openings.normalize, checks=p_given,
+op("normalize(x, p: number=2.0, dim=1, eps=1e-12)", "out[i] = x[i] / (a·[a ≥ eps] + eps·[a < eps]) where a = √(Σ_j x[j]²)",
+   "x divided by its length along dim, eps at least; for another p than 2 lengths are (Σ |d|ᵖ)^(1/p)", ("F.{}",), along="dim", expands=openings.normalize,
    instead=of_length("out[i] = x[i] / (a·[a ≥ eps] + eps·[a < eps]) where a = LENGTH, d[j] = x[j]"), examples=("F.normalize(x)", "F.normalize(x, dim=0) with x:3"))
-op("dist(x, y, p: float=2)", "out = [out ≠ 0]·√(Σ_j (x[j] − y[j])²)",
+op("dist(x, y, p: number=2)", "out = [out ≠ 0]·√(Σ_j (x[j] − y[j])²)",
    "the length of x − y over all entries; for another p than 2 lengths are (Σ |d|ᵖ)^(1/p); the derivative at 0 is 0", TORCH, along="all", instead=as_long_as("x[j] − y[j]"),
    forward=lambda x, y, p: numpy_length(x - y, p, None), **BY_P, examples=("dist(x, y)", "dist(x, y, 3) with x:3 y:3"))
-op("cdist(x, y, p=2.0, compute_mode: unused=None)", "out[…,i,k] = [out ≠ 0]·√(Σ_j (x[…,i,j] − y[…,k,j])²)",
+op("cdist(x, y, p: number=2.0, compute_mode: unused=None)", "out[…,i,k] = [out ≠ 0]·√(Σ_j (x[…,i,j] − y[…,k,j])²)",
    "the distances between the rows of x and the rows of y; for another p than 2 lengths are (Σ |d|ᵖ)^(1/p); the derivative at 0 is 0", ("torch.{}", "aten._cdist_forward"),
    instead=as_long_as("x[…,i,j] − y[…,k,j]", "out[…,i,k]", apart=True),
    forward=lambda x, y, p: numpy_length(np.asarray(x)[..., :, None, :] - np.asarray(y)[..., None, :, :], p, -1),

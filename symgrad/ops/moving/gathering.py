@@ -104,7 +104,7 @@ op("masked_fill(x, mask: data, value)", "out = (1 − [mask ≠ 0])·x + [mask �
 # Written at positions -------------------------------------------------------------------------------
 
 
-def with_source(sizes: Sizes, x: Shape, index: Shape, source: Shape) -> None:
+def with_source(sizes: Sizes, x: Shape, index: Shape, source: Shape, **options: Any) -> None:
     """The source has as many axes as x."""
     as_many(sizes, x, source)
 
@@ -128,7 +128,7 @@ def scatter_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int, **options: 
     return x
 
 
-def whole_source(sizes: Sizes, x: Shape, index: Shape, src: Shape) -> None:
+def whole_source(sizes: Sizes, x: Shape, index: Shape, src: Shape, **options: Any) -> None:
     """The source is a tensor with an entry for each position, no number."""
     as_many(sizes, index, src)
 

@@ -5,6 +5,7 @@ Beyond the border 0 goes on, or the entry there, or the tensor mirrored.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import product
 from typing import Any
 
@@ -69,17 +70,25 @@ def sampled(shapes: tuple[Shape, ...], **options: Any) -> str:
     return f"out[n,c,{at}] = Σ_{{{inner}}} x[n,c,{inner}]·{shares} where {places}, {KERNELS[options['mode']]}"
 
 
+TAPS: dict[str, tuple[tuple[int, ...], Callable[[Any], Any]]] = {
+    "nearest": ((0,), np.ones_like),
+    "bilinear": ((0, 1), lambda d: 1 - d),
+    "bicubic": ((-1, 0, 1, 2), lambda d: keys(d, -0.75)),
+}
+"""Which entries around a place are read, and how much one counts at a distance."""
+
+
 def values(x: Any, grid: Any, mode: str, padding_mode: str, align_corners: bool) -> Any:
     """NumPy's forward: the neighbours of every place, looked up."""
     x, grid = np.asarray(x, float), np.asarray(grid, float)
-    space, taps = len(x.shape) - 2, {"nearest": (0,), "bilinear": (0, 1), "bicubic": (-1, 0, 1, 2)}[mode]
+    space, (taps, counts) = len(x.shape) - 2, TAPS[mode]
     lines = []
     for axis in range(space):
         size = x.shape[axis + 2]
         u = along_axis(grid[..., space - 1 - axis], size, padding_mode, align_corners)
         lost, at = ~np.isfinite(u), np.where(np.isfinite(u), u, 0.0)
         first = (np.round(at) if mode == "nearest" else np.floor(at)).astype(np.int64)
-        lines.append([(first + k, tap_share(at - first - k, mode), lost, size) for k in taps])
+        lines.append([(first + k, counts(abs(at - first - k)), lost, size) for k in taps])
     result = np.zeros((grid.shape[0], *grid.shape[1:-1], x.shape[1]))
     batch = np.arange(len(x)).reshape(-1, *[1] * space)
     for tap in product(*lines):
@@ -92,11 +101,6 @@ def values(x: Any, grid: Any, mode: str, padding_mode: str, align_corners: bool)
             share = share * np.where(lost, 0.0 if mode == "nearest" else np.nan, np.where(inside, own, 0.0))
         result += np.where(read[..., None], np.moveaxis(x, 1, -1)[(batch, *spots)] * share[..., None], 0.0)
     return np.moveaxis(result, -1, 1)
-
-
-def tap_share(d: Any, mode: str) -> Any:
-    """How much a neighbour counts at a distance."""
-    return np.ones_like(d) if mode == "nearest" else keys(abs(d), -0.75) if mode == "bicubic" else 1 - abs(d)
 
 
 def along_axis(g: Any, size: int, padding_mode: str, align_corners: bool) -> Any:

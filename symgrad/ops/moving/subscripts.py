@@ -6,7 +6,7 @@ known, a slice also says where it begins and how many entries it keeps: ("slice"
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import sympy as sp
@@ -68,8 +68,10 @@ def sliced_shape(sizes: Sizes, shapes: tuple[Shape, ...], key: tuple[Item, ...])
 
 def python_key(key: Sequence[Item]) -> tuple[Any, ...]:
     """The key as Python's brackets take it."""
-    whole = {"new": None, "all": slice(None)}
-    return tuple(item[1] if item[0] == "int" else whole.get(item[0], slice(*item[1:4])) for item in key)
+    forms: dict[str, Callable[..., Any]] = {
+        "new": lambda: None, "all": lambda: slice(None), "int": int, "slice": lambda *ends: slice(*ends[:3]),
+    }  # fmt: skip
+    return tuple(forms[word](*numbers) for word, *numbers in key)
 
 
 def open_items(open_: Opening, shapes: tuple[Shape, ...], key: tuple[Item, ...]) -> dict[str, Hashable]:

@@ -6,21 +6,15 @@ from, and adds where an entry was read more than once (a broadcast, for instance
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from typing import Any
+from collections.abc import Hashable
 
 import sympy as sp
 
 from symgrad.entries.equations import METHOD, op
-from symgrad.entries.shaping import axes_of, axis_of, moved
+from symgrad.entries.shaping import axes_of, moved, within
 from symgrad.errors import InputError, ShapeError
 from symgrad.program import Role
-from symgrad.shapes import Shape, Size, Sizes
-
-
-def numbers(shape: Sequence[Any]) -> tuple[int, ...]:
-    """Sizes as plain integers, for the array libraries."""
-    return tuple(int(s) for s in shape)
+from symgrad.shapes import Shape, Sizes
 
 
 def prepare_expand(shapes: tuple[Shape, ...], shape: Shape) -> dict[str, Hashable]:
@@ -32,17 +26,10 @@ def prepare_expand(shapes: tuple[Shape, ...], shape: Shape) -> dict[str, Hashabl
 
 def expand_shape(sizes: Sizes, shapes: tuple[Shape, ...], shape: Shape) -> Shape:
     """The sizes asked for."""
-    (old,) = shapes
-    lead = len(shape) - len(old)
-    if lead < 0:
-        raise ShapeError(f"a tensor with {len(old)} axes cannot be expanded to {len(shape)}")
-    result = list(shape)
-    for axis, size in enumerate(old, start=lead):
-        if sizes.find(size) != 1:
-            sizes.unify(size, result[axis])
-    if any(s == -1 for s in result):
+    within(sizes, shapes[0], shape, "a tensor with {} axes cannot be expanded to {}")
+    if any(s == -1 for s in shape):
         raise ShapeError("a new leading axis needs a size, not -1")
-    return tuple(sp.sympify(s, strict=True) for s in result)
+    return tuple(sp.sympify(s, strict=True) for s in shape)
 
 
 def expanded(shapes: tuple[Shape, ...], shape: Shape) -> str:
@@ -54,7 +41,7 @@ def expanded(shapes: tuple[Shape, ...], shape: Shape) -> str:
 op("expand(x, shape: tuple)", "out[i,j] = x[j]", "repeats a tensor along new axes and axes of size 1 up to a shape, as broadcasting does",
    ("Tensor.{}", "torch.broadcast_to", "Tensor.broadcast_to", "np.broadcast_to"), instead=expanded, shape=expand_shape,
    prepare=prepare_expand,
-   torch=lambda torch, x, shape: x.expand(numbers(shape)),
+   torch=lambda torch, x, shape: x.expand(tuple(map(int, shape))),
    role=Role.COPIES, examples=("x.expand(2, 3) with x:3", "x.expand(2, 3) with x:2x1"), arrays="x, *shape: np.broadcast_to(x, shape)")  # fmt: skip
 
 
@@ -94,11 +81,6 @@ op("mT(x)", "out[…,i,j] = x[…,j,i]", "exchanges the last two axes", ("Tensor
 # Reshaping ------------------------------------------------------------------------------------------
 
 
-def count(shape: Shape) -> Size:
-    """The number of entries."""
-    return sp.Mul(*shape)
-
-
 def prepare_shape(shapes: tuple[Shape, ...], shape: Shape) -> dict[str, Hashable]:
     """The new shape with -1 worked out."""
     new = [sp.sympify(s, strict=True) for s in shape]
@@ -109,13 +91,13 @@ def prepare_shape(shapes: tuple[Shape, ...], shape: Shape) -> dict[str, Hashable
         raise ShapeError("only one size of a reshape can be -1")
     if -1 in new:
         rest = sp.Mul(*(s for s in new if s != -1))
-        new[new.index(-1)] = sp.Integer(0) if rest == 0 else count(shapes[0]) / rest
+        new[new.index(-1)] = sp.Integer(0) if rest == 0 else sp.Mul(*shapes[0]) / rest
     return {"shape": tuple(new)}
 
 
 def reshaped(sizes: Sizes, shapes: tuple[Shape, ...], shape: Shape) -> Shape:
     """The sizes asked for; they have to hold as many entries."""
-    old, new = count(sizes.shape(shapes[0])), count(sizes.shape(shape))
+    old, new = sp.Mul(*sizes.shape(shapes[0])), sp.Mul(*sizes.shape(shape))
     if old != new:
         sizes.unify(old, new)
     for size in shape:
@@ -153,13 +135,6 @@ op("flatten(x, start_dim: axis=0, end_dim: axis=-1)", "out[(i,j)] = x[i,j]",
    examples=("flatten(x)", "flatten(x, 1) with x:2x2x3"))  # fmt: skip
 
 
-def unsqueezed(shapes: tuple[Shape, ...], dim: int) -> str:
-    """x without the index at dim."""
-    rank = len(shapes[0])
-    left = ",".join(f"i{a}<1" if a == dim else f"i{a}" for a in range(rank + 1))
-    return f"out[{left}] = {moved(rank + 1, lambda a: '' if a == dim else f'i{a}').partition(' = ')[2]}"
-
-
 def squeezed(shapes: tuple[Shape, ...], dim: tuple[int, ...]) -> str:
     """x with 0 on the axes that go."""
     kept = [a for a in range(len(shapes[0])) if a not in dim]
@@ -175,8 +150,7 @@ def resolve_squeeze(sizes: Sizes, shapes: tuple[Shape, ...], dim: tuple[int, ...
 
 
 # fmt: off
-op("unsqueeze(x, dim: int)", "out[i<1,j] = x[j]", "adds an axis of size 1 at dim", METHOD, "np.expand_dims", role=Role.OPENS,
-   instead=unsqueezed, prepare=lambda shapes, dim: {"dim": axis_of(dim, len(shapes[0]) + 1)},
+op("unsqueeze(x, dim: int)", "out[k<1] = x", "adds an axis of size 1 at dim", METHOD, "np.expand_dims", role=Role.OPENS, axes="dim",
    examples=("x.unsqueeze(0) with x:3", "unsqueeze(x, -1)"))
 op("squeeze(x, dim: any=None)", "out[i,j] = x[i,0,j]", "drops axes of size 1", instead=squeezed, resolve=resolve_squeeze,
    prepare=lambda shapes, dim=None: {"dim": axes_of(dim, len(shapes[0]))},

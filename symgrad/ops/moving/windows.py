@@ -18,7 +18,7 @@ import sympy as sp
 
 from symgrad.entries.domain import whole
 from symgrad.entries.equations import op
-from symgrad.entries.shaping import Ints
+from symgrad.entries.shaping import Ints, check_space
 from symgrad.entries.spec import no_alignment
 from symgrad.errors import InputError, ShapeError
 from symgrad.ops.contracting.convolutions import fitting, named, slid, window
@@ -95,19 +95,17 @@ op("col2im(x, output_size: 2*size, kernel_size: 2*int >= 1, dilation: 2*int >= 1
    examples=("F.fold(x, (3, 3), 2) with x:1x4x4", "F.fold(x, (4, 3), 2, padding=1, stride=2) with x:8x6"))  # fmt: skip
 
 
-def one_fits(sizes: Sizes, shapes: tuple[Shape, ...], dimension: int, size: int, step: int) -> tuple[Shape, ...]:
-    """The operand, which is as long as one window at least."""
-    length = shapes[0][dimension]
-    number = sizes.number(length)
+def one_fits(sizes: Sizes, x: Shape, dimension: int, size: int, step: int) -> None:
+    """The operand is as long as one window at least."""
+    number = sizes.number(x[dimension])
     if number is not None and number < size:
         raise ShapeError(f"a window of {size} does not fit on an axis of size {number}")
-    sizes.require(length - size)
-    return shapes
+    sizes.require(x[dimension] - size)
 
 
 op("unfold(x, dimension: int, size: int, step: int)", "out[i,r<size] = x[step·i + r]",
    "windows along the axis dimension, each as the last axis of the result", ("Tensor.{}", "aten.{}"), axes="dimension", least=1,
-   align=one_fits, examples=("x.unfold(0, 2, 1) with x:4", "x.unfold(1, 2, 2) with x:2x5"))  # fmt: skip
+   fits=one_fits, examples=("x.unfold(0, 2, 1) with x:4", "x.unfold(1, 2, 2) with x:2x5"))  # fmt: skip
 
 
 # Pixels ---------------------------------------------------------------------------------------------
@@ -145,10 +143,8 @@ def prepare_unpooled(
 
 def unpooled_shape(space: int, sizes: Sizes, shapes: tuple[Shape, ...], output_size: Any, **pooled: Ints) -> Shape:
     """The leading axes, and the sizes asked for, or those that the pooling began with."""
-    x, indices = shapes
-    if len(x) not in (space + 1, space + 2) or len(x) != len(indices):
-        raise ShapeError(f"this takes two tensors with {space + 2} axes each, or {space + 1} without a batch")
-    sizes.match(x, indices)
+    x = shapes[0]
+    check_space(shapes, space)
     wanted = unpooled_sizes(x, **pooled) if output_size is None else output_size
     if any(known is not None and known < 1 for known in map(sizes.number, wanted)):
         raise ShapeError("nothing is left of the output")
@@ -176,7 +172,7 @@ for space in (1, 2, 3):
        f"out[…,{left}] = Σ_{over} δ(indices[…,{inner}], {number})·x[…,{inner}]",
        "zeros but for the entries of x, each written at its number in its plane, row by row (each number once); the plane has"
        " output_size entries, or as many as pooling with this kernel_size, stride and padding began with", ("F.{}",),
-       forward=partial(unpooled, space), shape=partial(unpooled_shape, space), prepare=prepare_unpooled,
+       forward=partial(unpooled, space), fits="x[…] indices[…]", shape=partial(unpooled_shape, space), prepare=prepare_unpooled,
        align=no_alignment, domain={"indices": whole(0, 1)}, ranks={"x": (space + 2, space + 1)}, letters="ncijk",
        examples=(f"F.{name}(x, indices, 2) with x:1x2{'x1' * space} indices:1x2{'x1' * space}",))
 # fmt: on

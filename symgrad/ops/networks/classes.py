@@ -18,7 +18,9 @@ from symgrad.ops.networks.losses import loss
 from symgrad.shapes import Shape, Sizes
 
 
-def classes(sizes: Sizes, x: Shape, target: Shape, *weight: Shape | None, weights: bool = False) -> None:
+def classes(
+    sizes: Sizes, x: Shape, target: Shape, *weight: Shape | None, weights: bool = False, **options: Any
+) -> None:
     """A class for each sample, or where there may be ``weights`` one for each class."""
     if not x:
         raise ShapeError("scores need at least one axis, the classes")

@@ -35,12 +35,12 @@ loss = partial(op, home=("F.{}",), reduced=True)
 """An entry from the equation of one entry's loss, or with ``along`` of one line; nothing flows to weights in torch."""
 
 
-def within_first(sizes: Sizes, x: Shape, target: Shape) -> None:
+def within_first(sizes: Sizes, x: Shape, target: Shape, **options: Any) -> None:
     """Targets broadcast to the predictions, not the other way round."""
     within(sizes, target, x, "targets have {} axes and predictions only {}")
 
 
-def variances(sizes: Sizes, x: Shape, target: Shape, var: Shape) -> None:
+def variances(sizes: Sizes, x: Shape, target: Shape, var: Shape, **options: Any) -> None:
     """One variance for each entry of x, for each row, or for all."""
     if var and len(var) != len(x):
         raise ShapeError(f"the variance has {len(var)} axes and x {len(x)}", hints=("var.unsqueeze(-1)",))

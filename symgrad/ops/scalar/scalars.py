@@ -6,20 +6,11 @@ say so. A forward of its own stands where the equation as it is written loses di
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 
 from symgrad import special
 from symgrad.entries.domain import Domain, between, positive
 from symgrad.entries.equations import SPECIAL, TORCH, op
-
-
-def floats(function: Callable[..., Any]) -> Callable[..., Any]:
-    """``function`` on float arrays."""
-    return lambda *arrays, **options: function(*(np.asarray(a, dtype=np.float64) for a in arrays), **options)
-
 
 unit = between(-1, 1)
 off_whole = Domain(draw=(-2.4, 2.4), avoid=tuple(n / 2 for n in range(-4, 5)))
@@ -32,28 +23,28 @@ quotients = {"x": Domain(draw=(2.1, 2.9)), "y": Domain(low=0, draw=(0.75, 0.95))
 
 op("exp2(x)", "out = 2^x", "2 to the power x[i]", home=TORCH, also="torch.special.exp2 np.exp2", reuse=True)
 op("expm1(x)", "out = exp(x) − 1", "exp(x[i]) less 1, with all its digits near 0", TORCH, "torch.special.expm1 np.expm1",
-   forward=floats(np.expm1))  # cancels
+   forward=np.expm1)  # cancels
 op("log2(x)", "out = log(x) / log(2)", "the logarithm to base 2", TORCH, "np.log2", domain=positive(),
-   forward=floats(np.log2))  # powers of 2
+   forward=np.log2)  # powers of 2
 op("log10(x)", "out = log(x) / log(10)", "the logarithm to base 10", TORCH, "np.log10", domain=positive(),
-   forward=floats(np.log10))  # of 10
+   forward=np.log10)  # of 10
 op("log1p(x)", "out = log(1 + x)", "the logarithm of 1 + x[i], with all its digits near 0", TORCH,
-   "torch.special.log1p np.log1p", domain=Domain(low=-1, draw=(-0.7, 3)), forward=floats(np.log1p))  # 1 + x rounds
+   "torch.special.log1p np.log1p", domain=Domain(low=-1, draw=(-0.7, 3)), forward=np.log1p)  # 1 + x rounds
 op("rsqrt(x)", "out = 1/√x", "one over the root", home=TORCH, domain=positive(), reuse=True, arrays="x: 1 / np.sqrt(x)")
 op("logaddexp(x, y)", "out = x + softplus(y − x)", "log(exp(x[i]) + exp(y[i]))", TORCH, "np.logaddexp",
-   forward=floats(np.logaddexp))  # ∞ − ∞
+   forward=np.logaddexp)  # ∞ − ∞
 op("logaddexp2(x, y)", "out = x + softplus((y − x)·log(2)) / log(2)", "log₂(2^x[i] + 2^y[i])", TORCH, "np.logaddexp2",
-   forward=floats(np.logaddexp2))  # ∞ − ∞
+   forward=np.logaddexp2)  # ∞ − ∞
 op("ldexp(x, y)", "out = x·2^y", "x[i] times 2 to the power y[i]", home=TORCH)
 op("logit(x, eps: any=None)", "out = log(x) − log(1 − x)", "log(x[i]/(1 − x[i])), the inverse of the logistic function; with eps x[i] is first kept between eps and 1 − eps", TORCH, "torch.special.logit",
    instead={"not eps=None": "out = inside·(log(safe) − log(1 − safe)) + log(eps/(1 − eps))·([x < eps] − [x > 1 − eps])"
             " where inside = [x ≥ eps]·[x ≤ 1 − eps], safe = x·inside + (1 − inside)/2"},
    domain=between(0, 1), edges=({"x": 0.0}, {"x": -1.0}, {"x": 2.0}), more=("logit(x, 0.2)",))
 op("xlogy(x, y)", "out = x·log(y)", "x[i]·log y[i], and 0 where x[i] is 0", TORCH, "torch.special.xlogy", domain=positive(),
-   edges=({"x": 0.0, "y": 0.0},), forward=floats(special.xlogy))  # 0 for x = 0
+   edges=({"x": 0.0, "y": 0.0},), forward=special.xlogy)  # 0 for x = 0
 op("xlog1py(x, y)", "out = x·log(1 + y)", "x[i]·log(1 + y[i]), and 0 where x[i] is 0", SPECIAL, domain=positive(),
-   edges=({"x": 0.0, "y": -1.0},), forward=floats(special.xlog1py))  # 1 + y rounds
-op("entr(x)", "out = −x·log(x)", "−x[i]·log x[i], and 0 where x[i] is 0", SPECIAL, domain=positive(), forward=floats(special.entr))  # 0 at 0
+   edges=({"x": 0.0, "y": -1.0},), forward=special.xlog1py)  # 1 + y rounds
+op("entr(x)", "out = −x·log(x)", "−x[i]·log x[i], and 0 where x[i] is 0", SPECIAL, domain=positive(), forward=special.entr)  # 0 at 0
 
 # Angles and hyperbolic functions --------------------------------------------------------------------
 
@@ -71,8 +62,8 @@ for name, says, domain in (
        also=" ".join(f"{m}.arc{name[1:]}" for m in ("np", "torch", "Tensor")), domain=domain)
 op("atan2(x, y)", "out = [x² + y² ≠ 0]·atan2(x, y)",
    "the angle of the point (y[i], x[i]); the derivative at the origin is 0", TORCH,
-   "torch.arctan2 Tensor.arctan2 np.arctan2", kinks=0, forward=floats(np.arctan2))  # x² underflows
-op("hypot(x, y)", "out = √(x² + y²)", "the length of the vector (x[i], y[i])", TORCH, "np.hypot", reuse=True, forward=floats(np.hypot))  # overflow
+   "torch.arctan2 Tensor.arctan2 np.arctan2", kinks=0, forward=np.arctan2)  # x² underflows
+op("hypot(x, y)", "out = √(x² + y²)", "the length of the vector (x[i], y[i])", TORCH, "np.hypot", reuse=True, forward=np.hypot)  # overflow
 op("deg2rad(x)", "out = x·π/180", "x[i] degrees in radians", TORCH, "np.deg2rad")
 op("rad2deg(x)", "out = x·180/π", "x[i] radians in degrees", TORCH, "np.rad2deg")
 op("sinc(x)", "out = zero + (1 − zero)·sin(π·(x + zero)) / (π·(x + zero)) where zero = [x² < 1e-16]",
@@ -91,9 +82,9 @@ op("round(x, decimals=0)", "out = nearest(x·10^decimals) / 10^decimals", "x[i] 
 op("frac(x)", "out = x − trunc(x)", "what is left of x[i] without its whole part, with the sign of x[i]", TORCH, kinks=1, domain=off_whole, holds="real",
    arrays="x: x - np.trunc(x)")
 op("remainder(x, y)", "out = x − y·floor(x / y)", "what is left of x[i] divided by y[i], with the sign of y[i]", TORCH,
-   "np.mod np.remainder", kinks=0.5, domain=quotients, forward=floats(np.mod))  # x/y rounds
+   "np.mod np.remainder", kinks=0.5, domain=quotients, forward=lambda x, y: np.mod(np.asarray(x, float), y))  # x/y rounds
 op("fmod(x, y)", "out = x − y·trunc(x / y)", "what is left of x[i] divided by y[i], with the sign of x[i]", TORCH, "np.fmod",
-   kinks=0.5, domain=quotients, forward=floats(np.fmod), holds="kept")  # x/y rounds
+   kinks=0.5, domain=quotients, forward=np.fmod, holds="kept")  # x/y rounds
 op("nan_to_num(x)", "out = number_or_zero(x)", "x[i], and where it is no number 0, where it is ±∞ the largest or the smallest number", TORCH, "np.nan_to_num",
    holds="kept")
 
