@@ -254,10 +254,9 @@ def _downstream(
     if later.out.shape:
         shape = later.numbers(later.out.shape)
         raise ShapeError("then has to give one number", found=(f"its shape is {sized(shape)}",), hints=("sum(…)",))
-    given = [
-        Given("out", from_first.output, True, True) if g.name == "out" else shared.get(g.name, g)
-        for g in given_values(later, late, shapes, reading.made)
-    ]
+    shared["out"] = Given("out", from_first.output, True, True)
+    made = {**reading.made, **{name: g.value for name, g in shared.items()}}
+    given = [shared.get(g.name, g) for g in given_values(later, late, shapes, made)]
     seed = Seed(np.ones((), dtype=np.int64), "scalar", "1")
     return build(
         then, later, given, seed, ("out",), check=check, assumptions=assumptions_of(reading, given),

@@ -13,11 +13,11 @@ from typing import Any
 from symgrad.errors import InputError, ShapeError, SymgradError, UnknownNameError
 from symgrad.explanation import Given
 from symgrad.explanation.formulas import Shapes
-from symgrad.explanation.wanted import wanted_by_itself
+from symgrad.explanation.wanted import only_read, wanted_by_itself
 from symgrad.language import OUTPUTS, Reading, Value, arguments, holds_truths, inputs_of, literal, read, value_from
 from symgrad.language.names import unknown_tensor
 from symgrad.numeric import Array, Values, where_exact
-from symgrad.numeric.assumed import assumed_value
+from symgrad.numeric.arranged import arranged
 from symgrad.numeric.budget import check_program
 from symgrad.numeric.forward import Later
 from symgrad.program import Program
@@ -128,17 +128,19 @@ def given_values(
     program: Program, given: Mapping[str, Value], shapes: Shapes, made: Mapping[str, Array]
 ) -> tuple[Given, ...]:
     """A value for every input, assumed where none was given and the text makes none."""
-    result = []
+    known, missing = {name: where_exact(array).copy() for name, array in made.items()}, dict[str, tuple[int, ...]]()
     for tensor in program.inputs:
-        if tensor.name in made:
-            result.append(Given(tensor.name, where_exact(made[tensor.name]).copy(), True, True))
-            continue
         shape = program.numbers(tensor.shape)
-        value = given.get(tensor.name)
-        array = assumed_value(program, tensor.name, shape) if value is None else value.array(shape, tensor.name)
-        told = tensor.name in shapes or (value is not None and value.shape is not None)
-        result.append(Given(tensor.name, array, value is not None, told))
-    return tuple(result)
+        if tensor.name in given and tensor.name not in made:
+            known[tensor.name] = given[tensor.name].array(shape, tensor.name)
+        elif tensor.name not in made:
+            missing[tensor.name] = shape
+    shaped = {*made, *shapes, *(name for name, value in given.items() if value.shape is not None)}
+    values = {name: (array, "") for name, array in known.items()} | arranged(
+        program, known, missing, only_read(program) if missing else ()
+    )
+    names = [tensor.name for tensor in program.inputs]
+    return tuple(Given(n, values[n][0], n not in missing, n in shaped, values[n][1]) for n in names)
 
 
 def names_wanted(wrt: Sequence[str] | None, program: Program) -> tuple[str, ...]:

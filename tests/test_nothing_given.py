@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 import symgrad
-from symgrad.errors import InputError, SymgradError, UnsupportedError
+from symgrad.errors import DomainError, InputError, ShapeError, SymgradError, UnsupportedError
+from symgrad.ops import TABLE, Op
 from symgrad.ways import Setting
 from tests.cases import cases
 
@@ -38,10 +39,74 @@ def test_sizes_that_nobody_gave_divide_as_the_text_asks(text: str, many: int) ->
     assert any(size % many == 0 for size in shape)
 
 
-def test_a_length_of_nothing_but_equal_numbers_is_undefined_and_warns_nobody() -> None:
-    found = symgrad.explain("(x - x.mean()) / x.std()")
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("(x - x.mean()) / x.std()", "x is 1, 2, 3, …"),
+        ("x.std() + y.max()", "x and y are 1, 2, 3, …, one after the other"),
+        ("norm(x - y)", "x and y are 1, 2, 3, …, one after the other"),
+        ("log(1 - x)", "x is 1/3, 1/4, 1/5, …"),
+        ("sqrt(x - 2)", "x is 3, 4, 5, …"),
+        ("sqrt(-x)", "x is −1, −2, −3, …"),
+        ("inv(2 * a) @ b", "a and b are matrices of ones with 1, 2, 3, … added on the diagonal"),
+        ("cholesky(x @ x.T)", "x is a matrix of ones with 1, 2, 3, … added on the diagonal"),
+        ("logdet(x) * log(y)", "y is 1, 2, 3, …"),
+        ("F.cross_entropy(log(x - 1)[None], t)", "t is ones; x is 3, 4, 5, …"),
+        ("F.layer_norm(x, (3,))", "x and v are ones"),
+    ],
+)
+def test_where_ones_have_no_value_or_two_slopes_other_numbers_are_taken(text: str, words: str) -> None:
+    """The page was about 0/0, −∞ or a tie that nobody asked for."""
+    found = symgrad.explain(text)
+    said = " ".join(found.to_text(brief=True).split())
     assert found.passed
-    assert "Undefined here" in found.to_text()
+    assert words in said
+    assert "Undefined here" not in said
+    assert "kink" not in said
+
+
+OF_ONE = [op for op in TABLE.values() if len(op.operands) == 1 and not op.variadic and "(x" in op.examples[0].text]
+NOWHERE = {
+    "logit(x - 1)",
+    "ndtri(x - 1)",  # between 1 and 2 alone
+    "sign",
+    "round",
+}
+
+
+@pytest.mark.one_in(20)
+@pytest.mark.parametrize("inner", ["2 * x", "x - 1", "1 - x"])
+@pytest.mark.parametrize("op", OF_ONE, ids=lambda op: op.name)
+def test_what_is_assumed_of_a_shifted_input_has_a_gradient(op: Op, inner: str) -> None:
+    text = op.examples[0].text.replace("(x", f"({inner}", 1)
+    try:
+        found = symgrad.explain(text, check=False)
+    except (ShapeError, DomainError):  # a size, or a kind of matrix, that no numbers alone give
+        return
+    said = found.to_text(brief=True)
+    assert text in NOWHERE or not ("Undefined here" in said or "a kink of" in said)
+
+
+@pytest.mark.parametrize("let", ["x", "y"])
+def test_what_is_given_is_kept(let: str) -> None:
+    """Other numbers are taken for what nobody gave alone."""
+    found = symgrad.explain("log(x - y)", **{let: [1.0, 1.0]})
+    assert [g.value.tolist() for g in found.inputs if g.name == let] == [[1.0, 1.0]]
+    assert "Undefined here" not in found.to_text(brief=True)
+    assert "Undefined here" in symgrad.explain("log(x - y)", x=[1.0, 1.0], y=[1.0, 1.0]).to_text(brief=True)
+
+
+def test_then_reads_what_the_text_before_it_was_filled_with() -> None:
+    found = symgrad.explain("log(x - 1)", then="sum(out ** 2 * x)")
+    assert found.passed
+    assert "x is 3, 4, 5, …" in " ".join(found.to_text(brief=True).split())
+
+
+def test_ones_are_kept_where_trying_others_would_take_long() -> None:
+    """A million logarithms of 0 are computed once."""
+    assert "x is 1, 2" not in symgrad.explain("(x - 1).std()", shapes={"x": (600, 600)}, check=False).to_text(
+        brief=True
+    )
 
 
 def test_an_entry_that_nobody_would_read_is_not_written_out() -> None:

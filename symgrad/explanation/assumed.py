@@ -12,6 +12,7 @@ from symgrad.errors import InputError
 from symgrad.explanation.given import Given, Seed
 from symgrad.language import Reading
 from symgrad.language.complaints import shape_in_words
+from symgrad.numeric.arranged import ONES
 from symgrad.ways import Setting
 
 KINDS = {0: ("a number", "numbers"), 1: ("a vector", "vectors"), 2: ("a matrix", "matrices")}
@@ -19,14 +20,16 @@ KINDS = {0: ("a number", "numbers"), 1: ("a vector", "vectors"), 2: ("a matrix",
 
 def assumptions_of(reading: Reading, inputs: Sequence[Given], seed: Seed | None = None) -> tuple[str, ...]:
     """What was assumed about values, sizes and ranks, in sentences."""
-    result = []
-    assumed = {g.name: (g.value == 1).all() for g in inputs if not g.value_given}
+    assumed = {g.name: g.words for g in inputs if not g.value_given}
     if seed is not None and seed.origin == "assumed":
-        assumed[reading.program.seed] = True
-    for ones, what in ((True, "ones"), (False, "a matrix of ones with 1, 2, 3, … added on the diagonal")):
-        names = [name for name, all_ones in assumed.items() if all_ones == ones]
-        if names:
-            result.append(f"{listed(names)} {'are' if len(names) > 1 else 'is'} {what}")
+        assumed[reading.program.seed] = ONES
+    filled: dict[str, list[str]] = {}
+    for name, words in sorted(assumed.items(), key=lambda pair: pair[1] != ONES):
+        filled.setdefault(words, []).append(name)
+    result = [
+        f"{names[0]} is {words}" if len(names) == 1 else f"{listed(names)} are {of_many(words)}"
+        for words, names in filled.items()
+    ]
     open_sized = {name for name, _, _ in reading.assumed_sizes}
     program = reading.program
     sized = [(t.name, [*map(str, program.numbers(t.shape))]) for t in program.inputs if t.name in open_sized]
@@ -40,6 +43,11 @@ def assumptions_of(reading: Reading, inputs: Sequence[Given], seed: Seed | None 
         one, many = KINDS.get(rank, (f"a tensor with {rank} axes", f"tensors with {rank} axes"))
         result.append(f"{listed(names)} are {many}" if len(names) > 1 else f"{names[0]} is {one}")
     return tuple(result)
+
+
+def of_many(words: str) -> str:
+    """What one tensor is filled with, said of several."""
+    return f"{words}, one after the other" if words.endswith("…") else words.replace("a matrix", "matrices")
 
 
 def hints_of(reading: Reading, inputs: Sequence[Given], seed: Seed) -> tuple[Setting, ...]:

@@ -10,12 +10,13 @@ from symgrad.numeric import Array
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """An input as it was used: its value, and whether the user gave value and shape."""
+    """An input as it was used: its value, and whether the user gave value and shape; else what it is, in ``words``."""
 
     name: str
     value: Array
     value_given: bool
     shape_given: bool
+    words: str = ""
 
 
 @dataclass(frozen=True, eq=False)

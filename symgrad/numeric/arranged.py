@@ -1,0 +1,153 @@
+"""Numbers for inputs that nobody gave: ones, unless the text has no value or no gradient there, and others then.
+
+Comes in: a program, and the inputs that were given. Goes out: an `Arrangement` of the rest. log(x − 1) at ones would be
+a page about −∞, and (x − x.mean()) / x.std() one about 0/0, though nobody asked for either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import inf, prod
+from typing import TypeAlias
+
+import numpy as np
+
+from symgrad.errors import SymgradError
+from symgrad.numeric.assumed import assumed_value, kind_of_matrix, with_diagonal
+from symgrad.numeric.budget import entries
+from symgrad.numeric.exact import Array, as_float, finite
+from symgrad.numeric.forward import forward
+from symgrad.numeric.sweeps import numeric_pullback
+from symgrad.ops import named
+from symgrad.program import Apply, Program
+
+Numbers: TypeAlias = Callable[[int, int], Array]
+"""Numbers to fill tensors with, by how many others were filled before, and how many there are to be."""
+ONES, DIAGONAL = "ones", "a matrix of ones with 1, 2, 3, … added on the diagonal"
+MOST_FRACTIONS = 100
+"""More fractions than that are decimals."""
+LARGE = 300_000
+"""With more entries in all tensors together one way of filling them is computed, and no other tried."""
+ROUNDING, STEP, APART = 1e-9, 1e-6, 1e-3
+"""A gradient below it may be what rounding left of 0; how far beside a point it is looked at, and how far two slopes
+are apart, relative to the larger."""
+
+
+@dataclass(frozen=True)
+class Arrangement:
+    """What inputs are filled with: ``numbers`` in turn, or ones, which matrices have more of on the ``diagonal``."""
+
+    words: str
+    numbers: Numbers | None = None
+    diagonal: bool = False
+
+    def fill(
+        self, program: Program, missing: Mapping[str, tuple[int, ...]], read: Collection[str]
+    ) -> dict[str, tuple[Array, str]]:
+        """A value for each of ``missing``, which have these shapes, and what it is in words."""
+        found, begun = dict[str, tuple[Array, str]](), 0
+        for name, shape in missing.items():
+            array, words = assumed_value(program, name, shape), self.words
+            if kind_of_matrix(program, name):
+                words = DIAGONAL
+            elif name in read:
+                words = ONES
+            elif self.numbers is not None:
+                array = self.numbers(begun, prod(shape)).reshape(shape)
+                begun += prod(shape)
+            elif self.diagonal and len(shape) > 1:
+                array = with_diagonal(array)
+            else:
+                words = ONES
+            found[name] = array, words
+        return found
+
+
+def counted(start: int) -> Numbers:
+    """start, start + 1, …"""
+    return lambda begun, count: np.arange(start + begun, start + begun + count)
+
+
+def parts(begun: int, count: int) -> Array:
+    """1/3, 1/4, …"""
+    below = range(3 + begun, 3 + begun + count)
+    return np.array([Fraction(1, n) if begun + count <= MOST_FRACTIONS else 1 / n for n in below])
+
+
+ARRANGEMENTS = (
+    Arrangement(ONES),
+    Arrangement(DIAGONAL, diagonal=True),
+    Arrangement("1, 2, 3, …", counted(1)),
+    Arrangement("1/3, 1/4, 1/5, …", parts),
+    Arrangement("3, 4, 5, …", counted(3)),
+    Arrangement("−1, −2, −3, …", lambda begun, count: -counted(1)(begun, count)),
+)
+
+
+def arranged(
+    program: Program, given: Mapping[str, Array], missing: Mapping[str, tuple[int, ...]], read: Collection[str] = ()
+) -> dict[str, tuple[Array, str]]:
+    """Values for ``missing``: the first arrangement with a value, and gradients of which none is 0 if that can be.
+
+    Those in ``read`` are read as positions, classes or a mask, and are ones.
+
+    >>> from symgrad.language.read import read
+    >>> arranged(read("log(x - 1)", shapes={"x": (2,)}).program, {}, {"x": (2,)})
+    {'x': (array([3, 4]), '3, 4, 5, …')}
+    """
+    first = ARRANGEMENTS[0].fill(program, missing, read)
+    if not missing or not any(map(narrow, program.steps)) or entries(program)[0] > LARGE:
+        return first
+    flat, moving = None, [name for name in missing if name not in read]
+    for found in (way.fill(program, missing, read) for way in ARRANGEMENTS):
+        slopes = regular(program, {**given, **{name: array for name, (array, _) in found.items()}}, moving)
+        if slopes is not None and all((np.abs(array) > ROUNDING).any() for array in slopes):
+            return found
+        flat = flat or (None if slopes is None else found)
+    return flat or first
+
+
+def narrow(step: Apply) -> bool:
+    """Whether an operation has no value, or no one slope, everywhere."""
+    op = named(step.op)
+    domains = [op.domain_of(name) for name in op.operands]
+    return not op.smooth or any(
+        d.matrix or d.avoid or (not d.whole and (d.low, d.high) != (-inf, inf)) for d in domains
+    )
+
+
+def regular(program: Program, inputs: Mapping[str, Array], moving: Sequence[str]) -> list[Array] | None:
+    """The gradients, where they and the output are finite and they are the slopes on both sides."""
+    try:
+        values = forward(program, {t.name: inputs[t.name] for t in program.inputs})
+        seed = irregular(values[program.output].shape)
+        pulled = numeric_pullback(program, values, seed, moving)
+        slopes = [as_float(array) for array in pulled.values()]
+        if not all(finite(array).all() for array in (values[program.output], *slopes)):
+            return None
+        return slopes if two_sided(program, inputs, moving, seed) else None
+    except SymgradError:
+        return None
+
+
+def two_sided(program: Program, inputs: Mapping[str, Array], moving: Sequence[str], seed: Array) -> bool:
+    """Whether Σ seed·out has one slope along a line through the point: a kink or a tie has two."""
+    ways = {name: irregular(inputs[name].shape) for name in moving}
+    low, here, high = (
+        float(np.sum(seed * as_float(forward(program, {
+            t.name: as_float(inputs[t.name]) + shift * ways[t.name] if t.name in ways else inputs[t.name]
+            for t in program.inputs
+        })[program.output]))) for shift in (-STEP, 0, STEP)
+    )  # fmt: skip
+    below, above = (here - low) / STEP, (high - here) / STEP
+    return abs(above - below) <= APART * max(1.0, abs(above), abs(below))
+
+
+def irregular(shape: Sequence[int]) -> Array:
+    """Numbers between 1 and 2 of which no sums cancel: what is left of the multiples of the golden ratio."""
+    return 1 + (np.arange(1, prod(shape) + 1) * ((5**0.5 - 1) / 2) % 1).reshape(shape)
+
+
+__all__ = ["DIAGONAL", "ONES", "arranged"]
