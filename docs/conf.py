@@ -25,6 +25,7 @@ exclude_patterns = ["_build", "**.ipynb_checkpoints", "jupyter_execute"]
 html_theme = "furo"
 html_title = f"symgrad {symgrad.__version__}"
 html_math_renderer = "symgrad_mathml"
+smartquotes = False  # --let is no dash, and "x@a" has no quotes of books: people copy both
 html_copy_source = False
 html_show_sourcelink = False
 html_search_scorer = str(HERE / "search.js")  # the page of a question stands before pages that hold the same words
@@ -61,6 +62,13 @@ def folded(app: Any, page: str, template: str, context: dict[str, Any], tree: An
         context["toctree"] = lambda **options: whole(**options | {"collapse": True})
 
 
+def as_typed(app: Any, context: Any, lines: list[str]) -> None:
+    """What a command's help ends with, as a block: people copy its commands, and its columns are columns."""
+    epilog = (context.command.epilog or "").replace("\b\n", "").strip("\n")
+    lines[:] = [".. code-block:: text", "", *(f"   {line}" for line in epilog.splitlines()), ""] if epilog else []
+
+
 def setup(app: Any) -> None:
     """Called by Sphinx."""
+    app.connect("sphinx-click-process-epilog", as_typed)
     app.connect("html-page-context", folded, priority=400)  # before the theme asks for the tree

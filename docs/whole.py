@@ -7,6 +7,7 @@ do not see it, each line of code that no screen holds, and everything that would
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -19,6 +20,8 @@ from symgrad.documents.shown import LONGEST
 
 FETCHED = {"script": "src", "img": "src", "link": "href", "iframe": "src", "source": "src"}
 """Elements for which a browser would go and fetch something."""
+DASHED = re.compile(r"(?<![\w–])–[a-z]\w*")
+"""``--let`` with the dash of a book: nobody can type it."""
 
 
 class Reading(HTMLParser):
@@ -32,6 +35,7 @@ class Reading(HTMLParser):
         self.mute: list[str] = []
         self.svg: list[bool] = []
         self.code: list[str] = []
+        self.dashed: list[str] = []
         self.inside = 0
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -56,6 +60,7 @@ class Reading(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         """Text between the elements."""
+        self.dashed += DASHED.findall(data)
         if self.inside:
             self.code[-1] += data
 
@@ -93,6 +98,7 @@ def faults(folder: Path) -> Iterator[str]:
                 yield f"{here}: nothing is called {link}"
         yield from (f"{here}: {picture} has no words" for picture in page.mute)
         yield from (f"{here}: {len(line)} characters in a line that begins {line[:20]}" for line in page.long)
+        yield from (f"{here}: an option has the dash of a book: {word}" for word in page.dashed)
         yield from (f"{here}: a drawing has no words" for mute in page.svg if mute)
 
 

@@ -67,12 +67,12 @@ def explain(
 ) -> Explanation:
     """What ``out.backward(seed)`` computes for ``expression``, derived and proven.
 
-    ``values`` are the inputs by name (NumPy arrays, torch tensors, nested lists, fractions); an input without
-    a value is ones, its sizes inferred. ``seed`` has the shape of the output; without one a scalar output
-    takes 1 and any other takes ones, which is the gradient of the sum. ``then`` is a scalar expression in
-    ``out`` from which the seed is derived. ``wrt`` names the inputs to differentiate by (default: all).
-    ``expand`` shows the steps inside composite operations; ``order=2`` adds the second derivatives by every pair
-    of inputs. Raises `SymgradError`.
+    ``values`` are the inputs by name (NumPy arrays, torch tensors, nested lists, fractions); an input without a value
+    is ones (other numbers where ones have no value, no gradient or a tie), its sizes inferred. ``seed`` has the shape
+    of the output; without one a scalar output takes 1 and any other takes ones, which is the gradient of the sum.
+    ``then`` is a scalar expression in ``out`` from which the seed is derived. ``wrt`` names the inputs to differentiate
+    by (default: all). ``expand`` shows the steps inside composite operations; ``order=2`` adds the second derivatives
+    by every pair of inputs. Raises `SymgradError`.
 
     >>> result = explain("x@a", seed=[[1, 2, 3, 4], [5, 6, 7, 8]], check=False)
     >>> result.gradients["x"].closed_form, result.gradients["x"].value.tolist()

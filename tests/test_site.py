@@ -188,6 +188,7 @@ FAULTS = {
         f"<pre>short\n{'x' * 301}</pre><p>{'x' * 400}</p>",
         f"a.html: 301 characters in a line that begins {'x' * 20}",
     ),
+    "an option that nobody can type": ("<p>with –format html</p>", "a.html: an option has the dash of a book: –format"),
     "a script from elsewhere": (
         '<script src="https://cdn.example/x.js"></script>',
         "a.html: fetches https://cdn.example/x.js",
