@@ -6,6 +6,7 @@ import fractions
 import inspect
 import time
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -124,6 +125,7 @@ def test_a_tensor_without_numbers_is_refused() -> None:
         symgrad.capture(lambda x: x * 2, torch.ones(2, device="meta"))
 
 
+@cache
 def results() -> dict[str, Any]:
     """What public functions hand back, by name."""
     found = symgrad.explain("x*y", x=X, check=False)

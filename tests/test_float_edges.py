@@ -54,7 +54,7 @@ def entrywise(op: Op) -> bool:
     return here.shape == (3,) and np.array_equal(here[1:], there[1:]) and np.array_equal(turned, here[[2, 1, 0]])
 
 
-OPS = [op for op in entries() if op.examples and entrywise(op)]
+OPS = [op for op in entries() if op.examples]
 
 
 def apart(op: Op) -> set[str]:
@@ -102,7 +102,14 @@ def same(expected: object, got: object) -> bool:
     return True
 
 
+PARTS = 40
+
+
 @pytest.mark.one_in(4)
-@pytest.mark.parametrize("op", OPS, ids=[op.name for op in OPS])
-def test_where_floats_end_torch_agrees(op: Op) -> None:
-    assert apart(op) == set(OTHERWISE.get(op.name, "").partition(":")[0].split())
+@pytest.mark.parametrize("part", range(PARTS))
+def test_where_floats_end_torch_agrees(part: int) -> None:
+    """In parts, so that each asks which of its operations are entrywise, and not all while tests are collected."""
+    looked_at = [op for op in OPS[part::PARTS] if entrywise(op)]
+    assert looked_at
+    expected = {op.name: set(OTHERWISE.get(op.name, "").partition(":")[0].split()) for op in looked_at}
+    assert {op.name: apart(op) for op in looked_at} == expected

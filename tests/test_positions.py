@@ -30,8 +30,9 @@ ODD = (0.5, -1, 10**6)
 def read_at_positions() -> Iterator[tuple[str, str]]:
     """The first example of every operation that reads whole numbers, with the operand that they are."""
     for op in TABLE.values():
-        if op.examples and op.name not in NUMBERS:
-            reading = read(op.examples[0].text, shapes=dict(op.examples[0].shapes))
+        shapes = dict(op.examples[0].shapes) if op.examples else {}
+        if op.name not in NUMBERS and any(op.domain_of(name).whole for name in shapes):
+            reading = read(op.examples[0].text, shapes=shapes)
             yield from ((op.name, name) for name in read_as_whole(reading.program))
 
 

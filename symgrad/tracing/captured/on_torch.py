@@ -275,13 +275,16 @@ class OnTorch:
             raise seed_apart(tuple(given.shape), name, output.shape)
         return given
 
-    @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # torch.compile runs it, and does not look inside
     def prepare(self, ends: tuple[str, ...], wanted: tuple[str, ...], dtype: Any, device: Any) -> bool:
         """Have the calls written down."""
         key = (ends, wanted, dtype, device)
         if key not in self.known:
             self.known[key] = self.prepared(ends, wanted, engine(dtype, device))
         return True
+
+    # torch.compile runs it, and does not look inside. torch.compiler.assume_constant_result sets this mark, too, but loads
+    # Dynamo first: a second, that every capture would wait.
+    prepare._dynamo_marked_constant = True  # type: ignore[attr-defined]  # an attribute of a function
 
     def prepared(self, ends: Sequence[str], wanted: Sequence[str], on: Engine) -> WayBack:
         """The calls, written down once."""
