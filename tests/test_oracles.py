@@ -9,6 +9,7 @@ import importlib
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from symgrad.oracles.adjoint import shaken
 from symgrad.oracles.floats import apart
 from symgrad.oracles.neighbours import turn
 from symgrad.oracles.other_sizes import resized
+from symgrad.oracles.points import holds
 from tests.cases import forget
 from tests.compare import assert_same
 
@@ -184,6 +186,14 @@ def test_what_is_not_the_same_is_not_called_so(first: np.ndarray, second: np.nda
     assert compare("oracle", first, second).passed is False
     with pytest.raises(AssertionError):
         assert_same(first, second)
+
+
+def test_a_relation_between_numbers_is_what_sympy_says() -> None:
+    numbers = [sp.Rational(p, q) for p in (-3, -1, 0, 1, 2) for q in (1, 2)] + [sp.Float("0.5"), sp.oo, sp.pi]
+    for kind in (sp.Lt, sp.Le, sp.Gt, sp.Ge, sp.Eq, sp.Ne):
+        relation = kind(*sp.symbols("a b", real=True))
+        for pair in product(numbers, repeat=2):
+            assert holds(relation, *pair) is bool(relation.func(*pair)), (kind, pair)
 
 
 def test_exact_numbers_are_compared_exactly() -> None:

@@ -51,6 +51,12 @@ def is_mask(node: Expr) -> bool:
 
 
 @lru_cache(maxsize=1024)
+def masks_apart(factors: tuple[Expr, ...]) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
+    """The factors that are made of conditions alone, and the others."""
+    return tuple(f for f in factors if is_mask(f)), tuple(f for f in factors if not is_mask(f))
+
+
+@lru_cache(maxsize=1024)
 def in_order(terms: tuple[Expr, ...]) -> tuple[Expr, ...]:
     """The terms of a sum in an order that loses nothing: numbers last, conditions and what they cancel by themselves.
 

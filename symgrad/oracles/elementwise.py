@@ -7,7 +7,7 @@ small programs: formulas grow with every step.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager
 from fractions import Fraction
 from itertools import product
@@ -20,12 +20,12 @@ from symgrad.calculus.local import derive, operand, standard
 from symgrad.functions import Stable
 from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel, instantiate
 from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of
-from symgrad.lowering.reading import is_mask, number
+from symgrad.lowering.reading import masks_apart, number
 from symgrad.numeric.exact import Array, as_float, finite
 from symgrad.numeric.forward import Values, folded, with_numbers_read
 from symgrad.ops import only_read
 from symgrad.oracles.floats import apart, untamed
-from symgrad.oracles.points import DIGITS, Point
+from symgrad.oracles.points import DIGITS, Point, holds
 from symgrad.program import Apply, Program
 
 Place = tuple[str, tuple[int, ...]]
@@ -123,6 +123,8 @@ class Elementwise:
                 return exactly(array[at])
             self._met.add((name, at))
             return array[at]
+        if not node.args:
+            return sp.Integer(self.values.sizes[node]) if node in self.values.sizes else node
         if isinstance(node, (sp.Sum, sp.Product)):
             indices = [limit[0] for limit in node.limits]
             ranges = [range(number(k.size, self.values.sizes)) for k in indices]
@@ -152,23 +154,20 @@ class Elementwise:
             return self._computed(node, places)
         if isinstance(node, Stable):
             return node.definition(self._scalar(node.args[0], places, read))
-        if node.is_Symbol:
-            return sp.Integer(self.values.sizes[node]) if node in self.values.sizes else node
-        if not node.args:
-            return node
         try:
             return node.func(*(self._scalar(a, places, read) for a in node.args))
         except TypeError:  # atan2(0, log 0) asks SymPy whether NaN < 0
             return sp.nan
 
-    def _multiplied(self, factors: Sequence[Expr], places: Mapping[Index, Expr], read: Container[str]) -> Expr:
+    def _multiplied(self, factors: tuple[Expr, ...], places: Mapping[Index, Expr], read: Container[str]) -> Expr:
         """A product: 0 where a condition among its factors does not hold, whatever stands beside it."""
+        masks, others = masks_apart(factors)
         parts = []
-        for factor in sorted(factors, key=is_mask, reverse=True):
+        for factor in masks:
             parts.append(self._scalar(factor, places, read))
-            if is_mask(factor) and parts[-1].is_zero:
+            if parts[-1].is_zero:
                 return sp.S.Zero
-        return sp.Mul(*parts)
+        return sp.Mul(*parts, *(self._scalar(factor, places, read) for factor in others))
 
     def _condition(self, relation: Expr, places: Mapping[Index, Expr]) -> Expr:
         """1 where a condition holds for the numbers of the forward pass, 0 elsewhere, NaN where one of them is none.
@@ -179,7 +178,7 @@ class Elementwise:
         if relation in (sp.true, sp.false):
             return sp.Integer(int(relation == sp.true))
         sides = [self._number(side, places) for side in relation.args]
-        return sp.nan if sp.nan in sides else sp.Integer(int(bool(relation.func(*sides))))
+        return sp.nan if sp.nan in sides else sp.Integer(int(holds(relation, *sides)))
 
     def _computed(self, node: Expr, places: Mapping[Index, Expr]) -> Expr:
         """What a function of one number has for the numbers of the forward pass, −0 among them."""
@@ -321,7 +320,9 @@ def definition(step: Apply, program: Program) -> Equation:
 
 def is_step(node: Expr) -> bool:
     """Whether ``node`` is constant between its jumps: ⌊x⌋, sign(x)."""
-    return isinstance(node, (sp.floor, sp.ceiling)) or (isinstance(node, Stable) and node.fdiff() == 0)
+    return bool(node.is_Function) and (
+        isinstance(node, (sp.floor, sp.ceiling)) or (isinstance(node, Stable) and node.fdiff() == 0)
+    )
 
 
 def exactly(value: Any, digits: int = DIGITS) -> Expr:

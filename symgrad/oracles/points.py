@@ -7,6 +7,7 @@ formula has no real one.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import ge, gt, le, lt
 
 import sympy as sp
 
@@ -21,6 +22,14 @@ LARGEST_POWER = 2000
 FARTHEST = sp.Float("1e10000")
 """Beyond this only what is `EASY`, and powers of a number, are evaluated: a sine would need all its digits."""
 EASY = (sp.Add, sp.Mul, sp.log, sp.Abs, sp.sign, sp.Max, sp.Min, sp.Heaviside, sp.Piecewise)
+COMPARED = {sp.Lt: lt, sp.Le: le, sp.Gt: gt, sp.Ge: ge}
+
+
+def holds(relation: Expr, first: Expr, second: Expr) -> bool:
+    """Whether a relation holds between two numbers; to compare fractions SymPy takes a hundred times as long."""
+    if relation.func in COMPARED and first.is_Rational and second.is_Rational:
+        return bool(COMPARED[relation.func](first.p * second.q, second.p * first.q))
+    return bool(relation.func(first, second))
 
 
 class Point:

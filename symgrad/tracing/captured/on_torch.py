@@ -282,8 +282,8 @@ class OnTorch:
             self.known[key] = self.prepared(ends, wanted, engine(dtype, device))
         return True
 
-    # torch.compile runs it, and does not look inside. torch.compiler.assume_constant_result sets this mark, too, but loads
-    # Dynamo first: a second, that every capture would wait.
+    # torch.compile runs it, and does not look inside. torch.compiler.assume_constant_result sets this mark, too, but
+    # loads Dynamo first: a second that every capture would wait.
     prepare._dynamo_marked_constant = True  # type: ignore[attr-defined]  # an attribute of a function
 
     def prepared(self, ends: Sequence[str], wanted: Sequence[str], on: Engine) -> WayBack:
