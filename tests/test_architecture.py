@@ -229,6 +229,13 @@ def test_a_command_loads_what_it_needs(tmp_path: Path) -> None:
         assert seen <= needed, words
 
 
+@pytest.mark.slow
+def test_a_capture_loads_no_compiler(tmp_path: Path) -> None:
+    """Dynamo is a second of every script that asks for one."""
+    step = "import torch, symgrad; symgrad.capture(torch.tanh, torch.ones(2)).pullback(torch.ones(2), backend='torch')"
+    assert loaded(step, tmp_path, among=("torch", "torch._dynamo")) == {"torch"}
+
+
 def test_each_public_name_comes_from_where_type_checkers_see_it() -> None:
     tree = ast.parse((ROOT / "symgrad" / "__init__.py").read_text(encoding="utf-8"))
     imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module != "typing"]
