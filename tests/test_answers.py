@@ -295,6 +295,7 @@ def test_a_line_that_nobody_would_read_gives_way_to_its_formula() -> None:
     assert re.search(r"with v_t\d = …  # \d+ characters in code", longer)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("text", "lines"),
     [
@@ -317,7 +318,7 @@ READ_ONLY = {
 }  # fmt: skip
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("text", READ_ONLY)
 def test_positions_classes_and_masks_have_no_gradient_unless_asked_for(text: str) -> None:
     name, program = READ_ONLY[text], symgrad.derive(text)[0]

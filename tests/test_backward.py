@@ -303,6 +303,7 @@ def unrolled(count: int, join: Callable[..., torch.Tensor], dim: int) -> Capture
     return symgrad.capture(lambda x: join([(x * part).tanh() for part in parts], dim).square(), x)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("join", "dim", "part"),
     [
@@ -328,6 +329,7 @@ TURNS = {
 }  # fmt: skip
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("run", "said"), TURNS.values(), ids=list(TURNS))
 def test_slices_that_take_turns_are_one_stack(run, said) -> None:
     program = symgrad.capture(run, torch.arange(24, dtype=DOUBLE).reshape(4, 6) / 8)
@@ -587,6 +589,7 @@ def test_a_gradient_that_is_one_number_is_a_tensor_in_code(text: str) -> None:
     assert_same(np.asarray(found.gradients["x"].value, float), gradient, what=found.backward.code())
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("size", "entries", "line"),
     [

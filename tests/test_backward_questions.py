@@ -102,6 +102,7 @@ QUESTIONS: list[tuple[int, Callable[[], BackwardReport], str]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("number", "asked", "said"), QUESTIONS, ids=[str(n) for n, _, _ in QUESTIONS])
 def test_a_question_about_a_backward(number: int, asked: Callable[[], BackwardReport], said: str) -> None:
     report = asked()

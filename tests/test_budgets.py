@@ -61,6 +61,7 @@ def test_no_grid_is_laid_out_where_there_is_a_line() -> None:
     assert_same(np.arange(100_000, 0, -1), found.value)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.usefixtures("soon")
 @pytest.mark.parametrize("text", LONG, ids=range(len(LONG)))
 def test_four_thousand_characters_of_anything_are_refused_soon(text: str) -> None:
@@ -132,6 +133,7 @@ def test_a_list_that_repeats_one_row_is_refused_before_its_entries_are_counted_o
         values.shape_of([[0] * 20] * 20, "x")
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("text", "size"),
     [("x * 2", 20_000), ("x[1:] - x[:-1]", 20_000), ("x.flip(0) * x", 20_000), ("cumsum(x / 7, 0)", 1000)],

@@ -73,6 +73,7 @@ def test_the_recording_is_the_program_that_text_gives():
     assert [s.options for s in captured.steps] == [s.options for s in read.steps]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     "fn",
     [
@@ -123,6 +124,7 @@ SEVERAL = [
 ]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("fn", SEVERAL)
 def test_calls_that_are_several_entries_of_the_table(fn):
     assert_like_torch(fn, randn(2, 3), randn(2, 3, seed=7))
@@ -603,6 +605,7 @@ LAID_OUT = {
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("ours", LAID_OUT)
 @pytest.mark.parametrize("theirs", LAID_OUT)
 def test_no_entry_is_missed_however_arrays_lie(ours: str, theirs: str) -> None:

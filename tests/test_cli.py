@@ -32,6 +32,7 @@ def run(*arguments: str) -> Result:
     return CliRunner().invoke(main, list(arguments), catch_exceptions=False)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("spelling", ["x@a", "torch.mm(x, a)", "x.matmul(a)", "np.matmul(x, a)"])
 def test_the_forum_example_prints_10_and_26(spelling: str) -> None:
     """The one command that has to work, in every spelling, with no other flag."""
@@ -57,6 +58,7 @@ def test_json_holds_the_same_numbers() -> None:
     assert story["passed"] is True
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("style", ["text", "markdown", "latex", "json"])
 def test_a_file_holds_what_the_terminal_shows(style: str, tmp_path: Path) -> None:
     """-o writes the same, whole, and leaves nothing else behind."""
@@ -112,6 +114,7 @@ def test_entry_tells_one_story() -> None:
     assert "x.grad[1,0]" in text
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("style", ["text", "markdown", "latex", "json"])
 def test_derive_needs_no_numbers(style: str) -> None:
     """Formulas for every size."""
@@ -275,6 +278,7 @@ def test_a_failed_check_is_a_report_with_status_1(monkeypatch: pytest.MonkeyPatc
     assert "DIFFERS" in result.stdout
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("shapes", [(), ("--shape", "x=2,3,7", "--shape", "w=4,3,3")])
 def test_formulas_are_proven_at_sizes_that_go_together(shapes: tuple[str, ...]) -> None:
     """A window of three, spread to five, slides over no axis of four."""

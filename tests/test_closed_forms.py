@@ -321,7 +321,7 @@ def test_a_form_that_is_wrong_at_the_point_is_not_shown() -> None:
     assert at_zero.passed
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(24)
 @pytest.mark.parametrize(
     ("text", "name", "form", "given"),
     [

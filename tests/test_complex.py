@@ -186,7 +186,7 @@ DERIVED = {
 }  # fmt: skip
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize("name", DERIVED)
 def test_captured(name):
     fn, *tensors = DERIVED[name]
@@ -312,6 +312,7 @@ def test_lengths(word, n, numbers):
     )
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("word", ["rfft", "ihfft"])
 @pytest.mark.parametrize("n", [1, 2, 3, 5, 8])
 @pytest.mark.parametrize("numbers", [False, True], ids=["symbols", "numbers"])
@@ -479,6 +480,7 @@ def test_what_is_known_of_complex_tensors_means_the_same_in_a_text_and_in_a_run(
         assert_same(true, found, what=f"{name} in a run")
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("text", "shapes"),
     [

@@ -122,6 +122,7 @@ LARGEST: tuple[Callable[[Any], Any], ...] = (
 """The largest, or the smallest, of lengths that torch rounds in its own way."""
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("fn", LARGEST)
 def test_the_largest_of_rounded_lengths_is_one_of_them(fn: Callable[[Any], Any]) -> None:
     """torch's |z| inside a norm and ours may differ in the last bit: in one of so many, the largest is such a one."""

@@ -43,7 +43,7 @@ def blocks(language: str) -> list[tuple[str, str]]:
 RUNNABLE = blocks("python")
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("name", "body"), RUNNABLE, ids=[name for name, _ in RUNNABLE])
 def test_python_runs(name: str, body: str) -> None:
     """Each block by itself, and the tests it defines."""
@@ -62,7 +62,7 @@ COMMANDS = list(dict.fromkeys(
 ))  # fmt: skip
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_commands_run(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each command of the README's table and of the page about pages: it prints, writes its file, or opens a page."""

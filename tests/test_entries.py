@@ -149,6 +149,7 @@ def test_an_entry_calls_a_number_in_words_what_its_equation_calls_it() -> None:
 WRITERS = [op for op in SAID if callable(getattr(reading(op), "instead", None))]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("op", WRITERS, ids=lambda op: op.name)
 def test_the_row_of_an_entry_that_writes_its_equation_is_that_of_an_example(op: Op) -> None:
     """The options standing in it by their names."""
@@ -176,6 +177,7 @@ def test_the_row_of_an_entry_that_writes_its_equation_is_that_of_an_example(op: 
 POINTWISE = [case for case in cases() if isinstance(reading(case.op), Pointwise) and not case.op.held]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("case", POINTWISE, ids=lambda case: case.name)
 def test_the_forward_pass_is_the_text_read_on_arrays(case: Case) -> None:
     """The lowering computes an entry, or NumPy's function for its digits; a reading of its own is the other witness."""

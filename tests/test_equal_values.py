@@ -67,7 +67,7 @@ CALLS = {
 }  # fmt: skip
 
 
-@pytest.mark.one_in(9)
+@pytest.mark.one_in(18)
 @pytest.mark.filterwarnings("ignore:Sparse:UserWarning")
 @pytest.mark.parametrize("entries", [ZEROS, ONES, TIES], ids=["zeros", "ones", "ties"])
 @pytest.mark.parametrize("name", CALLS)

@@ -93,7 +93,7 @@ def test_definition_numpy_and_torch_agree(case: Case) -> None:
     assert_same(by_torch, case.output, seed=case.seed, what="torch's forward and NumPy's")
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @each
 def test_without_entries_it_is_what_torch_makes_of_them(case: Case) -> None:
     """Of tensors in which every axis is empty, or the last; what symgrad refuses, and what torch refuses, is left out."""
@@ -152,7 +152,7 @@ def test_the_jacobian_is_torchs(case: Case) -> None:
             assert_true(said, np.where(np.abs(rows) < 1e-13, 0.0, rows), tensors, f"{case.name} by {name}")
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("directions", [2, pytest.param(None, marks=pytest.mark.slow)])
 @each_derived
 def test_the_jacobian_is_what_differences_find(case: Case, directions: int | None) -> None:
@@ -202,6 +202,7 @@ def test_the_jacobian_formula_by_loops_is_the_same(case: Case) -> None:
         )
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("case", [at for at in EXAMPLES if at.values[0].op.residual])
 def test_what_solves_an_equation_moves_as_the_equation_does(case: Case) -> None:
     """F = 0 at the result, and dF = 0 along every change: ∂F/∂x + Σ_t ∂F/∂t·∂t/∂x, t the result and what is read beside.
@@ -260,7 +261,7 @@ def test_the_pullback_is_torchs_backward(case: Case) -> None:
         assert_same(by_rows, moved.reshape(-1), seed=case.seed, what=f"J·u by {name}")
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @each
 def test_pullback_and_pushforward_are_adjoint(case: Case) -> None:
     generator = np.random.default_rng(case.seed)
@@ -389,7 +390,7 @@ def test_an_operation_with_conditions_on_entries_is_not_called_smooth(case: Case
 # --- what must not matter -----------------------------------------------------------------------------------
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @each
 def test_names_of_indices_and_sizes_do_not_matter(case: Case) -> None:
     """Every index called k, every size otherwise: entry by entry the same, and contracted with weights."""
@@ -439,7 +440,7 @@ def changed_shapes(case: Case) -> list[dict[str, tuple[int, ...]]]:
     return found
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @each
 def test_shapes_that_torch_refuses_are_shape_errors(case: Case) -> None:
     for shapes in changed_shapes(case):

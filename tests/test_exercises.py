@@ -17,7 +17,7 @@ from tests.cases import STORIES, Case, first_by_default
 SOFTMAX = "(out * (v - (v * out).sum(-1, keepdim=True))) @ w.T"
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize(
     ("expression", "line", "kind", "why"),
     [

@@ -22,6 +22,7 @@ LENGTHS = [
 ]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("text", "shapes"), LENGTHS)
 def test_a_condition_stands_beside_what_is_divided_by(text: str, shapes: dict[str, tuple[int, ...]]) -> None:
     """Where all lengths are 0, and where every other one is: to a program 0 / 0 is no 0."""

@@ -306,6 +306,7 @@ def plain(value: Any) -> Any:
 CALLED = [op for op in TABLE.values() if in_arrays(op) is not None and not op.variadic]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("op", CALLED, ids=lambda op: op.name)
 def test_what_numpy_calls_it_is_what_it_is(op: Op) -> None:
     """The entry's own words, and those that follow from a spelling."""
@@ -463,7 +464,7 @@ def follows(op: Op) -> bool:
 WRITTEN = [op for op in TABLE.values() if op.numpy is not None and "out" not in op.held and op.name not in BESIDE]
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("op", WRITTEN, ids=lambda op: op.name)
 def test_no_forward_is_what_the_equation_gives(op: Op) -> None:
     """What reads its own output has a forward by need; of the others each, or one that shares it, is another somewhere."""

@@ -166,6 +166,7 @@ def test_without_its_packages_a_page_is_refused_by_name(monkeypatch: pytest.Monk
     pieces.environment.cache_clear()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("expression", "values", "why"),
     [

@@ -92,7 +92,7 @@ def words(text: str, names: dict[str, str] | None = None) -> list[str]:
     return [word for word in found if not re.fullmatch(r"[-─│┼|{}&:]+|\\[qa]?quad", word)]
 
 
-@pytest.mark.one_in(5)
+@pytest.mark.one_in(10)
 @pytest.mark.parametrize(
     "name", [*string.ascii_letters, *"αβγδεθλσωΩ", "ß", "x1", "变量", "_", "self", "match", "type"]
 )

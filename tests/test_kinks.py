@@ -33,6 +33,7 @@ from tests.compare import assert_same
 POINTS = [(op, at) for op in entries() for at in op.kinks]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("op", "at"), POINTS, ids=[f"{op.name} at {at:g}" for op, at in POINTS])
 def test_the_choice_is_legal_and_torchs(op: Op, at: float) -> None:
     found = kinks.kink_of(op, at)

@@ -270,6 +270,7 @@ def test_what_is_not_too_deep_is_read(depth: int) -> None:
         assert isinstance(read(text), Reading)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("between", ["\n", "; ", "\r\n"])
 def test_depth_is_counted_for_each_statement_and_argument(between: str) -> None:
     assert isinstance(read(between.join(["h = x + x * 2 - exp(x.T)"] * 60)), Reading)
@@ -380,6 +381,7 @@ READ = [
 ]  # fmt: skip
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("text", "means"), READ, ids=[ascii(r[0]) for r in READ])
 def test_what_is_read_is_what_torch_computes(text: str, means: str | None) -> None:
     program = read(text, shapes=shapes_for(text)).program
@@ -410,6 +412,7 @@ def test_programs_are_in_single_assignment_form_with_readable_names() -> None:
     assert [t.name for t in program.inputs] == ["x", "w", "b"]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("text", "name"),
     [

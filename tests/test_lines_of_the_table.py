@@ -120,6 +120,7 @@ def line_of(text: str, **shapes: tuple[int, ...]) -> str | None:
     return symgrad.explain(text, shapes=shapes, check=False).backward.gradients["x"].code
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("text", "shapes", "line"),
     [

@@ -53,6 +53,7 @@ PICKED: list[tuple[str, str]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("text", "chooser"), PICKED, ids=[text for text, _ in PICKED])
 def test_places_of_an_earlier_call_are_not_kept(text: str, chooser: str) -> None:
     """All entries of x are equal, so that no value tells other places from these: only vᵀJ does."""

@@ -108,6 +108,7 @@ def test_a_copy_of_what_has_changed_since_keeps_no_name(tmp_path):
     assert "data: x.clone()" in changed
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("alone", [True, False])
 def test_nobody_is_told_that_a_buffer_has_no_gradient(tmp_path, alone):
     more = "" if alone else "other = torch.nn.Linear(2, 2)\n"

@@ -16,7 +16,7 @@ TEXTS = list(dict.fromkeys(case.example.text for case in cases()))[::3]
 """One example in three, half a second each."""
 
 
-@pytest.mark.one_in(14)
+@pytest.mark.one_in(28)
 @pytest.mark.parametrize("text", TEXTS)
 def test_an_example_without_its_shapes_is_explained_or_refused(text: str) -> None:
     """No warning, no bug: ones are the numbers that generators of tests do not draw."""
@@ -29,6 +29,7 @@ def test_an_example_without_its_shapes_is_explained_or_refused(text: str) -> Non
     assert found.to_text()
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("text", "many"),
     [("F.conv2d(x, w, groups=2, padding=1)", 2), ("F.conv1d(x, w, groups=5)", 5), ("F.group_norm(x, 4)", 4),
@@ -137,6 +138,7 @@ SOURCES = [
 ]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("text", "given"), SOURCES)
 def test_a_source_that_nobody_gave_has_an_entry_for_every_position(text: str, given: dict[str, Any]) -> None:
     """torch pulls nothing back to one with more."""

@@ -55,6 +55,7 @@ def test_the_page_says_why_nothing_was_opened(command: str, said: str) -> None:
     assert ".." not in told
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("command", "line", "said"),
     [

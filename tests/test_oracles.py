@@ -216,6 +216,7 @@ def test_mathematics_and_program_part_at_a_nan_and_it_is_said() -> None:
     assert any(check.note for check in gradient.checks)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("text", "x"),
     [
@@ -263,6 +264,7 @@ def test_a_closed_form_has_to_agree_at_other_sizes(behind: str, general: bool) -
     assert check_form(form, program, pullback(program, "x"), values, np.array([1, 2])).passed == general
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("shape", [(4,), (6,), (8,), (2, 4), (3, 8)])
 def test_sizes_that_do_not_come_out_whole_are_not_tried(shape: tuple[int, ...]) -> None:
     """Half of an odd number is no size."""
@@ -356,6 +358,7 @@ def notes(text: str, **values: list[float]) -> dict[str, str]:
     return {c.oracle.split()[0].strip(","): c.note for c in checks}
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("text", "values", "oracle", "said"),
     [
@@ -452,6 +455,7 @@ CANCELLING = [
 ]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("text", "x"), CANCELLING)
 def test_terms_that_cancel_beyond_floats_accuse_nobody(text: str, x: list[float]) -> None:
     """Which side has lost its digits is said; that a gradient is 0 "because J is" is not."""
@@ -472,6 +476,7 @@ def test_digits_that_large_numbers_cost_accuse_nobody(text: str, x: list[list[fl
     assert "Numbers as large as 1e+08 are on the way" in found.to_text(width=400)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("x", [[2.0**53, 2.0**53 - 1, 1.0], [2.0**53, 2.0**53, 1.0], [1e16, 1e16, 2.0]])
 def test_where_a_gradient_turns_between_neighbouring_floats_nobody_is_accused(x: list[float]) -> None:
     found = symgrad.explain("logcumsumexp(x, 0)", x=x)

@@ -48,6 +48,7 @@ def status(arguments: list[str]) -> int:
     return int(left.value.code or 0)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_full_standard_output_is_a_message(verb: str, tmp_path: Path, monkeypatch, capsys) -> None:
     with Path("/dev/full").open("w", encoding="utf-8") as full:

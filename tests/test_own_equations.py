@@ -44,7 +44,7 @@ TWINS = [
 ]  # fmt: skip
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize(("text", "shapes", "twin"), [t for t in TWINS if t[2]], ids=[t[0] for t in TWINS if t[2]])
 def test_an_equation_is_what_torch_computes(text: str, shapes: dict[str, tuple[int, ...]], twin: object) -> None:
     generator = np.random.default_rng(7)
@@ -81,6 +81,7 @@ def test_windows_of_any_stride_run_as_far_as_they_stay_inside(
     assert_same(by_loops(f"{a} {b} {c}", x, w), found.output, what=f"{a}, {b}, {c}")
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("text", "twin"),
     [
@@ -141,6 +142,7 @@ def test_the_page_says_how_far_a_letter_runs_and_who_computed() -> None:
     assert "torch runs the equation itself in the proof" in " ".join(text.split())
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("text", "twin"),
     [
@@ -172,6 +174,7 @@ NUMBERS_IN_CONDITIONS = [
 ]  # fmt: skip
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("text", "twin"), NUMBERS_IN_CONDITIONS, ids=[t for t, _ in NUMBERS_IN_CONDITIONS])
 @pytest.mark.parametrize("n", [2.5, 3.0, -1.0, 9.0])
 def test_a_number_in_a_condition_is_no_size(text: str, twin: Any, n: float) -> None:
@@ -201,6 +204,7 @@ def test_nothing_flows_to_what_is_read_inside_an_index() -> None:
     assert found.gradients["x"].value.tolist() == [2, 8, 0]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("text", "n", "read"),
     [
@@ -332,6 +336,7 @@ def test_python_texts_are_still_python() -> None:
         symgrad.explain("x[0] = 3")
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     "text",
     [
@@ -346,6 +351,7 @@ def test_sizes_that_nobody_said_are_found_also_where_they_are_rounded(text: str)
     assert all(tensor.value.size for tensor in found.inputs)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("text", "shape"),
     [
@@ -365,6 +371,7 @@ def test_sizes_that_nobody_said_leave_no_tensor_empty(text: str, shape: tuple[in
     assert symgrad.explain("out[i] = x[i+5]", shapes={"x": (5,)}, check=False).output.shape == (0,)  # as it was said
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("text", "shapes", "subscripts"),
     [

@@ -32,7 +32,7 @@ def found_in(matrix: csr_array) -> patterns.Pattern:
     return measured(whole.row.astype(np.int64), whole.col.astype(np.int64), *matrix.shape)
 
 
-@pytest.mark.one_in(15)
+@pytest.mark.one_in(30)
 @pytest.mark.parametrize("case", first_by_default())
 def test_a_plan_says_what_the_matrix_turns_out_to_be(case: Case) -> None:
     for d in case.derived:
@@ -67,7 +67,7 @@ def test_numbers_from_the_structure_are_those_of_the_chain(case: Case) -> None:
         assert_same(found.sparse(), again.sparse(), seed=case.seed, what=f"{case.name} by {d.name}, again")
 
 
-@pytest.mark.one_in(15)
+@pytest.mark.one_in(30)
 @pytest.mark.parametrize("case", first_by_default())
 def test_places_put_together_hold_every_entry(case: Case) -> None:
     for d in case.derived:
@@ -99,7 +99,7 @@ SIZES = {
 }
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", SIZES)
 def test_a_plan_is_told_at_once_for_any_size(name: str) -> None:
     text, wrt, shapes, nonzeros, exact, blocks, seeds, directions = SIZES[name]
@@ -148,6 +148,7 @@ CANCELLING = [
 ]  # fmt: skip
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("text", "shape"), CANCELLING)
 def test_what_cancels_is_not_counted_as_exact(text: str, shape: tuple[int, ...]) -> None:
     plan = symgrad.jacobian(text, "x", shapes={"x": shape}, check=False).plan()
@@ -199,6 +200,7 @@ OVERLAPPING = [
 ]  # fmt: skip
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("text", OVERLAPPING)
 def test_overlaps_that_are_not_laid_out_are_counted_once(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     matrix = symgrad.jacobian(text, "x", shapes={"x": (6, 6)}, check=False)

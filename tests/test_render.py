@@ -615,7 +615,7 @@ def test_the_reader_reads(text: str, value: float) -> None:
 # --- every operation in every format ------------------------------------------------------------------------
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("case", first_by_default(STORIES))
 def test_every_operation_in_every_format(case: Case) -> None:
     explanation = case.story

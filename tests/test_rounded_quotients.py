@@ -22,6 +22,7 @@ def pulled(text: str, x: torch.Tensor, y: torch.Tensor) -> tuple[np.ndarray, ...
     )
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("text", ["torch.fmod(x, y)", "torch.fmod(x, y[0])", "torch.trunc(x / y) * y", "torch.floor(x / y) * x",
                                   "torch.ceil(x / y) * y * x", "torch.round(x / y) * y * x"])  # fmt: skip
 def test_a_quotient_is_rounded_once(text: str) -> None:

@@ -169,7 +169,7 @@ GOLDEN = ROOT / "tests" / "golden"
 QUESTIONS = sorted(path.name for path in (GOLDEN / "run").glob("*.txt"))
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_questions_that_people_ask(tmp_path, name):
@@ -192,6 +192,7 @@ def test_there_are_enough_questions():
     assert len(QUESTIONS) >= 15
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", ["lenet", "transformer"])
 def test_the_text_of_a_program(name):
     """What `repr` shows of two networks that everybody knows."""
@@ -265,6 +266,7 @@ except RuntimeError:
     assert "forward values that this vᵀJ mentions: x (a lower bound" in reasons
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("precision", "eps"), [("float32", "1.1920928955078125e-07"), ("float64", "2.220446049250313e-16")]
 )
@@ -303,6 +305,7 @@ c.sum().backward()
     np.testing.assert_array_equal(session.calls[1].leaves[0].added, [2, 2])
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("loss", "pairs"),
     [
@@ -1104,6 +1107,7 @@ def test_a_tangent_of_forward_mode_is_refused_with_its_reason(tmp_path) -> None:
     assert "depends on more than its arguments" in event.notes[0]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("steps", "has_lines"), [(320, True), (1001, False)])
 def test_a_long_loop_over_one_weight_is_told_or_refused_and_compared(tmp_path, steps: int, has_lines: bool) -> None:
     """A sum of thousands of terms was a RecursionError, and what became too small on the way had "no derivative"."""

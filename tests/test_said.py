@@ -84,6 +84,7 @@ def test_words_of_plan(part: int) -> None:
             said_plans.planned(program)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("text", "shapes", "says"),
     [

@@ -76,7 +76,7 @@ def test_a_hessian_that_everybody_knows(text: str, wrt: str, shapes: dict[str, t
     assert found.passed
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize(
     ("text", "wrt", "shapes"), [row[:3] for row in BOOK] + OTHERS, ids=[row[0] for row in BOOK + OTHERS]
 )
@@ -376,6 +376,7 @@ def test_where_torchs_double_backward_is_no_derivative_a_wrong_hessian_is_still_
         assert verdicts(wrong)[:2] == [False, False], at
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("text", "by", "numbers", "kept"),
     [

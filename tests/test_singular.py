@@ -83,7 +83,7 @@ UNDEFINED: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(("text", "values"), UNDEFINED, ids=[text for text, _ in UNDEFINED])
 def test_undefined_is_no_disagreement(text: str, values: dict[str, Any]) -> None:
     found = symgrad.explain(text, **values)
@@ -122,6 +122,7 @@ def test_a_weight_of_nothing_makes_no_derivative_undefined() -> None:
     assert_same([0, 0.5], found.gradients["x"].singular.standing.mathematics)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("text", "x", "slope"),
     [
@@ -139,7 +140,7 @@ def test_what_has_a_derivative_is_not_said_to_have_none(text: str, x: list[float
         assert_same(slope, found.gradients["x"].value, tolerance=1e-6)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(
     ("text", "x", "undefined", "slopes"),
     [

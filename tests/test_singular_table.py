@@ -173,6 +173,7 @@ def test_the_page_of_an_embedding_loss_at_0_agrees() -> None:
     assert "1e-12" in found.to_text()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("length", [0.0, -1.0, -2.5])
 def test_the_page_says_where_torch_contradicts_its_own_forward_pass(length: float) -> None:
     found = symgrad.explain("view_as_real(torch.polar(r, t))", r=[length, 1.0], t=[1.0, 2.0])

@@ -165,7 +165,7 @@ def test_a_part_is_not_taken_for_the_whole(text: str, shape: tuple[int, ...]) ->
 PART, PARTS = 800, 25
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("number", range(45))
 def test_random_chains(number: int) -> None:
     check(chain(number), number)

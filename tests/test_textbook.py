@@ -525,7 +525,7 @@ def test_the_lines_of_a_normalisation_read_as_in_the_book(text: str, lines: list
     assert [line.strip() for line in brief.splitlines()[1:] if re.match(r"(with )?[\w.]+ = ", line.strip())] == lines
 
 
-@pytest.mark.one_in(9)
+@pytest.mark.one_in(18)
 @pytest.mark.parametrize(("text", "wanted", "form"), BOOK, ids=[f"{text} by {wanted}" for text, wanted, _ in BOOK])
 def test_a_gradient_reads_as_in_the_book(text: str, wanted: str, form: str) -> None:
     used = {name: shape for name, shape in SHAPES.items() if name in inputs_of(text)}

@@ -173,7 +173,7 @@ def own_frames(text, path):
     return f"{head.splitlines()[0]}\n{found}{rest}" if found else text
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("path", [
     pytest.param(path, id=path.stem, marks=() if path.stem in BY_DEFAULT else pytest.mark.slow) for path in CORPUS

@@ -16,6 +16,7 @@ USES = [
 ]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("text", "values", "name", "count"), USES)
 def test_uses_that_carry_a_gradient_are_counted(text: str, values: dict[str, list[int]], name: str, count: int) -> None:
     page = symgrad.explain(text, **values)

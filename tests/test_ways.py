@@ -42,6 +42,7 @@ def fields() -> tuple[str, str]:
     return refused["error"], re.sub(r"<[^>]*>", "", page)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("ask", "error", "assumed"),
     [

@@ -39,6 +39,7 @@ REFUSED = [
 ]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("text", TAKEN)
 def test_what_nobody_else_reads_may_be_written_over(text: str) -> None:
     leaf = torch.tensor(X, dtype=torch.float64, requires_grad=True)
