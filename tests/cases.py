@@ -136,7 +136,7 @@ def grouped(op: Op) -> pytest.MarkDecorator:
     return pytest.mark.xdist_group(op.name)
 
 
-DERIVED = 4
+DERIVED = 5
 """By default the formulas of one operation in so many are derived at every size, and held against torch's gradient; the
 slow tests do so for all."""
 STORIES = 24

@@ -330,6 +330,7 @@ def test_what_underflows_on_the_way_is_no_reason_for_0(text: str, at: Mapping[st
     assert not any(false in page for false in ("because every entry", "is a kink", "stays the same whatever"))
 
 
+@pytest.mark.slow
 def test_what_cancels_is_no_underflow() -> None:
     """Fifty digits leave 1e-52 of it: attention with equal values was said to be too small for floats."""
     ones = np.ones((2, 3))

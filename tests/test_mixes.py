@@ -32,10 +32,11 @@ def ran_mixes(numbers: range) -> Counter[str]:
     return ran(lambda drawn: captured_agrees(program(drawn.number)), numbers, depth=0)
 
 
-def test_random_mixes() -> None:
-    found = ran_mixes(range(150))
-    assert found["same"] > 90
-    assert found["refused"] < 15
+@pytest.mark.parametrize("numbers", [range(50), pytest.param(range(50, 150), marks=pytest.mark.slow)], ids=str)
+def test_random_mixes(numbers: range) -> None:
+    found = ran_mixes(numbers)
+    assert found["same"] > 0.6 * len(numbers)
+    assert found["refused"] < 0.1 * len(numbers)
 
 
 def test_they_cast_mask_count_and_divide() -> None:

@@ -112,7 +112,7 @@ def test_ones_are_kept_where_trying_others_would_take_long() -> None:
 
 def test_an_entry_that_nobody_would_read_is_not_written_out() -> None:
     """Writing out one of a sampling with borders took half a minute, and then it was too long to be shown."""
-    found = symgrad.explain('F.grid_sample(x, grid, padding_mode="border", align_corners=True)')
+    found = symgrad.explain('F.grid_sample(x, grid, padding_mode="border", align_corners=True)', check=False)
     assert found.gradients["x"].entry((0, 0, 0, 0)).terms == ()
 
 

@@ -289,7 +289,7 @@ def test_a_condition_is_negated_as_one(text: str, line: str) -> None:
     assert held(explanation, text)
 
 
-@settings(max_examples=4, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=2, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(drawn=expressions(4))
 def test_random_programs_open_with_what_holds(drawn: Expression) -> None:
     holds(drawn)
