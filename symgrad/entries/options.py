@@ -122,11 +122,13 @@ def axis_or_all(name: str, value: Any, rank: int) -> int | None:
     return None if value is None else axis_of(value, rank)
 
 
-def each_once(name: str, value: Any, rank: int) -> tuple[int, ...]:
+def each_once(name: str, value: Any, rank: int, count: int | None = None) -> tuple[int, ...]:
     """Axes from the front, none of them twice."""
     axes = tuple(axis_of(axis, rank) for axis in several(value))
     if len(set(axes)) < len(axes):
         raise ShapeError(f"an axis is named twice in {name}", found=(f"{name}={value}",))
+    if count not in (None, len(axes)):
+        raise InputError(f"{name} has to be {count} different axes", found=(f"{name}={value}",))
     return axes
 
 
@@ -159,6 +161,7 @@ KINDS: Mapping[str, Kind] = {
     "number": Kind(float, number_given),
     "tuple": Kind(Any, lambda name, value, rank: several(value)),
     "tuple[axis]": Kind(Any, lambda name, value, rank: each_once(name, value, rank)),
+    "tuple[axis, axis]": Kind(Any, lambda name, value, rank: each_once(name, value, rank, 2)),
     "axis | None": Kind(int | tuple[int, ...] | None, lambda name, value, rank: axis_or_all(name, value, rank)),
 }
 """Kinds that have a canonical form, whatever their value."""

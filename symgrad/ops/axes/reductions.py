@@ -21,12 +21,6 @@ from symgrad.ops.contracting.lengths import as_long_as, numpy_length
 from symgrad.program import Role
 from symgrad.shapes import Shape
 
-
-def torch_product(torch: Any, x: Any, dim: tuple[int, ...], keepdim: bool) -> Any:
-    """torch's product, which takes one axis or all."""
-    return torch.prod(x, dim[0], keepdim=keepdim) if len(dim) == 1 else torch.prod(x).reshape([1] * (keepdim * x.dim()))
-
-
 WINNERS = "out = (Σ_j x[j]·[x[j] = out]) / (Σ_k [x[k] = out])"
 
 # one operation, one row
@@ -34,7 +28,8 @@ WINNERS = "out = (Σ_j x[j]·[x[j] = out]) / (Σ_k [x[k] = out])"
 op("sum(x, dim: any=None, keepdim=False)", "out = Σ_j x[j]", "adds up the entries along dim", along="dim", holds="counted")
 op("mean(x, dim: any=None, keepdim=False)", "out = mean_j x[j]", "the average along dim", along="dim", role=Role.AVERAGES)
 op("prod(x, dim: any=None, keepdim=False)", "out = Π_j x[j]", "multiplies the entries along dim", along="dim",
-   torch=torch_product, holds="counted")
+   holds="counted", torch=lambda torch, x, dim, keepdim: (  # torch takes one axis or all
+       torch.prod(x, dim[0], keepdim=keepdim) if len(dim) == 1 else torch.prod(x).reshape([1] * (keepdim * x.dim()))))
 op("amax(x, dim: any=None, keepdim=False)", WINNERS, "the largest entry along dim; several that are equal share the"
    " derivative evenly", also="np.max", along="dim", forward=np.amax, kinks=0, holds="kept")
 op("amin(x, dim: any=None, keepdim=False)", WINNERS, "the smallest entry along dim; several that are equal share the"

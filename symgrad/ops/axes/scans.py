@@ -70,14 +70,10 @@ def prepare_diff(shapes: tuple[Shape, ...], n: int = 1, dim: int = -1) -> dict[s
     return {"n": min(n, int(size)) if size.is_Integer else n, "dim": axis}
 
 
-def differences(shapes: tuple[Shape, ...], n: int, dim: int) -> str:
-    """n-th differences: binomial coefficients with alternating signs."""
-    return "out[i] = " + " + ".join(f"({(-1) ** (n - k) * comb(n, k)})·x[i + {k}]" for k in range(n + 1))
-
-
 # fmt: off
 op("diff(x, n: int >= 0=1, dim: int=-1)", "out[i] = x[i + 1] − x[i]", "differences of neighbours along dim, n times over",
-   instead=differences, axes="dim", prepare=prepare_diff, examples=("diff(x) with x:4", "diff(x, 2, 0) with x:4x2"),
+   instead=lambda shapes, n, dim: "out[i] = " + " + ".join(f"({(-1) ** (n - k) * comb(n, k)})·x[i + {k}]" for k in range(n + 1)),
+   axes="dim", prepare=prepare_diff, examples=("diff(x) with x:4", "diff(x, 2, 0) with x:4x2"),
    holds="joined", arrays="np.diff")
 op("cumulative_trapezoid(y, dx=1.0, dim: int=-1)", "out[i] = dx·Σ_j [j ≤ i]·(y[j] + y[j + 1])/2",
    "the area under straight lines between points dx apart along dim, up to each point but the first", ("torch.{}",), axes="dim", least=1,
@@ -105,9 +101,9 @@ op("sort(x, dim: int=-1, descending: bool=False, stable: unused=False)", "out[i]
    examples=("sort(x, 0).values with x:4", "sort(x, 1, True).values"))  # fmt: skip
 
 
-def first_places(x: Any, k: Any, dim: int, largest: bool) -> Any:
-    """Where the k largest or smallest are."""
-    return np.take(order(x, dim, largest), range(int(k)), axis=dim) if np.ndim(x) else np.zeros((), dtype=np.int64)
+def rank_places(x: Any, wanted: Any, dim: int, descending: bool = False) -> Any:
+    """Where the entries with these numbers in order are; a number is its only entry."""
+    return np.take(order(x, dim, descending), wanted, axis=dim) if np.ndim(x) else np.zeros((), dtype=np.int64)
 
 
 def enough(sizes: Sizes, x: Shape, k: Any, dim: int, least: int = 0, **options: Any) -> None:
@@ -119,13 +115,14 @@ def enough(sizes: Sizes, x: Shape, k: Any, dim: int, least: int = 0, **options: 
 
 op("topk(x, k: int, dim: int=-1, largest: bool=True, sorted: unused=True)",
    "out[i<k] = x[n[i]], n: where the i-th largest is (or the i-th smallest)", "the k largest (or smallest) entries along dim, in order", TORCH,
-   axes="dim", fits=enough, returns=("values", "indices"), known={"n": first_places},
+   axes="dim", fits=enough, returns=("values", "indices"),
+   known={"n": lambda x, k, dim, largest: rank_places(x, range(int(k)), dim, largest)},
    examples=("topk(x, 2, 0).values with x:4", "topk(x, 2, 1, False).values"))  # fmt: skip
 
 
 def rank_place(x: Any, k: int, dim: int, keepdim: bool) -> Any:
     """Where the entry with k − 1 smaller ones is."""
-    found = np.take(order(x, dim, descending=False), k - 1, axis=dim) if np.ndim(x) else np.zeros((), dtype=np.int64)
+    found = rank_places(x, k - 1, dim)
     return np.expand_dims(found, dim) if keepdim and np.ndim(x) else found
 
 

@@ -14,17 +14,11 @@ from symgrad.shapes import Shape
 # Distances of rows ----------------------------------------------------------------------------------
 
 
-def pair_distances(x: Any, p: Any) -> Any:
-    """NumPy's forward."""
-    first, second = np.triu_indices(len(x), 1)
-    x = np.asarray(x, float)
-    return numpy_length(x[first] - x[second], p, -1)
-
-
 op("pdist(x, p: number=2.0)", "out[k<size(x, 0)·(size(x, 0) − 1)/2] = [out ≠ 0]·√(Σ_j (x[m,j] − x[n,j])²), m: the first row of"
    " the k-th pair in order, n: the second", "the distance between every two rows m < n; for another p than 2 lengths are (Σ |d|ᵖ)^(1/p); the derivative at 0 is 0", ("F.{}", "torch.{}", "aten._pdist_forward"),
    instead=as_long_as("x[m,j] − x[n,j]", "out[k<size(x, 0)·(size(x, 0) − 1)/2]", apart=True),
-   known={"m": lambda x, p: np.triu_indices(len(x), 1)[0], "n": lambda x, p: np.triu_indices(len(x), 1)[1]}, forward=pair_distances,
+   known={"m": lambda x, p: np.triu_indices(len(x), 1)[0], "n": lambda x, p: np.triu_indices(len(x), 1)[1]},
+   forward=lambda x, p: numpy_length(np.subtract(*np.asarray(x, float)[np.array(np.triu_indices(len(x), 1))]), p, -1),
    torch=lambda torch, x, p: torch.nn.functional.pdist(x, float(p)) if len(x) else x.sum(1),  # of no rows 2.13's backward ends the process
    reuse=True, kinks=0, letters="k",
    examples=("F.pdist(x) with x:3x2", "F.pdist(x, 1.0) with x:4x2", "F.pdist(x, 3) with x:3x3"))  # fmt: skip

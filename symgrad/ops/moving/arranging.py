@@ -16,14 +16,8 @@ from symgrad.entries.spec import no_alignment
 from symgrad.errors import InputError, ShapeError
 from symgrad.shapes import Shape, Sizes, size_of
 
-
-def flipped(shapes: tuple[Shape, ...], dims: tuple[int, ...]) -> str:
-    """Each axis of dims from its end."""
-    return moved(len(shapes[0]), lambda a: f"size(x, {a}) − 1 − i{a}" if a in dims else f"i{a}")
-
-
 op("flip(x, dims: tuple[axis])", "out[i] = x[size(x, 0) − 1 − i]", "the entries in reverse order along dims", TORCH, "np.flip",
-   instead=flipped,
+   instead=lambda shapes, dims: moved(len(shapes[0]), lambda a: f"size(x, {a}) − 1 − i{a}" if a in dims else f"i{a}"),
    examples=("flip(x, (0,)) with x:3", "flip(x, (0, 1))"), arrays="x, *dims: np.flip(x, axis=dims)")  # fmt: skip
 
 
@@ -71,12 +65,6 @@ op("roll(x, shifts: tuple, dims: tuple=())", "out[i] = x[(i − shifts) mod size
    arrays="x, shifts, dims=None: np.roll(x, shifts, axis=dims)")  # fmt: skip
 
 
-def two_axes(shapes: Any, dims: tuple[int, ...], **options: Any) -> None:
-    """A plane."""
-    if len(dims) != 2:
-        raise InputError("rot90 takes two different dims", found=(f"dims={dims}",))
-
-
 def turned(shapes: tuple[Shape, ...], k: int, dims: tuple[int, int]) -> str:
     """Where an entry was before the turns."""
     first, second = dims
@@ -88,9 +76,9 @@ def turned(shapes: tuple[Shape, ...], k: int, dims: tuple[int, int]) -> str:
     return moved(len(shapes[0]), lambda a: dict(zip((first, second), places, strict=True)).get(a, f"i{a}"))
 
 
-op("rot90(x, k: int=1, dims: tuple[axis]=(0, 1))", "out[i,j] = x[j,size(x, 1) − 1 − i]",
+op("rot90(x, k: int=1, dims: tuple[axis, axis]=(0, 1))", "out[i,j] = x[j,size(x, 1) − 1 − i]",
    "a quarter turn, k times, from the first of dims towards the second", METHOD, "np.rot90", instead=turned,
-   checks=two_axes, ranks={"x": (2,)}, examples=("rot90(x)", "rot90(x, 2)", "rot90(x, -1)"))  # fmt: skip
+   ranks={"x": (2,)}, examples=("rot90(x)", "rot90(x, 2)", "rot90(x, -1)"))  # fmt: skip
 op("vander(x, N: int)", "out[…,i,j<N] = [j = 0] + [j > 0]·x[…,i]^j", "the powers of each entry from 0 on, as columns",
    ("torch.linalg.{}",), written="torch.linalg.vander({})", examples=("torch.linalg.vander(x, N=3) with x:4", "torch.linalg.vander(x, N=4) with x:2x3"), holds="kept")  # fmt: skip
 # fmt: off

@@ -37,15 +37,11 @@ def joint(at: At, *tensors: View, dim: int) -> Expr:
     return result
 
 
-def in_turn(shapes: tuple[Shape, ...], dim: int) -> str:
-    """The tensor whose turn it is."""
-    return f"out[k<{len(shapes)}] = {' + '.join(f'δ(k, {n})·x{n}' for n in range(len(shapes)))}"
-
-
 op("cat(*tensors, dim: axis=0)", "out[i<m + size(y, 0)] = [i < m]·x[i] + [m ≤ i]·y[i − m] where m = size(x, 0)", "joins tensors along an axis they have",
    ("torch.cat", "torch.concat", "torch.concatenate", "np.concatenate"), reading=Function(joint), shape=joined, align=no_alignment,
    torch=lambda torch, *tensors, dim: torch.cat(tensors, dim=dim), holds="kept", role=Role.JOINS,
    examples=("cat([x, y]) with x:2 y:3", "cat([x, y], dim=1) with x:2x2 y:2x1", "cat([x, x]) with x:2"))  # fmt: skip
 op("stack(*tensors, dim: int=0)", "out[k<2] = δ(k, 0)·x0 + δ(k, 1)·x1", "joins tensors of one shape along a new axis",
-   ("torch.stack", "np.stack"), instead=in_turn, axes="dim", fits=as_many, role=Role.STACKS,
+   ("torch.stack", "np.stack"), axes="dim", fits=as_many, role=Role.STACKS,
+   instead=lambda shapes, dim: f"out[k<{len(shapes)}] = {' + '.join(f'δ(k, {n})·x{n}' for n in range(len(shapes)))}",
    torch=lambda torch, *tensors, dim: torch.stack(tensors, dim), examples=("stack([x, y]) with x:3 y:3", "stack([x, y], dim=1) with x:2 y:2"))  # fmt: skip

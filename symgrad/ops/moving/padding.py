@@ -94,15 +94,10 @@ def prepare_pad(shapes: tuple[Shape, ...], pad: Ints, mode: str = "constant", va
     return {"pad": margins, "mode": mode, "value": 0 if value is None else value}
 
 
-def margins_of(pad: tuple[int, ...], rank: int) -> list[tuple[int, int]]:
-    """The margins before and after every axis."""
-    pairs = list(zip(pad[::2], pad[1::2], strict=True))
-    return [(0, 0)] * (rank - len(pairs)) + pairs[::-1]
-
-
 def padded_shape(sizes: Sizes, shapes: tuple[Shape, ...], pad: tuple[int, ...], mode: str, value: Any) -> Shape:
     """Every axis with its margins; what is reflected has to be there."""
-    pairs = list(zip(shapes[0], margins_of(pad, len(shapes[0])), strict=True))
+    around = list(zip(pad[::2], pad[1::2], strict=True))[::-1]
+    pairs = list(zip(shapes[0], [(0, 0)] * (len(shapes[0]) - len(around)) + around, strict=True))
     for n, margins in pairs if mode != "constant" else ():
         known = sizes.number(n)
         least = 1 if mode == "replicate" else max(margins) + (mode == "reflect")

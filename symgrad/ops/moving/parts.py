@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from typing import Any
 
 import sympy as sp
 
 from symgrad.entries.equations import TORCH, op
 from symgrad.entries.shaping import Ints
-from symgrad.entries.spec import Opening
 from symgrad.errors import ShapeError
 from symgrad.shapes import Shape, Size, Sizes, size_of
 from symgrad.ways import Setting
-
-
-def open_start(open_: Opening, shapes: tuple[Shape, ...], dim: int, start: int, length: Size) -> dict[str, Hashable]:
-    """Where a part begins; from the end it reaches no further."""
-    return {"start": open_(start, shapes[0][dim] - length) if start >= 0 else start}
-
 
 # fmt: off
 op("select(x, dim: int, index: int)", "out = x[index]", "the entries at one place of dim", TORCH, axes="dim", least=1,
@@ -26,7 +18,8 @@ op("select(x, dim: int, index: int)", "out = x[index]", "the entries at one plac
    slots=lambda open_, shapes, dim, index: {"index": open_(index, shapes[0][dim] - 1)},
    examples=("select(x, 1, 0)", "select(x, 0, -1) with x:3"))
 op("narrow(x, dim: int, start: int, length: any)", "out[i<length] = x[start + i]", "length entries along dim, from start on",
-   TORCH, "torch.narrow_copy Tensor.narrow_copy", axes="dim", least=1, slots=open_start,
+   TORCH, "torch.narrow_copy Tensor.narrow_copy", axes="dim", least=1,
+   slots=lambda open_, shapes, dim, start, length: {"start": open_(start, shapes[0][dim] - length) if start >= 0 else start},
    instead={"start<0": "out[i<length] = x[size(x, 0) + start + i]"},
    examples=("narrow(x, 0, 1, 2) with x:4", "narrow(x, 1, 0, 2)"))
 # fmt: on
@@ -48,11 +41,6 @@ def part_shape(sizes: Sizes, shape: Shape, dim: int, part: int, length: Size) ->
     return (*shape[:dim], kept, *shape[dim + 1 :])
 
 
-def chunk_length(shape: Any, chunks: int, dim: int) -> Size:
-    """How long all but the last of ``chunks`` parts are."""
-    return sp.floor((size_of(shape[dim]) + chunks - 1) / chunks)
-
-
 def chunk_shape(sizes: Sizes, shapes: tuple[Shape, ...], chunks: int, dim: int, part: int) -> Shape:
     """The part's shape; an axis that comes out even is ``chunks`` times as long as a part, for every length of a part."""
     (x,) = shapes
@@ -62,7 +50,7 @@ def chunk_shape(sizes: Sizes, shapes: tuple[Shape, ...], chunks: int, dim: int, 
     found = sizes.shape(x)
     if whole == 0 and 0 <= part < chunks:  # of nothing torch makes as many parts as it is told to
         return found
-    return part_shape(sizes, found, dim, part, chunk_length(found, chunks, dim))
+    return part_shape(sizes, found, dim, part, sp.floor((found[dim] + chunks - 1) / chunks))
 
 
 op("chunk_part(x, chunks: int, dim: int=0, *, part: int)", "out[i] = x[part·⌊(size(x, 0) + chunks − 1)/chunks⌋ + i]",

@@ -6,7 +6,7 @@ known, a slice also says where it begins and how many entries it keeps: ("slice"
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import sympy as sp
@@ -31,11 +31,6 @@ def read_items(key: Sequence[Item], shape: Shape) -> list[tuple[Item, Size | Non
     padded = [*key, *[("all",)] * (len(shape) - len(reads))]
     axes = iter(shape)
     return [(item, None if item[0] == "new" else next(axes)) for item in padded]
-
-
-def resolved(sizes: Sizes, shapes: tuple[Shape, ...], key: tuple[Item, ...]) -> dict[str, Hashable]:
-    """The key, each of its slices with where it begins and what it keeps."""
-    return {"key": tuple(placed_item(sizes, size, item) for item, size in read_items(key, shapes[0]))}
 
 
 def placed_item(sizes: Sizes, size: Size, item: Item) -> Item:
@@ -74,11 +69,6 @@ def python_key(key: Sequence[Item]) -> tuple[Any, ...]:
     return tuple(forms[word](*numbers) for word, *numbers in key)
 
 
-def open_items(open_: Opening, shapes: tuple[Shape, ...], key: tuple[Item, ...]) -> dict[str, Hashable]:
-    """The key with slots for the places that are read, and for where a slice of so many entries begins."""
-    return {"key": tuple(open_item(open_, item, size) for item, size in read_items(key, shapes[0]))}
-
-
 def open_item(open_: Opening, item: Item, size: Size | None) -> Item:
     """One item; a slice whose ends move with its axis stays as it is."""
     if item[0] not in ("int", "slice") or size is None:
@@ -108,6 +98,8 @@ def entry_at(at: At, x: View, key: tuple[Item, ...]) -> Expr:
 
 
 op("getitem(x, key: any)", "out[i] = x[start + step·i]", "the entries at an index or slice of each axis, as the key has them", ("Tensor.__getitem__",),
-   reading=Function(entry_at), shape=sliced_shape, align=no_alignment, resolve=resolved, slots=open_items,
+   reading=Function(entry_at), shape=sliced_shape, align=no_alignment,
+   resolve=lambda sizes, shapes, key: {"key": tuple(placed_item(sizes, size, item) for item, size in read_items(key, shapes[0]))},
+   slots=lambda open_, shapes, key: {"key": tuple(open_item(open_, item, size) for item, size in read_items(key, shapes[0]))},
    torch=lambda torch, x, key: x[python_key(key)], role=Role.INDEXES, holds="kept",
    examples=("x[0]", "x[:, 1:]", "x[:, None] with x:2", "x[::2] with x:5", "x[..., -1]"))  # fmt: skip

@@ -58,14 +58,9 @@ def rows_only(sizes: Sizes, shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
     return shapes
 
 
-def permuted(shapes: tuple[Shape, ...], dims: tuple[int, ...]) -> str:
-    """The axes of x in the order dims."""
-    return moved(len(dims), lambda a: f"i{dims.index(a)}")
-
-
 # fmt: off
-op("permute(x, dims: tuple[axis])", "out[k,i,j] = x[i,j,k]", "puts the axes in the order dims", METHOD, instead=permuted,
-   checks=every_axis, examples=("x.permute(2, 0, 1) with x:2x3x4", "permute(x, (1, 0))"),
+op("permute(x, dims: tuple[axis])", "out[k,i,j] = x[i,j,k]", "puts the axes in the order dims", METHOD, checks=every_axis,
+   instead=lambda shapes, dims: moved(len(dims), lambda a: f"i{dims.index(a)}"), examples=("x.permute(2, 0, 1) with x:2x3x4", "permute(x, (1, 0))"),
    arrays="x, *dims: np.transpose(x, dims)")
 op("transpose(x, dim0: int, dim1: int)", "out[i,j] = x[j,i]", "exchanges the axes dim0 and dim1",
    ("torch.{}", "Tensor.{}", "torch.swapaxes", "Tensor.swapaxes", "np.swapaxes"),

@@ -130,12 +130,8 @@ op("group_norm(x, num_groups: int >= 1, weight=None, bias=None, eps=1e-5)", grou
    examples=("F.group_norm(x, 2) with x:1x4x2", "F.group_norm(x, 2, weight, bias) with x:2x4x2 weight:4 bias:4"))  # fmt: skip
 
 
-def prepare_rms_norm(shapes: tuple[Shape, ...], normalized_shape: Any = None, eps: Any = None) -> dict[str, Hashable]:
-    """Without eps torch takes the spacing of numbers near 1."""
-    return prepare_layer_norm(shapes, normalized_shape, float(np.finfo(np.float64).eps) if eps is None else eps)
-
-
 op("rms_norm(x, normalized_shape: any, weight=None, eps: any=None)", "out[i] = x[i] / √(mean_j x[j]² + eps)·weight[i]",
    "divides by the root of the mean square over the last axes, those of normalized_shape", F, "torch.rms_norm", along="normalized_shape",
-   align=no_alignment, shape=trailing_shape, prepare=prepare_rms_norm,
+   align=no_alignment, shape=trailing_shape, prepare=lambda shapes, normalized_shape, eps: prepare_layer_norm(
+       shapes, normalized_shape, float(np.finfo(np.float64).eps) if eps is None else eps),  # torch's without one
    examples=("F.rms_norm(x, (3,)) with x:2x3", "F.rms_norm(x, (3,), weight) with x:2x3 weight:3"))  # fmt: skip

@@ -6,8 +6,6 @@ there, tested at every listed kink.
 
 from __future__ import annotations
 
-from typing import Any
-
 import sympy as sp
 
 from symgrad.entries.equations import F, op
@@ -61,14 +59,11 @@ def prelu_shape(sizes: Sizes, shapes: tuple[Shape, ...]) -> Shape:
     return x
 
 
-def slopes(shapes: Any, **options: Any) -> str:
-    """One slope for all is the first."""
-    return PRELU.replace("weight", "weight[0]") if len(shapes[1]) == 1 and shapes[1][0] == 1 else PRELU
-
-
 PRELU = "out[i] = x[i]·[x[i] > 0] + weight·x[i]·(1 − [x[i] > 0])"
 op("prelu(x, weight)", PRELU, "x[i] where x[i] > 0, elsewhere x[i] times one slope for all, or that of its channel (axis 1)",
-   ("F.{}", "torch.{}", "Tensor.{}", "aten.{}"), "aten._prelu_kernel", along="all but channels", instead=slopes,
+   ("F.{}", "torch.{}", "Tensor.{}", "aten.{}"), "aten._prelu_kernel", along="all but channels",
+   instead=lambda shapes: PRELU.replace("weight", "weight[0]") if shapes[1] == (1,) else PRELU,  # one slope for all is the first
+
    shape=prelu_shape, align=no_alignment, kinks=0,
    ranks={"x": (2, 3), "weight": (1,)}, examples=("F.prelu(x, weight) with x:3x2 weight:2", "F.prelu(x, weight) with x:3 weight:1"),
    holds="real")  # fmt: skip

@@ -135,12 +135,6 @@ def of_full_rank(x: Any) -> Any:
     return np.linalg.pinv(x)
 
 
-def turned(sizes: Sizes, shapes: tuple[Shape, ...]) -> Shape:
-    """As many rows as x has columns."""
-    *batch, rows, columns = at_least(shapes[0], 2)
-    return (*batch, columns, rows)
-
-
 PENROSE = (
     "Σ_{a,b} x[…,i,a]·out[…,a,b]·x[…,b,k] = x[…,i,k]; Σ_{a,b} out[…,i,a]·x[…,a,b]·out[…,b,k] = out[…,i,k]; "
     "Σ_a x[…,i,a]·out[…,a,k] = Σ_a x[…,k,a]·out[…,a,i]; Σ_a out[…,i,a]·x[…,a,k] = Σ_a out[…,k,a]·x[…,a,i]"
@@ -149,6 +143,6 @@ solved("pinv(x)", PENROSE, "the pseudo-inverse of a matrix of full rank, which P
        step="out[…,i,k] = 2·out[…,i,k] − (Σ_{a,b} out[…,i,a]·x[…,a,b]·out[…,b,k])"
             " + (Σ_{a,b,c} out[…,i,a]·out[…,b,a]·x[…,c,b]·(δ(c, k) − left[…,c,k]))"
             " + Σ_{a,b,c} (δ(i, a) − right[…,i,a])·x[…,b,a]·out[…,c,b]·out[…,c,k]",
-       values=of_full_rank, torch=lambda torch, x: torch.linalg.pinv(x), shape=turned, kind="full", arrays="np.linalg.pinv",
+       values=of_full_rank, torch=lambda torch, x: torch.linalg.pinv(x), shape=lambda sizes, shapes: (*shapes[0][:-2], *at_least(shapes[0], 2)[:-3:-1]), kind="full", arrays="np.linalg.pinv",
        beside={"left": lambda call, x, out: ("matmul", (x, out), {}), "right": lambda call, x, out: ("matmul", (out, x), {})},
        examples=("pinv(x) with x:3x2", "pinv(x) with x:2x2x3"))  # fmt: skip
