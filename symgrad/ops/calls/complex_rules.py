@@ -248,5 +248,3 @@ REAL = frozenset({"abs", "absolute", "angle", "imag", "norm", "vector_norm", "va
 """Those whose result is real."""
 UNMOVED = frozenset({"complex_conj", "complex_real"})
 """Entries that leave a real tensor as it is."""
-
-__all__ = ["ARITHMETIC", "REAL", "UNMOVED", "Pairs", "Rule"]

@@ -38,33 +38,25 @@ def with_axes(call: Call, x: Any, dims: Sequence[int]) -> Any:
     return x
 
 
-def atleast(says: str, *dims: int) -> None:
-    """Enter what gives a tensor so many axes at least."""
-
-    def steps(call: Call, part: int, x: Any) -> Last:
-        return done(with_axes(call, x, dims))
-
-    word = f"atleast_{len(dims)}d"
-    enter(Compound(word, steps, says), (f"torch.{word}", f"np.{word}"))
-
-
-def stacked(says: str, axis: int, dims: Sequence[int], *spelled: str) -> None:
-    """Enter what is cat along an axis, or the last one, of tensors with the axes that atleast gives them."""
+def with_more_axes(says: str, dims: Sequence[int], axis: int | None, *spelled: str) -> None:
+    """Enter what gives a tensor more axes, or joins tensors that have got them along ``axis``, or the last one."""
 
     def steps(call: Call, part: int, tensors: Any) -> Last:
+        if axis is None:
+            return done(with_axes(call, tensors, dims))
         parts = [with_axes(call, tensor, dims) for tensor in parts_of(tensors)]
         return "cat", tuple(parts), {"dim": min(axis, len(parts[0].shape) - 1)}
 
     enter(Compound(spelled[0].removeprefix("torch."), steps, says), spelled)
 
 
-atleast("A number as a vector.", 0)
-atleast("A vector as a row.", 0, 0)
-atleast("A matrix with a last axis of size 1.", 0, 0, -1)
-stacked("cat along columns; of vectors and numbers along their only axis.", 1, (0,), "torch.hstack", "np.hstack")
-stacked("cat along rows; vectors are rows.", 0, (0, 0), "torch.vstack", "torch.row_stack", "np.vstack")
-stacked("cat along the third axis.", 2, (0, 0, -1), "torch.dstack", "np.dstack")
-stacked("cat along columns; vectors are columns.", 1, (0, 1), "torch.column_stack", "np.column_stack")
+with_more_axes("A number as a vector.", (0,), None, "torch.atleast_1d", "np.atleast_1d")
+with_more_axes("A vector as a row.", (0, 0), None, "torch.atleast_2d", "np.atleast_2d")
+with_more_axes("A matrix with a last axis of size 1.", (0, 0, -1), None, "torch.atleast_3d", "np.atleast_3d")
+with_more_axes("cat along columns; of vectors and numbers along their only axis.", (0,), 1, "torch.hstack", "np.hstack")
+with_more_axes("cat along rows; vectors are rows.", (0, 0), 0, "torch.vstack", "torch.row_stack", "np.vstack")
+with_more_axes("cat along the third axis.", (0, 0, -1), 2, "torch.dstack", "np.dstack")
+with_more_axes("cat along columns; vectors are columns.", (0, 1), 1, "torch.column_stack", "np.column_stack")
 
 
 @compound("torch.block_diag")
@@ -129,9 +121,7 @@ def diff(
     if n == 0:
         return done(x)
     parts = [part for part in (prepend, x, append) if part is not None]
-    if len(parts) > 1:
-        x = call("cat", *parts, dim=dim)
+    x = call("cat", *parts, dim=dim) if len(parts) > 1 else x
     size = call.number(x.shape[axis_of(dim, len(x.shape))]) if x.shape else None
-    if size is not None and n > size > 0:  # nothing is left, however often one goes on
-        return "diff", (x,), {"n": size, "dim": dim}
-    return ("diff", (x,), {"n": n, "dim": dim}) if len(parts) > 1 else None
+    beyond = size is not None and n > size > 0  # nothing is left, however often one goes on
+    return ("diff", (x,), {"n": size if beyond else n, "dim": dim}) if beyond or len(parts) > 1 else None

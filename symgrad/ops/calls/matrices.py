@@ -14,10 +14,10 @@ from symgrad.ops.moving.arranging import at_least
 # Factors -----------------------------------------------------------------------------------------------------
 
 
-def sizes_of(call: Call, x: Any) -> tuple[int | None, int | None]:
-    """Rows and columns, where they are known."""
-    rows, columns = at_least(x.shape, 2)[-2:]
-    return call.number(rows), call.number(columns)
+def wider(call: Call, x: Any) -> int:
+    """How many more columns than rows a matrix has; 0 where that is not known."""
+    rows, columns = map(call.number, at_least(x.shape, 2)[-2:])
+    return 0 if rows is None or columns is None else columns - rows
 
 
 @compound(
@@ -27,8 +27,7 @@ def qr(call: Call, part: int, x: Any, mode: str = "reduced") -> Last:
     """The first columns of a wide matrix decide Q; R is Qᵀ·x."""
     if mode not in ("reduced", True):
         raise UnsupportedError(f"mode {mode!r} of qr is not supported yet", hints=("mode='reduced'",))
-    rows, columns = sizes_of(call, x)
-    if rows is None or columns is None or rows >= columns:
+    if wider(call, x) <= 0:
         return ("qr_q", "qr_r")[part], (x,), {}
     q = call("qr_q", call("narrow", x, dim=-1, start=0, length=x.shape[-2]))
     return ("identity", (q,), {}) if part == 0 else ("matmul", (call("mT", q), x), {})
@@ -39,8 +38,7 @@ def svd(
     call: Call, part: int, x: Any, full_matrices: bool = True, compute_uv: bool = True, *, driver: Any = None
 ) -> Last:
     """The thin factors; columns that full_matrices adds to them are nobody's choice."""
-    rows, columns = sizes_of(call, x)
-    if full_matrices and rows is not None and columns is not None and (columns - rows) * (part - 1) > 0:
+    if wider(call, x) * (part - 1) > 0 and full_matrices:
         told = "the vectors that full_matrices=True adds are any that fit, so they have no derivative"
         raise UnsupportedError(told, hints=("full_matrices=False",))
     return ("svd_u", "svdvals", "svd_vh")[part], (x,), {}

@@ -44,5 +44,3 @@ VIEWS = frozenset({
 """Methods that move nothing: what they give is had again for nothing."""
 NEW_COPIES = frozenset({"clone", "copy"})
 """Functions whose result is the argument in memory of its own."""
-
-__all__ = ["CHOICES", "MOVERS", "NEW_COPIES", "POOLS", "RANKED", "VIEWS", "WRITES"]

@@ -4,31 +4,14 @@ from __future__ import annotations
 
 import math
 import sys
-from typing import Any
 
-from symgrad.ops.calls.registry import Call, Last, compound, done, everywhere
+from symgrad.ops.calls.registry import everywhere
 from symgrad.ops.calls.written import said
 
 BEYOND = sys.float_info.max
 """No finite number is larger."""
 SHORTCUT = 20
 """From here on torch takes x for log(1 + exp(x)) unless it is told otherwise: 2e-9 of it, no kink that anyone means."""
-
-
-@compound(*everywhere("clamp", "clip"), reals=True)
-def clamp(call: Call, part: int, x: Any, min: Any = None, max: Any = None) -> Last | None:
-    """min where x < min, then max where that is > max; at a bound the derivative is x's, as in torch.
-
-    A bound at infinity is none, and NaN, which no bound holds, passes either way.
-    """
-    low, high = None if min == -math.inf else min, None if max == math.inf else max
-    if not (hasattr(min, "shape") or hasattr(max, "shape")):
-        if (low, high) == (min, max):
-            return None
-        return done(x) if low is high is None else ("clamp", (x,), {"min": low, "max": high})
-    x = x if min is None else call("where", call("ge", x, min), x, min)
-    return done(x if max is None else call("where", call("le", x, max), x, max))
-
 
 # fmt: off
 said("softplus(x, beta: any=1, threshold: any=20)", lambda x, beta, threshold: None if beta == 1 and threshold >= SHORTCUT else
@@ -44,6 +27,11 @@ said("floor_divide(x, other)", lambda x, other: f"times = {TIMES}; where(other =
      *everywhere("floor_divide"), "np.floor_divide", reals=True)
 said("fill(x, value)", lambda x, value: "expand(value, shape=x.shape)" if hasattr(value, "shape") else "ones_like(x) * value",
      "One number everywhere.", *everywhere("fill"), reals=True)
+said("clamp(x, min: any=None, max: any=None)", lambda min, max: None if not hasattr(min, "shape") and not hasattr(max, "shape") else
+     "clamp_max(x, max)" if min is None else "clamp_min(x, min)" if max is None else "clamp_max(clamp_min(x, min), max)",
+     "min where x < min, then max where that is > max; at a bound the derivative is x's, as in torch. A bound at infinity is none, "
+     "and NaN, which no bound holds, passes either way.", *everywhere("clamp", "clip"), reals=True,
+     instead={"min=-inf and max=None": "x", "min=None and max=inf": "x", "min=-inf": "clamp_max(x, max)", "max=inf": "clamp_min(x, min)"})
 said("clamp_min(x, min: any)", lambda x, min: "where(x >= min, x, min)" if hasattr(min, "shape") else "clamp(x, min=min)",
      "At least ``min``.", *everywhere("clamp_min"), reals=True, instead={"min=-inf": "x"})
 said("clamp_max(x, max: any)", lambda x, max: "where(x <= max, x, max)" if hasattr(max, "shape") else "clamp(x, max=max)",
