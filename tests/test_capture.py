@@ -109,6 +109,7 @@ SEVERAL = [
     lambda x, y: torch.std_mean(x)[0] * torch.std_mean(y, unbiased=False)[0] + torch.std_mean(x)[1],
     lambda x, y: torch.angle(x) * y,
     lambda x, y: torch.fill(x, 2.0) * y,
+    lambda x, y: torch.fill(x, True) * y + torch.fill(y, False),
     lambda x, y: torch.fill(x, y[0, 0]) * x,
     lambda x, y: torch.constant_pad_nd(x, (1, 2), 3.0).sum(0) * torch.constant_pad_nd(y, (2, 1)),
     lambda x, y: torch.norm(x, float("inf")) * torch.norm(y, float("-inf"), dim=1),

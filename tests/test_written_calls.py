@@ -98,7 +98,7 @@ def test_a_call_that_is_written_is_one_like_the_others() -> None:
 
 
 OPTIONS = {
-    "alpha": 2, "beta": 2, "training": False, "rounding_mode": "floor", "min": 0.0, "max": 0.0, "n": 3, "groups": 1, "nan": 1.0,
+    "alpha": 2, "beta": 2, "training": False, "rounding_mode": "floor", "min": Shaped(), "max": Shaped(), "n": 3, "groups": 1, "nan": 1.0,
     "p": float("inf"), "ord": float("inf"), "upper": True, "pad": (-1, 1), "mode": "reflect", "unitriangular": True, "sections": 1,
     "indices_or_sections": 1, "index": 0,
 }  # fmt: skip

@@ -26,7 +26,7 @@ said("floor_divide(x, other)", lambda x, other: f"times = {TIMES}; where(other =
      "How often ``other`` goes into x: 9 times 0.1 into 1, although their quotient is rounded to 10.",
      *everywhere("floor_divide"), "np.floor_divide", reals=True)
 said("fill(x, value)", lambda x, value: "expand(value, shape=x.shape)" if hasattr(value, "shape") else "ones_like(x) * value",
-     "One number everywhere.", *everywhere("fill"), reals=True)
+     "One number everywhere.", *everywhere("fill"), reals=True, instead={"value=True": "ones_like(x)", "value=False": "zeros_like(x)"})
 said("clamp(x, min: any=None, max: any=None)", lambda min, max: None if not hasattr(min, "shape") and not hasattr(max, "shape") else
      "clamp_max(x, max)" if min is None else "clamp_min(x, min)" if max is None else "clamp_max(clamp_min(x, min), max)",
      "min where x < min, then max where that is > max; at a bound the derivative is x's, as in torch. A bound at infinity is none, "
