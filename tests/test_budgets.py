@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import symgrad
 from symgrad.errors import InputError, SymgradError
 from symgrad.language import values
-from symgrad.numeric.budget import MOST_ENTRIES, check_grid
+from symgrad.numeric.budget import MOST_ENTRIES, check_grid, memory_of
 from symgrad.numeric.exact import EXACT_LIMIT, exact
 from tests.compare import assert_same
 
@@ -161,3 +162,31 @@ def test_what_is_nested_too_deep_for_one_formula_is_explained_without_it() -> No
     found = symgrad.explain(text, x=[0.5], w=[0.25])
     assert found.passed
     assert "the explicit formulas grow too long" in " ".join(found.to_text().split())
+
+
+def test_a_batch_goes_back_through_windows_a_few_images_at_a_time() -> None:
+    """A convolution of four images of 160×160 was too large to be explained."""
+    x, w = torch.randn(6, 2, 5, 5, dtype=torch.float64), torch.randn(3, 2, 3, 3, dtype=torch.float64)
+    v = torch.randn(6, 3, 5, 5, dtype=torch.float64)
+
+    def pulled() -> dict[str, Any]:
+        return symgrad.capture(lambda x, w: torch.nn.functional.conv2d(x, w, padding=1), x, w).pullback(v)
+
+    whole = pulled()
+    for size in (60_000, 30_000):  # two images at a time, and one
+        with memory_of(size):
+            shares = pulled()
+        for name in whole:
+            np.testing.assert_allclose(shares[name], whole[name], rtol=1e-12, atol=1e-12)
+
+
+def test_what_is_only_broadcast_takes_no_room() -> None:
+    """With large images a normalisation was not opened, and its line had 174 characters."""
+    x, w = torch.randn(8, 4, 6, 6, dtype=torch.float64), torch.randn(4, dtype=torch.float64)
+
+    def normal(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.batch_norm(x, None, None, w, b, training=True).exp().mean()
+
+    with memory_of(60_000):
+        lines = [*map(str, symgrad.capture(normal, x, w, w.clone()).backward().statements)]
+    assert any(line.startswith("v_xhat = ") for line in lines)

@@ -17,9 +17,12 @@ from symgrad.backward.templates import asked_of
 from symgrad.calculus import flowing
 from symgrad.errors import InputError
 from symgrad.language.expand import expanded_once, expansion
-from symgrad.numeric import Values, forward
+from symgrad.numeric import Values
+from symgrad.numeric.budget import MOST_HELD, check_entries
+from symgrad.numeric.forward import compute
 from symgrad.ops import named
-from symgrad.program import Program
+from symgrad.ops.entry import plays
+from symgrad.program import Program, Role
 
 UNREADABLE = 150
 """A composite operation whose lines have more characters than this is opened; a divisor with a name does not count."""
@@ -48,18 +51,18 @@ def opened(program: Program, values: Values | None, unreadable: Unreadable) -> t
 
 
 def with_new(program: Program, wider: Program, values: Values) -> Values:
-    """The values of ``program`` and those of the steps that opening it made."""
-    old = {tensor.name for tensor in program.tensors()}
-    made = {step.result.name for step in program.steps}
-    steps = [s for s in wider.steps if s.result.name not in old or (s.result.name in made and s not in program.steps)]
-    results = {step.result.name for step in steps}
-    names = dict.fromkeys(name for step in steps for name in step.tensors if name not in results)
-    inputs = tuple(wider.tensor(name) for name in names)
-    if not steps:
-        return values
-    part = Program(inputs, tuple(steps), steps[-1].result.name, wider.sizes)
-    found = forward(part, {name: values[name] for name in names})
-    return values.with_arrays({name: array for name, array in found.arrays.items() if name not in values.arrays})
+    """The values of ``program`` and those of the steps that opening it made; raises `InputError` where they are many.
+
+    What is only broadcast takes no room.
+    """
+    known, made = {tensor.name for tensor in program.tensors()}, {step.result.name for step in program.steps}
+    steps = [s for s in wider.steps if s.result.name not in known or (s.result.name in made and s not in program.steps)]
+    new = [s.result.name for s in steps if s.result.name not in known and not plays(s.op, Role.COPIES)]
+    check_entries(sum(wider.entries[name] for name in new), MOST_HELD)
+    arrays = dict(values.arrays)
+    for step in steps:
+        compute(step, wider, arrays)
+    return values.with_arrays({name: array for name, array in arrays.items() if name not in values.arrays})
 
 
 def unreadable(program: Program, wanted: Sequence[str], values: Values | None) -> Iterator[str]:

@@ -75,6 +75,12 @@ def entries(program: Program) -> tuple[int, Apply | None]:
     return sum(counts.values()), largest
 
 
+def check_entries(count: int, most: int) -> None:
+    """Refuse so many entries where they are more than ``most``."""
+    if count > allowed(most):
+        raise InputError("this is too large to be computed", found=(f"{count:,} entries",))
+
+
 def check_program(program: Program, most: int = MOST_ENTRIES) -> None:
     """Refuse a program whose tensors have more than ``most`` entries together."""
     total, largest = entries(program)

@@ -38,6 +38,7 @@ from symgrad.numeric.named import (
     divided,
     finite,
     fitting,
+    in_shares,
     merged,
     multiplied,
     ravel_rows,
@@ -308,13 +309,16 @@ class Evaluator:
         masks = [part for f, part in zip(fewer, parts, strict=True) if is_mask(f)]
         if masks and not finite(parts):
             parts = [multiplied(parts, masks)]
-        found = contract(
-            parts or [self._number(sp.S.One)], [k for k in bound if k not in moving], self.sizes, self.exactly
-        )
-        array, axes = found.array, found.axes
-        for work in folds:
-            array, axes = called(partial(fold, axes=axes, work=work, number=size), array), kept_axes(axes, work)
-        return Named(array, axes)
+        rest = [k for k in bound if k not in moving]
+
+        def summed(parts: Sequence[Named]) -> Named:
+            found = contract(parts or [self._number(sp.S.One)], rest, self.sizes, self.exactly)
+            array, axes = found.array, found.axes
+            for work in folds:
+                array, axes = called(partial(fold, axes=axes, work=work, number=size), array), kept_axes(axes, work)
+            return Named(array, axes)
+
+        return in_shares(parts, rest, {*moving, *(f.inner for f in folds)}, summed) if folds else summed(parts)
 
     def _scatter(self, factors: Sequence[Expr], bound: list[Index], deltas: list[Expr]) -> Named:
         """Σ_i t(i)·δ(f(i), p): each t(i) is added at p = f(i)."""

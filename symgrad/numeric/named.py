@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -16,7 +16,7 @@ from symgrad.exactness import in_floats
 from symgrad.indexing import Index, Unravel
 from symgrad.indexing.symbols import Expr
 from symgrad.lowering.reading import number
-from symgrad.numeric.budget import check_grid
+from symgrad.numeric.budget import MOST_IN_GRID, allowed, check_grid
 from symgrad.numeric.exact import Array, as_float, exact
 from symgrad.numeric.tape import Traced, called, whole
 from symgrad.shapes import Size
@@ -41,6 +41,18 @@ class Named:
         order = [self.axes.index(a) for a in axes if a in self.axes]
         shape = iter(np.transpose(self.array, order).shape)
         return np.transpose(self.array, order).reshape([next(shape) if a in self.axes else 1 for a in axes])
+
+    def between(self, axis: Index, span: slice) -> Named:
+        """So much of the array along an axis; all of it where it does not vary."""
+        if axis not in self.axes:
+            return self
+        key = (*[slice(None)] * self.axes.index(axis), span)
+        return Named(called(partial(taken, key), self.array), self.axes)
+
+
+def taken(key: tuple[slice, ...], array: Array) -> Array:
+    """A part of an array."""
+    return array[key]
 
 
 def union(parts: Sequence[Named]) -> tuple[Index, ...]:
@@ -121,6 +133,35 @@ def contract(parts: Sequence[Named], bound: Sequence[Index], sizes: Mapping[Size
         summed = partial(opt_einsum.contract if len(arrays) > 1 else np.einsum, equation)
     result = whole(called(in_floats(summed) if exactly else summed, *arrays))
     return Named(result * factor if factor != 1 else result, kept)
+
+
+def in_shares(
+    parts: Sequence[Named],
+    bound: Collection[Index],
+    held: Collection[Index],
+    work: Callable[[Sequence[Named]], Named],
+) -> Named:
+    """``work``, which sums over ``bound``, share by share along the longest axis where all at once is too much.
+
+    Axes that are ``held`` are not shared out. So the images of a batch go back through a convolution a few at a time:
+    before its windows are added up, each has all the entries of a window for each of its own.
+    """
+    lengths = {axis: length for axis, length in lengths_of(parts) if axis not in bound}
+    points, most = math.prod(lengths.values()), allowed(MOST_IN_GRID)
+    free = [axis for axis in lengths if axis not in held]
+    if points <= most or not free:
+        return work(parts)
+    axis = max(free, key=lambda own: lengths[own])
+    share = max(1, lengths[axis] * most // points)
+    spans = [slice(begin, begin + share) for begin in range(0, lengths[axis], share)]
+    found = [work([own.between(axis, span) for own in parts]) for span in spans]
+    array = called(partial(joined, found[0].axes.index(axis)), *(own.array for own in found))
+    return Named(array, found[0].axes)
+
+
+def joined(place: int, *arrays: Array) -> Array:
+    """Arrays one behind the other along an axis."""
+    return np.concatenate(arrays, axis=place)
 
 
 def check_contraction(parts: Sequence[Named], kept: Sequence[Index], exactly: bool) -> None:
