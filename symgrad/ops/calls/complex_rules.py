@@ -114,14 +114,10 @@ def variance(p: Pairs, x: Any, *given: Any, **spoken: Any) -> Any:
     return p("add", *(p("var", p.part(p.pair(x), half), **options) for half in (0, 1)))
 
 
-def along(entry: str) -> Rule:
+def along(entry: str, p: Pairs, x: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """A sum or mean over axes before the pairs."""
-
-    def rule(p: Pairs, x: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
-        axes = axes_of(dim, len(x.shape))
-        return p(entry, p.pair(x), dim=axes, keepdim=keepdim) if axes else p.pair(x)
-
-    return rule
+    axes = axes_of(dim, len(x.shape))
+    return p(entry, p.pair(x), dim=axes, keepdim=keepdim) if axes else p.pair(x)
 
 
 # Functions of functions ------------------------------------------------------------------------------------
@@ -158,14 +154,10 @@ def turned_back(p: Pairs, z: Any) -> Any:
 # Entries chosen and turned round ---------------------------------------------------------------------------
 
 
-def shifted(way: int) -> Rule:
+def shifted(way: int, p: Pairs, x: Any, dim: Any = None) -> Any:
     """fftshift and its inverse: half the axis round."""
-
-    def rule(p: Pairs, x: Any, dim: Any = None) -> Any:
-        axes = axes_of(dim, len(x.shape))
-        return rolled(p, x, tuple(way * (p.number(x.shape[axis]) // 2) for axis in axes), axes)
-
-    return rule
+    axes = axes_of(dim, len(x.shape))
+    return rolled(p, x, tuple(way * (p.number(x.shape[axis]) // 2) for axis in axes), axes)
 
 
 def rolled(p: Pairs, x: Any, shifts: Any, dims: Any = ()) -> Any | None:
@@ -239,7 +231,7 @@ ARITHMETIC: Mapping[str, Rule] = {
     "var": variance, "std": lambda p, x, *given, **spoken: p("sqrt", variance(p, x, *given, **spoken)),
     "complex": lambda p, x, y: p("complex_pair", p.real(x), p.real(y)), "polar": lambda p, x, y: p("complex_polar", p.real(x), p.real(y)),
     "where": lambda p, condition, x, y: p("where", p.column(condition), p.pair(x), p.pair(y)), "roll": rolled, "flip": flipped,
-    "fftshift": shifted(1), "ifftshift": shifted(-1), "sum": along("sum"), "mean": along("mean"),
+    "fftshift": partial(shifted, 1), "ifftshift": partial(shifted, -1), "sum": partial(along, "sum"), "mean": partial(along, "mean"),
     "imag": lambda p, x: p.part(p.pair(x), 1), "norm": norm, "vector_norm": norm,
 }  # fmt: skip
 """Functions by their last word."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
-from symgrad.ops.calls.registry import Call, Last, done, everywhere
+from symgrad.ops.calls.registry import CALLED, Call, Last, done, everywhere
 from symgrad.ops.calls.written import said
 
 Inner = Callable[..., Last | None]
@@ -48,43 +49,36 @@ said("_batch_norm_with_update(x, weight, bias, mean, var, momentum: any, eps: an
 # By the last word ------------------------------------------------------------------------------------------------
 
 
-def upsampled(mode: str, corners: bool = False, antialias: bool = False) -> Inner:
+def upsampled(
+    mode: str, corners: bool, antialias: bool, call: Call, part: int, x: Any, output_size: Any = None, *rest: Any, **keywords: Any
+) -> Last | None:  # fmt: skip
     """upsample_bilinear2d and its kind are interpolate with a mode."""
-
-    def named_(call: Call, part: int, x: Any, output_size: Any = None, *rest: Any, **keywords: Any) -> Last | None:
-        given = [*rest, *(v for k, v in keywords.items() if k != "align_corners")]
-        align = bool(keywords.get("align_corners", given.pop(0) if corners and rest else False))
-        scales = tuple(s for g in given if g is not None for s in (g if isinstance(g, (tuple, list)) else (g,)))
-        options = {"mode": mode, "antialias": antialias, "align_corners": align if corners else None}
-        if not scales or (align and output_size is not None):  # then the sizes alone say how far apart places are
-            return "F.interpolate", (x,), {"size": tuple(output_size), **options}
-        options["scale_factor"] = scales
-        whole = [int(call.whole(n) * s) for n, s in zip(x.shape[-len(scales) :], scales, strict=True)]
-        if output_size is None or whole == list(output_size):
-            return "F.interpolate", (x,), options
-        ref = call("interpolate", x, **options)  # and then not all of it
-        for axis, n in enumerate(output_size, len(x.shape) - len(scales)):
-            ref = call("narrow", ref, axis, 0, int(n))
-        return done(ref)
-
-    return named_
+    given = [*rest, *(v for k, v in keywords.items() if k != "align_corners")]
+    align = bool(keywords.get("align_corners", given.pop(0) if corners and rest else False))
+    scales = tuple(s for g in given if g is not None for s in (g if isinstance(g, (tuple, list)) else (g,)))
+    options = {"mode": mode, "antialias": antialias, "align_corners": align if corners else None}
+    if not scales or (align and output_size is not None):  # then the sizes alone say how far apart places are
+        return "F.interpolate", (x,), {"size": tuple(output_size), **options}
+    options["scale_factor"] = scales
+    whole = [int(call.whole(n) * s) for n, s in zip(x.shape[-len(scales) :], scales, strict=True)]
+    if output_size is None or whole == list(output_size):
+        return "F.interpolate", (x,), options
+    ref = call("interpolate", x, **options)  # and then not all of it
+    for axis, n in enumerate(output_size, len(x.shape) - len(scales)):
+        ref = call("narrow", ref, axis, 0, int(n))
+    return done(ref)
 
 
-def linear_cross_entropy(
-    call: Call, part: int, x: Any, weight: Any, target: Any, bias: Any, class_weight: Any, *rest: Any
-) -> Last | None:
-    """A linear layer and the cross entropy of its result, however the batch is cut up."""
-    reduction, ignored, smoothing = rest[:3] if isinstance(rest[0], str) else ("none", rest[0], 0.0)
-    options = {"reduction": reduction, "ignore_index": ignored, "label_smoothing": smoothing}
-    return None if part else ("F.cross_entropy", (call("linear", x, weight, bias), target, class_weight), options)
-
-
+ENTROPY = CALLED["linear_cross_entropy"].steps
 INNER: Mapping[str, Inner] = {
-    **{f"upsample_{mode}{space}d": upsampled(mode, corners=True)
+    **{f"upsample_{mode}{space}d": partial(upsampled, mode, True, False)
        for mode, space in (("linear", 1), ("bilinear", 2), ("trilinear", 3), ("bicubic", 2))},
-    **{f"upsample_nearest{space}d": upsampled("nearest") for space in (1, 2, 3)},
-    **{f"_upsample_nearest_exact{space}d": upsampled("nearest-exact") for space in (1, 2, 3)},
-    **{f"_upsample_{mode}2d_aa": upsampled(mode, corners=True, antialias=True) for mode in ("bilinear", "bicubic")},
-    **dict.fromkeys(("_linear_cross_entropy_batch_chunked", "_linear_cross_entropy_batch_chunked_no_reduction"), linear_cross_entropy),
+    **{f"upsample_nearest{space}d": partial(upsampled, "nearest", False, False) for space in (1, 2, 3)},
+    **{f"_upsample_nearest_exact{space}d": partial(upsampled, "nearest-exact", False, False) for space in (1, 2, 3)},
+    **{f"_upsample_{mode}2d_aa": partial(upsampled, mode, True, True) for mode in ("bilinear", "bicubic")},
+    "_linear_cross_entropy_batch_chunked": lambda call, part, x, weight, target, bias, classes, reduction, ignored, smoothing, *_: None if part else
+        ENTROPY(call, part, x, weight, target, linear_bias=bias, weight=classes, reduction=reduction, ignore_index=ignored, label_smoothing=smoothing),
+    "_linear_cross_entropy_batch_chunked_no_reduction": lambda call, part, x, weight, target, bias, classes, ignored, *_: None if part else
+        ENTROPY(call, part, x, weight, target, linear_bias=bias, weight=classes, reduction="none", ignore_index=ignored),
 }  # fmt: skip
 """Functions by their last word."""

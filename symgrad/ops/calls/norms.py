@@ -19,9 +19,8 @@ SUMS = (1, -1, math.inf, -math.inf)
 def of_matrix(x: Any, ord: Any, dim: Any, keepdim: bool) -> str:
     """Of its singular values (2, −2, 'nuc'), of its entries ('fro'), the largest sum over a column (1) or row (∞)."""
     rank = len(x.shape)
-    rows, columns = axes = (
-        tuple(axis_of(a, rank) for a in dim) if isinstance(dim, (tuple, list)) and len(dim) == 2 else (0, 0)
-    )
+    two = isinstance(dim, (tuple, list)) and len(dim) == 2
+    rows, columns = axes = tuple(axis_of(axis, rank) for axis in dim) if two else (0, 0)
     if rows == columns:
         raise ShapeError("matrix_norm goes over two axes", found=(f"dim={dim!r} of {rank}",))
     if ord == "fro":

@@ -12,13 +12,11 @@ from typing import Any
 from symgrad.ops.calls.written import said
 from symgrad.ops.complex.fourier import each_axis
 
-Axes = list[tuple[int, Any]]
-"""Axes counted from the front, each with the length that is asked for there; None is its own."""
 LAST_TWO = (-2, -1)
 
 
-def axes_of(x: Any, s: Any, dim: Any) -> Axes:
-    """Each axis with the length asked for there; -1 is its own."""
+def axes_of(x: Any, s: Any, dim: Any) -> list[tuple[int, Any]]:
+    """Each axis from the front with the length asked for there, -1 or None for its own."""
     axes, lengths = each_axis(len(x.shape), s, dim)
     return [(axis, None if n == -1 else n) for axis, n in zip(axes, lengths, strict=True)]
 

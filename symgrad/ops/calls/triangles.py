@@ -71,7 +71,5 @@ def reflected(run: Run, x: Any, tau: Any, start: Any, turned: bool) -> Any:
 
 def times_reflections(run: Run, x: Any, tau: Any, other: Any, *, left: bool, transpose: bool) -> Any:
     """The product of the reflections, or its transpose, times a matrix from the left or the right."""
-    if not run.whole(tau.shape[-1]):
-        return run("identity", other)
     found = reflected(run, x, tau, other if left else run("mT", other), transpose == left)
     return found if left else run("mT", found)
