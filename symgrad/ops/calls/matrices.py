@@ -20,9 +20,7 @@ def wider(call: Call, x: Any) -> int:
     return 0 if rows is None or columns is None else columns - rows
 
 
-@compound(
-    "torch.linalg.qr", "torch.qr", "Tensor.qr", "np.linalg.qr", "aten.linalg_qr", fields=("Q", "R"), matrices=True
-)
+@compound("torch.linalg.qr", "torch.qr", "Tensor.qr", "np.linalg.qr", "aten.linalg_qr", fields=("Q", "R"), matrices=True)  # fmt: skip
 def qr(call: Call, part: int, x: Any, mode: str = "reduced") -> Last:
     """The first columns of a wide matrix decide Q; R is Qᵀ·x."""
     if mode not in ("reduced", True):
@@ -102,9 +100,7 @@ def tensorsolve(call: Call, part: int, a: Any, b: Any, dims: Any = None) -> Last
     """The solution of tensordot(a, out) = b."""
     if dims is not None:
         a = call("movedim", a, source=tuple(dims), destination=tuple(range(len(a.shape) - len(dims), len(a.shape))))
-    unknown: tuple[Any, ...] = tuple(
-        size if call.number(size) is None else call.number(size) for size in a.shape[len(b.shape) :]
-    )
+    unknown: tuple[Any, ...] = tuple(call.number(size) or size for size in a.shape[len(b.shape) :])
     count = math.prod(b.shape)
     matrix, flat = call("reshape", a, shape=(count, math.prod(unknown))), call("reshape", b, shape=(count,))
     return "reshape", (call("solve", matrix, flat),), {"shape": unknown}

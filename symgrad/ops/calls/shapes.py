@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from symgrad.entries.shaping import axes_of, axis_of
@@ -36,18 +37,16 @@ said("channel_shuffle(x, groups: int >= 1)", "reshape(transpose(unflatten(x, 1, 
      "Channels dealt out to the groups in turn.", "F.channel_shuffle", "torch.channel_shuffle")  # fmt: skip
 
 
-def shift(word: str, way: int, says: str) -> None:
-    """Enter what turns each axis by half of its size, one way or the other."""
-
-    def turned(call: Call, x: Any, dim: Any) -> str:
-        axes = axes_of(dim, len(x.shape))
-        return f"roll(x, shifts={tuple(way * (call.whole(x.shape[axis]) // 2) for axis in axes)}, dims={axes})"
-
-    said(f"{word}(x, dim: any=None)", turned, says, f"torch.fft.{word}", f"np.fft.{word}")
+def half_round(way: int, call: Call, x: Any, dim: Any) -> str:
+    """Each axis turned by half of its size, one way or the other."""
+    axes = axes_of(dim, len(x.shape))
+    return f"roll(x, shifts={tuple(way * (call.whole(x.shape[axis]) // 2) for axis in axes)}, dims={axes})"
 
 
-shift("fftshift", 1, "The frequency 0 in the middle.")
-shift("ifftshift", -1, "The frequency 0 in front again.")
+# fmt: off
+said("fftshift(x, dim: any=None)", partial(half_round, 1), "The frequency 0 in the middle.", "torch.fft.fftshift", "np.fft.fftshift")
+said("ifftshift(x, dim: any=None)", partial(half_round, -1), "The frequency 0 in front again.", "torch.fft.ifftshift", "np.fft.ifftshift")
+# fmt: on
 
 # Cut up ------------------------------------------------------------------------------------------------------
 
@@ -129,16 +128,11 @@ def on_diagonal(call: Call, x: Any, src: Any, offset: int, dim1: int, dim2: int)
     return f"where({placed.format('ones_like(src)')}, {placed.format('src')}, x)" if length else "x"
 
 
-said(
-    "select_scatter(x, src, dim: axis, index: int)",
-    at_position,
-    None,
-    "torch.select_scatter",
-    "Tensor.select_scatter",
-    reals=True,
-)
+# fmt: off
+said("select_scatter(x, src, dim: axis, index: int)", at_position, None, "torch.select_scatter", "Tensor.select_scatter", reals=True)
 said("diagonal_scatter(x, src, offset: int=0, dim1: axis=0, dim2: axis=1)", on_diagonal, None,
-     "torch.diagonal_scatter", "Tensor.diagonal_scatter", reals=True)  # fmt: skip
+     "torch.diagonal_scatter", "Tensor.diagonal_scatter", reals=True)
+# fmt: on
 
 
 @compound("torch.combinations")
