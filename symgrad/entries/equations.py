@@ -63,9 +63,10 @@ def by_spelling(
             del given[0]
         part = options.pop("part", None)
         named = {name: plain(value) for name, value in options.items() if value is not None}
-        if call and call.operands != tuple(call.signature.parameters)[: len(call.operands)]:
+        several = call.signature.parameters.values() if call else ()
+        order = [p.name for p in several if p.kind is not p.KEYWORD_ONLY]
+        if call and call.operands != tuple(order)[: len(call.operands)]:
             there = {**dict(zip(call.operands, given, strict=False)), **named}
-            order = [p.name for p in call.signature.parameters.values() if p.kind is not p.KEYWORD_ONLY]
             before = order[: max(order.index(name) for name in call.operands if name in order) + 1]
             given = [there[name] for name in before if name in there]
             named = {name: value for name, value in there.items() if name not in before and value is not None}

@@ -26,7 +26,7 @@ MADE, TAKEN, KEPT, BOTH = (frozenset(names) for names in (("out",), ("x",), ("x"
 """What is a pair: the result only, the operand only, both, and two operands and the result."""
 
 
-def unpaired(sizes: Sizes, shape: Shape, **options: Hashable) -> Shape:
+def unpaired(sizes: Sizes, shape: Shape) -> Shape:
     """The shape of the complex tensor whose pairs have ``shape``."""
     if not shape:
         raise ShapeError("a complex number is a pair (re, im): a last axis of size 2", found=("a single number",))
@@ -81,7 +81,7 @@ def entry(
     shown = f"{shown.format(f'{word}(view_as_complex(x))')} with x:3x2"
     facts: Given = {"torch": by_torch, "examples": (shown,), **given}
     return op(
-        f"complex_{word}(x)", equation, says, home, fits=unpaired, letters="ijkl" if paired else "",
+        f"complex_{word}(x)", equation, says, home, letters="ijkl" if paired else "",
         pairs=KEPT if paired else TAKEN, forward=values, **facts,
     )  # fmt: skip
 

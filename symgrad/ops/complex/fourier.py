@@ -26,7 +26,6 @@ from symgrad.ops.complex.complex_pairs import (
     as_torch,
     complexes,
     pairs,
-    unpaired,
 )
 from symgrad.shapes import Shape
 
@@ -153,7 +152,7 @@ def transform(kind: Transform, equation: str, says: str) -> None:
     op(f"complex_{kind.word}(x, {length}: any=None, dim: any={kind.usual}, norm: any | str=None)", "",
        f"{says}; n points, by {length} cut off or filled up with 0, and norm can put 1/n, or 1/√n both ways, elsewhere",
        (f"torch.fft.{kind.word}", f"np.fft.{kind.word}"), defined=equation, instead=kind.text, prepare=kind.prepare,
-       fits=unpaired if kind.complex_in else "", forward=kind.by_numpy, torch=kind.by_torch, letters="kjl",
+       forward=kind.by_numpy, torch=kind.by_torch, letters="kjl",
        pairs=KEPT if kind.complex_in and kind.complex_out else TAKEN if kind.complex_in else MADE,
        examples=[f"{shown.format(kind.word, given, option)} with x:{shape}{last}" for option, shape in calls])  # fmt: skip
 

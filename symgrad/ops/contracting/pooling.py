@@ -75,11 +75,11 @@ def winners(x: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, 
         place = np.add.outer(a * np.arange(count) - p, d * np.arange(k))
         place = np.expand_dims(place, [n for n in range(2 * space) if n not in (axis, space + axis)])
         numbers, inside = numbers * n + place, inside & (place >= 0) & (place < n)
-    numbers = np.where(inside, numbers, -1).reshape(*numbers.shape[:space], -1)
+    numbers = np.where(inside, numbers, -1).reshape(*numbers.shape[:space], math.prod(kernel_size))
     if numbers.size * math.prod(x.shape[:-space]) > MOST_READ:
         raise InputError("this is too large to be computed", found=(f"{numbers.size:,} entries under all windows",))
     x = np.where(np.isnan(x), np.inf, x)  # not a number wins like the largest; an entry of the padding never does
-    values = np.where(numbers < 0, -np.inf, x.reshape(*x.shape[:-space], -1)[..., numbers])
+    values = np.where(numbers < 0, -np.inf, x.reshape(*x.shape[:-space], math.prod(whole))[..., numbers])
     best = np.argmax(values, axis=-1)[..., None]
     first = np.take_along_axis(np.broadcast_to(numbers, values.shape), best, -1)[..., 0]
     return np.where(first < 0, numbers.max(axis=-1), first)
