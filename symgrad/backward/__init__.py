@@ -3,7 +3,8 @@
 Comes in: a program and what is asked for. Goes out: a `Backward`.
 """
 
-from symgrad.backward.data import LONG, Backward, Line
+from symgrad.backward.data import Backward
+from symgrad.backward.line import LONG, Line
 from symgrad.backward.lines import backward
 from symgrad.backward.twice import twice
 

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import ast
 import re
+import textwrap
 from collections.abc import Iterable, Sequence
 from functools import cache
 from keyword import iskeyword
 
-from symgrad.errors import InputError
+from symgrad.errors import InputError, UnsupportedError
 from symgrad.ops import COMPOUND_SPELLINGS, SPELLINGS
 
 IMPORTS = {"math.": "import math", "torch.": "import torch", "F.": "import torch.nn.functional as F"}
@@ -55,7 +56,7 @@ class Homes(ast.NodeTransformer):
 
 @cache
 def home(name: str) -> str:
-    """Where torch has a function that is known by its last name.
+    """Where torch has a function that is known by its last name; raises `UnsupportedError` for one that it lacks.
 
     >>> home("softmax"), home("one_hot"), home("inverse"), home("cholesky")
     ('torch.softmax', 'F.one_hot', 'torch.inverse', 'torch.linalg.cholesky')
@@ -64,6 +65,8 @@ def home(name: str) -> str:
     every = (*own, *sorted(SPELLINGS), *sorted(COMPOUND_SPELLINGS))
     places = [s for s in every if s.startswith(("torch.", "F.")) and s.rpartition(".")[2] == name]
     places.sort(key=lambda place: (place not in own, not place.startswith("torch.linalg.")))  # torch.cholesky is dated
+    if not places and name in SPELLINGS:
+        raise UnsupportedError(f"torch has no function {name}")
     return next((s for s in places if not s.startswith("torch._")), f"torch.{name}")
 
 
@@ -73,8 +76,9 @@ def as_function(
     forward: Sequence[Statement],
     backward: Sequence[Statement],
     results: Sequence[str],
+    told: Sequence[str] = (),
 ) -> str:
-    """``def name(arguments)``: what ``backward`` reads of ``forward``, then ``backward``."""
+    """``def name(arguments)``: what is ``told``, what ``backward`` reads of ``forward``, then ``backward``."""
     needed = read_by(code for _, code in backward)
     kept: list[Statement] = []
     for target, code in reversed(forward):
@@ -82,11 +86,25 @@ def as_function(
             kept.append((target, code))
             needed |= read_by([code])
     body = [*reversed(kept), *backward]
-    texts = [f"    {target} = {placed(code)}" for target, code in body]
+    texts = [f"    {line}" for line in docstring(told)]
+    texts += [f"    {target} = {placed(code)}" for target, code in body]
     texts.append(f"    return {', '.join(results)}")
     whole = "\n".join([f"def {function_name(name)}({', '.join(arguments)}):", *texts])
     imports = [line for name, line in IMPORTS.items() if name == "torch." or re.search(rf"\b{re.escape(name)}", whole)]
     return "\n".join([*imports, "", "", whole])
+
+
+WIDTH = 100
+"""Characters of a line of words."""
+
+
+def docstring(told: Sequence[str], indent: int = 4) -> list[str]:
+    """Sentences as the docstring of a function, in lines; none where nothing is told."""
+    lines = [line for text in told for line in textwrap.wrap(text, WIDTH - indent)]
+    quoted = [line.replace("\\", "\\\\").replace('"""', "'''") for line in lines]
+    if len(quoted) < 2:
+        return [f'"""{line}"""' for line in quoted]
+    return [f'"""{quoted[0]}', *quoted[1:], '"""']
 
 
 def function_name(wish: object) -> str:

@@ -13,7 +13,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from symgrad.backward.beside import PAD
-from symgrad.backward.data import Backward, Line
+from symgrad.backward.data import Backward
+from symgrad.backward.line import Line
 from symgrad.backward.products import is_number, is_zero
 from symgrad.backward.shortened import shortened
 from symgrad.ops import entries

@@ -17,10 +17,11 @@ from symgrad.backward.ahead import Ahead, Statement, names_in, told_ahead
 from symgrad.backward.asked import Asked, asked
 from symgrad.backward.code import in_parts
 from symgrad.backward.complexes import in_complex_words
-from symgrad.backward.data import Backward, Line, Part
+from symgrad.backward.data import Backward
 from symgrad.backward.deep import room_for
 from symgrad.backward.groups import Group, groups, inner
 from symgrad.backward.joined import in_three, is_wide
+from symgrad.backward.line import Line, Part
 from symgrad.backward.merging import Draft, Term, merged, put
 from symgrad.backward.names import UNNAMED, Names
 from symgrad.backward.once import computed_once

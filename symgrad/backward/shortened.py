@@ -9,7 +9,7 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from symgrad.backward.data import LONG
+from symgrad.backward.line import LONG
 from symgrad.backward.signs import copied
 from symgrad.closed_form import one_over, without_plus
 

@@ -23,7 +23,7 @@ from symgrad.backward.groups import Group
 from symgrad.backward.slots import always_defined, filled
 from symgrad.backward.standard import Standard, own_values
 from symgrad.calculus import Sweep, flows, pullback
-from symgrad.closed_form import UNGUARDED, closed_form_of, grid, lowered, masked_form
+from symgrad.closed_form import IN_ARRAYS, UNGUARDED, closed_form_of, grid, lowered, masked_form
 from symgrad.errors import SymgradError
 from symgrad.indexing import Equation
 from symgrad.indexing.equation import with_names
@@ -222,7 +222,7 @@ def as_arrays(standard: Standard, sweep: Sweep, claimed: Template, wanted: str, 
     points = grid(sweep.equation.right, own_values(standard, values).sizes)  # no size has a slot in it
     if points > MOST_IN_GRID:
         return Template(None, equation, reason=f"array operations would lay out a grid of {points:,} points")
-    long = Template(text, equation, ("array operations",), lowered=True)
+    long = Template(text, equation, (IN_ARRAYS,), lowered=True)
     if proven(long, sweep, standard, values, unit):
         return long
     return Template(None, equation, reason="the array operations were not confirmed")

@@ -17,12 +17,13 @@ from symgrad.language.read import read
 from symgrad.numeric import Array, as_float, forward, numeric_pullback
 from symgrad.ops import Op
 from symgrad.oracles import run_torch
+from symgrad.oracles.edges import own_numbers
 from symgrad.program import Program
 
 STEP, ROUNDING = 1e-7, 1e-5
 """How far from the kink its sides are looked at, and what that may do to their derivatives."""
 SAME = 1e-9
-"""Relative to torch's, how far a derivative may be from it and be the same."""
+"""How far a derivative may be from torch's and be the same."""
 
 
 @dataclass(frozen=True)
@@ -96,12 +97,7 @@ class EdgeRule:
     at: str
     by: str
     here: float
-    torch: float | None
-
-    @property
-    def own(self) -> bool:
-        """Whether torch has a number of its own there."""
-        return self.torch is not None and not np.isclose(self.torch, self.here, rtol=SAME, atol=0.0, equal_nan=True)
+    torch: float
 
 
 def edges_of(op: Op) -> Iterator[EdgeRule]:
@@ -114,16 +110,9 @@ def edges_of(op: Op) -> Iterator[EdgeRule]:
 def _rules(op: Op, edge: Mapping[str, float], example: Example) -> Iterator[EdgeRule]:
     """`edges_of` for one edge and one example: a row for each operand."""
     program = read(example.text, shapes=dict(example.shapes)).program
-    inputs = {n: np.full(shape, edge.get(n, 0.5)) for n, shape in example.shapes}
-    names = [n for n, _ in example.shapes if n not in op.data]
-    answer = run_torch(program, inputs, np.ones(program.numbers(program.out.shape)), names)
     at = ", ".join(f"{n} = {value:g}" for n, value in edge.items())
-    for name in names:
-        gradient = None if answer is None else answer.gradients[name]
-        chosen = None if gradient is None else float(gradient.reshape(-1)[0])
-        rule = EdgeRule(op.name, example.text, at, name, _derivative(program, inputs, name, 0.0), chosen)
-        if rule.own:
-            yield rule
+    for own in own_numbers(program, edge, [n for n, _ in example.shapes if n not in op.data]):
+        yield EdgeRule(op.name, example.text, at, own.by, own.here, own.torch)
 
 
 def _derivative(program: Program, inputs: dict[str, Array], name: str, shift: float) -> float:

@@ -20,7 +20,7 @@ from symgrad.errors import InputError, SymgradError, UnknownNameError, Unsupport
 from symgrad.explanation.formulas import Shapes, sample
 from symgrad.exporting import arrays, module
 from symgrad.exporting.parts import Parts, parts_of
-from symgrad.exporting.words import formulas, provisos
+from symgrad.exporting.words import formulas
 from symgrad.language import arguments, expand_composites, read
 from symgrad.numeric import Values, forward
 from symgrad.numeric.assumed import assumed_value
@@ -202,9 +202,7 @@ def written(found: Source, to: str, style: str, name: str | None, forward_only: 
     parts = parts_of(found.lines)
     called = module.name_for(name, found.program, parts)
     page = [replace(tensor, name=own) for tensor, own in zip(found.program.inputs, parts.inputs, strict=True)]
-    told = module.Told(
-        found.title, called, tuple(page), found.program.required, found.told, tuple(provisos(found.lines))
-    )
+    told = module.Told(found.title, called, tuple(page), found.program.required, found.told, found.lines.provisos)
     if to == "torch":
         return module.of_torch(parts, told, style, forward_only)
     return arrays.of_arrays(parts, told, to, style, forward_only)

@@ -22,6 +22,8 @@ from symgrad.shapes import Shape, Sizes
 
 def prepare_layer_norm(shapes: tuple[Shape, ...], normalized_shape: Any = None, eps: Any = 1e-5) -> dict[str, Hashable]:
     """The trailing axes that are normalised, the last one where none is named."""
+    if normalized_shape is None:
+        normalized_shape = shapes[0][-1:]
     trailing = tuple(normalized_shape) if isinstance(normalized_shape, (tuple, list)) else (normalized_shape,)
     if not 1 <= len(trailing) <= len(shapes[0]):
         raise ShapeError(f"there are no {len(trailing)} axes to normalise over in a tensor with {len(shapes[0])}")
@@ -44,7 +46,7 @@ def trailing_shape(sizes: Sizes, shapes: tuple[Shape | None, ...], normalized_sh
 op("layer_norm(x, normalized_shape: any=None, weight=None, bias=None, eps=1e-05)",
    "out[i] = (x[i] − μ) / √(mean_k (x[k] − μ)² + eps)·weight[i] + bias[i] where μ = mean_j x[j]",
    "shifts and scales the last axes, those of normalized_shape, to mean 0 and variance 1", ("F.{}",), along="normalized_shape",
-   align=no_alignment, shape=trailing_shape, prepare=prepare_layer_norm, expands=openings.layer_norm,
+   align=no_alignment, shape=trailing_shape, prepare=prepare_layer_norm, told=("normalized_shape",), expands=openings.layer_norm,
    torch=lambda torch, x, weight=None, bias=None, *, normalized_shape, eps: torch.nn.functional.layer_norm(
        x, tuple(x.shape[-len(normalized_shape) :]), weight, bias, eps),
    examples=("layer_norm(x) with x:2x3", "layer_norm(x, (3,)) with x:3",
