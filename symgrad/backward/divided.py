@@ -6,6 +6,7 @@ elsewhere, and without squares below the line.
     v * x / out     →  where(out != 0, v * x / out, 0)
     v / out @ y     →  where(out != 0, v / out, 0) @ y
     -v * x / y ** 2 →  -v * x / y / y
+    v * (y > 1) / x →  where(y > 1, v / x, 0)
 """
 
 from __future__ import annotations
@@ -78,4 +79,75 @@ class Dividing(ast.NodeTransformer):
         return node
 
 
-__all__ = ["twice_divided", "with_guards"]
+def chosen(text: str) -> str:
+    """Choices where a condition is a factor of what may be no number: 0·∞ is NaN, and what is not chosen is not read.
+
+    >>> chosen("v * (y > 1)[:, None] * (x.log() + 1 / x) + (y > 1) * v / 2")
+    'where((y > 1)[:, None], v * (x.log() + 1 / x), 0) + (y > 1) * v / 2'
+    >>> chosen("v * (x != 0) / (x + (x == 0)) - (x == out) / (x == out).sum()")
+    'v * (x != 0) / (x + (x == 0)) - (x == out) / (x == out).sum()'
+    """
+    return "; ".join(ast.unparse(Choosing().visit(statement)) for statement in ast.parse(text).body)
+
+
+class Choosing(ast.NodeTransformer):
+    """(y > 1) * v / x → where(y > 1, v / x, 0)"""
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
+        """A product, as a choice."""
+        conditions = [factor for factor in factors_of(node) if is_condition(factor)]
+        rest = without(node, conditions) if conditions else None
+        self.generic_visit(node)
+        if rest is None or not may_be_none(rest):
+            return node
+        told = " & ".join(f"({ast.unparse(c)})" if len(conditions) > 1 else ast.unparse(c) for c in conditions)
+        return ast.parse(f"where({told}, {ast.unparse(self.visit(rest))}, 0)", mode="eval").body
+
+
+LIMITED = frozenset({"log", "log1p", "log2", "log10", "sqrt", "rsqrt", "reciprocal", "exp", "expm1"})
+"""Functions that have an end, or infinity as a value."""
+
+
+def factors_of(node: ast.expr) -> list[ast.expr]:
+    """What is multiplied, and the first of what is divided."""
+    if not isinstance(node, ast.BinOp) or not isinstance(node.op, (ast.Mult, ast.Div)):
+        return [node]
+    return [*factors_of(node.left), *(factors_of(node.right) if isinstance(node.op, ast.Mult) else ())]
+
+
+def without(node: ast.expr, left_out: Collection[ast.expr]) -> ast.expr | None:
+    """A product without some of its factors; None where nothing is left of it, or only what it is divided by."""
+    if node in left_out:
+        return None
+    if not isinstance(node, ast.BinOp) or not isinstance(node.op, (ast.Mult, ast.Div)):
+        return node
+    left = without(node.left, left_out)
+    if isinstance(node.op, ast.Div):
+        return ast.BinOp(left or ast.Constant(1), ast.Div(), node.right)
+    right = without(node.right, left_out)
+    return ast.BinOp(left, ast.Mult(), right) if left and right else left or right
+
+
+def is_condition(node: ast.expr) -> bool:
+    """Whether it is a comparison, with axes put in."""
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    return isinstance(node, ast.Compare)
+
+
+def may_be_none(node: ast.expr) -> bool:
+    """Whether something may have no finite value: it is divided by a tensor, not a count, or a function ends there."""
+    below = [n.right for n in ast.walk(node) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Div)]
+    called = [n.func for n in ast.walk(node) if isinstance(n, ast.Call)]
+    return any(map(may_vanish, below)) or any(ast.unparse(f).rpartition(".")[2] in LIMITED for f in called)
+
+
+def may_vanish(node: ast.expr) -> bool:
+    """Whether a tensor is read; a size is none, nor is π, and what holds a condition was kept from 0 by it, or is a count."""
+    inside = list(ast.walk(node))
+    numbers = {id(n.value) for n in inside if isinstance(n, ast.Attribute) and n.attr in ("shape", "numel", "pi")}
+    held = any(isinstance(n, ast.Compare) for n in inside)
+    return not held and any(isinstance(n, ast.Name) and id(n) not in numbers for n in inside)
+
+
+__all__ = ["chosen", "twice_divided", "with_guards"]

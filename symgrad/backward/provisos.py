@@ -10,10 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import sympy as sp
 
+from symgrad.backward.divided import chosen
 from symgrad.backward.line import Line, Part
-from symgrad.closed_form import DIVIDED, IN_ARRAYS, guards
-from symgrad.indexing import Bracket
-from symgrad.indexing.symbols import Expr, accesses
+from symgrad.closed_form import DIVIDED, guards
 from symgrad.ops.entry import entry_of
 from symgrad.oracles.edges import own_numbers
 from symgrad.program import Apply, Argument, Constant, Program
@@ -39,22 +38,13 @@ def of_lines(lines: Sequence[Line]) -> Iterator[str]:
     yield from guards(rules)
     if "none left out" in rules:
         yield LEFT_OUT
-    if any(IN_ARRAYS in part.rules and part.derived and divides_beside(part.derived.right) for part in parts):
+    if any(line.code is not None and chosen(line.code) != line.code for line in lines):
         yield DIVIDED
 
 
 def is_void(part: Part) -> bool:
     """Whether it is 0/0 at every number."""
     return part.derived is not None and part.derived.right is sp.nan
-
-
-def divides_beside(expression: Expr) -> bool:
-    """Whether a condition on numbers stands beside a division by numbers: 0·(0/0) is NaN in arrays."""
-    for product in expression.atoms(sp.Mul):
-        held = any(isinstance(f, Bracket) and any(accesses(f)) for f in product.args)
-        if held and any(f.is_Pow and f.exp.is_negative and any(accesses(f)) for f in product.atoms(sp.Pow)):
-            return True
-    return False
 
 
 def of_steps(program: Program, moving: frozenset[str], page: Mapping[str, str]) -> Iterator[str]:

@@ -18,12 +18,12 @@ import numpy as np
 import sympy as sp
 
 from symgrad.backward.code import read_by
-from symgrad.backward.divided import twice_divided, with_guards
+from symgrad.backward.divided import chosen, twice_divided, with_guards
 from symgrad.backward.groups import Group
 from symgrad.backward.slots import always_defined, filled
 from symgrad.backward.standard import Standard, own_values
 from symgrad.calculus import Sweep, flows, pullback
-from symgrad.closed_form import IN_ARRAYS, UNGUARDED, closed_form_of, grid, lowered, masked_form
+from symgrad.closed_form import UNGUARDED, closed_form_of, grid, lowered, masked_form
 from symgrad.errors import SymgradError
 from symgrad.indexing import Equation
 from symgrad.indexing.equation import with_names
@@ -174,7 +174,7 @@ def as_notation(
     if _run.get() and claimed.text is not None:
         dropped = not UNGUARDED.isdisjoint(claimed.rules)
         held = (guarded(standard.program, claimed, wanted) if dropped else None) or claimed
-        held = replace(held, text=twice_divided(str(held.text)))
+        held = replace(held, text=chosen(twice_divided(str(held.text))))
         if held.text != claimed.text and proven(held, sweep, standard, values, unit):
             return held
     if claimed.text is not None and proven(claimed, sweep, standard, values, unit):
@@ -222,7 +222,7 @@ def as_arrays(standard: Standard, sweep: Sweep, claimed: Template, wanted: str, 
     points = grid(sweep.equation.right, own_values(standard, values).sizes)  # no size has a slot in it
     if points > MOST_IN_GRID:
         return Template(None, equation, reason=f"array operations would lay out a grid of {points:,} points")
-    long = Template(text, equation, (IN_ARRAYS,), lowered=True)
+    long = Template(chosen(text) if _run.get() else text, equation, ("array operations",), lowered=True)
     if proven(long, sweep, standard, values, unit):
         return long
     return Template(None, equation, reason="the array operations were not confirmed")

@@ -19,8 +19,6 @@ SENTENCES = {
     "above the floor": "This line is for lengths above the floor that keeps them from 0.",
 }
 """By the names of rules (`symgrad.closed_form.rules`, `symgrad.closed_form.of_programs`)."""
-IN_ARRAYS = "array operations"
-"""What leads to a line where no notation says it: conditions are factors there."""
 UNGUARDED = frozenset(rule for rule, says in SENTENCES.items() if says in (DIVIDED, OF_LENGTHS))
 """Rules that drop ``[e ≠ 0]`` beside what is divided by e."""
 
@@ -34,4 +32,4 @@ def guards(rules: Collection[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(says for rule, says in SENTENCES.items() if rule in rules))
 
 
-__all__ = ["DIVIDED", "IN_ARRAYS", "UNGUARDED", "guards"]
+__all__ = ["DIVIDED", "UNGUARDED", "guards"]
