@@ -6,6 +6,7 @@ import dataclasses
 import os
 import re
 from collections.abc import Mapping
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -249,6 +250,16 @@ def test_a_wrong_slope_at_a_jump_is_seen() -> None:
         check = compare("torch", np.array(-10.0), np.array(wrong))
         found = at_kinks(check, program, point, np.array(1.0), "b", np.array(-10.0), np.array(wrong), None)
         assert bool(found.passed) is passed
+
+
+TURNS = [*product(["1e-3", "1e-4", "1e-6"], [1, 0, 1000]), ("1e-9", 0), ("1e-9", 1)]
+
+
+@pytest.mark.parametrize(("beta", "at"), TURNS)
+def test_where_the_slope_only_turns_quickly_there_is_no_kink(beta: str, at: int) -> None:
+    """Its slope was another a hair beside the point, as that of a kink is: left 0, right 0, it was said."""
+    assert "kink" not in opening(f"F.smooth_l1_loss(x, t, beta={beta})", x=[at, at + 2], t=[at, at])
+    assert "is a kink of l1_loss: left -0.5, right 0.5" in opening("F.l1_loss(x, t)", x=[at, at + 2], t=[at, at])
 
 
 def test_what_was_not_confirmed_is_not_said(monkeypatch: pytest.MonkeyPatch) -> None:

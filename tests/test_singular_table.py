@@ -24,7 +24,7 @@ from symgrad.language import read
 from symgrad.numeric import forward
 from symgrad.ops import Op, entries, find
 from symgrad.oracles import run_torch, values_apart
-from symgrad.oracles.own_rule import own_rule
+from symgrad.oracles.own_rule import near_edges, own_rule
 from symgrad.oracles.report import Verdict, compare
 from tests import torch_side
 from tests.compare import assert_same
@@ -155,6 +155,49 @@ def test_at_an_edge_a_captured_program_has_torchs_number(op: Op) -> None:
         got = program.pullback(np.ones(tuple(run(*leaves).shape)))
         for value, right in zip(got.values(), expected, strict=True):
             assert_same(np.zeros(value.shape) if right is None else right, value, what=f"{example.text} at {edge}")
+
+
+NEAR = (
+    ("F.binary_cross_entropy(sigmoid(x), t)", {"x": [28.0, 0.5], "t": [0.5, 0.5]}),
+    ("F.binary_cross_entropy(sigmoid(x), t)", {"x": [36.0, -36.0], "t": [0.25, 0.5]}),
+    ("F.binary_cross_entropy(x, t)", {"x": [1e-13, 1 - 2.0**-53], "t": [0.5, 0.5]}),
+    ("F.gaussian_nll_loss(x, t, s)", {"x": [1.0, 2.0], "t": [1.0, 1.0], "s": [1e-8, 1.0]}),
+    ("F.gaussian_nll_loss(x, t, s * s, eps=0.1)", {"x": [1.0, 2.0], "t": [1.5, 1.0], "s": [0.25, 1.0]}),
+)
+"""Beside an edge, where all that is derived is finite and torch still has a number of its own."""
+
+
+@pytest.mark.parametrize(("text", "values"), NEAR, ids=[f"{text} {n}" for n, (text, _) in enumerate(NEAR)])
+def test_beside_an_edge_torchs_rule_is_told_and_nobody_disagrees(text: str, values: dict[str, list[float]]) -> None:
+    found = symgrad.explain(text, **values)
+    assert found.passed
+    assert "a rule of its own" in found.to_text() or "a rule of torch's" in " ".join(found.to_text().split())
+    leaves = [torch.tensor(value, dtype=torch.float64, requires_grad=True) for value in values.values()]
+
+    def run(*given: torch.Tensor) -> torch.Tensor:
+        return torch_side.evaluate(text, dict(zip(values, given, strict=True)))
+
+    program = symgrad.capture(run, *(leaf.detach() for leaf in leaves))
+    expected = torch.autograd.grad(run(*leaves), leaves)
+    for got, right in zip(program.pullback(1.0).values(), expected, strict=True):
+        assert_same(right, got, tolerance=1e-6, what=text)
+    assert program.conventions or program.black_boxes
+
+
+def test_a_wrong_number_beside_an_edge_is_no_rule_of_torchs() -> None:
+    text, values = NEAR[3]
+    found = symgrad.explain(text, check=False, **values)
+    inputs = {name: np.array(value) for name, value in values.items()}
+    answer = run_torch(found.program, inputs, np.array(1.0), ["s"])
+    assert answer is not None
+    expected, got = answer.gradients["s"], np.asarray(found.gradients["s"].value)
+    assert expected is not None
+    numbers = forward(found.program, inputs)
+    for wrong, passed in (([0.0, 0.0], None), ([1e3, 0.0], False), ([0.0, 0.1], False)):
+        other = got + np.array(wrong)
+        check = compare("torch", expected, other)
+        told = near_edges(check, found.program, numbers, np.array(1.0), "s", expected, other, None)
+        assert told.passed is passed, wrong
 
 
 def test_an_operation_without_edges_has_none() -> None:

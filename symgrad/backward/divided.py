@@ -143,7 +143,7 @@ def may_be_none(node: ast.expr) -> bool:
 
 
 def may_vanish(node: ast.expr) -> bool:
-    """Whether a tensor is read; a size is none, nor is π, and what holds a condition was kept from 0 by it, or is a count."""
+    """Whether a tensor is read; a size is none, nor is π, and a condition keeps what holds it from 0, or is counted."""
     inside = list(ast.walk(node))
     numbers = {id(n.value) for n in inside if isinstance(n, ast.Attribute) and n.attr in ("shape", "numel", "pi")}
     held = any(isinstance(n, ast.Compare) for n in inside)

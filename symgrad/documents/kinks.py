@@ -23,6 +23,8 @@ entry of the inputs at the point, L the sum of the outputs."""
 AT_EDGES = ("operation", "at", "by", "equation", "torch")
 EDGES = """At these points there is no derivative, and no two sides between which one could be chosen: the equation \
 gives ∞ or NaN, which symgrad shows and calls undefined; or torch loses the number to 0·∞.
+Within 1e-12 of 0 and 1 a binary_cross_entropy of torch's has a number of its own, too, and a gaussian_nll_loss for \
+every variance below its eps.
 torch's own is asked of the installed version; a captured program takes it and names the step in `conventions`."""
 
 

@@ -107,8 +107,9 @@ class Op:
     ``reuse`` allows the derivative to be written through ``out``; ``expands`` is the operation written in simpler ones,
     in symgrad's own language, as text or by its operands and options (`symgrad.ops.openings`); ``kinks`` are points
     where torch's choice is tested, ``edges`` values of operands at which there is no derivative and torch has a number
-    of its own. ``pathless`` are operations that torch records no backward for, like comparisons: nothing flows back, be
-    it NaN. ``residual`` gives the equations F(*views, out) = 0 that the output solves
+    of its own; ``margin`` is how far from them, a number or an option, torch still has one. ``pathless`` are
+    operations that torch records no backward for, like comparisons: nothing flows back, be it NaN. ``residual``
+    gives the equations F(*views, out) = 0 that the output solves
     (`symgrad.ops.solved.decompositions`), and ``beside`` what their solution reads: held tensors by name, each computed
     by entries of the table from operands and out. ``written`` is how torch spells what is no call by its name:
     ``qr({}).Q``, ``{}.T``. ``pairs`` are the operands, ``out`` among them, that are complex in torch and pairs (re, im)
@@ -148,6 +149,7 @@ class Op:
     examples: tuple[Example, ...] = ()
     kinks: tuple[float, ...] = ()
     edges: tuple[Mapping[str, float], ...] = ()
+    margin: float | str = 0.0
     reuse: bool = False
     letters: str | Callable[..., str] = "ijkl"
     expands: str | Callable[..., str | None] | None = None
@@ -212,6 +214,7 @@ class Facts(TypedDict, total=False):
 
     known: Mapping[str, Callable[..., Any]]
     edges: tuple[Mapping[str, float], ...]
+    margin: float | str
     reuse: bool
     expands: str | Callable[..., str | None] | None
     pathless: bool

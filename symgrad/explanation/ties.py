@@ -25,6 +25,8 @@ BESIDE, ABOVE_ZERO = 4 * 2.0**-52, 1e-100
 """How far a neighbour of an entry is, relative to it; and that of 0: nothing else lies between."""
 STEPS = (1e-5, 1e-6)
 """Steps of the difference quotients."""
+WIDER = 16
+"""How many times further out the slopes are looked at again."""
 APART, ROUNDING = 1e-6, 1e-3
 """How far apart two slopes are, and how well a quotient has to give a side, relative to the larger."""
 LARGEST = 300_000
@@ -234,11 +236,12 @@ class Local:
         to = tuple(int(i) for i in np.unravel_index(int(np.argmax(gaps)), gaps.shape))
         one = _unit(to, here.shape)
         jump, quotients = bool(jumps[to]), (float(left[to]), float(right[to]))
-        sides = self.sides(at, one, hair)
+        sides, wider = self.sides(at, one, hair), self.sides(at, one, WIDER * hair)
         if not (sure := jump or two(sides, quotients)):  # a hair beside is rounding: in the std of equal values
-            sides = self.sides(at, one, STEPS[1] * unit * max(1.0, float(np.abs(self.inputs[self.name][at]))))
+            far = STEPS[1] * unit * max(1.0, float(np.abs(self.inputs[self.name][at])))
+            sides, wider = self.sides(at, one, far / WIDER**3), self.sides(at, one, far)
         clear = sure or abs(sides[0] - sides[2]) > 10 * ROUNDING * max(map(abs, sides))
-        if not (clear and two(sides, quotients, jump)):
+        if not (clear and two(sides, quotients, jump) and (jump or steady(sides, wider))):
             return None
         chosen, version = self.by_torch(one, at)
         value, (below, taken, above) = float(self.inputs[self.name][at]), sides
@@ -323,6 +326,11 @@ def two(sides: Sequence[float], quotients: tuple[float, float], jump: bool = Fal
     if not np.isfinite(sides).all() or not (jump or apart(np.array(sides[0]), np.array(sides[2])).any()):
         return False
     return near(sides[0], quotients[0]) and near(sides[2], quotients[1])
+
+
+def steady(sides: Sequence[float], wider: Sequence[float]) -> bool:
+    """Whether two slopes are as far apart as further out: where the function only bends they come closer and closer."""
+    return abs(sides[2] - sides[0]) > abs(wider[2] - wider[0]) / 2
 
 
 def near(side: float, quotient: float) -> bool:

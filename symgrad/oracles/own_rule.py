@@ -13,8 +13,9 @@ from dataclasses import replace
 import numpy as np
 
 from symgrad.errors import SymgradError
-from symgrad.numeric import Array, as_float
-from symgrad.oracles.report import TOLERANCE, Check, Standing, compare_some, skipped
+from symgrad.numeric import Array, Values, as_float
+from symgrad.oracles.edges import with_torchs_own
+from symgrad.oracles.report import TOLERANCE, Check, Standing, compare, compare_some, skipped
 from symgrad.oracles.torch import run_torch
 from symgrad.program import Program
 
@@ -23,6 +24,8 @@ STEPS, CLOSE, ROUGH, APART = (1e-5, 1e-8, 1e-11), 1e-6, 1e-4, 1e-3
 
 What happens below a floor of 1e-8 is seen by no larger step, and beside a 1 by no smaller one: one of them has to do.
 """
+NEARER = 1e-5
+"""One more step, relative to the entry: a logarithm at 1e-13 has no other side further out."""
 MOST = 16
 """Entries that are looked at."""
 
@@ -51,9 +54,21 @@ def own_rule(
     return replace(skipped(check.oracle, why), own_rule=True)
 
 
+def near_edges(
+    check: Check, program: Program, values: Values, seed: Array, name: str, expected: Array, gradient: Array,
+    standing: Standing | None,
+) -> Check:  # fmt: skip
+    """Not made, with the reason, where torch's number follows from rules of its own at edges; else ``check``."""
+    found = with_torchs_own(program, values, seed, name, gradient)
+    if found is None or compare(check.oracle, expected, found[0], standing=standing).passed is False:
+        return check
+    return replace(skipped(check.oracle, found[1]), own_rule=True)
+
+
 def contradicted(derived: float, torchs: float, entry: float, total: Callable[[float], float]) -> bool:
     """Whether ``total``, torch's forward pass with an entry moved by so much, has the derived slope and not torch's."""
-    return any(confirmed(derived, torchs, *slopes(entry, total, step)) for step in STEPS)
+    steps = (*STEPS, NEARER * abs(entry)) if entry else STEPS
+    return any(confirmed(derived, torchs, *slopes(entry, total, step)) for step in steps)
 
 
 def confirmed(derived: float, torchs: float, left: float, right: float) -> bool:

@@ -63,7 +63,7 @@ loss("huber_loss(x, target, delta=1.0)", "out = near·d²/2 + (1 − near)·delt
 loss("binary_cross_entropy(x, target, weight: data=None)", "out = weight·(−target·log(x) − (1 − target)·log(1 − x))",
      "minus the log-probability of the targets, x being probabilities", fits="x[…] target[…]",
      domain={"x": between(0, 1), "target": between(0, 1)},
-     edges=({"x": 0.0, "target": 0.5}, {"x": 1.0, "target": 0.5}),
+     edges=({"x": 0.0}, {"x": 1.0}), margin=1e-12,
      more=("F.binary_cross_entropy(x, target, weight) with x:2x3 target:2x3 weight:3",),
      forward=lambda x, y, w=None: (1 if w is None else w) * (  # torch takes no logarithm below −100
          -y * np.maximum(np.log(x), -100) - (1 - y) * np.maximum(np.log1p(-x), -100)))
@@ -92,7 +92,7 @@ loss("poisson_nll_loss(x, target, log_input=True, full=False, eps=1e-8)",
 loss("gaussian_nll_loss(x, target, var, full=False, eps=1e-6)",
      "out = (log(var) + (x − target)²/var + full·log(2·π))/2",
      "minus the log-probability of the target under a normal distribution with mean x and variance var (torch takes eps for a smaller var)", fits=variances,
-     domain={"var": positive()}, edges=({"var": 0.0},),
+     domain={"var": positive()}, edges=({"var": 0.0},), margin="eps",
      more=("F.gaussian_nll_loss(x, target, var, full=True) with x:3 target:3 var:3",))
 loss("margin_ranking_loss(x, y, target, margin=0.0)", "out = t·[t ≥ 0] where t = −target·(x − y) + margin",
      "how far x − y is below the margin; y − x, where the target is −1", kinks=0, fits=as_many, holds="real",

@@ -22,9 +22,10 @@ from symgrad.lowering.engine import ON_NUMPY, Engine
 from symgrad.numeric.exact import Array, all_tame, as_float, plus
 from symgrad.numeric.forward import Values
 from symgrad.numeric.plans import Prepared, prepared
+from symgrad.oracles.edges import on_an_edge
 from symgrad.program import Apply, Program
 from symgrad.tracing.lift.origins import Origin
-from symgrad.tracing.lift.singular import calls_in, on_an_edge
+from symgrad.tracing.lift.singular import calls_in
 from symgrad.tracing.lift.sweeps import Pull, pull
 
 SMALL = 1 << 10
@@ -130,7 +131,11 @@ class Preparing:
         for name in read - self.tame.keys():
             self.tame[name] = bool(np.size(values[name])) and all_tame(np.asarray(values[name]))
         boxed = any(step.result.name in self.sweep.boxes for step in steps)
-        return all(self.tame[name] for name in read) and not boxed and not on_an_edge(steps, values.arrays)
+        return (
+            all(self.tame[name] for name in read)
+            and not boxed
+            and not any(on_an_edge(step, values.arrays) for step in steps)
+        )
 
     def call(self, name: str, steps: Sequence[Apply]) -> None:
         """Write down what one call does."""

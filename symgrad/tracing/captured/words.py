@@ -19,6 +19,7 @@ from symgrad.render.content.words import counted
 from symgrad.tracing.captured.recorded import Recorded
 from symgrad.tracing.lift.binding import Refusals
 from symgrad.tracing.lift.labels import HIDDEN, UNNAMED, cast_of, told_steps
+from symgrad.tracing.lift.singular import NEAR_AN_EDGE
 
 NOT_CHECKED = "torch's own, not checked"
 """What is said of a number that torch computed and nothing derived stands beside."""
@@ -181,7 +182,8 @@ def listing(program: Recorded) -> str:
 def chosen_by_torch(program: Recorded, reasons: Mapping[str, str]) -> list[str]:
     """The steps at which a pullback takes torch's choice, one line each."""
     return [
-        f"≈ {where} has no derivative at this point: {reason}; the numbers there are torch's own choice"
+        f"≈ {where}{':' if reason.startswith(NEAR_AN_EDGE) else ' has no derivative at this point:'} {reason}; "
+        "the numbers there are torch's own choice"
         for where, reason in located(program, reasons)
     ]
 

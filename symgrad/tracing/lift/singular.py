@@ -13,13 +13,14 @@ import numpy as np
 
 from symgrad.errors import SymgradError
 from symgrad.numeric.exact import Array, all_tame, as_float, finite
-from symgrad.ops.entry import entry_of
-from symgrad.program import Apply, Constant, Program
+from symgrad.program import Apply, Program
 from symgrad.tracing.lift.origins import Origin
 from symgrad.tracing.lift.verify import TOLERANCE
 from symgrad.tracing.record.numbers import digits
 from symgrad.tracing.record.trace import real_precision
 
+NEAR_AN_EDGE = "torch has a rule of its own so near to an edge: at"
+"""How a reason begins that is none of numbers that are not finite."""
 NEAR = 1e-3
 """How far apart, relative to the larger, a derived number and torch's are the same: float16 programs, too."""
 
@@ -69,7 +70,9 @@ def settled(
         if differ.any():
             found[name] = np.where(differ, choice, ours)
             told = np.argwhere(differ & ~of_nothing(ours, choice, cotangent))
-            reason = reason or ("" if not len(told) else why(origin, name, tuple(map(int, told[0])), arrays, cotangent))
+            if len(told):
+                at = tuple(map(int, told[0]))
+                reason = reason or why(origin, name, at, arrays, cotangent, (float(ours[at]), float(choice[at])))
     return found, reason
 
 
@@ -108,8 +111,11 @@ def of_nothing(first: Array, second: Array, weights: Array) -> Array:
     return np.asarray(np.isfinite(gap) & (gap <= CANCELS * sizes[np.isfinite(sizes)].max(initial=0.0)))
 
 
-def why(origin: Origin, name: str, at: tuple[int, ...], arrays: Mapping[str, Array], cotangent: Array) -> str:
-    """What is not finite where torch's number stands."""
+def why(
+    origin: Origin, name: str, at: tuple[int, ...], arrays: Mapping[str, Array], cotangent: Array,
+    numbers: tuple[float, float],
+) -> str:  # fmt: skip
+    """What is not finite where torch's number stands; where all is, the derived number and torch's, ``numbers``."""
     value = float(as_float(arrays[name])[at])
     if not np.isfinite(value):
         return f"an argument is {digits(value)}"
@@ -122,6 +128,8 @@ def why(origin: Origin, name: str, at: tuple[int, ...], arrays: Mapping[str, Arr
         return "what comes back to it is not finite"
     if not all(all_tame(as_float(a)) for a in (arrays[name], arrays[origin.steps[-1]], cotangent)):
         return "numbers are so large or so small that their squares are no floats"
+    if np.isfinite(numbers).all():
+        return f"{NEAR_AN_EDGE} {digits(value)} its number is {digits(numbers[1])}, the equation's {digits(numbers[0])}"
     return f"the slope is infinite or undefined at {digits(value)}"
 
 
@@ -130,21 +138,4 @@ def irregular(cotangent: Array, arrived: Mapping[str, Array], values: Iterator[A
     return any(not all_tame(a) for a in (cotangent, *arrived.values(), *values))
 
 
-def on_an_edge(steps: Sequence[Apply], arrays: Mapping[str, Array]) -> bool:
-    """Whether operands have values at which torch has a number of its own, though all that is derived is finite."""
-    for step in steps:
-        entry = entry_of(step.op) if isinstance(step.op, str) else None
-        given = dict(zip(entry.operands if entry else (), step.arguments, strict=False))
-        for edge in entry.edges if entry else ():
-            if all(holds(given[name], value, arrays) for name, value in edge.items() if name in given):
-                return True
-    return False
-
-
-def holds(argument: str | Constant, value: float, arrays: Mapping[str, Array]) -> bool:
-    """Whether an argument, a tensor or a number in its place, has a value somewhere."""
-    held = arrays[argument] if isinstance(argument, str) else argument.value
-    return held is not None and bool(np.any(np.asarray(held) == value))
-
-
-__all__ = ["Origin", "alike", "calls_in", "irregular", "on_an_edge", "settled"]
+__all__ = ["Origin", "alike", "calls_in", "irregular", "settled"]

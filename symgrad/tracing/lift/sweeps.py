@@ -16,9 +16,10 @@ from symgrad.calculus import flowing, positions
 from symgrad.numeric.exact import Array, as_float, plus
 from symgrad.numeric.forward import Values
 from symgrad.numeric.sweeps import pull_step, push_step
+from symgrad.oracles.edges import on_an_edge
 from symgrad.program import Apply, Program
 from symgrad.tracing.lift.origins import Origin
-from symgrad.tracing.lift.singular import alike, calls_in, irregular, on_an_edge, settled
+from symgrad.tracing.lift.singular import alike, calls_in, irregular, settled
 
 Settle = Callable[[Origin, Mapping[str, Array], Array, Mapping[str, Array]], tuple[dict[str, Array], str]]
 """What arrives at a call's arguments, made another, and why; `settled` is one."""
@@ -46,7 +47,11 @@ class Pull:
         )
         if self.origins and name in self.origins:
             read = (self.values[n] for s in steps for n in (*s.tensors, s.result.name) if n in self.values.arrays)
-            odd = self.settle or irregular(cotangent, arrived, read) or on_an_edge(steps, self.values.arrays)
+            odd = (
+                self.settle
+                or irregular(cotangent, arrived, read)
+                or any(on_an_edge(step, self.values.arrays) for step in steps)
+            )
             if np.size(cotangent) and odd:
                 plain, settle = arrived, self.settle or settled
                 arrived, reason = settle(self.origins[name], plain, cotangent, self.values.arrays)
