@@ -47,7 +47,7 @@ from symgrad.oracles.differences import largest_number
 from symgrad.oracles.elementwise import TooLarge
 from symgrad.oracles.kinks import at_kinks
 from symgrad.oracles.neighbours import turn
-from symgrad.oracles.own_rule import near_edges, own_rule
+from symgrad.oracles.own_rule import own_rule
 from symgrad.oracles.report import UNTAMED, Standing, Verdict, compare_some
 from symgrad.oracles.subgradients import at_ties
 from symgrad.program import Program
@@ -254,8 +254,6 @@ class Proofs:
             check = self.of_exponents(check)
         if check.passed is False:
             check = own_rule(check, self.program, self.arrays, self.seed, name, expected, gradient, standing)
-        if check.passed is False:
-            check = near_edges(check, self.program, self.values, self.seed, name, expected, gradient, standing)
         if check.passed is False:
             check = at_ties(check, self.program, self.arrays, self.seed, name, expected, gradient, standing)
         return check

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from symgrad.errors import SymgradError
-from symgrad.numeric import Array, Values, as_float
+from symgrad.numeric import Array, as_float, forward
 from symgrad.oracles.edges import with_torchs_own
 from symgrad.oracles.report import TOLERANCE, Check, Standing, compare, compare_some, skipped
 from symgrad.oracles.torch import run_torch
@@ -44,7 +44,7 @@ def own_rule(
         total = total_by(program, inputs, seed, name, at)
         able[at] = not contradicted(float(derived[at]), float(torchs[at]), float(as_float(inputs[name])[at]), total)
     if able.all() or compare_some(check.oracle, expected, gradient, able, "", standing=standing).passed is False:
-        return check
+        return near_edges(check, program, inputs, seed, name, expected, gradient, standing)
     at, count = differ[0], f" and {len(differ) - 1} more" if len(differ) > 1 else ""
     entry = f"{name}[{','.join(map(str, at))}]" if at else name
     why = (
@@ -55,11 +55,11 @@ def own_rule(
 
 
 def near_edges(
-    check: Check, program: Program, values: Values, seed: Array, name: str, expected: Array, gradient: Array,
-    standing: Standing | None,
+    check: Check, program: Program, inputs: Mapping[str, Array], seed: Array, name: str, expected: Array,
+    gradient: Array, standing: Standing | None,
 ) -> Check:  # fmt: skip
     """Not made, with the reason, where torch's number follows from rules of its own at edges; else ``check``."""
-    found = with_torchs_own(program, values, seed, name, gradient)
+    found = with_torchs_own(program, forward(program, inputs), seed, name, gradient)
     if found is None or compare(check.oracle, expected, found[0], standing=standing).passed is False:
         return check
     return replace(skipped(check.oracle, found[1]), own_rule=True)

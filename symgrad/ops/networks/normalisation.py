@@ -47,8 +47,6 @@ op("layer_norm(x, normalized_shape: any=None, weight=None, bias=None, eps=1e-05)
    "out[i] = (x[i] − μ) / √(mean_k (x[k] − μ)² + eps)·weight[i] + bias[i] where μ = mean_j x[j]",
    "shifts and scales the last axes, those of normalized_shape, to mean 0 and variance 1", ("F.{}",), along="normalized_shape",
    align=no_alignment, shape=trailing_shape, prepare=prepare_layer_norm, told=("normalized_shape",), expands=openings.layer_norm,
-   torch=lambda torch, x, weight=None, bias=None, *, normalized_shape, eps: torch.nn.functional.layer_norm(
-       x, tuple(x.shape[-len(normalized_shape) :]), weight, bias, eps),
    examples=("layer_norm(x) with x:2x3", "layer_norm(x, (3,)) with x:3",
              "F.layer_norm(x, (3,), weight, bias) with x:2x3 weight:3 bias:3"))  # fmt: skip
 
