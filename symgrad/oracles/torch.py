@@ -48,20 +48,22 @@ def torch_version() -> str | None:
     return metadata.version("torch").split("+")[0]
 
 
-def run_torch(program: Program, inputs: Mapping[str, Array], seed: Array, wanted: Sequence[str]) -> TorchRun | None:
-    """``out.backward(v)`` by torch; None when torch is not installed."""
+def run_torch(
+    program: Program, inputs: Mapping[str, Array], seed: Array, wanted: Sequence[str], kind: str = "float64"
+) -> TorchRun | None:
+    """``out.backward(v)`` by torch, of tensors of a ``kind``; None when torch is not installed."""
     if torch_version() is None:
         return None
     import torch
 
     version = torch.__version__.split("+")[0]
-    leaves = leaves_of(inputs, wanted)
+    leaves = leaves_of(inputs, wanted, kind)
     try:
         with warnings.catch_warnings(), torch.enable_grad():
             warnings.simplefilter("ignore")  # torch warns of what is said here anyway: 0/0, a target that broadcasts
             out = torch_forward(program, leaves)
             if out.requires_grad:
-                out.backward(torch.tensor(as_float(seed), dtype=torch.float64).reshape(out.shape))
+                out.backward(torch.tensor(as_float(seed), dtype=out.dtype).reshape(out.shape))
     except (RuntimeError, IndexError, ValueError) as error:
         if all(np.size(array) for array in inputs.values()):
             raise InputError("torch refuses this at these numbers", found=(str(error).splitlines()[0],)) from error
@@ -96,12 +98,12 @@ def torch_second(
     return np.asarray(result.numpy()), torch.__version__.split("+")[0]
 
 
-def leaves_of(inputs: Mapping[str, Array], wanted: Sequence[str]) -> dict[str, Any]:
-    """The inputs as float64 tensors; those that are wanted collect gradients."""
+def leaves_of(inputs: Mapping[str, Array], wanted: Sequence[str], kind: str = "float64") -> dict[str, Any]:
+    """The inputs as tensors of a ``kind``; those that are wanted collect gradients."""
     import torch
 
     return {
-        name: torch.tensor(as_float(array), dtype=torch.float64, requires_grad=name in wanted)
+        name: torch.tensor(as_float(array), dtype=getattr(torch, kind), requires_grad=name in wanted)
         for name, array in inputs.items()
     }
 

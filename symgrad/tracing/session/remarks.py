@@ -6,6 +6,7 @@ would stumble over.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from symgrad.tracing.record.numbers import short
 from symgrad.tracing.record.trace import same
 from symgrad.tracing.session.scene import Scene
 from symgrad.tracing.story.events import Leaf
+from symgrad.tracing.story.summary import some
 
 
 def other_letter(program: Capture, letter: str) -> list[str]:
@@ -54,6 +56,15 @@ def accumulated(scene: Scene, rows: list[Leaf], repeated: bool, letter: str) -> 
         return [adds]
     scene.watch.told.add(said)
     return [f"{adds}. Two calls with {one} and {two} are one with {one} + {two}; {fresh} before a call starts afresh."]
+
+
+def rounded(program: Capture, coarse: Mapping[str, float]) -> list[str]:
+    """A note where what torch added in single precision is further off than one rounding leaves."""
+    if not coarse:
+        return []
+    who = some([program.labels[name] for name in coarse])
+    most = max(coarse.values())
+    return [f"by {who} torch's float32 is up to {most:.2g} off (of the largest entry); its float64 is what was derived"]
 
 
 def from_within(scene: Scene) -> list[str]:

@@ -1,0 +1,76 @@
+"""What torch's single precision rounds off is no disagreement, and nothing else is taken for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+import symgrad
+from symgrad.tracing import run_script
+from symgrad.tracing.session import agreement
+from symgrad.tracing.session.precision import Precision
+from symgrad.tracing.story.tell import event_text
+
+
+def normal(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    """A layer whose gradients are what is left of much that cancels."""
+    return F.batch_norm(F.conv2d(x, w), None, None, training=True).relu().mean()
+
+
+@pytest.fixture
+def given() -> tuple[Precision, dict[str, np.ndarray]]:
+    """A program that ran in single precision, and torch's gradients there."""
+    torch.manual_seed(0)
+    leaves = [torch.randn(*shape, requires_grad=True) for shape in ((3, 2, 9, 9), (4, 2, 3, 3))]
+    captured = symgrad.capture(normal, *(leaf.detach() for leaf in leaves))
+    torchs = torch.autograd.grad(normal(*leaves), leaves)
+    precision = Precision(captured, {captured.ends[0]: np.ones(())})
+    return precision, {name: g.numpy().astype(float) for name, g in zip(captured.wanted, torchs, strict=True)}
+
+
+@pytest.mark.parametrize(("factor", "explained"), [(1.0, True), (1.00001, False), (1.004, False), (2.0, False)])
+def test_a_gradient_is_explained_if_torch_gives_it_again(given, factor: float, explained: bool) -> None:
+    """What a hook made of it is no rounding, however little that is."""
+    precision, torchs = given
+    for name, got in torchs.items():
+        assert precision.explains(name, got * factor) == explained
+
+
+def test_a_wrong_derivative_is_not_explained_by_rounding(given, monkeypatch: pytest.MonkeyPatch) -> None:
+    precision, torchs = given
+    own, double, single = precision.runs
+    monkeypatch.setattr(precision, "runs", ({name: 1.0001 * part for name, part in own.items()}, double, single))
+    for name, got in torchs.items():
+        assert not precision.explains(name, got)
+
+
+SCRIPT = """
+import torch
+import torch.nn.functional as F
+torch.manual_seed(0)
+x, w = torch.randn(3, 2, 9, 9), torch.randn(4, 2, 3, 3, requires_grad=True)
+F.batch_norm(F.conv2d(x, w), None, None, training=True).relu().mean().backward()
+"""
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_a_script_is_told_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: bool) -> None:
+    """It was ``≠ torch, by 0.0042``, and the exit status 1, for a network of four images of 160×160."""
+
+    def nothing(*given: object) -> Iterator[float]:
+        return iter(())
+
+    monkeypatch.setattr(agreement, "PRECISION", {**agreement.PRECISION, "float32": (1e-9, 1e-12)})
+    monkeypatch.setattr(agreement.Judge, "noise", nothing)
+    if not asked:
+        monkeypatch.setattr(Precision, "explains", lambda self, name, got: False)
+    path, told = tmp_path / "script.py", list[str]()
+    path.write_text(SCRIPT, encoding="utf-8")
+    session = run_script(str(path), [], tell=lambda event: told.append(" ".join(event_text(event).split())))
+    assert session.agrees == asked
+    assert ("by w torch's float32 is up to" in told[0]) == asked
