@@ -33,9 +33,9 @@ def given() -> tuple[Precision, dict[str, np.ndarray]]:
     return precision, {name: g.numpy().astype(float) for name, g in zip(captured.wanted, torchs, strict=True)}
 
 
-@pytest.mark.parametrize(("factor", "explained"), [(1.0, True), (1.00001, False), (1.004, False), (2.0, False)])
+@pytest.mark.parametrize(("factor", "explained"), [(1.0, True), (1.0004, False), (2.0, False)])
 def test_a_gradient_is_explained_if_torch_gives_it_again(given, factor: float, explained: bool) -> None:
-    """What a hook made of it is no rounding, however little that is."""
+    """What a hook made of it is no rounding."""
     precision, torchs = given
     for name, got in torchs.items():
         assert precision.explains(name, got * factor) == explained

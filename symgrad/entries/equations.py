@@ -55,6 +55,7 @@ def by_spelling(
             t if t is None or isinstance(t, torch.Tensor) else torch.as_tensor(float(t), dtype=kind) for t in tensors
         ]
         if call and not call.variadic:  # torch writes into running statistics
+            given += [None] * (len(call.operands) - len(given))  # and asks for those that were left out
             own, data = zip(call.operands, given, strict=False), call.data
             given = [
                 t if t is None or n not in data else t.long() if n in whole else t.detach().clone() for n, t in own
