@@ -26,8 +26,7 @@ def of_matrix(x: Any, ord: Any, dim: Any, keepdim: bool) -> str:
     if ord == "fro":
         return f"norm(x, p=2, dim={axes}, keepdim=keepdim)"
     if ord in SINGULAR:
-        order = (*(axis for axis in range(rank) if axis not in axes), rows, columns)
-        turned = "x" if order == tuple(range(rank)) else f"permute(x, dims={order})"
+        turned = "x" if axes == (rank - 2, rank - 1) else f"movedim(x, source={axes}, destination=(-2, -1))"
         value = f"{SINGULAR[ord]}(svdvals({turned}), dim=-1)"
         return f"unsqueeze(unsqueeze({value}, dim={min(axes)}), dim={max(axes)})" if keepdim else value
     if ord not in SUMS:
