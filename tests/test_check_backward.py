@@ -339,3 +339,36 @@ def test_a_sum_along_too_many_axes_and_one_that_keeps_none_are_named(total: str,
     finding = check_backward(Softmax.apply, "softmax(x, dim=-1)", x=x).findings[0]
     assert finding.kind == "wrong_axis"
     assert said in finding.message
+
+
+class Product(torch.autograd.Function):
+    """Two factors."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(x, y)
+        return x * y
+
+    @staticmethod
+    def backward(ctx: Any, v: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        x, y = ctx.saved_tensors
+        return v * y, v * x
+
+
+@pytest.mark.parametrize("name", ["inf", "nan", "y"])
+def test_an_input_may_be_called_as_a_number_is(name: str) -> None:
+    """As a tensor that is given, or as a parameter of a module."""
+    x, y = torch.rand(3, dtype=torch.float64), torch.rand(3, dtype=torch.float64)
+    assert check_backward(Product.apply, f"x * {name}", **{"x": x, name: y}).passed
+
+    class Scaled(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_parameter(name, torch.nn.Parameter(y))
+
+        def forward(self, x: torch.Tensor) -> Any:
+            return Product.apply(x, self.get_parameter(name))
+
+    report = check_backward(Scaled(), f"x * {name}", x=x)
+    assert report.passed
+    assert name in report.to_text()

@@ -17,6 +17,13 @@ from tests.cases import STORIES, Case, first_by_default
 SOFTMAX = "(out * (v - (v * out).sum(-1, keepdim=True))) @ w.T"
 
 
+@pytest.mark.parametrize("name", ["inf", "nan"])
+def test_a_line_may_read_an_input_that_is_called_as_a_number_is(name: str) -> None:
+    question = symgrad.exercise(f"x * {name}", x=[1.0, 2], **{name: [3.0, 4]}, wrt="x")
+    assert question.check(f"v * {name}").kind == "exact"
+    assert question.check(f"2 * v * {name}").kind == "wrong"
+
+
 @pytest.mark.one_in(8)
 @pytest.mark.parametrize(
     ("expression", "line", "kind", "why"),

@@ -80,7 +80,7 @@ def known_by(explanation: Explanation, values: Values, seed: Array) -> dict[str,
 
 def evaluated(text: str, known: Mapping[str, Array]) -> Array:
     """A line in numbers; raises `SymgradError` for what is not read."""
-    mentioned = inputs_of(text)
+    mentioned = inputs_of(text, known)
     missing = sorted(mentioned - set(known))
     if missing:
         raise UnknownNameError(f"there is no {missing[0]!r} here", found=(f"names: {', '.join(known)}",))

@@ -109,5 +109,5 @@ def parameters_of(function: Any, expression: Any, given: Collection[str], wrt: S
     )
     if texts is None:
         return {n: p for n, p in every.items() if n not in given}
-    mentioned = frozenset().union(*(inputs_of(text) for text in texts if isinstance(text, str)))
+    mentioned = frozenset().union(*(inputs_of(text, {*every, *given}) for text in texts if isinstance(text, str)))
     return {n: p for n, p in every.items() if n not in given and (n in mentioned or n in (wrt or ()))}

@@ -178,7 +178,7 @@ def of_text(
     text: str, arrays: Mapping[str, Array], scalars: Mapping[str, Any], shapes: Mapping[str, Sequence[Any]]
 ) -> tuple[Program, Values]:
     """One expression; inputs that it does not mention are options of the candidate, or nothing flows to them."""
-    mentioned = names_in(text)
+    mentioned = inputs_of(text, {**arrays, **scalars})
     numbers = {name: value for name, value in scalars.items() if name in mentioned}
     known: dict[str, Any] = {name: tuple(s) for name, s in shapes.items()}
     known |= {name: a.shape for name, a in arrays.items() if name in mentioned} | dict.fromkeys(numbers, ())
@@ -188,12 +188,6 @@ def of_text(
     if missing:
         raise InputError(f"{text!r} needs a value for {', '.join(missing)}", hints=(f"{missing[0]}=torch.randn(…)",))
     return reading.program, forward(reading.program, {t.name: given[t.name] for t in reading.program.inputs})
-
-
-@lru_cache(maxsize=256)
-def names_in(text: str) -> frozenset[str]:
-    """The inputs of a text."""
-    return inputs_of(text)
 
 
 @lru_cache(maxsize=256)
