@@ -72,6 +72,21 @@ def test_odd_positions_are_refused_where_torch_refuses_them(operation: str, name
                 symgrad.explain(example.text, wrt=wrt, check=check, **values)
 
 
+@pytest.mark.parametrize("value", [0.5, -1.0, 1.0, 1.5])
+@pytest.mark.parametrize("operation", NUMBERS)
+def test_a_target_that_torch_reads_as_a_number_is_one(operation: str, value: float) -> None:
+    """Made an integer first, 1.5 was 1, and torch was said to have another value."""
+    example = TABLE[operation].examples[0]
+    program = read(example.text, shapes=dict(example.shapes)).program
+    draw = np.random.default_rng(1)
+    values = {t.name: draw.uniform(0.2, 0.9, program.numbers(t.shape)) for t in program.inputs}
+    values["target"] = np.full(values["target"].shape, value)
+    found = symgrad.explain(example.text, **values)
+    function = getattr(torch.nn.functional, operation)
+    assert found.passed
+    assert_same(function(*map(torch.tensor, values.values())).numpy(), found.output, what=example.text)
+
+
 def test_what_is_refused_says_why() -> None:
     told = {
         "take_along_dim(x, n)": ([-1], "the position -1 is negative"),

@@ -39,7 +39,8 @@ def by_spelling(
 ) -> Callable[..., Any]:
     """torch's function of this name, options as plain numbers; a number among tensors becomes one.
 
-    With a ``call`` whose options stand among its tensors the arguments are in its order; those ``whole`` are integers.
+    With a ``call`` whose options stand among its tensors the arguments are in its order; those ``whole`` are integers
+    if their values are.
     Of several results it is the first that ``returns`` names, or the one whose number the option ``part`` is.
     """
     steps = path.removeprefix("torch.").replace("F.", "nn.functional.", 1).split(".")
@@ -58,7 +59,12 @@ def by_spelling(
             given += [None] * (len(call.operands) - len(given))  # and asks for those that were left out
             own, data = zip(call.operands, given, strict=False), call.data
             given = [
-                t if t is None or n not in data else t.long() if n in whole else t.detach().clone() for n, t in own
+                t
+                if t is None or n not in data
+                else t.long()
+                if n in whole and (t == t.round()).all()
+                else t.detach().clone()
+                for n, t in own
             ]
         if steps[0] == "Tensor":
             del given[0]
