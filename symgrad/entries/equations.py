@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any, Unpack
 
 from symgrad.entries.along import REST, SPACES, Along
@@ -32,6 +33,13 @@ F = ("F.{}", "aten.{}")
 SPECIAL = ("torch.special.{}", "aten.special_{}")
 METHOD = ("torch.{}", "Tensor.{}")
 """Where torch has an operation, its own call first."""
+
+
+def as_torch_reads(tensor: Any, is_data: bool, whole: bool) -> Any:
+    """An operand for torch: data as a copy, integers where they are ``whole`` and their values are integers."""
+    if tensor is None or not is_data:
+        return tensor
+    return tensor.long() if whole and (tensor == tensor.round()).all() else tensor.detach().clone()
 
 
 def by_spelling(
@@ -55,17 +63,8 @@ def by_spelling(
         given = [
             t if t is None or isinstance(t, torch.Tensor) else torch.as_tensor(float(t), dtype=kind) for t in tensors
         ]
-        if call and not call.variadic:  # torch writes into running statistics
-            given += [None] * (len(call.operands) - len(given))  # and asks for those that were left out
-            own, data = zip(call.operands, given, strict=False), call.data
-            given = [
-                t
-                if t is None or n not in data
-                else t.long()
-                if n in whole and (t == t.round()).all()
-                else t.detach().clone()
-                for n, t in own
-            ]
+        if call and not call.variadic:  # torch writes into running statistics, and asks for them where there are none
+            given = [as_torch_reads(t, n in call.data, n in whole) for n, t in zip_longest(call.operands, given)]
         if steps[0] == "Tensor":
             del given[0]
         part = options.pop("part", None)
