@@ -235,6 +235,14 @@ def test_what_falls_apart_leaves_turned_tensors_where_they_are_read() -> None:
     assert lines[-2:] == ["w.grad = (v_t5 * t1).sum((0, 2, 3))", "b.grad = v_t5.sum((0, 2, 3))"]
 
 
+def test_neighbours_among_the_channels_are_a_matrix() -> None:
+    """The line of AlexNet's normalisation had 700 characters."""
+    x = torch.randn(2, 7, 4, 4, dtype=DOUBLE)
+    lines = shown(symgrad.capture(lambda x: F.local_response_norm(x, 5), x).backward(torch.ones(2, 7, 4, 4)))
+    assert "d = einsum('cd,ndij->ncij', near, t7) * 2e-05 + 1" in lines
+    assert max(map(len, lines)) < 80
+
+
 def test_two_draws_are_not_one() -> None:
     torch.manual_seed(1)
     program = symgrad.capture(lambda x: F.dropout(x, 0.5) * F.dropout(x, 0.5), torch.ones(40, dtype=DOUBLE))

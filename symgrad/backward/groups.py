@@ -92,10 +92,19 @@ def groups(program: Program, visible: Collection[str], fixed: Collection[str] | 
 
 
 def inner(group: Group, visible: Collection[str], tensors: Mapping[str, Tensor]) -> frozenset[str]:
-    """What falls apart of a group but ``visible``; what moves or scales one tensor stays if anything else falls."""
+    """What falls apart of a group but ``visible``; what only turns one tensor stays if anything else falls."""
     names = group.computed - {*visible}
-    moved = {step.result.name for step in group.steps if step.result.name in names and moves(step, tensors)}
-    return names - moved or names
+    turned = {step.result.name for step in group.steps if step.result.name in names and turns(step, tensors)}
+    return names - turned or names
+
+
+def turns(step: Apply, tensors: Mapping[str, Tensor]) -> bool:
+    """Whether a step gives the entries of one tensor, all of them, in other places."""
+    if len(step.tensors) != 1 or not written_inside(step):
+        return False
+    if sp.Mul(*tensors[step.tensors[0]].shape) != sp.Mul(*step.result.shape):
+        return False
+    return is_access(derive(standard(step, of_one(step, tensors)).key).equation.right)
 
 
 def written_inside(step: Apply) -> bool:

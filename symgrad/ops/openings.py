@@ -63,6 +63,14 @@ def group_norm(ranks: Ranks, num_groups: int, eps: Any) -> str | None:
     return f"{rows}; {normal if scaled is None else scaled}"
 
 
+def local_response_norm(ranks: Ranks, size: int, alpha: Any, beta: Any, k: Any) -> str | None:
+    """x over a power of what its neighbours among the channels amount to; ``near`` says of two whether they are that."""
+    channels, rest = f"x[0, :{', 0' * (ranks['x'] - 2)}]", "ijkl"[: ranks["x"] - 2]
+    near = f"triu(tril(ones_like(outer({channels}, {channels})), {(size - 1) // 2}), {-(size // 2)})"
+    amount = f"einsum('cd,nd{rest}->nc{rest}', near, x * x)"
+    return f"near = {near}; d = {amount} * (alpha / size) + k; x / d ** beta"
+
+
 def normalize(ranks: Ranks, p: Any, dim: int, eps: Any) -> str | None:
     """x / max(|x|, ε)"""
     return "n = clamp(norm(x, p, dim, keepdim=True), min=eps); x / n" if ranks["x"] else None

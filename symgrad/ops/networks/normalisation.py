@@ -90,6 +90,7 @@ op(f"batch_norm(x, {STATISTICS}, training=False, momentum: unused=0.1, eps=1e-05
 op("local_response_norm(x, size: int, alpha=1e-4, beta=0.75, k=1.0)", "out[c] = x[c] / (k + alpha/size·near)^beta"
    " where near = Σ_j [c − ⌊size/2⌋ ≤ j]·[j ≤ c + ⌊(size − 1)/2⌋]·x[j]²",
    "each entry divided by what its neighbours among the channels c, size of them, amount to", F, along="1", least=3,
+   expands=openings.local_response_norm,
    examples=("F.local_response_norm(x, 2) with x:2x3x2", "F.local_response_norm(x, 3, 0.5, 1.0, 2.0) with x:1x4x2"),
    holds="cut")  # fmt: skip
 
