@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 
 import symgrad
 from symgrad.entries.equations import op
+from symgrad.entries.shaping import fitting
 from symgrad.entries.signatures import call_of
-from symgrad.errors import InputError, SymgradError, UnsupportedError
+from symgrad.errors import InputError, ShapeError, SymgradError, UnsupportedError
 from symgrad.ops import TABLE, Op
+from symgrad.shapes import SizeMismatch, Sizes
 
 MATRIX = ((sp.Integer(2), sp.Integer(3)),)
 
@@ -32,11 +34,47 @@ MATRIX = ((sp.Integer(2), sp.Integer(3)),)
         ("0 <= any <= 1", 0.5, 0.5),
         ("2*int >= 1", 3, (3, 3)),
         ("2*int >= 0", [0, 2], (0, 2)),
+        ("2*size", sp.Symbol("n", integer=True), (sp.Symbol("n", integer=True),) * 2),
+        ("tuple", 3, (3,)),
+        ("tuple", [3, 1], (3, 1)),
+        ("tuple[axis]", (-1, 0), (1, 0)),
+        ("tuple[axis, axis]", (0, -1), (0, 1)),
+        ("number", float("inf"), float("inf")),
         ("'low' | 'high'", "high", "high"),
     ],
 )
 def test_a_value_is_brought_to_its_canonical_form(kind: str, value: Any, expected: Any) -> None:
     assert call_of(f"f(x, k: {kind})").canonical(MATRIX, {"k": value}) == {"k": expected}
+
+
+def test_an_option_may_be_as_another_one_where_nobody_gives_it() -> None:
+    call = call_of("f(x, k: 2*int >= 1, step: 2*int >= 1=k)")
+    for options in ({"k": 3}, {"k": 3, "step": None}, {"step": (), "k": 3}):
+        assert call.canonical(MATRIX, options) == {"k": (3, 3), "step": (3, 3)}
+    assert call.canonical(MATRIX, {"k": 3, "step": 1})["step"] == (1, 1)
+
+
+def fits(pattern: str, **shapes: tuple[int, ...]) -> bool:
+    """Whether shapes fit a pattern."""
+    try:
+        fitting(pattern, tuple(shapes))(Sizes(), *(tuple(map(sp.Integer, shape)) for shape in shapes.values()))
+    except (ShapeError, SizeMismatch):
+        return False
+    return True
+
+
+def test_operands_fit_a_pattern_of_their_axes() -> None:
+    vectors = "x[…,n] target[…]"
+    assert fits(vectors, x=(2, 3), target=(2,))
+    assert fits(vectors, x=(3,), target=())
+    assert not fits(vectors, x=(), target=())
+    assert not fits(vectors, x=(2, 3), target=(3,))
+    assert not fits(vectors, x=(2, 3), target=(2, 3))
+    channels = "x[n,c,…] weight[c]"
+    assert fits(channels, x=(2, 3, 4), weight=(3,), other=(7,))
+    assert not fits(channels, x=(2, 3, 4), weight=(2,))
+    assert not fits(channels, x=(2,), weight=(2,))
+    assert not fits(channels, x=(2, 3), weight=(3, 1))
 
 
 @pytest.mark.parametrize("kind", ["int >= 1", "2*int >= 1"])
@@ -53,6 +91,12 @@ def test_an_option_that_is_none_by_default_may_be_none(kind: str) -> None:
     [
         ("axis", 2, "there is no axis 2"),
         ("axis", True, "dim has to be an integer"),
+        ("axis | None", (0, 1), "one axis, or none for all"),
+        ("tuple[axis]", (1, -1), "named twice in k"),
+        ("tuple[axis, axis]", 0, "k has to be 2 different axes"),
+        ("2*size", 0, "k has to be an integer from 1 up"),
+        ("number", "two", "this takes a number k"),
+        ("number", float("nan"), "this takes a number k"),
         ("int >= 1", 0, "k has to be an integer from 1 up"),
         ("0 <= any <= 1", 1.25, "k has to be a number from 0 to 1"),
         ("0 <= any <= 1", float("nan"), "k has to be a number from 0 to 1"),

@@ -55,15 +55,14 @@ def fitting(pattern: str, operands: Sequence[str]) -> Fits:
         for name, shape in zip(operands, shapes, strict=False):
             if shape is None or name not in wanted:
                 continue
-            slots = [slot for slot in wanted[name] if slot]
-            at = slots.index("…") if "…" in slots else len(slots)
-            more = len(shape) - len(slots) + ("…" in slots)
-            if more < 0 or ("…" not in slots and more) or ("…" in slots and rest is not None and len(rest) != more):
+            slots, dots = [slot for slot in wanted[name] if slot], "…" in wanted[name]
+            at, more = slots.index("…") if dots else len(slots), len(shape) - len(slots) + dots
+            if more < 0 or (more and not dots) or (dots and rest is not None and len(rest) != more):
                 raise ShapeError(f"this takes {', '.join(pattern.split())}, and {name} has {len(shape)} axes")
-            if "…" in slots:
-                sizes.match(shape[at : at + more] if rest is None else rest, rest := shape[at : at + more])
-            own = (*shape[:at], *shape[at + more :])
-            for letter, size in zip(slots[:at] + slots[at + 1 :], own, strict=True):
+            if dots:
+                sizes.match(shape[at : at + more], shape[at : at + more] if rest is None else rest)
+                rest = shape[at : at + more]
+            for letter, size in zip(slots[:at] + slots[at + 1 :], (*shape[:at], *shape[at + more :]), strict=True):
                 sizes.unify(letters.setdefault(letter, size), size)
 
     return fit
