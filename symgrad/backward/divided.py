@@ -13,13 +13,19 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection
+from functools import cache
 
+import numpy as np
 import sympy as sp
 
 from symgrad.closed_form import condition_text
 from symgrad.indexing import Bracket, Equation, is_guard
 from symgrad.indexing.symbols import is_access, name_of
+from symgrad.ops import TABLE
 from symgrad.program import Program
+
+LARGE = np.array([-1e3, 1e3])
+"""Numbers at which e^x is more than a float holds, or 0."""
 
 
 def with_guards(program: Program, equation: Equation, text: str, wanted: str) -> str | None:
@@ -104,10 +110,6 @@ class Choosing(ast.NodeTransformer):
         return ast.parse(f"where({told}, {ast.unparse(self.visit(rest))}, 0)", mode="eval").body
 
 
-LIMITED = frozenset({"log", "log1p", "log2", "log10", "sqrt", "rsqrt", "reciprocal", "exp", "expm1"})
-"""Functions that have an end, or infinity as a value."""
-
-
 def factors_of(node: ast.expr) -> list[ast.expr]:
     """What is multiplied, and the first of what is divided."""
     if not isinstance(node, ast.BinOp) or not isinstance(node.op, (ast.Mult, ast.Div)):
@@ -139,7 +141,21 @@ def may_be_none(node: ast.expr) -> bool:
     """Whether something may have no finite value: it is divided by a tensor, not a count, or a function ends there."""
     below = [n.right for n in ast.walk(node) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Div)]
     called = [n.func for n in ast.walk(node) if isinstance(n, ast.Call)]
-    return any(map(may_vanish, below)) or any(ast.unparse(f).rpartition(".")[2] in LIMITED for f in called)
+    return any(map(may_vanish, below)) or any(has_an_end(ast.unparse(f).rpartition(".")[2]) for f in called)
+
+
+@cache
+def has_an_end(word: str) -> bool:
+    """Whether a function of one tensor has no value at some number, as a logarithm, or none that a float holds.
+
+    >>> [has_an_end(word) for word in ("log", "rsqrt", "exp", "sin", "sum")]
+    [True, True, True, False, False]
+    """
+    entry, own = TABLE.get(word), getattr(np, word, None)
+    if entry is not None and len(entry.operands) == 1 and entry.domain_of(entry.operands[0]).ends:
+        return True
+    with np.errstate(all="ignore"):
+        return isinstance(own, np.ufunc) and own.nin == 1 and not np.isfinite(own(LARGE)).all()
 
 
 def may_vanish(node: ast.expr) -> bool:

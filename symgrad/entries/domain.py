@@ -27,6 +27,11 @@ class Domain:
     whole: bool = False
     matrix: str = ""
 
+    @property
+    def ends(self) -> bool:
+        """Whether there are real numbers outside."""
+        return not self.whole and (self.low, self.high) != (-inf, inf)
+
 
 def reals(within: float = 2.0, avoid: tuple[float, ...] = ()) -> Domain:
     """All real numbers; samples lie within ±``within``, away from ``avoid``."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import inf, prod
+from math import prod
 from typing import TypeAlias
 
 import numpy as np
@@ -113,9 +113,7 @@ def narrow(step: Apply) -> bool:
     """Whether an operation has no value, or no one slope, everywhere."""
     op = named(step.op)
     domains = [op.domain_of(name) for name in op.operands]
-    return not op.smooth or any(
-        d.matrix or d.avoid or (not d.whole and (d.low, d.high) != (-inf, inf)) for d in domains
-    )
+    return not op.smooth or any(d.matrix or d.avoid or d.ends for d in domains)
 
 
 def regular(program: Program, inputs: Mapping[str, Array], moving: Sequence[str]) -> list[Array] | None:
