@@ -255,7 +255,7 @@ JOINS = same(
 
 
 @pytest.mark.one_in(12)
-@pytest.mark.one_in(24)
+@pytest.mark.one_in(36)
 @pytest.mark.filterwarnings("ignore:.*in beta:UserWarning")
 @pytest.mark.filterwarnings("ignore:.*is deprecated")
 @pytest.mark.filterwarnings("ignore:The default behavior for interpolate")

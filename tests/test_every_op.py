@@ -390,7 +390,7 @@ def test_an_operation_with_conditions_on_entries_is_not_called_smooth(case: Case
 # --- what must not matter -----------------------------------------------------------------------------------
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(24)
 @each
 def test_names_of_indices_and_sizes_do_not_matter(case: Case) -> None:
     """Every index called k, every size otherwise: entry by entry the same, and contracted with weights."""
@@ -440,7 +440,7 @@ def changed_shapes(case: Case) -> list[dict[str, tuple[int, ...]]]:
     return found
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(16)
 @each
 def test_shapes_that_torch_refuses_are_shape_errors(case: Case) -> None:
     for shapes in changed_shapes(case):

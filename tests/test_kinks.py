@@ -255,6 +255,7 @@ def test_a_wrong_slope_at_a_jump_is_seen() -> None:
 TURNS = [*product(["1e-3", "1e-4", "1e-6"], [1, 0, 1000]), ("1e-9", 0), ("1e-9", 1)]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("beta", "at"), TURNS)
 def test_where_the_slope_only_turns_quickly_there_is_no_kink(beta: str, at: int) -> None:
     """Its slope was another a hair beside the point, as that of a kink is: left 0, right 0, it was said."""

@@ -639,7 +639,7 @@ def test_every_operation_in_every_format(case: Case) -> None:
     conforms({key: value for key, value in data.items() if key != "entry"})
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("case", first_by_default(STORIES))
 def test_every_derivation_in_every_format(case: Case) -> None:
     program, derived = case.program, case.derived
