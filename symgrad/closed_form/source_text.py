@@ -205,7 +205,9 @@ class Writer:
             operand = next(tensors, None) if name in op.operands else None
             if operand is not None:
                 result.append(f"{name}={operand[0]}" if gap else operand[0])
-            elif name in options and name in before and not gap:
+            elif (
+                name in options and name in before and not gap and (name in op.told or is_asked_for(op.signature, name))
+            ):
                 result.append(options[name].removeprefix(f"{name}="))
                 continue
             elif name in options:
@@ -229,7 +231,7 @@ class Writer:
         result = {}
         for name, value in own.items():
             told = name in op.told or (name == "dim" and own.get("keepdim") is True)
-            required = told or defaults.get(name) is inspect.Parameter.empty
+            required = told or is_asked_for(op.signature, name)
             if value is not None and name not in UNSAID and (required or usual.get(name) != value):
                 few = name == "dim" and isinstance(value, tuple) and len(value) < 2  # a number has the axis −1 alone
                 result[name] = f"{name}={self.option(value).strip('(),') or '-1' if few else self.option(value)}"
@@ -273,3 +275,8 @@ def key_text(key: Any) -> str:
     while len(forms) > 1 and forms[-1] == ":":
         forms.pop()
     return ", ".join(forms) or "..."
+
+
+def is_asked_for(signature: inspect.Signature, name: str) -> bool:
+    """Whether there is such a parameter, and it has no default."""
+    return name in signature.parameters and signature.parameters[name].default is inspect.Parameter.empty

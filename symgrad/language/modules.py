@@ -19,7 +19,7 @@ SHORT = {"BCE": "BinaryCrossEntropy"}
 """What the name of a module is short for."""
 DRAWN = ("RReLU", "Dropout")
 """What modules are called that draw random numbers as they are made: their function is told otherwise."""
-PARAMETERS = frozenset(("weight", "bias"))
+PARAMETERS = frozenset(("weight", "bias", "linear_weight", "linear_bias"))
 """Operands that a module holds itself, unless it is a loss: there they are given."""
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import accumulate
 from math import prod
 from typing import TypeAlias
 
@@ -89,7 +90,7 @@ ARRANGEMENTS = (
 def arranged(
     program: Program, given: Mapping[str, Array], missing: Mapping[str, tuple[int, ...]], read: Collection[str] = ()
 ) -> dict[str, tuple[Array, str]]:
-    """Values for ``missing``: the first arrangement with a value, and gradients of which none is 0 if that can be.
+    """Values for ``missing``: ones if they will do, else others, at which no gradient is 0 if that can be.
 
     Those in ``read`` are read as positions, classes or a mask, and are ones.
 
@@ -101,9 +102,10 @@ def arranged(
     if not missing or not any(map(narrow, program.steps)) or entries(program)[0] > LARGE:
         return first
     flat, moving = None, [name for name in missing if name not in read]
-    for found in (way.fill(program, missing, read) for way in ARRANGEMENTS):
+    for way in ARRANGEMENTS:
+        found = way.fill(program, missing, read)
         slopes = regular(program, {**given, **{name: array for name, (array, _) in found.items()}}, moving)
-        if slopes is not None and all((np.abs(array) > ROUNDING).any() for array in slopes):
+        if slopes is not None and (way is ARRANGEMENTS[0] or all((np.abs(array) > ROUNDING).any() for array in slopes)):
             return found
         flat = flat or (None if slopes is None else found)
     return flat or first
@@ -132,7 +134,8 @@ def regular(program: Program, inputs: Mapping[str, Array], moving: Sequence[str]
 
 def two_sided(program: Program, inputs: Mapping[str, Array], moving: Sequence[str], seed: Array) -> bool:
     """Whether Σ seed·out has one slope along a line through the point: a kink or a tie has two."""
-    ways = {name: irregular(inputs[name].shape) for name in moving}
+    begun = accumulate((inputs[name].size for name in moving), initial=0)
+    ways = {name: irregular(inputs[name].shape, start) for name, start in zip(moving, begun, strict=False)}
     low, here, high = (
         float(np.sum(seed * as_float(forward(program, {
             t.name: as_float(inputs[t.name]) + shift * ways[t.name] if t.name in ways else inputs[t.name]
@@ -143,9 +146,9 @@ def two_sided(program: Program, inputs: Mapping[str, Array], moving: Sequence[st
     return abs(above - below) <= APART * max(1.0, abs(above), abs(below))
 
 
-def irregular(shape: Sequence[int]) -> Array:
+def irregular(shape: Sequence[int], begun: int = 0) -> Array:
     """Numbers between 1 and 2 of which no sums cancel: what is left of the multiples of the golden ratio."""
-    return 1 + (np.arange(1, prod(shape) + 1) * ((5**0.5 - 1) / 2) % 1).reshape(shape)
+    return 1 + (np.arange(begun + 1, begun + prod(shape) + 1) * ((5**0.5 - 1) / 2) % 1).reshape(shape)
 
 
 __all__ = ["DIAGONAL", "ONES", "arranged"]

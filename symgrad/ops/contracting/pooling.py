@@ -175,7 +175,7 @@ def adapted(shapes: tuple[Shape, ...], output_size: Any) -> str:
             continue
         held.append(f"covers[{'ijk'[axis]},{r},{size},output_size{axis}]")
         counts.append(f"(Σ_{{{r}<{size}}} {held[-1]})")
-    left, inner = ",".join(f"{i}<{m}" for i, m in zip("ijk", output_size, strict=False)), ",".join("rst"[:space])
+    left, inner = ",".join(f"{i}<output_size{axis}" for axis, i in enumerate("ijk"[:space])), ",".join("rst"[:space])
     over, where = inner if space == 1 else f"{{{inner}}}", f" where {COVERS}" if held else ""
     return f"out[…,{left}] = (Σ_{over} {'·'.join([f'x[…,{inner}]', *held])}) / {below(counts)}{where}"
 

@@ -27,7 +27,11 @@ def prepare_layer_norm(shapes: tuple[Shape, ...], normalized_shape: Any = None, 
     trailing = tuple(normalized_shape) if isinstance(normalized_shape, (tuple, list)) else (normalized_shape,)
     if not 1 <= len(trailing) <= len(shapes[0]):
         raise ShapeError(f"there are no {len(trailing)} axes to normalise over in a tensor with {len(shapes[0])}")
-    return {"normalized_shape": trailing, "eps": eps}
+    own = shapes[0][-len(trailing) :]
+    return {
+        "normalized_shape": tuple(size if n is None else n for n, size in zip(trailing, own, strict=True)),
+        "eps": eps,
+    }
 
 
 def trailing_shape(sizes: Sizes, shapes: tuple[Shape | None, ...], normalized_shape: Any, eps: Any) -> Shape:
@@ -38,8 +42,7 @@ def trailing_shape(sizes: Sizes, shapes: tuple[Shape | None, ...], normalized_sh
         if wanted is not None and len(wanted) != len(normalized_shape):
             raise ShapeError(f"weight and bias have the {len(normalized_shape)} axes that are normalised")
         for size, own in zip(x[-len(normalized_shape) :], wanted or (), strict=False):
-            if own is not None:
-                sizes.unify(size, own)
+            sizes.unify(size, own)
     return x
 
 

@@ -18,6 +18,7 @@ import numpy as np
 from symgrad.backward.derived import code_of
 from symgrad.backward.merging import put
 from symgrad.errors import SymgradError
+from symgrad.language import arguments
 from symgrad.numeric import Array, Values
 from symgrad.program import Apply, Program, Pullback
 from symgrad.tracing.lift.labels import told_steps
@@ -55,7 +56,7 @@ class Recorded:
 
     def place(self, name: str) -> str:
         """`` (line 4)``, `` (model.py:4)`` in another file than the one that asks; empty where it is not known."""
-        where = self.lines.get(name)
+        where = self.lines.get(arguments.name_of(name, "name"))
         if where is None:
             return ""
         return f" (line {where.line})" if self.file in ("", where.file) else f" ({where.short})"
