@@ -27,11 +27,8 @@ def prepare_layer_norm(shapes: tuple[Shape, ...], normalized_shape: Any = None, 
     trailing = tuple(normalized_shape) if isinstance(normalized_shape, (tuple, list)) else (normalized_shape,)
     if not 1 <= len(trailing) <= len(shapes[0]):
         raise ShapeError(f"there are no {len(trailing)} axes to normalise over in a tensor with {len(shapes[0])}")
-    own = shapes[0][-len(trailing) :]
-    return {
-        "normalized_shape": tuple(size if n is None else n for n, size in zip(trailing, own, strict=True)),
-        "eps": eps,
-    }
+    trailing = tuple(own if n is None else n for n, own in zip(trailing, shapes[0][-len(trailing) :], strict=True))
+    return {"normalized_shape": trailing, "eps": eps}
 
 
 def trailing_shape(sizes: Sizes, shapes: tuple[Shape | None, ...], normalized_shape: Any, eps: Any) -> Shape:
