@@ -136,10 +136,10 @@ def grouped(op: Op) -> pytest.MarkDecorator:
     return pytest.mark.xdist_group(op.name)
 
 
-DERIVED = 5
+DERIVED = 6
 """By default the formulas of one operation in so many are derived at every size, and held against torch's gradient; the
 slow tests do so for all."""
-STORIES = 24
+STORIES = 30
 """By default the worked example of one operation in so many is made, proven and printed; the slow tests do so for all."""
 
 
