@@ -296,7 +296,7 @@ BOOK = [
     ("torch.cdist(X, Y)", "X", "X * (v / out).sum(-1, keepdim=True) - (v / out) @ Y"),
     (
         "exp(-((X[:, None] - Y[None]) ** 2).sum(-1) / 2)", "X",
-        "-(v[:, :, None] * out[:, :, None] * (X[:, None, :] - Y[None, :, :])).sum(1)",
+        "-(v[:, :, None] * out[:, :, None] * (X[:, None] - Y[None])).sum(1)",
     ),
     (
         "-log_softmax(X @ Y.T / 0.1, dim=1).diagonal().mean()", "X",

@@ -180,7 +180,7 @@ def term_values(terms: Sequence[Expr], values: Values, total: Any) -> list[Any]:
 def add_up(found: Sequence[Any], total: Any) -> bool:
     """Whether numbers add up to the ``total``, but for rounding."""
     each, whole = as_float(found), as_float(total)
-    with np.errstate(invalid="ignore", over="ignore"):
+    with np.errstate(invalid="ignore", over="ignore", under="ignore"):
         size = max(np.abs(each).sum(), np.abs(whole), np.finfo(float).tiny)
         return bool(np.isfinite(size) and np.abs(each.sum() - whole) <= CLOSE * size)
 
