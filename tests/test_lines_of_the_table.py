@@ -83,7 +83,7 @@ def test_the_lines_of_every_example_give_its_pullback(case: Case) -> None:
 
 @pytest.mark.one_in(24)
 @pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
-def test_what_nothing_is_asked_of_has_no_lines_and_a_forward(case: Case) -> None:
+def test_what_nothing_is_asked_of_has_no_lines(case: Case) -> None:
     """``autograd.grad(out, other, allow_unused=True)``, where no path leads to the other: nothing is said, in words."""
     found = backward(case.program, [], values=case.values)
     assert not found.gradients

@@ -90,6 +90,12 @@ def test_what_is_assumed_of_a_shifted_input_has_a_gradient(op: Op, inner: str) -
     assert text in NOWHERE or not ("Undefined here" in said or "a kink of" in said)
 
 
+def test_a_length_of_nothing_but_equal_numbers_is_undefined_and_warns_nobody() -> None:
+    found = symgrad.explain("(x - x.mean()) / x.std()", x=[1.0, 1.0])
+    assert found.passed
+    assert "Undefined here" in found.to_text()
+
+
 @pytest.mark.parametrize("let", ["x", "y"])
 def test_what_is_given_is_kept(let: str) -> None:
     """Other numbers are taken for what nobody gave alone."""

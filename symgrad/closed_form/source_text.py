@@ -199,15 +199,17 @@ class Writer:
         """Operands and options in the order of the signature, by name behind the operands or what is left out."""
         op, options, tensors, gap = named(step.op), self.options(step), iter(operands), False
         last = max((n for n, name in enumerate(op.operands) if name not in op.data), default=0)
-        before = {*dropwhile(lambda name: name not in op.operands, reversed(op.signature.parameters))}
+        before = {
+            name
+            for name in dropwhile(lambda name: name not in op.operands, reversed(op.signature.parameters))
+            if name in op.told or name not in op.defaults
+        }
         result = []
         for name in op.signature.parameters:
             operand = next(tensors, None) if name in op.operands else None
             if operand is not None:
                 result.append(f"{name}={operand[0]}" if gap else operand[0])
-            elif (
-                name in options and name in before and not gap and (name in op.told or is_asked_for(op.signature, name))
-            ):
+            elif name in options and name in before and not gap:
                 result.append(options[name].removeprefix(f"{name}="))
                 continue
             elif name in options:
@@ -231,7 +233,7 @@ class Writer:
         result = {}
         for name, value in own.items():
             told = name in op.told or (name == "dim" and own.get("keepdim") is True)
-            required = told or is_asked_for(op.signature, name)
+            required = told or defaults.get(name) is inspect.Parameter.empty
             if value is not None and name not in UNSAID and (required or usual.get(name) != value):
                 few = name == "dim" and isinstance(value, tuple) and len(value) < 2  # a number has the axis −1 alone
                 result[name] = f"{name}={self.option(value).strip('(),') or '-1' if few else self.option(value)}"
@@ -275,8 +277,3 @@ def key_text(key: Any) -> str:
     while len(forms) > 1 and forms[-1] == ":":
         forms.pop()
     return ", ".join(forms) or "..."
-
-
-def is_asked_for(signature: inspect.Signature, name: str) -> bool:
-    """Whether there is such a parameter, and it has no default."""
-    return name in signature.parameters and signature.parameters[name].default is inspect.Parameter.empty

@@ -58,7 +58,7 @@ def where_defined(op: Op) -> Where:
         domain = op.domain_of(name)
         if domain.matrix:
             value += _of_matrix(op, program, samples, name)
-        elif (domain.low, domain.high, domain.avoid) != (-np.inf, np.inf, ()):
+        elif domain.ends or domain.avoid:
             value += _of_numbers(op, program, samples, name, derivative=False)
             derivative += _of_numbers(op, program, samples, name, derivative=True)
     return Where(tuple(value), tuple(derivative))

@@ -1,7 +1,8 @@
 """Numbers for inputs that nobody gave: ones, unless the text has no value or no gradient there, and others then.
 
-Comes in: a program, and the inputs that were given. Goes out: an `Arrangement` of the rest. log(x − 1) at ones would be
-a page about −∞, and (x − x.mean()) / x.std() one about 0/0, though nobody asked for either.
+Comes in: a program, the inputs that were given, and the shapes of the rest. Goes out: a value for each of the rest, and
+what it is in words. log(x − 1) at ones would be a page about −∞, and (x − x.mean()) / x.std() one about 0/0, though
+nobody asked for either.
 """
 
 from __future__ import annotations
@@ -127,21 +128,23 @@ def regular(program: Program, inputs: Mapping[str, Array], moving: Sequence[str]
         slopes = [as_float(array) for array in pulled.values()]
         if not all(finite(array).all() for array in (values[program.output], *slopes)):
             return None
-        return slopes if two_sided(program, inputs, moving, seed) else None
+        return slopes if two_sided(program, inputs, moving, seed, values[program.output]) else None
     except SymgradError:
         return None
 
 
-def two_sided(program: Program, inputs: Mapping[str, Array], moving: Sequence[str], seed: Array) -> bool:
-    """Whether Σ seed·out has one slope along a line through the point: a kink or a tie has two."""
+def two_sided(
+    program: Program, inputs: Mapping[str, Array], moving: Sequence[str], seed: Array, out: Array
+) -> bool:  # fmt: skip
+    """Whether Σ seed·out has one slope along a line through the point, ``out`` there: a kink or a tie has two."""
     begun = accumulate((inputs[name].size for name in moving), initial=0)
     ways = {name: irregular(inputs[name].shape, start) for name, start in zip(moving, begun, strict=False)}
-    low, here, high = (
-        float(np.sum(seed * as_float(forward(program, {
-            t.name: as_float(inputs[t.name]) + shift * ways[t.name] if t.name in ways else inputs[t.name]
-            for t in program.inputs
-        })[program.output]))) for shift in (-STEP, 0, STEP)
-    )  # fmt: skip
+
+    def beside(shift: float) -> Array:
+        moved = {name: as_float(inputs[name]) + shift * way for name, way in ways.items()}
+        return forward(program, {t.name: moved.get(t.name, inputs[t.name]) for t in program.inputs})[program.output]
+
+    low, here, high = (float(np.sum(seed * as_float(array))) for array in (beside(-STEP), out, beside(STEP)))
     below, above = (here - low) / STEP, (high - here) / STEP
     return abs(above - below) <= APART * max(1.0, abs(above), abs(below))
 
@@ -151,4 +154,4 @@ def irregular(shape: Sequence[int], begun: int = 0) -> Array:
     return 1 + (np.arange(begun + 1, begun + prod(shape) + 1) * ((5**0.5 - 1) / 2) % 1).reshape(shape)
 
 
-__all__ = ["DIAGONAL", "ONES", "arranged"]
+__all__ = ["ONES", "arranged"]

@@ -41,8 +41,9 @@ class Printer(ABC):
 
     def write(self, expression: Expr, names: Names) -> str:
         """``expression`` on one line; x[0,0] is not x00 beside x[i,0]."""
-        indexed = {name_of(a) for a in accesses(expression) if not all(i.is_Integer for i in indices_of(a))}
-        names = replace(names, compact=names.compact - indexed)
+        if names.compact:
+            indexed = {name_of(a) for a in accesses(expression) if not all(i.is_Integer for i in indices_of(a))}
+            names = replace(names, compact=names.compact - indexed)
         return self.node(arrange.with_numbers(expression, names), names)[0]
 
     def node(self, node: Expr, names: Names) -> Text:
