@@ -430,6 +430,23 @@ def test_gradients_that_torch_has_a_call_for(
         assert_same(found.gradients[name].value, written, what=form)
 
 
+@pytest.mark.parametrize("stride", [2, 3, 4])
+def test_what_a_stride_leaves_over_is_something_that_torch_takes(stride: int) -> None:
+    """A window that stands at a single place moves by nothing that its numbers say, and torch's call wants a stride."""
+    spoken = 0
+    for size, dilation, padding in itertools.product((3, 4, 5), (1, 2), (0, 1)):
+        text = f"F.conv1d(x, w, stride={stride}, dilation={dilation}, padding={padding})"
+        x, w = np.arange(2.0 * size).reshape(1, 2, size), np.arange(12.0).reshape(3, 2, 2)
+        found = symgrad.explain(text, wrt="x", seed="ones", x=x, w=w)
+        form = found.gradients["x"].closed_form
+        if form is None:
+            continue
+        known = {"x": torch_side.tensor(x), "w": torch_side.tensor(w), "v": torch_side.tensor(found.seed)}
+        assert_same(found.gradients["x"].value, torch_side.evaluate(form, known), what=f"{text} at {size}: {form}")
+        spoken += "output_padding" in form
+    assert spoken
+
+
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("text", "t", "form"),

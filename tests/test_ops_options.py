@@ -6,6 +6,7 @@ Each is run with sizes as symbols, as text gives them, and as numbers, as a runn
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -14,12 +15,15 @@ import sympy as sp
 import torch
 
 import symgrad
+from symgrad.errors import ShapeError
+from symgrad.language import read
 from symgrad.language.builder import hashable
 from symgrad.numeric import Values, forward, numeric_pullback, numeric_pushforward
 from symgrad.numeric.forward import options_of
 from symgrad.ops import Op, named
 from symgrad.program import Apply, Argument, Constant, Program, Tensor
 from symgrad.shapes import Size, Sizes
+from tests import torch_side
 
 Given = np.ndarray | float | None
 
@@ -260,3 +264,16 @@ def test_the_diagonal_of_any_matrix(text):
         np.testing.assert_array_equal(np.asarray(told.gradients["x"].value, float), np.eye(*shape))
     square = symgrad.explain("trace(x)")
     assert square.gradients["x"].value.shape == (2, 2)  # what nothing gives is square
+
+
+def test_what_is_left_over_at_the_end_is_refused_where_torch_refuses_it() -> None:
+    x, w = draw(1, 1, 3), draw(1, 1, 2)
+    for over, stride, dilation in itertools.product(range(4), (1, 2, 3), (1, 2)):
+        text = f"F.conv_transpose1d(x, w, stride={stride}, output_padding={over}, dilation={dilation})"
+        try:
+            torch_side.evaluate(text, torch_side.tensors({"x": x, "w": w}, ()))
+        except RuntimeError:
+            with pytest.raises(ShapeError, match="output_padding has to be smaller"):
+                read(text, shapes={"x": x.shape, "w": w.shape})
+        else:
+            read(text, shapes={"x": x.shape, "w": w.shape})

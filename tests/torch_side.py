@@ -241,8 +241,8 @@ def leaves(inputs: Mapping[str, Any], fixed: Collection[str] = ()) -> dict[str, 
     return {name: t if name in fixed else t.requires_grad_() for name, t in tensors(inputs, fixed).items()}
 
 
-def function_of(program: Program) -> Callable[..., torch.Tensor]:
-    """``program`` as a function of its inputs, by the table's torch column."""
+def function_of(program: Program, digits: Mapping[str, Any] = MORE_DIGITS) -> Callable[..., torch.Tensor]:
+    """``program`` as a function of its inputs, by the table's torch column but for the operations in ``digits``."""
 
     def run(*inputs: torch.Tensor) -> torch.Tensor:
         known = dict(zip((t.name for t in program.inputs), inputs, strict=True))
@@ -253,7 +253,7 @@ def function_of(program: Program) -> Callable[..., torch.Tensor]:
                 for a in step.arguments
             ]  # fmt: skip
             options = options_of(step, program.sizes)
-            more = MORE_DIGITS.get(step.op)
+            more = digits.get(step.op)
             known[step.result.name] = (
                 more(*arguments, **options) if more else named(step.op).torch(torch, *arguments, **options)
             )

@@ -20,7 +20,7 @@ zeros are added (``output_padding``), or what is too long is cut off.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 import sympy as sp
@@ -219,11 +219,24 @@ def place_of_longer(pair: Pair) -> str:
     along = zip(pair.sizes(pair.v), pair.sizes(pair.other), slides, places, strict=True)
     left = [remainders(i.size - spread(n, k, s.stride, s.padding, s.dilation)) for n, k, s, i in along]
     if all(n.is_nonnegative for n in left):
+        slides = [stepping(slide, n, step) for slide, n, step in zip(slides, left, steps, strict=True)]
         more = told(pair, "output_padding", left, 0) + groups
         return pair.taken(call(pair, "conv_transpose", [pair.text(pair.v), pair.text(pair.other)], slides, more), ())
     need(all(n.is_nonpositive for n in left))
     whole = call(pair, "conv_transpose", [pair.text(pair.v), pair.text(pair.other)], slides, groups)
     return cut(pair, whole, [i.size for i in places], left)
+
+
+def stepping(slide: Slide, left: Size, step: Expr) -> Slide:
+    """``slide`` with a stride, or a dilation, of more than is left over, as torch wants it.
+
+    A window at a single place may move by any.
+    """
+    least = left.args[1] if isinstance(left, sp.Mod) else left + 1
+    if indices_in(step) or least == 1:
+        return slide
+    need(least.is_Integer)
+    return replace(slide, stride=least)
 
 
 def slide_of(shift: Expr, place: Index, step: Expr) -> Slide:

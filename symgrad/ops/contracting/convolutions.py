@@ -79,6 +79,9 @@ def slid_shape(
     if output_padding is None:
         places = [slid(*axis) for axis in zip(*axes, *margins(padding, weight, dilation), dilation, strict=True)]
     else:
+        over = zip(output_padding, stride, dilation, strict=True)
+        if any((sp.Max(a, d) - size_of(p)).is_nonpositive for p, a, d in over):
+            raise ShapeError("output_padding has to be smaller than the stride or the dilation")
         places = [spread(*axis) for axis in zip(*axes, padding, dilation, output_padding, strict=True)]
     return (*x[: -space - 1], made, *fitting(sizes, places))
 

@@ -16,7 +16,7 @@ from symgrad.entries.domain import between, positive, reals, whole
 from symgrad.entries.equations import op
 from symgrad.entries.shaping import as_many, within
 from symgrad.errors import ShapeError
-from symgrad.ops.contracting.lengths import inner_length
+from symgrad.ops.contracting.lengths import inner_length, numpy_length
 from symgrad.shapes import Shape, Sizes
 
 
@@ -121,11 +121,26 @@ def triplet(shapes: Any, p: Any = 2, swap: bool = False, **options: Any) -> str:
     return f"out = t·[t ≥ 0] where t = {near} − {f'min({far}, {other})' if swap else far} + margin, {SIDES}{swapped}"
 
 
+def embedding_values(x: Any, y: Any, target: Any, margin: float = 0.0) -> Any:
+    """NumPy's forward: nothing of a pair whose target is neither."""
+    x, y = np.asarray(x, float), np.asarray(y, float)
+    lengths = [np.sqrt(np.sum(a * a, axis=-1) + float(np.float32(1e-12))) for a in (x, y)]
+    angle = np.sum(x * y, axis=-1) / lengths[0] / lengths[1]
+    return np.where(target == 1, 1 - angle, 0) + np.where(target == -1, np.maximum(angle - float(margin), 0), 0)
+
+
+def triplet_values(a: Any, b: Any, c: Any, margin: Any = 1.0, p: Any = 2.0, eps: Any = 1e-6, swap: bool = False) -> Any:
+    """NumPy's forward: NaN stays NaN."""
+    far = numpy_length(a - c + float(eps), p, -1)
+    far = np.minimum(far, numpy_length(b - c + float(eps), p, -1)) if swap else far
+    return np.maximum(numpy_length(a - b + float(eps), p, -1) - far + float(margin), 0)
+
+
 # fmt: off
 loss("cosine_embedding_loss(x, y, target: data, margin=0.0)",
      f"out = [target = 1]·(1 − c) + [target = −1]·(c − margin)·[c − margin ≥ 0] where {ANGLE}",
      "small where the angle is small for pairs that belong together (target 1) and large for others (−1)", along="last",
-     fits="x[…,n] y[…,n] target[…]", domain={"target": whole(-1, 1)},
+     fits="x[…,n] y[…,n] target[…]", forward=embedding_values, domain={"target": whole(-1, 1)},
      expands=f"n = sqrt(sum(x ** 2, dim=-1) + {TINY}); m = sqrt(sum(y ** 2, dim=-1) + {TINY}); cos = sum(x * y, dim=-1) / n / m; "
              "mean((target == 1) * (1 - cos) + (target == -1) * clamp(cos - margin, min=0))",
      examples=tuple(f"F.cosine_embedding_loss(x, y, target{how}) with x:2x3 y:2x3 target:2"
@@ -134,5 +149,5 @@ loss("triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2.0, eps=1e-
      f"out = t·[t ≥ 0] where t = √(Σ_j a[j]²) − √(Σ_j b[j]²) + margin, {SIDES}",
      "how much the positive example lacks to be nearer than the negative one by the margin; for another p than 2 lengths are (Σ |d|ᵖ)^(1/p); with swap the distance of both examples counts, where that is smaller", along="last", kinks=0,
      expands="near = pairwise_distance(anchor, positive, p, eps); far = pairwise_distance(anchor, negative, p, eps); "
-             "mean(clamp(near - far + margin, min=0))", fits="anchor[…,n] positive[…,n] negative[…,n]", instead=triplet, examples=("F.triplet_margin_loss(anchor, positive, negative)",
+             "mean(clamp(near - far + margin, min=0))", fits="anchor[…,n] positive[…,n] negative[…,n]", instead=triplet, forward=triplet_values, examples=("F.triplet_margin_loss(anchor, positive, negative)",
                'F.triplet_margin_loss(anchor, positive, negative, reduction="sum")'))
