@@ -16,9 +16,9 @@ from tests.parsed import PARSED, nodes_of
 ROOT = Path(__file__).resolve().parent.parent / "symgrad"
 OTHER_WORDS: dict[str, dict[str, str]] = {
     "NumPy's and torch's words for functions of SymPy": {
-        "closed_form/function_calls.py": "abs lgamma",
+        "closed_form/writing/function_calls.py": "abs lgamma",
         "closed_form/lowering.py": "abs atan2 cosh erfinv floor i0 i1 lgamma polygamma round sinh",
-        "closed_form/sums.py": "mean sum var",
+        "closed_form/writing/sums.py": "mean sum var",
         "oracles/torch_equation.py": (
             "acos acosh asin asinh atan atan2 atanh ceil cos cosh erf erfc erfcx erfinv exp floor i0e i1e lgamma log "
             "log_ndtr ndtri round sigmoid sign sin sinh tan tanh trunc"
@@ -75,7 +75,7 @@ OTHER_WORDS: dict[str, dict[str, str]] = {
         "sphinx/expression.py": "expand",
     },
     "the name of a rule": {
-        "closed_form/rules.py": "mean softmax",
+        "closed_form/rewriting/rules.py": "mean softmax",
         "closed_form/of_programs.py": "floor inverse",
     },
     "a kind of structure, of which the identity and a diagonal are two": {
@@ -121,10 +121,10 @@ NAMED: dict[str, dict[str, str]] = {
         "exporting/arrays.py": "einsum mT pad",
     },
     "what a closed form writes": {
-        "closed_form/edges.py": "tril triu",
-        "closed_form/entries.py": "T",
-        "closed_form/pieces.py": "T mT",
-        "closed_form/source_text.py": "T",
+        "closed_form/writing/edges.py": "tril triu",
+        "closed_form/writing/entries.py": "T",
+        "closed_form/texts/pieces.py": "T mT",
+        "closed_form/texts/source_text.py": "T",
         "explanation/structure.py": "expand",
     },
     "a step of a derivative, which symgrad makes by itself": {

@@ -18,7 +18,7 @@ import sympy as sp
 
 import symgrad
 from symgrad.calculus import pullback
-from symgrad.closed_form import rules as rewriting
+from symgrad.closed_form.rewriting import rules as rewriting
 from symgrad.indexing import deltas
 from symgrad.language import read
 from symgrad.numeric import forward, named

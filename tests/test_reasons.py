@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from symgrad import explain
-from symgrad.closed_form.pieces import NoForm
-from symgrad.closed_form.source_text import Writer
+from symgrad.closed_form.texts.pieces import NoForm
+from symgrad.closed_form.texts.source_text import Writer
 from symgrad.explanation.nothing import Point, nothing
 from symgrad.explanation.reasons import Vanishing, bottlenecks
 from symgrad.language.read import read

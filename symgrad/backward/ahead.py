@@ -23,8 +23,8 @@ from symgrad.backward.products import without_expands
 from symgrad.backward.signs import copied
 from symgrad.backward.slots import filled_tree
 from symgrad.backward.standard import Standard, own_values, put_in
-from symgrad.closed_form.pieces import NoForm
-from symgrad.closed_form.source_text import Writer
+from symgrad.closed_form.texts.pieces import NoForm
+from symgrad.closed_form.texts.source_text import Writer
 from symgrad.errors import SymgradError
 from symgrad.numeric import Values
 from symgrad.ops import entry_of, named

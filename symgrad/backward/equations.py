@@ -16,8 +16,8 @@ import numpy as np
 from symgrad.backward.merging import as_one
 from symgrad.calculus import Sweep, local
 from symgrad.closed_form import closed_form, lowered
-from symgrad.closed_form.pieces import NoForm
-from symgrad.closed_form.source_text import Writer
+from symgrad.closed_form.texts.pieces import NoForm
+from symgrad.closed_form.texts.source_text import Writer
 from symgrad.errors import SymgradError
 from symgrad.numeric import Array, Values, as_float
 from symgrad.oracles.forms import reader_of

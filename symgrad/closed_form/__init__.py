@@ -6,10 +6,10 @@ with the raw contraction (`symgrad.oracles.forms`).
 """
 
 from symgrad.closed_form.batches import closed_form_of
-from symgrad.closed_form.decimals import one_over, without_plus
 from symgrad.closed_form.form import Form, assigned, closed_form, masked_form
 from symgrad.closed_form.guards import DIVIDED, UNGUARDED, guards
 from symgrad.closed_form.lowering import condition_text, grid, lowered
+from symgrad.closed_form.texts.decimals import one_over, without_plus
 
 __all__ = [
     "DIVIDED", "UNGUARDED", "Form", "assigned", "closed_form", "closed_form_of", "condition_text", "grid",

@@ -15,13 +15,13 @@ import sympy as sp
 
 from symgrad.calculus import Step, Sweep, local
 from symgrad.calculus.sweeps import substitute
-from symgrad.closed_form.classes import none_left_out, some_left_out
-from symgrad.closed_form.named_twice import named_twice
 from symgrad.closed_form.of_programs import in_one_order, program_rules, symmetric_in
-from symgrad.closed_form.pieces import ATOM, NoForm, Piece
-from symgrad.closed_form.rules import AMONG_NAMES, APART, DIVIDING, Rule, simplify
-from symgrad.closed_form.shorthands import Apart, Masked, Softmax, Standardised
-from symgrad.closed_form.writer import Forms
+from symgrad.closed_form.rewriting.rules import AMONG_NAMES, APART, DIVIDING, Rule, simplify
+from symgrad.closed_form.rewriting.shorthands import Apart, Masked, Softmax, Standardised
+from symgrad.closed_form.texts.named_twice import named_twice
+from symgrad.closed_form.texts.pieces import ATOM, NoForm, Piece
+from symgrad.closed_form.writing.classes import none_left_out, some_left_out
+from symgrad.closed_form.writing.writer import Forms
 from symgrad.functions import sigmoid
 from symgrad.indexing import Bracket, Equation, Index, Unravel, fresh_axes
 from symgrad.indexing.canonical import canonical_at

@@ -18,7 +18,7 @@ SENTENCES = {
     "without one": "Where a factor is 0 this line divides by 0: the gradient is then the product of the other factors.",
     "above the floor": "This line is for lengths above the floor that keeps them from 0.",
 }
-"""By the names of rules (`symgrad.closed_form.rules`, `symgrad.closed_form.of_programs`)."""
+"""By the names of rules (`symgrad.closed_form.rewriting.rules`, `symgrad.closed_form.of_programs`)."""
 UNGUARDED = frozenset(rule for rule, says in SENTENCES.items() if says in (DIVIDED, OF_LENGTHS))
 """Rules that drop ``[e ≠ 0]`` beside what is divided by e."""
 

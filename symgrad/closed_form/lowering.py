@@ -19,10 +19,13 @@ import sympy as sp
 
 from symgrad.calculus import Sweep
 from symgrad.calculus.sweeps import substitute
-from symgrad.closed_form.additions import added, signed
-from symgrad.closed_form.asking import boolean, common_order, indices_in, joint_axes, reads_tensor
 from symgrad.closed_form.form import views
-from symgrad.closed_form.pieces import (
+from symgrad.closed_form.rewriting.asking import boolean, indices_in, reads_tensor
+from symgrad.closed_form.rewriting.rules import APART, simplify
+from symgrad.closed_form.rewriting.shorthands import Mean, Variance
+from symgrad.closed_form.texts.additions import added, signed
+from symgrad.closed_form.texts.axes import common_order, joint_axes
+from symgrad.closed_form.texts.pieces import (
     ADD,
     ATOM,
     COMPARE,
@@ -37,11 +40,9 @@ from symgrad.closed_form.pieces import (
     method,
     of_ones,
 )
-from symgrad.closed_form.rules import APART, simplify
-from symgrad.closed_form.shorthands import Mean, Variance
-from symgrad.closed_form.size_text import size_text
-from symgrad.closed_form.sums import ADDED_UP, MEAN
-from symgrad.closed_form.writer import RELATIONS, Forms
+from symgrad.closed_form.texts.size_text import size_text
+from symgrad.closed_form.writing.sums import ADDED_UP, MEAN
+from symgrad.closed_form.writing.writer import RELATIONS, Forms
 from symgrad.errors import SymgradError
 from symgrad.functions import finite, nearest, side
 from symgrad.indexing import Bracket, Index, Ravel, Unravel

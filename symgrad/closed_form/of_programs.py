@@ -12,14 +12,14 @@ import sympy as sp
 
 from symgrad.calculus import local
 from symgrad.calculus.sweeps import substitute
-from symgrad.closed_form.centring import centre_of, centring_rule
-from symgrad.closed_form.decimals import whole
-from symgrad.closed_form.floors import SAYS, above_floors
-from symgrad.closed_form.merging import outside
-from symgrad.closed_form.notation import solved_in
-from symgrad.closed_form.quotients import LINEAR
-from symgrad.closed_form.rules import Rule, simplify
-from symgrad.closed_form.shorthands import Centred
+from symgrad.closed_form.rewriting.centring import centre_of, centring_rule
+from symgrad.closed_form.rewriting.floors import SAYS, above_floors
+from symgrad.closed_form.rewriting.merging import outside
+from symgrad.closed_form.rewriting.quotients import LINEAR
+from symgrad.closed_form.rewriting.rules import Rule, simplify
+from symgrad.closed_form.rewriting.shorthands import Centred
+from symgrad.closed_form.texts.decimals import whole
+from symgrad.closed_form.texts.notation import solved_in
 from symgrad.indexing import Equation, Index, add_up, is_guard
 from symgrad.indexing.canonical import canonical, canonical_at
 from symgrad.indexing.quotients import values_of

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import sympy as sp
 
-from symgrad.closed_form.decimals import without_plus
-from symgrad.closed_form.pieces import NoForm
-from symgrad.closed_form.writer import Forms
+from symgrad.closed_form.texts.decimals import without_plus
+from symgrad.closed_form.texts.pieces import NoForm
+from symgrad.closed_form.writing.writer import Forms
 from symgrad.explanation import claims as tests
 from symgrad.explanation.claims import Claim, Structure, certain
 from symgrad.explanation.cuts import why_nothing_flows

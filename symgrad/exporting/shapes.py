@@ -9,8 +9,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterable, Sequence
 
-from symgrad.closed_form.pieces import NoForm
-from symgrad.closed_form.size_text import size_text
+from symgrad.closed_form.texts.pieces import NoForm
+from symgrad.closed_form.texts.size_text import size_text
 from symgrad.exporting.parts import Statement
 from symgrad.program import Tensor
 from symgrad.shapes import Size

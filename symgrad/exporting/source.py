@@ -15,7 +15,7 @@ import numpy as np
 from symgrad.backward import Backward, backward
 from symgrad.backward.templates import to_be_run, without
 from symgrad.calculus import flows
-from symgrad.closed_form.convolutions import CONVOLUTIONS
+from symgrad.closed_form.writing.convolutions import CONVOLUTIONS
 from symgrad.errors import InputError, SymgradError, UnknownNameError, UnsupportedError
 from symgrad.explanation.formulas import Shapes, sample
 from symgrad.exporting import arrays, module

@@ -15,7 +15,7 @@ from typing import Any
 
 import sympy as sp
 
-from symgrad.closed_form.shorthands import Centred, Mean, Softmax, Standardised, Variance
+from symgrad.closed_form.rewriting.shorthands import Centred, Mean, Softmax, Standardised, Variance
 from symgrad.functions import high
 from symgrad.indexing import Bracket, Index, Ravel, Unravel
 from symgrad.indexing.symbols import Expr, accesses, indices_of, is_access, name_of

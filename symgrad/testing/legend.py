@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from symgrad.closed_form.pieces import NoForm
-from symgrad.closed_form.source_text import Writer
+from symgrad.closed_form.texts.pieces import NoForm
+from symgrad.closed_form.texts.source_text import Writer
 from symgrad.errors import SymgradError
 from symgrad.language import expand_composites
 from symgrad.program import Apply, Constant, Program

@@ -17,7 +17,7 @@ from itertools import chain, combinations
 import numpy as np
 
 from symgrad.closed_form import closed_form
-from symgrad.closed_form.sums import SUMS
+from symgrad.closed_form.writing.sums import SUMS
 from symgrad.errors import SymgradError
 from symgrad.numeric import Array, as_float, evaluate, numeric_pushforward
 from symgrad.oracles.forms import evaluate_text

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from symgrad.backward import Backward, backward
-from symgrad.closed_form.pieces import NoForm
-from symgrad.closed_form.source_text import Writer
+from symgrad.closed_form.texts.pieces import NoForm
+from symgrad.closed_form.texts.source_text import Writer
 from symgrad.explanation.formulas import Derived, sample
 from symgrad.indexing import Equation as IndexEquation
 from symgrad.program import Program

@@ -9,8 +9,8 @@ import numpy as np
 import sympy as sp
 
 from symgrad.calculus import differential, local, small_change
-from symgrad.closed_form.pieces import NoForm
-from symgrad.closed_form.source_text import Writer
+from symgrad.closed_form.texts.pieces import NoForm
+from symgrad.closed_form.texts.source_text import Writer
 from symgrad.explanation import Explanation
 from symgrad.explanation.entries import terms_in
 from symgrad.indexing import Equation as IndexEquation

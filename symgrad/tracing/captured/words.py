@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from symgrad.backward.asked import applied
-from symgrad.closed_form.pieces import ADD, NoForm, bracketed
-from symgrad.closed_form.source_text import Writer, number_text
+from symgrad.closed_form.texts.pieces import ADD, NoForm, bracketed
+from symgrad.closed_form.texts.source_text import Writer, number_text
 from symgrad.ops import entry_of
 from symgrad.ops.entry import plays
 from symgrad.program import Apply, Constant, Program, Role

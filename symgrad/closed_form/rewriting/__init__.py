@@ -1,0 +1,1 @@
+"""Formulas rewritten towards what people write: named rules, each with its theorem, and no text yet."""

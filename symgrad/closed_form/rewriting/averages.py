@@ -1,0 +1,103 @@
+"""Averages: sums over n entries divided by n, what is centred by them, and the mean square of that."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import sympy as sp
+
+from symgrad.closed_form.rewriting.shorthands import Centred, Mean, Variance
+from symgrad.indexing.canonical import canonical_at
+from symgrad.indexing.quotients import values_of
+from symgrad.indexing.sums import split_factors
+from symgrad.indexing.symbols import Expr, Index, free_indices
+from symgrad.shapes import Size
+
+
+def mean_of(expression: Expr) -> Expr:
+    """Σ_k f(k) / n → mean_k f(k), where k takes n values and the sum is no matrix product"""
+    if not expression.is_Mul:
+        return expression
+    for total in expression.args:
+        if type(total) is not sp.Sum:
+            continue
+        size = entries(total)
+        used = [free_indices(f) for f in split_factors(total.function) if free_indices(f)]
+        if divides(expression, size) and elementwise(used):
+            rest = sp.Mul(*(f for f in expression.args if f is not total)) * size
+            return rest * Mean(total.function, *total.limits)
+    return expression
+
+
+def elementwise(used: Sequence[frozenset[Index]]) -> bool:
+    """Whether factors with these indices are a product entry by entry, or would be with the others left out."""
+    whole: frozenset[Index] = frozenset().union(*used)
+    return bool(used) and (all(u == whole for u in used) or sum(u == whole for u in used) > 1)
+
+
+def entries(total: Expr) -> Size:
+    """How many terms a sum has."""
+    return sp.Mul(*(limit[0].size for limit in total.limits))
+
+
+def divides(expression: Expr, size: Size) -> bool:
+    """Whether a product is divided by ``size`` and by all its factors."""
+    number, sizes = size.as_coeff_Mul()
+    below = expression.as_coeff_Mul(rational=True)[0].q
+    return bool(below % number == 0) and all(1 / s in expression.args for s in sp.Mul.make_args(sizes) if s != 1)
+
+
+def centred(expression: Expr) -> Expr:
+    """f(i) − Σ_k f(k) / n → f(i) − mean f, which has one name, also n times it"""
+    if not expression.is_Add:
+        return expression
+    for term in expression.args:
+        number, total = scaled_sum(term)
+        if total is None:
+            continue
+        scale = -number if isinstance(total, Mean) else -number * entries(total)
+        bound = [limit[0] for limit in total.limits]
+        rest = expression - term
+        for at in values_of(bound, (total.function,), rest):
+            entry = canonical_at(at, bound, total.function)
+            if scale * entry in sp.Add.make_args(rest):
+                return centred(rest - scale * entry + scale * Centred(entry, sp.Tuple(*at)))
+    return expression
+
+
+def constant_out(expression: Expr) -> Expr:
+    """mean_k(c·f(k)) → c·mean f, and so for what is centred, where c is read at none of the k"""
+    if type(expression) is Mean:
+        body, along = expression.function, {limit[0] for limit in expression.limits}
+    elif isinstance(expression, Centred):
+        body, along = expression.args[0], {*expression.args[1]}
+    else:
+        return expression
+    factors = sp.Mul.make_args(body)
+    apart = [f for f in factors if not free_indices(f) & along]
+    rest = sp.Mul(*(f for f in factors if f not in apart))
+    if not apart or not free_indices(rest) & along:
+        return expression
+    return sp.Mul(*apart, expression.func(rest, *expression.args[1:]))
+
+
+def scaled_sum(term: Expr) -> tuple[Expr, Expr | None]:
+    """A number or size, and the sum or mean that it is a multiple of."""
+    sums = [f for f in sp.Mul.make_args(term) if type(f) in (sp.Sum, Mean)]
+    if len(sums) != 1:
+        return term, None
+    scale = sp.Mul(*(f for f in sp.Mul.make_args(term) if f is not sums[0]))
+    plain = not scale.has(sp.Indexed, sp.Sum) and not free_indices(scale)
+    return (scale, sums[0]) if plain else (term, None)
+
+
+def variance(expression: Expr) -> Expr:
+    """Σ_k (f(k) − mean f)² / n → var f"""
+    for total in sp.Mul.make_args(expression):
+        if type(total) not in (sp.Sum, Mean) or not total.function.is_Pow or total.function.exp != 2:
+            continue
+        inner, along = total.function.base, [limit[0] for limit in total.limits]
+        if isinstance(inner, Centred) and set(inner.args[1]) == set(along):
+            count = 1 if isinstance(total, Mean) else entries(total)
+            return expression / total * count * Variance(inner.args[0], *total.limits)
+    return expression

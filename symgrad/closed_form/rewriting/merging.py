@@ -1,0 +1,153 @@
+"""Adding sums up: two sums that share factors are one sum of what they do not share.
+
+Only where the terms inside have the shape of one of them: what would have to be broadcast, to be added, stays apart.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from itertools import combinations, product
+
+import sympy as sp
+
+from symgrad.closed_form.rewriting.shorthands import Mean
+from symgrad.indexing import Index, over_same, summed
+from symgrad.indexing.canonical import canonical
+from symgrad.indexing.equation import with_fresh_sums
+from symgrad.indexing.sums import split_factors
+from symgrad.indexing.symbols import Expr, free_indices
+
+
+def merge_sums(expression: Expr) -> Expr:
+    """Σ_k f(k)·h(k) + Σ_k g(k)·h(k) → Σ_k (f(k) + g(k))·h(k), where f or g has the indices of both; means without h"""
+    return pairwise(expression, merged_whole)
+
+
+def merge_nested(expression: Expr) -> Expr:
+    """Σ_l Σ_k f(k, l)·h(k) + c·Σ_k h(k) → Σ_k (Σ_l f(k, l) + c)·h(k)"""
+
+    @cache
+    def apart(term: Expr) -> tuple[list[Expr], list[Index]]:
+        return taken_apart(with_fresh_sums(term))
+
+    return pairwise(expression, lambda first, second: merged_inside(apart(first), apart(second)))
+
+
+def pairwise(expression: Expr, merge: Callable[[Expr, Expr], Expr | None]) -> Expr:
+    """A sum of terms with any two of them merged, and what that gives with any other."""
+    if not expression.is_Add:
+        return expression
+    for first, other in combinations(expression.args, 2):
+        merged = merge(first, other)
+        if merged is not None:
+            rest = (t for t in expression.args if t is not first and t is not other)
+            return pairwise(sp.Add(merged, *rest), merge)
+    return expression
+
+
+def merged_whole(first: Expr, second: Expr) -> Expr | None:
+    """One sum for two over the same indices with the same outer factor and a common inner one."""
+    (a, outer_a), (b, outer_b) = sum_and_rest(first), sum_and_rest(second)
+    if a is None or b is None or type(a) is not type(b):
+        return None
+    if len(a.limits) != len(b.limits):
+        a, b = nested(a), nested(b)
+    if a.limits != b.limits:
+        return None
+    if outer_a == -outer_b:
+        b, outer_b = b.func(-b.function, *b.limits), outer_a
+    if outer_a != outer_b:
+        return None
+    shared, rest = in_common(split_factors(a.function), split_factors(b.function))
+    if not (shared or isinstance(a, Mean)) or not fit(rest):
+        return None
+    return outer_a * a.func(sp.Mul(*shared, sp.Add(*rest)), *a.limits)
+
+
+def nested(total: Expr) -> Expr:
+    """Σ_jk f(j)·h(j, k) → Σ_j f(j)·Σ_k h(j, k)"""
+    for limit in total.limits if len(total.limits) > 1 else ():
+        inner = total.func(total.function, limit)
+        if (split := outside(inner)) != inner:
+            return canonical(total.func(split, *(other for other in total.limits if other is not limit)))
+    return total
+
+
+def sum_and_rest(term: Expr) -> tuple[Expr | None, Expr]:
+    """The one sum among the factors of a term, and the other factors."""
+    factors = sp.Mul.make_args(term)
+    sums = [f for f in factors if isinstance(f, sp.Sum)]
+    if len(sums) != 1:
+        return None, term
+    return sums[0], sp.Mul(*(f for f in factors if f is not sums[0]))
+
+
+def merged_inside(first: tuple[list[Expr], list[Index]], second: tuple[list[Expr], list[Index]]) -> Expr | None:
+    """Σ_k h(k)·Σ_l f(k, l) and c·Σ_k h(k), nested in any order and taken apart, as Σ_k h(k)·(Σ_l f(k, l) + c)."""
+    (factors, bound), (others, limits) = first, second
+    for k, other in product(bound, limits):
+        if k.size != other.size or not may_share(factors, k, others, other):
+            continue
+        shared, _ = in_common(factors, renamed := [f.xreplace({other: k}) for f in others])
+        used = free_indices(sp.Mul(*shared))
+        if k not in used or used & {*bound, *limits} - {k}:
+            continue
+        rest = [
+            summed(sp.Mul(*left_over(own, shared)), [i for i in over if i not in (k, other)])
+            for own, over in ((factors, bound), (renamed, limits))
+        ]
+        if fit(rest):
+            return summed(sp.Mul(*shared, sp.Add(*rest)), [k])
+    return None
+
+
+def may_share(factors: Sequence[Expr], k: Index, others: Sequence[Expr], other: Index) -> bool:
+    """Whether a factor that mentions k has a like among those that mention the other index, and nothing else new."""
+    free = {free_indices(f) - {k} for f in factors if k in free_indices(f)}
+    return any(other in free_indices(f) and free_indices(f) - {other} in free for f in others)
+
+
+def taken_apart(node: Expr) -> tuple[list[Expr], list[Index]]:
+    """The factors of nested sums of products, and the indices that are summed over."""
+    factors: list[Expr] = []
+    bound: list[Index] = []
+    for factor in sp.Mul.make_args(node):
+        if type(factor) is sp.Sum:
+            inner, more = taken_apart(factor.function)
+            factors += inner
+            bound += [limit[0] for limit in factor.limits] + more
+        else:
+            factors.append(factor)
+    return factors, bound
+
+
+def in_common(first: Sequence[Expr], second: Sequence[Expr]) -> tuple[list[Expr], list[Expr]]:
+    """The factors that two products share, and what is left of each."""
+    shared = list((Counter(first) & Counter(second)).elements())
+    return shared, [sp.Mul(*left_over(own, shared)) for own in (first, second)]
+
+
+def left_over(factors: Sequence[Expr], shared: Sequence[Expr]) -> Iterator[Expr]:
+    """Factors without those that are shared, each as often as it is."""
+    return (Counter(factors) - Counter(shared)).elements()
+
+
+def fit(terms: Sequence[Expr]) -> bool:
+    """Whether one of the terms has the indices of all of them."""
+    free = [free_indices(term) for term in terms]
+    return any(own == set().union(*free) for own in free)
+
+
+def outside(product: Expr) -> Expr:
+    """Σ_k c·f(k) → c·Σ_k f(k) for the sums among the factors of a product"""
+    result = sp.S.One
+    for factor in sp.Mul.make_args(product):
+        if type(factor) is sp.Sum:
+            bound: set[Index] = {limit[0] for limit in factor.limits}
+            inside = [f for f in sp.Mul.make_args(factor.function) if free_indices(f) & bound]
+            apart = [f for f in sp.Mul.make_args(factor.function) if f not in inside]
+            factor = sp.Mul(*apart, over_same(sp.Mul(*inside), factor)) if inside else factor
+        result *= factor
+    return result

@@ -1,0 +1,274 @@
+"""What functions of one number are to each other: logistic quotients, |x|, cases, products without one factor.
+
+Comes in: an expression. Goes out: an equal one that is shorter to write, or the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import sympy as sp
+
+from symgrad.closed_form.rewriting.shorthands import Cases, Normal, Root
+from symgrad.functions import sigmoid, sign
+from symgrad.indexing import Bracket, Index, over_same
+from symgrad.indexing.symbols import Expr, free_indices, weight
+
+BELOW = (sp.S.NegativeOne, sp.Integer(-2), sp.Integer(-3))
+"""Powers of a denominator that are looked at."""
+HALVES = tuple(sp.Integer(-n) for n in range(1, 7))
+"""The same and those of its root, doubled."""
+
+
+def logistic(expression: Expr) -> Expr:
+    """1 / (1 + eᶻ) → σ(−z), eᶻ·σ(−z) → σ(z), e²ᶻ·σ(−z)² → σ(z)²"""
+    factors = sp.Mul.make_args(expression)
+    for base, power in (factor.as_base_exp() for factor in factors if expression.is_Mul):
+        for raised in (f for f in factors if isinstance(f, sp.exp)) if isinstance(base, sigmoid) else ():
+            times = sp.cancel(-raised.exp / base.args[0])
+            if times.is_Integer and times.is_positive and power.is_Integer and power.is_positive:
+                own, other, least = base.args[0], sigmoid(-base.args[0]), min(times, power)
+                rest = sp.Mul(*(f for f in factors if f not in (raised, base**power)))
+                return rest * sp.exp((least - times) * own) * base ** (power - least) * other**least
+    for factor in sp.Mul.make_args(expression) if expression.is_Mul or expression.is_Pow else ():
+        base, power = factor.as_base_exp()
+        if power not in BELOW or not base.is_Add or len(base.args) != 2 or sp.S.One not in base.args:
+            continue
+        raised = base - 1
+        if not isinstance(raised, sp.exp):
+            continue
+        return expression / factor * sigmoid(-raised.exp) ** -power
+    return expression
+
+
+def raised_together(expression: Expr) -> Expr:
+    """eᶜ·Σ_k eᶠ·g → Σ_k eᶠ⁺ᶜ·g, which does not overflow where c is −log Σ eᶠ"""
+    raised = [f for f in expression.args if isinstance(f, sp.exp)] if expression.is_Mul else []
+    totals = [f for f in expression.args if type(f) is sp.Sum] if raised else []
+    for outer in (f for f in raised if not f.exp.is_number):
+        held = [(total, inner) for total in totals if (inner := raised_in(total, free_indices(outer))) is not None]
+        if held:
+            moved = [
+                over_same(total.function / inner * sp.exp(inner.exp + outer.exp / len(held)), total)
+                for total, inner in held
+            ]
+            return sp.Mul(*(f for f in expression.args if f is not outer and f not in dict(held)), *moved)
+    return expression
+
+
+def raised_in(total: Expr, indices: frozenset[Index]) -> Expr | None:
+    """The eᶠ in a sum where f has all of these indices."""
+    return next(
+        (f for f in sp.Mul.make_args(total.function) if isinstance(f, sp.exp) and indices <= free_indices(f)), None
+    )
+
+
+def turned_logistic(expression: Expr) -> Expr:
+    """1 − σ(−z) → σ(z), 1 − σ(b − a) → σ(a − b), also with a number before all of it"""
+    if not expression.is_Add:
+        return expression
+    number, whole = expression.as_content_primitive()
+    if not any(term.is_Integer and term > 0 for term in whole.args):
+        return expression
+    for term in whole.args:
+        if isinstance(-term, sigmoid) and (
+            (-term).args[0].could_extract_minus_sign() or is_difference((-term).args[0])
+        ):
+            return number * (whole - term - 1 + sigmoid(-(-term).args[0]))
+    return expression
+
+
+def is_difference(expression: Expr) -> bool:
+    """a − b"""
+    return (
+        len(expression.args) == 2
+        and expression.is_Add
+        and sum(t.could_extract_minus_sign() for t in expression.args) == 1
+    )
+
+
+def either_side(expression: Expr) -> Expr:
+    """[x > c] + [x < −c] → [|x| > c], for numbers c > 0, also with a factor"""
+    held = {}
+    for term in expression.args if expression.is_Add else ():
+        for bracket in (f for f in sp.Mul.make_args(term) if isinstance(f, Bracket)):
+            held[term / bracket, bracket.args[0]] = term
+    for (factor, condition), term in held.items():
+        if not isinstance(condition, (sp.Gt, sp.Ge)) or not condition.rhs.is_positive:
+            continue
+        other = condition.reversedsign.func(condition.lhs, -condition.rhs)
+        if (factor, other) in held:
+            outside = Bracket(condition.func(sp.Abs(condition.lhs), condition.rhs))
+            return expression - term - held[factor, other] + factor * outside
+    return expression
+
+
+def normal(expression: Expr) -> Expr:
+    """erf(z / √2) / 2 + 1 / 2 → Φ(z)"""
+    if not expression.is_Add or sp.S.Half not in expression.args:
+        return expression
+    for term in expression.args:
+        if isinstance(2 * term, sp.erf):
+            return expression - term - sp.S.Half + Normal(sp.sqrt(2) * (2 * term).args[0])
+    return expression
+
+
+def roots_together(factors: Sequence[Expr]) -> list[Expr]:
+    """√2·x / (2·√π) → x / √(2·π): roots of numbers as one, with the number beside them where that leaves 1 above"""
+    roots = [f for f in factors if f.is_Pow and abs(f.exp) == sp.S.Half and (f.base.is_Rational or f.base is sp.pi)]
+    if not roots:
+        return list(factors)
+    numbers = [f for f in factors if f.is_Rational and f.is_positive]
+    square, whole = (sp.Mul(*(f**2 for f in part)) for part in (roots, [*roots, *numbers]))
+    if sp.fraction(whole)[0] == 1 or (sp.fraction(whole)[1] == 1 and len(numbers) > 0):
+        square, numbers_left = whole, []
+    else:
+        numbers_left = numbers
+    rest = [f for f in factors if f not in roots and f not in numbers]
+    above, below = sp.fraction(square)
+    return [*numbers_left, *rest, 1 / Root(below) if above == 1 else Root(square)]
+
+
+def stepped(expression: Expr) -> Expr:
+    """a·[c] + b → a + b where c, else b, for numbers a and b"""
+    if not expression.is_Add or len(expression.args) != 2:
+        return expression
+    (low, scaled) = sorted(expression.args, key=lambda term: not term.is_Rational)
+    high, held = scaled.as_coeff_Mul(rational=True)
+    if not low.is_Rational or not isinstance(held, Bracket) or not held.args[0].is_Relational or high + low == 0:
+        return expression
+    plain = held.args[0].atoms(sp.Indexed) and not isinstance(held.args[0], (sp.Eq, sp.Ne))
+    return Cases(held.args[0], high + low, low) if plain else expression
+
+
+def decided(expression: Expr) -> Expr:
+    """[c]·(a where c, else b) → [c]·a, also below the line"""
+    held = {f.args[0] for f in expression.args if isinstance(f, Bracket)} if expression.is_Mul else set()
+    for found in expression.atoms(Cases) if held else ():
+        condition, first, other = found.args
+        if condition in held:
+            return expression.xreplace({found: first})
+        if condition.is_Relational and condition.negated in held:
+            return expression.xreplace({found: other})
+    return expression
+
+
+def absolute(expression: Expr) -> Expr:
+    """z·sign(z) → |z|, z²·sign(z)³ → z·|z|"""
+    factors = expression.args if expression.is_Mul else ()
+    for factor in factors:
+        base, power = factor.as_base_exp()
+        if isinstance(base, sign) and power.is_Integer and power.is_positive and power.is_odd:
+            (z,) = base.args
+            powers = {own: n for own, n in (f.as_base_exp() for f in factors) if n.is_Integer and n.is_positive}
+            if z in powers:
+                return expression / factor / z * sp.Abs(z)
+            if -z in powers:
+                return -expression / factor / -z * sp.Abs(z)
+    return expression
+
+
+def multiplied_out(expression: Expr) -> Expr:
+    """a·(b − c) + a·c → a·b, where terms cancel"""
+    if not expression.is_Add or not any(factor.is_Add for t in expression.args for factor in sp.Mul.make_args(t)):
+        return expression
+    found = sp.Add(*(sp.expand_mul(term, deep=False) for term in expression.args))
+    return found if weight(found) < weight(expression) else expression
+
+
+def taken_in(expression: Expr) -> Expr:
+    """b·(1 − a / b) → b − a, for b = 1 − c"""
+    factors = expression.args if expression.is_Mul else ()
+    for below in (f for f in factors if f.is_Add and sp.S.One in f.args):
+        for added in (f for f in factors if f.is_Add and f is not below):
+            if any(below**-1 in sp.Mul.make_args(term) for term in added.args):
+                inside = sp.Add(*(term * below for term in added.args))
+                return sp.Mul(*(f for f in factors if f not in (below, added)), inside)
+    return expression
+
+
+def is_below(factor: Expr) -> bool:
+    """Whether a factor is one over a denominator, over its root, or over a power of either."""
+    return bool(factor.is_Pow and factor.exp.is_Rational and 2 * factor.exp in HALVES)
+
+
+def one_denominator(expression: Expr) -> Expr:
+    """1 / b − a / b² → (b − a) / b², where the numerator gets shorter; also 1 / √b − a / √b³"""
+    if not expression.is_Add:
+        return expression
+    below = [{f.base: -f.exp for f in sp.Mul.make_args(t) if is_below(f)} for t in expression.args]
+    for base in below[0]:
+        powers = [own.get(base, sp.S.Zero) for own in below]
+        if not base.is_Add or 0 in powers or len(set(powers)) == 1:
+            continue
+        if not all((power - powers[0]).is_Integer for power in powers):
+            continue
+        above = sp.expand_mul(sp.Add(*(sp.expand_mul(t * base ** max(powers)) for t in expression.args)))
+        found = above / base ** max(powers)
+        if weight(found) < weight(expression):
+            return found
+    return expression
+
+
+def cases(expression: Expr) -> Expr:
+    """[c]·a + [not c]·b → a where c, else b; not what is divided, of which both are computed and one may be 0·∞"""
+    if not expression.is_Add or len(expression.args) != 2 or any(p.exp.is_negative for p in expression.atoms(sp.Pow)):
+        return expression
+    first, second = ({f for f in sp.Mul.make_args(t) if isinstance(f, Bracket)} for t in expression.args)
+    for held in sorted(first, key=str):
+        condition = held.args[0]
+        other = Bracket(condition.negated) if condition.is_Relational else None
+        if other not in second or isinstance(condition, sp.Eq):
+            continue
+        a, b = expression.args[0] / held, expression.args[1] / other
+        if condition.func in (sp.Le, sp.Lt):
+            held, other, a, b = other, held, b, a
+        a, b = a.xreplace({held: sp.S.One}), b.xreplace({other: sp.S.One})
+        share = common_share(a, b)
+        return share * Cases(held.args[0], a / share, sp.expand(b / share) if b.is_Add else b / share)
+    return expression
+
+
+def common_share(*branches: Expr) -> Expr:
+    """1 / n, where all branches are divided by n: that is done once."""
+    contents = [abs((branch.primitive() if branch.is_Add else branch.as_coeff_Mul())[0]) for branch in branches]
+    if not all(content.is_Rational for content in contents):
+        return sp.S.One
+    most = max(contents)
+    whole = most.p == 1 and all((content / most).q <= content.q / most.q for content in contents)
+    return most if whole else sp.S.One
+
+
+def without_one(expression: Expr) -> Expr:
+    """Π_k ([k ≠ i]·f(k) + [k = i]) → Π_k f(k) / f(i), where f(i) ≠ 0"""
+    if not isinstance(expression, sp.Product):
+        return expression
+    left_out = (
+        left_out_of_cases(expression.function)
+        if isinstance(expression.function, Cases)
+        else left_out_of_sum(expression.function)
+    )
+    if left_out is None:
+        return expression
+    entry, conditions = left_out
+    bound = [limit[0] for limit in expression.limits]
+    places = {k: other for c in conditions for k, other in (c.args, c.args[::-1]) if k in bound and other not in bound}
+    if set(places) != set(bound) or len(conditions) != len(bound):
+        return expression
+    return over_same(entry, expression) / entry.xreplace(places)
+
+
+def left_out_of_cases(body: Expr) -> tuple[Expr, list[Expr]] | None:
+    """f and k = i, of f where k ≠ i, else 1."""
+    condition, entry, other = body.args
+    return (entry, [sp.Eq(*condition.args)]) if isinstance(condition, sp.Ne) and other == 1 else None
+
+
+def left_out_of_sum(body: Expr) -> tuple[Expr, list[Expr]] | None:
+    """f and the conditions c, d, …, of (1 − [c]·[d])·f + [c]·[d]."""
+    for here in body.args if body.is_Add and len(body.args) == 2 else ():
+        brackets = sp.Mul.make_args(here)
+        entry = (body - here) / (1 - here)
+        if all(isinstance(b, Bracket) and isinstance(b.args[0], sp.Eq) for b in brackets) and not entry.has(Bracket):
+            return entry, [b.args[0] for b in brackets]
+    return None

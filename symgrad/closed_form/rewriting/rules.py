@@ -1,0 +1,259 @@
+"""Rewriting index formulas towards what people write, by named rules.
+
+Each is true for every value, save that the guard of a division is dropped: what a form says where it divides by 0
+is checked at the point, and it is not shown if it is wrong.
+
+A rule takes an expression and answers with an equal one, or the same. `simplify` applies the table from the
+inside out until nothing changes, and records each firing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+
+import sympy as sp
+
+from symgrad.calculus.steps import Step
+from symgrad.closed_form.rewriting.averages import centred, constant_out, mean_of, variance
+from symgrad.closed_form.rewriting.crosses import crossed
+from symgrad.closed_form.rewriting.gaps import reciprocal_gap, symmetrised
+from symgrad.closed_form.rewriting.in_a_row import numbered_apart
+from symgrad.closed_form.rewriting.merging import merge_nested, merge_sums, outside
+from symgrad.closed_form.rewriting.of_numbers import (
+    absolute,
+    cases,
+    decided,
+    either_side,
+    logistic,
+    multiplied_out,
+    normal,
+    one_denominator,
+    raised_together,
+    stepped,
+    taken_in,
+    turned_logistic,
+    without_one,
+)
+from symgrad.closed_form.rewriting.quotients import softmax_ratio, standardised_ratio
+from symgrad.closed_form.rewriting.squares import squared
+from symgrad.functions import sigmoid
+from symgrad.indexing import Index, over_same
+from symgrad.indexing.brackets import Bracket
+from symgrad.indexing.canonical import canonical
+from symgrad.indexing.sums import split_factors
+from symgrad.indexing.symbols import Expr, free_indices, is_access
+
+
+@dataclass(frozen=True)
+class Rule:
+    """``rewrite`` is named by its theorem in ``says``."""
+
+    name: str
+    says: str
+    rewrite: Callable[[Expr], Expr]
+
+
+def common_factor(expression: Expr) -> Expr:
+    """a·b + a·c → a·(b + c), where a may be 1 / Σ_k f(k) to the lowest of its powers"""
+    if not expression.is_Add:
+        return expression
+    roots = {p.base for term in expression.args for p in sp.Mul.make_args(term) if p.is_Pow and p.exp == -sp.S.Half}
+    counts, shared = in_every([_over_totals(term, roots) for term in expression.args])
+    if not shared and any(term.has(sp.Sum) for term in expression.args):
+        counts, shared = in_every([_over_totals(outside(term), roots) for term in expression.args])
+    apart = expression.atoms(sp.KroneckerDelta) - shared.keys()
+    held = {i for delta in apart for i in delta.args if isinstance(i, Index)}
+    shared = Counter({f: n for f, n in shared.items() if not f.is_number and not held & free_indices(f)})
+    if not shared:
+        return expression
+    rest = [sp.Mul(*(f for f, n in (c - shared).items() for _ in range(n))) for c in counts]
+    factors = [f for f, n in shared.items() for _ in range(n)]
+    return sp.Mul(*factors, sp.Add(*rest))
+
+
+def in_every(terms: Sequence[Sequence[Expr]]) -> tuple[list[Counter[Expr]], Counter[Expr]]:
+    """How often each factor stands in each term, and in all of them."""
+    counts = [Counter(factors) for factors in terms]
+    shared = counts[0]
+    for other in counts[1:]:
+        shared = shared & other
+    return counts, shared
+
+
+def _over_totals(term: Expr, roots: Collection[Expr]) -> list[Expr]:
+    """The factors of a term; what it is divided by more than once, if it holds a sum, stands there as often.
+
+    So do powers of σ and 1 − σ: σ − σ² is σ·(1 − σ).
+
+    What another term is divided by the root of is a product of two ``roots``.
+    """
+    factors = []
+    for factor in split_factors(term):
+        base, exponent = factor.as_base_exp()
+        if base.has(sp.Sum) and exponent.is_Rational and exponent < 0:
+            unit = sp.S.Half if base in roots else sp.Rational(1, exponent.q)
+            factors += [base**-unit] * int(-exponent / unit)
+        elif exponent.is_Integer and exponent > 1 and (isinstance(base, sigmoid) or isinstance(1 - base, sigmoid)):
+            factors += [base] * int(exponent)
+        else:
+            factors.append(factor)
+    return factors
+
+
+def complement(expression: Expr) -> Expr:
+    """c − c·[t] → c·[not t], c a number"""
+    number = expression.as_coeff_Add()[0] if expression.is_Add else sp.S.Zero
+    for term in expression.args if number else ():
+        coefficient, condition = term.as_coeff_Mul()
+        if coefficient == -number and isinstance(condition, Bracket) and condition.args[0].is_Relational:
+            return expression - number - term + number * Bracket(condition.args[0].negated)
+    return expression
+
+
+def guard(expression: Expr) -> Expr:
+    """[e > 0] / e → 1 / e, where e ≠ 0: the form is for the points that have a derivative"""
+    if not expression.is_Mul:
+        return expression
+    below = [base for base, exponent in (f.as_base_exp() for f in expression.args) if exponent.is_negative]
+    kept = [
+        f
+        for f in expression.args
+        if not (
+            isinstance(f, Bracket) and isinstance(f.args[0], sp.Gt) and f.args[0].rhs == 0 and f.args[0].lhs in below
+        )
+    ]
+    return sp.Mul(*kept) if len(kept) < len(expression.args) else expression
+
+
+def away_from_zero(expression: Expr) -> Expr:
+    """[t ≠ 0] / t → 1 / t, away from t = 0"""
+    if not expression.is_Mul:
+        return expression
+    below = {f.base for f in expression.args if f.is_Pow and f.exp.is_number and f.exp.is_negative}
+    guards = [f for f in expression.args if isinstance(f, Bracket) and isinstance(f.args[0], sp.Ne)]
+    needless = [f for f in guards if f.args[0].rhs == 0 and f.args[0].lhs in below]
+    return sp.Mul(*(f for f in expression.args if f not in needless)) if needless else expression
+
+
+SHORT = 10**9
+"""Whole numbers up to here may stand where a decimal was."""
+
+
+def number_out(expression: Expr) -> Expr:
+    """Σ_k c·f(k) → c·Σ_k f(k), c a number, also where it stands in every term of a factor"""
+    if type(expression) is not sp.Sum:
+        return expression
+    number, factors = sp.S.One, []
+    for factor in sp.Mul.make_args(expression.function):
+        part, rest = factor.primitive() if factor.is_Add else factor.as_coeff_Mul(rational=True)
+        if longest(rest) > SHORT:  # 1.0507·a + 1.758·b has such terms: no person writes it without its decimals
+            part, rest = sp.S.One, factor
+        number *= part
+        factors.append(rest)
+    return expression if number == 1 else number * over_same(sp.Mul(*factors), expression)
+
+
+def longest(expression: Expr) -> int:
+    """The longest whole number that is written in an expression."""
+    return max((max(abs(n.p), n.q) for n in expression.atoms(sp.Rational)), default=1)
+
+
+def turned(expression: Expr) -> Expr:
+    """−Σ_k (a − b)·f → Σ_k (b − a)·f, also where it is multiplied"""
+    if not expression.is_Mul or not expression.as_coeff_Mul(rational=True)[0].is_negative:
+        return expression
+    for total in (f for f in expression.args if isinstance(f, sp.Sum)):
+        factors = sp.Mul.make_args(total.function)
+        for factor in factors:
+            other = turned(-factor) if isinstance(factor, sp.Sum) else -factor
+            if other != -factor or (factor.is_Add and 2 * sum(map(subtracted, factor.args)) >= len(factor.args)):
+                others = sp.Mul(*(f for f in factors if f is not factor))
+                return -expression / total * total.func(others * other, *total.limits)
+    return expression
+
+
+def subtracted(term: Expr) -> bool:
+    """Whether a term has a minus."""
+    return bool(term.could_extract_minus_sign())
+
+
+RULES = (
+    Rule("logistic", "1 / (1 + eᶻ) → σ(−z), eᶻ·σ(−z) → σ(z)", logistic),
+    Rule("turned logistic", "1 − σ(−z) → σ(z)", turned_logistic),
+    Rule("normal", "erf(z / √2) / 2 + 1 / 2 → Φ(z)", normal),
+    Rule("raised together", "eᶜ·Σ_k eᶠ·g → Σ_k eᶠ⁺ᶜ·g", raised_together),
+    Rule("absolute", "z·sign(z) → |z|", absolute),
+    Rule("taken in", "b·(1 − a / b) → b − a, for b = 1 − c", taken_in),
+    Rule("one denominator", "1 / b − a / b² → (b − a) / b²", one_denominator),
+    Rule("multiply out", "a·(b − c) + a·c → a·b", multiplied_out),
+    Rule("away from zero", "[t ≠ 0] / t → 1 / t, away from t = 0", away_from_zero),
+    Rule("guard", "[e > 0] / e → 1 / e, where e ≠ 0", guard),
+    Rule("complement", "c − c·[t] → c·[not t], c a number", complement),
+    Rule("mean", "Σ_k f(k) / n → mean_k f(k)", mean_of),
+    Rule("centre", "f(i) − Σ_k f(k) / n → f(i) − mean f", centred),
+    Rule("constant out", "mean_k(c·f(k)) → c·mean f, c read at no k", constant_out),
+    Rule("reciprocal gap", "[l ≠ k] / (f(k) − f(l)) → K[l,k]", reciprocal_gap),
+    Rule("variance", "Σ_k (f(k) − mean f)² / n → var f", variance),
+    Rule("softmax", "exp(f(i)) / Σ_k exp(f(k)) → softmax(f)[i]", softmax_ratio),
+    Rule("standardise", "(f(i) − mean f) / √(var f + e) → standardised(f)[i]", standardised_ratio),
+    Rule("merge sums", "Σ_k f·h + Σ_k g·h → Σ_k (f + g)·h", merge_sums),
+    Rule("number out", "Σ_k c·f(k) → c·Σ_k f(k)", number_out),
+    Rule("turn", "−Σ_k (a − b)·f → Σ_k (b − a)·f", turned),
+    Rule("squared", "c·f(p)·f(q) → c·t(p)·t(q), t named, where it is one term of several", squared),
+    Rule("common factor", "a·b + a·c → a·(b + c)", common_factor),
+    Rule("either side", "[x > c] + [x < −c] → [|x| > c], c a number", either_side),
+    Rule("cross product", "f(i+1)·g(i+2) − f(i+2)·g(i+1) → (f × g)(i)", crossed),
+    Rule("cases", "[c]·a + [not c]·b → a where c, else b", cases),
+    Rule("step", "a·[c] + b → a + b where c, else b, for numbers", stepped),
+    Rule("decided", "[c]·(a where c, else b) → [c]·a", decided),
+)
+DIVIDING = (Rule("without one", "Π_k ([k ≠ i]·f(k) + [k = i]) → Π_k f(k) / f(i), where f(i) ≠ 0", without_one),)
+"""Only for short notation: array operations are right where these divide by 0, too."""
+APART = (
+    Rule("numbered apart", "Σ_j f(⌊j / n⌋, j mod n) → Σ_k Σ_l f(k, l), where j numbers the pairs", numbered_apart),
+)
+"""Where nothing else has short notation: grouped convolutions have calls for numbers in one piece."""
+AMONG_NAMES = (
+    Rule(
+        "symmetrise",
+        "Σ_kl f(k, l)·(g(k, l) + g(l, k)) → Σ_kl (f(k, l) + f(l, k))·g(k, l), where K is a factor of f",
+        symmetrised,
+    ),
+    Rule(
+        "merge nested sums",
+        "Σ_l Σ_k f·h + c·Σ_k h → Σ_k (Σ_l f + c)·h, where f or c has the indices of both",
+        merge_nested,
+    ),
+)
+"""Only where something has a name: what is alike is hidden before that, and nests differently."""
+
+
+def simplify(expression: Expr, record: list[Step], more: Sequence[Rule] = ()) -> Expr:
+    """``expression`` with the rules, and ``more`` before them, applied from the inside out; each firing is recorded."""
+    for _ in range(8):
+        before = expression
+        expression = canonical(_bottom_up(expression, record, (*more, *RULES)))
+        if expression == before:
+            return expression
+    return expression
+
+
+def _bottom_up(expression: Expr, record: list[Step], rules: Sequence[Rule]) -> Expr:
+    """One pass: first the parts, then the whole."""
+    if is_access(expression) or not expression.args or isinstance(expression, sp.KroneckerDelta):
+        return expression
+    if isinstance(expression, sp.Sum):
+        body = _bottom_up(expression.function, record, rules)
+        expression = expression if body is expression.function else expression.func(body, *expression.limits)
+    else:
+        args = [_bottom_up(a, record, rules) for a in expression.args]
+        if any(a is not b for a, b in zip(args, expression.args, strict=True)):
+            expression = expression.func(*args)
+    for rule in rules:
+        changed = rule.rewrite(expression)
+        if changed != expression:
+            record.append(Step(rule.name, changed, rule.says))
+            expression = changed
+    return expression

@@ -1,0 +1,160 @@
+"""Decimals as they are written, and what they were computed of: 2.8284271247461903 is ``8 ** 0.5``.
+
+Comes in: a float. Goes out: its text, or the whole number, where Python's own root of it is that very float, or two
+numbers that it is the quotient of.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from math import isclose, isfinite, isqrt, prod
+
+import sympy as sp
+
+from symgrad.closed_form.rewriting.shorthands import Root
+from symgrad.closed_form.texts.pieces import NoForm
+from symgrad.indexing.symbols import Expr
+from symgrad.program import Constant, Program
+
+LARGEST = 10**6
+"""Whole numbers up to here are sizes that somebody took the root of."""
+
+LONG, FEW, SIMPLE = 12, 7, 5
+"""Characters of a decimal that nobody wrote, of one that somebody may have written, of one that is read at a glance."""
+
+
+def root_of(value: float) -> int | None:
+    """n, where ``value`` is n ** 0.5 to the last digit and no whole number.
+
+    >>> root_of(2.8284271247461903), root_of(2.8284), root_of(3.0)
+    (8, None, None)
+    """
+    if not 1 < value <= LARGEST**0.5:
+        return None
+    n = round(value * value)
+    return n if n**0.5 == value and isqrt(n) ** 2 != n else None
+
+
+def root_below(value: float) -> int | None:
+    """n, where ``value`` is 1 / n ** 0.5 or n ** -0.5 to the last digit.
+
+    >>> root_below(0.35355339059327373), root_below(0.3535533905932738), root_below(0.125)
+    (8, 8, None)
+    """
+    if not 1 / LARGEST**0.5 <= value < 1:
+        return None
+    n = round(1 / (value * value))
+    return n if value in (1 / n**0.5, n**-0.5) and isqrt(n) ** 2 != n else None
+
+
+def written(value: float) -> str:
+    """A number as people write it: 1e30, where Python has 1e+30.
+
+    >>> written(-1e30), written(0.25), written(1e-05), written(3)
+    ('-1e30', '0.25', '1e-05', '3')
+    """
+    return without_plus(repr(value))
+
+
+def without_plus(text: str) -> str:
+    """Python's text with its numbers as people write them.
+
+    >>> without_plus("x * -1e+30 + e")
+    'x * -1e30 + e'
+    """
+    return re.sub(r"(?<=\de)\+(?=\d)", "", text)
+
+
+def decimal_text(number: Expr) -> str:
+    """A decimal as Python writes it; 1e308 · 1e308 is none."""
+    value = float(number)
+    if not isfinite(value):
+        raise NoForm
+    return written(value)
+
+
+def quotient_of(value: float, counts: Iterable[int]) -> tuple[float, float] | None:
+    """Two numbers of few digits that a long one is the quotient of: a share by one of ``counts``, or 1 by a decimal.
+
+    >>> quotient_of(0.041666666666666664, [6]), quotient_of(1 / 0.07, [6]), quotient_of(0.25, [6])
+    ((0.25, 6), (1, 0.07), None)
+    """
+    if len(repr(value)) <= LONG:
+        return None
+    shares = [(rounded(value * count), count) for count in counts] if value < 1 else []
+    for pairs in (shares, [(1, rounded(1 / value))]):
+        short = [pair for pair in pairs if max(map(len, map(repr, pair))) <= FEW]
+        found = [(p, q) for p, q in short if isclose(p / q, value, rel_tol=1e-15)]
+        if found:
+            return min(found, key=lambda pair: len(repr(pair[0])))
+    return None
+
+
+def one_over(value: float) -> str | None:
+    """``1 / 60`` or ``8 ** -0.5``, of a decimal that is that very float; None of one that somebody wrote.
+
+    >>> one_over(0.016666666666666666), one_over(0.35355339059327373), one_over(0.125), one_over(0.016666666666666)
+    ('1 / 60', '1 / 8 ** 0.5', None, None)
+    >>> one_over(8**-0.5)
+    '8 ** -0.5'
+    """
+    if (n := root_below(value)) is not None:
+        return f"{n} ** -0.5" if value == n**-0.5 else f"1 / {n} ** 0.5"
+    found = quotient_of(value, ()) if value > 0 else None
+    return f"1 / {whole(found[1])}" if found is not None and 1 / found[1] == value else None
+
+
+def over_and_under(number: Expr, program: Program) -> tuple[Expr, Expr]:
+    """What a decimal is written as, and what divides it: a root, a size of the program, or a decimal somebody wrote."""
+    value = float(number)
+    n = root_below(value)
+    if n is not None:
+        return sp.S.One, Root(sp.Integer(n))
+    found = quotient_of(value, counts_in(program))
+    if found is not None:
+        return whole(found[0]), whole(found[1])
+    under = of_one(value, counts_in(program), said_in(program))
+    return (number, sp.S.One) if under is None else (sp.S.One, sp.Integer(under))
+
+
+def of_one(value: float, counts: Iterable[int], said: Iterable[float]) -> int | None:
+    """8, of a 0.125 that is not ``said`` anywhere: of halves, as 0.5 in front of a mean over 4; or one of ``counts``.
+
+    >>> of_one(0.0625, [16], [0.0625]), of_one(0.0625, [8], [0.0625]), of_one(0.25, [4], [0.25]), of_one(0.125, [], [])
+    (16, None, None, 8)
+    """
+    under = round(1 / value) if 0 < value <= 1 / 4 else 1
+    if under == 1 or value * under != 1:
+        return None
+    if under & (under - 1) == 0 and under <= LARGEST and value not in said:
+        return under
+    return under if SIMPLE < len(repr(value)) <= LONG and under in counts else None
+
+
+def said_in(program: Program) -> Iterator[float]:
+    """The numbers that a program is told, without their signs; looked for when asked for."""
+    arguments = (argument for step in program.steps for argument in step.arguments)
+    yield from (abs(a.value) for a in arguments if isinstance(a, Constant) and isinstance(a.value, (int, float)))
+
+
+def counts_in(program: Program) -> Iterator[int]:
+    """The sizes of a program that are numbers, and how many entries its tensors have; looked for when asked for."""
+    sizes = {size for tensor in program.tensors() for size in (*tensor.shape, prod(tensor.shape))}
+    yield from sorted(int(size) for size in sizes if isinstance(size, (int, sp.Integer)) and size > 1)
+
+
+def quotient_text(number: Expr, program: Program) -> str | None:
+    """``-0.1 / 12``, of the decimal that it is; None of what is no quotient by a size."""
+    over, under = over_and_under(abs(number), program)
+    return f"{decimal_text(sp.sign(number) * over)} / {under}" if under.is_Integer and under > 1 else None
+
+
+def whole(value: float) -> Expr:
+    """24, of 24.0."""
+    return sp.Integer(int(value)) if value == int(value) else sp.Float(value)
+
+
+def rounded(value: float) -> float:
+    """A float without the last digit, which reckoning may have changed."""
+    return float(f"{value:.14g}")

@@ -1,0 +1,255 @@
+"""Gradients of pairs (re, im) as people write them of complex numbers: ``2 * v * z.conj()``.
+
+    [c = 0]·(v₀·z₀ + v₁·z₁) + [c = 1]·(v₁·z₀ − v₀·z₁)   →  view_as_real(view_as_complex(v) * view_as_complex(z).conj())
+
+Both parts are one number, re + i·im. In it z₀ is (z + z̄)/2 and z₁ is (z − z̄)/2i; z and z̄ are two letters from there
+on, and a line is what has no i left in it. Roots and logarithms are taken as if both were positive: the proof finds
+where that is wrong.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import sympy as sp
+
+from symgrad.calculus import local
+from symgrad.closed_form.rewriting.conjugates import (
+    BAR,
+    DIRECTION,
+    LENGTH,
+    as_if_positive,
+    with_directions,
+    within_one_sum,
+)
+from symgrad.closed_form.rewriting.spectra import Spectra, Transform
+from symgrad.closed_form.texts.complex_text import seen
+from symgrad.closed_form.texts.notation import Notation, shape_of
+from symgrad.closed_form.texts.pieces import ATOM, NoForm, bracketed
+from symgrad.closed_form.writing.function_calls import made_of
+from symgrad.indexing import Bracket, Index
+from symgrad.indexing.symbols import Expr, access, accesses, indices_of, is_access, name_of, weight
+from symgrad.ops.entry import named
+from symgrad.program import Program, Tensor
+
+REAL, IMAG = "_real", "_imag"
+WORDS = {BAR: "conj()", LENGTH: "abs()", DIRECTION: "sgn()", REAL: "real", IMAG: "imag"}
+"""What follows the name of a complex tensor, and what torch calls it."""
+HEAVIEST = 700
+"""Nodes of a number that common factors are looked for in: of larger ones that takes minutes, or no end."""
+DEEPEST = 3
+"""How often intermediates are written out."""
+LAZY = re.compile(r"^view_as_complex\(\w+(\.contiguous\(\)\.clone\(\))?\)\.conj\(\)(\.m?T|\.permute\([\d, ]+\))?$")
+"""What torch keeps as a conjugate to be, of which there is no view as pairs."""
+COUNT = re.compile(rf"(?<![\w.])([^\W\d][\w{BAR}]*)\.numel\(\)")
+MATRIX = re.compile(r" @ |einsum\(")
+NAME = re.compile(rf"(?<![\w.])[^\W\d][\w{BAR}]*")
+
+
+def about_pairs(program: Program) -> bool:
+    """Whether a step of the program is about complex numbers."""
+    return any(isinstance(step.op, str) and named(step.op).pairs for step in program.steps)
+
+
+def in_complex_words(
+    notation: Notation, node: Expr, axes: Sequence[Index], forms: Callable[[Program], Notation]
+) -> str | None:
+    """The text of pairs with ``axes``, or of a part of a transform; None where nobody would write complex numbers."""
+    if not axes or not about_pairs(notation.program):
+        return None
+    letters = Letters(notation)
+    if axes[-1].size != 2:
+        whole = letters.part(node, axes)
+        return None if whole is None else letters.text(whole, axes, forms)
+    whole = letters.named_output(letters.number(node, axes), axes)
+    half = None if letters.used or letters.made else 0 if not whole.has(sp.I) else 1
+    whole = sp.expand(whole / sp.I) if half else whole
+    if whole.has(sp.I):
+        return None
+    text = letters.text(whole, axes[:-1], forms)
+    if text is None:
+        return None
+    if half is None:
+        return f"view_as_real({text}{'.resolve_conj()' if LAZY.search(text) else ''})"
+    return f"view_as_real({real_part(text) if half == 0 else imaginary_part(text)})" if is_access(whole) else None
+
+
+def real_part(text: str) -> str:
+    """What has no imaginary part."""
+    return f"torch.complex({text}, zeros_like({text}))"
+
+
+def imaginary_part(text: str) -> str:
+    """What has no real part."""
+    return f"torch.complex(zeros_like({text}), {text})"
+
+
+@dataclass
+class Letters:
+    """The complex tensors of a formula; their conjugates, lengths and directions are further letters."""
+
+    notation: Notation
+    used: dict[str, None] = field(default_factory=dict)
+    made: dict[str, Transform] = field(default_factory=dict)
+
+    def number(self, node: Expr, axes: Sequence[Index]) -> Expr:
+        """The pairs with ``axes`` as one number, in z and z̄."""
+        real, imag = (node.xreplace({axes[-1]: sp.Integer(part)}) for part in (0, 1))
+        whole = real + sp.I * imag
+        for _ in range(DEEPEST):
+            whole = whole.xreplace({a: e for a in accesses(whole) if (e := self.arithmetic(a)) is not None})
+        found = whole.xreplace({a: self.coordinate(a) for a in accesses(whole) if self.is_half(a)})
+        if found.has(sp.Sum):
+            spectra = self.transformed(found, axes[:-1])
+            return within_one_sum(sp.expand(found)) if spectra is None else collected(spectra)
+        plain = with_directions(as_if_positive(found))
+        return sp.factor_terms(sp.cancel(plain)) if weight(plain) <= HEAVIEST else plain
+
+    def transformed(self, formula: Expr, axes: Sequence[Index]) -> Expr | None:
+        """The formula with letters for its Fourier transforms; None where it has none."""
+        if not formula.has(sp.cos, sp.sin):
+            return None
+        return Spectra(axes, self.used, self.notation.program.names, self.made).put_in(formula)
+
+    def part(self, node: Expr, axes: Sequence[Index]) -> Expr | None:
+        """A real formula by the real parts of Fourier transforms; None where it is another."""
+        found = node.xreplace({a: self.coordinate(a) for a in accesses(node) if self.is_half(a)})
+        whole = self.transformed(found, axes) if node.has(sp.Sum) else None
+        if whole is None:
+            return None
+        halves = {}
+        for entry in [a for a in accesses(whole) if name_of(a).removesuffix(BAR) in self.made]:
+            letter = name_of(entry).removesuffix(BAR)
+            real, imag = (access(letter + half, indices_of(entry)) for half in (REAL, IMAG))
+            halves[entry] = real - sp.I * imag if name_of(entry).endswith(BAR) else real + sp.I * imag
+        whole = collected(whole.xreplace(halves))
+        return None if whole.has(sp.I) or any(BAR in name_of(a) for a in accesses(whole)) else whole
+
+    def text(self, whole: Expr, axes: Sequence[Index], forms: Callable[[Program], Notation]) -> str | None:
+        """A formula in letters, in torch's words."""
+        program = self.program()
+        try:
+            piece = forms(program).write(whole, axes)
+        except NoForm:
+            return None
+        if piece.axes != tuple(axes) or (MATRIX.search(piece.text) and self.mixed(whole)):
+            return None
+        return self.in_words(piece.text, program)
+
+    def mixed(self, whole: Expr) -> bool:
+        """Whether products of real and complex numbers are added up: torch has no such matrix product."""
+        names = [{name_of(entry) for entry in accesses(total)} for total in whole.atoms(sp.Sum)]
+        known = {*self.used, *self.made}
+        return any(
+            0 < sum(n.removesuffix(BAR).removesuffix(DIRECTION) in known for n in found) < len(found) for found in names
+        )
+
+    def arithmetic(self, entry: Expr) -> Expr | None:
+        """What an entry of an intermediate comes to, where that is the conjugate of a number, a product, a constant."""
+        right = made_of(self.notation, entry)
+        if right is None:
+            return None
+        plain = right.is_polynomial(*accesses(right)) and not right.has(sp.Sum, Bracket)
+        places = {i for entry in accesses(right) for i in indices_of(entry)}
+        return right if plain and places <= {*indices_of(entry), sp.S.Zero, sp.S.One} else None
+
+    def is_half(self, entry: Expr) -> bool:
+        """Whether an access reads the real or the imaginary part of a tensor of pairs."""
+        indices, name = indices_of(entry), name_of(entry)
+        if not indices or not indices[-1].is_Integer or "·" in name:  # what the forward found are no numbers
+            return False
+        return bool(shape_of(self.notation, name)[-1] == 2)
+
+    def coordinate(self, entry: Expr) -> Expr:
+        """(z + z̄) / 2 or (z − z̄) / 2i"""
+        name, (*at, part) = name_of(entry), indices_of(entry)
+        self.used[name] = None
+        z, bar = access(name, at), access(name + BAR, at)
+        return (z - bar) / (2 * sp.I) if part else (z + bar) / 2
+
+    def named_output(self, whole: Expr, axes: Sequence[Index]) -> Expr:
+        """f(z̄) is the conjugate of out, which is f(z), where f is more than arithmetic."""
+        program = self.notation.program
+        equation = local(program.steps[-1], program).equation
+        if not whole.atoms(sp.Function, sp.Pow) or len(equation.axes) != len(axes) or equation.axes[-1].size != 2:
+            return whole
+        own = Letters(self.notation)
+        made = own.number(equation.right.xreplace(dict(zip(equation.axes, axes, strict=True))), axes)
+        turned = made.xreplace(conjugates(made, own.used))
+        if not (made.is_Function or made.is_Pow) or made.has(sp.I, sp.Sum):
+            return whole
+        found = whole.subs(turned, access(program.output + BAR, axes[:-1]))
+        self.used |= {} if found == whole else {program.output: None}
+        return found
+
+    def program(self) -> Program:
+        """The tensors with their further letters, as if each were real."""
+        program, found = self.notation.program, list[Tensor]()
+        ends = {program.seed, program.output}
+        pairs = {*self.used, *(ends if ends & self.used.keys() else ())}
+        for name in dict.fromkeys((*(tensor.name for tensor in program.tensors()), program.seed)):
+            shape = tuple(shape_of(self.notation, name))
+            letters = ("", BAR, LENGTH, DIRECTION) if name in pairs else ("",)
+            found += [Tensor(name + letter, shape[:-1] if name in pairs else shape) for letter in letters]
+        for name, made in self.made.items():
+            shape = tuple(shape_of(self.notation, made.name))[: made.rank]
+            cut = dict(zip(made.dims, made.kept, strict=True))
+            kept = tuple(cut.get(axis, size) for axis, size in enumerate(shape))
+            found += [Tensor(name + letter, kept) for letter in ("", *WORDS)]
+        return Program(tuple(t for t in found if t.name != program.seed), (), program.output, program.sizes)
+
+    def in_words(self, text: str, program: Program) -> str:
+        """A formula in letters, in torch's words; pairs have twice as many entries as numbers that they stand for."""
+        ranks = {tensor.name: len(tensor.shape) for tensor in program.inputs}
+        text = COUNT.sub(lambda found: counted(found[1].rstrip(BAR), ranks[found[1]]), text)
+        words = {
+            name + letter: (name, word)
+            for name in (*self.used, *self.made)
+            for letter, word in (("", ""), *WORDS.items())
+        }
+        return NAME.sub(lambda found: self.word(found.group(), words), text)
+
+    def call(self, name: str) -> str:
+        """The call of a transform."""
+        made, texts = self.made[name], self.notation.texts
+        inner = self.seen(made.name) if made.name in self.used else texts.tensor(made.name)[0]
+        return made.text(inner, texts.size)
+
+    def seen(self, name: str) -> str:
+        """Pairs as complex numbers; what comes back lies in memory as it likes, also at an odd place."""
+        if name == self.notation.program.seed:
+            return f"view_as_complex({name}.contiguous().clone())"
+        return bracketed(*seen(self.notation.texts, name), ATOM)
+
+    def word(self, letter: str, words: Mapping[str, tuple[str, str]]) -> str:
+        """A letter in torch's words."""
+        name, word = words.get(letter, ("", ""))
+        if name:
+            whole = self.call(name) if name in self.made else self.seen(name)
+            return f"{whole}.{word}" if word else whole
+        own = {tensor.name for tensor in self.notation.program.tensors()}
+        return bracketed(*self.notation.texts.tensor(letter), ATOM) if letter in own else letter
+
+
+def counted(name: str, rank: int) -> str:
+    """How many numbers a tensor holds, by its axes."""
+    return f"({' * '.join(f'{name}.shape[{axis}]' for axis in range(rank))})"
+
+
+def collected(expression: Expr) -> Expr:
+    """What terms have in common as factors; conditions stay as they are."""
+    held = {condition: sp.Dummy() for condition in expression.atoms(Bracket)}
+    found = sp.factor_terms(sp.cancel(expression.xreplace(held)))
+    return found.xreplace({letter: condition for condition, letter in held.items()})
+
+
+def conjugates(expression: Expr, names: Mapping[str, None]) -> dict[Expr, Expr]:
+    """What stands for what in the conjugate of a number that has no i in it."""
+    found: dict[Expr, Expr] = {}
+    for entry in accesses(expression):
+        name = name_of(entry)
+        turned = name + BAR if name in names else name.removesuffix(BAR)
+        found[entry] = access(turned, indices_of(entry)) if turned.removesuffix(BAR) in names else entry
+    return found

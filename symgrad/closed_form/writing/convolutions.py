@@ -1,0 +1,337 @@
+"""Gradients that are convolutions: windows read backwards, and the weights' own.
+
+In every one a place of the longer tensor, a step of the shorter one and a shift within the window belong together along
+each axis of space: place = stride·step + dilation·shift − padding. Which of the three the gradient has for its own axes
+says which call it is:
+
+    the place    Σ_{o,k} v[n,o,k]·w[o,c,p−s·k+d]       conv_transpose1d(v, w, stride=s, padding=d)
+    the step     Σ_{o,k} v[n,o,k]·w[c,o,k−s·p+d]       conv1d(v, w, stride=s, padding=d), for a transposed one
+    the shift    Σ_{n,k} v[n,o,k]·x[n,c,s·k+r−d]       conv1d(x.transpose(0, 1), v.transpose(0, 1), padding=d,
+                                                              dilation=s).transpose(0, 1)
+                 … ·x[n,c+(C/g)·group of o,s·k+r−d]    conv1d(x.unflatten(1, (g, -1)).transpose(0, 2).flatten(1, 2), …,
+                                                              groups=g).transpose(0, 1); of a transposed one v and x
+                                                              stand the other way round
+    no channels  Σ_k v[k]·w[p−k]                       conv_transpose1d(v[None], w[None, None])[0]
+
+A stride may leave entries over at the end. How many is a formula in the sizes, so the text holds at every size: there
+zeros are added (``output_padding``), or what is too long is cut off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+
+import sympy as sp
+
+from symgrad.closed_form.rewriting.asking import indices_in
+from symgrad.closed_form.texts.notation import Notation, shape_of
+from symgrad.closed_form.texts.pieces import NoForm, subscripted
+from symgrad.indexing import Index, Unravel, access, fresh
+from symgrad.indexing.symbols import Expr, indices_of, name_of
+from symgrad.ops.contracting.convolutions import slid, spread
+from symgrad.shapes import Size
+
+MOST_AXES = 3
+"""Axes that torch's convolutions move along at most."""
+CONVOLUTIONS = frozenset(f"{name}{n + 1}d" for name in ("conv", "conv_transpose") for n in range(MOST_AXES))
+"""The calls that are written here."""
+
+
+@dataclass(frozen=True)
+class Slide:
+    """place = ``stride``·step + ``dilation``·shift − ``padding`` along one axis."""
+
+    stride: Expr
+    dilation: Expr
+    padding: Expr
+
+
+AT_REST = Slide(sp.S.One, sp.S.One, sp.S.Zero)
+"""A window of one entry that moves by one."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Σ over ``bound`` of v times another tensor, in ``node``, a gradient with ``axes``, of which ``space`` slide."""
+
+    notation: Notation
+    node: Expr
+    v: Expr
+    other: Expr
+    bound: frozenset[Index]
+    axes: tuple[Index, ...]
+    space: int
+
+    def split(self, indices: Sequence[Expr]) -> tuple[tuple[Expr, ...], Expr, tuple[Expr, ...]]:
+        """Leading indices, the channel, and what slides."""
+        need(len(indices) > self.space)
+        return tuple(indices[: -self.space - 1]), indices[-self.space - 1], tuple(indices[-self.space :])
+
+    def text(self, entry: Expr) -> str:
+        """A tensor as text."""
+        return self.notation.texts.tensor(name_of(entry))[0]
+
+    def sizes(self, entry: Expr) -> Sequence[Size]:
+        """A tensor's axes of space."""
+        return shape_of(self.notation, name_of(entry))[-self.space :]
+
+    def given(self, tensors: Sequence[str]) -> Sequence[str]:
+        """What is convolved and the kernel, as the call takes them."""
+        return tensors
+
+    def taken(self, text: str, sizes: Sequence[str]) -> str:
+        """What the call gives, as far as the gradient goes."""
+        return subscripted(text, [":"] * (len(self.axes) - len(sizes)) + [*sizes])
+
+    def by_channel(self, text: str, batch: bool) -> str:
+        """A tensor with its channels in the place of the batch."""
+        return f"{text}.transpose(0, 1)" if batch else f"{text}[:, None]"
+
+    def turned(self, text: str) -> str:
+        """What `by_channel` gave, with channels in their own place again."""
+        return f"{text}.transpose(0, 1)"
+
+
+class Bare(Pair):
+    """Tensors with axes of space only: the call has one channel in and one out."""
+
+    def given(self, tensors: Sequence[str]) -> Sequence[str]:
+        """With axes of size 1 in front."""
+        return [f"{tensors[0]}[None]", f"{tensors[1]}[None, None]"]
+
+    def taken(self, text: str, sizes: Sequence[str]) -> str:
+        """Without them."""
+        return subscripted(text, ["0", *sizes])
+
+    def by_channel(self, text: str, batch: bool) -> str:
+        """As it is: there is no other channel."""
+        return text
+
+    def turned(self, text: str) -> str:
+        """As it is."""
+        return text
+
+
+def convolution(
+    notation: Notation, node: Expr, v: Expr, other: Expr, bound: list[Index], axes: Sequence[Index]
+) -> str | None:
+    """The call that gives Σ v·other, or None."""
+    ways = (place_of_longer, step_of_shorter, shift_in_window, shift_in_transposed)
+    pairs = [Pair(notation, node, v, other, frozenset(bound), tuple(axes), n + 1) for n in range(MOST_AXES)]
+    slides = any(axis.size != 1 for axis in axes)  # a single place is an inner product, not a convolution
+    if slides and len(axes) == len(indices_of(v)) == len(indices_of(other)) <= MOST_AXES:
+        pairs += with_channels(pairs[len(axes) - 1])
+    for pair, way in product(pairs, ways if name_of(v) == notation.program.seed else ()):
+        try:
+            return way(pair)
+        except NoForm:
+            continue
+    return None
+
+
+def with_channels(pair: Pair) -> Iterator[Pair]:
+    """A pair without channels as one with a single one, the other tensor being the kernel, and being convolved."""
+    v, other = (access(name_of(t), (sp.S.Zero, *indices_of(t))) for t in (pair.v, pair.other))
+    one = [fresh("o", sp.S.One) for _ in range(2)]
+    kernel = access(name_of(other), (sp.S.Zero, *indices_of(other)))
+    yield Bare(pair.notation, pair.node, v, kernel, pair.bound, (one[0], *pair.axes), pair.space)
+    yield Bare(pair.notation, pair.node, v, other, pair.bound, (*one, *pair.axes), pair.space)
+
+
+def need(*conditions: bool) -> None:
+    """`NoForm` unless all of them hold."""
+    if not all(conditions):
+        raise NoForm
+
+
+def solved(index: Expr, longer: Expr, other: Expr) -> Slide:
+    """``index`` as ⌊(longer − a·other + padding) / b⌋; what says that b divides it is left to the check by numbers.
+
+    A window at a single place moves by 1.
+    """
+    parts = sp.Add.make_args(index)
+    quotient = sp.Add(*(part.args[0] if isinstance(part, sp.floor) else part for part in parts))
+    above, below = sp.fraction(sp.together(quotient))
+    above = sp.expand(above)
+    slope = -above.coeff(other) if indices_in(other) else sp.S.One
+    padding = sp.expand(above - longer + slope * other)
+    need(above.coeff(longer) == 1, slope.is_Integer, slope > 0, not indices_in(padding))
+    return Slide(slope, below, padding)
+
+
+def groups_of(pair: Pair, outputs: Expr, channel: Expr | None = None) -> str:
+    """``groups`` as an argument, where channels are numbered as (group, channel in the group) or each is a group."""
+    numbers = {u.shape[0] for u in pair.node.atoms(Unravel) if u.number == outputs and u.axis == 0}
+    if outputs == channel:
+        numbers.add(channel.size)
+    need(len(numbers) < 2)
+    return f", groups={numbers.pop()}" if numbers else ""
+
+
+def told(pair: Pair, word: str, numbers: Sequence[Expr], usual: int) -> str:
+    """Whole numbers as an argument; empty where all are as usual."""
+    if all(number == usual for number in numbers):
+        return ""
+    texts = [pair.notation.texts.size(number) for number in numbers]
+    return f", {word}={texts[0] if len(set(texts)) == 1 else '(' + ', '.join(texts) + ')'}"
+
+
+def call(pair: Pair, name: str, tensors: Sequence[str], slides: Sequence[Slide], more: str = "") -> str:
+    """``name(first, second, stride=…, padding=…, …)``"""
+    how = [
+        told(pair, "stride", [s.stride for s in slides], 1),
+        told(pair, "padding", [s.padding for s in slides], 0),
+        told(pair, "dilation", [s.dilation for s in slides], 1),
+    ]
+    return f"{name}{pair.space}d({', '.join(pair.given(tensors))}{''.join(how)}{more})"
+
+
+def remainders(size: Size) -> Size:
+    """A size with ⌊a/b⌋ as (a − a mod b) / b."""
+    size = sp.expand(size)
+    for floor in size.atoms(sp.floor):
+        above, below = sp.fraction(sp.together(floor.args[0]))
+        share = size.coeff(floor) / below
+        left = above % below if above.is_Integer else sp.Mod(above, below, evaluate=False)
+        size = sp.expand(size - size.coeff(floor) * floor + share * above) - share * left
+    return size
+
+
+def cut(pair: Pair, text: str, sizes: Sequence[Size], differences: Sequence[Size]) -> str:
+    """``text`` cut to ``sizes`` on its last axes, where it may be too long."""
+    changed = zip(sizes, differences, strict=True)
+    items = [f":{pair.notation.texts.size(size)}" if difference != 0 else ":" for size, difference in changed]
+    return pair.taken(text, items)
+
+
+def place_of_longer(pair: Pair) -> str:
+    """v[n,o,k]·w[o,c,p−s·k+d] over o and k: the gradient of a convolution's input."""
+    (lead, outputs, steps), kernel = pair.split(indices_of(pair.v)), indices_of(pair.other)
+    before, channel, places = pair.split(pair.axes)
+    groups = groups_of(pair, outputs, channel)
+    need(len(kernel) == pair.space + 2)
+    need(lead == before, kernel[0] == outputs)
+    need(pair.bound == among(outputs, *(s for s, place in zip(steps, places, strict=True) if s != place)) - {channel})
+    need(bool(groups) or alike(kernel[1], channel))
+    slides = [slide_of(*along) for along in zip(kernel[2:], places, steps, strict=True)]
+    along = zip(pair.sizes(pair.v), pair.sizes(pair.other), slides, places, strict=True)
+    left = [remainders(i.size - spread(n, k, s.stride, s.padding, s.dilation)) for n, k, s, i in along]
+    if all(n.is_nonnegative for n in left):
+        slides = [stepping(slide, n, step) for slide, n, step in zip(slides, left, steps, strict=True)]
+        more = told(pair, "output_padding", left, 0) + groups
+        return pair.taken(call(pair, "conv_transpose", [pair.text(pair.v), pair.text(pair.other)], slides, more), ())
+    need(all(n.is_nonpositive for n in left))
+    whole = call(pair, "conv_transpose", [pair.text(pair.v), pair.text(pair.other)], slides, groups)
+    return cut(pair, whole, [i.size for i in places], left)
+
+
+def stepping(slide: Slide, left: Size, step: Expr) -> Slide:
+    """``slide`` with a stride, or a dilation, of more than is left over, as torch wants it.
+
+    A window at a single place may move by any.
+    """
+    least = left.args[1] if isinstance(left, sp.Mod) else left + 1
+    if indices_in(step) or least == 1:
+        return slide
+    need(least.is_Integer)
+    return replace(slide, stride=least)
+
+
+def slide_of(shift: Expr, place: Index, step: Expr) -> Slide:
+    """How place and step belong together; a window of one entry stays where it is."""
+    return AT_REST if shift == 0 and place == step else solved(shift, place, step)
+
+
+def step_of_shorter(pair: Pair) -> str:
+    """v[n,o,k]·w[c,o,k−s·p+d] over o and k: the gradient of a transposed convolution's input."""
+    (lead, outputs, places), kernel = pair.split(indices_of(pair.v)), indices_of(pair.other)
+    before, channel, steps = pair.split(pair.axes)
+    groups = groups_of(pair, channel, outputs)
+    need(len(kernel) == pair.space + 2, lead == before, pair.bound == among(outputs, *places) - {channel})
+    need(alike(kernel[0], channel), bool(groups) or kernel[1] == outputs)
+    slides = [solved(*along) for along in zip(kernel[2:], places, steps, strict=True)]
+    given = lengths(pair.sizes(pair.v), pair.sizes(pair.other), slides)
+    extra = [sp.expand(n - i.size) for n, i in zip(given, steps, strict=True)]
+    need(all(n.is_nonnegative for n in extra))
+    whole = call(pair, "conv", [pair.text(pair.v), pair.text(pair.other)], slides, groups)
+    return cut(pair, whole, [i.size for i in steps], extra)
+
+
+def shift_in_window(pair: Pair) -> str:
+    """v[n,o,k]·x[n,c,s·k+r−d] over n and k: the gradient of a convolution's weights."""
+    need(len(pair.axes) == pair.space + 2)
+    (lead, outputs, steps), (before, channel, places) = (pair.split(indices_of(t)) for t in (pair.v, pair.other))
+    groups = group_of(channel, pair.axes[0], pair.axes[1])
+    need(lead == before, alike(outputs, pair.axes[0]), bool(groups) or alike(channel, pair.axes[1]))
+    need(pair.bound == among(*lead, *steps))
+    slides = [
+        AT_REST if groups and place == step else straight(place, shift, step)
+        for place, shift, step in zip(places, pair.axes[2:], steps, strict=True)
+    ]
+    return by_windows(pair, pair.other, pair.v, slides, bool(lead), groups)
+
+
+def group_of(channel: Expr, outputs: Index, own: Index) -> Size | None:
+    """How many groups there are, of the channel c + (channels in a group)·(group of o); None for one."""
+    rest = sp.expand(channel - own) if channel.has(own) else channel
+    if own.size == 1 and rest == outputs:
+        return outputs.size
+    number, many = rest.as_independent(Unravel)
+    fits = isinstance(many, Unravel) and many.number == outputs and many.axis == 0 and number == own.size
+    return many.shape[0] if fits else None
+
+
+def shift_in_transposed(pair: Pair) -> str:
+    """v[n,o,k]·x[n,c,k−r+d] over n and k: the gradient of a transposed convolution's weights."""
+    need(len(pair.axes) == pair.space + 2)
+    (lead, outputs, places), (before, channel, steps) = (pair.split(indices_of(t)) for t in (pair.v, pair.other))
+    groups = group_of(outputs, pair.axes[0], pair.axes[1])
+    need(lead == before, alike(channel, pair.axes[0]), bool(groups) or alike(outputs, pair.axes[1]))
+    need(pair.bound == among(*lead, *places))
+    slides = [solved(*along) for along in zip(steps, places, pair.axes[2:], strict=True)]
+    return by_windows(pair, pair.v, pair.other, slides, bool(lead), groups)
+
+
+def by_windows(
+    pair: Pair, longer: Expr, shorter: Expr, slides: Sequence[Slide], batch: bool, groups: Size | None = None
+) -> str:
+    """The shorter tensor as a window over the longer one, channels in the place of the batch; of each group its own."""
+    shifts = pair.axes[2:]
+    given = lengths(pair.sizes(longer), pair.sizes(shorter), slides)
+    extra = [sp.expand(n - r.size) for n, r in zip(given, shifts, strict=True)]
+    need(batch or groups is None, all(n.is_nonnegative for n in extra))
+    tensors, more = [pair.by_channel(pair.text(t), batch) for t in (longer, shorter)], ""
+    if groups is not None:
+        number = pair.notation.texts.size(groups)
+        tensors[0] = f"{pair.text(longer)}.unflatten(1, ({number}, -1)).transpose(0, 2).flatten(1, 2)"
+        more = f", groups={number}"
+    whole = call(pair, "conv", tensors, slides, more)
+    return cut(pair, pair.turned(whole), [r.size for r in shifts], extra)
+
+
+def among(*indices: Expr) -> set[Index]:
+    """Those that run: on an axis of size 1 an index is 0."""
+    return {i for i in indices if isinstance(i, Index)}
+
+
+def straight(place: Expr, shift: Index, step: Expr) -> Slide:
+    """a·shift + b·step − padding; a shift within one entry is 0"""
+    slopes = [place.coeff(i) if isinstance(i, Index) and i.size != 1 else sp.S.One for i in (shift, step)]
+    padding = sp.expand(slopes[0] * (shift if shift.size != 1 else 0) + slopes[1] * step - place)
+    need(all(s.is_Integer and s > 0 for s in slopes), not indices_in(padding))
+    return Slide(slopes[0], slopes[1], padding)
+
+
+def lengths(long: Sequence[Size], windows: Sequence[Size], slides: Sequence[Slide]) -> list[Size]:
+    """How many places a window has on each axis."""
+    return [
+        slid(n, remainders(k), s.stride, s.padding, s.padding, s.dilation)
+        for n, k, s in zip(long, windows, slides, strict=True)
+    ]
+
+
+def alike(index: Expr, axis: Index) -> bool:
+    """Whether an index runs along ``axis``: on an axis of size 1 it is 0."""
+    return bool(index == axis or (index == 0 and axis.size == 1))

@@ -1,0 +1,202 @@
+"""Writing one access: x[p,q] is x, a shift is a slice, a row-major number a reshape."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import sympy as sp
+
+from symgrad.closed_form.rewriting.asking import indices_in, reads_tensor
+from symgrad.closed_form.texts.notation import Notation, shape_of
+from symgrad.closed_form.texts.pieces import ATOM, MATMUL, NoForm, Piece, method, subscripted
+from symgrad.closed_form.writing.classes import class_of
+from symgrad.closed_form.writing.digits import in_another_order, laid_out
+from symgrad.indexing import Index, Ravel, Unravel
+from symgrad.indexing.symbols import Expr, indices_of, name_of
+from symgrad.shapes import Size
+
+
+def entry(notation: Notation, node: Expr, prefer: Sequence[Index] = ()) -> Piece:
+    """x[p,q] is x; constants and shifts are slices; row-major numbers are reshapes."""
+    name, indices = name_of(node), indices_of(node)
+    if "·" in name:  # integers that the forward pass computed: nothing in scope holds them
+        raise NoForm
+    text, binds = notation.texts.tensor(name)
+    piece = Piece(text, binds, ())
+    shape = shape_of(notation, name)
+    if len(shape) != len(indices):  # half of a number that is written as a complex one beside it
+        raise NoForm
+    if all(isinstance(i, Index) and i.size == size for i, size in zip(indices, shape, strict=True)):
+        if len(set(indices)) == len(indices):
+            flipped = flipped_product(notation, name, indices)
+            return Piece(text, binds, indices, flipped=flipped, inverts=inverted(notation, name, indices))
+        if len(indices) == 2:
+            return method(piece, "diag()", (indices[0],))
+    if any(isinstance(i, (Ravel, Unravel)) for i in indices):
+        try:
+            return reshaped(notation, piece, indices, shape, prefer)
+        except NoForm:
+            return in_another_order(notation, piece, indices, shape, prefer)
+    if any(reads_tensor(i) for i in indices):
+        return selected(notation, piece, indices, shape)
+    if len(moving := [i for place in indices for i in indices_in(place)]) > len(set(moving)):
+        return on_a_diagonal(notation, piece, indices, shape)
+    items: list[str] = []
+    axes: list[Index | None] = []
+    turns: list[str] = []
+    for index, size in zip(indices, shape, strict=True):
+        if isinstance(index, Index) and index.size == size:
+            items.append(":")
+            axes.append(index)
+        elif index == 0 and size == 1:
+            items.append(":")
+            axes.append(None)
+        elif index.is_Integer:
+            items.append(str(index))
+        elif not indices_in(index):
+            items.append(notation.texts.size(index))
+        else:
+            item, turn = shifted(notation, index, size, axes)
+            items.append(item)
+            turns += [turn] if turn else []
+    if not turns and all(item == ":" for item in items):
+        return Piece(text, binds, tuple(axes))
+    return Piece(".".join([subscripted(piece.inside(ATOM), items), *turns]), ATOM, tuple(axes))
+
+
+def flipped_product(notation: Notation, name: str, indices: Sequence[Index]) -> Piece | None:
+    """The transpose of a forward value that is a matrix product: (a @ b).T is b.T @ a.T; a symmetric one is its own."""
+    if name in notation.symmetric:
+        return Piece(*notation.texts.tensor(name), tuple(reversed(indices)))
+    factors = notation.texts.factors(name)
+    if factors is None or len(indices) != 2:
+        return None
+    turned = [method(Piece(*factor, ()), "T", ()) for factor in reversed(factors)]
+    turned = [Piece(p.text.removesuffix(".T.T"), ATOM, ()) if p.text.endswith(".T.T") else p for p in turned]
+    text = f"{turned[0].inside(MATMUL)} @ {turned[1].inside(MATMUL + 1)}"
+    return Piece(text, MATMUL, tuple(reversed(indices)))
+
+
+def inverted(notation: Notation, name: str, indices: Sequence[Index]) -> Piece | None:
+    """The matrix of a linear system whose inverse is read: who solves wants to solve again, not to invert."""
+    matrix = notation.solved.get(name)
+    if matrix is None or len(indices) != 2:
+        return None
+    return Piece(*notation.texts.tensor(matrix), tuple(indices), flipped=flipped_product(notation, matrix, indices))
+
+
+def shifted(notation: Notation, index: Expr, size: Size, axes: list[Index | None]) -> tuple[str, str]:
+    """x[c + p] for p below n is x[c:c + n]; x[c − p] is one that is flipped; x[(c + p) mod n] is rolled by −c."""
+    around = isinstance(index, sp.Mod) and index.args[1] == size
+    place = index.args[0] if around else index
+    if len(indices_in(place)) != 1:
+        raise NoForm
+    (moving,) = indices_in(place)
+    slope = place.coeff(moving)
+    start = place - slope * moving
+    if slope not in (1, -1) or indices_in(start) or (around and (slope < 0 or moving.size != size)):
+        raise NoForm
+    axes.append(moving)
+    axis = len(axes) - 1
+    if around:
+        start = sp.expand(start - sp.expand(start).coeff(size) * size)  # once around is where it was
+        return ":", f"roll({notation.texts.size(-start)}, {axis})" if start != 0 else ""
+    if slope < 0:
+        start = start - moving.size + 1
+    stop = sp.expand(start + moving.size)
+    first, last = ("" if end == usual else notation.texts.size(end) for end, usual in ((start, 0), (stop, size)))
+    return f"{first}:{last}", f"flip({axis})" if slope < 0 else ""
+
+
+def selected(notation: Notation, piece: Piece, indices: Sequence[Expr], shape: Sequence[Size]) -> Piece:
+    """x[p, n[q]] is x[:, n]; x[p, n[p, q]] is x.gather(1, n)."""
+    read = [place for place, i in enumerate(indices) if not isinstance(i, Index)]
+    if len(read) != 1 or any(i.size != size for i, size in others(indices, shape, read)):
+        raise NoForm
+    positions = class_of(notation, indices[read[0]])
+    if len(positions.axes) == len(indices) > 1:
+        if any(
+            i != axis for place, (i, axis) in enumerate(zip(indices, positions.axes, strict=True)) if place not in read
+        ):
+            raise NoForm
+        return method(piece, f"gather({read[0]}, {positions.text})", positions.axes)
+    axes = [positions.axes[0] if place in read and len(positions.axes) == 1 else i for place, i in enumerate(indices)]
+    if len(set(axes)) < len(axes) or not all(isinstance(i, Index) for i in axes):
+        raise NoForm
+    return Piece(f"{piece.inside(ATOM)}[{':, ' * read[0]}{positions.text}]", ATOM, tuple(axes))
+
+
+def on_a_diagonal(notation: Notation, piece: Piece, indices: Sequence[Expr], shape: Sequence[Size]) -> Piece:
+    """x[p, p + d] is x.diagonal(d), along all of which p runs."""
+    moving = [i for place in indices for i in indices_in(place)]
+    twice = [n for n, place in enumerate(indices) if any(moving.count(i) > 1 for i in indices_in(place))]
+    if len(twice) != 2 or not all(isinstance(i, Index) and i.size == n for i, n in others(indices, shape, twice)):
+        raise NoForm
+    (row, column), (rows, columns) = ([part[place] for place in twice] for part in (indices, shape))
+    if len(indices_in(row) | indices_in(column)) != 1:
+        raise NoForm
+    (along,) = indices_in(row)
+    ahead = column - row
+    below, above = row - along, column - along
+    if not ahead.is_Integer or 0 not in (below, above) or (ahead > 0) != (below == 0 and above != 0):
+        raise NoForm
+    beyond = [sp.expand(rows - below - along.size), sp.expand(columns - above - along.size)]
+    if 0 not in beyond or not all(map(notation.is_size, beyond)):
+        raise NoForm
+    first, second = twice
+    if (first, second) == (0, 1):
+        call = f"diagonal({ahead})" if ahead else "diagonal()"
+    else:
+        call = f"diagonal({ahead}, {first}, {second})"
+    rest = [i for i, _ in others(indices, shape, twice)]
+    return method(piece, call, (*rest, along))
+
+
+def others(indices: Sequence[Expr], shape: Sequence[Size], but: Sequence[int]) -> list[tuple[Expr, Size]]:
+    """What stands on the other axes, and how long they are."""
+    return [pair for place, pair in enumerate(zip(indices, shape, strict=True)) if place not in but]
+
+
+def reshaped(
+    notation: Notation, piece: Piece, indices: Sequence[Expr], shape: Sequence[Size], prefer: Sequence[Index]
+) -> Piece:
+    """x[row-major number of (p, q)] is x.reshape(the sizes of p and q); what is numbered together is put in a row.
+
+    Where that takes a permutation, the same one brings the axes into the order of ``prefer``.
+    """
+    groups: dict[Expr, list[int]] = {}
+    for place, index in enumerate(indices):
+        number = index.number if isinstance(index, Unravel) else index
+        groups.setdefault(number, []).append(place)
+    if sum(isinstance(indices[places[0]], Unravel) for places in groups.values()) > 1:
+        raise NoForm
+    found: list[tuple[list[int], tuple[Index, ...]]] = []
+    for number, places in groups.items():
+        taken_apart = {isinstance(indices[place], Unravel) for place in places}
+        if len(taken_apart) > 1:
+            raise NoForm
+        if True in taken_apart:
+            places.sort(key=lambda place: indices[place].axis)
+            if [indices[place].axis for place in places] != list(range(len(indices[places[0]].shape))):
+                raise NoForm
+        elif len(places) > 1:
+            raise NoForm
+        parts = number.indices if isinstance(number, Ravel) else (number,)
+        if not all(isinstance(i, Index) for i in parts):
+            raise NoForm
+        if sp.expand(sp.Mul(*(i.size for i in parts)) - sp.Mul(*(shape[place] for place in places))) != 0:
+            raise NoForm  # a part of the axis is read
+        found.append((places, parts))
+    if (turned := in_order(found) != sorted(in_order(found))) and all(own[0] in prefer for _, own in found):
+        found.sort(key=lambda group: prefer.index(group[1][0]))
+    axes = tuple(axis for _, own in found for axis in own)
+    if len(set(axes)) < len(axes):
+        raise NoForm
+    if turned:
+        piece = method(piece, f"permute({', '.join(map(str, in_order(found)))})", ())
+    return laid_out(notation, piece, [axis.size for axis in axes], axes)
+
+
+def in_order(groups: Sequence[tuple[Sequence[int], object]]) -> list[int]:
+    """The places of groups, one after the other."""
+    return [place for places, _ in groups for place in places]

@@ -1,0 +1,265 @@
+"""Writing a sum: a matrix product where two groups of factors meet in one index, else (f * g).sum(), else einsum."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import sympy as sp
+
+from symgrad.closed_form.rewriting.asking import counted, indices_in, mentions_seed
+from symgrad.closed_form.rewriting.shorthands import Mean, Variance
+from symgrad.closed_form.texts.axes import axis_in, body_order, components, place_of
+from symgrad.closed_form.texts.notation import Notation
+from symgrad.closed_form.texts.pieces import (
+    ATOM,
+    COMPARE,
+    MATMUL,
+    MULTIPLY,
+    Axes,
+    NoForm,
+    Piece,
+    flat,
+    matmul,
+    matrix,
+    method,
+)
+from symgrad.closed_form.writing.blocks import blocks
+from symgrad.indexing import Bracket, Index, summed
+from symgrad.indexing.sums import split_factors
+from symgrad.indexing.symbols import Expr, fresh
+
+ADDED_UP = "sum"
+MEAN = "mean"
+WORDS = {Mean: (MEAN,), Variance: ("var", "correction=0")}
+SUMS = (ADDED_UP, *WORDS[Mean])
+"""The methods of a form that add up along the axes that stand first."""
+
+
+def write_sum(notation: Notation, node: Expr, prefer: Sequence[Index]) -> Piece:
+    """Σ over one index as a matrix product, over several as a sum of a product, else einsum."""
+    bound = [limit[0] for limit in node.limits]
+    factors = raised_apart(node.function) if node.function.is_Mul else [node.function]
+    if isinstance(node, (Mean, Variance)):
+        return sum_of_product(notation, factors, bound, prefer, *WORDS[type(node)])
+    ways = (
+        outside,
+        running,
+        blocks,
+        broadcast_apart,
+        matrix_product,
+        sum_of_product,
+        one_by_one,
+        contraction,
+        term_by_term,
+    )
+    for write in ways:
+        try:
+            return write(notation, factors, bound, prefer)
+        except NoForm:
+            continue
+    raise NoForm
+
+
+def raised_apart(node: Expr) -> list[Expr]:
+    """The factors of a product; of e to a sum each term whose indices are not those of another: e^(x[k] − c) is one."""
+    factors: list[Expr] = []
+    for factor in sp.Mul.make_args(node):
+        whole = isinstance(factor, sp.exp) and any(indices_in(term) == indices_in(factor) for term in factor.exp.args)
+        factors += [factor] if whole else split_factors(factor)
+    return factors
+
+
+def outside(notation: Notation, factors: list[Expr], bound: list[Index], prefer: Sequence[Index]) -> Piece:
+    """Σ_k c·f(k) is c times Σ_k f(k)."""
+    apart = [f for f in factors if not indices_in(f) & set(bound)]
+    if not apart or len(apart) == len(factors):
+        raise NoForm
+    inner = summed(sp.Mul(*(f for f in factors if f not in apart)), bound)
+    return notation.product([*apart, inner], prefer)
+
+
+def running(notation: Notation, factors: list[Expr], bound: list[Index], prefer: Sequence[Index]) -> Piece:
+    """Σ_k [k ≤ q]·f(k) is f.cumsum(-1), Σ_k [q ≤ k]·f(k) the same from the end."""
+    orders = [f for f in factors if isinstance(f, Bracket) and f.args[0].func in (sp.Le, sp.Ge)]
+    rest = [f for f in factors if f not in orders]
+    if len(bound) != 1 or len(orders) != 1 or not rest:
+        raise NoForm
+    (k,), ends = bound, (orders[0].args[0].lts, orders[0].args[0].gts)
+    if k not in ends or not all(isinstance(end, Index) and end.size == k.size for end in ends):
+        raise NoForm
+    (q,) = set(ends) - {k}
+    body = flat(group(notation, rest, [k if i == q else i for i in prefer]))
+    if k not in body.axes or q in body.axes or body.binds == COMPARE:
+        raise NoForm
+    axis, axes = axis_in(body.axes, k), tuple(q if i == k else i for i in body.axes)
+    if k == ends[0]:
+        return method(body, f"cumsum({axis})", axes)
+    return method(body, f"flip({axis}).cumsum({axis}).flip({axis})", axes)
+
+
+def broadcast_apart(notation: Notation, factors: list[Expr], bound: list[Index], prefer: Sequence[Index]) -> Piece:
+    """Term by term where terms would have to be broadcast against each other before they are added."""
+    added = next((f for f in factors if f.is_Add), None)
+    if len(bound) > 1 or added is None or any(indices_in(term) == indices_in(added) for term in added.args):
+        raise NoForm
+    return term_by_term(notation, factors, bound, prefer)
+
+
+def matrix_product(notation: Notation, factors: list[Expr], bound: list[Index], prefer: Sequence[Index]) -> Piece:
+    """Σ_k f[p,k]·g[k,q] is f @ g, either side a vector or a product of factors."""
+    if len(bound) != 1 or len(factors) < 2:
+        raise NoForm
+    (k,) = bound
+    batch = [i for i in prefer if i != k and all(i in indices_in(f) for f in factors)]
+    if not batch and len(prefer) == 2:
+        weights = [f for f in factors if indices_in(f) == {k}]
+        sides = components([f for f in factors if f not in weights], {k})
+        if weights and len(sides) == 2 and all(len(indices_in(sp.Mul(*side))) == 2 for side in sides):
+            return weighted_product(notation, sides, weights, k, prefer)
+    groups = components(factors, {k, *batch})
+    if len(groups) != 2:
+        raise NoForm
+    free = [[i for i in indices_in(sp.Mul(*g)) if i != k and i not in batch] for g in groups]
+    if any(len(f) > 1 for f in free):
+        return stacked_product(notation, groups, k, prefer)
+    if not any(free) or (batch and not all(free)):
+        raise NoForm
+    first, second = sorted(range(2), key=lambda n: place_of(free[n], prefer))
+    rows, columns = tuple(free[first]), tuple(free[second])
+    if not columns and mentions_seed(sp.Mul(*groups[second]), notation.program):
+        first, second, rows, columns = second, first, columns, rows
+    left = side(notation, groups[first], (*batch, *rows, k))
+    right = side(notation, groups[second], (*batch, k, *columns))
+    return matmul(left, right, (*batch, *rows, *columns))
+
+
+def weighted_product(
+    notation: Notation, sides: list[list[Expr]], weights: list[Expr], k: Index, prefer: Sequence[Index]
+) -> Piece:
+    """Σ_k f[k,p]·w[k]·g[k,q] is f.T @ diag(w) @ g, and (f * w).T @ g where torch has no matrix of the weights."""
+    free = [[i for i in indices_in(sp.Mul(*side)) if i != k] for side in sides]
+    first, second = sorted(range(2), key=lambda n: place_of(free[n], prefer))
+    if counted(sp.Mul(*weights)):
+        left = side(notation, [*sides[first], *weights], (*free[first], k))
+        return matmul(left, side(notation, sides[second], (k, *free[second])), (*free[first], *free[second]))
+    left = side(notation, sides[first], (*free[first], k))
+    right = side(notation, sides[second], (k, *free[second]))
+    middle = flat(group(notation, weights, (k,)))
+    if middle.axes != (k,):
+        raise NoForm
+    diagonal = method(middle, "diag()", (k, k))
+    return matmul(matmul(left, diagonal, (*free[first], k)), right, (*free[first], *free[second]))
+
+
+def stacked_product(notation: Notation, groups: list[list[Expr]], k: Index, prefer: Sequence[Index]) -> Piece:
+    """Σ_k f[b,p,k]·g[k,q] is f @ g: one matrix for a whole stack of them."""
+    long, short = sorted(groups, key=lambda g: -len(indices_in(sp.Mul(*g))))
+    rows = [i for i in prefer if i in indices_in(sp.Mul(*long))]
+    columns = [i for i in prefer if i in indices_in(sp.Mul(*short))]
+    if len(rows) != len(indices_in(sp.Mul(*long))) - 1 or len(columns) != 1 or set(rows) & set(columns):
+        raise NoForm
+    left = side(notation, long, (*rows, k))
+    right = side(notation, short, (k, *columns))
+    return Piece(f"{left.inside(MATMUL)} @ {right.inside(MATMUL + 1)}", MATMUL, (*rows, *columns))
+
+
+def group(notation: Notation, factors: Sequence[Expr], prefer: Sequence[Index]) -> Piece:
+    """The elementwise product of some factors."""
+    return notation.write(factors[0], prefer) if len(factors) == 1 else notation.product(factors, prefer)
+
+
+def side(notation: Notation, factors: list[Expr], axes: Sequence[Index]) -> Piece:
+    """One side of a matrix product: torch has none of truth values, nor of counts of them."""
+    if counted(sp.Mul(*factors)):
+        raise NoForm
+    return matrix(group(notation, factors, axes), axes)
+
+
+def sum_of_product(
+    notation: Notation,
+    factors: list[Expr],
+    bound: list[Index],
+    prefer: Sequence[Index],
+    word: str = ADDED_UP,
+    *more: str,
+) -> Piece:
+    """Σ_k f[p,k]·g[p,k] is (f * g).sum(-1); axes of one entry go with what is added up."""
+    body = group(notation, factors, body_order(factors, bound, prefer))
+    if word == MEAN:  # along an axis that a view spreads, the mean is the entry
+        bound = [i for i in bound if i in body.indices()]
+        if not bound:
+            return body
+    if not set(bound) <= set(body.indices()):
+        raise NoForm
+    if word != ADDED_UP and all(counted(f) for f in factors):  # torch has no mean of truth values or counts
+        body = Piece(f"1.0 * {body.inside(MULTIPLY)}", MULTIPLY, body.axes)
+    if not any(indices_in(f) >= set(body.indices()) for f in factors):
+        raise NoForm
+    places = [n for n, a in enumerate(body.axes) if a in bound or a is None]
+    last = len(body.axes) - 1
+    alone = "-1" if places == [last] and last else str(places[0])
+    dim = alone if len(places) == 1 else f"({', '.join(map(str, places))})"  # a tuple counts in one way
+    rest: Axes = tuple(a for a in body.indices() if a not in bound)
+    kept_axes: Axes = tuple(None if a in bound else a for a in body.axes)
+    kept_dim = "-1" if len(body.axes) == 1 else dim
+    kept = method(body, f"{word}({', '.join([kept_dim, *more, 'keepdim=True'])})", kept_axes)
+    plain = method(body, f"{word}({', '.join([*([dim] if rest else []), *more])})", rest)
+    return Piece(plain.text, ATOM, rest, kept)
+
+
+def one_by_one(notation: Notation, factors: list[Expr], bound: list[Index], prefer: Sequence[Index]) -> Piece:
+    """Σ_{k,l} f[p,k]·g[l,k]·h[l,q] is a chain of matrix products: from the left, where factors have both as often."""
+    if len(bound) < 2 or any(len(indices_in(f)) > 2 for f in factors if not f.is_Add):
+        raise NoForm
+    begins = [indices_in(f) for f in factors if prefer and prefer[0] in indices_in(f)]
+    k = min(bound, key=lambda i: (sum(i in indices_in(f) for f in factors), not any(i in own for own in begins)))
+    inside = [f for f in factors if k in indices_in(f)]
+    if len(inside) == len(factors) or len(set().union(*(indices_in(f) for f in inside))) > 3:
+        raise NoForm
+    inner = summed(sp.Mul(*inside), [k])
+    rest = sp.Mul(*(f for f in factors if f not in inside), inner)
+    return notation.write(summed(rest, [i for i in bound if i != k]), prefer)
+
+
+def term_by_term(notation: Notation, factors: list[Expr], bound: list[Index], prefer: Sequence[Index]) -> Piece:
+    """Σ_k (f(k) + Σ_l g(k, l))·h(k) is Σ_k f(k)·h(k) + Σ_{k,l} g(k, l)·h(k)."""
+    added = next((f for f in factors if f.is_Add), None)
+    if added is None:
+        raise NoForm
+    rest = [f for f in factors if f is not added]
+    terms = []
+    for term in added.args:
+        body, over = list(rest), list(bound)
+        for factor in sp.Mul.make_args(term):
+            if not isinstance(factor, sp.Sum) or isinstance(factor, Mean):
+                body.append(factor)
+                continue
+            inner = [limit[0] for limit in factor.limits]
+            own = {k: fresh(k.name, k.size) for k in inner if k in over}  # two sums over one letter are two
+            body.append(factor.function.xreplace(own))
+            over += [own.get(k, k) for k in inner]
+        number, inside = sp.Mul(*body).as_coeff_Mul()
+        terms.append(number * summed(inside, over))
+    return notation.write(sp.Add(*terms), prefer)
+
+
+def contraction(notation: Notation, factors: list[Expr], bound: list[Index], prefer: Sequence[Index]) -> Piece:
+    """Any other sum of products is an einsum."""
+    pieces = [flat(notation.write(f, prefer)) for f in factors]
+    if any(not p.axes or p.binds == COMPARE for p in pieces) or any(counted(f) for f in factors):
+        raise NoForm
+    axes = list(dict.fromkeys(i for p in pieces for i in p.indices()))
+    if not set(bound) <= set(axes) or len(axes) > 20:
+        raise NoForm
+    letters = {i: "ijklmnopqrstuvwxyzab"[n] for n, i in enumerate(axes)}
+    output = [i for i in prefer if i in axes and i not in bound]
+    output += [i for i in axes if i not in bound and i not in output]
+    terms = ",".join("".join(letters[i] for i in p.indices()) for p in pieces)
+    text = f'einsum("{terms}->{"".join(letters[i] for i in output)}", {", ".join(p.text for p in pieces)})'
+    return Piece(text, ATOM, tuple(output))
+
+
+WAYS = (
+    outside, running, blocks, broadcast_apart, matrix_product, sum_of_product, one_by_one, contraction, term_by_term,
+)  # fmt: skip
+"""How a sum is written: the first that can."""
