@@ -24,16 +24,8 @@ from symgrad.explanation import (
 )
 from symgrad.explanation.assumed import assumptions_of, hints_of, with_room
 from symgrad.explanation.formulas import Derived, Shapes, derive_only
-from symgrad.language import (
-    LOSSES,
-    OUTPUTS,
-    Value,
-    arguments,
-    expand_composites,
-    inputs_of,
-    read,
-    why_whole,
-)
+from symgrad.language import LOSSES, OUTPUTS, Value, expand_composites, inputs_of, read, why_whole
+from symgrad.language.outside import arguments
 from symgrad.numeric import Array
 from symgrad.numeric.budget import MOST_ENTRIES
 from symgrad.program import Program

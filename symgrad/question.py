@@ -14,8 +14,9 @@ from symgrad.errors import InputError, ShapeError, SymgradError, UnknownNameErro
 from symgrad.explanation import Given
 from symgrad.explanation.formulas import Shapes
 from symgrad.explanation.wanted import only_read, wanted_by_itself
-from symgrad.language import OUTPUTS, Reading, Value, arguments, holds_truths, inputs_of, literal, read, value_from
-from symgrad.language.names import unknown_tensor
+from symgrad.language import OUTPUTS, Reading, Value, holds_truths, inputs_of, literal, read, value_from
+from symgrad.language.outside import arguments
+from symgrad.language.steps.names import unknown_tensor
 from symgrad.numeric import Array, Values, where_exact
 from symgrad.numeric.arranged import arranged
 from symgrad.numeric.budget import check_program

@@ -16,7 +16,7 @@ import torch
 
 import symgrad
 from symgrad.errors import InputError, SymgradError
-from symgrad.language import values
+from symgrad.language.outside import values
 from symgrad.numeric.budget import MOST_ENTRIES, check_grid, memory_of
 from symgrad.numeric.exact import EXACT_LIMIT, exact
 from tests.compare import assert_same

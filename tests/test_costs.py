@@ -24,7 +24,7 @@ from symgrad.backward.names import Names
 from symgrad.backward.slots import always_defined, filled
 from symgrad.calculus import sweeps
 from symgrad.entries import words as vocabulary
-from symgrad.language.taken import Taken
+from symgrad.language.steps.taken import Taken
 from symgrad.numeric import again
 from symgrad.oracles.differences import check_differences
 from symgrad.program import Program

@@ -29,8 +29,8 @@ from symgrad.errors import SymgradError
 from symgrad.exporting.arrays import in_arrays
 from symgrad.indexing.symbols import accesses, name_of
 from symgrad.language import read
-from symgrad.language.names import candidate_ranks, names_of
-from symgrad.language.syntax import parse
+from symgrad.language.grammar.syntax import parse
+from symgrad.language.steps.names import candidate_ranks, names_of
 from symgrad.numeric import forward, numeric_pullback
 from symgrad.ops import ORDER, TABLE, Op
 from symgrad.ops.entry import playing

@@ -31,7 +31,7 @@ OTHER_WORDS: dict[str, dict[str, str]] = {
         ),
     },
     "Python's mathematics, on numbers that a text writes": {
-        "language/constants.py": "abs cos exp log sin sqrt tan tanh",
+        "language/outside/constants.py": "abs cos exp log sin sqrt tan tanh",
     },
     "steps of the lowering, which are not the table's": {
         "lowering/": (
@@ -85,19 +85,19 @@ OTHER_WORDS: dict[str, dict[str, str]] = {
     "a kind of reason, of slip, of word in a text": {
         "explanation/reasons.py": "sum",
         "testing/": "sign",
-        "language/syntax.py": "sign",
-        "language/tokens.py": "sign",
+        "language/grammar/syntax.py": "sign",
+        "language/grammar/tokens.py": "sign",
     },
     "a method that tells a tensor of torch's, which may not be imported": {
-        "language/values.py": "detach",
-        "testing/jax_pairs.py": "detach",
+        "language/outside/values.py": "detach",
+        "testing/candidates/jax_pairs.py": "detach",
         "testing/requests.py": "detach",
         "tracing/captured/seeds.py": "detach",
     },
     'what an option is set to: reduction="mean", mode="bilinear"': {
         "entries/losses.py": "mean sum",
         "explanation/notable.py": "mean sum",
-        "language/kinds.py": "mean",
+        "language/steps/kinds.py": "mean",
         "tracing/lift/calls/layers.py": "bilinear",
         "tracing/lift/calls/sparse.py": "amax mean sum",
         "tracing/lift/calls/statistics.py": "linear",
@@ -132,7 +132,7 @@ NAMED: dict[str, dict[str, str]] = {
         "explanation/second.py": "ones_like zeros_like",
     },
     "T of a vector is the vector, of more than a matrix every axis; and a file system may hold t for T": {
-        "language/elaborate.py": "T",
+        "language/steps/elaborate.py": "T",
         "documents/pages.py": "T",
     },
     "torch computes it otherwise than it is defined: other arguments, a product in one, no rank, a word that draws, an option said twice": {

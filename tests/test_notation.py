@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import symgrad
 from symgrad.errors import SymgradError
 from symgrad.language import read
-from symgrad.language.syntax import parse
+from symgrad.language.grammar.syntax import parse
 from symgrad.notation import read_statement, written
 from symgrad.notation import tree as t
 from symgrad.notation.write import PLAIN, UNICODE

@@ -17,7 +17,7 @@ import torch
 import symgrad
 from symgrad.errors import ShapeError
 from symgrad.language import read
-from symgrad.language.builder import hashable
+from symgrad.language.steps.builder import hashable
 from symgrad.numeric import Values, forward, numeric_pullback, numeric_pushforward
 from symgrad.numeric.forward import options_of
 from symgrad.ops import Op, named

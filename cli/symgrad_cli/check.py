@@ -49,7 +49,7 @@ def check(
     FUNCTION is a torch function, or forward,backward: two of NumPy. Without EXPRESSION its own forward pass is
     captured, or held against differences. Exit status 0: nothing was found, 1: something was, 2: misuse.
     """
-    from symgrad.language import arguments
+    from symgrad.language.outside import arguments
     from symgrad.testing.named import check_named, written_test
 
     for place in (path, emit_test):

@@ -14,14 +14,15 @@ import numpy as np
 from symgrad.errors import SymgradError
 from symgrad.exercises.points import evaluated, gradient, known_by, points_of, seeds_of
 from symgrad.explanation import Explanation
-from symgrad.language import arguments, definition
+from symgrad.language import definition
+from symgrad.language.outside import arguments
 from symgrad.notebook import Listed
 from symgrad.numeric import Values, as_float
-from symgrad.testing.bench import Trial, apart, place
-from symgrad.testing.diagnosis import Case, causes
-from symgrad.testing.rounding import rounding_of
-from symgrad.testing.seeds import Weights
-from symgrad.testing.truth import Formula
+from symgrad.testing.right.bench import Trial, apart, place
+from symgrad.testing.right.rounding import rounding_of
+from symgrad.testing.right.seeds import Weights
+from symgrad.testing.right.truth import Formula
+from symgrad.testing.slips.diagnosis import Case, causes
 from symgrad.ways import Setting
 
 EXACT, NEAR = 1e-9, 1e-3

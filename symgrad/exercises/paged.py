@@ -14,7 +14,7 @@ from symgrad.errors import InputError, UnknownNameError
 from symgrad.exercises.lines import Question
 from symgrad.exercises.travel import asked
 from symgrad.explanation.formulas import Shapes
-from symgrad.language import arguments
+from symgrad.language.outside import arguments
 
 
 @dataclass(frozen=True, eq=False, repr=False)

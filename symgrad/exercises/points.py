@@ -20,7 +20,7 @@ from symgrad.numeric.sweeps import numeric_pullback
 from symgrad.oracles.forms import jittered
 from symgrad.oracles.other_sizes import resized
 from symgrad.program import Program
-from symgrad.testing.seeds import Weights, seeds
+from symgrad.testing.right.seeds import Weights, seeds
 
 RANGES = ((-2.0, 2.0), (-3.0, -0.5), (0.5, 2.5), (0.05, 0.95))
 """Where numbers are drawn from; where a function has no value they are left out."""

@@ -20,13 +20,13 @@ from symgrad.explanation import Explanation
 from symgrad.language import definition
 from symgrad.numeric import Array, Values, as_float
 from symgrad.render.html.travel import listed
-from symgrad.testing.bench import Trial
-from symgrad.testing.diagnosis import Case, guarded
-from symgrad.testing.rounding import rounding_of
-from symgrad.testing.share_slips import share_slips
-from symgrad.testing.slips import Slip, whole_slips
-from symgrad.testing.step_slips import step_slips
-from symgrad.testing.truth import Formula
+from symgrad.testing.right.bench import Trial
+from symgrad.testing.right.rounding import rounding_of
+from symgrad.testing.right.truth import Formula
+from symgrad.testing.slips.diagnosis import Case, guarded
+from symgrad.testing.slips.share_slips import share_slips
+from symgrad.testing.slips.slips import Slip, whole_slips
+from symgrad.testing.slips.step_slips import step_slips
 
 MOST_NUMBERS, MOST_WRONG = 6_000, 4_000
 """Numbers that travel: of points, and of mistakes."""

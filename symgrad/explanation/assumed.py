@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from symgrad.errors import InputError
 from symgrad.explanation.given import Given, Seed
 from symgrad.language import Reading
-from symgrad.language.complaints import shape_in_words
+from symgrad.language.steps.complaints import shape_in_words
 from symgrad.numeric.arranged import ONES
 from symgrad.ways import Setting
 

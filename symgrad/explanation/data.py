@@ -25,7 +25,7 @@ from symgrad.explanation.ties import Passage, Tie, switches, ties
 from symgrad.explanation.written import Written
 from symgrad.indexing import Index
 from symgrad.indexing.symbols import Expr
-from symgrad.language import arguments
+from symgrad.language.outside import arguments
 from symgrad.numeric import Array, Values, as_float, plain
 from symgrad.numeric.assumed import SYMMETRIC, both_places, read_as_matrix
 from symgrad.numeric.sweeps import numeric_pullback

@@ -10,7 +10,7 @@ from typing import Any
 
 from symgrad.errors import bug
 from symgrad.explanation.given import Writers
-from symgrad.language import arguments
+from symgrad.language.outside import arguments
 
 
 def written_by(writers: Writers | None) -> Writers:

@@ -20,7 +20,7 @@ from symgrad.errors import UnsupportedError
 from symgrad.exporting.layout import assignment, returned
 from symgrad.exporting.module import Told, checked, docstring, in_functions, indented, whole_module
 from symgrad.exporting.parts import Parts, Statement, free, listed
-from symgrad.language.names import ATTRIBUTES
+from symgrad.language.steps.names import ATTRIBUTES
 from symgrad.ops import TABLE
 
 RANK = "{}.ndim"

@@ -21,7 +21,8 @@ from symgrad.explanation.formulas import Shapes, sample
 from symgrad.exporting import arrays, module
 from symgrad.exporting.parts import Parts, parts_of
 from symgrad.exporting.words import formulas
-from symgrad.language import arguments, expand_composites, read
+from symgrad.language import expand_composites, read
+from symgrad.language.outside import arguments
 from symgrad.numeric import Values, forward
 from symgrad.numeric.assumed import assumed_value
 from symgrad.oracles.other_sizes import resized

@@ -21,7 +21,7 @@ from symgrad.exporting.layout import assignment, returned
 from symgrad.exporting.parts import Parts, Statement, free, listed, names_in, read_of
 from symgrad.exporting.shapes import only_shapes, without_shapes
 from symgrad.exporting.statistics import in_lines, with_statistics
-from symgrad.language.names import ATTRIBUTES
+from symgrad.language.steps.names import ATTRIBUTES
 from symgrad.ops.calls.picks import VIEWS
 
 MISREAD = ("torch.median", "torch.nanmedian")

@@ -12,18 +12,18 @@ import numpy as np
 import sympy as sp
 
 from symgrad.errors import InputError, ShapeError, SymgradError, seed_apart
-from symgrad.language.builder import Builder
-from symgrad.language.calls import Meaning, Ref
-from symgrad.language.complaints import shown_shape
-from symgrad.language.constants import tidy
-from symgrad.language.elaborate import Elaborator
-from symgrad.language.extents import LARGEST_GUESS
-from symgrad.language.given import Wanted, starting_shape
-from symgrad.language.kinds import Kind
-from symgrad.language.made import Made
-from symgrad.language.names import Names
-from symgrad.language.nodes import Script
-from symgrad.language.values import MOST, Array, too_large
+from symgrad.language.grammar.nodes import Script
+from symgrad.language.outside.constants import tidy
+from symgrad.language.outside.given import Wanted, starting_shape
+from symgrad.language.outside.values import MOST, Array, too_large
+from symgrad.language.steps.builder import Builder
+from symgrad.language.steps.calls import Meaning, Ref
+from symgrad.language.steps.complaints import shown_shape
+from symgrad.language.steps.elaborate import Elaborator
+from symgrad.language.steps.extents import LARGEST_GUESS
+from symgrad.language.steps.kinds import Kind
+from symgrad.language.steps.made import Made
+from symgrad.language.steps.names import Names
 from symgrad.program import Apply, Constant, Number, Own, Program, Tensor
 from symgrad.shapes import Shape, Size, SizeMismatch, Sizes, size_symbol, with_numbers
 

@@ -9,10 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from symgrad.entries.spec import Op
-from symgrad.language.made import TOLD
-from symgrad.language.makers import maker_of
-from symgrad.language.names import spelling_of
-from symgrad.language.nodes import (
+from symgrad.language.grammar.nodes import (
     Binary,
     Call,
     Equation,
@@ -25,6 +22,9 @@ from symgrad.language.nodes import (
     Unary,
     walk,
 )
+from symgrad.language.steps.made import TOLD
+from symgrad.language.steps.makers import maker_of
+from symgrad.language.steps.names import spelling_of
 from symgrad.ops.lookup import find
 
 SIZES = ("shape", "size", "sizes", "normalized_shape", "output_size")

@@ -11,12 +11,12 @@ from dataclasses import replace
 
 from symgrad.entries.spec import Op
 from symgrad.errors import bug
-from symgrad.language.builder import Builder
-from symgrad.language.calls import Meaning, Ref
-from symgrad.language.elaborate import Elaborator
-from symgrad.language.names import tensor_names
-from symgrad.language.nodes import Script
-from symgrad.language.syntax import parse
+from symgrad.language.grammar.nodes import Script
+from symgrad.language.grammar.syntax import parse
+from symgrad.language.steps.builder import Builder
+from symgrad.language.steps.calls import Meaning, Ref
+from symgrad.language.steps.elaborate import Elaborator
+from symgrad.language.steps.names import tensor_names
 from symgrad.ops.entry import entry_of, named
 from symgrad.program import Apply, Constant, Program
 from symgrad.shapes import Shape, Sizes

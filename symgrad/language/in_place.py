@@ -11,8 +11,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from symgrad.errors import UnsupportedError
-from symgrad.language.names import MODULES
-from symgrad.language.nodes import Attribute, Binary, Call, Name, Node, Statement, Unary, Word, dotted, rebuilt, walk
+from symgrad.language.grammar.nodes import (
+    Attribute,
+    Binary,
+    Call,
+    Name,
+    Node,
+    Statement,
+    Unary,
+    Word,
+    dotted,
+    rebuilt,
+    walk,
+)
+from symgrad.language.steps.names import MODULES
 from symgrad.ops import COMPOUND_SPELLINGS, SPELLINGS
 from symgrad.ops.calls.picks import NEW_COPIES
 from symgrad.ops.lookup import find

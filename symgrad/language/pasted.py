@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from symgrad.errors import NotationError
+from symgrad.language.grammar.modules import as_functions
+from symgrad.language.grammar.nodes import Attribute, Call, Keyword, Name, Node, Script, Statement, Word, dotted, walk
+from symgrad.language.grammar.syntax import parse
 from symgrad.language.in_place import without_writing
-from symgrad.language.modules import as_functions
-from symgrad.language.nodes import Attribute, Call, Keyword, Name, Node, Script, Statement, Word, dotted, walk
-from symgrad.language.syntax import parse
 from symgrad.source import Source
 from symgrad.ways import Setting
 

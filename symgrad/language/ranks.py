@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator, Mapping
 
-from symgrad.language.names import Candidates
+from symgrad.language.steps.names import Candidates
 
 
 def assignments(candidates: Mapping[str, Candidates]) -> Iterator[dict[str, int]]:

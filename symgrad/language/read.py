@@ -26,13 +26,13 @@ from symgrad.language.attempt import (
     settle,
 )
 from symgrad.language.counts import number_names
-from symgrad.language.given import Wanted, checked_shapes
-from symgrad.language.names import NUMBERS, Names, candidate_ranks, names_of, unknown_tensor
-from symgrad.language.nodes import Script, walk
+from symgrad.language.grammar.nodes import Script, walk
+from symgrad.language.outside.given import Wanted, checked_shapes
+from symgrad.language.outside.values import Array
 from symgrad.language.pasted import script_of
 from symgrad.language.ranks import assignments
 from symgrad.language.sides import broadcast_sides
-from symgrad.language.values import Array
+from symgrad.language.steps.names import NUMBERS, Names, candidate_ranks, names_of, unknown_tensor
 from symgrad.program import Number, Program, free_name
 from symgrad.source import Source
 

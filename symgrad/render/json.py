@@ -19,7 +19,7 @@ from symgrad.explanation.formulas import Derived
 from symgrad.indexing import Equation as IndexEquation
 from symgrad.indexing import Index
 from symgrad.indexing.symbols import Expr, accesses, name_of
-from symgrad.language import arguments
+from symgrad.language.outside import arguments
 from symgrad.oracles.report import Check
 from symgrad.program import Constant, Program
 from symgrad.render import numbers

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from symgrad.explanation import Explanation
-from symgrad.language import arguments
+from symgrad.language.outside import arguments
 from symgrad.numeric import Array
 from symgrad.render import numbers
 from symgrad.render.content import page_of

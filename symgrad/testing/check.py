@@ -17,22 +17,22 @@ import numpy as np
 import symgrad
 from symgrad.errors import InputError, SymgradError
 from symgrad.explanation.formulas import Shapes
-from symgrad.language import arguments
+from symgrad.language.outside import arguments
 from symgrad.oracles import torch_version
-from symgrad.testing.bench import Bench, Outcome, bench_of, not_made
-from symgrad.testing.contract import contract, printed
+from symgrad.testing.batteries.contract import contract, printed
+from symgrad.testing.batteries.eager import eager_error
+from symgrad.testing.batteries.exactness import exactness
+from symgrad.testing.batteries.kinks import beside_kinks
+from symgrad.testing.batteries.layout import layout
+from symgrad.testing.batteries.mask import mask
+from symgrad.testing.batteries.purity import accumulation, nondeterministic, purity, random_forward
+from symgrad.testing.batteries.second import double_backward, duality
+from symgrad.testing.batteries.value import cut, forward, misshapen, value
 from symgrad.testing.data import BackwardReport, Battery, Finding
-from symgrad.testing.eager import eager_error
-from symgrad.testing.exactness import exactness
-from symgrad.testing.kinks import beside_kinks
-from symgrad.testing.layout import layout
-from symgrad.testing.mask import mask
-from symgrad.testing.purity import accumulation, nondeterministic, purity, random_forward
 from symgrad.testing.requests import Request, requested
-from symgrad.testing.rounding import rounding_of
-from symgrad.testing.second import double_backward, duality
-from symgrad.testing.truth import Truth, captured_forward, formula_of_outputs, secants_of
-from symgrad.testing.value import cut, forward, misshapen, value
+from symgrad.testing.right.bench import Bench, Outcome, bench_of, not_made
+from symgrad.testing.right.rounding import rounding_of
+from symgrad.testing.right.truth import Truth, captured_forward, formula_of_outputs, secants_of
 
 BATTERIES: Mapping[str, Callable[[Bench], Outcome]] = {
     "value": value, "contract": contract, "purity": purity, "determinism": nondeterministic, "layout": layout,

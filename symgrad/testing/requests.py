@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import InputError, UnknownNameError, UnsupportedError
-from symgrad.language import arguments, inputs_of, value_from
+from symgrad.language import inputs_of, value_from
+from symgrad.language.outside import arguments
 from symgrad.numeric import Array, as_float
-from symgrad.testing.attempts import Candidate
-from symgrad.testing.jax_pairs import in_jax_types, is_jax, jax_pair
-from symgrad.testing.pairs import Pair
+from symgrad.testing.candidates.attempts import Candidate
+from symgrad.testing.candidates.jax_pairs import in_jax_types, is_jax, jax_pair
+from symgrad.testing.candidates.pairs import Pair
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +68,7 @@ def requested(function: Any, expression: Any, inputs: Mapping[str, Any], wrt: Se
     if pair:
         candidate = Pair(jax_pair(function, given, wanted) if jax else function, given, wanted)
     else:
-        from symgrad.testing.tensors import Tensors  # loads torch, which a pair does without
+        from symgrad.testing.candidates.tensors import Tensors  # loads torch, which a pair does without
 
         candidate = Tensors(function, given, wanted, parameters)
     types = tuple(str(tensors[name].dtype).removeprefix("torch.") for name in wanted)

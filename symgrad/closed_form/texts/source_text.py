@@ -31,7 +31,7 @@ from symgrad.closed_form.texts.pieces import (
 )
 from symgrad.closed_form.texts.size_text import size_text
 from symgrad.errors import SymgradError
-from symgrad.language.names import ATTRIBUTES
+from symgrad.language.steps.names import ATTRIBUTES
 from symgrad.ops import named
 from symgrad.ops.calls.operators import INFIX, PREFIX, sign_of
 from symgrad.ops.entry import plays

@@ -9,7 +9,8 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 
 from symgrad.explanation import Explanation
-from symgrad.language import arguments, definition
+from symgrad.language import definition
+from symgrad.language.outside import arguments
 from symgrad.render.content.answer import answer_of
 from symgrad.render.content.first_lines import ALONE, OPENING
 from symgrad.render.content.forward import forward_section

@@ -20,7 +20,7 @@ from symgrad.errors import InputError, ShapeError, UnknownNameError, Unsupported
 from symgrad.explanation import Explanation, Given, Seed, build, with_hessians
 from symgrad.explanation.formulas import derive
 from symgrad.explanation.jacobian import Jacobian
-from symgrad.language import arguments
+from symgrad.language.outside import arguments
 from symgrad.notebook import Listed
 from symgrad.numeric import Array, Values
 from symgrad.oracles.forms import check_form

@@ -18,7 +18,7 @@ import numpy as np
 from symgrad.backward.derived import code_of
 from symgrad.backward.merging import put
 from symgrad.errors import SymgradError
-from symgrad.language import arguments
+from symgrad.language.outside import arguments
 from symgrad.numeric import Array, Values
 from symgrad.program import Apply, Program, Pullback
 from symgrad.tracing.lift.labels import told_steps

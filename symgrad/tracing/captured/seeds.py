@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import ShapeError, seed_apart
-from symgrad.language import arguments
+from symgrad.language.outside import arguments
 from symgrad.numeric import Array
 from symgrad.numeric.exact import as_float
 from symgrad.tracing.record.trace import as_array

@@ -10,8 +10,8 @@ import numpy as np
 
 from symgrad.calculus.back import ONE, steps_back
 from symgrad.errors import UnsupportedError
-from symgrad.language.builder import Operand
-from symgrad.language.calls import Ref
+from symgrad.language.steps.builder import Operand
+from symgrad.language.steps.calls import Ref
 from symgrad.ops import ground
 from symgrad.program import SEEDS, Argument, Program, Tensor
 from symgrad.tracing.lift.bench import Bench

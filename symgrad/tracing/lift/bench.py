@@ -17,10 +17,10 @@ import sympy as sp
 
 from symgrad.backward.asked import OPTION
 from symgrad.entries.spec import Op
-from symgrad.language.builder import Builder, Operand
-from symgrad.language.calls import Ref
-from symgrad.language.elaborate import Elaborator
-from symgrad.language.syntax import parse
+from symgrad.language.grammar.syntax import parse
+from symgrad.language.steps.builder import Builder, Operand
+from symgrad.language.steps.calls import Ref
+from symgrad.language.steps.elaborate import Elaborator
 from symgrad.numeric.exact import Array
 from symgrad.ops.entry import named
 from symgrad.program import BLACK_BOX, Apply, Role, Tensor, free_name

@@ -2,7 +2,7 @@
 
 torch's own names for parameters are renamed to the table's, what has no mathematics (``dtype``, ``out``,
 ``device``) is dropped: the value is compared with torch's afterwards, so that a dropped argument that mattered
-is noticed. Binding itself is the language's (`symgrad.language.calls.bind`).
+is noticed. Binding itself is the language's (`symgrad.language.steps.calls.bind`).
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import numpy as np
 
 from symgrad.entries.spec import Op, is_operand
 from symgrad.errors import SymgradError, UnsupportedError
-from symgrad.language.builder import Operand
-from symgrad.language.calls import Argument, Ref, bind
+from symgrad.language.steps.builder import Operand
+from symgrad.language.steps.calls import Argument, Ref, bind
 
 NOWHERE = (0, 0)
 """Captured calls have no place in a text."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from symgrad.language.builder import Operand
-from symgrad.language.calls import Ref
+from symgrad.language.steps.builder import Operand
+from symgrad.language.steps.calls import Ref
 from symgrad.ops.entry import playing
 from symgrad.program import Role, free_name
 from symgrad.tracing.lift.bench import Bench

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from symgrad.language.calls import Ref
+from symgrad.language.steps.calls import Ref
 from symgrad.ops import ground
 from symgrad.ops.calls.operators import NEW
 from symgrad.ops.calls.picks import CHOICES, RANKED

@@ -7,7 +7,7 @@ they read is read by the program as well; else the data as it stands. So the slo
 from __future__ import annotations
 
 from symgrad.errors import UnsupportedError
-from symgrad.language.builder import Operand
+from symgrad.language.steps.builder import Operand
 from symgrad.ops.entry import playing
 from symgrad.program import Role
 from symgrad.tracing.lift.bench import Bench

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from symgrad.language.calls import Ref
+from symgrad.language.steps.calls import Ref
 from symgrad.tracing.lift.boxes import replaced, result_of
 from symgrad.tracing.record.trace import Node, tensors_in
 

@@ -14,7 +14,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from symgrad.errors import SymgradError
-from symgrad.language.calls import Ref
+from symgrad.language.steps.calls import Ref
 from symgrad.ops.calls.operators import NEW
 from symgrad.tracing.lift.bench import Bench
 from symgrad.tracing.lift.boxes import replaced, result_of

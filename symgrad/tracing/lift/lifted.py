@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from symgrad.errors import SymgradError
-from symgrad.language.calls import Ref
+from symgrad.language.steps.calls import Ref
 from symgrad.numeric.exact import Array
 from symgrad.program import Program
 from symgrad.tracing.lift.boxes import BlackBox

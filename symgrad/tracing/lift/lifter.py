@@ -13,8 +13,8 @@ from dataclasses import replace
 import numpy as np
 
 from symgrad.errors import UnsupportedError
-from symgrad.language.builder import Operand
-from symgrad.language.calls import Ref
+from symgrad.language.steps.builder import Operand
+from symgrad.language.steps.calls import Ref
 from symgrad.numeric.exact import as_float
 from symgrad.ops import ground
 from symgrad.ops.entry import playing

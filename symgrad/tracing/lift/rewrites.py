@@ -15,8 +15,8 @@ import sympy as sp
 import torch
 from torch.nn.modules._functions import BackwardHookFunction
 
-from symgrad.language.builder import Operand
-from symgrad.language.calls import Ref
+from symgrad.language.steps.builder import Operand
+from symgrad.language.steps.calls import Ref
 from symgrad.ops import ground
 from symgrad.ops.calls.operators import sign_of
 from symgrad.ops.entry import playing

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from symgrad.entries.spec import Op
-from symgrad.language.calls import Ref
+from symgrad.language.steps.calls import Ref
 from symgrad.numeric.exact import Array
 from symgrad.ops.calls.registry import Last
 from symgrad.ops.entry import named, plays

@@ -13,7 +13,7 @@ from functools import lru_cache
 from types import EllipsisType
 from typing import Any
 
-from symgrad.language.names import ATTRIBUTES
+from symgrad.language.steps.names import ATTRIBUTES
 from symgrad.tracing.record.trace import Call, Node, Where
 
 LONGEST = 24

@@ -12,8 +12,8 @@ from typing import Any
 
 import torch
 
-from symgrad.language.calls import Ref
-from symgrad.language.complex_halves import terms_of_step
+from symgrad.language.steps.calls import Ref
+from symgrad.language.steps.complex_halves import terms_of_step
 from symgrad.ops import ground
 from symgrad.ops.calls.complex_rules import ARITHMETIC
 from symgrad.ops.calls.picks import WRITES

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from symgrad.entries.spec import Op
-from symgrad.language.builder import Operand
-from symgrad.language.calls import Ref
+from symgrad.language.steps.builder import Operand
+from symgrad.language.steps.calls import Ref
 from symgrad.ops import ground
 from symgrad.ops.calls.complex_rules import Rule
 from symgrad.ops.entry import playing

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from symgrad.language.calls import Ref
+from symgrad.language.steps.calls import Ref
 from symgrad.numeric.exact import Array
 from symgrad.ops import ground
 from symgrad.ops.calls.picks import MOVERS, WRITES

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.language.calls import Ref
+from symgrad.language.steps.calls import Ref
 from symgrad.ops import ground
 from symgrad.ops.calls.spectra import LAST_TWO, axes_of
 from symgrad.tracing.lift.complex.pairs import Pairs, Rule, is_complex

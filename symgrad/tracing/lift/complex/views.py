@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from symgrad.language.builder import Operand
-from symgrad.language.calls import Ref
+from symgrad.language.steps.builder import Operand
+from symgrad.language.steps.calls import Ref
 from symgrad.ops import ground
 from symgrad.ops.entry import playing
 from symgrad.program import Role

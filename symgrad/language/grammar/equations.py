@@ -1,0 +1,223 @@
+"""Index equations among the statements of a text: ``h = x @ w; out[i] = Σ_j h[i,j]·a[j]``, and ``"ij,jk->ik"``.
+
+Comes in: the text. Goes out: where its statements that are index equations stand, each as a syntax node. A statement is
+one where brackets with letters stand on its left, or where it says Σ_j, √, ⌊ or where; all others are Python.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from symgrad.errors import NotationError, Span, UnknownNameError
+from symgrad.language.grammar.nodes import Equation, Name, Statement, Subscript
+from symgrad.language.grammar.nodes import walk as walk_python
+from symgrad.language.grammar.tokens import Token, check_word
+from symgrad.notation.meaning import CONSTANTS
+from symgrad.notation.read import read_statement
+from symgrad.notation.scope import names_in, spelled_out
+from symgrad.notation.tokens import BIG, LETTER, NAME
+from symgrad.notation.tree import Access, Call, Flat, Letter, walk
+from symgrad.notation.tree import Name as Bare
+from symgrad.notation.tree import Statement as Tree
+from symgrad.ops import functions
+from symgrad.ops.lookup import find
+from symgrad.source import Source
+
+INSIDE = r"[^\[\]:'\"]*"
+LEFT = re.compile(
+    rf"""\s* {NAME} \s* \[ (?= [^\]]* (?: [A-Za-z\u0370-\u03FF…] | \.\.\. ) )
+    {INSIDE} (?: \[ {INSIDE} \] {INSIDE} )* \] \s* = (?!=)""",
+    re.VERBOSE,
+)
+"""What begins like an equation: something with letters in brackets is defined."""
+PLAIN_LEFT = re.compile(rf"\s* {NAME} \s* = (?!=)", re.VERBOSE)
+SAID = re.compile(
+    rf"""[Σ∑Π∏√⌊⌋⟨⟩] | (?<!\w) (?:sum|prod|mean|max|min)_ (?: {LETTER} (?!\w) | \{{ )
+    | (?<!\w) (?:sum|prod|mean|max|min) (?: _\w* )? \s+ \w
+    | (?<!\w) [a-z]{{3,}}_{LETTER} \s+ {NAME} \[ | \b where \s+ {NAME} \s* [=\[]""",
+    re.VERBOSE,
+)
+DOTS = r"(?:\.\.\.|…)"
+TERM = rf"(?:[A-Za-z]+(?:{DOTS}[A-Za-z]*)?|{DOTS}[A-Za-z]*)"
+EINSUM = re.compile(rf"({TERM}(?:,{TERM})*)->({TERM}?)")
+SUBSCRIPTS = re.compile(r"[A-Za-z0-9.…,\s]*(?:(?:->|→)[A-Za-z0-9.…,\s]*)+")
+OPERANDS = ("x", "a", "w", "b", "c", "d")
+"""What the operands of einsum's shorthand are called."""
+
+
+def pieces(text: str) -> Iterator[tuple[str, Span]]:
+    """The statements of ``text``, between semicolons and line ends outside brackets, with their places."""
+    start = level = 0
+    for place, sign in enumerate(f"{text}\n"):
+        level += (sign in "([{") - (sign in ")]}")
+        if sign == ";" or (sign == "\n" and (level <= 0 or place == len(text))):
+            if text[start:place].strip():
+                yield text[start:place], (start, place)
+            start, level = place + 1, 0
+
+
+def in_one_line(text: str) -> str:
+    r"""Several statements between semicolons; a text with a comment as it stands.
+
+    >>> in_one_line("h = x@a\nh.T")
+    'h = x@a; h.T'
+    """
+    return text.strip() if "#" in text else "; ".join(" ".join(piece.split()) for piece, _ in pieces(text))
+
+
+def definition(text: str, output: str) -> str:
+    """``out = x@a``; several statements and equations as they stand.
+
+    >>> definition("x@a", "out"), definition("h = x@a; h.sum()", "out")
+    ('out = x@a', 'h = x@a; h.sum()')
+    """
+    several = ";" in text or "\n" in text.strip()
+    whole = several or is_equation(text) or text.replace(" ", "").startswith(f"{output}=")
+    return in_one_line(text) if whole else f"{output} = {text.strip()}"
+
+
+def is_equation(text: str) -> bool:
+    """Whether one statement is an index equation.
+
+    >>> [is_equation(t) for t in ("out[i] = x[i]", "h = sum_j x[j]", "h = x.sum()", "x[0]", "z = a[i] == b")]
+    [True, True, False, False, False]
+    """
+    text = text.partition("#")[0]
+    return bool(LEFT.match(text) or (PLAIN_LEFT.match(text) and SAID.search(text)))
+
+
+def equation(text: str, start: int) -> Equation:
+    """The node for an index equation that stands at ``start``."""
+    body = text.partition("#")[0].rstrip()
+    lead = len(body) - len(body.lstrip())
+    statement = read_statement(body.lstrip(), start + lead)
+    whole = spelled_out(statement)
+    check_used(statement)
+    check_calls(whole)
+    names = names_in(whole, functions())
+    spans: dict[str, Span] = {}
+    for node in walk(whole):
+        if isinstance(node, (Access, Bare, Flat)):
+            spans.setdefault(node.name, (node.span[0], node.span[0] + len(node.name)))
+    tensors = tuple(Name(spans[name], name) for name in names.tensors)
+    counts = tuple(Name(spans[name], name) for name in names.counts)
+    left = statement.span[0]
+    for name in (*tensors, *counts, Name((left, left + len(statement.name)), statement.name)):
+        check_word(Token("name", name.name, name.span), "")
+        if name.name in ("True", "False", "None"):
+            raise NotationError(f"{name.name} is no number and no tensor", span=name.span, hints=("1 or 0",))
+    ranks = tuple((1, True) if pattern.flat else (pattern.axes, pattern.more) for pattern in names.tensors.values())
+    return Equation(statement.span, statement, tensors, counts, ranks)
+
+
+def check_used(statement: Tree) -> None:
+    """Refuse what where defines and nothing reads."""
+    for definition in statement.definitions:
+        others = [other.right for other in statement.definitions if other is not definition]
+        read = (node for part in (*statement.slots, statement.right, *others) for node in walk(part))
+        if not any(isinstance(node, (Access, Bare)) and node.name == definition.name for node in read):
+            told = f"where defines {definition.name}, and nothing reads it"
+            raise NotationError(told, span=definition.span, hints=(f"{definition.name} on the right, or no where",))
+
+
+def check_order(statements: Sequence[Statement]) -> None:
+    """Refuse an equation that is read before it is stated: what it defines would be an input there."""
+    made: set[str | None] = set()
+    for place, early in enumerate(statements):
+        for late in statements[place + 1 :]:
+            equations = isinstance(early.value, Equation) or isinstance(late.value, Equation)
+            name = reads(early, late.target) if equations and late.target not in made else None
+            if name is not None and reads(late, late.target) is None:
+                told = f"{name.name} is read here, and what it is comes later"
+                raise NotationError(
+                    told, span=name.span, hints=(f"the statement {name.name} = … in front of this one",)
+                )
+        made.add(early.target)
+
+
+def check_letters(statements: Sequence[Statement], equations: Sequence[Equation]) -> None:
+    """Refuse x[i] in a statement of Python's beside equations in which i is an index."""
+    letters = {node.name for equation in equations for node in walk(equation.statement) if isinstance(node, Letter)}
+    letters -= {str(statement.target) for statement in statements}
+    for statement in statements:
+        for node in walk_python(statement.value):
+            for item in node.items if isinstance(node, Subscript) else ():
+                if isinstance(item, Name) and item.name in letters:
+                    told = f"{item.name} is an index in the equation, and would be a tensor here"
+                    hints = (f"{statement.target or 'h'}[{item.name}] = … for an equation",)
+                    raise NotationError(told, span=item.span, hints=hints)
+
+
+def reads(statement: Statement, name: str | None) -> Name | None:
+    """The place where a statement reads ``name``."""
+    return next((node for node in walk_python(statement.value) if isinstance(node, Name) and node.name == name), None)
+
+
+def check_calls(statement: Tree) -> None:
+    """Refuse functions of the table that act on whole tensors, with the way to write them."""
+    for node in walk(statement):
+        if not isinstance(node, Call) or node.function in functions() or node.function in BIG:
+            continue
+        if find(node.function) is not None:
+            raise UnknownNameError(
+                f"{node.function} is no function of single numbers",
+                span=(node.span[0], node.span[0] + len(node.function)),
+                hints=(f"a statement of its own, on a whole tensor: h = {node.function}(x); out[i] = h[i]",),
+            )
+
+
+def check_constants(statements: Iterable[Statement], equations: Sequence[Equation]) -> None:
+    """Refuse an assignment to π or e where an equation reads it as the number that it is there."""
+    for statement in statements:
+        for equation in equations if statement.target in CONSTANTS else ():
+            tensors = {tensor.name for tensor in equation.tensors}
+            read = {node.name for node in walk(equation.statement) if isinstance(node, Bare)} - tensors
+            if statement.target in read:
+                told = f"{statement.target} is a number of its own in index equations"
+                raise NotationError(told, span=statement.span, hints=("another name for what is computed here",))
+
+
+def of_einsum(text: str) -> str | None:
+    """The index equation that einsum's subscripts are short for; None for any other text.
+
+    >>> of_einsum("ij,jk->ik")
+    'out[i,k] = Σ_j x[i,j]·a[j,k]'
+    >>> of_einsum("...ij,...jk->...ik")
+    'out[…,i,k] = Σ_j x[…,i,j]·a[…,j,k]'
+    >>> of_einsum("i j, j k → i k")
+    'out[i,k] = Σ_j x[i,j]·a[j,k]'
+    """
+    if not SUBSCRIPTS.fullmatch(text):
+        return None
+    compact = "".join(text.split()).replace("→", "->")
+    match = EINSUM.fullmatch(compact)
+    try:
+        if match is None:
+            raise NotationError(
+                "subscripts are letters, with commas between operands and one -> before the result",
+                span=(0, len(compact)), hints=("ij,jk->ik",),
+            )  # fmt: skip
+        return stated_by(match)
+    except NotationError as error:
+        raise Source(compact).locate(error) from None
+
+
+def stated_by(match: re.Match[str]) -> str:
+    """The equation of subscripts that have the form of some."""
+    terms = [term.strip().replace("...", "…") for term in match[1].split(",")]
+    result = match[2].replace("...", "…")
+    if len(terms) > len(OPERANDS):
+        raise NotationError(f"more than {len(OPERANDS)} operands", span=match.span(1), hints=("einsum(…, x, a, …)",))
+    for letter in result:
+        if not any(letter in term for term in terms):
+            raise NotationError(f"{letter} is in no operand", span=match.span(2))
+    if "…" not in result and any("…" in term for term in terms):
+        raise NotationError("the axes that … stands for have to be in the result", span=match.span(2))
+    if len(set(result)) < len(result):
+        raise NotationError("a letter stands twice in the result", span=match.span(2))
+    summed = dict.fromkeys(letter for term in terms for letter in term if letter not in result)
+    under = f"Σ_{next(iter(summed))} " if len(summed) == 1 else f"Σ_{{{','.join(summed)}}} " if summed else ""
+    product = "·".join(f"{name}[{','.join(term)}]" for name, term in zip(OPERANDS, terms, strict=False))
+    left = f"out[{','.join(result)}]" if result else "out"
+    return f"{left} = {under}{product}"

@@ -1,0 +1,1 @@
+"""What comes in beside the text, as exact numbers: arguments, arrays, files, literals, shapes."""

@@ -1,0 +1,242 @@
+"""Values as people write them on a command line: ``[[1,2],[3,4]]``, ``1/2``, ``ones(2,3)``, ``@file.npy``.
+
+Comes in: text. Goes out: a `Value`, which may know its shape or take the one that the program asks for
+(``ones``, ``random``, ``onehot(1,2)``). Parsed like every other text, never evaluated.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from symgrad.errors import InputError, NotationError, ShapeError, SymgradError, UnknownNameError
+from symgrad.language.grammar.nodes import Binary, Call, Items, Name, Node, Number, Unary, Word
+from symgrad.language.grammar.syntax import parse
+from symgrad.language.outside.constants import arithmetic, is_number
+from symgrad.language.outside.files import load
+from symgrad.language.outside.values import MOST, MOST_AXES, Array, holds_truths, spot, too_large, value_from
+from symgrad.source import Source
+
+LENGTH = 100_000
+"""Characters of a literal; longer ones belong into a file."""
+FORMS = "[[1,2],[3,4]], 3, 1/2, ones(2,3), zeros(2,3), eye(3), arange(6), randn(2,3,seed=0), @file.npy"
+Shape = tuple[int, ...]
+Maker = Callable[[Shape], Array]
+Draw = Callable[[np.random.Generator, Shape], Array]
+
+
+@dataclass(frozen=True)
+class Value:
+    """A value; ``shape`` is None where it takes the shape that is asked for. ``draw`` makes what has no seed given.
+
+    ``truths`` says that it was written in truth values, which torch takes for a mask.
+    """
+
+    text: str
+    shape: Shape | None
+    make: Maker
+    draw: Draw | None = None
+    truths: bool = False
+
+    def array(self, shape: Shape, name: str = "") -> Array:
+        """The value in ``shape``: int64, fractions (dtype object) or float64.
+
+        What is drawn without a seed depends on the ``name`` it is for, so that no two inputs are alike by chance.
+        Raises `ShapeError` when it has another shape.
+        """
+        if self.shape is not None and self.shape != tuple(shape):
+            raise ShapeError(
+                f"{self.text} has another shape than is needed here",
+                found=(f"{in_words(self.shape)}, and {in_words(tuple(shape))} is needed",),
+                hints=("ones", f"randn({','.join(map(str, shape))})") if shape else ("a single number, such as 1",),
+            )
+        if math.prod(shape) > MOST:
+            raise too_large(shape, self.text)
+        if self.draw is not None:
+            return self.draw(np.random.default_rng([0, *name.encode()]), tuple(shape))
+        return self.make(tuple(shape))
+
+
+def in_words(shape: Shape) -> str:
+    """``2×3``, ``a vector of 3``, ``a single number``."""
+    if not shape:
+        return "a single number"
+    return f"a vector of {shape[0]}" if len(shape) == 1 else "×".join(map(str, shape))
+
+
+def literal(text: str, *, directory: Path | str | None = None) -> Value:
+    """The value that ``text`` spells; files are looked for in ``directory``.
+
+    >>> literal("[[1, 2], [3, 1/2]]").array((2, 2))
+    array([[Fraction(1, 1), Fraction(2, 1)],
+           [Fraction(3, 1), Fraction(1, 2)]], dtype=object)
+    >>> literal("ones").array((2,))
+    array([1, 1])
+
+    Raises `InputError`, `ShapeError`, `NotationError` or `UnknownNameError`, with a span where there is one.
+    """
+    source = Source(text)
+    try:
+        if text.strip().startswith("@"):
+            return from_file(text.strip(), directory)
+        script = parse(source, LENGTH)
+        if len(script.statements) > 1 or script.statements[0].target is not None:
+            raise NotationError("a value is one expression", span=script.statements[-1].span, hints=(FORMS,))
+        return value_of(script.statements[0].value, " ".join(text.split()))
+    except SymgradError as error:
+        source.locate(error)
+        raise
+
+
+def from_file(text: str, directory: Path | str | None) -> Value:
+    """``@file.npy``."""
+    name = text[1:].strip()
+    if not name or "\0" in name or any(0xD800 <= ord(c) < 0xE000 for c in name):
+        raise InputError("@ needs the name of a file", hints=("@file.npy, @file.json",))
+    array, truths = load(Path(directory or ".") / name, text)
+    return Value(text, array.shape, lambda shape: array.copy(), truths=truths)
+
+
+def value_of(node: Node, text: str) -> Value:
+    """The value for a syntax tree."""
+    shown = text if len(text) <= 40 else text[:39] + "…"
+    if isinstance(node, Name):
+        return made(node.name, (), {}, node, shown)
+    if isinstance(node, Call):
+        if not isinstance(node.function, Name):
+            raise unknown_maker(node.function)
+        keywords = {k.name: k.value for k in node.keywords}
+        return made(node.function.name, node.positional, keywords, node, shown)
+    entries = entries_of(node)
+    try:
+        array = value_from(entries, shown)
+    except SymgradError as error:
+        error.span = error.span or node.span
+        raise
+    return Value(shown, array.shape, lambda shape: array.copy(), truths=holds_truths(entries))
+
+
+def entries_of(node: Node) -> object:
+    """Nested lists of numbers; arithmetic of numbers is worked out."""
+    if isinstance(node, Items):
+        return [entries_of(item) for item in node.items]
+    if isinstance(node, Number) or (isinstance(node, Word) and node.value is not None):
+        return node.value
+    if isinstance(node, Name) and node.name in ("nan", "inf", "NaN", "Infinity"):
+        raise InputError(f"{node.name} is not a finite number", span=node.span)
+    if isinstance(node, (Unary, Binary)):
+        sides = (node.operand,) if isinstance(node, Unary) else (node.left, node.right)
+        numbers = [entries_of(side) for side in sides]
+        if all(is_number(n) for n in numbers):
+            try:
+                if isinstance(node, Unary):
+                    return numbers[0] if node.sign == "+" else arithmetic("*", -1, numbers[0])
+                return arithmetic(node.sign, *numbers)
+            except SymgradError as error:
+                error.span = error.span or node.span
+                raise
+    raise NotationError("this is not a number", span=node.span, hints=(FORMS,))
+
+
+# Made to measure ------------------------------------------------------------------------------------
+
+
+def whole(node: Node) -> int:
+    """A non-negative integer."""
+    value = entries_of(node)
+    if not isinstance(value, int) or value < 0:
+        raise InputError("this has to be an integer, 0 or more", span=node.span)
+    return value
+
+
+def shape_in(nodes: Sequence[Node], node: Node) -> Shape:
+    """Sizes written as ``2,3`` or ``(2,3)``."""
+    if len(nodes) == 1 and isinstance(nodes[0], Items):
+        nodes = nodes[0].items
+    shape = tuple(whole(n) for n in nodes)
+    if math.prod(shape) > MOST or len(shape) > MOST_AXES:
+        error = too_large(shape, "this")
+        error.span = node.span
+        raise error
+    return shape
+
+
+def one_hot(index: Shape, shape: Shape, text: str) -> Array:
+    """Zeros, and a one at ``index``."""
+    fits = len(index) == len(shape) and all(i < n for i, n in zip(index, shape, strict=True))
+    if not fits:
+        raise ShapeError(f"{spot('out', index)} is not in {in_words(shape)}", found=(text,))
+    array = np.zeros(shape, dtype=np.int64)
+    array[index] = 1
+    return array
+
+
+RANDOM: dict[str, Draw] = {
+    "randn": lambda generator, shape: generator.standard_normal(shape),
+    "rand": lambda generator, shape: generator.random(shape),
+    "random": lambda generator, shape: generator.integers(-9, 10, shape),
+}
+"""randn: normal numbers; rand: between 0 and 1; random: integers from −9 to 9, which are exact."""
+
+FILLED: dict[str, Maker] = {
+    "ones": lambda shape: np.ones(shape, dtype=np.int64),
+    "zeros": lambda shape: np.zeros(shape, dtype=np.int64),
+}
+OTHERS = ("eye", "arange", "onehot")
+KEYWORDS = {"ones": (), "zeros": (), "eye": (), "arange": ("shape",), "onehot": ("shape",)}
+
+
+def unknown_maker(node: Node) -> UnknownNameError:
+    """The error for a word that makes no value."""
+    return UnknownNameError("this does not name a value", span=node.span, hints=(FORMS,))
+
+
+def made(word: str, positional: Sequence[Node], keywords: Mapping[str, Node], node: Node, text: str) -> Value:
+    """The value that ``word(…)`` makes."""
+    if word in ("nan", "inf", "NaN", "Infinity"):
+        raise InputError(f"{word} is not a finite number", span=node.span)
+    if word not in (*RANDOM, *FILLED, *OTHERS):
+        raise unknown_maker(node)
+    allowed = ("seed", "shape") if word in RANDOM else ("shape",)
+    for keyword, value in keywords.items():
+        if keyword not in allowed:
+            raise UnknownNameError(f"{word} has no argument {keyword}", span=value.span, hints=(FORMS,))
+    shape = shape_in([keywords["shape"]], node) if "shape" in keywords else None
+    if word in RANDOM:
+        seed = whole(keywords["seed"]) if "seed" in keywords else None
+        sized, draw = shape_in(positional, node) if positional else shape, RANDOM[word]
+        return Value(text, sized, lambda s: draw(np.random.default_rng(seed), s), draw if seed is None else None)
+    if word in FILLED:
+        return Value(text, shape_in(positional, node) if positional else shape, FILLED[word])
+    if word == "onehot":
+        index = shape_in(positional, node)
+        if shape is not None:
+            one_hot(index, shape, text)
+        return Value(text, shape, lambda s: one_hot(index, s, text))
+    if len(positional) > 1:
+        raise NotationError(f"{word} takes one number", span=node.span, hints=(FORMS,))
+    count = shape_in(positional, node)
+    if word == "eye":
+        square = count * 2 or shape
+        if square is not None and math.prod(square) > MOST:
+            raise too_large(square, text)
+        return Value(text, square, eye)
+    if count and shape is not None and math.prod(shape) != count[0]:
+        raise ShapeError(f"{count[0]} entries do not fill {in_words(shape)}", span=node.span)
+    return Value(text, shape if shape is not None else count or None, counted)
+
+
+def eye(shape: Shape) -> Array:
+    """The identity matrix."""
+    if len(shape) != 2:
+        raise ShapeError("eye is a matrix", found=(f"{in_words(shape)} is needed",))
+    return np.eye(*shape, dtype=np.int64)
+
+
+def counted(shape: Shape) -> Array:
+    """0, 1, 2, … row by row."""
+    return np.arange(math.prod(shape), dtype=np.int64).reshape(shape)

@@ -1,0 +1,1 @@
+"""Syntax tree → steps of a program: calls bound to entries of the table, and applied."""

@@ -1,0 +1,146 @@
+"""Entries of the table applied to what a text stands for: an operation, a call, or one of a call's results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from symgrad.entries.spec import Op
+from symgrad.errors import NotationError, Span, SymgradError, UnsupportedError
+from symgrad.language.outside.constants import FUNCTIONS, function
+from symgrad.language.steps.builder import Builder, Caller, Operand
+from symgrad.language.steps.calls import Argument, Meaning, Parts, Ref, bind, holding
+from symgrad.language.steps.complaints import excerpt, unknown_function
+from symgrad.language.steps.complexes import (
+    PairCaller,
+    by_compound,
+    complex_step,
+    known_rule,
+    speaks_of_complex,
+)
+from symgrad.language.steps.compound_calls import arguments_of, holds_complex, last_step
+from symgrad.language.steps.kinds import kind_of_result
+from symgrad.ops.calls.registry import Compound, Last
+from symgrad.ops.entry import named
+from symgrad.ops.lookup import find, normal
+from symgrad.program import Role
+from symgrad.shapes import Size
+
+
+@dataclass(frozen=True)
+class Applier:
+    """Appends steps to ``builder``; complaints quote ``text``; ``whole`` makes an open size a number."""
+
+    text: str
+    builder: Builder
+    whole: Callable[[Size, Span], int]
+
+    def step(
+        self,
+        op: Op,
+        operands: list[tuple[Any, Span]],
+        options: Mapping[str, Hashable],
+        span: Span,
+        label: str,
+        name: str | None,
+        chosen: tuple[str, ...] = (),
+    ) -> Ref:
+        """One operation of the table; ``chosen`` are the options that the text gives."""
+        described = [Operand(meaning, excerpt(self.text, where)) for meaning, where in operands]
+        if speaks_of_complex(op, described, label):
+            return complex_step(self.builder, op, described, options, span, label, name, self.whole)
+        kind = placed(span, lambda: kind_of_result(op, [holding(meaning) for meaning, _ in operands], options))
+        return replace(self.builder.apply(op, described, options, span, label, name, chosen), kind=kind)
+
+    def call(self, op: Op, spelled: str, arguments: list[Argument], span: Span, name: str | None) -> Meaning:
+        """The step for a call, or the number it comes to when it holds no tensor."""
+        method, whole, spelled = spelled.startswith("Tensor."), normal(spelled), spelled.removeprefix("Tensor.")
+        tensors = [a for a in arguments if isinstance(a.meaning, Ref)]
+        if op.of_two and len(tensors) > 1:
+            op = named(op.of_two)
+        if op.role is Role.INDEXES:
+            raise NotationError("indexing is written with brackets", span=span, hints=("x[0]",))
+        if "part" in op.returns and not any(a.keyword == "part" for a in arguments):
+            return Parts(op, spelled, tuple(arguments))
+        bound = bind(op, spelled, [*arguments, *self.unsaid(op, whole, tensors, arguments)], span, method)
+        operands: list[tuple[Any, Span]] = []
+        for meaning, where in bound.operands:
+            operands.append((self.tensor(meaning, where) if isinstance(meaning, Ref) else meaning, where))
+        if not any(isinstance(meaning, Ref) for meaning, _ in operands):
+            if op.name in FUNCTIONS and len(operands) == 1 and not bound.chosen:
+                return placed(span, lambda: function(op.name, operands[0][0]))
+            raise NotationError(
+                f"{spelled} holds no tensor, only numbers", span=span, hints=("work the number out and write it",)
+            )
+        result = self.step(op, operands, bound.options, span, spelled, name, bound.chosen)
+        if "values" in op.returns and bound.options.get("dim", 0) is not None:
+            return replace(result, pair=True)
+        return result
+
+    def unsaid(
+        self, op: Op, spelled: str, tensors: Sequence[Argument], arguments: Sequence[Argument]
+    ) -> list[Argument]:
+        """The axis that a call of torch's own goes along where the text names none, and that is not the table's."""
+        if spelled not in op.implied or len(arguments) > len(tensors):
+            return []
+        sizes = [self.builder.sizes.number(size) for size in tensors[0].meaning.shape]
+        return [Argument(op.implied[spelled](sizes), tensors[0].span, "dim")]
+
+    def part(self, parts: Parts, place: int, span: Span, name: str | None) -> Meaning:
+        """One of the results of a call that gives several."""
+        if not isinstance(parts.op, Compound):
+            chosen = Argument(place, span, "part")
+            return self.call(parts.op, parts.spelled, [*parts.arguments, chosen], span, name)
+        return self.compound(parts.op, parts, place, span, name)
+
+    def compound(self, compound: Compound, parts: Parts, place: int, span: Span, name: str | None) -> Meaning:
+        """The steps of a call that is several entries of the table."""
+        entry, caller = find(parts.spelled), Caller(self.builder, span, self.whole)
+        positional, keywords = arguments_of(parts)
+        if entry is None and known_rule(compound.name) and holds_complex((*positional, *keywords.values())):
+            return by_compound(self.builder, compound.name, positional, keywords, span, name, self.whole)
+        if compound.pairs or holds_complex((*positional, *keywords.values())):
+            caller = PairCaller(self.builder, span, self.whole)
+        before = len(self.builder.steps)
+        last = placed(span, lambda: last_step(compound, parts, place, caller, span, entry is not None))
+        if last is not None:
+            if len(self.builder.steps) > before and (handed := self.handed_on(last, name)) is not None:
+                return handed
+            return caller.last(last[0], last[1], last[2], name)
+        if entry is not None:
+            return self.call(entry, parts.spelled, list(parts.arguments), span, name)
+        raise unknown_function(parts.spelled, span, is_tensor=False)  # F.dropout in training
+
+    def handed_on(self, last: Last, name: str | None) -> Ref | None:
+        """The step before the last one, under the name of the whole, where the last only hands its result on."""
+        word, operands, _ = last
+        if named(word).role is not Role.HANDS_ON or name is None or not isinstance(operands[0], Ref):
+            return None
+        return self.builder.renamed(operands[0], name)
+
+    def tensor(self, value: Ref, span: Span) -> Ref:
+        """``value``, unless it is torch's pair of values and indices."""
+        if value.pair:
+            raise NotationError(
+                "torch gives values and indices here, not one tensor",
+                span=span,
+                hints=(f"{excerpt(self.text, span)}.values, or amax and amin", "the larger of x and 0: relu(x)"),
+            )
+        return value
+
+
+def first_of_pair(owner: Ref, place: int, span: Span) -> Ref:
+    """The values of torch's (values, indices)."""
+    if place not in (0, -2):
+        raise UnsupportedError("indices are integers, they have no derivative", span=span)
+    return replace(owner, pair=False)
+
+
+def placed(span: Span, compute: Callable[[], Meaning]) -> Meaning:
+    """The result of ``compute``, its errors placed at ``span``."""
+    try:
+        return compute()
+    except SymgradError as error:
+        error.span = error.span or span
+        raise

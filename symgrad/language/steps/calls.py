@@ -1,0 +1,266 @@
+"""Arguments of a call → operands and options of an operation, as Python binds them.
+
+Comes in: an entry of the table and what stands between the brackets. Goes out: the operands in order and the
+options with their defaults. Beyond Python's own rules: NumPy's names for options (``axis``), torch's for
+operands (``input``, ``other``), integers in a row for one option (``x.permute(0, 2, 1)``), and a list of
+tensors for operations that take any number (``cat([a, b], 1)``).
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, Union, get_args, get_origin
+
+import sympy as sp
+
+from symgrad.entries.spec import Op, is_operand
+from symgrad.errors import NotationError, Span, UnknownNameError
+from symgrad.language.outside.constants import is_number
+from symgrad.language.steps.kinds import Holding, Kind, written
+from symgrad.ops.calls.registry import Compound
+from symgrad.program import Number
+from symgrad.shapes import Shape
+from symgrad.ways import Setting
+
+
+@dataclass(frozen=True)
+class Ref:
+    """A tensor of the program; ``pair`` marks torch's (values, indices), of which only values are here.
+
+    ``complex`` marks one that is complex in torch: its last axis has size 2, (re, im). ``kind``
+    is what torch would hold its entries as.
+    """
+
+    name: str
+    shape: Shape
+    pair: bool = False
+    complex: bool = False
+    kind: Kind = Kind.REAL
+
+
+Meaning = Any
+"""What a piece of the text stands for: `Ref`, `Parts`, a number, a tuple of meanings, a string, a bool, None."""
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One argument: what it means, where it stands, and its keyword if it has one."""
+
+    meaning: Meaning
+    span: Span
+    keyword: str | None = None
+
+
+@dataclass(frozen=True)
+class Bound:
+    """The arguments of a call by role."""
+
+    operands: tuple[tuple[Ref | Number | None, Span], ...]
+    options: dict[str, Hashable]
+    chosen: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What ``torch.chunk(x, 2)`` gives: several tensors, of which an index or a field chooses one."""
+
+    op: Op | Compound
+    spelled: str
+    arguments: tuple[Argument, ...]
+
+
+OPTION_ALIASES = {
+    "axis": "dim",
+    "axes": "dims",
+    "keepdims": "keepdim",
+    "ddof": "correction",
+    "newshape": "shape",
+    "ord": "p",
+}
+OPERAND_ALIASES = {"input": 0, "self": 0, "tensor": 0, "other": 1, "mat2": 1, "vec": 1, "vec2": 1, "exponent": 1}
+PLAIN = {"str": str, "bool": bool, "int": int, "float": float}
+LIST_ALIASES = ("tensors", "arrays", "operands")
+
+
+def usage(op: Op, spelled: str, method: bool = False) -> str:
+    """How ``op`` is called: ``softmax(x, dim=-1)``, or ``x.softmax(dim=-1)``."""
+    parts = [str(p.replace(annotation=inspect.Parameter.empty)) for p in op.signature.parameters.values()]
+    return f"x.{spelled}({', '.join(parts[1:])})" if method else f"{spelled}({', '.join(parts)})"
+
+
+def bind(op: Op, spelled: str, arguments: Sequence[Argument], span: Span, method: bool = False) -> Bound:
+    """``arguments`` by role; a method's first one is the tensor before the dot.
+
+    Raises `UnknownNameError` for a keyword that the operation does not have, and `NotationError` for an
+    argument that is missing, given twice, of the wrong kind, or too many; each names the parameter.
+    """
+    form = (usage(op, spelled, method),)
+    given: dict[str, Argument] = {}
+    rest = [a for a in arguments if a.keyword is None]
+    parameters = list(op.signature.parameters.values())
+    operands: list[Argument] = []
+    if op.variadic:
+        while rest and isinstance(rest[0].meaning, str):
+            text = next((p for p in parameters if p.annotation is str and p.name not in given), None)
+            if text is None:
+                break
+            given[text.name] = rest.pop(0)
+        operands = take_tensors(rest, in_a_row=parameters[0].annotation is str)
+    open_parameters = [p for p in parameters if p.kind is not p.VAR_POSITIONAL and p.name not in given]
+    packed = packable(op, open_parameters, rest)
+    for position, argument in enumerate(rest):
+        if packed is not None and position == packed:
+            values = tuple(a.meaning for a in rest[position:])
+            given[open_parameters[position].name] = Argument(values, (argument.span[0], rest[-1].span[1]))
+            break
+        if position >= len(open_parameters):
+            raise NotationError(f"{spelled} has too many arguments", span=argument.span, hints=form)
+        given[open_parameters[position].name] = argument
+    for argument in arguments:
+        if argument.keyword is None:
+            continue
+        if op.variadic and argument.keyword in LIST_ALIASES and not operands:
+            operands = take_tensors([argument], in_a_row=False)
+            continue
+        name = parameter_name(op, argument.keyword)
+        if name is None:
+            raise UnknownNameError(f"{spelled} has no argument {argument.keyword}", span=argument.span, hints=form)
+        if name in given:
+            raise NotationError(f"{spelled} is given {name} twice", span=argument.span, hints=form)
+        given[name] = argument
+    return by_role(op, spelled, given, operands, span, form)
+
+
+def by_role(
+    op: Op, spelled: str, given: dict[str, Argument], listed: list[Argument], span: Span, form: tuple[str, ...]
+) -> Bound:
+    """Operands and options, checked for their kind, with the defaults filled in."""
+    operands: list[tuple[Ref | Number | None, Span]] = []
+    options: dict[str, Hashable] = {}
+    for parameter in op.signature.parameters.values():
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            if not listed:
+                raise NotationError(f"{spelled} needs a list of tensors", span=span, hints=form)
+            operands += [operand(spelled, parameter.name, a, form) for a in listed]
+        elif is_operand(parameter.annotation) and (parameter.name in given or parameter.default is None):
+            absent = parameter.name not in given or (
+                parameter.default is None and given[parameter.name].meaning is None
+            )
+            operands.append((None, span) if absent else operand(spelled, parameter.name, given[parameter.name], form))
+        elif parameter.name in given:
+            options[parameter.name] = option(spelled, parameter, given[parameter.name], form)
+        elif parameter.default is parameter.empty:
+            raise NotationError(f"{spelled} needs {parameter.name}", span=span, hints=form)
+        else:
+            options[parameter.name] = parameter.default
+    while operands and operands[-1][0] is None:
+        operands.pop()
+    return Bound(tuple(operands), options, tuple(name for name in given if name in options))
+
+
+def take_tensors(rest: list[Argument], in_a_row: bool) -> list[Argument]:
+    """Take the tensors from the front of ``rest``: one list of them, or (for einsum) several in a row."""
+    if rest and isinstance(rest[0].meaning, tuple):
+        listed = rest.pop(0)
+        return [Argument(m, listed.span) for m in listed.meaning]
+    taken: list[Argument] = []
+    while in_a_row and rest and isinstance(rest[0].meaning, Ref):
+        taken.append(rest.pop(0))
+    return taken
+
+
+def packable(op: Op, parameters: Sequence[inspect.Parameter], rest: Sequence[Argument]) -> int | None:
+    """Where integers in a row begin that are meant as one option: ``x.permute(0, 2, 1)``.
+
+    Only where the operation has a single option without a default, as torch allows it.
+    """
+    options = [n for n, p in enumerate(parameters) if not is_operand(p.annotation)]
+    if op.variadic or len(options) != 1 or parameters[options[0]].default is not inspect.Parameter.empty:
+        return None
+    first = options[0]
+    row = rest[first:]
+    return first if len(row) > 1 and all(is_size(a.meaning) for a in row) else None
+
+
+def parameter_name(op: Op, keyword: str) -> str | None:
+    """The parameter that ``keyword`` means, or None."""
+    names = [p.name for p in op.signature.parameters.values() if p.kind is not p.VAR_POSITIONAL]
+    if keyword in names:
+        return keyword
+    if OPTION_ALIASES.get(keyword) in names:
+        return OPTION_ALIASES[keyword]
+    position = OPERAND_ALIASES.get(keyword)
+    return op.operands[position] if position is not None and position < len(op.operands) and not op.variadic else None
+
+
+def operand(spelled: str, name: str, argument: Argument, form: tuple[str, ...]) -> tuple[Ref | Number, Span]:
+    """A tensor or a number, or a refusal."""
+    meaning = argument.meaning
+    if isinstance(meaning, Ref) or is_number(meaning):
+        return meaning, argument.span
+    what = kind_of(meaning)
+    named = Setting("let", sentence="give a list of numbers a name, and its value: {}")
+    hint = named if isinstance(meaning, tuple) else form[0]
+    raise NotationError(f"{name} of {spelled} has to be a tensor, not {what}", span=argument.span, hints=(hint,))
+
+
+def option(spelled: str, parameter: inspect.Parameter, argument: Argument, form: tuple[str, ...]) -> Hashable:
+    """The value of an option, checked against what its parameter admits."""
+    meaning: Hashable = argument.meaning
+    if not admits(parameter.annotation, meaning):
+        what = f"{parameter.name} of {spelled} cannot be {kind_of(meaning)}"
+        sizes = ("a number: how large a result is has to stand in the text",) if isinstance(meaning, Ref) else ()
+        raise NotationError(what, span=argument.span, hints=(*sizes, *form))
+    return meaning
+
+
+def admits(kind: Any, meaning: Meaning) -> bool:
+    """Whether an option annotated ``kind`` takes ``meaning``.
+
+    An option without a precise annotation takes numbers, None, bools and flat tuples of numbers; text only
+    goes where ``str`` is written, because SymPy would evaluate it elsewhere.
+    """
+    kind = PLAIN.get(kind, kind) if isinstance(kind, str) else kind
+    if get_origin(kind) in (Union, types.UnionType):
+        return any(admits(k, meaning) for k in get_args(kind))
+    if kind is None or kind is type(None):
+        return meaning is None
+    if kind is str or isinstance(meaning, str):
+        return kind is str and isinstance(meaning, str)
+    if kind is bool:
+        return isinstance(meaning, bool)
+    if kind is int:
+        return is_size(meaning)
+    if kind is float:
+        return is_number(meaning)
+    if get_origin(kind) is tuple:
+        return isinstance(meaning, tuple) and all(admits(get_args(kind)[0], m) for m in meaning)
+    if isinstance(meaning, tuple):
+        return all(is_number(m) for m in meaning)
+    return meaning is None or isinstance(meaning, bool) or is_number(meaning)
+
+
+def is_size(meaning: Meaning) -> bool:
+    """Whether ``meaning`` is an integer or an expression in sizes."""
+    return isinstance(meaning, (int, sp.Expr)) and not isinstance(meaning, bool)
+
+
+def kind_of(meaning: Meaning) -> str:
+    """``meaning`` in words, for a message."""
+    if isinstance(meaning, Ref):
+        return "a tensor"
+    if isinstance(meaning, Parts):
+        return "several tensors"
+    if isinstance(meaning, tuple):
+        return "a list"
+    if isinstance(meaning, str):
+        return f"the text {meaning!r}"
+    return str(meaning)
+
+
+def holding(meaning: Ref | Number | None) -> Holding | None:
+    """What torch would hold an operand as; None for one that is left out."""
+    return Holding(meaning.kind) if isinstance(meaning, Ref) else None if meaning is None else written(meaning)

@@ -1,0 +1,345 @@
+"""Syntax tree → steps of a program, once the shapes of its inputs are assumed.
+
+Names become tensors, operators and calls become entries of the table, and whatever holds no tensor (``1/2``,
+``x.shape[0]``, ``math.sqrt(2)``) becomes a constant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from symgrad.errors import NotationError, ShapeError, Span, UnknownNameError, UnsupportedError, bug
+from symgrad.language.grammar.nodes import (
+    Attribute,
+    Binary,
+    Call,
+    Equation,
+    Items,
+    Name,
+    Node,
+    Number,
+    Script,
+    Star,
+    Subscript,
+    Text,
+    Unary,
+    Word,
+    dotted,
+)
+from symgrad.language.outside.constants import INFINITY, NAMED, arithmetic, is_number, number_in_words
+from symgrad.language.steps.apply import Applier, first_of_pair, placed
+from symgrad.language.steps.builder import Builder, Operand
+from symgrad.language.steps.calls import Argument, Meaning, Parts, Ref, kind_of
+from symgrad.language.steps.casts import cast, held_first, is_cast
+from symgrad.language.steps.complaints import excerpt, no_inputs, no_tensor, turned, uncalled, unknown_function
+from symgrad.language.steps.complexes import VIEWS, seen_as
+from symgrad.language.steps.extents import METHODS, Extents, shape_of
+from symgrad.language.steps.kinds import Kind
+from symgrad.language.steps.made import TOLD, Given, Made, dtype_of
+from symgrad.language.steps.makers import maker_of
+from symgrad.language.steps.names import PROPERTIES, is_module_path, spelling_of
+from symgrad.language.steps.part_count import count_of
+from symgrad.language.steps.picks import picked
+from symgrad.language.steps.seeds import weights
+from symgrad.language.steps.stated import stated
+from symgrad.language.steps.subscripts import ALL, key_of
+from symgrad.ops import ground
+from symgrad.ops.calls.operators import LOGIC, SIGNS
+from symgrad.ops.calls.registry import Compound, find_compound
+from symgrad.ops.entry import playing
+from symgrad.ops.lookup import find
+from symgrad.program import Own, Role
+from symgrad.ways import Setting
+
+
+class Elaborator:
+    """Reads expressions over an environment of tensors and constants into the steps of ``builder``.
+
+    ``environment`` says what each name stands for at first; ``symbolic`` sizes get no numbers;
+    ``extra`` is added to those that have to be assumed early.
+    """
+
+    def __init__(
+        self,
+        text: str,
+        builder: Builder,
+        environment: Mapping[str, Meaning],
+        symbolic: bool = False,
+        extra: int = 0,
+    ) -> None:
+        self.text = text
+        self.builder = builder
+        self.environment = dict(environment)
+        self.extents = Extents(builder.sizes, symbolic, extra)
+        self.apply = Applier(text, builder, self.extents.whole)
+        self.seed: tuple[Own, Made] | None = None
+
+    def run(self, script: Script, output: str) -> Ref:
+        """Every statement of ``script``; the value of the last one, under the name ``output``."""
+        *earlier, last = script.statements
+        for statement in earlier:
+            if statement.target is None:
+                raise NotationError(
+                    "only the last expression is the output, this one is not used",
+                    span=statement.span,
+                    hints=("h = … to use it later",),
+                )
+            name = None if statement.target == output else statement.target
+            self.environment[statement.target] = self.meaning(statement.value, name or f"{output}_2")
+            if statement.target in script.leaves:
+                self.builder.want(self.environment[statement.target], statement)
+        result = self.meaning(last.value, output)
+        if isinstance(result, Ref):
+            result = self.apply.tensor(result, last.value.span)
+        if not isinstance(result, Ref):
+            what = "a number" if is_number(result) else kind_of(result)
+            parts = result if isinstance(result, tuple) else ()
+            several = isinstance(result, Parts) or any(isinstance(part, Ref) for part in parts)
+            raise no_tensor(what, several, excerpt(self.text, last.value.span), last.value.span)
+        if last.target is not None:
+            self.environment[last.target] = result
+        if script.seed is not None:
+            self.seed = weights(script.seed, self.text, self.environment, self.builder, self.maker, self.meaning)
+        if not self.builder.inputs and not self.builder.leaves:
+            raise no_inputs(last.value.span)
+        if result.name != output:
+            operand = Operand(result, excerpt(self.text, last.value.span))
+            result = self.builder.apply(playing(Role.HANDS_ON), [operand], {}, last.value.span, name=output)
+        return result
+
+    def meaning(self, node: Node, name: str | None = None) -> Meaning:
+        """What ``node`` stands for; a step made for it gets the name ``name``."""
+        match node:
+            case Name():
+                return self.environment[node.name] if node.name in self.environment else NAMED[node.name]
+            case Number() | Text() | Word():
+                return node.value
+            case Items():
+                return tuple(self.meaning(item) for item in node.items)
+            case Unary():
+                return self.unary(node, name)
+            case Binary():
+                return self.binary(node, name)
+            case Call():
+                return self.call(node, name)
+            case Attribute():
+                return self.attribute(node, name)
+            case Subscript():
+                return self.subscript(node, name)
+            case Equation():
+                return stated(self.builder, node, self.environment, name)
+            case Star():
+                raise NotationError("* stands before an argument only", span=node.span)
+        raise NotationError("this does not stand for anything here", span=node.span)
+
+    # Operators --------------------------------------------------------------------------------------
+
+    def unary(self, node: Unary, name: str | None) -> Meaning:
+        """-x and +x; ~x of truth values."""
+        if node.sign in LOGIC:
+            return self.logic(node.sign, (node.operand,), node.span, name)
+        value = self.term(node.operand, node.sign)
+        if node.sign == "+":
+            return value
+        if isinstance(value, Ref):
+            return self.apply.step(ground.neg, [(value, node.operand.span)], {}, node.span, "-", name)
+        return -value if value == INFINITY else placed(node.span, lambda: arithmetic("*", -1, value))
+
+    def binary(self, node: Binary, name: str | None) -> Meaning:
+        """x + y and the like, comparisons included; & and | of truth values."""
+        if node.sign in LOGIC:
+            return self.logic(node.sign, (node.left, node.right), node.span, name)
+        left, right = self.term(node.left, node.sign), self.term(node.right, node.sign)
+        if not isinstance(left, Ref) and not isinstance(right, Ref):
+            if node.sign in ("//", "%"):
+                left, right = self.extents.whole_if_size(left, node.span), self.extents.whole_if_size(right, node.span)
+            return placed(node.span, lambda: arithmetic(node.sign, left, right))
+        op = find(SIGNS[node.sign])
+        if op is None:
+            return self.called(f"torch.{SIGNS[node.sign]}", (left, right), (node.left, node.right), node.span, name)
+        return self.apply.step(op, [(left, node.left.span), (right, node.right.span)], {}, node.span, node.sign, name)
+
+    def logic(self, sign: str, nodes: tuple[Node, ...], span: Span, name: str | None) -> Meaning:
+        """``(x > 0) & (y < 1)``, ``~(x > 0)``; refused of numbers, which torch takes bit by bit or not at all."""
+        values = [self.term(node, sign) for node in nodes]
+        if not all(isinstance(value, Ref) and value.kind is Kind.TRUTH for value in values):
+            power = ("write ** for a power",) if sign == "^" else ()
+            like = "~(x > 0)" if sign == "~" else f"(x > 0) {sign} (y < 1), with brackets around both"
+            raise NotationError(f"{sign} takes truth values here, not numbers", span=span, hints=(*power, like))
+        return self.called(f"torch.{LOGIC[sign]}", values, nodes, span, name)
+
+    def called(
+        self, spelled: str, values: Sequence[Meaning], nodes: Sequence[Node], span: Span, name: str | None
+    ) -> Meaning:
+        """What a sign stands for that is several entries of the table."""
+        compound = find_compound(spelled)
+        if compound is None:
+            raise bug(f"{spelled} is in no table")
+        given = tuple(Argument(value, n.span) for value, n in zip(values, nodes, strict=True))
+        return self.apply.part(Parts(compound, spelled, given), 0, span, name)
+
+    def term(self, node: Node, sign: str) -> Any:
+        """A tensor or a number on one side of ``sign``."""
+        value = self.meaning(node)
+        if isinstance(value, Ref):
+            return self.apply.tensor(value, node.span)
+        if is_number(value):
+            return value
+        hint = Setting("let", sentence="give it a name: {}") if isinstance(value, tuple) else "a tensor or a number"
+        raise NotationError(f"{kind_of(value)} cannot stand beside {sign}", span=node.span, hints=(hint,))
+
+    # Calls ------------------------------------------------------------------------------------------
+
+    def call(self, node: Call, name: str | None) -> Meaning:
+        """A function, a method, or one of the few words about sizes."""
+        callee = node.function
+        path = dotted(callee)
+        made = self.maker(node)
+        if made is not None:
+            return self.builder.make(made, excerpt(self.text, node.span), name)
+        if path in VIEWS and len(node.positional) == 1 and not node.keywords:
+            owner = self.meaning(node.positional[0], name)
+            return placed(node.span, lambda: seen_as(self.builder, owner, str(path)))
+        if path is not None and (isinstance(callee, Name) or is_module_path(callee)):
+            spelled, arguments = path, self.arguments(node)
+            if spelled == "float" and len(arguments) == 1 and spelled not in self.environment:
+                return placed(node.span, lambda: number_in_words(arguments[0].meaning))
+            if spelled == "len" and len(arguments) == 1:
+                return self.extents.method("len", arguments[0].meaning, [], node.span)
+            op = find_compound(spelled) or find(spelled.removeprefix("math."))
+            if spelled.startswith("math.") and any(isinstance(a.meaning, Ref) for a in arguments):
+                own = next((p.name for p in node.positional if isinstance(p, Name)), None)
+                value = () if own is None else (Setting("let", own, "64", "a number: {}"),)
+                hint = f"{spelled.removeprefix('math.')}(…) takes tensors"
+                raise NotationError(f"{spelled} takes a number", span=node.span, hints=(hint, *value))
+        elif isinstance(callee, Attribute):
+            owner = self.meaning(callee.owner)
+            if is_cast(callee.name):
+                return cast(self.apply, owner, node, callee.name, self.meaning, name)
+            arguments = self.arguments(node)
+            if callee.name in METHODS:
+                return self.extents.method(callee.name, owner, arguments, node.span)
+            if callee.name in (*PROPERTIES, "shape", "ndim", "values"):
+                hint = f".{callee.name} without brackets"
+                raise NotationError(f"{callee.name} is not called", span=node.span, hints=(hint,))
+            spelled = f"Tensor.{callee.name}"
+            op = find_compound(spelled) or find(spelled)
+            arguments = [Argument(owner, callee.owner.span), *arguments]
+        else:
+            raise uncalled(callee)
+        if op is None:
+            raise unknown_function(spelled, callee.span, spelled in self.environment)
+        arguments = [replace(a, meaning=held_first(a.meaning, node)) for a in arguments[:1]] + arguments[1:]
+        if isinstance(op, Compound):
+            parts = Parts(op, spelled, tuple(arguments))
+            return parts if op.several else self.apply.part(parts, 0, node.span, name)
+        return self.apply.call(op, spelled, arguments, node.span, name)
+
+    def maker(self, node: Call) -> Made | None:
+        """What a call makes of numbers alone, not yet part of the program."""
+        spelled, owner = spelling_of(node) or ("", None)
+        maker = maker_of(spelled)
+        if maker is None or spelled in self.environment:
+            return None
+        arguments = [] if owner is None else [Argument(self.meaning(owner), owner.span)]
+        arguments += self.arguments(replace(node, keywords=tuple(k for k in node.keywords if k.name not in TOLD)))
+        given = Given(spelled, arguments, node.span, dtype_of(node))
+        made: Made = placed(node.span, lambda: maker(given))
+        given.finished()
+        return made
+
+    def arguments(self, node: Call) -> list[Argument]:
+        """What stands between the brackets."""
+        found: list[Argument] = []
+        for part in node.positional:
+            if isinstance(part, Star):
+                values = self.meaning(part.value)
+                if not isinstance(values, tuple):
+                    raise NotationError("* unpacks a list or a shape", span=part.span, hints=("*x.shape",))
+                found += [Argument(v, part.span) for v in values]
+            else:
+                found.append(Argument(self.meaning(part), part.span))
+        return found + [Argument(self.meaning(k.value), k.span, k.name) for k in node.keywords if k.name != "dtype"]
+
+    # Attributes, indices and sizes ------------------------------------------------------------------
+
+    def attribute(self, node: Attribute, name: str | None) -> Meaning:
+        """x.T, x.shape, math.pi."""
+        if is_module_path(node):
+            if node.name in NAMED and dotted(node) in {f"{m}.{node.name}" for m in ("math", "torch", "np", "numpy")}:
+                return NAMED[node.name]
+            if find(str(dotted(node))) is not None:
+                raise NotationError(f"{node.name} has to be called", span=node.span, hints=(f"{dotted(node)}(x)",))
+            raise unknown_function(str(dotted(node)), node.span, is_tensor=False)
+        owner = self.meaning(node.owner, name if node.name == "values" else None)
+        if isinstance(owner, Ref) and node.name == "shape":
+            return shape_of(owner)
+        if isinstance(owner, Ref) and node.name == "ndim":
+            return len(shape_of(owner))
+        if isinstance(owner, Ref) and owner.pair and node.name in ("values", "indices"):
+            return first_of_pair(owner, 0 if node.name == "values" else 1, node.span)
+        op = find(f"Tensor.{node.name}")
+        if isinstance(owner, Parts) and isinstance(owner.op, Compound) and node.name in owner.op.fields:
+            return self.apply.part(owner, owner.op.fields.index(node.name), node.span, name)
+        if not isinstance(owner, Ref) or op is None:
+            raise UnknownNameError(
+                f"{'tensors have' if isinstance(owner, Ref) else 'this has'} no attribute {node.name}",
+                span=(node.span[1] - len(node.name), node.span[1]),
+                hints=(".T, .mT, .shape and .ndim",),
+            )
+        if node.name not in PROPERTIES:
+            raise NotationError(f"{node.name} has to be called", span=node.span, hints=(f"x.{node.name}()",))
+        operand = (self.apply.tensor(owner, node.owner.span), node.owner.span)
+        rank = len(shape_of(owner))
+        if node.name == "T" and rank != 2:
+            self.builder.remarks[turned(excerpt(self.text, node.span), rank)] = None
+            order = {"dims": tuple(reversed(range(rank)))}
+            return self.apply.step(ground.permute, [operand], order, node.span, ".T", name)
+        return self.apply.step(op, [operand], {}, node.span, f".{node.name}", name)
+
+    def subscript(self, node: Subscript, name: str | None) -> Meaning:
+        """x[0, 1:], x.shape[0]."""
+        owner = self.meaning(node.owner)
+        if isinstance(owner, Ref) and owner.pair:
+            key = key_of(node.items, 1, self.meaning, self.extents.whole, node.span)
+            return first_of_pair(owner, int(key[0][1]) if key[0][0] == "int" else -1, node.span)
+        if isinstance(owner, Ref):
+            return self.entries(owner, node, name)
+        if isinstance(owner, Parts) and len(node.items) == 1:
+            kind, *part = key_of(node.items, 1, self.meaning, self.extents.whole, node.span)[0]
+            if kind != "int":
+                raise UnsupportedError("one part at a time", span=node.span, hints=("[0], [1], …",))
+            count = 0 if part[0] >= 0 else count_of(owner, self.extents, self.builder, node.span)
+            if count is None:
+                raise UnsupportedError("parts are counted from the front here", span=node.span, hints=("[0], [1], …",))
+            if part[0] + count < 0:
+                raise ShapeError(f"there is no part {part[0]} among {count}", span=node.span)
+            return self.apply.part(owner, part[0] + count, node.span, name)
+        if isinstance(owner, tuple) and len(node.items) == 1:
+            kind, *numbers = key_of(node.items, 1, self.meaning, self.extents.whole, node.span)[0]
+            if kind == "pick":
+                raise UnsupportedError("a list has no entries at several places", span=node.span)
+            if kind == "int" and not -len(owner) <= numbers[0] < len(owner):
+                raise ShapeError(f"index {numbers[0]} is out of range, there are {len(owner)}", span=node.span)
+            return owner[numbers[0]] if kind == "int" else owner[slice(*(numbers or [None]))]
+        raise NotationError(f"{kind_of(owner)} has no indices", span=node.span)
+
+    def entries(self, owner: Ref, node: Subscript, name: str | None) -> Ref:
+        """x[0, 1:, [2, 0]]: whole numbers and slices first, then what is picked."""
+        written = key_of(node.items, len(shape_of(owner)), self.meaning, self.extents.whole, node.span)
+        key = tuple(ALL if item[0] == "pick" else item for item in written)
+        picks = [item[1] for item in written if item[0] == "pick"]
+        found = owner
+        if not picks or any(item != ALL for item in key):
+            self.extents.prepare(key, owner.shape, node.span)
+            called = None if picks else name
+            operands = [(owner, node.owner.span)]
+            found = self.apply.step(playing(Role.INDEXES), operands, {"key": key}, node.span, "indexing", called)
+        if not picks:
+            return found
+        left = [item for item in written if item[0] != "int"]
+        axes = [axis for axis, item in enumerate(left) if item[0] == "pick"]
+        result: Ref = placed(node.span, lambda: picked(self.builder, self.extents, found, axes, picks, node.span, name))
+        return replace(result, kind=owner.kind, complex=owner.complex)

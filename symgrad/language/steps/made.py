@@ -1,0 +1,139 @@
+"""What a text makes itself as data, and the arguments of the calls that make it, taken by torch's names for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from symgrad.errors import NotationError, ShapeError, Span, UnknownNameError, UnsupportedError
+from symgrad.language.grammar.nodes import Call, Word, dotted
+from symgrad.language.outside.constants import is_number
+from symgrad.language.outside.values import Array
+from symgrad.language.steps.calls import Argument, Meaning, Ref, is_size, kind_of
+from symgrad.language.steps.kinds import Kind
+from symgrad.ops.lookup import normal
+from symgrad.program import Number
+from symgrad.shapes import Shape, size_of
+
+Numbers = Callable[[Any], Any]
+"""Makes a number of one that depends on sizes."""
+Generator = np.random.Generator
+Fill = Callable[[tuple[int, ...], Numbers, Generator], Array]
+"""The numbers for a shape; what is drawn comes from the generator."""
+
+
+@dataclass(frozen=True)
+class Made:
+    """A tensor of the text's own: its shape, its numbers, what torch would hold them as, and whether they are drawn.
+
+    One that ``counts`` is 0, 1, 2, … up to its length.
+    """
+
+    shape: Shape
+    fill: Fill
+    kind: Kind = Kind.REAL
+    drawn: bool = False
+    counts: bool = False
+
+
+DTYPES = {
+    **dict.fromkeys(("float", "double", "half", "float16", "bfloat16", "float32", "float64"), Kind.REAL),
+    **dict.fromkeys(("int", "long", "short", "uint8", "int8", "int16", "int32", "int64"), Kind.WHOLE),
+    **dict.fromkeys(("bool", "bool_"), Kind.TRUTH),
+    "dtype": Kind.REAL,
+}
+"""Types by name, x.dtype among them; all decimal numbers have double precision here."""
+NO_TYPE = ("torch.float64, torch.long, torch.bool",)
+TYPED = ("to", "type", "type_as", "astype")
+"""Methods that are told a type, a tensor of that type, or a device."""
+UNREAD = ("device", "float", "int", "bool")
+"""Names that are a type or a device where a cast is told one."""
+TOLD = ("dtype", "device", "layout", "pin_memory", "memory_format", "generator")
+"""Arguments that are read as words, or not at all: what they name is no tensor."""
+
+
+def dtype_of(call: Call) -> str | None:
+    """The type that a call names: ``dtype=torch.long``."""
+    for keyword in call.keywords:
+        if keyword.name == "dtype" and keyword.value != Word(keyword.value.span, None):
+            word = (dotted(keyword.value) or "").rpartition(".")[2]
+            if word not in DTYPES:
+                raise UnknownNameError("this is no type of numbers", span=keyword.value.span, hints=NO_TYPE)
+            return word
+    return None
+
+
+class Given:
+    """The arguments of a call, taken one after the other by the names that torch has for them."""
+
+    def __init__(self, spelled: str, arguments: Sequence[Argument], span: Span, dtype: str | None = None) -> None:
+        self.spelled = normal(spelled).removeprefix("Tensor.")
+        self.span = span
+        self.rest = [a for a in arguments if a.keyword is None]
+        self.named = {a.keyword: a for a in arguments if a.keyword is not None}
+        self.dtype = dtype
+
+    def take(self, *names: str) -> Any:
+        """The next argument, or the one called by the first of ``names`` that is there; None where there is none."""
+        for name in names:
+            if name in self.named:
+                return self.named.pop(name).meaning
+        return self.rest.pop(0).meaning if self.rest else None
+
+    def sizes(self, name: str = "size") -> Shape:
+        """The shape: ``2, 3`` or ``(2, 3)``."""
+        if name in self.named or "shape" in self.named or (self.rest and isinstance(self.rest[0].meaning, tuple)):
+            found = self.take(name, "shape")
+            sizes = found if isinstance(found, tuple) else (found,)
+        else:
+            sizes, self.rest = tuple(a.meaning for a in self.rest), []
+        return tuple(self.size(size) for size in sizes)
+
+    def size(self, value: Meaning) -> Any:
+        """One size."""
+        if isinstance(value, int) and value < 0:
+            raise ShapeError(f"{self.spelled} takes no negative size", span=self.span, found=(str(value),))
+        if not is_size(value):
+            raise NotationError(f"{self.spelled} takes sizes, not {kind_of(value)}", span=self.span, hints=EXAMPLE)
+        return size_of(value)
+
+    def number(self, value: Meaning) -> Number:
+        """A number that is written into the tensor."""
+        if isinstance(value, bool):
+            return int(value)
+        if not is_number(value):
+            raise NotationError(f"{self.spelled} takes numbers, not {kind_of(value)}", span=self.span, hints=EXAMPLE)
+        return value
+
+    def tensor(self) -> Ref:
+        """The tensor whose shape is taken."""
+        found = self.take("input", "self")
+        if not isinstance(found, Ref):
+            raise NotationError(f"{self.spelled} takes a tensor, not {kind_of(found)}", span=self.span)
+        if found.complex:
+            raise UnsupportedError(f"{self.spelled} of a complex tensor is not supported yet", span=self.span)
+        return found
+
+    def kind(self, usual: Kind) -> Kind:
+        """What torch would hold the entries as."""
+        return usual if self.dtype is None else DTYPES[self.dtype]
+
+    def finished(self) -> None:
+        """Refuse what nobody has taken."""
+        wanted = self.named.pop("requires_grad", None)
+        if wanted is not None and wanted.meaning is True:
+            raise UnsupportedError(
+                "a tensor that the text makes has no gradient",
+                span=wanted.span,
+                hints=("a name for it: w = torch.ones(3, requires_grad=True)", "a name alone, which is an input"),
+            )
+        for name, argument in self.named.items():
+            raise UnknownNameError(f"{self.spelled} has no argument {name}", span=argument.span)
+        if self.rest:
+            raise NotationError(f"{self.spelled} has too many arguments", span=self.rest[0].span)
+
+
+EXAMPLE = ("torch.ones(2, 3), torch.arange(3), torch.full((2, 3), 0.5), torch.tensor([1, 2])",)

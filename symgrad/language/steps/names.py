@@ -1,0 +1,229 @@
+"""Which names of a text are inputs, and which ranks an input may have.
+
+A name that is read before anything is assigned to it is an input, unless it names a function or stands for a
+module. How an input is used says what shape it likely has: a factor of ``@`` is a matrix, a subscript of
+einsum has a letter per axis, and what nothing says is a vector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from symgrad.entries.spec import Op
+from symgrad.errors import Span, UnknownNameError
+from symgrad.language.grammar.nodes import (
+    Attribute,
+    Binary,
+    Call,
+    Dots,
+    Equation,
+    Keyword,
+    Name,
+    Node,
+    Script,
+    Subscript,
+    Text,
+    Word,
+    dotted,
+    walk,
+)
+from symgrad.language.steps.made import TOLD, TYPED, UNREAD
+from symgrad.ops import TABLE
+from symgrad.ops.calls.operators import SIGNS
+from symgrad.ops.calls.registry import find_compound
+from symgrad.ops.lookup import find
+
+MODULES = {
+    "torch": "the module torch",
+    "F": "torch.nn.functional",
+    "nn": "torch.nn",
+    "np": "the module numpy",
+    "numpy": "the module numpy",
+    "math": "the module math",
+    "linalg": "torch.linalg",
+}
+ATTRIBUTES = tuple(op.name for op in TABLE.values() if op.written == f"{{}}.{op.name}")
+"""Entries that are an attribute of a tensor, written without brackets."""
+PROPERTIES = (*ATTRIBUTES, "real", "imag")
+NUMBERS = ("inf", "nan")
+"""Names that are numbers wherever nothing is called so: ``from math import inf`` stands above what is pasted."""
+RANKS = (1, 2, 0, 3, 4)
+"""What a tensor may be when nothing is known, most likely first."""
+
+
+@dataclass(frozen=True)
+class Names:
+    """The inputs of a text in order of appearance, where each first stands, and every other word in it."""
+
+    inputs: dict[str, Span]
+    assigned: frozenset[str]
+
+    @property
+    def taken(self) -> frozenset[str]:
+        """Names that no intermediate may have."""
+        return self.assigned | frozenset(self.inputs)
+
+
+def names_of(script: Script, given: Collection[str] = ()) -> Names:
+    """The names in ``script``, some of them ``given``; raises `UnknownNameError` for one that can be no tensor."""
+    numbers = {*NUMBERS} - {*given}
+    inputs: dict[str, Span] = {}
+    assigned: set[str] = set()
+    for statement in script.statements:
+        for name in tensor_names(statement.value):
+            if not any(name.name in known for known in (assigned, inputs, numbers)):
+                check_input(name)
+                inputs[name.name] = name.span
+        if statement.target is not None:
+            check_target(statement.target, statement.span)
+            assigned.add(statement.target)
+    return Names(inputs, frozenset(assigned))
+
+
+def tensor_names(node: Node) -> Iterator[Name]:
+    """The names in ``node`` that stand for values, not for functions or modules."""
+    skipped: set[int] = set()
+    for part in walk(node):
+        if id(part) in skipped:
+            continue
+        if isinstance(part, Call) and isinstance(part.function, Name):
+            skipped.add(id(part.function))
+        elif isinstance(part, Keyword) and part.name in TOLD:
+            skipped |= {id(inner) for inner in walk(part.value)}
+        elif isinstance(part, Call) and isinstance(part.function, Attribute) and part.function.name in TYPED:
+            skipped |= {id(given) for given in part.positional if isinstance(given, Name) and given.name in UNREAD}
+        elif isinstance(part, Attribute) and is_module_path(part):
+            owner: Node = part
+            while isinstance(owner, Attribute):
+                owner = owner.owner
+                skipped.add(id(owner))
+        elif isinstance(part, Name):
+            yield part
+
+
+def spelling_of(call: Call) -> tuple[str, Node | None] | None:
+    """What a call is spelled like, and for a method what it is called on; None where what is called is neither."""
+    function = call.function
+    path = dotted(function)
+    if path is not None and (isinstance(function, Name) or is_module_path(function)):
+        return path, None
+    return (f"Tensor.{function.name}", function.owner) if isinstance(function, Attribute) else None
+
+
+def is_module_path(node: Node) -> bool:
+    """Whether ``node`` is something like ``torch.nn.functional.softmax``."""
+    path = dotted(node)
+    return path is not None and "." in path and path.partition(".")[0] in MODULES
+
+
+def check_input(name: Name) -> None:
+    """Refuse names that mean something else."""
+    word = name.name
+    if word in MODULES:
+        raise UnknownNameError(
+            f"{word} stands for {MODULES[word]}, it cannot be a tensor", span=name.span, hints=("another name",)
+        )
+
+
+def check_target(target: str, span: Span) -> None:
+    """Refuse assignments to a module."""
+    if target in MODULES:
+        raise UnknownNameError(
+            f"{target} stands for {MODULES[target]}, nothing can be assigned to it",
+            span=(span[0], span[0] + len(target)),
+        )
+
+
+def unknown_tensor(name: str, inputs: Collection[str]) -> UnknownNameError:
+    """The error for a shape or value of a tensor that the text does not mention."""
+    near = get_close_matches(name, sorted(inputs), n=1, cutoff=0.5)
+    known = ", ".join(inputs) or "none"
+    return UnknownNameError(
+        f"the expression has no input {name}",
+        found=(f"its inputs: {known}",),
+        hints=(f"did you mean {near[0]}?",) if near else (),
+    )
+
+
+Candidates = tuple[tuple[int, int], ...]
+"""(rank, how unlikely it is), most likely first."""
+
+
+def candidate_ranks(script: Script, names: Names) -> dict[str, Candidates]:
+    """For each input the ranks to try, by the operations it is a direct operand of."""
+    uses: dict[str, list[Candidates]] = {name: [] for name in names.inputs}
+    for statement in script.statements:
+        for node in walk(statement.value):
+            for operand, candidates in rank_hints(node):
+                if isinstance(operand, Name) and operand.name in uses:
+                    uses[operand.name].append(candidates)
+    plain = tuple((rank, 2 * position) for position, rank in enumerate(RANKS))
+    return {name: agreed(hints) if hints else plain for name, hints in uses.items()}
+
+
+def agreed(hints: list[Candidates]) -> Candidates:
+    """The ranks that every use admits, in the order of the first; the first use's where there are none."""
+    common = tuple((r, cost) for r, cost in hints[0] if all(r in dict(hint) for hint in hints[1:]))
+    return common or hints[0]
+
+
+def rank_hints(node: Node) -> Iterator[tuple[Node, Candidates]]:
+    """Operands that stand directly in ``node``, with the ranks they may have there."""
+    if isinstance(node, Binary):
+        yield from by_table(find(SIGNS.get(node.sign, "")), (node.left, node.right))
+    elif isinstance(node, Attribute) and node.name in PROPERTIES:
+        yield from by_table(find(f"Tensor.{node.name}"), (node.owner,))
+    elif isinstance(node, Equation):
+        for name, (axes, more) in zip(node.tensors, node.ranks, strict=True):
+            yield name, ((axes + 1, 0), (axes, 1), (axes + 2, 2)) if more else ((axes, 0),)
+    elif isinstance(node, Subscript):
+        reads = sum(not isinstance(i, Dots) and not (isinstance(i, Word) and i.value is None) for i in node.items)
+        yield node.owner, tuple((max(reads, 1) + more, 2 * more) for more in range(4))
+    elif isinstance(node, Call):
+        path = dotted(node.function)
+        if isinstance(node.function, Attribute) and not is_module_path(node.function):
+            spelled, operands = f"Tensor.{node.function.name}", (node.function.owner, *node.positional)
+            yield from by_table(find(spelled), operands) if find(spelled) else of_matrices(spelled, operands)
+        elif path is not None:
+            op = find(path)
+            if op is None:
+                yield from of_matrices(path, node.positional)
+            elif op.subscripts and node.positional:
+                yield from by_subscripts(node.positional)
+            else:
+                yield from by_table(op, node.positional)
+
+
+def of_matrices(spelled: str, operands: tuple[Node, ...]) -> Iterator[tuple[Node, Candidates]]:
+    """A matrix first, then matrices or vectors: what compounds of linear algebra take."""
+    compound = find_compound(spelled)
+    for position, operand in enumerate(operands if compound is not None and compound.matrices else ()):
+        yield operand, ((2, 0), (3, 2)) if position == 0 else ((2, 0), (1, 1), (3, 2))
+
+
+def by_table(op: Op | None, operands: tuple[Node, ...]) -> Iterator[tuple[Node, Candidates]]:
+    """What the table says about the ranks of an operation's operands.
+
+    Of two factors the second one loses axes first, so that a seed of rank 1 makes ``A @ x`` a matrix times a
+    vector, and the first one gains them first, so that one of rank 3 makes ``x @ w`` a batch times a matrix.
+    """
+    if op is None or op.variadic:
+        return
+    for position, (name, operand) in enumerate(zip(op.operands, operands, strict=False)):
+        ranks = op.ranks.get(name, ())
+        if not ranks:
+            continue
+        later = [(rank < ranks[0]) == (position == 0) if len(op.operands) == 2 else False for rank in ranks]
+        yield operand, tuple((r, 2 * n + (n > 0 and later[n])) for n, r in enumerate(ranks))
+
+
+def by_subscripts(arguments: tuple[Node, ...]) -> Iterator[tuple[Node, Candidates]]:
+    """One axis per letter of einsum's subscripts, and one for ``...``, where nothing says how many."""
+    equation, *operands = arguments
+    if isinstance(equation, Text):
+        terms = equation.value.replace(" ", "").partition("->")[0].split(",")
+        for term, operand in zip(terms, operands, strict=False):
+            letters = len(term.replace("...", ""))
+            yield operand, tuple((letters + more, n) for n, more in enumerate((1, 0, 2, 3) if "..." in term else (0,)))

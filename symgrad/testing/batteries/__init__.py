@@ -1,0 +1,1 @@
+"""What is tried on a candidate, a file for each battery."""

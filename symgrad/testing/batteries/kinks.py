@@ -1,0 +1,185 @@
+"""Kinks: where any number between two slopes is a derivative, a candidate may choose; and samples that lie beside one.
+
+Comes in: the bench, and the trials of one input. Goes out: an `Excuse`, the same trials with the legal choices taken
+for right, or a word on the choice that is none; and the battery that names samples within a difference step of a kink.
+Sides are one-sided quotients of the formula's forward pass, and what parts them has to stay as the step shrinks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from symgrad.numeric import Array, as_float
+from symgrad.oracles.kinks import APART, STEPS, legal
+from symgrad.testing.candidates.attempts import Seeds
+from symgrad.testing.right.bench import Bench, Outcome, Trial, not_made, outcome, place, shown
+from symgrad.testing.right.truth import Formula
+
+GRADCHECK = 1e-6
+"""The step of ``torch.autograd.gradcheck``."""
+MOST, DIRECTIONS = 16, 6
+JUMP = 1e-3
+
+Sides = tuple[float, float]
+
+
+@dataclass(frozen=True, eq=False)
+class Excuse:
+    """The trials that are left to be judged, what was let pass, and what was not although it lies at a kink."""
+
+    trials: Sequence[Trial]
+    note: str = ""
+    outside: str = ""
+
+
+def slopes(formula: Formula, seeds: Seeds, direction: Mapping[str, Array]) -> Sides | None:
+    """The slopes of Σ v·out on both sides of the point along a direction, where they are two."""
+    here = weighed(formula, seeds)
+    gaps, left, right = [], 0.0, 0.0
+    for step in STEPS:
+        low, high = (weighed(moved(formula, direction, shift), seeds) for shift in (-step, step))
+        left, right = (here - low) / step, (high - here) / step
+        gaps.append(abs(right - left))
+    large = max(1.0, abs(left), abs(right))
+    stays = gaps[1] > APART * large and gaps[1] > gaps[0] / 2
+    return (left, right) if stays and np.isfinite(gaps).all() else None
+
+
+def moved(formula: Formula, direction: Mapping[str, Array], step: float) -> Formula:
+    """The formula a step away."""
+    return formula.at({name: as_float(formula.inputs[name]) + step * u for name, u in direction.items()})
+
+
+def weighed(formula: Formula, seeds: Seeds) -> float:
+    """Σ v·out."""
+    return float(sum(np.sum(s * out) for s, out in zip(seeds, formula.outputs, strict=True) if s is not None))
+
+
+def unit(shape: tuple[int, ...], at: tuple[int, ...]) -> Array:
+    """1 at one entry."""
+    found = np.zeros(shape)
+    found[at] = 1.0
+    return found
+
+
+def excused(bench: Bench, name: str, trials: Sequence[Trial]) -> Excuse:
+    """The trials without what lies at a kink and is legal there."""
+    formula = bench.formula
+    if formula is None or not any(t.off.any() for t in trials):
+        return Excuse(trials)
+    found, note, named = [], "", False
+    for number, trial in enumerate(trials):
+        off = [tuple(int(i) for i in at) for at in np.argwhere(trial.off)]
+        right = trial.expected.copy()
+        for at in off[:MOST]:
+            sides = slopes(formula, trial.weights.seeds, {name: unit(trial.expected.shape, at)})
+            if sides is None:
+                return Excuse(trials)
+            entry, yours = place(name, at), float(trial.got[at])
+            value = float(as_float(formula.inputs[name])[at])
+            told = f"{entry} = {shown(value)} is a kink: left {shown(round(sides[0], 6))}, "
+            told += f"right {shown(round(sides[1], 6))}"
+            if not legal(yours, sides):
+                return Excuse(trials, outside=f"{told}, and {shown(yours)} does not lie between")
+            right[at] = yours
+            if not note or ("onehot" in trial.weights.name and not named):
+                named = "onehot" in trial.weights.name
+                note = f"{told}, yours {shown(yours)} is as good as any number between"
+        if off and "onehot" in trial.weights.name:
+            lost = together(bench, formula, number, name, off[:MOST])
+            if lost:
+                return Excuse(trials, outside=lost)
+        found.append(replace(trial, expected=right))
+    return Excuse(found, note)
+
+
+def together(bench: Bench, formula: Formula, number: int, name: str, off: Sequence[tuple[int, ...]]) -> str:
+    """Shares of one output that are legal each by itself, and not together, as both 0 where two are equal."""
+    seeds, gradients = bench.weights[number].seeds, bench.pulls[number].gradients
+    generator = np.random.default_rng(0)
+    tied = {n: tied_entries(bench, formula, number, n) for n in bench.candidate.names}
+    for trial in range(DIRECTIONS):
+        u = {n: np.where(t, 1.0 if trial == 0 else generator.integers(1, 4, t.shape), 0.0) for n, t in tied.items()}
+        if not any(a.any() for a in u.values()):
+            return ""
+        whole = slopes_of_direction(formula, seeds, u)
+        parts = [
+            slopes_of_direction(formula, seeds, {n: a * unit(a.shape, at)}) for n, a in u.items() for at in where(a)
+        ]
+        if abs(whole[1] - sum(p[1] for p in parts)) <= APART * max(1.0, abs(whole[1])):
+            continue
+        got = [0.0 if gradients.get(n) is None else float(np.sum(np.asarray(gradients[n]) * a)) for n, a in u.items()]
+        if not legal(sum(got), whole):
+            names = ", ".join(place(n, at) for n, a in u.items() for at in where(a)[:2])
+            low, high = sorted(shown(round(side, 6)) for side in whole)
+            between = low if low == high else f"{low} to {high}"
+            return f"{names} are tied, and their shares add up to {shown(sum(got))} instead of {between}"
+    return ""
+
+
+def slopes_of_direction(formula: Formula, seeds: Seeds, direction: Mapping[str, Array]) -> Sides:
+    """The slopes of Σ v·out before and behind the point, equal or not."""
+    here, step = weighed(formula, seeds), STEPS[1]
+    low, high = (weighed(moved(formula, direction, shift), seeds) for shift in (-step, step))
+    return (here - low) / step, (high - here) / step
+
+
+def where(mask: Array) -> list[tuple[int, ...]]:
+    """The places that are not 0."""
+    return [tuple(int(i) for i in at) for at in np.argwhere(mask)]
+
+
+def tied_entries(bench: Bench, formula: Formula, number: int, name: str) -> Array:
+    """The entries of an input at which one output has two slopes."""
+    found = np.zeros(bench.candidate.shapes[name], dtype=bool)
+    for at in list(np.ndindex(*found.shape))[: 4 * MOST]:
+        found[at] = slopes(formula, bench.weights[number].seeds, {name: unit(found.shape, at)}) is not None
+    return found
+
+
+def beside_kinks(bench: Bench) -> Outcome:
+    """The samples that lie at a kink, or within the step that a check by differences takes."""
+    formula = bench.formula
+    if formula is None:
+        return not_made("kink", "there is no formula")
+    notes = list(near(bench, formula))
+    return outcome("kink", sum(bench.arrays[n].size for n in bench.candidate.names), (), "; ".join(notes[:4]))
+
+
+def near(bench: Bench, formula: Formula) -> Iterator[str]:
+    """A sentence for each entry that lies beside a kink."""
+    generator = np.random.default_rng(1)
+    seeds = tuple(np.ones(s.shape) for s in bench.mixed)
+    names = [n for n in bench.candidate.names if n in formula.inputs]
+    base = bench.right(seeds)
+    scale = max([1.0, *(float(np.abs(g[np.isfinite(g)]).max(initial=0.0)) for g in base.values())])
+    lots = {n: generator.uniform(0.5, 1.0, np.shape(formula.inputs[n])) for n in names}
+    sides = [moved(formula, lots, shift).pull(seeds) for shift in (-GRADCHECK, GRADCHECK)]
+    for name in names:
+        with np.errstate(invalid="ignore"):
+            jumps = np.max([np.abs(side[name] - base[name]) for side in sides], axis=0) > JUMP * scale
+        for at in where(jumps)[:MOST]:
+            yield from beside(formula, name, at, seeds, scale)
+
+
+def beside(formula: Formula, name: str, at: tuple[int, ...], seeds: Seeds, scale: float) -> Iterator[str]:
+    """One entry, if it is by itself at or beside a kink."""
+    direction = {name: unit(np.shape(formula.inputs[name]), at)}
+    outs = [moved(formula, direction, shift) for shift in (-GRADCHECK, GRADCHECK)]
+    left, right = (float(f.pull(seeds)[name][at]) for f in outs)
+    if abs(right - left) <= JUMP * scale:
+        return
+    value = float(as_float(formula.inputs[name])[at])
+    closer = [moved(formula, direction, shift / 1000) for shift in (-GRADCHECK, GRADCHECK)]
+    low, high = (float(f.pull(seeds)[name][at]) for f in closer)
+    lies = "is" if abs(high - low) > JUMP * scale else f"lies within {GRADCHECK:g} of"
+    secant = (weighed(outs[1], seeds) - weighed(outs[0], seeds)) / (2 * GRADCHECK)
+    entry, here = place(name, at), float(formula.pull(seeds)[name][at])
+    yield (
+        f"{entry} = {shown(value)} {lies} a kink: the slope is {shown(left)} left of it and "
+        f"{shown(right)} right of it, here {shown(here)}; a difference of step {GRADCHECK:g}, as gradcheck takes, "
+        f"gives {shown(secant)}"
+    )

@@ -1,0 +1,265 @@
+"""The numbers themselves: for each seed and input the candidate's gradient beside the derived vᵀJ.
+
+What differs is diagnosed; what differs at a kink only, and lies between the two slopes there, is no mismatch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from symgrad.errors import SymgradError
+from symgrad.language.outside.literals import in_words
+from symgrad.numeric import Array
+from symgrad.oracles import run_torch, torch_version
+from symgrad.testing.batteries.kinks import GRADCHECK, Excuse, excused
+from symgrad.testing.candidates.attempts import Run
+from symgrad.testing.data import Finding
+from symgrad.testing.right.bench import Bench, Outcome, Trial, apart, largest_of, not_made, outcome, place, shown
+from symgrad.testing.right.known import cotangent_lines
+from symgrad.testing.right.legend import legend
+from symgrad.testing.right.rounding import EPSILON
+from symgrad.testing.right.truth import Truth
+from symgrad.testing.slips.candidate_line import Suspect, suspects
+from symgrad.testing.slips.diagnosis import Case, Cause, causes, formulas
+
+ALIKE = 1e-6
+"""Relative to the larger one: differences that are alike."""
+SHAKES, SPREAD, FARTHER, NOTHING = 4, 4.0, 64.0, 4.0
+"""How often rounding is tried, how many times what it moved a gradient may be off, and how much farther it is tried."""
+ELSEWHERE = ("not_finite", "kink", "precision", "missing_path")
+"""Causes that no line of the candidate's backward says more of."""
+
+
+def misshapen(truth: Truth | None, run: Run) -> Finding | None:
+    """Whether the forward pass gives other tensors than what was said: no weights fit both."""
+    if truth is None:
+        return None
+    name, right, got = truth.text, truth.outputs, run.outputs
+    if len(right) != len(got):
+        said = f"the function returns {len(got)} tensors, and {name!r} is {len(right)}"
+        return Finding("forward", "out", "out", said, {"outputs": len(got)})
+    for n, (a, b) in enumerate(zip(right, got, strict=True)):
+        if a.shape != b.shape:
+            said = f"the forward pass gives {in_words(b.shape)}, and {name!r} is {in_words(a.shape)}"
+            return Finding("forward", "out", label_of(n, right), said, {"returned": b.shape, "wanted": a.shape})
+    return None
+
+
+def label_of(number: int, outputs: Sequence[Array]) -> str:
+    """What one of the outputs is called."""
+    return "out" if len(outputs) == 1 else f"output {number + 1}"
+
+
+def forward(bench: Bench) -> Finding | None:
+    """Whether the forward pass computes what was said at all."""
+    if bench.truth is None:
+        return None
+    right, name = bench.truth.outputs, bench.truth.text
+    for n, (a, b) in enumerate(zip(right, bench.run.outputs, strict=True)):
+        label = label_of(n, right)
+        finite = a[np.isfinite(a)]
+        limit = max(bench.rounding.allowed, 1e-7 if bench.formula is None else 0.0)
+        trial = Trial(bench.weights[0], a, b, limit * max(1.0, float(np.abs(finite).max(initial=0.0))), 1.0)
+        if trial.off.any():
+            at = worst(trial)
+            yours, ours = apart(b[at], a[at])
+            where = place(label, at)
+            said = f"the forward pass is another function: {where} is {yours}, and {name!r} gives {ours} there"
+            evidence = {"expected": float(a[at]), "got": float(b[at])}
+            return Finding("forward", "out", where, said, evidence)
+    return None
+
+
+def value(bench: Bench) -> Outcome:
+    """Every seed, every input."""
+    if bench.truth is None:
+        return not_made("value", "there is nothing to hold it against")
+    found, notes, count, worst_ulps = [], [], 0, 0.0
+    for name in bench.candidate.names:
+        trials = forgiven(bench, name, bench.trials(name))
+        count += len(trials)
+        excuse = excused(bench, name, trials)
+        if excuse.note:
+            notes.append(excuse.note)
+        bad = [t for t in excuse.trials if t.off.any()]
+        if bench.rounding.dtype != "float64":
+            worst_ulps = max([worst_ulps, *(ulps(bench, t) for t in excuse.trials if not t.off.any())])
+        none = all(pull.gradients.get(name) is None for pull in bench.pulls)
+        if bad:
+            found.append(finding(bench, name, excuse, bad, none))
+    found = list(in_lines(bench, found))
+    if not found and bench.rounding.dtype != "float64":
+        notes.append(rounded(bench, worst_ulps))
+    if bench.formula is None:
+        notes.append(f"held against {bench.truth.said}")
+    return outcome("value", count, found, "; ".join(notes))
+
+
+def forgiven(bench: Bench, name: str, trials: Sequence[Trial]) -> list[Trial]:
+    """Trials that are off with the limit that cancellation asks for: 1 − out² has few digits near out = 1."""
+    formula = bench.formula
+    if formula is None or not any(t.off.any() for t in trials):
+        return list(trials)
+    share = EPSILON.get(bench.rounding.dtype, EPSILON["float64"])
+    found = []
+    for trial in trials:
+        if trial.off.any():
+            spread = 0.0
+            for number in range(SHAKES):
+                near, far = (
+                    np.abs(formula.shaken(trial.weights.seeds, name, share * by, number) - trial.expected)
+                    for by in (1.0, FARTHER)
+                )
+                smooth = np.isfinite(near) & (far >= FARTHER / 8 * near)  # at a tie it jumps, however little is moved
+                spread = max(spread, float(near[smooth].max(initial=0.0)))
+            trial = replace(trial, limit=max(trial.limit, SPREAD * spread, nothing(trial, trials)))
+        found.append(trial)
+    return found
+
+
+def nothing(trial: Trial, trials: Sequence[Trial]) -> float:
+    """What of a gradient is rounding alone, where all of it is: what cancels beside entries of an ordinary size."""
+    largest = max((largest_of(t.expected) for t in trials if "onehot" in t.weights.name), default=0.0)
+    floor = NOTHING * EPSILON["float64"] * largest
+    return floor if max(largest_of(trial.expected), largest_of(trial.got)) <= floor else 0.0
+
+
+def rounded(bench: Bench, worst_ulps: float) -> str:
+    """How far off a gradient in low precision is."""
+    eager = bench.rounding.eager
+    dtype = bench.rounding.dtype
+    said = f"only rounding: at most {shown(worst_ulps)} ulps of {dtype}"
+    if eager is not None:
+        said += f" (eager torch: {shown(eager / EPSILON[dtype])})"
+    sizes = [float(np.abs(bench.arrays[name]).max(initial=0.0)) for name in bench.candidate.names]
+    step = GRADCHECK / (EPSILON[dtype] * max(max(sizes), 1e-30))
+    return f"{said}; no step is taken here: gradcheck's 1e-06 is {step:.2g} ulps of the largest input"
+
+
+def beside_torch(bench: Bench, name: str, trial: Trial, at: tuple[int, ...]) -> str:
+    """What torch's own backward of the formula's calls says of an entry: a third opinion."""
+    formula = bench.formula
+    if formula is None or len(formula.programs) > 1 or torch_version() is None:
+        return ""
+    program = formula.programs[0]
+    if not any(t.name == name for t in program.inputs):
+        return ""
+    try:
+        answer = run_torch(program, formula.inputs, trial.weights.seeds[0], [name])
+    except SymgradError:
+        return ""
+    gradient = None if answer is None or answer.refusal else answer.gradients[name]
+    if answer is None or gradient is None:
+        return ""
+    theirs, right = float(gradient[at]), float(trial.expected[at])
+    if abs(theirs - right) <= max(trial.limit, 1e-9 * max(1.0, abs(right))):
+        return ", eager torch agrees with the formula"
+    return f", eager torch gives {apart(theirs, right)[0]}"
+
+
+def ulps(bench: Bench, trial: Trial) -> float:
+    """How far off the worst entry is."""
+    finite = np.isfinite(trial.expected)
+    return bench.rounding.ulps(float(np.abs(trial.expected - trial.got)[finite].max(initial=0.0)), trial.scale)
+
+
+def worst(trial: Trial) -> tuple[int, ...]:
+    """The place of the largest difference; of several that are as large but for rounding, the first."""
+    gaps = np.where(trial.off, trial.gaps(trial.expected), -1.0)
+    largest = gaps >= gaps.max() * (1 - ALIKE)
+    return tuple(int(i) for i in np.unravel_index(int(np.argmax(largest)), gaps.shape))
+
+
+def telling(bad: Sequence[Trial]) -> Trial:
+    """The seed that shows most: the basis seed with the largest difference, else the largest of all."""
+    basis = [t for t in bad if "onehot" in t.weights.name]
+    sizes = [float(np.where(t.off, t.gaps(t.expected), 0.0).max()) for t in basis or bad]
+    return next(t for t, size in zip(basis or bad, sizes, strict=True) if size >= max(sizes) * (1 - ALIKE))
+
+
+def finding(bench: Bench, name: str, excuse: Excuse, bad: Sequence[Trial], none: bool) -> Finding:
+    """One input that is wrong, and why."""
+    trial = telling(bad)
+    at = worst(trial)
+    where = place(f"{name}.grad", at)
+    formula = bench.formula
+    cause = Cause("value", "")
+    entry = line = ""
+    if not np.isfinite(trial.got[at]):
+        count = int((~np.isfinite(trial.got)).sum())
+        cause = Cause("not_finite", f"{count} of {trial.got.size} entries {'is' if count == 1 else 'are'} not finite")
+    elif excuse.outside:
+        cause = Cause("kink", excuse.outside)
+    elif formula is not None:
+        every = {n: forgiven(bench, n, bench.trials(n)) for n in bench.candidate.names}
+        wrong = {n: trials for n, trials in every.items() if any(t.off.any() for t in trials)}
+        others = {n: n not in wrong for n in every if n != name}
+        cause = causes(Case(formula, name, tuple(excuse.trials), bench.rounding, others, wrong, none))
+    if formula is not None:
+        entry, line = formulas(formula, name, at, trial)
+    yours, right = apart(float(trial.got[at]), float(trial.expected[at]))
+    if none:
+        yours = "None"
+    said = f"{where}: yours {yours}; {f'{entry} = ' if entry not in ('', right) else 'right is '}{right}"
+    lines = [f"{said}; {cause.said}" if cause.said else said]
+    seed = f"v = {trial.weights.name}" + (f", {line}" if line else "")
+    total = len(excuse.trials)
+    lines += [*cause.more, f"{seed}  ({len(bad)} of {total} seeds differ{beside_torch(bench, name, trial, at)})"]
+    if formula is not None:
+        lines += legend(formula, lines)
+    evidence = {
+        "seed": trial.weights.name, "entry": list(at), "got": float(trial.got[at]),
+        "expected": float(trial.expected[at]), "formula": entry, "line": line, "cause": cause.said,
+        "ulps": bench.rounding.ulps(float(trial.gaps(trial.expected)[at]), trial.scale),
+    }  # fmt: skip
+    return Finding(cause.kind, name, where, "\n".join(lines), evidence)
+
+
+def in_lines(bench: Bench, found: Sequence[Finding]) -> Iterator[Finding]:
+    """Findings with the line of the candidate's own backward that is wrong, where one is confirmed."""
+    lines = suspects(bench) if any(finding.kind not in ELSEWHERE for finding in found) else []
+    for finding in found:
+        if finding.kind in ELSEWHERE or not lines:
+            yield finding
+            continue
+        said = "".join(f"\n{'or ' * (n > 0)}in {suspect.said}" for n, suspect in enumerate(lines))
+        first, *rest = finding.message.split("\n")
+        rest += [line for line in explained(bench, lines) if line not in rest]
+        kind = "wrong_line" if finding.kind == "value" else finding.kind
+        evidence = {**finding.evidence, "lines": [located(suspect) for suspect in lines]}
+        yield replace(finding, kind=kind, message=first + said + "".join(f"\n{r}" for r in rest), evidence=evidence)
+
+
+def explained(bench: Bench, lines: Sequence[Suspect]) -> list[str]:
+    """``where v_t1 = v_h * (1 - h ** 2)``, and what stands in there."""
+    if bench.formula is None:
+        return []
+    found = dict[str, str]()
+    for suspect in lines:
+        found |= cotangent_lines(bench.formula, suspect.right)
+    ours = [f"where {name} = {text}" for name, text in found.items() if not name.endswith("grad")]
+    return ours + legend(bench.formula, [*(suspect.right for suspect in lines), *ours])
+
+
+def located(suspect: Suspect) -> dict[str, object]:
+    """A line of the candidate's, for a program to read."""
+    path, line, name, _ = suspect.key
+    return {"file": path, "line": line, "text": suspect.text, "gives": name, "right": suspect.right}
+
+
+def cut(bench: Bench) -> Iterator[Finding]:
+    """Outputs that require no gradient although one flows through them."""
+    for n, gone in enumerate(bench.run.cut):
+        if not gone:
+            continue
+        label = "out" if len(bench.run.cut) == 1 else f"output {n + 1}"
+        truth = bench.formula
+        if truth is not None:
+            moved = truth.part(n, bench.mixed[n])
+            if not any(np.any(g) for g in moved.values()):
+                continue
+        said = f"{label} requires no gradient: the way back was cut in the forward pass (detach, no_grad, .data)"
+        yield Finding("missing_path", "", label, said, {})

@@ -1,0 +1,111 @@
+"""What a candidate is to the batteries: something that runs forward, and then pulls seeds back as often as it is asked.
+
+Comes in: nothing of torch. Goes out: the shapes of what `symgrad.testing.candidates.tensors` (torch) and
+`symgrad.testing.candidates.pairs` (NumPy) hand over. Numbers are float64 arrays; what a candidate raises or prints is a
+part of the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from symgrad.numeric import Array
+from symgrad.testing.candidates.layouts import Layout
+
+Seeds = Sequence[Array | None]
+"""One for each output; None for one that does not count."""
+
+
+@dataclass(frozen=True)
+class Meta:
+    """What is known of a tensor without its entries."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    device: str = "cpu"
+
+
+@dataclass(frozen=True, eq=False)
+class Returned:
+    """What one backward handed to the engine, before that repairs it, and what it should be; None: no gradient.
+
+    ``wanted`` has an entry for each argument of the forward pass; ``names`` say what is known of them.
+    """
+
+    function: str
+    got: tuple[Meta | None, ...]
+    wanted: tuple[Meta | None, ...]
+    names: tuple[str, ...]
+    numbers: tuple[Array | None, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Change:
+    """Something that a candidate wrote into: ``what`` is v, an input, or a saved tensor; and an entry of it."""
+
+    kind: str
+    what: str
+    where: str
+    before: float
+    after: float
+
+
+@dataclass(frozen=True, eq=False)
+class Pull:
+    """One call of backward: a gradient for each input (None: none came), or why there are none."""
+
+    gradients: Mapping[str, Array | None] = field(default_factory=dict)
+    failure: str = ""
+    printed: str = ""
+    changes: tuple[Change, ...] = ()
+    returned: tuple[Returned, ...] = ()
+    functions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Variation:
+    """How a run differs from the plain one: other numbers, other layouts, other inputs that require a gradient."""
+
+    values: Mapping[str, Array] = field(default_factory=dict, hash=False)
+    layouts: Mapping[str, Layout] = field(default_factory=dict, hash=False)
+    required: frozenset[str] | None = None
+    double: bool = False
+
+
+PLAIN = Variation()
+
+
+class Run(Protocol):
+    """One forward pass."""
+
+    outputs: tuple[Array, ...]
+    dtypes: tuple[str, ...]
+    failure: str
+    printed: str
+    changes: tuple[Change, ...]
+    cut: tuple[bool, ...]
+
+    def pull(self, seeds: Seeds, layouts: Sequence[Layout | None] = (), watched: bool = False) -> Pull:
+        """vᵀJ by the candidate's own backward, each seed in a layout; ``watched``: what it writes and returns, too."""
+
+    def accumulated(self, seeds: Seeds) -> Pull | None:
+        """What backward adds to a ``.grad`` that holds ones already; None where there is no such thing."""
+
+
+class Candidate(Protocol):
+    """A forward and a backward pass; ``names`` are the inputs that are differentiated, in order."""
+
+    names: tuple[str, ...]
+    shapes: Mapping[str, tuple[int, ...]]
+    masks: bool
+
+    def run(self, variation: Variation = PLAIN) -> Run:
+        """The forward pass on fresh copies of the inputs."""
+
+    def pushed(self, name: str, tangent: Array) -> tuple[Array, ...] | str | None:
+        """Ju by the candidate's own forward mode; None where it has none, text where it raises."""
+
+    def second(self, name: str, seeds: Seeds, weights: Array) -> Pull:
+        """The derivative of Σ weights·(gradient by ``name``) by every input; ``failure`` where there is none."""

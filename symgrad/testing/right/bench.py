@@ -1,0 +1,251 @@
+"""Everything the batteries work on: the candidate, the right gradient, and one plain run with its seeds.
+
+Comes in: a candidate that ran, and the truth, where there is one. Goes out: a `Bench`, on which each seed was pulled
+back once through one graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from symgrad.errors import bug
+from symgrad.numeric import Array
+from symgrad.testing.candidates.attempts import Candidate, Pull, Run
+from symgrad.testing.data import FAILED, NOT_MADE, PASSED, Battery, Finding
+from symgrad.testing.right.rounding import Rounding
+from symgrad.testing.right.seeds import Weights, null_seed, seeds
+from symgrad.testing.right.truth import Formula, Truth
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """One seed and one input: the gradient that was expected, the one that came, and what may be between them."""
+
+    weights: Weights
+    expected: Array
+    got: Array
+    limit: float
+    scale: float
+
+    def same(self, other: Array) -> bool:
+        """Whether ``other`` is what came."""
+        return other.shape == self.got.shape and bool((self.gaps(other) <= self.limit).all())
+
+    def gaps(self, other: Array) -> Array:
+        """|other − got|, infinite where only one of them is a number."""
+        with np.errstate(invalid="ignore"):
+            gap = np.abs(other - self.got)
+        if np.isfinite(gap).all():
+            return np.asarray(gap)
+        equal = (other == self.got) | (np.isnan(other) & np.isnan(self.got))
+        return np.asarray(np.where(equal, 0.0, np.where(np.isfinite(gap), gap, np.inf)))
+
+    @cached_property
+    def off(self) -> Array:
+        """Where what came is not what was expected; entries without a right answer are left out."""
+        return (self.gaps(self.expected) > self.limit) & np.isfinite(self.expected)
+
+
+@dataclass(frozen=True, eq=False)
+class Bench:
+    """``pulls`` are what came for each of ``weights``; ``expected`` the right gradients, where there is a ``truth``."""
+
+    candidate: Candidate
+    run: Run
+    truth: Truth | None
+    rounding: Rounding
+    arrays: Mapping[str, Array]
+    weights: tuple[Weights, ...]
+    pulls: tuple[Pull, ...]
+    expected: tuple[Mapping[str, Array], ...] = ()
+    rows: Mapping[str, Array] = field(default_factory=dict)
+    number: int = 0
+
+    @property
+    def formula(self) -> Formula | None:
+        """The truth, where it is a formula."""
+        return self.truth if isinstance(self.truth, Formula) else None
+
+    @property
+    def failure(self) -> str:
+        """Why there are no gradients at all."""
+        return next((pull.failure for pull in self.pulls if pull.failure), "")
+
+    @property
+    def mixed(self) -> tuple[Array, ...]:
+        """The first seed of random integers."""
+        return self.weights[0].seeds
+
+    @property
+    def baseline(self) -> Pull:
+        """What came for it."""
+        return self.pulls[0]
+
+    @property
+    def movable(self) -> tuple[str, ...]:
+        """The inputs that a run may be given other numbers for: parameters of a module stay."""
+        return tuple(n for n in self.candidate.names if n in getattr(self.candidate, "inputs", ()))
+
+    @cached_property
+    def flat(self) -> Array:
+        """|v| of every seed as a row, all outputs one behind the other."""
+        return np.abs([np.concatenate([seed.reshape(-1) for seed in w.seeds]) for w in self.weights])
+
+    def right(self, seeds: tuple[Array, ...]) -> Mapping[str, Array]:
+        """The right gradient for some seed; where the rows of J are known and finite they are weighed."""
+        if self.truth is None:
+            raise bug("there is nothing to be right")
+        weights = Weights("", seeds)
+        return combined(weights, self.rows) if self.rows and whole(self.rows) else self.truth.pull(seeds)
+
+    def trials(self, name: str) -> list[Trial]:
+        """All seeds for one input; an input that got no gradient got zeros."""
+        return self.tried[name]
+
+    @cached_property
+    def tried(self) -> dict[str, list[Trial]]:
+        """The trials of every input."""
+        return {name: self.trials_of(name) for name in self.candidate.names}
+
+    def trials_of(self, name: str) -> list[Trial]:
+        """Each seed once."""
+        found = []
+        largest_expected = [largest_of(e[name]) for e in self.expected]
+        if name in self.rows and len(self.rows[name]):
+            floors = [largest_of(sums) for sums in np.tensordot(self.flat, np.abs(self.rows[name]), 1)]
+        else:
+            floors = [max(largest_expected, default=0.0)] * len(largest_expected)
+        told = zip(self.weights, self.pulls, self.expected, map(max, floors, largest_expected), strict=True)
+        for weights, pull, expected, scale in told:
+            came, right = pull.gradients.get(name), expected[name]
+            got = np.zeros(right.shape) if came is None else came
+            largest = 0.0 if scale else largest_of(got)
+            limit = self.rounding.allowed * max(scale, largest, 1e-30)
+            found.append(Trial(weights, right, got, limit, scale or largest))
+        return found
+
+
+def largest_of(array: Array) -> float:
+    """The largest number that is finite."""
+    return float(np.abs(array[np.isfinite(array)]).max(initial=0.0))
+
+
+def bench_of(
+    candidate: Candidate, run: Run, truth: Truth | None, rounding: Rounding, arrays: Mapping[str, Array], number: int
+) -> Bench:
+    """The plain run, every seed pulled back once; a v of the left null space is added where J is known."""
+    shapes = [out.shape for out in run.outputs]
+    weights = list(seeds(shapes, number))
+    expected: list[Mapping[str, Array]] = []
+    rows: dict[str, Array] = {}
+    if truth is not None:
+        expected, rows = expected_of(truth, weights, candidate.names)
+        blind = null_seed(rows, shapes)
+        if blind is not None:
+            weights.append(blind)
+            expected.append(combined(blind, rows) if whole(rows) else truth.pull(blind.seeds))
+    pulls: list[Pull] = []
+    for w in weights:
+        pulls.append(run.pull(w.seeds, watched="onehot" not in w.name))
+        if pulls[-1].failure and len(pulls) == 1:
+            weights, expected = weights[:1], expected[:1]
+            break
+    return Bench(
+        candidate, run, truth, rounding, arrays, tuple(weights), tuple(pulls), tuple(expected), rows, number
+    )  # fmt: skip
+
+
+def expected_of(
+    truth: Truth, weights: Sequence[Weights], names: Sequence[str]
+) -> tuple[list[Mapping[str, Array]], dict[str, Array]]:
+    """The right gradient for each seed, and the rows of J where the seeds hold the whole basis.
+
+    vᵀJ is linear in v: where every row is known and finite the other seeds weigh them, and nothing is pulled twice.
+    """
+    basis = {n for n, w in enumerate(weights) if w.basic}
+    if len(basis) != sum(seed.size for seed in weights[0].seeds):
+        return [*truth.pulls([w.seeds for w in weights])], {}
+    if not basis:
+        return [truth.pull(w.seeds) for w in weights], {}
+    pulled = dict(zip(sorted(basis), truth.pulls([weights[n].seeds for n in sorted(basis)]), strict=True))
+    rows = {name: np.stack([pulled[n][name] for n in sorted(basis)]) for name in names}
+    straight = whole(rows)
+    every: list[Mapping[str, Array]] = [
+        pulled[n] if n in basis else combined(w, rows) if straight else truth.pull(w.seeds)
+        for n, w in enumerate(weights)
+    ]
+    return every, rows
+
+
+def whole(rows: Mapping[str, Array]) -> bool:
+    """Whether every entry of J is a number."""
+    return all(bool(np.isfinite(array).all()) for array in rows.values())
+
+
+def combined(weights: Weights, rows: Mapping[str, Array]) -> dict[str, Array]:
+    """vᵀJ from the rows of J."""
+    flat = np.concatenate([seed.reshape(-1) for seed in weights.seeds])
+    return {name: np.tensordot(flat, array, 1) for name, array in rows.items()}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A battery and what it found."""
+
+    battery: Battery
+    findings: tuple[Finding, ...] = ()
+
+
+def outcome(name: str, count: int, findings: Sequence[Finding], note: str = "") -> Outcome:
+    """Failed where anything was found."""
+    return Outcome(Battery(name, FAILED if findings else PASSED, count, note), tuple(findings))
+
+
+def not_made(name: str, why: str) -> Outcome:
+    """A battery that says nothing here, and why."""
+    return Outcome(Battery(name, NOT_MADE, 0, why))
+
+
+def differing(bench: Bench, first: Pull, second: Pull, share: float = 0.0) -> Iterator[tuple[str, str, float, float]]:
+    """Where two gradients of the candidate differ: the input, the worst entry and both numbers, by input.
+
+    ``share`` of the largest entry may be between them; rounding is no difference.
+    """
+    for name, a in first.gradients.items():
+        if name not in second.gradients:
+            continue
+        b = second.gradients[name]
+        if a is not None and b is not None and np.array_equal(a, b):
+            continue
+        shape = bench.candidate.shapes[name]
+        left, right = (np.zeros(shape) if g is None else g for g in (a, b))
+        with np.errstate(invalid="ignore"):
+            gap = np.where((left == right) | (np.isnan(left) & np.isnan(right)), 0.0, np.abs(left - right))
+        gap = np.where(np.isfinite(gap), gap, np.inf)
+        largest = float(np.abs(left[np.isfinite(left)]).max(initial=0.0))
+        if gap.size and gap.max() > share * max(largest, 1.0):
+            at = tuple(int(i) for i in np.unravel_index(int(np.argmax(gap)), gap.shape))
+            yield name, place(f"{name}.grad", at), float(left[at]), float(right[at])
+
+
+def place(name: str, at: Sequence[int]) -> str:
+    """``x.grad[1,2]``."""
+    return f"{name}[{','.join(map(str, at))}]" if len(at) else name
+
+
+def shown(number: float) -> str:
+    """A number in a message: six digits, more where they are needed."""
+    return f"{number:.6g}"
+
+
+def apart(first: float, second: float) -> tuple[str, str]:
+    """Two numbers in as many digits as it takes to tell them apart."""
+    for digits in (6, 9, 12, 17):
+        texts = (f"{first:.{digits}g}", f"{second:.{digits}g}")
+        if texts[0] != texts[1]:
+            break
+    return texts

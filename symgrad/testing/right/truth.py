@@ -1,0 +1,293 @@
+"""What the right gradient is: by the derived formula, or, where nothing can be derived, by differences.
+
+Comes in: what the candidate was claimed to be, and the numbers. Goes out: a `Formula` or `Secants`, both of which pull
+seeds back in float64, from the same rounded inputs, whatever type the candidate computes in.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+
+from symgrad.calculus import Sweep, pullback
+from symgrad.errors import InputError, NotationError, ShapeError, SymgradError
+from symgrad.language import Reading, inputs_of, read
+from symgrad.language.outside import arguments
+from symgrad.numeric import Array, Values, as_float, forward, is_exact, numeric_pullbacks
+from symgrad.program import Program
+from symgrad.testing.candidates.attempts import Candidate, Seeds, Variation
+from symgrad.testing.right.shaking import shaken_pullback
+from symgrad.tracing import Capture, capture
+from symgrad.tracing.captured.words import renamed
+
+STEP = 1e-3
+"""How far inputs are moved for differences, relative to their size: with two steps, the error is of fourth order."""
+MOST_MOVED = 200
+"""Entries of inputs beyond which a Jacobian by differences costs too much."""
+
+
+@dataclass(frozen=True, eq=False)
+class Formula:
+    """A program for each output, its values, and the inputs to differentiate by."""
+
+    text: str
+    programs: tuple[Program, ...]
+    values: tuple[Values, ...]
+    wanted: tuple[str, ...]
+    said: str = "formula"
+    tolerance: float = 1e-9
+
+    @cached_property
+    def inputs(self) -> Mapping[str, Array]:
+        """The numbers of the inputs."""
+        return {t.name: v[t.name] for p, v in zip(self.programs, self.values, strict=True) for t in p.inputs}
+
+    @cached_property
+    def outputs(self) -> tuple[Array, ...]:
+        """The forward values."""
+        return tuple(as_float(v[p.output]) for p, v in zip(self.programs, self.values, strict=True))
+
+    @property
+    def whole(self) -> bool:
+        """Whether the outputs are whole numbers that were computed without rounding."""
+        return all(holds_whole(v[p.output]) for p, v in zip(self.programs, self.values, strict=True))
+
+    def part(self, number: int, seed: Array) -> dict[str, Array]:
+        """What one output contributes."""
+        return self.parts(number, [seed])[0]
+
+    def parts(self, number: int, seeds: Sequence[Array]) -> list[dict[str, Array]]:
+        """What one output contributes, for several seeds."""
+        program, values = self.programs[number], self.values[number]
+        names = [n for n in self.wanted if any(t.name == n for t in program.inputs)]
+        shapes = {n: np.shape(self.inputs.get(n, 0.0)) for n in self.wanted}
+        return [
+            {n: as_float(found[n]) if n in found else np.zeros(shapes[n]) for n in self.wanted}
+            for found in (numeric_pullbacks(program, values, seeds, names) if names else [{}] * len(seeds))
+        ]
+
+    def pull(self, seeds: Seeds) -> dict[str, Array]:
+        """vᵀJ by every wanted input."""
+        parts = [self.part(n, seed) for n, seed in enumerate(seeds) if seed is not None]
+        return {name: np.asarray(sum(part[name] for part in parts)) for name in self.wanted}
+
+    def pulls(self, every: Sequence[Sequence[Array]]) -> list[dict[str, Array]]:
+        """`pull` for several seeds of every output: the program is walked once."""
+        outputs = [self.parts(n, seeds) for n, seeds in enumerate(zip(*every, strict=True))]
+        return [
+            {n: np.asarray(sum(part[n] for part in parts)) for n in self.wanted} for parts in zip(*outputs, strict=True)
+        ]
+
+    def shaken(self, seeds: Seeds, name: str, share: float, number: int) -> Array:
+        """vᵀJ by one input with the last digits of all that stands in it moved: what rounding on the way may do."""
+        found = np.zeros(np.shape(self.inputs.get(name, 0.0)))
+        for program, values, seed in zip(self.programs, self.values, seeds, strict=True):
+            if seed is not None and any(t.name == name for t in program.inputs):
+                found = found + shaken_pullback(program, values, seed, [name], share, number)[name]
+        return found
+
+    def at(self, inputs: Mapping[str, Array]) -> Formula:
+        """The same at other numbers."""
+        given = {**self.inputs, **inputs}
+        found = [forward(p, {t.name: given[t.name] for t in p.inputs}) for p in self.programs]
+        return Formula(self.text, self.programs, tuple(found), self.wanted, self.said, self.tolerance)
+
+    def sweep(self, number: int, name: str) -> Sweep:
+        """The pullback of one output by one input, as index equations."""
+        return pullback(self.programs[number], name)
+
+
+@dataclass(frozen=True, eq=False)
+class Secants:
+    """The Jacobians by central differences of the candidate's own forward pass: nothing else is known of it."""
+
+    text: str
+    outputs: tuple[Array, ...]
+    jacobians: Mapping[str, tuple[Array, ...]]
+    said: str
+    tolerance: float
+
+    @property
+    def wanted(self) -> tuple[str, ...]:
+        """The inputs that it has a Jacobian for."""
+        return tuple(self.jacobians)
+
+    def pull(self, seeds: Seeds) -> dict[str, Array]:
+        """vᵀJ by every input."""
+        return {
+            name: np.asarray(sum(np.tensordot(s, j, s.ndim) for s, j in zip(seeds, js, strict=True) if s is not None))
+            for name, js in self.jacobians.items()
+        }
+
+    def pulls(self, every: Sequence[Sequence[Array]]) -> list[dict[str, Array]]:
+        """`pull` for several seeds."""
+        return [self.pull(seeds) for seeds in every]
+
+
+Truth = Formula | Secants
+
+
+def holds_whole(array: Array) -> bool:
+    """Whether every entry is a whole number, and known to be: a float is not."""
+    return is_exact(array) and all(getattr(entry, "denominator", 1) == 1 for entry in np.asarray(array).flat)
+
+
+def formula_of(
+    expression: Any, arrays: Mapping[str, Array], scalars: Mapping[str, Any], wanted: Sequence[str],
+    shapes: Mapping[str, Sequence[Any]],
+) -> Formula:  # fmt: skip
+    """What an expression, one for each output, or a captured program says at these numbers.
+
+    Raises `SymgradError` where it does not fit them.
+    """
+    if isinstance(expression, Capture):
+        return of_captured(expression, arrays, wanted)
+    several = isinstance(expression, (tuple, list))
+    texts = [arguments.text_of(part, "the expression") for part in (expression if several else [expression])]
+    programs, found = [], []
+    for text in texts:
+        program, values = of_text(text, arrays, scalars, shapes)
+        programs.append(program)
+        found.append(values)
+    if not programs:
+        raise InputError("there is no expression", hints=('"softmax(x, dim=-1)"',))
+    return Formula("; ".join(texts), tuple(programs), tuple(found), tuple(wanted))
+
+
+def formula_of_outputs(expression: Any, count: Callable[[], int], *given: Any) -> Formula:
+    """`formula_of`, also for one text that is several tensors, where the function returns ``count`` of them."""
+    try:
+        return formula_of(expression, *given)
+    except NotationError:
+        outputs = count() if isinstance(expression, str) else 0
+        if outputs < 2:
+            raise
+    found = None
+    for more in (0, 1):  # one more than the function returns is another function
+        with contextlib.suppress(SymgradError):
+            found = formula_of([f"({expression})[{n}]" for n in range(outputs + more)], *given)
+    return formula_of(expression, *given) if found is None else replace(found, text=expression)
+
+
+def of_text(
+    text: str, arrays: Mapping[str, Array], scalars: Mapping[str, Any], shapes: Mapping[str, Sequence[Any]]
+) -> tuple[Program, Values]:
+    """One expression; inputs that it does not mention are options of the candidate, or nothing flows to them."""
+    mentioned = inputs_of(text, {**arrays, **scalars})
+    numbers = {name: value for name, value in scalars.items() if name in mentioned}
+    known: dict[str, Any] = {name: tuple(s) for name, s in shapes.items()}
+    known |= {name: a.shape for name, a in arrays.items() if name in mentioned} | dict.fromkeys(numbers, ())
+    reading = reading_of(text, tuple(known.items()), tuple(numbers.items()))
+    given = {**arrays, **{name: np.asarray(value) for name, value in numbers.items()}, **reading.made}
+    missing = [t.name for t in reading.program.inputs if t.name not in given]
+    if missing:
+        raise InputError(f"{text!r} needs a value for {', '.join(missing)}", hints=(f"{missing[0]}=torch.randn(…)",))
+    return reading.program, forward(reading.program, {t.name: given[t.name] for t in reading.program.inputs})
+
+
+@lru_cache(maxsize=256)
+def reading_of(
+    text: str, shapes: tuple[tuple[str, tuple[Any, ...]], ...], numbers: tuple[tuple[str, Any], ...]
+) -> Reading:
+    """A text at some shapes, read once: a test-suite checks the same formula again and again."""
+    return read(text, shapes=dict(shapes), scalars=dict(numbers))
+
+
+def of_captured(program: Capture, arrays: Mapping[str, Array], wanted: Sequence[str]) -> Formula:
+    """A captured program, on the numbers at hand, in float64."""
+    if program.boxes:
+        box = program.black_boxes[0]
+        raise InputError("a black box has no formula to be held against", found=(f"{box.spelling}: {box.reason}",))
+    called = {own: label.replace(".", "_") for own, label in program.labels.items()}
+    inputs = tuple(replace(t, name=called.get(t.name, t.name)) for t in program.recording.inputs)
+    swap = {old.name: new.name for old, new in zip(program.recording.inputs, inputs, strict=True)}
+    steps = tuple(
+        replace(step, arguments=tuple(swap.get(a, a) if isinstance(a, str) else a for a in step.arguments))
+        for step in program.recording.steps
+    )
+    whole, found = [], []
+    for end in program.ends:
+        recording = Program(inputs, steps, swap.get(end, end), program.recording.sizes)
+        recording = renamed(recording, program.labels)
+        given = {t.name: arrays.get(t.name) for t in inputs}
+        held = {swap[old]: array for old, array in program.arrays.items() if old in swap}
+        point = {name: held[name] if array is None else array for name, array in given.items()}
+        wrong = [n for n, array in point.items() if np.shape(array) != np.shape(held[n])]
+        if wrong:
+            raise ShapeError(
+                f"{wrong[0]} does not have the shape that it was captured with",
+                found=(f"{np.shape(point[wrong[0]])}, captured {np.shape(held[wrong[0]])}",),
+            )
+        whole.append(recording)
+        found.append(forward(recording, point))
+    return Formula(program.title or "the captured program", tuple(whole), tuple(found), tuple(wanted))
+
+
+def captured_forward(
+    function: Callable[..., Any], inputs: Mapping[str, Any], arrays: Mapping[str, Array], wanted: Sequence[str]
+) -> Formula | str:
+    """The function's own forward pass as a formula; the reason where there is none."""
+
+    def call(*given: Any) -> Any:
+        return function(*given)
+
+    kinds = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in inputs]
+    call.__signature__ = inspect.Signature(kinds)  # type: ignore[attr-defined]  # what inspect.signature reads
+    call.__name__ = getattr(function, "__name__", None) or type(function).__name__
+    try:
+        program = capture(call, *inputs.values())
+        if program.boxes:
+            return f"{program.black_boxes[0].spelling} is a black box"
+        found = of_captured(program, arrays, wanted)
+    except SymgradError as error:
+        return "it cannot be captured" if custom(function) else error.problem
+    except Exception as error:  # a function that cannot be recorded is still one that can be checked
+        return f"it could not be recorded: {type(error).__name__}"
+    known = {t.name for t in found.programs[0].inputs}
+    lost = [name for name in wanted if name not in known and name in arrays]
+    return replace(found, said="the forward pass, captured") if not lost else f"{lost[0]} was not found in it"
+
+
+def custom(function: Any) -> bool:
+    """Whether a function is the ``apply`` of an autograd.Function, of which nothing is known."""
+    return hasattr(getattr(function, "__self__", None), "backward")
+
+
+def secants_of(candidate: Candidate, arrays: Mapping[str, Array], why: str) -> Secants | str:
+    """Jacobians by differences, in float64 where the candidate computes in it; the reason where there are none."""
+    names = candidate.names
+    if sum(arrays[n].size for n in names) > MOST_MOVED:
+        return f"{why}, and the inputs are too large for differences"
+    plain = candidate.run(Variation(double=True))
+    if plain.failure or any(dtype != "float64" for dtype in plain.dtypes):
+        return f"{why}, and the candidate does not compute in float64, without which differences say little"
+    jacobians = {}
+    for name in names:
+        columns = []
+        for at in np.ndindex(*arrays[name].shape):
+            step = STEP * max(1.0, abs(float(arrays[name][at])))
+            coarse, fine = (quotients(candidate, name, arrays[name], at, step / by) for by in (1, 2))
+            columns.append([(4 * f - c) / 3 for c, f in zip(coarse, fine, strict=True)])
+        jacobians[name] = tuple(
+            np.stack([column[n] for column in columns], -1).reshape(out.shape + arrays[name].shape)
+            for n, out in enumerate(plain.outputs)
+        )
+    said = f"differences of the forward pass ({why})"
+    return Secants("its own forward pass", plain.outputs, jacobians, said, 1e-6)
+
+
+def quotients(candidate: Candidate, name: str, array: Array, at: tuple[int, ...], step: float) -> list[Array]:
+    """(f(x + h) − f(x − h)) / 2h for one entry, by output."""
+    sides = []
+    for shift in (step, -step):
+        moved = array.copy()
+        moved[at] += shift
+        run = candidate.run(Variation(values={name: moved}, double=True, required=frozenset()))
+        sides.append(run.outputs)
+    return [(high - low) / (2 * step) for high, low in zip(*sides, strict=True)]

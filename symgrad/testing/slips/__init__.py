@@ -1,0 +1,1 @@
+"""Which mistake it is: each computed, and named only where it gives what came."""

@@ -1,0 +1,170 @@
+"""Which line of the candidate's own backward is wrong: with the right value in its place everything is right.
+
+The lines are watched while they run. A line is named where what it reads fits (each tensor that it mentions is one that
+a right backward computes), and where another known quantity, written over what it gives, makes all gradients right, for
+every seed that is tried. Comes in: the bench and the wrong trials. Goes out: clauses, none where nothing was confirmed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from symgrad.errors import SymgradError
+from symgrad.numeric import Array
+from symgrad.source import place_of
+from symgrad.testing.candidates.watching import Key, Step, watching
+from symgrad.testing.right.bench import Bench, Trial
+from symgrad.testing.right.known import Known, known_ahead, known_behind
+
+SEEDS, MOST_RUNS, MOST_ENTRIES, LONGEST = 4, 400, 4096, 88
+NUMBER = re.compile(r"\d+\.?\d*(?:e-?\d+)?")
+COTANGENT = re.compile(r"v_\w+|.*\.grad")
+
+
+@dataclass(frozen=True, eq=False)
+class Suspect:
+    """A statement, the quantity that belongs in the place of what it gives, and the one that stands there, if any."""
+
+    key: Key
+    text: str
+    right: str
+    instead: str
+
+    @property
+    def said(self) -> str:
+        """``line 14 of mlp.py, `dt = dh * h`: what it reads is right; …``"""
+        path, line, name, _ = self.key
+        text = self.text if len(self.text) <= LONGEST else f"{name or 'return'} …"
+        where = f"line {line} of {place_of(path)}, `{text}`: "
+        if not name or self.right.endswith(".grad"):
+            return f"{where}what it reads is right, what it gives is not"
+        if len(self.right) > LONGEST:
+            return f"{where}what it reads is right; with another value of {name} every gradient is right"
+        return f"{where}what it reads is right; with {self.right} for {name} every gradient is right"
+
+
+def suspects(bench: Bench) -> list[Suspect]:
+    """The statements of the candidate's backward of which one is wrong, in the order in which they run.
+
+    What gives a known quantity may be right, and another line that mends it wrong: it is named only where one of the
+    cotangents belongs there, and left out beside a line that gives nothing known where none does.
+    """
+    formula = bench.formula
+    if bench.candidate.masks and not bench.baseline.functions:
+        return []
+    trials = {name: bench.trials(name) for name in bench.candidate.names}
+    if formula is None or sum(t[0].expected.size for t in trials.values() if t) > MOST_ENTRIES:
+        return []
+    chosen = [n for n, w in enumerate(bench.weights) if any(s.any() for s in w.seeds)][:SEEDS]
+    runs = [watched(bench, n) for n in chosen]
+    if not runs or not any(step.key[2] for step in runs[0]):
+        return []
+    try:
+        ahead = known_ahead(formula)
+        behind = [known_behind(formula, bench.weights[n].seeds) for n in chosen]
+    except SymgradError:
+        return []
+    numbers = {text: np.array(float(text)) for text in NUMBER.findall(formula.text)}
+    search = Search(bench, chosen, [[trials[name][n] for name in bench.candidate.names] for n in chosen], ahead, behind)
+    found = []
+    for index, step in enumerate(runs[0]):
+        same = [steps[index] for steps in runs if len(steps) > index and steps[index].key == step.key]
+        if len(same) < len(runs) or not step.text or not step.reads or any(fitting(s.value, ahead) for s in same):
+            continue
+        if all(fits(s, (known, ahead, numbers)) for s, known in zip(same, behind, strict=True)):
+            right = search.righted(same)
+            instead = fitting(step.value, behind[0])
+            if right and (not instead or COTANGENT.fullmatch(right)):
+                found.append(Suspect(step.key, step.text, right, instead))
+    return found
+
+
+def watched(bench: Bench, number: int, at: Key | None = None, put: Array | None = None) -> list[Step]:
+    """The statements of one backward."""
+    run = bench.candidate.run()
+    with watching(at, put) as watch:
+        run.pull(bench.weights[number].seeds)
+    return watch.steps
+
+
+def fitting(value: Array, known: Known) -> str:
+    """Which of these quantities a tensor is, turned or with other axes of length 1; empty if it is none."""
+    for name, array in known.items():
+        for turned in (array, array.swapaxes(-1, -2)) if array.ndim > 1 else (array,):
+            if close(value, turned):
+                return name
+    return ""
+
+
+def close(value: Array, other: Array) -> bool:
+    """The same entries, but for rounding and axes of length 1."""
+    if value.size != other.size or value.squeeze().shape != other.squeeze().shape:
+        return False
+    scale = float(np.abs(other).max(initial=0.0))
+    with np.errstate(invalid="ignore"):
+        return bool((np.abs(value.squeeze() - other.squeeze()) <= 1e-6 * max(scale, 1e-30)).all())
+
+
+def fits(step: Step, known: Sequence[Known]) -> bool:
+    """Whether everything that a statement reads is what a right backward has."""
+    return all(any(fitting(array, one) for one in known) for array in step.reads.values())
+
+
+@dataclass(eq=False)
+class Search:
+    """Known quantities in the place of what a statement gave; ``left`` runs are made."""
+
+    bench: Bench
+    chosen: Sequence[int]
+    rows: Sequence[Sequence[Trial]]
+    ahead: Known
+    behind: Sequence[Known]
+    left: int = MOST_RUNS
+
+    def righted(self, steps: Sequence[Step]) -> str:
+        """The one with which every gradient is right for every seed; empty if there is none."""
+        first = steps[0].value
+        for name in (*self.behind[0], *self.ahead):
+            every = [seen[name] if name in seen else self.ahead[name] for seen in self.behind]
+            for turned in (False, True) if every[0].ndim > 1 else (False,):
+                arrays = [a.swapaxes(-1, -2) if turned else a for a in every]
+                if arrays[0].squeeze().shape != first.squeeze().shape or close(first, arrays[0]):
+                    continue
+                if all(map(self.tried, self.chosen, self.rows, steps, arrays)):
+                    return f"{name}{'.mT' if turned else ''}"
+        return ""
+
+    def tried(self, number: int, row: Sequence[Trial], step: Step, array: Array) -> bool:
+        """Whether all gradients are right with ``array`` in the place of what a statement gave."""
+        self.left -= 1
+        if self.left < 0:
+            return False
+        run = self.bench.candidate.run()
+        with watching(step.key, array.reshape(step.value.shape)) as watch:
+            pull = run.pull(self.bench.weights[number].seeds)
+        if not watch.done or pull.failure:
+            return False
+        gradients = gradients_of(pull.gradients, row, self.bench.candidate.names)
+        return all(not bad(trial, got) for trial, got in zip(row, gradients, strict=True))
+
+
+def gradients_of(found: Mapping[str, Array | None], row: Sequence[Trial], names: Sequence[str]) -> Iterator[Array]:
+    """In order; zeros where none came."""
+    for name, trial in zip(names, row, strict=True):
+        got = found.get(name)
+        yield np.zeros(trial.expected.shape) if got is None else got
+
+
+def bad(trial: Trial, got: Array) -> bool:
+    """Whether a gradient is off."""
+    if got.shape != trial.expected.shape:
+        return True
+    gap = np.abs(got - trial.expected)
+    return bool((~(gap <= 100 * trial.limit) & np.isfinite(trial.expected)).any())
+
+
+__all__ = ["Suspect", "suspects"]

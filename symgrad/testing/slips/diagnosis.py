@@ -1,0 +1,230 @@
+"""Which mistake it is: each is computed from the formula, and named only where it gives what came, for every seed.
+
+Comes in: a `Case`, one input whose gradient is wrong. Goes out: a `Cause`, ranked: what concerns the whole gradient
+first, then one step or one term of the pullback, then rounding, then the line of the backward that is left; ``value``
+where nothing was confirmed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+
+import numpy as np
+import sympy as sp
+
+from symgrad.calculus.sweeps import substitute
+from symgrad.closed_form import closed_form
+from symgrad.closed_form.form import views
+from symgrad.errors import SymgradError
+from symgrad.numeric import Array
+from symgrad.oracles import check_form
+from symgrad.render import formula_text
+from symgrad.testing.right.bench import Trial, place
+from symgrad.testing.right.rounding import EPSILON, LOWER, Rounding
+from symgrad.testing.right.truth import Formula
+from symgrad.testing.slips.forward_slips import forward_slips
+from symgrad.testing.slips.operation_slips import operation_slips
+from symgrad.testing.slips.share_slips import share_slips, weighted_slips
+from symgrad.testing.slips.shift_slips import shift_slips
+from symgrad.testing.slips.slips import Slip, other_forms, whole_slips
+from symgrad.testing.slips.step_slips import step_slips
+from symgrad.testing.slips.wrong_line import wrong_step
+
+LONGEST = 100
+"""A longer formula of one entry is left out of the message."""
+SMALLEST = 1e-3
+"""Ulps of float32 below which a difference is not that of a computation in it."""
+FIRST = 4
+"""Entries that are listed where they are no slice."""
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """One wrong gradient, and what is known of the rest.
+
+    ``others`` says of the other inputs whether theirs is right, ``wrong`` are the
+    trials of all that are not, ``none`` says that no gradient came.
+    """
+
+    formula: Formula
+    name: str
+    trials: tuple[Trial, ...]
+    rounding: Rounding
+    others: Mapping[str, bool] = field(default_factory=dict)
+    wrong: Mapping[str, Sequence[Trial]] = field(default_factory=dict)
+    none: bool = False
+
+
+@dataclass(frozen=True)
+class Cause:
+    """A mistake in a word and in a clause; ``more`` are further lines."""
+
+    kind: str
+    said: str
+    more: tuple[str, ...] = ()
+
+
+def causes(case: Case) -> Cause:
+    """The first mistake that explains everything that came."""
+    if not all(np.isfinite(t.got).all() for t in case.trials):
+        return Cause("value", "")
+    if case.none or not any(t.got.any() for t in case.trials):
+        return missing(case)
+    formula, name, trials = case.formula, case.name, case.trials
+    parts = share_slips(formula, name, trials)
+    whole = whole_slips(formula, name, trials, case.others)
+    steps, weighted = guarded(step_slips(case)), guarded(weighted_slips(formula, name, trials))
+    others = chain(
+        other_forms(formula, name, axes=True), guarded(forward_slips(formula, name)), shift_slips(name, trials),
+        guarded(operation_slips(case)),
+    )  # fmt: skip
+    for slip in chain(whole, parts, steps, weighted, others):
+        if confirmed(slip, trials):
+            return Cause(slip.kind, slip.said)
+    return rounding(case) or line(case) or somewhere(case)
+
+
+def somewhere(case: Case) -> Cause:
+    """Where it differs, if that is not everywhere: an edge, a column, entries that nothing comes back to."""
+    off = np.any([t.off for t in case.trials], axis=0)
+    count = int(off.sum())
+    if off.ndim == 0 or count in (0, off.size):
+        return Cause("value", "")
+    which = region(f"{case.name}.grad", off)
+    if not any(t.got[off].any() for t in case.trials):
+        return Cause("missing_path", f"nothing comes back to {which}, whatever v is; the other entries are right")
+    return Cause("value", "", (f"only {which} differ{'s' if count == 1 else ''}, whatever v is",))
+
+
+def region(name: str, mask: Array) -> str:
+    """Some entries of a tensor: as a slice where they are one, else the first of them and how many."""
+    kept = [np.flatnonzero(mask.any(axis=tuple(a for a in range(mask.ndim) if a != n))) for n in range(mask.ndim)]
+    if mask[np.ix_(*kept)].all():
+        spans = [span(indices, size) for indices, size in zip(kept, mask.shape, strict=True)]
+        if all(spans):
+            return f"{name}[{','.join(spans)}]"
+    first = ", ".join(f"[{','.join(map(str, at))}]" for at in np.argwhere(mask)[:FIRST])
+    count = int(mask.sum())
+    return f"{name} at {first}" + (f" and {count - FIRST} more" if count > FIRST else "")
+
+
+def span(indices: Array, size: int) -> str:
+    """Indices of an axis as a slice; empty where they are not next to each other."""
+    if len(indices) == 1:
+        return str(indices[0])
+    if len(indices) != indices[-1] - indices[0] + 1:
+        return ""
+    return f"{indices[0] or ''}:{'' if indices[-1] == size - 1 else indices[-1] + 1}"
+
+
+def guarded(slips: Iterator[Slip]) -> Iterator[Slip]:
+    """Slips as far as they can be made: what the formula does not follow is no mistake of the candidate."""
+    try:
+        yield from slips
+    except SymgradError:
+        return
+
+
+def confirmed(slip: Slip, trials: Sequence[Trial]) -> bool:
+    """Whether a slip gives what came, everywhere and for every seed, and not what was expected."""
+    differs = False
+    for trial in trials:
+        try:
+            with np.errstate(all="ignore"):
+                made = np.asarray(slip.made(trial), dtype=np.float64)
+        except (SymgradError, ValueError, KeyError, IndexError, TypeError, ZeroDivisionError):
+            return False
+        if not trial.same(made):
+            return False
+        differs |= bool((trial.gaps(trial.expected) > trial.limit).any())
+    return differs
+
+
+def missing(case: Case) -> Cause:
+    """Nothing came."""
+    right = sorted(name for name, fine in case.others.items() if fine)
+    how = "no gradient is returned" if case.none else "only zeros are returned"
+    beside = f", although {', '.join(f'{n}.grad' for n in right)} {'is' if len(right) == 1 else 'are'} right"
+    return Cause("missing_path", f"{how} for {case.name}{beside if right else ''}")
+
+
+def rounding(case: Case) -> Cause | None:
+    """Whether what came are numbers of a lower type, or of a computation on inputs that were rounded to one."""
+    gaps = [(t, float(np.where(t.off, t.gaps(t.expected), 0.0).max(initial=0.0))) for t in case.trials]
+    lost = f"{max(case.rounding.ulps(gap, t.scale) for t, gap in gaps):,.0f} ulps of {case.rounding.dtype} are lost"
+    lower = [w for w in LOWER.get(case.rounding.dtype, ()) if all(gap <= 16 * EPSILON[w] * t.scale for t, gap in gaps)]
+    for dtype in lower:
+        if all(np.array_equal(rounded(t.got, dtype), t.got) for t in case.trials):
+            return Cause("precision", f"every entry is a {dtype} number: {lost}")
+    for dtype in lower:
+        if computed_in(case, dtype):
+            return Cause("precision", f"this is what inputs rounded to {dtype} give: {lost}")
+    single = max(gap / (EPSILON[LOWER["float64"][0]] * t.scale) if t.scale else 0.0 for t, gap in gaps)
+    if case.rounding.dtype == "float64" and SMALLEST < single <= 1:
+        said = f"every difference is below one ulp of float32 ({single:.2g}), and {lost}"
+        return Cause("precision", f"{said}: is something on the way in float32?")
+    return None
+
+
+def computed_in(case: Case, lower: str) -> bool:
+    """Whether the formula at inputs that were rounded to a lower type gives what came."""
+    at = case.formula.at(
+        {n: rounded(np.asarray(a, float), lower) for n, a in case.formula.inputs.items() if a.dtype.kind == "f"}
+    )  # one call
+    without = within = 0.0
+    for t in case.trials:
+        made = at.pull([rounded(s, lower) for s in t.weights.seeds])[case.name]
+        without += float(np.abs(t.expected - t.got).max(initial=0.0))
+        within += float(np.abs(made - t.got).max(initial=0.0))
+    return within <= without / 16
+
+
+def rounded(array: Array, dtype: str) -> Array:
+    """Numbers in a lower type, as float64."""
+    if dtype == "bfloat16":
+        bits = np.asarray(array, np.float32).view(np.uint32)
+        bits = (bits + 0x7FFF + ((bits >> 16) & 1)) & np.uint32(0xFFFF0000)
+        return bits.astype(np.uint32).view(np.float32).astype(np.float64)
+    with np.errstate(over="ignore"):
+        return np.asarray(array).astype(dtype).astype(np.float64)
+
+
+def line(case: Case) -> Cause | None:
+    """The tensor with another cotangent of which all wrong gradients would follow."""
+    step = wrong_step(case.formula, case.wrong)
+    if step is None:
+        return None
+    names = " and ".join(f"{name}.grad" for name in case.wrong)
+    what = f"{step.result.name} = {step.called}({', '.join(step.tensors)})"
+    said = f"{names} would follow from another cotangent of {what}: the lines after it fit, what comes before does not"
+    return Cause("wrong_line", said)
+
+
+def formulas(formula: Formula, name: str, at: tuple[int, ...], trial: Trial) -> tuple[str, str]:
+    """The entry as the formula has it, and the line of the whole gradient; empty where there is none that is short."""
+    counting = [n for n, s in enumerate(trial.weights.seeds) if s.any()] or [0]
+    number = counting[0]
+    program, values = formula.programs[number], formula.values[number]
+    if not any(t.name == name for t in program.inputs):
+        return "", f"{name} does not stand in the formula"
+    try:
+        sweep = formula.sweep(number, name)
+    except SymgradError:
+        return "", ""
+    text = ""
+    if sweep.whole and len(formula.programs) == 1:
+        equation = substitute(sweep.equation, views(program))
+        places = dict(zip(equation.axes, map(sp.Integer, at), strict=True))
+        text = formula_text(equation.right.xreplace(places), ())
+    form = closed_form(program, sweep, name)
+    line = ""
+    if form is not None and len(formula.programs) == 1:
+        weights = np.asarray(trial.weights.seeds[number], dtype=np.float64)
+        with np.errstate(all="ignore"):
+            line = f"{name}.grad = {form.text}" if check_form(form.text, program, sweep, values, weights).passed else ""
+    return text if len(text) <= LONGEST else "", line
+
+
+__all__ = ["Case", "Cause", "causes", "formulas", "place"]

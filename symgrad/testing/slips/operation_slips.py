@@ -1,0 +1,129 @@
+"""A step pulled back as if it were another operation of the table: a relu that leaks, a maximum that is shared.
+
+Comes in: what the diagnosis knows. Goes out: `Slip` s. The whole table is tried by differences along one direction, and
+what fits there is derived and confirmed as any other slip; also the value of another operation in a slope's place.
+"""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import sympy as sp
+
+from symgrad.entries.spec import Op
+from symgrad.errors import SymgradError
+from symgrad.language.steps.ruled import ruling
+from symgrad.numeric import Array, as_float, forward, numeric_pullback, numeric_pushforward
+from symgrad.ops import TABLE
+from symgrad.program import Apply
+from symgrad.shapes import Shape, SizeMismatch, Sizes
+from symgrad.testing.right.bench import Trial
+from symgrad.testing.slips.option_slips import AXES
+from symgrad.testing.slips.places import Change, Place
+from symgrad.testing.slips.slips import Slip
+from symgrad.testing.slips.step_slips import Wrong, made, places_of
+
+STEP, NEAR = 1e-5, 1e-3
+"""How far operands are moved, and how near to what came a difference has to be."""
+TIMES = range(2, 17)
+FEWEST = 3
+"""Entries that a slope has to be of: fewer fit by accident."""
+MOST = 8
+"""Steps that are looked at."""
+
+
+def operation_slips(case: Wrong) -> Iterator[Slip]:
+    """Of programs with one output, step by step from the end."""
+    if len(case.formula.programs) > 1:
+        return
+    trial = max(case.trials, key=lambda t: float(np.abs(t.got - t.expected).max(initial=0.0)))
+    for _, place in zip(range(MOST), places_of(case.formula, case.name, True), strict=False):
+        for said, change in neighbours(case, place, trial):
+            yield Slip("wrong_operation", said + place.said, made(case.formula, case.name, place, change))
+
+
+def neighbours(case: Wrong, place: Place, trial: Trial) -> Iterator[tuple[str, Change]]:
+    """What the other operations of the table would give back along one direction, where it is what came."""
+    program, values, name = place.program, place.values, case.name
+    end, operand = place.step.result.name, str(place.step.arguments[place.position])
+    seed = trial.weights.seeds[place.number]
+    carried = seed if end == program.output else as_float(numeric_pullback(program, values, seed, [end])[end])
+    direction = np.random.default_rng(0).uniform(0.5, 1.0, np.shape(values[name]))
+    along = direction
+    if operand != name:
+        along = as_float(numeric_pushforward(replace(program, output=operand), values, name, direction))
+    own = slope(place, place.step, carried, along)
+    if own is None:
+        return
+    came = own + float(np.sum((trial.got - trial.expected) * direction))
+    near = NEAR * max(abs(came), abs(own))
+    for other in TABLE.values():
+        step = in_place(place, other)
+        found = None if step is None else slope(place, step, carried, along)
+        if step is None or found is None:
+            continue
+        for times in (1, *TIMES) if np.shape(place.operand) != np.shape(place.result) else (1,):
+            if found and abs(times * found - came) <= near:
+                said = f"this is {f'{times} times ' * (times > 1)}what {other.name} gives, and not {place.step.called}"
+                yield said, lambda cotangent, s=step, n=times: n * place.pulled(cotangent, None, s)  # type: ignore[misc]  # a default binds
+        value = result_of(place, step, place.operand)
+        if value is None or np.shape(value) != np.shape(place.operand) or len(np.unique(value)) < FEWEST:
+            continue
+        if not (value == np.round(value)).all() and abs(float(np.sum(carried * value * along)) - came) <= near:
+            said = f"v is multiplied by {other.name}({operand}), which is not the derivative of {place.step.called}"
+            yield said, lambda cotangent, a=value: a * cotangent  # type: ignore[misc]  # a default binds
+
+
+def in_place(place: Place, other: Op) -> Apply | None:
+    """A step by another operation, with the options that both have; None where it asks for more, or fits no shape."""
+    step = place.step
+    if other.name == step.op or other.variadic or len(other.operands) != len(step.arguments):
+        return None
+    given = dict(step.options)
+    options = {}
+    for name, parameter in other.signature.parameters.items():
+        if name in other.operands:
+            continue
+        if name not in given and (parameter.default is inspect.Parameter.empty or name in AXES):
+            return None
+        options[name] = given.get(name, parameter.default)
+    shapes = tuple(integers(place, argument) for argument in step.arguments)
+    try:
+        ruled = ruling(other, Sizes(), shapes, [isinstance(a, str) for a in step.arguments], options)
+    except (SymgradError, SizeMismatch, ValueError, TypeError, IndexError):
+        return None
+    if ruled.targets != shapes or ruled.shape != integers(place, step.result.name):
+        return None
+    return replace(step, op=other.name, options=tuple(sorted(options.items())))
+
+
+def integers(place: Place, argument: object) -> Shape:
+    """The shape of an operand's numbers; a number has no axes."""
+    return tuple(map(sp.Integer, np.shape(place.values[argument]) if isinstance(argument, str) else ()))
+
+
+def slope(place: Place, step: Apply, carried: Array, along: Array) -> float | None:
+    """⟨carried, Ju⟩ of a step for a change u of its operand, by differences; None where it does not fit."""
+    sides = [result_of(place, step, as_float(place.operand) + shift * along) for shift in (-STEP, STEP)]
+    low, high = sides
+    if low is None or high is None or np.shape(low) != np.shape(carried) or np.shape(high) != np.shape(carried):
+        return None
+    with np.errstate(all="ignore"):
+        found = float(np.sum(carried * (high - low))) / (2 * STEP)
+    return found if np.isfinite(found) else None
+
+
+def result_of(place: Place, step: Apply, operand: Array) -> Array | None:
+    """What a step gives by itself, with other numbers in the operand; None where it cannot be computed."""
+    alone = place.program.alone(step)
+    given = {t.name: place.values[t.name] for t in alone.inputs} | {str(step.arguments[place.position]): operand}
+    try:
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # an operation that was never meant for these numbers
+            return as_float(forward(alone, given)[step.result.name])
+    except (SymgradError, ArithmeticError, ValueError, TypeError, AssertionError, IndexError):
+        return None
