@@ -417,11 +417,22 @@ def no_path(read: Read, m: re.Match[str]) -> bool:
     return x.grad is None
 
 
+def torch_refuses(read: Read, m: re.Match[str]) -> bool:
+    """torch has no value, or no backward."""
+    leaves = {name: x.requires_grad_(x.is_floating_point()) for name, x in read.truth.known().items()}
+    try:
+        read.truth.run(**leaves).sum().backward()
+    except (RuntimeError, ValueError, IndexError):
+        return True
+    return False
+
+
 X, R = r"(?P<x>\w+)", r"(?P<rounding>, but for rounding,)?"
 CLAIMS: dict[str, Rule] = {
     r"Equal to torch [\w.+]+ in every entry(?P<but> but those that follow)?(?: \(largest difference \S+\))?\.": (
         equal_to_torch
     ),
+    r"Nothing is compared with torch, which refuses this: .*": torch_refuses,
     rf"{X}\.grad is 0{R} because every weight in \w+ is 0\.": zero_by_weights,
     rf"{X}\.grad is 0{R} because every entry of \w+ is 0 (?P<when>whatever the numbers|at these numbers)"
     r"(?:: (?P<why>.*))?\.$": zero_by_J,

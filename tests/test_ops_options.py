@@ -15,7 +15,8 @@ import sympy as sp
 import torch
 
 import symgrad
-from symgrad.errors import ShapeError
+from symgrad.calculus import local
+from symgrad.errors import ShapeError, SymgradError
 from symgrad.language import read
 from symgrad.language.steps.builder import hashable
 from symgrad.numeric import Values, forward, numeric_pullback, numeric_pushforward
@@ -24,6 +25,7 @@ from symgrad.ops import Op, named
 from symgrad.program import Apply, Argument, Constant, Program, Tensor
 from symgrad.shapes import Size, Sizes
 from tests import torch_side
+from tests.naive import Loops
 
 Given = np.ndarray | float | None
 
@@ -277,3 +279,41 @@ def test_what_is_left_over_at_the_end_is_refused_where_torch_refuses_it() -> Non
                 read(text, shapes={"x": x.shape, "w": w.shape})
         else:
             read(text, shapes={"x": x.shape, "w": w.shape})
+
+
+@pytest.mark.parametrize("low_and_high", ["1, 1", "3, 1", "-1, 1", "1, 1.0"])
+@pytest.mark.parametrize("call", ["clamp", "F.hardtanh"])
+def test_bounds_may_meet_and_a_lower_one_lie_above(call: str, low_and_high: str) -> None:
+    """The equation is held against torch, entry by entry: at a bound twice that bound had come out."""
+    text, x = f"{call}(x, {low_and_high})", np.array([0.5, 1.0, 2.0, 3.0, 4.0])
+    if call == "F.hardtanh" and low_and_high == "3, 1":
+        with pytest.raises(SymgradError, match="min_val cannot be greater than max_val"):
+            symgrad.explain(text, x=x)
+        return
+    program = read(text, shapes={"x": x.shape}).program
+    by_loops = Loops({"x": x}, program.sizes).array(local(program.steps[0], program).equation)
+    same(torch_side.evaluate(text, {"x": torch.tensor(x)}), by_loops, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "shapes"),
+    [
+        ("F.conv1d(x, w, groups=3)", {"x": (1, 6, 3), "w": (4, 2, 2)}),
+        ("F.conv_transpose1d(x, w, groups=3)", {"x": (1, 2, 3), "w": (2, 2, 2)}),
+        ("F.conv_transpose3d(x, w, groups=2)", {"x": (1, 1, 1, 1, 1), "w": (1, 1, 1, 1, 1)}),
+        ("F.group_norm(x, 2)", {"x": (2, 3, 2)}),
+    ],
+)
+def test_channels_that_do_not_make_equal_groups_are_refused(text: str, shapes: dict[str, tuple[int, ...]]) -> None:
+    with pytest.raises(ShapeError, match=r"channels do not make \d equal groups"):
+        read(text, shapes=shapes)
+
+
+def test_the_first_power_alone_is_torchs() -> None:
+    """torch.vander takes N=1, torch.linalg.vander does not, and the first was said to be refused."""
+    for increasing in (True, False):
+        told = symgrad.explain(f"torch.vander(x, 1, increasing={increasing})", x=[1.0, 2.0, 3.0])
+        same(torch.ones(3, 1), told.output, "one column of ones")
+        assert told.passed
+    with pytest.raises(SymgradError, match="N has to be an integer from 2 up"):
+        symgrad.explain("torch.linalg.vander(x, N=1)", x=[1.0, 2.0, 3.0])

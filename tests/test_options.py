@@ -34,6 +34,7 @@ MATRIX = ((sp.Integer(2), sp.Integer(3)),)
         ("0 <= any <= 1", 0.5, 0.5),
         ("2*int >= 1", 3, (3, 3)),
         ("2*int >= 0", [0, 2], (0, 2)),
+        ("float > 0", 0.25, 0.25),
         ("2*size", sp.Symbol("n", integer=True), (sp.Symbol("n", integer=True),) * 2),
         ("tuple", 3, (3,)),
         ("tuple", [3, 1], (3, 1)),

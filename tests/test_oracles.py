@@ -290,6 +290,7 @@ def test_where_torch_refuses_tensors_without_entries_the_page_says_so(shape: tup
     assert found.output.shape == found.gradients["x"].value.shape == shape
     refused = [check for check in found.gradients["x"].checks if check.note.startswith("torch refuses: ")]
     assert refused or any("out.backward(v)" in check.oracle and check.passed for check in found.gradients["x"].checks)
+    assert bool(refused) is ("Nothing is compared with torch, which refuses this: " in found.to_text(brief=True))
 
 
 @pytest.mark.slow

@@ -101,9 +101,10 @@ def test_what_is_refused_says_why() -> None:
     assert_same([0.0, 1.0], found.gradients["x"].value)
 
 
-def test_what_only_torch_refuses_is_a_sentence_too(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("error", [RuntimeError, TypeError, AssertionError, ZeroDivisionError, KeyError])
+def test_what_only_torch_refuses_is_a_sentence_too(error: type[Exception], monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
-        raise RuntimeError("not today")
+        raise error("not today")
 
     monkeypatch.setattr(torch, "exp", refuse)
     with pytest.raises(SymgradError, match="torch refuses this at these numbers"):

@@ -340,3 +340,28 @@ def test_a_slope_that_quotients_on_both_sides_confirm_is_torchs(x: float, y: flo
     assert (f"At {wrt}[0] the derivative is 0." in page) == exists
     assert (f"Undefined here: at {wrt}[0]" in page) != exists
     assert "a weight of 0 meets" not in page
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "var(x, dim=0, correction=2)",
+        "std(x, dim=0, correction=2)",
+        "cov(x, correction=3)",
+        "var_mean(x, 0, correction=2)[0]",
+    ],
+)
+def test_what_divides_by_0_at_these_sizes_alone_has_a_page_in_every_form(text: str) -> None:
+    """The matrix of J in symbols was a traceback: 1/(n − 2) is no entry where n is 2."""
+    told = symgrad.explain(text, x=[[1.5, 2.0, -3.0], [3.0, 4.5, 1.0]])
+    assert told.passed
+    for written in (
+        told.to_text(width=100),
+        told.to_html(),
+        told.to_latex(),
+        told.to_markdown(),
+        json.dumps(told.to_json()),
+    ):
+        assert "Undefined here" in written or "undefined" in written
+    with pytest.raises(symgrad.SymgradError, match="this divides by 0 at these sizes"):
+        told.gradients["x"].jacobian.matrix()

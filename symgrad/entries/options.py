@@ -69,7 +69,7 @@ def kind_of(written: ast.expr | None, default: Any) -> Kind:
 
 
 def bounded(written: ast.Compare) -> Kind:
-    """``int >= 1``, ``0 <= float <= 1``, or an integer for each of several axes, ``2*int >= 1``."""
+    """``int >= 1``, ``float > 0``, ``0 <= float <= 1``, or an integer for each of several axes, ``2*int >= 1``."""
     sides = [written.left, *written.comparators]
     (inner,) = (side for side in sides if not isinstance(side, ast.Constant))
     numbers = [side.value for side in sides if isinstance(side, ast.Constant)]
@@ -78,15 +78,16 @@ def bounded(written: ast.Compare) -> Kind:
         count = ast.literal_eval(inner.left)
         return Kind(Any, partial(per_axis, count, low, False))
     kind = PLAIN[ast.unparse(inner)]
-    return Kind(kind, partial(within, low, numbers[1] if len(numbers) > 1 else None, kind is int))
+    above = isinstance(written.ops[0], ast.Gt)
+    return Kind(kind, partial(within, low, numbers[1] if len(numbers) > 1 else None, kind is int, above))
 
 
-def within(low: Any, high: Any, whole: bool, name: str, value: Any, rank: int) -> Any:
-    """A number between bounds; a size that is open yet may be any."""
+def within(low: Any, high: Any, whole: bool, above: bool, name: str, value: Any, rank: int) -> Any:
+    """A number between bounds, or ``above`` the lower one; a size that is open yet may be any."""
     opened = isinstance(value, sp.Basic) and value.is_number is False
     number = isinstance(value, (int, float, sp.Basic)) and not isinstance(value, bool)
-    if not opened and not (number and low <= value and (high is None or value <= high)):
-        many = f"from {low} up" if high is None else f"from {low} to {high}"
+    if not opened and not (number and (low < value if above else low <= value) and (high is None or value <= high)):
+        many = f"above {low}" if above else f"from {low} up" if high is None else f"from {low} to {high}"
         raise InputError(
             f"{name} has to be {'an integer' if whole else 'a number'} {many}", found=(f"{name}={value!r}",)
         )

@@ -97,15 +97,19 @@ def without(text: str, absent: frozenset[str]) -> Statement:
 
 
 def holds(condition: str, options: Options) -> bool:
-    """Whether options are as ``"log_target"``, ``"rank(x)=rank(y)"``, ``"offset<0"`` or ``"full and not p=1"`` says."""
+    """Whether options are as ``"log_target"``, ``"rank(x)=rank(y)"``, ``"offset<0"`` or ``"full and not p=1"`` says.
+
+    >>> [holds(said, {"low": 2, "high": 1}) for said in ("high<low", "not low<high", "low<0", "low=2 and not high=2")]
+    [True, True, False, True]
+    """
     for part in condition.split(" and "):
-        if part.endswith("<0"):
-            value: Any = options[part[:-2]]
-            if not value < 0:
-                return False
-            continue
-        name, _, wanted = part.removeprefix("not ").partition("=")
-        found = str(options.get(name)) == str(options.get(wanted, wanted)) if wanted else bool(options.get(name))
+        sign = next((sign for sign in "<=" if sign in part), "")
+        name, _, wanted = part.removeprefix("not ").partition(sign or " ")
+        value: Any = options.get(name)
+        if sign == "<":
+            found = value < options.get(wanted, 0)
+        else:
+            found = str(value) == str(options.get(wanted, wanted)) if sign else bool(value)
         if found == part.startswith("not "):
             return False
     return True

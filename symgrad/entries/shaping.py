@@ -75,6 +75,15 @@ def check_space(shapes: Sequence[Shape], space: int, **options: Hashable) -> Non
         raise ShapeError(f"the input has {len(x)} axes, it needs {space + 2}, or {space + 1} without a batch")
 
 
+def in_groups(sizes: Sizes, channels: Size, groups: int) -> Size:
+    """How many channels one of several equal groups has."""
+    known = sizes.number(channels)
+    if known is not None and known % groups:
+        raise ShapeError(f"{known} channels do not make {groups} equal groups")
+    sizes.whole(channels / groups)
+    return channels / groups
+
+
 def unify_vector(sizes: Sizes, shape: Shape | None, size: Any, name: str) -> None:
     """``shape`` is that of a vector of ``size`` entries, or left out."""
     if shape is None:

@@ -48,7 +48,7 @@ from symgrad.oracles.elementwise import TooLarge
 from symgrad.oracles.kinks import at_kinks
 from symgrad.oracles.neighbours import turn
 from symgrad.oracles.own_rule import own_rule
-from symgrad.oracles.report import UNTAMED, Standing, Verdict, compare_some
+from symgrad.oracles.report import REFUSES, UNTAMED, Standing, Verdict, compare_some
 from symgrad.oracles.subgradients import at_ties
 from symgrad.program import Program
 from symgrad.ways import Hint
@@ -238,7 +238,7 @@ class Proofs:
         if self.out_of_range and not finite(self.torch.output).all():
             return skipped("out.backward(v) by torch", UNTAMED)
         if self.torch.refusal:
-            return skipped("out.backward(v) by torch", f"torch refuses: {self.torch.refusal}")
+            return skipped("out.backward(v) by torch", f"{REFUSES}{self.torch.refusal}")
         found = self.torch.gradients[name]
         note = NO_PATH if found is None else ""
         expected = whole(np.zeros(np.shape(gradient)) if found is None else found, gradient)

@@ -52,6 +52,8 @@ def evaluate_symbols(equation: Equation, arrays: Mapping[str, Array], sizes: Map
             found = SymbolEvaluator(symbols, sizes, exactly=True).value(right)
     except OverflowError:
         raise InputError("this is too large to be written out", hints=("numbers instead of symbols",)) from None
+    except ZeroDivisionError:  # a variance of n entries divided by n − n
+        raise InputError("this divides by 0 at these sizes", hints=("numbers instead of symbols",)) from None
     shape = tuple(number(axis.size, sizes) for axis in equation.axes)
     whole = np.broadcast_to(found.on(equation.axes), shape)
     return np.asarray(np.frompyfunc(as_expression, 1, 1)(whole), dtype=object).reshape(shape)

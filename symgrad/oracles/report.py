@@ -90,6 +90,10 @@ class Standing:
         return undefined | (~finite & right), undefined
 
 
+REFUSES = "torch refuses: "
+"""What a check that was not made says, before torch's own words."""
+
+
 def skipped(oracle: str, why: str) -> Check:
     """A check that was not made, and why."""
     return Check(oracle, None, None, note=why)

@@ -14,8 +14,8 @@ from symgrad.numeric import Array, as_float, finite, forward, numeric_pullback
 from symgrad.numeric.exact import all_tame
 from symgrad.oracles.differences import FINER, UNSETTLED, settled, without_digits
 from symgrad.oracles.elementwise import Elementwise, TooLarge
-from symgrad.oracles.report import TOLERANCE, UNTAMED, Check, Standing, compare, compare_some, skipped
-from symgrad.oracles.torch import torch_second
+from symgrad.oracles.report import REFUSES, TOLERANCE, UNTAMED, Check, Standing, compare, compare_some, skipped
+from symgrad.oracles.torch import first_line, torch_second
 from symgrad.program import Program
 
 TORCH = "double backward (create_graph=True), torch {version}, float64"
@@ -50,7 +50,7 @@ def second_checks(
     except RuntimeError as error:  # a backward that torch itself cannot differentiate
         if "not implemented" not in str(error) and not isinstance(error, NotImplementedError):
             raise
-        answer, unmade = None, skipped("double backward by torch", f"torch refuses: {str(error).splitlines()[0]}")
+        answer, unmade = None, skipped("double backward by torch", f"{REFUSES}{first_line(error)}")
     standing = None
     if not (finite(found).all() and (answer is None or finite(answer[0]).all())):
         standing = _standing(program, inputs, seed, first, second, found)

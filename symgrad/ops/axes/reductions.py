@@ -99,12 +99,12 @@ BELOW = "(size(x, -1) − correction)"
 VAR = f"(Σ_j (x[j] − mean_k x[k])²) / {BELOW}"
 
 # fmt: off
-op("var(x, dim: any=None, unbiased: any=None, correction: any=None, keepdim=False)", f"out = {VAR}",
+op("var(x, dim: any=None, unbiased: bool=None, correction: float=None, keepdim=False)", f"out = {VAR}",
    "the variance along dim: squared distances from the mean, over their number less the correction: 1, 0 if not unbiased", METHOD, along="dim",
    instead=spread_by(f"out = {VAR}"), prepare=prepare_spread,
    more=("var(x, dim=1, correction=0)",),
    arrays="x, dim=None, correction=1, keepdim=False: np.var(x, axis=dim, ddof=correction, keepdims=keepdim)")
-op("std(x, dim: any=None, unbiased: any=None, correction: any=None, keepdim=False)", f"out = [out ≠ 0]·√({VAR})",
+op("std(x, dim: any=None, unbiased: bool=None, correction: float=None, keepdim=False)", f"out = [out ≠ 0]·√({VAR})",
    "the standard deviation along dim: the root of the variance, its correction 1, 0 if not unbiased; the derivative at 0 is 0", METHOD, along="dim",
    instead=spread_by(f"out = [out ≠ 0]·√({VAR})"), prepare=prepare_spread, reuse=True, kinks=0,
    forward=lambda x, **given: np.sqrt(spread(np.asarray(x, float), **given)),

@@ -110,7 +110,7 @@ def margins(x: Any, pad: Any, mode: str, value: Any) -> str | None:
     return f"pad(pad(x, pad={cut}), pad={rest}, mode=mode)" if any(cut) else None
 
 
-said("pad(x, pad: any, mode='constant', value: any=None)", margins, None, "F.pad")
+said("pad(x, pad: any, mode='constant', value: float=None)", margins, None, "F.pad")
 
 
 @compound(*everywhere("diff"))

@@ -14,7 +14,7 @@ SHORTCUT = 20
 """From here on torch takes x for log(1 + exp(x)) unless it is told otherwise: 2e-9 of it, no kink that anyone means."""
 
 # fmt: off
-said("softplus(x, beta: any=1, threshold: any=20)", lambda x, beta, threshold: None if beta == 1 and threshold >= SHORTCUT else
+said("softplus(x, beta: float=1, threshold: float=20)", lambda x, beta, threshold: None if beta == 1 and threshold >= SHORTCUT else
      "softplus(x * beta) / beta" if threshold >= SHORTCUT else "s = x * beta; where(s > threshold, x, softplus(s) / beta)",
      "log(1 + exp(β·x)) / β, and x itself where β·x is above a threshold below 20.", "torch.softplus", "F.softplus", "aten.softplus")
 said("div(x, other, *, rounding_mode: 'trunc' | 'floor'=None)", "floor_divide(x, other)",
@@ -36,7 +36,7 @@ said("clamp_min(x, min: any)", lambda x, min: "where(x >= min, x, min)" if hasat
      "At least ``min``.", *everywhere("clamp_min"), reals=True, instead={"min=-inf": "x"})
 said("clamp_max(x, max: any)", lambda x, max: "where(x <= max, x, max)" if hasattr(max, "shape") else "clamp(x, max=max)",
      "At most ``max``.", *everywhere("clamp_max"), reals=True, instead={"max=inf": "x"})
-said("nan_to_num(x, nan: any=None, posinf: any=None, neginf: any=None)", lambda x, nan, posinf, neginf: None
+said("nan_to_num(x, nan: float=None, posinf: float=None, neginf: float=None)", lambda x, nan, posinf, neginf: None
      if not nan and posinf is None and neginf is None else
      "y = nan_to_num(x); " + f"y = where(x < -{BEYOND}, neginf, y); " * (neginf is not None) + f"y = where(x > {BEYOND}, posinf, y); "
      * (posinf is not None) + (f"where(x <= {BEYOND}, y, where(x > {BEYOND}, y, nan))" if nan else "y"),  # of NaN no comparison holds
@@ -45,7 +45,7 @@ said("softmin(x, dim: int)", "softmax(-x, dim=dim)", "softmax(−x)", "F.softmin
 said("angle(x)", f"(x < 0) * {math.pi}", "π where a real number is negative, else 0.", *everywhere("angle"), reals=True)
 for name, sign, spelled in (("add", "+", ("torch.add", "Tensor.add")),
                             ("sub", "-", ("torch.sub", "Tensor.sub", "torch.subtract", "Tensor.subtract"))):
-    said(f"{name}(x, other, *, alpha: any=1)", f"x {sign} other * alpha", f"x {sign} alpha·other", *spelled, reals=True, instead={"alpha=1": None})
+    said(f"{name}(x, other, *, alpha: float=1)", f"x {sign} other * alpha", f"x {sign} alpha·other", *spelled, reals=True, instead={"alpha=1": None})
 said("zero(x)", "zeros_like(x)", "0 in the same shape.", "torch.zero", "Tensor.zero", "aten.zero")
 
 # Truth values ---------------------------------------------------------------------------------------
@@ -79,7 +79,7 @@ for name in ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", 
 said("positive(x)", "x", "x itself.", "torch.positive", "Tensor.positive")
 said("adjoint(x)", "mT(x)", "Of real numbers the transpose.", "torch.adjoint", "Tensor.adjoint")
 said("msort(x)", "sort(x, dim=0)", "Sorted along the first axis.", *everywhere("msort"))
-said("constant_pad_nd(x, pad: any, value: any=0)", "pad(x, pad=pad, value=value)", "Padding with one number.",
+said("constant_pad_nd(x, pad: any, value: float=0)", "pad(x, pad=pad, value=value)", "Padding with one number.",
      "torch.constant_pad_nd", "aten.constant_pad_nd")
 
 # Several results ------------------------------------------------------------------------------------

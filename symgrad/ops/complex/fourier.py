@@ -15,7 +15,6 @@ import numpy as np
 import sympy as sp
 
 from symgrad.entries.equations import op
-from symgrad.entries.options import one_of
 from symgrad.entries.shaping import axis_of
 from symgrad.errors import InputError, ShapeError
 from symgrad.indexing.symbols import Expr
@@ -43,7 +42,7 @@ def half(n: Expr) -> Expr:
 def checked_length(n: Any) -> Expr:
     """A length of at least one point."""
     length = sp.sympify(n, strict=True)
-    if length.is_number and not (length.is_Integer and length >= 1):
+    if isinstance(n, bool) or (length.is_number and not (length.is_Integer and length >= 1)):
         raise InputError("a Fourier transform has at least one point", found=(f"n={length}",))
     return length
 
@@ -123,7 +122,7 @@ class Transform:
         kept = [length is None or (length == -1 and not one) for length in asked]
         points = tuple(checked_length(a if k else b) for a, b, k in zip(own, asked, kept, strict=True))
         along: dict[str, Hashable] = {"n": points[0], "dim": axes[0]} if one else {"s": points, "dim": axes}
-        return {**along, "norm": one_of(NORMS, "norm", norm or "backward")}
+        return {**along, "norm": norm or "backward"}
 
     def called(self, library: Any, x: Any, dim: Any, norm: str, n: Any = None, s: Any = None) -> Any:
         """The function of an array library."""
@@ -149,7 +148,7 @@ def transform(kind: Transform, equation: str, says: str) -> None:
         says = f"{says}, along {'the last two' if kind.usual else 'all'} axes or those of dim, j, k and n one for each"
         equation = equation.replace("·jk/n", "·Σ jk/n").replace(" / n", " / Πn")
     shown = "view_as_real(torch.fft.{}({}{}))" if kind.complex_out else "torch.fft.{}({}{})"
-    op(f"complex_{kind.word}(x, {length}: any=None, dim: any={kind.usual}, norm: any | str=None)", "",
+    op(f"complex_{kind.word}(x, {length}: {'int' if length == 'n' else 'any'}=None, dim: any={kind.usual}, norm: {' | '.join(map(repr, NORMS))}=None)", "",
        f"{says}; n points, by {length} cut off or filled up with 0, and norm can put 1/n, or 1/√n both ways, elsewhere",
        (f"torch.fft.{kind.word}", f"np.fft.{kind.word}"), defined=equation, instead=kind.text, prepare=kind.prepare,
        forward=kind.by_numpy, torch=kind.by_torch, letters="kjl",

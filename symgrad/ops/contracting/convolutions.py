@@ -17,7 +17,7 @@ import sympy as sp
 
 from symgrad.entries.equations import op
 from symgrad.entries.options import per_axis
-from symgrad.entries.shaping import check_space, unify_vector
+from symgrad.entries.shaping import check_space, in_groups, unify_vector
 from symgrad.errors import InputError, ShapeError
 from symgrad.shapes import Shape, Size, Sizes, size_of
 
@@ -73,7 +73,7 @@ def slid_shape(
     space, made, read = len(stride), weight[0], groups * weight[1]
     made, read = (made, read) if output_padding is None else (read, made)
     sizes.unify(x[-space - 1], read)
-    sizes.whole(weight[0] / groups)
+    in_groups(sizes, weight[0], groups)
     unify_vector(sizes, next(iter(bias), None), made, "the bias")
     axes = x[-space:], weight[2:], stride
     if output_padding is None:

@@ -14,7 +14,7 @@ from symgrad.shapes import Shape
 # Distances of rows ----------------------------------------------------------------------------------
 
 
-op("pdist(x, p: number=2.0)", "out[k<size(x, 0)·(size(x, 0) − 1)/2] = [out ≠ 0]·√(Σ_j (x[m,j] − x[n,j])²), m: the first row of"
+op("pdist(x, p: float >= 0=2.0)", "out[k<size(x, 0)·(size(x, 0) − 1)/2] = [out ≠ 0]·√(Σ_j (x[m,j] − x[n,j])²), m: the first row of"
    " the k-th pair in order, n: the second", "the distance between every two rows m < n; for another p than 2 lengths are (Σ |d|ᵖ)^(1/p); the derivative at 0 is 0", ("F.{}", "torch.{}", "aten._pdist_forward"),
    instead=as_long_as("x[m,j] − x[n,j]", "out[k<size(x, 0)·(size(x, 0) − 1)/2]", apart=True),
    known={"m": lambda x, p: np.triu_indices(len(x), 1)[0], "n": lambda x, p: np.triu_indices(len(x), 1)[1]},
@@ -35,7 +35,7 @@ def longest(shapes: tuple[Shape, ...], p: Any, dim: Any, maxnorm: Any) -> None:
         raise InputError("renorm takes p > 0, finite, and maxnorm from 0 up", found=(f"p={p}, maxnorm={maxnorm}",))
 
 
-op("renorm(x, p: number, dim: int, maxnorm: any)", "out[i] = x[i]·(1 − [a − maxnorm > 0]) + [a − maxnorm > 0]·x[i]·maxnorm/(a + 1/10^7)"
+op("renorm(x, p: number, dim: int, maxnorm: float)", "out[i] = x[i]·(1 − [a − maxnorm > 0]) + [a − maxnorm > 0]·x[i]·maxnorm/(a + 1/10^7)"
    " where a = √(Σ_j x[j]²)", "what lies at one place of dim, all other axes its line, shortened to the length maxnorm where it is longer; for another p than 2 lengths are (Σ |d|ᵖ)^(1/p)", TORCH,
    along="all but dim", checks=longest,
    instead=of_length("out[i] = x[i]·(1 − [a − maxnorm > 0]) + [a − maxnorm > 0]·x[i]·maxnorm/(a + 1/10^7) where a = LENGTH, d[j] = x[j]"),

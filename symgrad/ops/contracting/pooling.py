@@ -141,7 +141,7 @@ def below(counts: Sequence[Any]) -> str:
 for space, home, x in ((1, "torch", "1x2x6"), (2, "aten", "1x2x4x4"), (3, "aten", "1x1x4x4x4")):  # no size comes to 1
     name, odd, more = f"avg_pool{space}d", "1x1x3x3x3" if space == 3 else f"1x2{'x3' * space}", "3, stride=2, padding=1"
     op(f"{name}(x, kernel_size: {space}*int >= 1, stride: {space}*int >= 1=kernel_size, padding: {space}*int >= 0=0, "
-       "ceil_mode=False, count_include_pad=True, divisor_override: any=None)", averaged((), named("kernel_size", space), named("stride", space), named("padding", space), False, True, None),
+       "ceil_mode=False, count_include_pad=True, divisor_override: int=None)", averaged((), named("kernel_size", space), named("stride", space), named("padding", space), False, True, None),
        f"the average of every window of {last(space)}; with ceil_mode windows may stick out at the end; divided is by divisor_override,"
        " or how many entries there are, without count_include_pad those inside", ("F.{}", f"{home}.{{}}"),
        instead=averaged, checks=half_at_most, shape=averaged_shape, smooth=True, holds="cut",

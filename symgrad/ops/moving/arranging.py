@@ -79,7 +79,7 @@ def turned(shapes: tuple[Shape, ...], k: int, dims: tuple[int, int]) -> str:
 op("rot90(x, k: int=1, dims: tuple[axis, axis]=(0, 1))", "out[i,j] = x[j,size(x, 1) − 1 − i]",
    "a quarter turn, k times, from the first of dims towards the second", METHOD, "np.rot90", instead=turned,
    ranks={"x": (2,)}, examples=("rot90(x)", "rot90(x, 2)", "rot90(x, -1)"))  # fmt: skip
-op("vander(x, N: int)", "out[…,i,j<N] = [j = 0] + [j > 0]·x[…,i]^j", "the powers of each entry from 0 on, as columns",
+op("vander(x, N: int >= 2)", "out[…,i,j<N] = [j = 0] + [j > 0]·x[…,i]^j", "the powers of each entry from 0 on, as columns",
    ("torch.linalg.{}",), written="torch.linalg.vander({})", examples=("torch.linalg.vander(x, N=3) with x:4", "torch.linalg.vander(x, N=4) with x:2x3"), holds="kept")  # fmt: skip
 # fmt: off
 for name, sign, says in (("tril", "≤", "the lower triangle, from a diagonal on; 0 above"),

@@ -39,7 +39,7 @@ def prepare_one_hot(shapes: tuple[Shape, ...], num_classes: Any = -1) -> dict[st
     return {"num_classes": num_classes}
 
 
-op("one_hot(x: data, num_classes: any=-1)", "out[…,k<num_classes] = δ(x[…], k)",
+op("one_hot(x: data, num_classes: int=-1)", "out[…,k<num_classes] = δ(x[…], k)",
    "for every whole number a row of zeros with a 1 at its place", ("F.{}",), domain={"x": whole(0, 2)}, smooth=False,
    pathless=True, holds="whole", prepare=prepare_one_hot, letters="ijkl",
    torch=lambda torch, x, num_classes: torch.nn.functional.one_hot(x.long(), int(num_classes)).to(torch.float64),
@@ -109,7 +109,7 @@ def with_source(sizes: Sizes, x: Shape, index: Shape, source: Shape, **options: 
     as_many(sizes, x, source)
 
 
-op("index_add(x, dim: int, index: data, source, alpha: any=1)", "out[i] = x[i] + alpha·(Σ_k δ(index[k], i)·source[k])",
+op("index_add(x, dim: int, index: data, source, alpha: float=1)", "out[i] = x[i] + alpha·(Σ_k δ(index[k], i)·source[k])",
    "x plus the slices of the source, each added at its position along dim, alpha times", TORCH, axes="dim", apart="index",
    fits=with_source, role=Role.ADDS, domain={"index": whole(0, 1)},
    arrays="x, dim, index, source, alpha=1: x + alpha * np.moveaxis(np.tensordot(np.arange(x.shape[dim])[:, None] == index, "

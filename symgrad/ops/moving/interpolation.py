@@ -131,8 +131,8 @@ def interpolated(
 
 
 op("interpolate(x, size: any=None, scale_factor: any=None, mode: "
-   f"{' | '.join(map(repr, SPACE))}='nearest', align_corners: any=None, "
-   "recompute_scale_factor: any=None, antialias: bool=False)",
+   f"{' | '.join(map(repr, SPACE))}='nearest', align_corners: bool=None, "
+   "recompute_scale_factor: bool=None, antialias: bool=False)",
    interpolated(((0,) * 3,), (0,), None, "linear", False, None, False),
    "the values at other places s of the last axes, size of them or scale_factor times as many, the outer entries going on beyond: by"
    " a kernel k of straight lines, as here, of cubics, by the nearest entry, or by averages, as mode says; with align_corners the outer"

@@ -139,7 +139,7 @@ def padded(shapes: tuple[Shape, ...], pad: tuple[int, ...], mode: str, value: An
     return f"out{f'[{chr(44).join(left)}]' if rank else ''} = {' + '.join(terms)}{around}"
 
 
-op(f"pad(x, pad: tuple, mode: {' | '.join(map(repr, MODES))}='constant', value: any=None)",
+op(f"pad(x, pad: tuple, mode: {' | '.join(map(repr, MODES))}='constant', value: float=None)",
    "out[…,i<size(x, -1) + pad0 + pad1] = x̂[…,i − pad0]",
    "margins around the last axes, pad0 before and pad1 behind the last one: of value, or with mode the entries reflected, those at the edge, or those of the other end",
    ("F.{}", "aten.constant_pad_nd", "aten.pad"), instead=padded, shape=padded_shape, prepare=prepare_pad, holds="first",

@@ -17,7 +17,7 @@ op("select(x, dim: int, index: int)", "out = x[index]", "the entries at one plac
    instead={"index<0": "out = x[size(x, 0) + index]"},
    slots=lambda open_, shapes, dim, index: {"index": open_(index, shapes[0][dim] - 1)},
    examples=("select(x, 1, 0)", "select(x, 0, -1) with x:3"))
-op("narrow(x, dim: int, start: int, length: any)", "out[i<length] = x[start + i]", "length entries along dim, from start on",
+op("narrow(x, dim: int, start: int, length: int)", "out[i<length] = x[start + i]", "length entries along dim, from start on",
    TORCH, "torch.narrow_copy Tensor.narrow_copy", axes="dim", least=1,
    slots=lambda open_, shapes, dim, start, length: {"start": open_(start, shapes[0][dim] - length) if start >= 0 else start},
    instead={"start<0": "out[i<length] = x[size(x, 0) + start + i]"},

@@ -34,7 +34,7 @@ def rows_read(shapes: tuple[Shape, ...], padding_idx: Any) -> str:
     return f"out[…,j] = (1 − {held})·weight[x[…],j] + {held}·out"
 
 
-op("embedding(x: data, weight, padding_idx: any=None, max_norm: unsupported=None, norm_type: unused=2.0, "
+op("embedding(x: data, weight, padding_idx: int=None, max_norm: unsupported=None, norm_type: unused=2.0, "
    "scale_grad_by_freq: unsupported=False, sparse: unused=False)", "out[…,j] = weight[x[…],j]", "the rows of the weight at the given positions; the row padding_idx is held",
    ("F.{}",), looks_up=True, instead=rows_read, reads_out=True, fits="weight[n,m]", smooth=False,
    forward=lambda x, weight, padding_idx: np.asarray(weight)[from_zero(x)],  # no negative ones
@@ -80,7 +80,7 @@ def attended(factor: str, past: str = "") -> str:
 
 
 op("scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p: unsupported=0.0, is_causal=False, "
-   "scale: any=None, enable_gqa: unsupported=False)", attended("scale·"), "averages of the values, weighed by softmax of how well query and key agree (a"
+   "scale: float=None, enable_gqa: unsupported=False)", attended("scale·"), "averages of the values, weighed by softmax of how well query and key agree (a"
    " mask is added to the scores)", F, "torch._C._nn.scaled_dot_product_attention",
    instead={"is_causal and scale=None": attended("1/√(size(query, -1))·", "·[j ≤ i]"),
             "is_causal": attended("scale·", "·[j ≤ i]"), "scale=None": attended("1/√(size(query, -1))·")},

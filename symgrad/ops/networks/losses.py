@@ -54,10 +54,10 @@ STIRLING = "stirling = [target > 1]·(target·log(target) − target + log(2·π
 loss("mse_loss(x, y)", "out = (x − y)²", "the mean of the squared differences", expands="mean((x - y) ** 2)",
      examples=("mse_loss(x, y)", 'mse_loss(x, y, reduction="sum") with x:3 y:3'), holds="real")
 loss("l1_loss(x, target)", "out = |x − target|", "the mean distance", kinks=0)
-loss("smooth_l1_loss(x, target, beta=1.0)", "out = near·d²/(2·beta) + (1 − near)·(|d| − beta/2)"
+loss("smooth_l1_loss(x, target, beta: float >= 0=1.0)", "out = near·d²/(2·beta) + (1 − near)·(|d| − beta/2)"
      " where d = x − target, near = [|d| < beta]", "the mean distance, a parabola below beta", kinks=0,
      instead={"not beta": "out = |x − target|"}, more=("F.smooth_l1_loss(x, target, beta=0.5) with x:3 target:3",))
-loss("huber_loss(x, target, delta=1.0)", "out = near·d²/2 + (1 − near)·delta·(|d| − delta/2)"
+loss("huber_loss(x, target, delta: float > 0=1.0)", "out = near·d²/2 + (1 − near)·delta·(|d| − delta/2)"
      " where d = x − target, near = [|d| ≤ delta]", "half the squared distance up to delta, a straight line further out", kinks=0,
      more=("F.huber_loss(x, target, delta=0.5) with x:3 target:3",))
 loss("binary_cross_entropy(x, target, weight: data=None)", "out = weight·(−target·log(x) − (1 − target)·log(1 − x))",
@@ -145,7 +145,7 @@ loss("cosine_embedding_loss(x, y, target: data, margin=0.0)",
              "mean((target == 1) * (1 - cos) + (target == -1) * clamp(cos - margin, min=0))",
      examples=tuple(f"F.cosine_embedding_loss(x, y, target{how}) with x:2x3 y:2x3 target:2"
                     for how in ("", ', reduction="sum"')))
-loss("triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2.0, eps=1e-06, swap=False)",
+loss("triplet_margin_loss(anchor, positive, negative, margin: float > 0=1.0, p=2.0, eps=1e-06, swap=False)",
      f"out = t·[t ≥ 0] where t = √(Σ_j a[j]²) − √(Σ_j b[j]²) + margin, {SIDES}",
      "how much the positive example lacks to be nearer than the negative one by the margin; for another p than 2 lengths are (Σ |d|ᵖ)^(1/p); with swap the distance of both examples counts, where that is smaller", along="last", kinks=0,
      expands="near = pairwise_distance(anchor, positive, p, eps); far = pairwise_distance(anchor, negative, p, eps); "

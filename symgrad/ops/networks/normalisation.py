@@ -14,6 +14,7 @@ import sympy as sp
 
 from symgrad.entries.domain import positive
 from symgrad.entries.equations import F, op
+from symgrad.entries.shaping import in_groups
 from symgrad.entries.spec import no_alignment
 from symgrad.errors import InputError, ShapeError
 from symgrad.ops import openings
@@ -87,7 +88,7 @@ op(f"batch_norm(x, {STATISTICS}, training=False, momentum: unused=0.1, eps=1e-05
              "F.batch_norm(x, running_mean, running_var, weight, bias) with x:3x2 running_mean:2 running_var:2 weight:2 bias:2"))  # fmt: skip
 
 
-op("local_response_norm(x, size: int, alpha=1e-4, beta=0.75, k=1.0)", "out[c] = x[c] / (k + alpha/size·near)^beta"
+op("local_response_norm(x, size: int >= 1, alpha=1e-4, beta=0.75, k=1.0)", "out[c] = x[c] / (k + alpha/size·near)^beta"
    " where near = Σ_j [c − ⌊size/2⌋ ≤ j]·[j ≤ c + ⌊(size − 1)/2⌋]·x[j]²",
    "each entry divided by what its neighbours among the channels c, size of them, amount to", F, along="1", least=3,
    expands=openings.local_response_norm,
@@ -105,11 +106,7 @@ op(f"instance_norm(x, {STATISTICS}, use_input_stats=True, momentum: unused=0.1, 
 def grouped_shape(sizes: Sizes, shapes: tuple[Shape, ...], num_groups: int, eps: float) -> Shape:
     """The input's shape; the groups divide the channels."""
     shape = shapes[0]
-    channels = sizes.number(shape[1])
-    if channels is not None and channels % num_groups:
-        raise ShapeError(f"{channels} channels do not make {num_groups} equal groups")
-    sizes.whole(shape[1] / num_groups)
-    several(sizes, (shape[0], shape[1] / num_groups, *shape[2:]))
+    several(sizes, (shape[0], in_groups(sizes, shape[1], num_groups), *shape[2:]))
     return shape
 
 
@@ -131,7 +128,7 @@ op("group_norm(x, num_groups: int >= 1, weight=None, bias=None, eps=1e-5)", grou
    examples=("F.group_norm(x, 2) with x:1x4x2", "F.group_norm(x, 2, weight, bias) with x:2x4x2 weight:4 bias:4"))  # fmt: skip
 
 
-op("rms_norm(x, normalized_shape: any, weight=None, eps: any=None)", "out[i] = x[i] / √(mean_j x[j]² + eps)·weight[i]",
+op("rms_norm(x, normalized_shape: any, weight=None, eps: float=None)", "out[i] = x[i] / √(mean_j x[j]² + eps)·weight[i]",
    "divides by the root of the mean square over the last axes, those of normalized_shape", F, "torch.rms_norm", along="normalized_shape",
    align=no_alignment, shape=trailing_shape, prepare=lambda shapes, normalized_shape, eps: prepare_layer_norm(
        shapes, normalized_shape, float(np.finfo(np.float64).eps) if eps is None else eps),  # torch's without one

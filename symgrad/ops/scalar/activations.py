@@ -29,7 +29,7 @@ op("selu(x)", "out = 1.0507009873554805·(x·[x > 0] + 1.6732632423543772·expm1
 op("hardtanh(x, min_val=-1.0, max_val=1.0)",
    "out = x·[x > min_val]·[x < max_val] + min_val·[x ≤ min_val] + max_val·[x ≥ max_val]",
    "x[i] kept between min_val and max_val; the derivative at a bound is 0", F,
-   more=("F.hardtanh(x, -0.5, 1.5) with x:3",))
+   instead={"not min_val<max_val": "out = x·[x > min_val]·[x < max_val] + min_val·[x ≤ min_val] + max_val·[x > min_val]"}, more=("F.hardtanh(x, -0.5, 1.5) with x:3",))
 op("relu6(x)", "out = x·[x > 0]·[x < 6] + 6·[x ≥ 6]", "x[i] kept between 0 and 6; the derivative at a bound is 0", F)
 op("hardsigmoid(x)", "out = (x/6 + 1/2)·[x > −3]·[x < 3] + [x ≥ 3]",
    "x[i]/6 + ½ kept between 0 and 1; compared with relu6(x + 3)/6, since torch's own backward rounds 1/6 to float32", F, torch=lambda torch, x: torch.nn.functional.relu6(x + 3) / 6)
@@ -39,7 +39,7 @@ op("logsigmoid(x)", "out = −softplus(−x)", "log σ(x[i]), σ the logistic fu
    arrays="x: -np.logaddexp(0, -x)")
 op("softsign(x)", "out = x / (1 + |x|)", "x shrunk into ±1", home=F, arrays="x: x / (1 + np.abs(x))")
 op("tanhshrink(x)", "out = x − tanh(x)", "how far x[i] is from its hyperbolic tangent", home=F, expands="x - tanh(x)", arrays="x: x - np.tanh(x)")
-op("softshrink(x, lambd=0.5)", "out = (x − lambd)·[x > lambd] + (x + lambd)·[x < −lambd]",
+op("softshrink(x, lambd: float >= 0=0.5)", "out = (x − lambd)·[x > lambd] + (x + lambd)·[x < −lambd]",
    "x[i] moved towards 0 by lambd, 0 between ±lambd", F)
 op("hardshrink(x, lambd=0.5)", "out = x·[x > lambd] + x·[x < −lambd]", "x[i] outside of ±lambd, 0 between", F, "torch.hardshrink Tensor.hardshrink",
    instead=lambda shapes, lambd: "out = x" if lambd < 0 else "out = x·[x > lambd] + x·[x < −lambd]")

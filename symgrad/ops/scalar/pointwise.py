@@ -90,11 +90,11 @@ op("maximum(x, y)", "out = x·([x > y] + [x = y]/2) + y·([y > x] + [x = y]/2)",
    "the larger of x[i] and y[i]; at a tie each counts half", kinks=0, holds="kept")
 op("minimum(x, y)", "out = x·([x < y] + [x = y]/2) + y·([y < x] + [x = y]/2)",
    "the smaller of x[i] and y[i]; at a tie each counts half", kinks=0, holds="kept")
-op("clamp(x, min: any=None, max: any=None)", "out = x·[x ≥ min]·[x ≤ max] + min·[x < min] + max·[x > max]",
+op("clamp(x, min: float=None, max: float=None)", "out = x·[x ≥ min]·[x ≤ max] + min·[x < min] + max·[x > max]",
    "x[i] kept between min and max; the derivative at a bound is 1", kinks=(-1.0, 1.0), prepare=prepare_clamp,
    decimals=True, home=("torch.{}", "torch.clip", "Tensor.{}", "Tensor.clip", "np.clip"),
-   forward=np.clip,  # a min above max
-   instead={"min=None": "out = x·[x ≤ max] + max·[x > max]", "max=None": "out = x·[x ≥ min] + min·[x < min]"},
+   forward=np.clip,
+   instead={"min=None": "out = x·[x ≤ max] + max·[x > max]", "max=None": "out = x·[x ≥ min] + min·[x < min]", "max<min": "out = max"},
    examples=("clamp(x, -1, 1)", "clamp(x, min=0.5) with x:3"), holds="bounded",
    arrays="x, min=None, max=None: np.clip(x, min, max)")
 

@@ -36,7 +36,7 @@ op("logaddexp(x, y)", "out = x + softplus(y − x)", "log(exp(x[i]) + exp(y[i]))
 op("logaddexp2(x, y)", "out = x + softplus((y − x)·log(2)) / log(2)", "log₂(2^x[i] + 2^y[i])", TORCH, "np.logaddexp2",
    forward=np.logaddexp2)  # ∞ − ∞
 op("ldexp(x, y)", "out = x·2^y", "x[i] times 2 to the power y[i]", home=TORCH)
-op("logit(x, eps: any=None)", "out = log(x) − log(1 − x)", "log(x[i]/(1 − x[i])), the inverse of the logistic function; with eps x[i] is first kept between eps and 1 − eps", TORCH, "torch.special.logit",
+op("logit(x, eps: float=None)", "out = log(x) − log(1 − x)", "log(x[i]/(1 − x[i])), the inverse of the logistic function; with eps x[i] is first kept between eps and 1 − eps", TORCH, "torch.special.logit",
    instead={"not eps=None": "out = inside·(log(safe) − log(1 − safe)) + log(eps/(1 − eps))·([x < eps] − [x > 1 − eps])"
             " where inside = [x ≥ eps]·[x ≤ 1 − eps], safe = x·inside + (1 − inside)/2"},
    domain=between(0, 1), edges=({"x": 0.0}, {"x": -1.0}, {"x": 2.0}), more=("logit(x, 0.2)",))
@@ -131,6 +131,6 @@ op("polygamma(n: int >= 0, x)", "out = polygamma(n, x)", "the n-th derivative of
    arrays="n, x: special.polygamma(n, x)")  # fmt: skip
 
 
-op("mvlgamma(x, p: int)", "out[…] = Σ_{j<p} lgamma(x[…] − j/2) + p·(p − 1)/4·log(π)",
+op("mvlgamma(x, p: int >= 1)", "out[…] = Σ_{j<p} lgamma(x[…] − j/2) + p·(p − 1)/4·log(π)",
    "the logarithm of the multivariate Γ function of dimension p", TORCH, "torch.special.multigammaln", domain=Domain(low=1, draw=(1.2, 4)),
    examples=("mvlgamma(x, 2)",))  # fmt: skip

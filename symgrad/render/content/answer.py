@@ -22,7 +22,7 @@ from symgrad.explanation import Explanation, Gradient, Tie
 from symgrad.explanation.notable import mean_in_words, means, pairs_compared, pairs_in_words, undetached
 from symgrad.numeric import plain
 from symgrad.ops.entry import plays
-from symgrad.oracles.report import Check, Verdict
+from symgrad.oracles.report import REFUSES, Check, Verdict
 from symgrad.program import Program, Role
 from symgrad.render import numbers
 from symgrad.render.content.first_lines import Room, first_lines, formulas_instead, listing, short_forms
@@ -156,8 +156,11 @@ def line_by_line(lines: Backward) -> Iterator[Block]:
 
 
 def _agreement(explanation: Explanation) -> Words:
-    """Equal to torch, where torch was asked about every gradient and agrees."""
+    """Equal to torch, where torch was asked about every gradient and agrees; else what it refused to compute."""
     checks = [_by_torch(gradient) for gradient in explanation.gradients.values()]
+    refused = [check.note for check in checks if check is not None and check.note.startswith(REFUSES)]
+    if refused:
+        return (f"Nothing is compared with torch, which refuses this: {refused[0].removeprefix(REFUSES).rstrip('.')}.",)
     made = [check for check in checks if check is not None and check.verdict is Verdict.AGREES]
     if not made or len(made) < len(checks):
         return ()

@@ -8,6 +8,7 @@ from math import prod
 import numpy as np
 import sympy as sp
 
+from symgrad.errors import InputError
 from symgrad.explanation import Jacobian, Structure
 from symgrad.indexing import Equation as IndexEquation
 from symgrad.indexing import Index
@@ -184,9 +185,9 @@ def _explicit(teller: Teller, jacobian: Jacobian, formula: Formula | None, names
     dense = jacobian.dense()
     whole = jacobian.formula
     short = formula is not None and whole is not None and terms_written(whole, jacobian.values.sizes) <= MOST_TERMS
-    possible = np.full(jacobian.shape, not short)  # without entries in symbols nobody knows which are always 0
-    if short:
-        symbols = symbols_of(teller, jacobian, names)
+    symbols = symbols_of(teller, jacobian, names) if short else None
+    possible = np.full(jacobian.shape, symbols is None)  # without entries in symbols nobody knows which are always 0
+    if symbols is not None:
         possible = np.array([[cell is not None for cell in row] for row in symbols]).reshape(jacobian.shape)
         if all(cell is None or len(cell.text) <= LONGEST_CELL for row in symbols for cell in row):
             yield _matrix(jacobian, symbols, names)
@@ -226,11 +227,14 @@ def _insymbols_of(cell: Math) -> bool:
     return isinstance(cell, Formula) and not cell.expression.is_number
 
 
-def symbols_of(teller: Teller, jacobian: Jacobian, names: Names) -> tuple[tuple[Formula | None, ...], ...]:
-    """Every entry in symbols; None where it is 0 whatever the numbers."""
+def symbols_of(teller: Teller, jacobian: Jacobian, names: Names) -> tuple[tuple[Formula | None, ...], ...] | None:
+    """Every entry in symbols, None where it is 0 whatever the numbers; nothing where they divide by 0 here."""
     assert jacobian.formula is not None
     names = names.ordered(list(reading(jacobian.formula, names)))
-    matrix = jacobian.matrix()
+    try:
+        matrix = jacobian.matrix()
+    except InputError:
+        return None
     result = []
     for r in range(matrix.rows):
         cells = [teller.numbered(matrix[r, c], {}, jacobian.values) for c in range(matrix.cols)]
