@@ -208,5 +208,5 @@ def test_what_an_index_reads_twice_has_names_that_are_names(tmp_path: Path) -> N
     )
     (call,) = run_script(str(script), []).calls
     told = event_text(call)
-    assert "x_row_2" in told
+    assert "data: x[row]" in told
     assert "]_2" not in told

@@ -553,7 +553,7 @@ b = c * 2
 """
 
 
-@pytest.mark.parametrize(("read", "what"), [("c", "it"), ("b", "b"), ("(c + c)", "t1")])
+@pytest.mark.parametrize(("read", "what"), [("c", "it"), ("b", "b"), ("(c + c)", "(c + c)")])
 def test_what_is_added_up_to_0_over_a_broadcast_is_said_to_be_that(tmp_path, read, what):
     """It was ``nothing comes back through t3 = c.expand(2)``: a step that is not told, and two numbers come back."""
     _, told = play(tmp_path, f"{TWICE}y = Cubed.apply({read} + x)\n(y ** 2).sum().backward()\n")

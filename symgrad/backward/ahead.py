@@ -10,6 +10,7 @@ import ast
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from math import prod
 
 import sympy as sp
 
@@ -28,8 +29,8 @@ from symgrad.closed_form.texts.source_text import Writer
 from symgrad.errors import SymgradError
 from symgrad.numeric import Values
 from symgrad.ops import entry_of, named
-from symgrad.ops.entry import playing
-from symgrad.program import Program, Pullback, Role, Tensor
+from symgrad.ops.entry import playing, plays
+from symgrad.program import Apply, Program, Pullback, Role, Tensor
 
 LONGEST = 64
 """Characters of a line that another was put into."""
@@ -161,7 +162,7 @@ class AsMethods(ast.NodeTransformer):
         options = [keyword.value for keyword in node.keywords]
         plain = not any(isinstance(o, ast.Constant) and isinstance(o.value, bool) for o in options)
         if len(options) == 1 and not rest and isinstance(options[0], ast.Tuple) and node.keywords[0].arg != "dim":
-            options = options[0].elts
+            options = options[0].elts or options
         if plain and in_order(node.func.id, [keyword.arg for keyword in node.keywords], len(rest)):
             return ast.Call(ast.Attribute(owner, node.func.id), [*rest, *options], [])
         return ast.Call(ast.Attribute(owner, node.func.id), rest, node.keywords)
@@ -187,15 +188,25 @@ def as_methods(value: ast.expr | None, program: Program) -> ast.expr | None:
 
 
 def told_ahead(
-    statements: Sequence[Statement], read: Collection[str], visible: Collection[str], names: Names
+    statements: Sequence[Statement], read: Collection[str], visible: Collection[str], names: Names, program: Program
 ) -> list[Statement]:
-    """The statements that are read (by the backward: ``read``, or by others) or name a tensor of the program.
+    """The statements that are read (by the backward: ``read``, or by others) or name a tensor of the ``program``.
 
-    ``visible`` are the tensors whose cotangents have lines: they keep their own.
+    ``visible`` are the tensors whose cotangents have lines: they keep their own. What nobody gave a name or reads, and
+    only puts the entries of a tensor in other places, is left out.
     """
     own = {name for s in statements if s.value is not None for name in names_in(s.value)} | set(read)
-    kept = [s for s in statements if s.target in own or s.target == names.page(s.of)]
+    tensors = {tensor.name: tensor for tensor in program.tensors()}
+    idle = {s.result.name for s in program.steps if rearranges(s, tensors)} - {*names.ends, *visible, *names.given}
+    kept = [s for s in statements if s.target in own or (s.target == names.page(s.of) and s.of not in idle)]
     return put_together(kept, {*read, *(names.page(of) for of in visible)})
+
+
+def rearranges(step: Apply, tensors: Mapping[str, Tensor]) -> bool:
+    """Whether a step has the entries of one tensor, each of them or each several times, and computes nothing."""
+    if entry_of(step.op) is None or plays(step.op, Role.COPIES):
+        return entry_of(step.op) is not None
+    return moves(step, tensors) and prod(step.result.shape) == prod(tensors[step.tensors[0]].shape)
 
 
 def put_together(statements: Sequence[Statement], read: Collection[str]) -> list[Statement]:

@@ -225,7 +225,8 @@ class Lines:
         inputs = tuple(self.names.page(tensor.name) for tensor in self.program.inputs)
         read = {name for line in (*lines, *gradients.values()) for name in line.names}
         visible = {line.of for line in lines if line.of in self.tensors}
-        forward = tuple(self.ahead(statement) for statement in told_ahead(ahead, read, visible, self.names))
+        ahead = told_ahead(ahead, read, visible, self.names, self.program)
+        forward = tuple(map(self.ahead, ahead))
         return Backward(inputs, forward, tuple(lines), gradients, seeds, self.program, self.names.letter)
 
     @cached_property
@@ -266,7 +267,7 @@ class Lines:
         value = value and as_truth(value, self.truths)
         line = self.said(draft.of, target, value, tuple(found.parts), through, rules, found.own)
         if value is None or draft.of not in self.tensors:
-            return line if draft.told is None else replace(line, text=draft.told)
+            return line if draft.told is None else replace(line, text=self.names.shown(draft.told))
         if not is_number(value):
             floats, truth = in_floats(value, self.names.page(draft.of), self.truths)
             line = replace(line, code=ast.unparse(floats))

@@ -6,6 +6,7 @@ Comes in: an expression. Goes out: its text, which is no Python any more where s
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -16,8 +17,8 @@ from symgrad.closed_form import one_over, without_plus
 Term = tuple[ast.operator, ast.expr]
 Part = TypeVar("Part")
 
-MOST_TERMS = 6
-"""Terms of a sum that is shown whole, and parts of a list in a text that is too long."""
+MOST_TERMS, FEWEST = 6, 3
+"""Terms of a sum that is shown whole, and of sums and lists in a text that is too long."""
 
 
 def shortened(value: ast.expr) -> str:
@@ -34,15 +35,15 @@ def shortened(value: ast.expr) -> str:
     >>> shortened(ast.parse("x * 0.016666666666666666 + 0.3535533905932738 * y + 0.3333", mode="eval").body)
     'x * (1 / 60) + 8 ** (-0.5) * y + 0.3333'
     """
-    text = ast.unparse(Cut(lists=False).visit(copied(value)))
-    return without_plus(text if len(text) <= LONG else ast.unparse(Cut(lists=True).visit(copied(value))))
+    text = ast.unparse(Cut().visit(copied(value)))
+    return without_plus(text if len(text) <= LONG else ast.unparse(Cut(FEWEST, FEWEST).visit(copied(value))))
 
 
 class Cut(ast.NodeTransformer):
-    """Sums of many terms without their middle, and ``lists`` too."""
+    """Sums of more terms than ``terms`` without their middle, and lists of more than ``parts``."""
 
-    def __init__(self, lists: bool) -> None:
-        self.lists = lists
+    def __init__(self, terms: int = MOST_TERMS, parts: int = sys.maxsize) -> None:
+        self.terms, self.parts = terms, parts
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
         """A sum from the left, as it was added up."""
@@ -53,7 +54,7 @@ class Cut(ast.NodeTransformer):
             first = first.left
         if not rest:
             return ast.BinOp(self.visit(node.left), node.op, self.visit(node.right))
-        (_, total), *terms = ends([(ast.Add(), first), *reversed(rest)], terms_left_out)
+        (_, total), *terms = ends([(ast.Add(), first), *reversed(rest)], self.terms, terms_left_out)
         total = self.visit(total)
         for op, term in terms:
             total = ast.BinOp(total, op, self.visit(term))
@@ -67,12 +68,12 @@ class Cut(ast.NodeTransformer):
     def visit_List(self, node: ast.List) -> ast.expr:
         """What is put together."""
         parts: list[ast.expr] = [self.visit(part) for part in node.elts]
-        return ast.List(ends(parts, left_out) if self.lists else parts)
+        return ast.List(ends(parts, self.parts, left_out))
 
 
-def ends(parts: list[Part], instead: Callable[[Sequence[Part]], Part]) -> list[Part]:
-    """The first two and the last of many, with what says how many are left out."""
-    if len(parts) <= MOST_TERMS:
+def ends(parts: list[Part], most: int, instead: Callable[[Sequence[Part]], Part]) -> list[Part]:
+    """The first two and the last of more than ``most``, with what says how many are left out."""
+    if len(parts) <= most:
         return parts
     first, second, *middle, last = parts
     return [first, second, instead(middle), last]

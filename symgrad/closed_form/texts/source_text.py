@@ -194,7 +194,7 @@ class Writer:
         pair = ".values" if "values" in op.returns and dict(step.options)["dim"] is not None else ""
         if f"Tensor.{step.op}" in op.spelled and not {f"torch.{step.op}", f"F.{step.op}"} & set(op.spelled):
             owner = bracketed(*(operands[0] or (first, ATOM)), ATOM)
-            sizes = [self.option(value).strip("(),") for _, value in step.options]
+            sizes = [self.option(value).strip("(),") or "()" for _, value in step.options]
             return f"{owner}.{step.op}({', '.join(sizes)})", ATOM
         if "part" in op.returns:
             *rest, part = rest

@@ -29,7 +29,7 @@ from symgrad.source import Source
 from symgrad.tracing.lift.binding import Refusals, bound, meaning
 from symgrad.tracing.lift.boxes import BlackBox
 from symgrad.tracing.lift.labels import UNNAMED
-from symgrad.tracing.lift.lifted import RESERVED, Refused, identifier, why
+from symgrad.tracing.lift.lifted import RESERVED, WRITTEN, Refused, identifier, why
 from symgrad.tracing.lift.observed import looked_at, stands
 from symgrad.tracing.lift.origins import Origin
 from symgrad.tracing.lift.values import evaluate
@@ -86,6 +86,13 @@ class Bench(ABC):
             return self.refs[id(node)]
         kind = "condition" if str(node.held.dtype) == "torch.bool" else "data"
         own = self.names.get(id(node))
+        if own is not None and node.kind == "data":
+            before = self.read_before(own, node.value())
+            if before is not None:
+                self.refs[id(node)] = before
+                return before
+            if WRITTEN.fullmatch(own) and identifier(own) in self.builder.used:
+                own = None
         ref = self.data(
             own or (kind if node.kind == "data" else "leaf" if node.kind == "leaf" else "x"),
             node.value(),
@@ -95,9 +102,19 @@ class Bench(ABC):
         self.nodes[ref.name] = node
         return ref
 
+    def read_before(self, label: str, array: Array) -> Ref | None:
+        """The input that was the first to bear a name, if it is data and holds the same numbers: one tensor."""
+        name = identifier(label)
+        first = self.nodes.get(name)
+        if first is None or first.kind != "data" or self.names.get(id(first)) != label:
+            return None
+        held = self.arrays[name]
+        return self.refs[id(first)] if held.dtype == array.dtype and equal(held, array) else None
+
     def data(self, label: str, array: Array, said: bool = False) -> Ref:
         """A new input with a value; unless the user has ``said`` its name, nothing of theirs is called so."""
-        label = label if said else free_name((label,), self.users)
+        if not said and label in self.users:
+            label = free_name((label,), {*self.users, *self.builder.used})
         name = self.builder.claim(identifier(label))
         self.builder.used.add(name)
         ref = Ref(name, tuple(sp.Integer(int(n)) for n in np.shape(array)))
@@ -113,7 +130,7 @@ class Bench(ABC):
         if label is None or not name.startswith(identifier(label)):
             return name
         number = name[len(identifier(label)) :]
-        return name if number and label.endswith(("]", ")")) else f"{label}{number}"
+        return name if number and WRITTEN.fullmatch(label) else f"{label}{number}"
 
     # Steps ----------------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ every way to lift can use them without a circle.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 from symgrad.errors import SymgradError
@@ -19,6 +20,8 @@ from symgrad.tracing.record.trace import Node, Where
 
 RESERVED = frozenset({"out", "inf", "nan", "pi", "e", "torch", "F", "np"})
 """Names that mean something else in a formula."""
+WRITTEN = re.compile(r".*([\])]|\.(T|mT|H|mH|real|imag))", re.DOTALL)
+"""Names that are a text which reads a tensor, ``x[row]`` or ``k.T``: no number stands behind one."""
 TWICE = "an entry is written twice: one value stays, and torch's backward passes the weight on to each"
 """Why a write with repeated places is left to torch."""
 UNKNOWN = "has no equation here"
@@ -66,4 +69,4 @@ def identifier(label: str) -> str:
     return f"{word}_" if word in RESERVED else word
 
 
-__all__ = ["RESERVED", "TWICE", "Lifted", "Refused", "identifier"]
+__all__ = ["RESERVED", "TWICE", "WRITTEN", "Lifted", "Refused", "identifier"]

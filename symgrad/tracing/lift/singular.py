@@ -27,8 +27,8 @@ NEAR = 1e-3
 LEAST = {"float64": 1e-322, "float32": 2e-44, "float16": 1e-6, "bfloat16": 1.5e-39}
 """Some sixteen times the smallest number that a type has, by torch's name."""
 
-CANCELS = 1e-13
-"""What is left, relative to the largest weight, of a sum of doubles that is 0."""
+CANCELS = {"float64": 1e-13, "float32": 1e-5, "float16": 1e-2, "bfloat16": 5e-2}
+"""What is left, relative to the largest weight, of a sum that is 0, by the type that it is added up in."""
 
 
 def calls_in(program: Program, origins: Mapping[str, Origin], wanted: Sequence[str]) -> dict[str, tuple[Apply, ...]]:
@@ -69,7 +69,7 @@ def settled(
         differ = ~alike(ours, choice) & ~rounded(ours, choice, kinds_of(origin))
         if differ.any():
             found[name] = np.where(differ, choice, ours)
-            told = np.argwhere(differ & ~of_nothing(ours, choice, cotangent))
+            told = np.argwhere(differ & ~of_nothing(ours, choice, cotangent, kinds_of(origin)))
             if len(told):
                 at = tuple(map(int, told[0]))
                 reason = reason or why(origin, name, at, arrays, cotangent, (float(ours[at]), float(choice[at])))
@@ -103,12 +103,13 @@ def rounded(first: Array, second: Array, kinds: set[str]) -> Array:
     return np.asarray(np.isfinite(gap) & (gap <= max([allowed, *(LEAST.get(kind, 0.0) for kind in kinds)])))
 
 
-def of_nothing(first: Array, second: Array, weights: Array) -> Array:
-    """Where two numbers are apart by what rounding leaves of weights that cancel."""
+def of_nothing(first: Array, second: Array, weights: Array, kinds: set[str]) -> Array:
+    """Where two numbers are apart by what rounding in these types leaves of weights that cancel."""
     sizes = np.abs(as_float(weights))
+    allowed = max((CANCELS.get(kind, 0.0) for kind in kinds), default=CANCELS["float64"])
     with np.errstate(invalid="ignore"):
         gap = np.abs(first - second)
-    return np.asarray(np.isfinite(gap) & (gap <= CANCELS * sizes[np.isfinite(sizes)].max(initial=0.0)))
+    return np.asarray(np.isfinite(gap) & (gap <= allowed * sizes[np.isfinite(sizes)].max(initial=0.0)))
 
 
 def why(

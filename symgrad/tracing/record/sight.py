@@ -9,7 +9,8 @@ from __future__ import annotations
 import ast
 import linecache
 import re
-from collections.abc import Iterator
+import sys
+from collections.abc import Collection, Iterable, Iterator
 from functools import lru_cache
 from itertools import islice
 from types import FrameType, ModuleType
@@ -39,7 +40,7 @@ def names_in(start: FrameType | None) -> dict[int, str]:
             for name, value in list(scope.items()):
                 if name in over and not _is(value, "Module"):
                     left.append((name, value))
-                elif not name.startswith("__"):
+                elif name.strip("_") and not name.startswith("__"):  # _ says that nobody wants it
                     collect(name, value, found, modules)
                     held.append((name, value))
     single = len({id(m) for _, m in modules}) == 1
@@ -77,27 +78,51 @@ def buffers_in(start: FrameType | None) -> frozenset[int]:
 
 
 def left_by_loops(file: str, line: int) -> frozenset[str]:
-    """The names that only loops elsewhere bind: ``p`` after ``for p in net.parameters()`` says nothing."""
+    """The names that only loops elsewhere bind: ``p`` after ``for p in net.parameters()`` says nothing.
+
+    What a function binds counts in its own lines.
+    """
     loops, others = bound_in(file)
-    here = {name for names, first, last in loops if first <= line <= last for name in names}
-    return frozenset(name for names, *_ in loops for name in names) - here - others
+    here = {name for names, first, last in (*loops, *others) if first <= line <= last for name in names}
+    return frozenset(name for names, *_ in loops for name in names) - here
+
+
+Bound = tuple[tuple[frozenset[str], int, int], ...]
+"""Names, with the first and the last line in which they mean what is meant."""
 
 
 @lru_cache(maxsize=64)
-def bound_in(file: str) -> tuple[tuple[tuple[frozenset[str], int, int], ...], frozenset[str]]:
+def bound_in(file: str) -> tuple[Bound, Bound]:
     """The names that each loop of a file binds, with its lines, and those that anything else binds."""
     try:
         tree = ast.parse("".join(linecache.getlines(file)))
     except (SyntaxError, ValueError, RecursionError):
-        return (), frozenset()
+        return (), ()
     nodes = list(ast.walk(tree))
     targets = [(node, names_bound(node.target)) for node in nodes if isinstance(node, (ast.For, ast.AsyncFor))]
     inside = [node.target for node in nodes if isinstance(node, ast.comprehension)]  # binds nothing outside of it
     bound = {id(name) for target in (*(node.target for node, _ in targets), *inside) for name in ast.walk(target)}
-    stored = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store) and id(n) not in bound}
-    taken = {n.arg for n in nodes if isinstance(n, ast.arg)}
-    loops = tuple((names, node.lineno, node.end_lineno or node.lineno) for node, names in targets)
-    return loops, frozenset(stored | taken)
+    scopes = [node for node in nodes if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))]
+    local = {id(part) for scope in scopes for part in ast.walk(scope) if part is not scope}
+    loops = tuple((names, *lines_of(node)) for node, names in targets)
+    outside = (others_in((n for n in nodes if id(n) not in local), bound), 1, sys.maxsize)
+    return loops, (outside, *((others_in(ast.walk(scope), bound), *lines_of(scope)) for scope in scopes))
+
+
+def others_in(nodes: Iterable[ast.AST], bound: Collection[int]) -> frozenset[str]:
+    """The names that nodes bind, but for those ``bound`` by loops."""
+    found = set()
+    for node in nodes:
+        if isinstance(node, ast.arg):
+            found.add(node.arg)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and id(node) not in bound:
+            found.add(node.id)
+    return frozenset(found)
+
+
+def lines_of(node: ast.stmt | ast.expr) -> tuple[int, int]:
+    """The first and the last line of a part of a file."""
+    return node.lineno, node.end_lineno or node.lineno
 
 
 def names_bound(target: ast.expr) -> frozenset[str]:

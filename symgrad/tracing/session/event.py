@@ -30,6 +30,7 @@ from symgrad.tracing.session.births import all_lost, births, not_finite, spoilt,
 from symgrad.tracing.session.entrywise import entrywise
 from symgrad.tracing.session.lessons import lessons
 from symgrad.tracing.session.likeness import KEPT, Outline, nearest
+from symgrad.tracing.session.merged_names import written_out
 from symgrad.tracing.session.nameless import nameless
 from symgrad.tracing.session.scene import Scene
 from symgrad.tracing.session.slopes import slopes
@@ -93,7 +94,7 @@ def told_of(scene: Scene, result: Any, error: Exception | None) -> Backward:
     if not repeated:
         ties = kinks.found(program, seeds, met)
         held = {name for name, node in lifted.nodes.items() if node.kind == "data" and node.cut is not None}
-        notes += [] if spoilt(program) else zeros(program, seeds, rows, ties, held, letter)
+        notes += [] if spoilt(program) else zeros(program, seeds, rows, ties, held, letter, told.said)
         notes += remarks.broadcast_losses(program)
         notes += [*kinks.lines(program, ties), *lessons(scene, program, seeds, rows, told)]
         notes += nameless(scene, lifted, program, names, [*shown, *told.forward, *told.lines, *told.forms.values()])
@@ -111,6 +112,7 @@ def told_of(scene: Scene, result: Any, error: Exception | None) -> Backward:
         *scene.sensor.told(),
         *([] if repeated else remarks.other_letter(program, letter)),
     ]
+    notes = written_out(notes, program, told)
     spoken = [program.labels[n] for n, (t, _) in targets.items() if t.is_complex()]
     if scene.seeds[0] is not None:
         scene.watch.weights.append((scene.where, frames.argument(scene.where.text) or seed_text(scene.seeds)))

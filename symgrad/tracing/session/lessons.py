@@ -24,6 +24,7 @@ from symgrad.ops.entry import plays
 from symgrad.oracles.forms import reader_of
 from symgrad.program import Role
 from symgrad.tracing.captured.capture import Capture
+from symgrad.tracing.captured.words import relabelled
 from symgrad.tracing.lift.sweeps import pull
 from symgrad.tracing.record.numbers import digits
 from symgrad.tracing.record.trace import Node, upstream
@@ -160,6 +161,7 @@ def samples(program: Capture, rows: Sequence[Leaf], told: ToldLines) -> Iterator
     known |= {line.target: program.arrays[line.of] for line in told.source.forward if line.of in program.arrays}
     known |= {name: program.arrays[name] for name in told.source.inputs if name in program.arrays}
     shown = {line.target: line.name for line in (*told.source.lines, *told.source.forward)}
+    shown |= {name: program.labels[name] for name in told.source.inputs if name in program.labels}
     for row in rows:
         line = told.source.gradients.get(own.get(row.name, ""))
         if line is None or line.code is None or line.text != told.forms.get(row.name):
@@ -176,7 +178,7 @@ def samples(program: Capture, rows: Sequence[Leaf], told: ToldLines) -> Iterator
         apart = one[:, :, None] * other[:, None, :]
         if row.added is None or not np.allclose(apart.sum(0), row.added, rtol=1e-4, atol=1e-6):
             continue
-        names = [shown.get(text, text) for text in (ast.unparse(put(part, {})) for part in (left, tree.right))]
+        names = [relabelled(ast.unparse(put(part, {})), shown) for part in (left, tree.right)]
         first, second = (f"({text})" if " " in text else text for text in names)
         yield (
             f"{row.name}: the product adds {len(one)} rows (samples); before the sum there is one gradient for each, "

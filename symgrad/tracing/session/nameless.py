@@ -14,7 +14,7 @@ import numpy as np
 
 from symgrad.numeric.exact import Array, as_float
 from symgrad.tracing.captured.capture import Capture
-from symgrad.tracing.lift.lifted import Lifted
+from symgrad.tracing.lift.lifted import WRITTEN, Lifted
 from symgrad.tracing.record.frames import as_written
 from symgrad.tracing.record.numbers import digits, short
 from symgrad.tracing.record.trace import Node, as_array
@@ -41,7 +41,8 @@ def nameless(
     said: dict[str, list[str]] = {}
     for tensor in program.recording.inputs:
         node, label = lifted.nodes.get(tensor.name), program.labels[tensor.name]
-        if label in read and OURS.fullmatch(label) and (node is None or id(node) not in names):
+        own = None if node is None else names.get(id(node))
+        if label in read and OURS.fullmatch(label) and (own is None or WRITTEN.fullmatch(own)):
             words = described(node, label, np.asarray(program.arrays[tensor.name]), known)
             if words:
                 said.setdefault(words, []).append(label)

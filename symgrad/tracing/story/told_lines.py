@@ -88,6 +88,12 @@ class ToldLines:
         return frozenset({tensor.name for tensor in self.source.source.tensors()} | shown | self.labels)
 
     @property
+    def said(self) -> dict[str, str]:
+        """What the page says of tensors that the forward pass computes, by their names in the program."""
+        forward = () if self.source is None else self.source.forward
+        return {line.of: line.text for line in forward if line.text is not None}
+
+    @property
     def given(self) -> frozenset[str]:
         """The tensors that gradients are told of."""
         gradients = () if self.source is None else self.source.gradients.values()

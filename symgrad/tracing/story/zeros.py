@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from symgrad.explanation import Tie
 from symgrad.explanation.reasons import Vanishing
 from symgrad.numeric.exact import Array, as_float
+from symgrad.program import Apply
 from symgrad.tracing.captured.words import relabelled, right_side
 from symgrad.tracing.lift.labels import UNNAMED
 from symgrad.tracing.story.events import Leaf
@@ -32,11 +33,12 @@ def zeros(
     ties: Sequence[Tie],
     held: Collection[str],
     letter: str,
+    lines: Mapping[str, str],
 ) -> list[str]:
     """``vᵀJ by x is 0: nothing comes back through round(x) (line 5), its slope is 0 everywhere``.
 
     A slope that is 0 at one of ``ties`` is told there; ``letter`` is the seed's name. The data that is ``held`` was
-    computed from a leaf.
+    computed from a leaf. ``lines`` are what the page says of tensors.
     """
     found: dict[tuple[str, str, bool], list[Leaf]] = {}
     own = {label: name for name, label in program.labels.items()}
@@ -55,7 +57,7 @@ def zeros(
         if reason is not None and reason.kind == "slope" and any(reason.step is tie.step for tie in ties):
             continue
         digits = " (the digits are rounding)" if row.rounding else ""
-        said = row.why if reason is None else reason.says(row.name, step_in_words(program, reason.step.result.name))
+        said = row.why if reason is None else reason.says(row.name, step_in_words(program, lines, reason.step))
         found.setdefault((digits, said, row.boxed), []).append(row)
     return [
         f"{'what torch gives' if boxed else f'{letter}ᵀJ'} by {listed(some)} is 0{digits}{f': {said}' if said else ''}"
@@ -64,13 +66,16 @@ def zeros(
     ]
 
 
-def step_in_words(program: Capture, name: str) -> str:
+def step_in_words(program: Capture, lines: Mapping[str, str], step: Apply) -> str:
     """What a step's result is called by the script, or what computes it, and where."""
-    step = next(step for step in program.recording.steps if step.result.name == name)
+    name = step.result.name
     label = program.labels.get(name, name)
     numbered = UNNAMED.fullmatch(label) or name in program.ends
-    text = relabelled(right_side(program.recording, step), program.labels) if numbered else label
-    return f"{text}{program.place(name)}"
+    merged = any(UNNAMED.fullmatch(program.labels.get(read, read)) and read not in lines for read in step.tensors)
+    text = lines.get(name) if merged else None
+    if text is None:
+        text = relabelled(right_side(program.recording, step), program.labels)
+    return f"{text if numbered else label}{program.place(name)}"
 
 
 __all__ = ["step_in_words", "zeros"]
