@@ -21,13 +21,14 @@ from torch import nn
 from torch.nn import functional as F
 
 import symgrad
-from symgrad.backward import Backward, templates
-from symgrad.backward.beside import side_by_side
-from symgrad.backward.groups import groups
+from symgrad.backward import Backward
+from symgrad.backward.grouping import templates
+from symgrad.backward.grouping.groups import groups
 from symgrad.backward.lines import Lines
-from symgrad.backward.margins import Sizes
-from symgrad.backward.products import in_lowest_terms
-from symgrad.backward.typed import in_floats
+from symgrad.backward.shortening.beside import side_by_side
+from symgrad.backward.shortening.margins import Sizes
+from symgrad.backward.shortening.products import in_lowest_terms
+from symgrad.backward.shortening.typed import in_floats
 from symgrad.errors import UnsupportedError
 from symgrad.language.read import inputs_of
 from symgrad.tracing import Capture, run_script

@@ -18,10 +18,10 @@ import torch
 from torch import nn
 
 import symgrad
-from symgrad.backward import standard, templates
-from symgrad.backward.groups import groups
-from symgrad.backward.names import Names
-from symgrad.backward.slots import always_defined, filled
+from symgrad.backward.grouping import standard, templates
+from symgrad.backward.grouping.groups import groups
+from symgrad.backward.parts.names import Names
+from symgrad.backward.parts.slots import always_defined, filled
 from symgrad.calculus import sweeps
 from symgrad.entries import words as vocabulary
 from symgrad.language.steps.taken import Taken
@@ -466,7 +466,7 @@ def test_programs_without_axes_of_one_entry_are_not_compared(monkeypatch) -> Non
 
 
 KEPT_LONGER = {
-    "symgrad/calculus": 4096, "symgrad/backward/templates.py": 4096, "symgrad/tracing": 8192, "symgrad/render": 8192,
+    "symgrad/calculus": 4096, "symgrad/backward/grouping/templates.py": 4096, "symgrad/tracing": 8192, "symgrad/render": 8192,
 }  # fmt: skip
 """What is derived once for an operation, lines that are alike, what torch's functions are called, how letters look."""
 

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 import symgrad
-from symgrad.backward import backward, templates
+from symgrad.backward import backward
+from symgrad.backward.grouping import templates
 from symgrad.closed_form import grid
 from symgrad.errors import UnsupportedError
 from symgrad.indexing import fresh

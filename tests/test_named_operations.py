@@ -110,10 +110,10 @@ OTHER_WORDS: dict[str, dict[str, str]] = {
 """Words that an operation has too and that mean something else where a path begins so, by what they mean there."""
 NAMED: dict[str, dict[str, str]] = {
     "lines of Python are taken apart and put together as trees: a function stands there by its name": {
-        "backward/beside.py": "cat pad stack",
-        "backward/margins.py": "pad",
-        "backward/phrasing.py": "T",
-        "backward/products.py": "ones_like zeros_like",
+        "backward/shortening/beside.py": "cat pad stack",
+        "backward/shortening/margins.py": "pad",
+        "backward/shortening/phrasing.py": "T",
+        "backward/shortening/products.py": "ones_like zeros_like",
         "exporting/statistics.py": "layer_norm sqrt var",
         "exporting/torch_text.py": "clamp sum",
     },

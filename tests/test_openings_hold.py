@@ -13,8 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import symgrad
-from symgrad.backward.names import UNNAMED
-from symgrad.backward.typed import makes_truths
+from symgrad.backward.parts.names import UNNAMED
+from symgrad.backward.shortening.typed import makes_truths
 from symgrad.errors import SymgradError
 from symgrad.explanation import Explanation
 from tests import torch_side

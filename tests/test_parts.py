@@ -7,8 +7,8 @@ import pytest
 import sympy as sp
 
 from symgrad import explain
-from symgrad.backward.groups import groups
-from symgrad.backward.standard import standard_group
+from symgrad.backward.grouping.groups import groups
+from symgrad.backward.grouping.standard import standard_group
 from symgrad.calculus import back
 from symgrad.closed_form.of_programs import divides
 from symgrad.closed_form.texts.complex_text import plain

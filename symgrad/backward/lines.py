@@ -14,24 +14,24 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from symgrad.backward.ahead import Ahead, Statement, names_in, told_ahead
-from symgrad.backward.asked import Asked, asked
-from symgrad.backward.code import in_parts
-from symgrad.backward.complexes import in_complex_words
-from symgrad.backward.data import Backward
-from symgrad.backward.deep import room_for
-from symgrad.backward.groups import Group, groups, inner
-from symgrad.backward.joined import in_three, is_wide
-from symgrad.backward.line import Line, Part
-from symgrad.backward.merging import Draft, Term, merged, put
-from symgrad.backward.names import UNNAMED, Names
-from symgrad.backward.once import computed_once
-from symgrad.backward.opened import opened, unreadable
-from symgrad.backward.phrasing import times_ones, with_a_root, without_ones, without_turns
-from symgrad.backward.products import is_number, is_zero, of_ones
-from symgrad.backward.shortened import shortened
-from symgrad.backward.standard import Standard, standard_group
-from symgrad.backward.templates import Template, asked_of
-from symgrad.backward.typed import (
+from symgrad.backward.grouping.groups import Group, groups, inner
+from symgrad.backward.grouping.joined import in_three, is_wide
+from symgrad.backward.grouping.once import computed_once
+from symgrad.backward.grouping.opened import opened, unreadable
+from symgrad.backward.grouping.standard import Standard, standard_group
+from symgrad.backward.grouping.templates import Template, asked_of
+from symgrad.backward.parts.asked import Asked, asked
+from symgrad.backward.parts.code import in_parts
+from symgrad.backward.parts.data import Backward
+from symgrad.backward.parts.deep import room_for
+from symgrad.backward.parts.line import Line, Part
+from symgrad.backward.parts.names import UNNAMED, Names
+from symgrad.backward.shortening.complexes import in_complex_words
+from symgrad.backward.shortening.merging import Draft, Term, merged, put
+from symgrad.backward.shortening.phrasing import times_ones, with_a_root, without_ones, without_turns
+from symgrad.backward.shortening.products import is_number, is_zero, of_ones
+from symgrad.backward.shortening.shortened import shortened
+from symgrad.backward.shortening.typed import (
     as_numbers,
     as_read,
     as_truth,

@@ -11,8 +11,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from symgrad.backward.data import Backward
 from symgrad.backward.lines import backward
+from symgrad.backward.parts.data import Backward
 from symgrad.calculus import back, flowing
 from symgrad.numeric import Array, Values, as_float, forward
 from symgrad.program import Program

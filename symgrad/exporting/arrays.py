@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from functools import cache
 
-from symgrad.backward.merging import put
+from symgrad.backward.shortening.merging import put
 from symgrad.entries.spec import Op
 from symgrad.errors import UnsupportedError
 from symgrad.exporting.layout import assignment, returned

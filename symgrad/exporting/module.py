@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import sympy as sp
 
-from symgrad.backward.code import IMPORTS, function_name
+from symgrad.backward.parts.code import IMPORTS, function_name
 from symgrad.exporting.parts import Parts, free
 from symgrad.exporting.shapes import misfit
 from symgrad.exporting.torch_text import function_class, plain

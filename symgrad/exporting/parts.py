@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from symgrad.backward import Backward, Line
-from symgrad.backward.code import read_by
-from symgrad.backward.merging import put
+from symgrad.backward.parts.code import read_by
+from symgrad.backward.shortening.merging import put
 from symgrad.errors import UnsupportedError
 
 RESERVED = frozenset({"ctx", "inputs", "output", "jax", "jnp", "special", "ValueError", "staticmethod", "tuple"})

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.backward import Backward, backward
-from symgrad.backward.templates import to_be_run, without
+from symgrad.backward.grouping.templates import to_be_run, without
 from symgrad.calculus import flows
 from symgrad.closed_form.writing.convolutions import CONVOLUTIONS
 from symgrad.errors import InputError, SymgradError, UnknownNameError, UnsupportedError

@@ -11,7 +11,7 @@ import ast
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from symgrad.backward.products import is_number
+from symgrad.backward.shortening.products import is_number
 from symgrad.exporting.layout import assignment
 from symgrad.exporting.parts import Parts, Statement
 

@@ -13,9 +13,9 @@ import ast
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from symgrad.backward.code import Homes
-from symgrad.backward.merging import put
-from symgrad.backward.products import is_number
+from symgrad.backward.parts.code import Homes
+from symgrad.backward.shortening.merging import put
+from symgrad.backward.shortening.products import is_number
 from symgrad.errors import UnsupportedError
 from symgrad.exporting.layout import assignment, returned
 from symgrad.exporting.parts import Parts, Statement, free, listed, names_in, read_of

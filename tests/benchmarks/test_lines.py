@@ -16,7 +16,7 @@ from sympy.core.cache import clear_cache
 from torch import nn
 
 import symgrad
-from symgrad.backward import templates
+from symgrad.backward.grouping import templates
 from tests.benchmarks.ratios import FOUND, Row, seconds
 from tests.compare import assert_same
 

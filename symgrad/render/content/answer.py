@@ -16,7 +16,7 @@ from itertools import islice
 import numpy as np
 
 from symgrad.backward import Backward
-from symgrad.backward.names import UNNAMED
+from symgrad.backward.parts.names import UNNAMED
 from symgrad.calculus import flows
 from symgrad.explanation import Explanation, Gradient, Tie
 from symgrad.explanation.notable import mean_in_words, means, pairs_compared, pairs_in_words, undetached

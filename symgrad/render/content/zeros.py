@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import sympy as sp
 
-from symgrad.backward.names import UNNAMED
+from symgrad.backward.parts.names import UNNAMED
 from symgrad.calculus.flow import flows
 from symgrad.explanation import Explanation, Gradient, Nothing, nothing
 from symgrad.explanation.assemble import NO_PATH

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.backward.derived import code_of
-from symgrad.backward.merging import put
+from symgrad.backward.grouping.derived import code_of
+from symgrad.backward.shortening.merging import put
 from symgrad.errors import SymgradError
 from symgrad.language.outside import arguments
 from symgrad.numeric import Array, Values

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.backward.asked import applied
+from symgrad.backward.parts.asked import applied
 from symgrad.closed_form.texts.pieces import ADD, NoForm, bracketed
 from symgrad.closed_form.texts.source_text import Writer, number_text
 from symgrad.ops import entry_of

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.backward.groups import moves
-from symgrad.backward.merging import put
-from symgrad.backward.phrasing import turned
+from symgrad.backward.grouping.groups import moves
+from symgrad.backward.shortening.merging import put
+from symgrad.backward.shortening.phrasing import turned
 from symgrad.errors import SymgradError
 from symgrad.explanation.notable import mean_in_words, means
 from symgrad.numeric import Array

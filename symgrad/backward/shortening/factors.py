@@ -14,7 +14,7 @@ import ast
 from decimal import Decimal
 from math import gcd, inf, prod
 
-from symgrad.backward.phrasing import product
+from symgrad.backward.shortening.phrasing import product
 from symgrad.closed_form.lowering import CALLS
 from symgrad.functions import finite
 

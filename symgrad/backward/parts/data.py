@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from symgrad.backward.code import as_function
-from symgrad.backward.deep import room_for
-from symgrad.backward.line import Line
-from symgrad.backward.provisos import provisos
+from symgrad.backward.parts.code import as_function
+from symgrad.backward.parts.deep import room_for
+from symgrad.backward.parts.line import Line
+from symgrad.backward.parts.provisos import provisos
 from symgrad.calculus import Back, back
 from symgrad.errors import UnsupportedError
 from symgrad.notebook import Listed

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from symgrad.backward.code import read_by
+from symgrad.backward.parts.code import read_by
 from symgrad.indexing import Equation, instantiate
 from symgrad.numeric import Array
 from symgrad.shapes import Shape, Size

@@ -18,7 +18,7 @@ from functools import reduce
 
 import sympy as sp
 
-from symgrad.backward.margins import Sizes
+from symgrad.backward.shortening.margins import Sizes
 from symgrad.shapes import Shape
 
 PAD = "pad"

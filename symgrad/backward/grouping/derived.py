@@ -13,9 +13,9 @@ from dataclasses import replace
 import numpy as np
 import sympy as sp
 
-from symgrad.backward.merging import as_one
-from symgrad.backward.standard import Standard, sized
-from symgrad.backward.templates import template
+from symgrad.backward.grouping.standard import Standard, sized
+from symgrad.backward.grouping.templates import template
+from symgrad.backward.shortening.merging import as_one
 from symgrad.errors import SymgradError
 from symgrad.numeric import Values, forward
 from symgrad.ops import beside_letters

@@ -12,11 +12,11 @@ import ast
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
-from symgrad.backward.beside import PAD
-from symgrad.backward.data import Backward
-from symgrad.backward.line import Line
-from symgrad.backward.products import is_number, is_zero
-from symgrad.backward.shortened import shortened
+from symgrad.backward.parts.data import Backward
+from symgrad.backward.parts.line import Line
+from symgrad.backward.shortening.beside import PAD
+from symgrad.backward.shortening.products import is_number, is_zero
+from symgrad.backward.shortening.shortened import shortened
 from symgrad.ops import entries
 from symgrad.ops.calls.complex_rules import REAL as GIVES_REAL
 from symgrad.ops.complex.complex_pairs import KEPT

@@ -14,9 +14,9 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
-from symgrad.backward.phrasing import times_ones
-from symgrad.backward.products import ELEMENTWISE, expanded, is_number, of_ones
-from symgrad.backward.signs import copied
+from symgrad.backward.shortening.phrasing import times_ones
+from symgrad.backward.shortening.products import ELEMENTWISE, expanded, is_number, of_ones
+from symgrad.backward.shortening.signs import copied
 
 
 @dataclass

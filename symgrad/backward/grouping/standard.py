@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from symgrad.backward.groups import Group
-from symgrad.backward.slots import Numbers, filled
+from symgrad.backward.grouping.groups import Group
+from symgrad.backward.parts.slots import Numbers, filled
 from symgrad.calculus.local import known_name
 from symgrad.calculus.slots import Slots
 from symgrad.numeric import Values

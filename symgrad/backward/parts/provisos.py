@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import sympy as sp
 
-from symgrad.backward.divided import chosen
-from symgrad.backward.line import Line, Part
+from symgrad.backward.parts.divided import chosen
+from symgrad.backward.parts.line import Line, Part
 from symgrad.closed_form import DIVIDED, guards
 from symgrad.ops.entry import entry_of
 from symgrad.oracles.edges import own_numbers

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 
 import sympy as sp
 
-from symgrad.backward.groups import MOST, Group
-from symgrad.backward.standard import Piece, Standard
+from symgrad.backward.grouping.groups import MOST, Group
+from symgrad.backward.grouping.standard import Piece, Standard
 from symgrad.ops.entry import playing, plays
 from symgrad.program import Apply, Program, Role, Tensor
 from symgrad.shapes import Shape, Size

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 import sympy as sp
 
-from symgrad.backward.groups import moves, written_inside
+from symgrad.backward.grouping.groups import moves, written_inside
 from symgrad.ops.entry import plays
 from symgrad.program import Apply, Program, Role, Tensor
 

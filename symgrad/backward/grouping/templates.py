@@ -17,11 +17,11 @@ from functools import lru_cache
 import numpy as np
 import sympy as sp
 
-from symgrad.backward.code import read_by
-from symgrad.backward.divided import chosen, twice_divided, with_guards
-from symgrad.backward.groups import Group
-from symgrad.backward.slots import always_defined, filled
-from symgrad.backward.standard import Standard, own_values
+from symgrad.backward.grouping.groups import Group
+from symgrad.backward.grouping.standard import Standard, own_values
+from symgrad.backward.parts.code import read_by
+from symgrad.backward.parts.divided import chosen, twice_divided, with_guards
+from symgrad.backward.parts.slots import always_defined, filled
 from symgrad.calculus import Sweep, flows, pullback
 from symgrad.closed_form import UNGUARDED, closed_form_of, grid, lowered, masked_form
 from symgrad.errors import SymgradError

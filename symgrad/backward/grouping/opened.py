@@ -9,11 +9,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Collection, Iterator, Sequence
 
-from symgrad.backward.code import in_parts
-from symgrad.backward.groups import groups
-from symgrad.backward.phrasing import with_a_root
-from symgrad.backward.standard import standard_group
-from symgrad.backward.templates import asked_of
+from symgrad.backward.grouping.groups import groups
+from symgrad.backward.grouping.standard import standard_group
+from symgrad.backward.grouping.templates import asked_of
+from symgrad.backward.parts.code import in_parts
+from symgrad.backward.shortening.phrasing import with_a_root
 from symgrad.calculus import flowing
 from symgrad.errors import InputError
 from symgrad.language.expand import expanded_once, expansion

@@ -14,7 +14,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 
-from symgrad.backward.factors import (
+from symgrad.backward.shortening.factors import (
     Fraction,
     cancelled,
     fraction,
@@ -25,8 +25,8 @@ from symgrad.backward.factors import (
     without_minus_one,
     written,
 )
-from symgrad.backward.phrasing import product
-from symgrad.backward.signs import copied
+from symgrad.backward.shortening.phrasing import product
+from symgrad.backward.shortening.signs import copied
 from symgrad.ops.entry import playing
 from symgrad.program import Role
 from symgrad.shapes import Shape

@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from keyword import iskeyword
 
-from symgrad.backward.code import MODULES
+from symgrad.backward.parts.code import MODULES
 from symgrad.program import SEEDS, Program, free_name
 
 UNNAMED = re.compile(r"(t|wide)\d+")

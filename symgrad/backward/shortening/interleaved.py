@@ -12,7 +12,7 @@ import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from symgrad.backward.products import is_zero
+from symgrad.backward.shortening.products import is_zero
 from symgrad.ops.entry import playing, plays
 from symgrad.program import Role
 from symgrad.shapes import Shape

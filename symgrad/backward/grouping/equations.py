@@ -13,7 +13,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from symgrad.backward.merging import as_one
+from symgrad.backward.shortening.merging import as_one
 from symgrad.calculus import Sweep, local
 from symgrad.closed_form import closed_form, lowered
 from symgrad.closed_form.texts.pieces import NoForm
