@@ -23,8 +23,6 @@ entry of the inputs at the point, L the sum of the outputs."""
 AT_EDGES = ("operation", "at", "by", "equation", "torch")
 EDGES = """At these points there is no derivative, and no two sides between which one could be chosen: the equation \
 gives ∞ or NaN, which symgrad shows and calls undefined; or torch loses the number to 0·∞.
-Within 1e-12 of 0 and 1 a binary_cross_entropy of torch's has a number of its own, too, and a gaussian_nll_loss for \
-every variance below its eps.
 torch's own is asked of the installed version; a captured program takes it and names the step in `conventions`."""
 
 
@@ -37,6 +35,14 @@ def row(kink: Kink) -> tuple[str, ...]:
     """One kink in words."""
     torch = "not asked" if kink.torch is None else f"{kink.torch + 0.0:.4g}" + ("" if kink.agrees else "  DIFFERS")
     return (kink.text, f"{kink.at:g}", *kink.told, torch)
+
+
+def beside(ops: Sequence[Op]) -> Iterator[str]:
+    """How far from its edges torch still has a number of its own, where that is wider than a point."""
+    for op in ops:
+        if op.margin:
+            points = " and ".join(f"{name} = {at:g}" for edge in op.edges for name, at in edge.items())
+            yield f"In `{op.name}` torch still has one within {op.margin} of {points}."
 
 
 def kinks_page(ops: Sequence[Op]) -> Page:
@@ -53,7 +59,7 @@ def kinks_page(ops: Sequence[Op]) -> Page:
             "",
             "## Without a derivative",
             "",
-            EDGES,
+            "\n".join([EDGES, *beside(ops)]),
             "",
             f"| {' | '.join(AT_EDGES)} |",
             "|---" * len(AT_EDGES) + "|",
