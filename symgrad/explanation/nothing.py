@@ -115,8 +115,9 @@ def everywhere(point: Point, name: str, seed: Array) -> bool | None:
         found = as_float(numeric_pullback(program, there, seed, [name])[name])
         if not np.isfinite(found).all():
             continue
-        still = vanishes(Point(program, there, (name,)), name, seed, found)
-        if still is False:
+        beside = Point(program, there, (name,))
+        still = vanishes(beside, name, seed, found)
+        if still is False and not rounding_alone(beside, name, seed, found):
             return False
         tried += bool(still)
     return True if tried >= ENOUGH else None

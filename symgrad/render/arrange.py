@@ -16,6 +16,7 @@ from typing import Any
 
 import sympy as sp
 
+from symgrad.functions import sign
 from symgrad.indexing import Bracket, Index, is_constant
 from symgrad.indexing.symbols import Expr, accesses, free_indices, indices_of, is_access, name_of
 from symgrad.render.letters import Names
@@ -65,7 +66,7 @@ def fraction(product: Expr, names: Names) -> Fraction:
     above: list[Expr] = []
     below: list[Expr] = []
     coefficient, negative = sp.S.One, False
-    for factor in sp.Mul.make_args(product):
+    for factor in absolutes(sp.Mul.make_args(product)):
         if factor.is_Rational:
             negative ^= bool(factor < 0)
             coefficient *= abs(factor)
@@ -82,6 +83,12 @@ def fraction(product: Expr, names: Names) -> Fraction:
             below.append(factor.base ** (-factor.exp))
         else:
             above.append(factor)
+    for place, total in enumerate(above):
+        inside = held(total.function) if isinstance(total, sp.Sum) else sp.S.One
+        together = inside * coefficient
+        if together.p * together.q < coefficient.p * coefficient.q:  # 2·Σ_j x[j]/2 is Σ_j x[j]
+            coefficient = together
+            above[place] = sp.Sum(total.function / inside, *total.limits)
     above, below = _sorted(above, names), _sorted(below, names)
     if shown_as_float(coefficient):
         return Fraction(negative, (sp.Float(coefficient, 17), *above), tuple(below))
@@ -93,6 +100,39 @@ def fraction(product: Expr, names: Names) -> Fraction:
     if coefficient.p != 1 or not above:
         above.insert(0, sp.Integer(coefficient.p))
     return Fraction(negative, tuple(above), tuple(below))
+
+
+def absolutes(factors: Sequence[Expr]) -> list[Expr]:
+    """Factors with |z| for z·sign(z), above the line and below it: the table's |z| is such a product."""
+    found = list(factors)
+    for factor in factors:
+        base, side = factor.as_base_exp()
+        if not (isinstance(base, sign) and side.is_Integer and side.is_odd):
+            continue
+        (z,) = base.args
+        for place, other in enumerate(found):
+            own, power = other.as_base_exp()
+            times = multiple(own, z)
+            if times is not None and power.is_Integer and power * side > 0:
+                taken = side if power == side else sp.sign(side)
+                found[place] = own ** (power - taken)
+                found[found.index(factor)] = sp.Abs(z, evaluate=False) ** taken
+                found.append(times**taken)
+                break
+    return found
+
+
+def multiple(one: Expr, other: Expr) -> Expr | None:
+    """The number of times that ``one`` is ``other``, if it is a multiple of it; minus signs count.
+
+    >>> x, y = sp.symbols("x y")
+    >>> multiple(3 * x - 3 * y, y - x)
+    -3
+    """
+    (times, first), (below, second) = one.primitive(), other.primitive()
+    if first.is_number or first not in (second, -second):
+        return None
+    return times / below if first == second else -times / below
 
 
 def shown_as_float(number: Expr) -> bool:
@@ -112,10 +152,19 @@ def shown_as_decimal(number: Expr) -> bool:
     return bool(short and sp.factorint(number.q, limit=5).keys() <= {2, 5})
 
 
+@lru_cache(maxsize=4096)
 def content(total: Expr) -> Expr:
     """The number that a sum is written as a multiple of: 2·(x − y) for 2·x − 2·y, but no 1/100000."""
-    number = total.primitive()[0]
+    numbers = [held(term) for term in total.args]
+    number = sp.Rational(sp.igcd(*(n.p for n in numbers)), sp.ilcm(*(n.q for n in numbers)))
     return number if number.q <= LARGEST_DENOMINATOR else sp.S.One
+
+
+def held(term: Expr) -> Expr:
+    """The number that a term is written as a multiple of: that of its sums counts, too."""
+    return sp.Mul(
+        *(abs(f) if f.is_Rational else content(f) for f in sp.Mul.make_args(term) if f.is_Rational or f.is_Add)
+    )
 
 
 def terms(total: Expr, names: Names) -> list[Fraction]:
