@@ -26,8 +26,9 @@ def assumptions_of(reading: Reading, inputs: Sequence[Given], seed: Seed | None 
     filled: dict[str, list[str]] = {}
     for name, words in sorted(assumed.items(), key=lambda pair: pair[1] != ONES):
         filled.setdefault(words, []).append(name)
+    alone = {g.name: str(g.value.item()) for g in inputs if g.value.shape == () and not g.value_given}
     result = [
-        f"{names[0]} is {words}" if len(names) == 1 else f"{listed(names)} are {of_many(words)}"
+        f"{names[0]} is {alone.get(names[0], words)}" if len(names) == 1 else f"{listed(names)} are {of_many(words)}"
         for words, names in filled.items()
     ]
     open_sized = {name for name, _, _ in reading.assumed_sizes}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from symgrad.errors import NotationError, Span
-from symgrad.notation.tokens import LETTER, Token
+from symgrad.notation.tokens import BIG, LETTER, Token
 from symgrad.ways import Hint, Setting
 
 CLOSING = (")", "]", "}", "⟩", "⌋")
@@ -13,15 +13,18 @@ DEPTH = 60
 """Brackets, powers and sums may be nested this deep."""
 
 CASES = ("a condition in brackets is 1 or 0: [x[i] > 0]·x[i] + [x[i] ≤ 0]·2·x[i]",)
+BRANCHES = ("if", "then", "else", "elif", "otherwise")
 EITHER = ("one of two: max([x[i] > 0], [y[i] > 0])",)
 OTHERWISE = {
     "if": CASES, "where": CASES, "or": EITHER, "/": ("⌊i/2⌋, which is floor(i/2)",),
+    "{": ("round brackets: (x[i] + 1)²",),
     **dict.fromkeys(("<", "≤", ">", "≥", "=", "≠"), CASES),
 }  # fmt: skip
 """Words of Python, and what an equation has for them."""
 LATIN = "an index is one Latin letter: Σ_j x[i,j]"
 PRODUCT = "a product needs a sign: 2·x or 2*x"
-SUMMED = re.compile(r"(?:(?:Σ|Π)_?|(?:sum|prod|mean|max|min)(?:_|$))(\w*)")
+SUMMED = re.compile(r"(?:(Σ|Π)_?|(sum|prod|mean|max|min)(?:_|$))(\w*)")
+PLAIN = {"Σ": "sum", "Π": "prod"}
 """What looks like a sum and is none: its letter is missing, or there are two, or it is Greek."""
 UNDER = re.compile(rf"([a-z]{{3,}})_({LETTER})")
 """What looks like a function over an index, as argmax_j does."""
@@ -94,14 +97,16 @@ class Cursor:
 
     def side_by_side(self, before: Token, token: Token) -> tuple[Hint, ...]:
         """What would do where ``token`` follows ``before`` with nothing between."""
+        if before.kind == "name" and before.word in BRANCHES:
+            return CASES
         if before.kind == "name":
             summed = SUMMED.fullmatch(before.word)
-            if summed is not None and not summed[1].isascii():
+            if summed is not None and not summed[3].isascii():
                 return (LATIN,)
             if summed is not None:
-                return (
-                    f"Σ_{{{','.join(summed[1] or 'i')}}} x[…], or sum_{{…}}: in braces the letters, commas between",
-                )
+                sign = summed[1] or BIG[summed[2]]
+                plain = f", or {PLAIN[sign]}_{{…}}" if sign in PLAIN else ""
+                return (f"{sign}_{{{','.join(summed[3] or 'i')}}} x[…]{plain}: in braces the letters, commas between",)
             over = UNDER.fullmatch(before.word)
             if over is not None and over[1].startswith("arg"):
                 return (
@@ -135,7 +140,8 @@ class Cursor:
 
     def letter(self) -> Token:
         """One Latin letter, with digits or without."""
-        token = self.name("here an index should stand, one letter such as i")
+        counted = ("how far alone is said, from 0 on: Σ_{j<3}",) if self.next.kind == "number" else ()
+        token = self.name("here an index should stand, one letter such as i", counted)
         if not re.fullmatch(LETTER, token.word):
             raise self.refusal(
                 f"{token.word} is no index: an index is one Latin letter, such as i or k2", token.span, ("out[i] = …",)

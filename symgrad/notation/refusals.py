@@ -117,7 +117,7 @@ def check_function(node: Call, functions: Mapping[str, Word]) -> None:
     if word is not None:
         check_arguments(node, word)
         return
-    near = get_close_matches(node.function, list(functions), n=1, cutoff=0.6)
+    near = get_close_matches(node.function.lower(), list(functions), n=1, cutoff=0.6)
     hint = f"did you mean {near[0]}?" if near else "exp, log, tanh, sigmoid, … by their names in torch"
     if len(node.function) == 1:
         hint = f"an entry has square brackets: {node.function}[i]"

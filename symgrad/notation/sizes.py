@@ -228,7 +228,7 @@ class Finder:
             elif worst.is_negative:
                 raise ShapeError(
                     f"{written(slot.entry)} reads before the beginning at {str(symbol)[1:]} = 0", span=slot.span,
-                    hints=("a condition in front that keeps it inside: [i ≥ 1]·x[i − 1]",),
+                    hints=kept_inside(slot, str(symbol)[1:], -worst if slope == 1 else None),
                 )  # fmt: skip
 
     def inside(self, slack: Expr, slot: Slot) -> bool:
@@ -290,8 +290,8 @@ class Finder:
 
     def undecided(self, letter: Letter, why: str) -> ShapeError:
         """The refusal that asks for it."""
-        left = any(letter.name == own.name for own in self.statement.letters)
-        say = f"{self.statement.name}[{letter.name}<…]" if left else f"Σ_{{{letter.name}<…}}"
+        signs = [big.sign for big in sums(self.statement.right) if any(letter is own for own in big.letters)]
+        say = f"{signs[0]}_{{{letter.name}<…}}" if signs else f"{self.statement.name}[{letter.name}<…]"
         numbers = [name for name, shape in self.shapes.items() if shape == ()]
         entries = [f"{name} is one number here: the entry of a tensor is {name}[{letter.name}]" for name in numbers[:1]]
         return ShapeError(why, span=letter.span, hints=(f"say how far: {say}", *entries))
@@ -301,6 +301,17 @@ class Finder:
         return self.sizes.number(sp.expand(size))
 
 
+def kept_inside(slot: Slot, letter: str, first: Expr | None) -> tuple[str, ...]:
+    """What would do for an entry before the beginning, which ``letter`` is in from ``first`` on."""
+    entry = written(slot.entry)
+    if first is None or not first.is_Integer:
+        return ("a condition in front that keeps it inside: [i ≥ 1]·x[i − 1]",)
+    return (
+        f"a condition in front that keeps it inside: [{letter} ≥ {first}]·{entry}",
+        f"0 in the places outside: padded({entry})",
+    )
+
+
 def sums(node: Node) -> Iterator[Big]:
-    """Every Σ in ``node``, outermost first."""
+    """Every Σ, Π, max … in ``node``, outermost first."""
     return (inner for inner in walk(node) if isinstance(inner, Big))

@@ -32,6 +32,15 @@ INSTEAD = {
     "&": "[x[i] > 0 and y[i] > 0]",
     "\\": "sum_j for a sum, sqrt(x), a*b; no commands of LaTeX's",
     "½": "1/2",
+    "¼": "1/4",
+    "¾": "3/4",
+    "⊙": "x[i]·y[i]",
+    "‖": "a length is √(Σ_j x[j]²)",
+    "ᵀ": "the letters the other way round: x[j,i]",
+    "'": "a name of letters and digits: x2",
+    "′": "a name of letters and digits: x2",
+    "!": "gamma(n + 1)",
+    "±": "an equation for each of the two",
 }
 """Characters of Python and of paper, and what an equation has for them."""
 SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
@@ -104,10 +113,11 @@ def _tokens(text: str, start: int) -> Iterator[Token]:
 def check_number(word: str, following: str, span: Span) -> None:
     """Refuse a number that runs into a name, and one that is too long."""
     if following.isalpha() or following in ("_", "."):
+        point = "a number has one point: 1.5" if "." in word else "how far an index runs: Σ_{j<3}, from 0 on"
         raise NotationError(
             f"{word}{following} is no number",
             span=(span[0], span[1] + 1),
-            hints=("a product has a sign: 2·x or 2*x",),
+            hints=(point if following == "." else "a product has a sign: 2·x or 2*x",),
         )
     if len(word) > DIGITS and word.isdigit():
         raise NotationError(f"an integer of {len(word)} digits is too long", span=span, hints=(f"at most {DIGITS}",))
@@ -116,6 +126,8 @@ def check_number(word: str, following: str, span: Span) -> None:
 def refused(character: str, span: Span) -> NotationError:
     """The error for a character that no equation has."""
     usual = "names, numbers, + − · / ^ √, |x|, ⌊x⌋, [i ≤ j], Σ_j or sum_j, and where d = …"
+    if character.isalpha() and character not in INSTEAD:
+        usual = "a name of Latin or Greek letters: y_hat[i]"
     shown = character if character.isprintable() and character.strip() else f"U+{ord(character):04X}"
     return NotationError(
         f"the character {shown} is not part of an index equation",
