@@ -95,8 +95,7 @@ def first_lines(lines: Backward, program: Program, wanted: Sequence[str], room: 
         return (), False
     needed = {line.target for name in wanted for line in lines.needed(name)}
     told = [line for line in lines.lines if line.target in needed]
-    known = frozenset(tensor.name for tensor in program.tensors() if not UNNAMED.fullmatch(tensor.name))
-    found = forward_lines(lines, (*said, *told), known)
+    found = forward_lines(lines, (*said, *told), of_the_reader(program))
     every = [line for line in (*said, *told, *found) if line.text is not None]
     unsaid = [*without_line([line for line in (*said, *told) if line.text is None], room)]
     unsaid += found_ahead([line for line in found if line.text is None])
@@ -104,6 +103,13 @@ def first_lines(lines: Backward, program: Program, wanted: Sequence[str], room: 
     texts = [line.shown if line in said else f"  with {line.shown}" for line in kept]
     words = [*elsewhere(kept, every[len(kept) :], room), *unsaid]
     return (*texts, *((f"  {'; '.join(words)}",) if words else ())), len(kept) < len(every)
+
+
+def of_the_reader(program: Program) -> frozenset[str]:
+    """The tensors that the reader named: of a step that was opened, whose steps all have its place, only the last."""
+    last = {step.span: step.result.name for step in program.steps}
+    inside = {s.result.name for s in program.steps if s.span is not None and last[s.span] != s.result.name}
+    return frozenset(t.name for t in program.tensors() if not UNNAMED.fullmatch(t.name) and t.name not in inside)
 
 
 def forward_lines(lines: Backward, readers: Iterable[Line], known: frozenset[str]) -> list[Line]:

@@ -8,11 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 import sympy as sp
 
+from symgrad.backward.names import UNNAMED
 from symgrad.calculus import Step, Sweep
 from symgrad.closed_form import guards
+from symgrad.closed_form.pieces import NoForm
+from symgrad.closed_form.source_text import Writer
 from symgrad.explanation import Explanation, Gradient
 from symgrad.explanation.entries import Entry
 from symgrad.numeric import as_float
+from symgrad.program import Apply
 from symgrad.render import numbers
 from symgrad.render.arrange import reading, term_key
 from symgrad.render.content.answer import Answer, all_lines, uses_of
@@ -209,10 +213,20 @@ def _uses(teller: Teller, name: str, sweep: Sweep) -> list[Equation]:
         result, _, argument = where.partition(", argument ")
         letters = [names.letter(i) for i in equation.axes]
         step = next((s for s in teller.program.steps if s.result.name == result), None)
-        code = (teller.code(step) if step else "") or result
+        code = (_written(teller, step) if step else "") or result
         remark: Words = ("as argument ", argument, " of ", Code(code)) if argument else ("from ", Code(where))
         rows.append(Equation((_share(named(f"{name}.grad", letters), len(rows) + 1), formula), remark))
     return rows
+
+
+def _written(teller: Teller, step: Apply) -> str:
+    """A step as the user wrote it; where it stands inside an opened one, what it is applied to."""
+    if teller.source or not UNNAMED.fullmatch(step.result.name):
+        return teller.code(step)
+    try:
+        return Writer(teller.program).step(step)[0]
+    except NoForm:
+        return ""
 
 
 def _share(left: Ready, place: int) -> Ready:

@@ -72,8 +72,9 @@ def _where(explanation: Explanation, gradient: Gradient, teller: Teller, vanishi
     if reason is None:
         return ""
     step = reason.step
-    unnamed = UNNAMED.fullmatch(step.result.name) or step.result.name == explanation.program.output
-    return reason.says(gradient.name, (teller.code(step) or str(step.op)) if unnamed else step.result.name)
+    name, output = step.result.name, step.result.name == explanation.program.output
+    called = (teller.code(step) or (name if output else str(step.op))) if output or UNNAMED.fullmatch(name) else name
+    return reason.says(gradient.name, called)
 
 
 def _why_zero(explanation: Explanation, gradient: Gradient, found: Nothing, where: str) -> Words:
