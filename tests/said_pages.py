@@ -488,7 +488,7 @@ CLAIMS: dict[str, Rule] = {
     r"\w+ is a single number, so \w+\.backward\(\) needs no argument: there is one row of derivatives, and it is the "
     r"gradient\.": one_output,
     r"There is one output, and its weight is 1: .*": one_output,
-    rf"\(The shapes tell them apart: \S+ is (?P<a>.*) like \w+, {X}\.grad is (?P<b>.*) like \w+\.\)": shapes_differ,
+    rf"\(The shapes tell them apart: \S+ (?:is|has) (?P<a>.*) like \w+, {X}\.grad (?:is|has) (?P<b>.*) like \w+\.\)": shapes_differ,
     r"Exact (?P<kind>integers|fractions) throughout: equal means identical\.": exact,
     r"(?P<names>.*) (?:is|are) read as positions, classes or a mask: nothing flows to (?:it|them)\.": only_read,
     r"Where a part of this line divides by 0, that part counts as 0\.": line_holds,

@@ -188,3 +188,14 @@ def test_the_seed_has_one_letter_on_its_page(tmp_path: Path) -> None:
     run_script(str(path), [], tell=lambda event: told.append(event_text(event)))
     assert "uᵀJ" in told[-1]
     assert all(words in joined([told[-1]]) for words in ("u = 1 1 1 (given)", "6 * u * v_t1 * x", "is called u here"))
+
+
+@pytest.mark.parametrize(
+    ("query", "number"),
+    [("loss nan", 10), ("loss nan", 11), ("nan gradient where", 10), ("gradient nan sqrt", 11), ("grad none leaf", 7)],
+)
+def test_the_site_finds_a_page_by_the_words_that_people_look_for(query: str, number: int) -> None:
+    """Its search shows pages that hold every word, if there are any."""
+    (page,) = (Path(__file__).parent.parent / "docs" / "questions").glob(f"{number:02}-*.md")
+    held = set(re.findall(r"\w+", page.read_text(encoding="utf-8").lower()))
+    assert set(query.split()) <= held

@@ -252,6 +252,11 @@ def test_large_things_are_named_and_not_printed() -> None:
     assert "out = 30 in all 800 entries" in text
     assert "x.grad[0,0] = 1·a[0,0] + 1·a[0,1] + 1·a[0,2] + … + 1·a[0,19]" in text
     assert "800×1200 is too large to be written out here" in re.sub(r"\s+", " ", text)
+    assert "symgrad plan says how much of it is 0" in re.sub(r"\s+", " ", text)
+    assert "v∘out is 40×20 like out, x.grad is 40×30 like x" in re.sub(r"\s+", " ", text)
+    assert "v∘out has 2 entries like out, w.grad has 3 entries like w" in re.sub(
+        r"\s+", " ", symgrad.explain("x@w", shapes={"x": (2, 3), "w": (3,)}, wrt="w", check=False).to_text()
+    )
     assert '.gradients["x"].jacobian.sparse()' in text
 
 

@@ -165,6 +165,9 @@ def _count(jacobian: Jacobian) -> str:
     return f"{size}, {words.get(where, f'{many} entries can be nonzero')}"
 
 
+PLAN = " `symgrad plan` says how much of it is 0, and how few passes make all of it."
+
+
 def _explicit(teller: Teller, jacobian: Jacobian, formula: Formula | None, names: Names) -> Iterator[Block]:
     """The matrix in symbols and in numbers, or where to get it."""
     say = teller.say
@@ -175,7 +178,7 @@ def _explicit(teller: Teller, jacobian: Jacobian, formula: Formula | None, names
         yield Paragraph(
             say(
                 "{rows}×{columns} is too large to be written out here; in Python `{where}.sparse()` has the numbers, "
-                "`{where}.matrix()` the symbols.",
+                "`{where}.matrix()` the symbols." + (PLAN if teller.source else ""),
                 rows=rows,
                 columns=columns,
                 where=f'.gradients["{jacobian.name}"].jacobian',

@@ -124,13 +124,18 @@ def _meaning(explanation: Explanation) -> Iterator[Block]:
     other = next((g for g in explanation.gradients.values() if g.value.shape != out), None)
     if other is not None:
         shapes = say(
-            " (The shapes tell them apart: {weighed} is {out} like `out`, `{name}.grad` is {shape} like `{name}`.)",
-            out=shape_words(out),
+            " (The shapes tell them apart: {weighed} {out} like `out`, `{name}.grad` {shape} like `{name}`.)",
+            out=_has_or_is(out),
             name=other.name,
-            shape=shape_words(other.value.shape),
+            shape=_has_or_is(other.value.shape),
         )
         words = (*words, *shapes)
     yield Paragraph(words)
+
+
+def _has_or_is(shape: tuple[int, ...]) -> str:
+    """``is 2×4``, ``has 3 entries``."""
+    return f"{'has' if len(shape) == 1 else 'is'} {shape_words(shape)}"
 
 
 # A loss downstream ----------------------------------------------------------------------------------
