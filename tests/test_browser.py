@@ -21,6 +21,7 @@ import pytest
 import symgrad
 from symgrad.render import numbers
 from symgrad.render.html.travel import travelling
+from symgrad.render.program_picture import program_picture
 from symgrad.tracing.record.trace import Where
 from symgrad.tracing.story.events import Note, Session
 from symgrad.tracing.story.page import page_html
@@ -401,6 +402,21 @@ def test_a_gradient_that_cancels_to_nothing_can_be_edited(opened: Opened, tmp_pa
                         u=[[3, 1, 1, 1, 1], [1] * 5, [1] * 5]).gradients["q"]  # fmt: skip
     shown = page.locator('.sheet[data-tensor="q.grad"] output').all_text_contents()
     assert np.allclose([*map(number, shown)], np.asarray(x.value, float).reshape(-1), rtol=1e-4, atol=1e-9)
+
+
+@pytest.mark.parametrize("text", ["F.layer_norm(x, (3,))", "softmax(x)", "x - x.mean()"])
+def test_a_page_shows_no_digits_that_rounding_left(text: str, opened: Opened, tmp_path: Path) -> None:
+    """Its opening says 0, but for rounding; the product, the sum and the way back say 0, before an edit and after one."""
+    found = symgrad.explain(text, x=[0.1, 0.7, 1.3], check=False)
+    page = opened.open(written(tmp_path / "none.html", found.to_html()))
+    for value in ("1", "3"):
+        for n in range(3):
+            page.locator(f'.sheet[data-tensor="v"] [aria-label="v[{n}]"]').fill(value)
+        assert page.locator('.sheet[data-tensor="x.grad"] output').all_text_contents() == ["0"] * 3
+        assert page.locator("tfoot output").all_text_contents() == ["0"] * 3
+        page.locator("th[data-col='1']").hover()
+        assert page.locator(".told:visible").text_content().endswith(" = 0")
+    assert "e-1" not in program_picture(found)
 
 
 def test_a_cosine_of_quarter_turns_is_zero_after_an_edit(opened: Opened, tmp_path: Path) -> None:

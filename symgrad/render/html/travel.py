@@ -25,6 +25,7 @@ from symgrad.lowering.factors import quarter_zeros
 from symgrad.lowering.reading import number
 from symgrad.numeric import Array, as_float
 from symgrad.program import Program
+from symgrad.render.content.zeros import without_rounding
 from symgrad.render.html.positions import ComputedError, positions
 from symgrad.render.picture import small
 from symgrad.shapes import Size
@@ -57,7 +58,7 @@ def travelling(explanation: Explanation) -> dict[str, Any]:
         "v": {"shape": list(explanation.seed.shape), "values": flat(explanation.seed)},
         "out": flat(explanation.output),
         "gradients": [
-            {"name": g.name, "shape": list(g.value.shape), "values": flat(g.value)}
+            {"name": g.name, "shape": list(g.value.shape), "values": flat(without_rounding(explanation, g))}
             for g in explanation.gradients.values()
         ],
         "jacobians": [numbers_of(g.jacobian) for g in explanation.gradients.values()],

@@ -130,10 +130,10 @@ const symgradTree = (() => {
     return {tensors, jacobians};
   }
 
-  function weighed(cells, v, columns) {  // vᵀJ
-    const total = new Array(columns).fill(0);
-    for (const [row, column, cell] of cells) total[column] += v[row] * cell;
-    return total;
+  function weighed(cells, v, columns) {  // vᵀJ; what rounding leaves of terms that cancel is 0
+    const total = new Array(columns).fill(0), size = new Array(columns).fill(0);
+    for (const [row, column, cell] of cells) { total[column] += v[row] * cell; size[column] += Math.abs(v[row] * cell); }
+    return total.map((sum, n) => Math.abs(sum) <= 1e-12 * size[n] ? 0 : sum);
   }
 
   const near = (a, b, scale, floor) => Object.is(a, b) || a === b || Math.abs(a - b) <= Math.max(1e-9 * Math.max(scale, Math.abs(a)), floor);
