@@ -88,7 +88,7 @@ def fraction(product: Expr, names: Names) -> Fraction:
         together = inside * coefficient
         if together.p * together.q < coefficient.p * coefficient.q:  # 2·Σ_j x[j]/2 is Σ_j x[j]
             coefficient = together
-            above[place] = sp.Sum(total.function / inside, *total.limits)
+            above[place] = total.func(total.function / inside, *total.limits)
     above, below = _sorted(above, names), _sorted(below, names)
     if shown_as_float(coefficient):
         return Fraction(negative, (sp.Float(coefficient, 17), *above), tuple(below))
