@@ -471,3 +471,9 @@ def test_inf_and_nan_are_numbers_where_nothing_is_called_so(word: str) -> None:
     assert list(found.gradients) == ["x"]
     assert found.passed
     assert list(symgrad.explain(f"{word} = x * 2; {word} + 1", x=[1.0]).gradients) == ["x"]
+
+
+def test_one_entry_is_no_entries() -> None:
+    with pytest.raises(SymgradError) as caught:
+        symgrad.explain("x @ a", x=[[1, 2], [3]])
+    assert "has 1 entry" in str(caught.value)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import symgrad
 from symgrad.errors import ShapeError, SymgradError
 from symgrad.ops import functions
+from symgrad.render import derived_text
 from symgrad.testing import assert_backward
 from tests.compare import assert_same
 
@@ -603,3 +604,16 @@ def test_a_condition_that_holds_nowhere_is_no_refusal_of_torchs() -> None:
     found = symgrad.explain("out[s<4,t<1] = [t ≠ 0]·x[s]", shapes={"x": (4,)})
     assert found.passed
     assert found.gradients["x"].value.tolist() == [0, 0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("out[i] = sum_j x[i+j]*w[j]", "out[i] = Σ_j x[i + j]·w[j]"),
+        ("ij,jk->ik", "out[i,k] = Σ_j x[i,j]·a[j,k]"),
+        ("h = x @ w; out[i] = Σ_j [j ≤ i]·h[i,j]²", "out[i] = Σ_j [j ≤ i]·h[i,j]²"),
+        ("x @ a", "out = x @ a"),
+    ],
+)
+def test_a_derivation_is_headed_by_the_equation(text: str, title: str) -> None:
+    assert derived_text(*symgrad.derive(text)).split("   ")[0].strip() == title

@@ -154,17 +154,17 @@ def decided(expression: Expr) -> Expr:
 
 
 def absolute(expression: Expr) -> Expr:
-    """z·sign(z) → |z|, z²·sign(z)³ → z·|z|, above the line and below it"""
+    """z·sign(z) → |z|, z²·sign(z)³ → z·|z|"""
     factors = expression.args if expression.is_Mul else ()
     for factor in factors:
         base, power = factor.as_base_exp()
-        if isinstance(base, sign) and power.is_Integer and power.is_odd:
-            (z,), side = base.args, sp.sign(power)
-            powers = {own: n for own, n in (f.as_base_exp() for f in factors) if n.is_Integer and n * side > 0}
+        if isinstance(base, sign) and power.is_Integer and power.is_positive and power.is_odd:
+            (z,) = base.args
+            powers = {own: n for own, n in (f.as_base_exp() for f in factors) if n.is_Integer and n.is_positive}
             if z in powers:
-                return expression / factor / z**side * sp.Abs(z) ** side
+                return expression / factor / z * sp.Abs(z)
             if -z in powers:
-                return -expression / factor / (-z) ** side * sp.Abs(z) ** side
+                return -expression / factor / -z * sp.Abs(z)
     return expression
 
 

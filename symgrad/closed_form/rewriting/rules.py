@@ -184,7 +184,7 @@ RULES = (
     Rule("turned logistic", "1 − σ(−z) → σ(z)", turned_logistic),
     Rule("normal", "erf(z / √2) / 2 + 1 / 2 → Φ(z)", normal),
     Rule("raised together", "eᶜ·Σ_k eᶠ·g → Σ_k eᶠ⁺ᶜ·g", raised_together),
-    Rule("absolute", "z·sign(z) → |z|, above the line and below it", absolute),
+    Rule("absolute", "z·sign(z) → |z|", absolute),
     Rule("taken in", "b·(1 − a / b) → b − a, for b = 1 − c", taken_in),
     Rule("one denominator", "1 / b − a / b² → (b − a) / b²", one_denominator),
     Rule("multiply out", "a·(b − c) + a·c → a·b", multiplied_out),

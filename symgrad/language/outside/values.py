@@ -199,7 +199,8 @@ def ragged(
 
     def told(where: tuple[int, ...], count: int | None) -> str:
         row = f"{name}{''.join(f'[{n}]' for n in where)}"
-        return f"{row} has {count} entries" if count is not None else f"{row} is a single number"
+        entries = "1 entry" if count == 1 else f"{count} entries"
+        return f"{row} has {entries}" if count is not None else f"{row} is a single number"
 
     return ShapeError(
         f"{name} is ragged", found=(f"{told(first, expected)}, {told(place, length)}",), hints=("rows of one length",)

@@ -9,7 +9,7 @@ from symgrad.closed_form.texts.pieces import NoForm
 from symgrad.closed_form.texts.source_text import Writer
 from symgrad.explanation.formulas import Derived, sample
 from symgrad.indexing import Equation as IndexEquation
-from symgrad.program import Program
+from symgrad.program import Program, Stated
 from symgrad.render.content.answer import line_by_line
 from symgrad.render.content.first_lines import Room, first_lines, readable, short_forms
 from symgrad.render.content.forward import forward_equations
@@ -31,7 +31,7 @@ def derivation_page(program: Program, derived: Sequence[Derived], order: int = 1
     teller, lines = teller_of(program, symbolic=True), lines_of(program, derived)
     facts = [(t.name, size_text(t.shape)) for t in program.inputs] + [(program.output, size_text(program.out.shape))]
     return Page(
-        (Code(f"{program.output} = {source_of(program)}"),), tuple(facts),
+        (Code(title_of(program)),), tuple(facts),
         (*answer(program, lines, derived), *renamed(program), *made_here(program),
          *left_out(program, [d.name for d in derived])),
         (*derivatives(teller, derived), pullbacks(teller, derived, lines),
@@ -65,6 +65,12 @@ def pullbacks(teller: Teller, derived: Sequence[Derived], lines: Backward | None
     for d in derived:
         found += _pullback(teller, d, told, lines is not None and apart and readable(lines, d.name))
     return Section(teller.say("{vJ}: what `out.backward(v)` computes"), tuple(found))
+
+
+def title_of(program: Program) -> str:
+    """The program as one line: ``out = x @ a``; where the text states its output by an equation, that."""
+    last = next((step.op for step in program.steps if step.result.name == program.output), None)
+    return last.text if isinstance(last, Stated) else f"{program.output} = {source_of(program)}"
 
 
 def source_of(program: Program) -> str:

@@ -11,8 +11,8 @@ import sympy as sp
 from symgrad.backward.names import UNNAMED
 from symgrad.calculus import Step, Sweep
 from symgrad.closed_form import guards
-from symgrad.closed_form.pieces import NoForm
-from symgrad.closed_form.source_text import Writer
+from symgrad.closed_form.texts.pieces import NoForm
+from symgrad.closed_form.texts.source_text import Writer
 from symgrad.explanation import Explanation, Gradient
 from symgrad.explanation.entries import Entry
 from symgrad.numeric import as_float
