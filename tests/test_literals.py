@@ -194,7 +194,7 @@ def test_bad_literals(text: str, kind: str, problem: str) -> None:
 def test_what_is_ragged_is_told_row_by_row() -> None:
     with pytest.raises(SymgradError) as caught:
         literal("[[1,2],[3]]")
-    assert caught.value.found == ("[[1,2],[3]][0] has 2 entries, [[1,2],[3]][1] has 1 entries",)
+    assert caught.value.found == ("[[1,2],[3]][0] has 2 entries, [[1,2],[3]][1] has 1 entry",)
 
 
 @pytest.mark.parametrize(
@@ -471,9 +471,3 @@ def test_inf_and_nan_are_numbers_where_nothing_is_called_so(word: str) -> None:
     assert list(found.gradients) == ["x"]
     assert found.passed
     assert list(symgrad.explain(f"{word} = x * 2; {word} + 1", x=[1.0]).gradients) == ["x"]
-
-
-def test_one_entry_is_no_entries() -> None:
-    with pytest.raises(SymgradError) as caught:
-        symgrad.explain("x @ a", x=[[1, 2], [3]])
-    assert "has 1 entry" in str(caught.value)
