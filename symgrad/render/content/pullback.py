@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import sympy as sp
 
-from symgrad.backward.names import UNNAMED
+from symgrad.backward.parts.names import UNNAMED
 from symgrad.calculus import Step, Sweep
 from symgrad.closed_form import guards
 from symgrad.closed_form.texts.pieces import NoForm
