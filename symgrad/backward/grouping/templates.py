@@ -17,6 +17,7 @@ from functools import lru_cache
 import numpy as np
 import sympy as sp
 
+from symgrad.backward.grouping.einsums import in_own_letters
 from symgrad.backward.grouping.groups import Group
 from symgrad.backward.grouping.standard import Standard, own_values
 from symgrad.backward.parts.code import read_by
@@ -109,7 +110,7 @@ def derived(program: Program, held: tuple[tuple[str, str], ...], wanted: str, un
     if form is None:
         return sweep, Template(None, equation)
     rules = tuple(dict.fromkeys(step.rule for step in form.steps))
-    return sweep, Template(form.text, equation, rules, not CAREFUL.isdisjoint(rules))
+    return sweep, Template(in_own_letters(program, wanted, form.text), equation, rules, not CAREFUL.isdisjoint(rules))
 
 
 def called(sweep: Sweep, names: Mapping[str, str]) -> Sweep:

@@ -3,6 +3,8 @@
     zeros_like(x).index_add(1, arange(6)[1::2], b) + zeros_like(x).index_add(1, arange(6)[::2], a)
                                                                         →  stack([a, b], 2).flatten(1, 2)
 
+What goes back to every second entry of two axes is put together along the one first, then along the other.
+
 Comes in: terms as Python expressions, and the shape of their sum. Goes out: the same sum, of fewer terms.
 """
 
@@ -26,10 +28,16 @@ class Turn:
     axis: int
     first: int
     step: int
+    call: ast.Call
+
+    def with_inner(self, inner: ast.expr) -> ast.expr:
+        """Something else in its place."""
+        return ast.Call(self.call.func, [*self.call.args[:2], inner], [])
 
 
 def taking_turns(terms: Sequence[ast.expr], shape: Shape) -> list[ast.expr]:
     """The terms, those that fill an axis between them as one call."""
+    terms = at_one_place(terms, shape)
     turns = {n: found for n, term in enumerate(terms) if (found := turn(term, shape)) is not None}
     whole = dict(enumerate(terms))
     for axis, step in sorted({(found.axis, found.step) for found in turns.values()}):
@@ -37,6 +45,22 @@ def taking_turns(terms: Sequence[ast.expr], shape: Shape) -> list[ast.expr]:
         if sorted(found.first for found in own.values()) == list(range(step)):
             whole[min(own)] = in_turn(sorted(own.values(), key=lambda found: found.first), shape)
             for n in {*own} - {min(own)}:
+                del whole[n]
+    return [*whole.values()]
+
+
+def at_one_place(terms: Sequence[ast.expr], shape: Shape) -> list[ast.expr]:
+    """The terms, those that stand at the same entries of an axis, and fill another there, as one."""
+    whole, places = dict(enumerate(terms)), dict[tuple[int, int, int], list[int]]()
+    turns = {n: found for n, term in enumerate(terms) if (found := turn(term, shape)) is not None}
+    for n, found in turns.items():
+        places.setdefault((found.axis, found.first, found.step), []).append(n)
+    for (axis, _, step), own in places.items():
+        inner = [turns[n].inner for n in own]
+        one = taking_turns(inner, (*shape[:axis], shape[axis] // step, *shape[axis + 1 :])) if len(own) > 1 else []
+        if len(one) == 1:
+            whole[own[0]] = turns[own[0]].with_inner(one[0])
+            for n in own[1:]:
                 del whole[n]
     return [*whole.values()]
 
@@ -55,11 +79,11 @@ def turn(term: ast.expr, shape: Shape) -> Turn | None:
     match term:
         case ast.Call(
             ast.Attribute(zeros, word), [ast.Constant(int(axis)), ast.Subscript(_, ast.Slice() as at), inner]
-        ):
+        ) as call:
             if not (is_zero(zeros) and plays(word, Role.ADDS)) or at.upper is not None:
                 return None
             first, every = number(at.lower, 0), number(at.step, 1)
-            return Turn(inner, axis, first, every) if 0 <= first < every and shape[axis] % every == 0 else None
+            return Turn(inner, axis, first, every, call) if 0 <= first < every and shape[axis] % every == 0 else None
     return None
 
 

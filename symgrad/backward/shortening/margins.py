@@ -73,14 +73,9 @@ class Margins(ast.NodeTransformer):
         return node
 
     def nothing(self, node: ast.expr) -> bool:
-        """Whether numbers, which depend on sizes, are all 0."""
+        """Whether numbers, which may depend on sizes, are all 0."""
         parts = node.elts if isinstance(node, ast.Tuple) else [node]
-        return any(map(reads_size, parts)) and all(self.sizes.number(part) == 0 for part in parts)
-
-
-def reads_size(node: ast.expr) -> bool:
-    """Whether a size is mentioned."""
-    return any(isinstance(part, ast.Attribute) and part.attr == "shape" for part in ast.walk(node))
+        return all(self.sizes.number(part) == 0 for part in parts)
 
 
 __all__ = ["Sizes", "without_margins"]

@@ -76,8 +76,11 @@ class Draft:
                 self.rules.append("no margin")
 
     def without_expands(self, shapes: products.Shapes) -> None:
-        """Leave out what adding broadcasts by itself, where another term has the whole shape."""
-        broadcast, values = products.Broadcast(shapes), [term.value for term in self.terms]
+        """Leave out what arithmetic broadcasts by itself, where another term or factor has the whole shape."""
+        broadcast = products.Broadcast(shapes)
+        for term in self.terms:
+            term.value = None if term.value is None else products.without_expands(term.value, shapes)
+        values = [term.value for term in self.terms]
         for n, term in enumerate(self.terms):
             others = [value for value in (*values[:n], *values[n + 1 :]) if value is not None]
             bare = None if term.value is None else broadcast.bare(term.value, *others)

@@ -61,9 +61,13 @@ def times_ones(number: ast.expr, ones: ast.expr) -> ast.expr:
 
     >>> ast.unparse(times_ones(ast.parse("-1 / 8", mode="eval").body, ast.Name("ones")))
     '-ones / 8'
+    >>> ast.unparse(times_ones(ast.Constant(-1), ast.Name("ones")))
+    '-ones'
     """
     if isinstance(number, ast.Constant) and number.value == 1:
         return ones
+    if isinstance(number, ast.Constant) and number.value == -1:
+        return ast.UnaryOp(ast.USub(), ones)
     if isinstance(number, ast.UnaryOp):
         return ast.UnaryOp(number.op, times_ones(number.operand, ones))
     if isinstance(number, ast.BinOp) and isinstance(number.op, ast.Div):

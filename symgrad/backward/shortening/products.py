@@ -5,6 +5,9 @@
     2 * v * t * 0.5                            →  v * t
     (v / s).expand(t.shape) * t                →  v * t / s
     r.expand(d.shape) + 2 * a * d              →  r + 2 * a * d
+    (2 * ones_like(s))[:, None] * t            →  2 * t                    t has the shape of s with an axis more
+    a.reshape(8, 5).expand(t.shape)            →  a.reshape(t.shape)       t has 40 entries
+    v * t / t ** 2                             →  v / t
 
 Comes in: an expression, and the shapes of the names in it. Goes out: one of the same value.
 """
@@ -12,24 +15,32 @@ Comes in: an expression, and the shapes of the names in it. Goes out: one of the
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from math import prod
+
+import sympy as sp
 
 from symgrad.backward.shortening.factors import (
     Fraction,
     cancelled,
     fraction,
+    is_whole,
     negative,
     powers,
+    raised,
     sign_first,
     without_minus,
     without_minus_one,
     written,
 )
-from symgrad.backward.shortening.phrasing import product
+from symgrad.backward.shortening.phrasing import laid_out, product, times_ones
 from symgrad.backward.shortening.signs import copied
+from symgrad.ops import TABLE
 from symgrad.ops.entry import playing
 from symgrad.program import Role
-from symgrad.shapes import Shape
+from symgrad.shapes import Shape, Size
 
 Shapes = Mapping[str, Shape]
 ONES = "ones_like"
@@ -70,35 +81,94 @@ class Broadcast(ast.NodeTransformer):
                 return written(cancelled(([*above[:n], *over, *above[n + 1 :]], [*under, *below])))
         return node
 
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        """What is laid out twice, of which the last counts; ones that are laid out anew."""
+        self.generic_visit(node)
+        match node:
+            case ast.Call(ast.Attribute(inner), [ast.Attribute(ast.Name(name), "shape")], []) if name in self.shapes:
+                ones = ones_times(inner)
+                if ones is not None and (expanded(node) or laid_out(node)):
+                    return times_ones(ones[0], of_ones(name))
+                if expanded(node):
+                    return self.laid_out_as(inner, name) or node
+        return node
+
+    def laid_out_as(self, inner: ast.expr, name: str) -> ast.expr | None:
+        """``a.reshape(t.shape)``, of ``a.reshape(8, 5)`` with as many entries as t."""
+        first = laid_out(inner)
+        match inner:
+            case ast.Call(ast.Attribute(_, word), sizes, []) if first is not None and all(map(is_whole, sizes)):
+                if prod(int(ast.unparse(size)) for size in sizes) == prod(self.shapes[name]):
+                    return ast.Call(ast.Attribute(first, word), [ast.Attribute(ast.Name(name), "shape")], [])
+        return None
+
     def bare(self, part: ast.expr, *others: ast.expr) -> ast.expr:
         """``a``, of ``a.expand(t.shape)`` where one of the others has the shape of t; anything else as it is.
 
         2 of ``2 * ones_like(t)`` as well.
         """
-        found = filled_by(part)
-        if found is None or found[1] not in self.shapes:
+        found = self.filled(part)
+        if found is None:
             return part
-        inner, target = found
-        return inner if any(self.fills(other, self.shapes[target]) for other in others) else part
+        inner, shape = found
+        return inner if any(self.fills(other, shape) for other in others) else part
+
+    def filled(self, node: ast.expr) -> tuple[ast.expr, Shape] | None:
+        """What stands at every place of a shape, and which: 2 and (3, 1), of ``(2 * ones_like(t))[:, None]``."""
+        found = expanded(node) or ones_times(node)
+        if found is not None:
+            return (found[0], self.shapes[found[1]]) if found[1] in self.shapes else None
+        match node:
+            case ast.Subscript(value, key):
+                ones, parts = ones_times(value), key.elts if isinstance(key, ast.Tuple) else [key]
+                if ones is not None and ones[1] in self.shapes:
+                    shape = opened(self.shapes[ones[1]], parts)
+                    return None if shape is None else (ones[0], shape)
+        return None
 
     def fills(self, node: ast.expr, shape: Shape) -> bool:
-        """Whether an expression is known to have a shape; of two that broadcast, one of them."""
+        """Whether an expression is known to have a shape, or one that it broadcasts to; of several, one of them."""
         match node:
             case ast.Name(name):
-                return self.shapes.get(name) == shape
+                return name in self.shapes and broadcasts(shape, self.shapes[name])
             case ast.BinOp(left, sign, right) if isinstance(sign, ELEMENTWISE):
                 return self.fills(left, shape) or self.fills(right, shape)
             case ast.UnaryOp(_, operand):
                 return self.fills(operand, shape)
             case ast.Compare(left, _, [right]):
                 return self.fills(left, shape) or self.fills(right, shape)
-        found = filled_by(node)
-        return found is not None and self.shapes.get(found[1]) == shape
+            case ast.Call(ast.Attribute(inner, word), [], []) if by_entry(word):
+                return self.fills(inner, shape)
+            case ast.Call(ast.Name(word), parts, []) if by_entry(word):
+                return any(self.fills(part, shape) for part in parts)
+        found = self.filled(node)
+        return found is not None and broadcasts(shape, found[1])
 
 
-def filled_by(node: ast.expr) -> tuple[ast.expr, str] | None:
-    """What stands at every place of a tensor, and of which: 2 and t, of ``2 * ones_like(t)``."""
-    return expanded(node) or ones_times(node)
+@cache
+def by_entry(word: str) -> bool:
+    """Whether an operation computes each entry of its result from the entries at that place."""
+    return word in TABLE and not re.search(r"[^\W\d_]\w*\[", TABLE[word].definition or "x[i]")
+
+
+def broadcasts(shape: Shape, other: Shape) -> bool:
+    """Whether the first shape is the second, or becomes it beside it."""
+    behind = other[len(other) - len(shape) :]
+    return len(shape) <= len(other) and all(size in (1, into) for size, into in zip(shape, behind, strict=True))
+
+
+def opened(shape: Shape, parts: Sequence[ast.expr]) -> Shape | None:
+    """A shape with an axis of one for each None of an index; None where the index picks entries."""
+    left, found = [*shape], list[Size]()
+    for part in parts:
+        match part:
+            case ast.Constant(None):
+                found.append(sp.Integer(1))
+            case ast.Slice(None, None, None) if left:
+                found.append(left.pop(0))
+            case _:
+                return None
+    return (*found, *left)
 
 
 def expanded(node: ast.expr) -> tuple[ast.expr, str] | None:
@@ -169,12 +239,29 @@ class Cancelled(ast.NodeTransformer):
         """Without the tensors that are multiplied and divided by."""
         above, below = parts
         for name in [part for part in above if isinstance(part, ast.Name)]:
+            squared = next((n for n, part in enumerate(below) if is_power(part, name.id)), None)
+            if squared is not None:
+                above = [part for part in above if part is not name]
+                below = [*below[:squared], *one_less(below[squared]), *below[squared + 1 :]]
+                continue
             same = next((part for part in below if ast.dump(part) == ast.dump(name)), None)
             rest = [part for part in above if part is not name]
             shape = self.broadcast.shapes.get(name.id)
             if same is not None and (shape == () or any(self.broadcast.fills(part, shape) for part in rest if shape)):
                 above, below = rest, [part for part in below if part is not same]
         return above, below
+
+
+def is_power(node: ast.expr, name: str) -> bool:
+    """Whether ``t ** 2`` stands there, or a higher power of that name."""
+    base, times = raised(node)
+    return base == name and times > 1
+
+
+def one_less(node: ast.expr) -> list[ast.expr]:
+    """t, of t ** 2; t ** 2, of t ** 3."""
+    base, times = raised(node)
+    return powers([ast.Name(str(base))] * (times - 1))
 
 
 def in_lowest_terms(expression: ast.expr, shapes: Shapes) -> ast.expr:
@@ -184,6 +271,8 @@ def in_lowest_terms(expression: ast.expr, shapes: Shapes) -> ast.expr:
     '2 * t @ a'
     >>> ast.unparse(in_lowest_terms(ast.parse("-0.0625 * 0.5 * t", mode="eval").body, {}))
     '-t / 32'
+    >>> ast.unparse(in_lowest_terms(ast.parse("v * t * u / t ** 2 / u ** 3", mode="eval").body, {}))
+    'v / t / u ** 2'
     """
     found: ast.expr = Cancelled(shapes).visit(copied(expression))
     return found
