@@ -317,3 +317,17 @@ def test_the_first_power_alone_is_torchs() -> None:
         assert told.passed
     with pytest.raises(SymgradError, match="N has to be an integer from 2 up"):
         symgrad.explain("torch.linalg.vander(x, N=1)", x=[1.0, 2.0, 3.0])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "F.conv1d(x, w, groups=x.shape[1])",
+        "F.conv_transpose1d(x, w, groups=x.shape[1])",
+        "F.group_norm(x, x.shape[1] // 2)",
+    ],
+)
+def test_groups_may_be_read_from_a_size(text: str) -> None:
+    x, w = draw(1, 4, 3), draw(4, 1, 2)
+    found = symgrad.explain(text, x=x, **({"w": w} if "w" in text else {}))
+    assert found.passed

@@ -11,7 +11,7 @@ import sympy as sp
 
 from symgrad.errors import InputError, ShapeError
 from symgrad.indexing.symbols import Expr
-from symgrad.shapes import Shape, Size, Sizes
+from symgrad.shapes import Shape, Size, Sizes, size_of
 
 Ints = Any  # an int or several as users write them; one for each axis of space once prepared
 Fits = Callable[..., Any]  # (sizes, *shapes, **options): refuses operands that do not fit each other
@@ -75,11 +75,11 @@ def check_space(shapes: Sequence[Shape], space: int, **options: Hashable) -> Non
         raise ShapeError(f"the input has {len(x)} axes, it needs {space + 2}, or {space + 1} without a batch")
 
 
-def in_groups(sizes: Sizes, channels: Size, groups: int) -> Size:
+def in_groups(sizes: Sizes, channels: Size, groups: int | Size) -> Size:
     """How many channels one of several equal groups has."""
-    known = sizes.number(channels)
-    if known is not None and known % groups:
-        raise ShapeError(f"{known} channels do not make {groups} equal groups")
+    known, count = sizes.number(channels), sizes.number(size_of(groups))
+    if known is not None and count is not None and known % count:
+        raise ShapeError(f"{known} channels do not make {count} equal groups")
     sizes.whole(channels / groups)
     return channels / groups
 
