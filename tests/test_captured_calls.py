@@ -11,6 +11,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from symgrad.errors import InputError
 from symgrad.tracing import capture
 from tests.compare import assert_same
 from tests.test_capture import assert_like_torch, randn
@@ -304,6 +305,34 @@ def test_what_is_written_twice_is_not_said_to_be_derived():
     program = capture(lambda x, s: x.index_put((torch.tensor([1, 1]),), s), x, randn(2, 3))
     assert [box.spelling for box in program.black_boxes] == ["Tensor.index_put"]
     assert "an entry is written twice" in program.black_boxes[0].reason
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x, s: torch.scatter(x, 0, torch.tensor([[0, 1, 0], [0, 1, 1]]), s),
+        lambda x, s: x.clone().scatter_(0, torch.tensor([[1, 1, 1], [0, 1, 1]]), s),
+        lambda x, s: x.index_copy(0, torch.tensor([1, 1]), s),
+        lambda x, s: F.max_unpool1d(x[None] + s[None], torch.tensor([[[0, 0, 1], [0, 1, 2]]]), 2),
+    ],
+)
+def test_whatever_writes_an_entry_twice_is_left_to_torch(call):
+    """scatter and index_copy ended in a traceback."""
+    x, s = randn(2, 3), randn(2, 3)
+    program = capture(call, x, s)
+    assert "an entry is written twice" in " ".join(box.reason for box in program.black_boxes)
+    leaves = [t.clone().requires_grad_() for t in (x, s)]
+    out = call(*leaves)
+    weights = randn(*out.shape)
+    expected = torch.autograd.grad(out, leaves, weights)
+    for found, gradient in zip(program.pullback(weights).values(), expected, strict=True):
+        assert_same(gradient, found)
+
+
+def test_what_torch_does_not_differentiate_by_is_told():
+    x, places = randn(2, 3), torch.tensor([0, 2])
+    with pytest.raises(InputError, match="torch has no gradient by weight"):
+        capture(lambda x, w: F.nll_loss(x, places, w), x, randn(3))
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ import symgrad
 from symgrad.errors import InputError, ShapeError, SymgradError, UnsupportedError
 from symgrad.testing import check_backward
 from symgrad_cli.main import main
+from tests import torch_side
 from tests.cases import Case, cases
 from tests.compare import assert_same
 
@@ -401,3 +402,42 @@ def test_what_is_0_over_0_at_every_number_counts_as_nothing() -> None:
     assert "out = nan" in told
     assert "counts as 0" not in told
     assert "x_grad = -1e30 * v" in symgrad.export("x * -1e30", shapes={"x": (2,)})
+
+
+@pytest.mark.parametrize(
+    ("text", "shapes"),
+    [
+        ("x.squeeze(1)", {"x": (1, 2, 1)}),
+        ("x.exp()", {"x": (0, 3)}),
+        ("x.squeeze((0, 2)).exp()", {"x": (1, 2, 1)}),
+        ("torch.linalg.solve(a, b)", {"a": (3, 3), "b": (2, 3, 2)}),
+        ("torch.linalg.solve(a, b, left=False)", {"a": (3, 3), "b": (2, 2, 3)}),
+        ("torch.cholesky_solve(b, a.tril())", {"a": (3, 3), "b": (2, 3, 2)}),
+        ("F.one_hot(n, 4).double() @ w", {"n": (2,), "w": (4, 3)}),
+        ("(w * F.one_hot(n, 4)).sum(-1)", {"n": (2,), "w": (4,)}),
+        ("(w * F.one_hot(n, 4)).sum(-1) @ F.one_hot(n, 4).double()", {"n": (2,), "w": (4,)}),
+    ],
+)
+def test_what_stays_broadcasts_or_is_counted_is_written_as_torch_takes_it(
+    text: str, shapes: dict[str, tuple[int, ...]]
+) -> None:
+    """An axis that squeeze keeps, a matrix solved for a batch, classes in a product of matrices."""
+    draw = np.random.default_rng(0)
+    arrays = {name: draw.normal(size=shape) + (4 * np.eye(3) if name == "a" else 0) for name, shape in shapes.items()}
+    arrays |= {name: np.array([1, 3]) for name in shapes if name == "n"}
+    told = symgrad.explain(text, **arrays)
+    assert told.passed
+    assert ".grad" in told.to_text(width=200)
+    scope: dict[str, Any] = {}
+    exec(symgrad.export(text, shapes=shapes, name="own", style="functions"), scope)
+    given = [torch.as_tensor(arrays[name]) for name in inspect.signature(scope["own"]).parameters]
+    leaves = {n: torch.tensor(a, requires_grad=n != "n") for n, a in arrays.items()}
+    out = torch_side.evaluate(text, leaves)
+    assert_same(out.detach(), scope["own"](*given))
+    weights = torch.as_tensor(draw.normal(size=tuple(out.shape)))
+    expected = torch.autograd.grad(out, [leaf for leaf in leaves.values() if leaf.requires_grad], weights)
+    found = scope["own_backward"](weights, *given)
+    named = [n for n in inspect.signature(scope["own"]).parameters if n != "n"]
+    got = dict(zip(named, found if isinstance(found, tuple) else (found,), strict=True))
+    for name, gradient in zip([n for n in leaves if n != "n"], expected, strict=True):
+        assert_same(gradient, got[name], what=name)

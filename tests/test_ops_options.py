@@ -331,3 +331,16 @@ def test_groups_may_be_read_from_a_size(text: str) -> None:
     x, w = draw(1, 4, 3), draw(4, 1, 2)
     found = symgrad.explain(text, x=x, **({"w": w} if "w" in text else {}))
     assert found.passed
+
+
+@pytest.mark.parametrize(
+    ("text", "shapes", "told"),
+    [
+        ("flatten(x, 1, end_dim=0)", {"x": (2, 2, 3)}, "start_dim comes before end_dim"),
+        ("F.max_unpool2d(x, n, 3, output_size=2)", {"x": (1, 4, 1, 1), "n": (1, 4, 1, 1)}, "output_size has 2 sizes"),
+        ("chunk(x, -3, 1)[0]", {"x": (2, 3)}, "chunks has to be an integer from 1 up"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(text: str, shapes: dict[str, tuple[int, ...]], told: str) -> None:
+    with pytest.raises(SymgradError, match=told):
+        read(text, shapes=shapes)

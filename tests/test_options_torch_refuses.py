@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from symgrad.errors import SymgradError
-from symgrad.ops import SPELLINGS
+from symgrad.ops import SPELLINGS, Op
 from symgrad.oracles import run_torch
 from symgrad.question import ask
 from tests import torch_side
@@ -27,14 +27,25 @@ BESIDE: tuple[Any, ...] = (-2, -1, 0, 1, 2, 7, -0.5, 0.5, None, True, (), (1, 2)
 def calls(case: Case) -> Iterator[str]:
     """The example with one option of its operation at another value."""
     op = case.op
-    for option in op.defaults:
-        for value in BESIDE:
+    for place, option in enumerate(op.signature.parameters):
+        for value in BESIDE if option not in op.operands else ():
             tree = ast.parse(case.example.text, mode="eval")
             for node in ast.walk(tree):
-                if isinstance(node, ast.Call) and SPELLINGS.get(ast.unparse(node.func)) is op:
-                    kept = [k for k in node.keywords if k.arg != option]
-                    node.keywords = [*kept, ast.keyword(option, ast.Name(shown(value)))]
+                if isinstance(node, ast.Call) and op in (own := called(node)):
+                    at = place - own.index(op)
+                    if at < len(node.args):
+                        node.args[at] = ast.Name(shown(value))
+                    else:
+                        kept = [k for k in node.keywords if k.arg != option]
+                        node.keywords = [*kept, ast.keyword(option, ast.Name(shown(value)))]
                     yield ast.unparse(tree)
+
+
+def called(node: ast.Call) -> list[Op | None]:
+    """What a call means as a function, and as a method of the tensor before its dot."""
+    word = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+    spelled = ast.unparse(node.func)
+    return [SPELLINGS.get(spelled) or SPELLINGS.get(f"torch.{spelled}"), SPELLINGS.get(f"Tensor.{word}")]
 
 
 def shown(value: Any) -> str:
@@ -74,7 +85,7 @@ READ_OTHERWISE = {
     "max_unpool3d": "stride=() is none, as torch has it elsewhere",
 }
 """Where symgrad means to read what torch does not."""
-FIRST = {case.op.name: case for case in reversed(cases()) if case.op.defaults}
+FIRST = {case.op.name: case for case in reversed(cases())}
 
 
 @pytest.mark.one_in(12)

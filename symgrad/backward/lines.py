@@ -35,6 +35,7 @@ from symgrad.backward.shortening.typed import (
     as_numbers,
     as_read,
     as_truth,
+    holds_wholes,
     in_floats,
     makes_truths,
     without_casts,
@@ -66,12 +67,10 @@ class Lines:
         self, program: Program, ends: Sequence[str], wanted: Sequence[str], names: Names, values: Values | None
     ) -> None:
         self.program, self.names, self.values = program, names, values
-        self.ends, self.wanted = tuple(ends), tuple(wanted)
+        self.ends, self.wanted, self.reached = tuple(ends), tuple(wanted), flowing(program, wanted)
         self.tensors: dict[str, Tensor] = {tensor.name: tensor for tensor in program.tensors()}
-        self.reached = flowing(program, wanted)
-        self.gathered: dict[str, Gathered] = {}
-        self.definitions: list[Draft] = []
-        self.known: dict[str, str] = {}
+        self.gathered, self.definitions = dict[str, Gathered](), list[Draft]()
+        self.known, self.wholes = dict[str, str](), frozenset[str]()
 
     def build(self, ones: bool) -> Backward:
         """The lines; ``ones``: the only output is one number and its seed is 1."""
@@ -246,6 +245,7 @@ class Lines:
         """The forward pass with truth values as numbers where they are read as such."""
         values = {s.target: s.value for s in ahead if s.value is not None}
         self.truths, numbers = as_read(values, [d.value for d in drafts if d.value is not None], self.truths)
+        self.wholes = frozenset(name for name, value in values.items() if holds_wholes(value, self.truths))
         cast = {name: in_floats(values[name], self.like, self.truths)[0] for name in numbers}
         return [replace(s, value=cast.get(s.target, s.value)) for s in ahead]
 
@@ -254,7 +254,7 @@ class Lines:
         value = statement.value and as_truth(statement.value, self.truths)
         line = self.said(statement.of, statement.target, value and without_casts(value))
         if value is not None:
-            line = replace(line, code=ast.unparse(as_numbers(value, self.like, self.truths)))
+            line = replace(line, code=ast.unparse(as_numbers(value, self.like, self.truths, self.wholes)))
         return line if statement.text is None else replace(line, text=statement.text)
 
     def line(self, draft: Draft, target: str) -> Line:
@@ -269,7 +269,7 @@ class Lines:
         if value is None or draft.of not in self.tensors:
             return line if draft.told is None else replace(line, text=self.names.shown(draft.told))
         if not is_number(value):
-            floats, truth = in_floats(value, self.names.page(draft.of), self.truths)
+            floats, truth = in_floats(value, self.names.page(draft.of), self.truths, self.wholes)
             line = replace(line, code=ast.unparse(floats))
             if truth and target != self.names.gradient(draft.of):  # for -v_t and v_t @ w in other lines
                 counted = ast.BinOp(ast.Constant(1), ast.Mult(), value)

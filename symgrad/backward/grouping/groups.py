@@ -145,7 +145,7 @@ def collected(
     for _, name in own.beside:
         if name in visible and name in readers:  # what its derivative reads has a name on the page
             reads.setdefault(name)
-    beside = tuple(aside(own, makers, reads, output))
+    beside = tuple(step for step in aside(own, makers, reads, output) if step not in steps)
     return Group(output, tuple(steps), tuple(reads), beside)
 
 

@@ -62,7 +62,9 @@ def makes_truths(op: Operation) -> bool:
     return op in TABLE and "truth" in held_as(TABLE[str(op)])
 
 
-def in_floats(value: ast.expr, like: str, truths: Collection[str] = ()) -> tuple[ast.expr, bool]:
+def in_floats(
+    value: ast.expr, like: str, truths: Collection[str] = (), wholes: Collection[str] = ()
+) -> tuple[ast.expr, bool]:
     """``value`` in the type of ``like`` wherever torch would not have it in floats, and whether it held true and false.
 
     The given tree stays as it is.
@@ -71,19 +73,21 @@ def in_floats(value: ast.expr, like: str, truths: Collection[str] = ()) -> tuple
     'w * m + m.to(t) @ w - m.to(t) - (w > 0).to(t)'
     >>> ast.unparse(in_floats(ast.parse("pad((w > 0)[None], (0, 2)) - w", mode="eval").body, "t")[0])
     'pad((w > 0)[None], (0, 2)).to(t) - w'
+    >>> ast.unparse(in_floats(ast.parse("v @ n + v * n", mode="eval").body, "t", (), {"n"})[0])
+    'v @ n.to(t) + v * n'
     """
-    typed = Typed(like, truths)
+    typed = Typed(like, truths, wholes)
     found, kind = typed.seen(copied(value))
     return typed.cast(found) if kind in (Kind.TRUTH, Kind.WHOLE) else found, kind is Kind.TRUTH
 
 
-def as_numbers(value: ast.expr, like: str, truths: Collection[str]) -> ast.expr:
+def as_numbers(value: ast.expr, like: str, truths: Collection[str], wholes: Collection[str] = ()) -> ast.expr:
     """``value`` in the type of ``like`` wherever torch takes numbers alone, but for the whole: a condition stays one.
 
     >>> ast.unparse(as_numbers(ast.parse("y * m.mean(0) - m", mode="eval").body, "y", {"m"}))
     'y * m.to(y).mean(0) - m.to(y)'
     """
-    found, kind = Typed(like, truths).seen(copied(value))
+    found, kind = Typed(like, truths, wholes).seen(copied(value))
     counted = kind is Kind.WHOLE and isinstance(found, ast.Call) and isinstance(found.func, ast.Attribute)
     return Typed(like, truths).cast(found) if counted else found
 
@@ -176,11 +180,16 @@ def holds_truth(value: ast.expr, truths: Collection[str] = ()) -> bool:
     return Typed("", truths).seen(copied(value))[1] is Kind.TRUTH
 
 
-class Typed:
-    """Looks at an expression from the inside out; ``truths`` are the names of tensors of truth values."""
+def holds_wholes(value: ast.expr, truths: Collection[str] = ()) -> bool:
+    """Whether torch would hold whole numbers here: classes, counts."""
+    return Typed("", truths).seen(copied(value))[1] is Kind.WHOLE
 
-    def __init__(self, like: str, truths: Collection[str] = ()) -> None:
-        self.like, self.truths = like, truths
+
+class Typed:
+    """Looks at an expression from the inside out; ``truths`` and ``wholes`` name the tensors that hold those."""
+
+    def __init__(self, like: str, truths: Collection[str] = (), wholes: Collection[str] = ()) -> None:
+        self.like, self.truths, self.wholes = like, truths, wholes
 
     def cast(self, node: ast.expr) -> ast.expr:
         """In the type of the line's tensor."""
@@ -237,6 +246,8 @@ class Typed:
     def of_two(self, left: ast.expr, sign: ast.operator, right: ast.expr) -> tuple[ast.expr, Kind]:
         """a + b, a @ b: floats on one side make floats of the other, but for products of matrices."""
         sides = [self.seen(side) for side in (left, right)]
+        if isinstance(sign, ast.MatMult):  # elsewhere whole numbers stay: they may be positions
+            sides = [(side, Kind.WHOLE if viewed(side) in self.wholes else kind) for side, kind in sides]
         kinds = {kind for _, kind in sides}
         rough = isinstance(sign, ast.Div) or any(is_broken(side) for side, _ in sides)
         signs = isinstance(sign, (ast.Add, ast.Sub)) and kinds == {Kind.TRUTH}
@@ -283,4 +294,4 @@ def is_broken(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, float)
 
 
-__all__ = ["as_numbers", "as_read", "as_truth", "in_floats", "makes_truths", "without_casts"]
+__all__ = ["as_numbers", "as_read", "as_truth", "holds_wholes", "in_floats", "makes_truths", "without_casts"]

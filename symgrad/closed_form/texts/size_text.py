@@ -49,7 +49,7 @@ def in_a_shape(size: Size, tensors: Sequence[Tensor]) -> Text | None:
         if len(tensor.shape) > 1 and (size - sp.Mul(*tensor.shape)) == 0:
             return f"{tensor.name}.numel()", ATOM
     for name, axis, own in axes if size.is_Symbol else ():
-        if (own / size).is_Integer:
+        if own != 0 and (own / size).is_Integer:
             return f"{name}.shape[{axis}] // {own / size}", MULTIPLY
     return None
 

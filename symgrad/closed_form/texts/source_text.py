@@ -246,8 +246,12 @@ class Writer:
             told = name in op.told or (name == "dim" and own.get("keepdim") is True)
             required = told or defaults.get(name) is inspect.Parameter.empty
             if value is not None and name not in UNSAID and (required or usual.get(name) != value):
-                few = name == "dim" and isinstance(value, tuple) and len(value) < 2  # a number has the axis −1 alone
-                result[name] = f"{name}={self.option(value).strip('(),') or '-1' if few else self.option(value)}"
+                said, several = self.option(value), isinstance(value, tuple) and len(value) != 1
+                if name == "dim" and not several:
+                    said = said.strip("(),")
+                elif name == "dim" and value == () and not any(shapes):
+                    said = "-1"  # a number has this axis alone
+                result[name] = f"{name}={said}"
         return result
 
     def option(self, value: Hashable) -> str:

@@ -53,7 +53,7 @@ def chunk_shape(sizes: Sizes, shapes: tuple[Shape, ...], chunks: int, dim: int, 
     return part_shape(sizes, found, dim, part, sp.floor((found[dim] + chunks - 1) / chunks))
 
 
-op("chunk_part(x, chunks: int, dim: int=0, *, part: int)", "out[i] = x[part·⌊(size(x, 0) + chunks − 1)/chunks⌋ + i]",
+op("chunk_part(x, chunks: int >= 1, dim: int=0, *, part: int)", "out[i] = x[part·⌊(size(x, 0) + chunks − 1)/chunks⌋ + i]",
    "one of the parts into which dim is cut, as nearly equal as can be", ("torch.chunk", "Tensor.chunk", "aten.chunk"),
    axes="dim", least=1, shape=chunk_shape, returns=("part",),
    examples=("chunk(x, 2)[1] with x:5", "chunk(x, 2, 1)[0] with x:2x4"))  # fmt: skip

@@ -119,6 +119,8 @@ op("reshape(x, shape: tuple)", "out[i,j] = x⟨i,j⟩", "the same entries, row b
 
 def joined_axes(shapes: tuple[Shape, ...], start_dim: int, end_dim: int) -> str:
     """The indices from start to end as one row."""
+    if start_dim > end_dim:
+        raise InputError("start_dim comes before end_dim", found=(f"start_dim={start_dim}, end_dim={end_dim}",))
     letters = [f"i{a}" for a in range(len(shapes[0]))]
     row = ",".join(letters[start_dim : end_dim + 1])
     left = ",".join((*letters[:start_dim], f"({row})", *letters[end_dim + 1 :]))

@@ -138,6 +138,8 @@ def prepare_unpooled(
     if kernel_size is None and output_size is None:
         raise InputError("this needs kernel_size or output_size")
     given = None if output_size is None else tuple(map(size_of, output_size))[-len(padding) :]
+    if given is not None and len(given) < len(padding):
+        raise InputError(f"output_size has {len(padding)} sizes", found=(f"output_size={output_size}",))
     return {"kernel_size": kernel_size, **more, "padding": padding, "output_size": given}
 
 

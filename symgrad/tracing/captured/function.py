@@ -7,6 +7,7 @@ and the parameters that were used.
 from __future__ import annotations
 
 import inspect
+import re
 import types
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -68,6 +69,22 @@ def recording(recorder: Recorder) -> Iterator[Recorder]:
         yield recorder
 
 
+@contextmanager
+def only_read() -> Iterator[None]:
+    """Every argument of decimals is differentiated by; where torch has no gradient by one, what would do is said."""
+    try:
+        yield
+    except RuntimeError as error:
+        told = re.search(r"not differentiable with respect to argument '(\w+)'", str(error))
+        if told is None:
+            raise
+        raise InputError(
+            f"torch has no gradient by {told[1]}, and every argument of decimals is differentiated by",
+            found=(str(error),),
+            hints=("what the function finds outside of its arguments is only read",),
+        ) from error
+
+
 @frames.begins
 def capture_function(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Capture:
     """`symgrad.capture`."""
@@ -103,7 +120,7 @@ def capture_function(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict
         labels[id(node)] = bound.get(original, "x")
         if leaf.requires_grad:
             declared.append(node)
-    with recording(recorder), torch.enable_grad():
+    with recording(recorder), torch.enable_grad(), only_read():
         result = fn(*given, **spoken)
     found = list(tensors_in(_contents(result)))
     if not found:

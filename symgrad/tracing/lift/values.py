@@ -14,6 +14,7 @@ import sympy as sp
 
 from symgrad.calculus.local import derive, known_name, operand, standard_at
 from symgrad.entries.spec import Op
+from symgrad.entries.written import WrittenTwice
 from symgrad.lowering.reading import number
 from symgrad.numeric.exact import Array, as_float
 from symgrad.numeric.forward import Values, apply, constant, options_of, pulled_as
@@ -21,10 +22,11 @@ from symgrad.numeric.playing import Player
 from symgrad.ops.entry import named
 from symgrad.program import Apply, Pullback
 from symgrad.shapes import Shape
+from symgrad.tracing.lift.lifted import TWICE, Refused
 
 
 def evaluate(step: Apply, arrays: dict[str, Array]) -> None:
-    """Put the value of ``step``, and the integers it holds, into ``arrays``."""
+    """Put the value of ``step``, and the integers it holds, into ``arrays``; refuses an entry that is written twice."""
     op = named(step.op)
     if not isinstance(step.op, Pullback) and (op.known or op.numpy is not None):
         options = options_of(step, {})
@@ -34,8 +36,11 @@ def evaluate(step: Apply, arrays: dict[str, Array]) -> None:
             if known is not None:
                 arrays[known_name(step, key)] = np.asarray(known)
         if op.numpy is not None:
-            with np.errstate(all="ignore"):
-                arrays[step.result.name] = apply(op.numpy, [_plain(a) for a in arguments], options)
+            try:
+                with np.errstate(all="ignore"):
+                    arrays[step.result.name] = apply(op.numpy, [_plain(a) for a in arguments], options)
+            except WrittenTwice:
+                raise Refused(TWICE) from None
             return
     arrays[step.result.name] = pulled_as(standard_at(step, shapes_of(step, arrays)), step, Values(arrays, {}))
 
