@@ -17,9 +17,11 @@ from symgrad.tracing.story.told_lines import ToldLines
 if TYPE_CHECKING:
     from symgrad.tracing.captured.capture import Capture
 
-NUMBERED = re.compile(rf"(?<![\w.])({UNNAMED.pattern})(?! = )(?!\w)")
+TOLD = r" = (?!(?:-?[\d.]+(?:e[+-]?\d+)?|-?inf|nan)(?:[,:;)]|$))"
+"""What stands between a name and what computes it; behind an entry of a kink stands a number."""
+NUMBERED = re.compile(rf"(?<![\w.])({UNNAMED.pattern})(?!{TOLD})(?!\w)", re.MULTILINE)
 """The name of a tensor without one, where it is read."""
-DEFINED = re.compile(rf"(?<![\w.])({UNNAMED.pattern}) = ")
+DEFINED = re.compile(rf"(?<![\w.])({UNNAMED.pattern}){TOLD}", re.MULTILINE)
 """Such a name, where a step says what it is."""
 
 
