@@ -161,10 +161,9 @@ def content(total: Expr) -> Expr:
 
 
 def held(term: Expr) -> Expr:
-    """The number that a term is written as a multiple of: that of its sums counts, too."""
-    return sp.Mul(
-        *(abs(f) if f.is_Rational else content(f) for f in sp.Mul.make_args(term) if f.is_Rational or f.is_Add)
-    )
+    """The number that a term is written as a multiple of: that of its sums counts, too. 0 is a multiple of none."""
+    numbers = [abs(f) if f.is_Rational else content(f) for f in sp.Mul.make_args(term) if f.is_Rational or f.is_Add]
+    return sp.S.One if 0 in numbers else sp.Mul(*numbers)
 
 
 def terms(total: Expr, names: Names) -> list[Fraction]:
