@@ -17,6 +17,7 @@ from symgrad.backward import LONG, Backward, Line
 from symgrad.backward.parts.names import UNNAMED
 from symgrad.closed_form import assigned
 from symgrad.explanation import Explanation
+from symgrad.indexing.symbols import mentions
 from symgrad.program import Program
 from symgrad.render.content.teller import Teller, formula_of
 from symgrad.render.page import Equation
@@ -65,10 +66,16 @@ def shorter(lines: Backward, forms: Sequence[str]) -> bool:
 
 
 def formulas_instead(explanation: Explanation, teller: Teller) -> Iterator[tuple[str, Equation]]:
-    """The index formula of each gradient that has no line, or one too long to be read, where that is short."""
+    """The index formula of each gradient that has no line, or one too long to be read, where that is short.
+
+    It may not read what stands inside an opened step: nothing here says what that is.
+    """
+    program = explanation.program
+    inside = {t.name for t in program.tensors() if not UNNAMED.fullmatch(t.name)} - of_the_reader(program)
     for name in explanation.backward.gradients:
         sweep = explanation.gradients[name].sweep
-        if sweep.whole and not readable(explanation.backward, name):
+        unsaid = any(mentions(sweep.equation.right, tensor) for tensor in inside)
+        if sweep.whole and not unsaid and not readable(explanation.backward, name):
             names = teller.names.inner(sweep.equation.axes)
             formula, left = formula_of(teller, f"{name}.grad", sweep.equation, names)
             if len(formula.text) <= LONG:
