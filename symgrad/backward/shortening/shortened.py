@@ -17,7 +17,7 @@ from symgrad.closed_form import one_over, without_plus
 Term = tuple[ast.operator, ast.expr]
 Part = TypeVar("Part")
 
-MOST_TERMS, FEWEST = 6, 3
+MOST_TERMS, FEWEST = 6, 4
 """Terms of a sum that is shown whole, and of sums and lists in a text that is too long."""
 
 
