@@ -124,7 +124,7 @@ def triplet(shapes: Any, p: Any = 2, swap: bool = False, **options: Any) -> str:
 def embedding_values(x: Any, y: Any, target: Any, margin: float = 0.0) -> Any:
     """NumPy's forward: nothing of a pair whose target is neither."""
     x, y = np.asarray(x, float), np.asarray(y, float)
-    lengths = [np.sqrt(np.sum(a * a, axis=-1) + float(np.float32(1e-12))) for a in (x, y)]
+    lengths = [np.sqrt(np.sum(a * a, axis=-1) + float(TINY)) for a in (x, y)]
     angle = np.sum(x * y, axis=-1) / lengths[0] / lengths[1]
     return np.where(target == 1, 1 - angle, 0) + np.where(target == -1, np.maximum(angle - float(margin), 0), 0)
 

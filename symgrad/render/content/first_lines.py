@@ -70,8 +70,7 @@ def formulas_instead(explanation: Explanation, teller: Teller) -> Iterator[tuple
 
     It may not read what stands inside an opened step: nothing here says what that is.
     """
-    program = explanation.program
-    inside = {t.name for t in program.tensors() if not UNNAMED.fullmatch(t.name)} - of_the_reader(program)
+    inside = inside_opened(explanation.program)
     for name in explanation.backward.gradients:
         sweep = explanation.gradients[name].sweep
         unsaid = any(mentions(sweep.equation.right, tensor) for tensor in inside)
@@ -113,10 +112,20 @@ def first_lines(lines: Backward, program: Program, wanted: Sequence[str], room: 
 
 
 def of_the_reader(program: Program) -> frozenset[str]:
-    """The tensors that the reader named: of a step that was opened, whose steps all have its place, only the last."""
+    """The tensors that the reader named."""
+    return named(program) - inside_opened(program)
+
+
+def inside_opened(program: Program) -> frozenset[str]:
+    """The tensors with a name inside an opened step: its steps all have its place, only the last is the reader's."""
     last = {step.span: step.result.name for step in program.steps}
     inside = {s.result.name for s in program.steps if s.span is not None and last[s.span] != s.result.name}
-    return frozenset(t.name for t in program.tensors() if not UNNAMED.fullmatch(t.name) and t.name not in inside)
+    return named(program) & inside
+
+
+def named(program: Program) -> frozenset[str]:
+    """The tensors with a name that is more than a number."""
+    return frozenset(tensor.name for tensor in program.tensors() if not UNNAMED.fullmatch(tensor.name))
 
 
 def forward_lines(lines: Backward, readers: Iterable[Line], known: frozenset[str]) -> list[Line]:

@@ -27,7 +27,7 @@ DEFINED = re.compile(rf"(?<![\w.])({UNNAMED.pattern}){TOLD}", re.MULTILINE)
 
 def written_out(notes: Sequence[str], program: Capture, told: ToldLines) -> list[str]:
     """The notes, with what computes it in the place of a name that is none of the page's."""
-    if told.source is None:
+    if told.source is None or not notes:
         return [*notes]
     shown = {line.name for line in (*told.source.forward, *told.source.lines)}
     steps = {program.labels.get(step.result.name, step.result.name): step for step in program.recording.steps}
