@@ -55,6 +55,7 @@ class Role(Enum):
     STACKS = "its entries, and behind them those of the other operands, along a new axis"
     OPENS = "its entries, with an axis of one more"
     FLATTENS = "its entries, with axes that follow each other as one"
+    TURNS = "vectors that belong to it, of which each may as well have the other sign"
     ADDS = "its entries, with slices of another operand added at positions along an axis"
 
 
@@ -90,6 +91,27 @@ class Own:
 
 Argument = str | Constant
 """The name of an earlier tensor, or a constant."""
+
+
+@dataclass(frozen=True)
+class Read:
+    """A tensor that a call of torch's reads, and which of torch's types has its entries: float, long or bool."""
+
+    name: str
+    kind: str
+
+
+@dataclass(frozen=True)
+class Written:
+    """A call of torch's own that several steps say: ``torch.clamp(x, lo, hi)``.
+
+    A tensor among the ``arguments`` is a `Read`. ``place`` is the number of the result, where there are several.
+    """
+
+    spelled: str
+    arguments: tuple[Hashable, ...]
+    keywords: tuple[Option, ...]
+    place: int | None
 
 
 @dataclass(frozen=True)
@@ -154,7 +176,8 @@ class Program:
 
     ``made`` are the inputs that the text makes itself: nothing flows to them.
     ``spoken`` are names of something else beside the program, which the seed cannot have either.
-    The steps are right for all sizes at which nothing in ``required`` is negative.
+    The steps are right for all sizes at which nothing in ``required`` is negative. ``written`` are calls of torch's
+    own that the text makes, by the names of the results that several steps compute in their stead.
     """
 
     inputs: tuple[Tensor, ...]
@@ -164,6 +187,7 @@ class Program:
     spoken: frozenset[str] = field(default=frozenset(), compare=False)
     required: tuple[Size, ...] = ()
     made: Mapping[str, Own] = field(default_factory=dict, compare=False, hash=False)
+    written: Mapping[str, Written] = field(default_factory=dict, compare=False, hash=False)
 
     def __post_init__(self) -> None:
         defined = {t.name for t in self.inputs}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib.util
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -20,8 +20,10 @@ from symgrad.indexing import instantiate
 from symgrad.numeric.exact import Array, as_float
 from symgrad.numeric.forward import numbers, options_of
 from symgrad.ops import Op, beside_letters, named
+from symgrad.ops.entry import plays
 from symgrad.oracles.torch_equation import run_equation
-from symgrad.program import Apply, Operation, Program, Pullback, Stated
+from symgrad.oracles.torch_words import in_its_own_words, with_signs_of
+from symgrad.program import Apply, Operation, Program, Pullback, Role, Stated
 from symgrad.shapes import with_numbers
 
 
@@ -29,13 +31,15 @@ from symgrad.shapes import with_numbers
 class TorchRun:
     """What torch computed: the output and the gradient of every input asked for (None: no path).
 
-    ``refusal`` is what torch said where it takes no tensors without entries.
+    ``refusal`` is what torch said where it takes no tensors without entries. ``turned`` says that
+    torch itself has vectors with other signs than symgrad's, which stand here.
     """
 
     output: Array
     gradients: Mapping[str, Array | None]
     version: str
     refusal: str = ""
+    turned: bool = False
 
 
 REFUSALS = (RuntimeError, LookupError, ValueError, TypeError, AssertionError, ArithmeticError)
@@ -70,17 +74,19 @@ def run_torch(
     try:
         with warnings.catch_warnings(), torch.enable_grad():
             warnings.simplefilter("ignore")  # torch warns of what is said here anyway: 0/0, a target that broadcasts
-            out = torch_forward(program, leaves)
+            out, turned = signed_forward(program, leaves)
             if out.requires_grad:
                 out.backward(torch.tensor(as_float(seed), dtype=out.dtype).reshape(out.shape))
     except REFUSALS as error:
         if str(error).startswith("symgrad bug"):
             raise
+        if program.written:  # torch.floor_divide has no backward of its own, its steps have
+            return run_torch(replace(program, written={}), inputs, seed, wanted, kind)
         if all(np.size(array) for array in inputs.values()):
             raise InputError("torch refuses this at these numbers", found=(first_line(error),)) from error
         return TorchRun(np.zeros(0), {}, version, refusal=first_line(error))
     gradients = {name: None if leaves[name].grad is None else leaves[name].grad.numpy() for name in wanted}
-    return TorchRun(np.asarray(out.detach().numpy()), gradients, version)
+    return TorchRun(np.asarray(out.detach().numpy()), gradients, version, turned=turned)
 
 
 def torch_second(
@@ -94,6 +100,7 @@ def torch_second(
         return None
     import torch
 
+    program = replace(program, written={})  # a double backward is not implemented of every call, but of its steps
     leaves = leaves_of(inputs, (first, second))
     result = torch.zeros(leaves[first].numel(), leaves[second].numel(), dtype=torch.float64)
     out = torch_forward(program, leaves)
@@ -120,11 +127,21 @@ def leaves_of(inputs: Mapping[str, Array], wanted: Sequence[str], kind: str = "f
 
 
 def torch_forward(program: Program, leaves: Mapping[str, Any]) -> Any:
-    """The output of ``program``, by the table's torch column."""
+    """The output of ``program``."""
+    return signed_forward(program, leaves)[0]
+
+
+def signed_forward(program: Program, leaves: Mapping[str, Any]) -> tuple[Any, bool]:
+    """The output by the table's torch column, or by the text's own call where that is several steps.
+
+    Vectors of which no sign is anybody's choice have that of the table; whether torch has one otherwise is said beside.
+    """
     import torch
 
-    tensors = dict(leaves)
+    tensors, signless, turned = dict(leaves), set[str](), False
     for step in program.forward_steps:
+        if plays(step.op, Role.TURNS) or (step.tensors and signless.issuperset(step.arguments)):
+            signless.add(step.result.name)
         arguments = [
             tensors[a] if isinstance(a, str) else None if a.value is None
             else torch.tensor(float(numbers(a.value, program.sizes)), dtype=torch.float64)
@@ -134,7 +151,12 @@ def torch_forward(program: Program, leaves: Mapping[str, Any]) -> Any:
             tensors[step.result.name] = _stated(step, program, arguments)
         else:
             tensors[step.result.name] = _computed(step.op, arguments, options_of(step, program.sizes))
-    return tensors[program.output]
+        call, by_steps = program.written.get(step.result.name), tensors[step.result.name]
+        if call is not None:
+            own = in_its_own_words(call, tensors, by_steps, program.sizes)
+            tensors[step.result.name] = signed = with_signs_of(by_steps, own) if step.result.name in signless else own
+            turned |= signed is not own
+    return tensors[program.output], turned
 
 
 def _stated(step: Apply, program: Program, arguments: list[Any]) -> Any:

@@ -19,7 +19,7 @@ from symgrad.language.steps.complexes import (
     known_rule,
     speaks_of_complex,
 )
-from symgrad.language.steps.compound_calls import arguments_of, holds_complex, last_step
+from symgrad.language.steps.compound_calls import arguments_of, as_written, holds_complex, last_step
 from symgrad.language.steps.kinds import kind_of_result
 from symgrad.ops.calls.registry import Compound, Last
 from symgrad.ops.entry import named
@@ -105,9 +105,11 @@ class Applier:
         before = len(self.builder.steps)
         last = placed(span, lambda: last_step(compound, parts, place, caller, span, entry is not None))
         if last is not None:
-            if len(self.builder.steps) > before and (handed := self.handed_on(last, name)) is not None:
-                return handed
-            return caller.last(last[0], last[1], last[2], name)
+            found = self.handed_on(last, name) if len(self.builder.steps) > before else None
+            found = found or caller.last(last[0], last[1], last[2], name)
+            if not isinstance(caller, PairCaller):
+                self.builder.written[found.name] = as_written(compound, parts, place)
+            return found
         if entry is not None:
             return self.call(entry, parts.spelled, list(parts.arguments), span, name)
         raise unknown_function(parts.spelled, span, is_tensor=False)  # F.dropout in training

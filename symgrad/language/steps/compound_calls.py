@@ -10,7 +10,8 @@ from symgrad.language.steps.builder import Caller
 from symgrad.language.steps.calls import Parts, Ref
 from symgrad.language.steps.kinds import Kind
 from symgrad.language.steps.text_pairs import HINT, is_complex, seen
-from symgrad.ops.calls.registry import Compound, Last, in_front
+from symgrad.ops.calls.registry import Compound, Last, in_front, in_full
+from symgrad.program import Read, Written
 
 
 def arguments_of(parts: Parts) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -54,6 +55,24 @@ def fitting_step(compound: Compound, parts: Parts, place: int, caller: Caller, s
     if last is not None and compound.reals and any(getattr(t, "kind", Kind.REAL) is not Kind.REAL for t in given):
         raise UnsupportedError("this is not supported of whole numbers and truth values", hints=("1.0 * x",))
     return last
+
+
+def as_written(compound: Compound, parts: Parts, place: int) -> Written:
+    """The call as the text has it, for torch to answer."""
+    positional, keywords = arguments_of(parts)
+    options = tuple((key, read(value)) for key, value in keywords.items())
+    return Written(in_full(parts.spelled), read(positional), options, place if compound.several else None)
+
+
+TYPES = {Kind.REAL: "float", Kind.WHOLE: "long", Kind.TRUTH: "bool"}
+"""Torch's types of the three kinds of entries."""
+
+
+def read(value: Any) -> Any:
+    """A tensor among arguments by its name."""
+    if isinstance(value, tuple):
+        return tuple(map(read, value))
+    return Read(value.name, TYPES[value.kind]) if isinstance(value, Ref) else value
 
 
 def holds_complex(given: Any) -> bool:

@@ -48,10 +48,10 @@ Count = Callable[..., int]
 class Compound:
     """A call of torch's said in entries, and in a sentence.
 
-    ``declared`` is what stands between its brackets, where the parameters of ``steps`` do not say it. ``fields`` name the results of a call that gives several, in torch's order; ``count`` says how many it gives where
-    that depends on its arguments. ``reals`` marks what is the same as torch's only of real numbers: of whole numbers and truth values torch makes
-    something else. ``matrices`` says that it takes a matrix first, then matrices or vectors, ``pairs`` that its
-    steps are of complex tensors also where the first one is real.
+    ``declared`` is what stands between its brackets, where the parameters of ``steps`` do not say it. ``fields`` name the results of a call that
+    gives several, in torch's order; ``count`` says how many it gives where that depends on its arguments. ``reals`` marks what is the same as
+    torch's only of real numbers: of whole numbers and truth values torch makes something else. ``matrices`` says that it takes a matrix first,
+    then matrices or vectors, ``pairs`` that its steps are of complex tensors also where the first one is real.
     """
 
     name: str
@@ -109,8 +109,7 @@ def compound(*spelled: str, **marks: Unpack[Marks]) -> Callable[[Steps], Steps]:
     """Enter a function under every spelling."""
 
     def entered(steps: Steps) -> Steps:
-        says = (inspect.getdoc(steps) or "").splitlines()[0]
-        enter(Compound(steps.__name__, steps, says, **marks), spelled)
+        enter(Compound(steps.__name__, steps, (inspect.getdoc(steps) or "").splitlines()[0], **marks), spelled)
         return steps
 
     return entered
@@ -123,19 +122,22 @@ def everywhere(*words: str) -> tuple[str, ...]:
 
 def find_compound(spelling: str) -> Compound | None:
     """The compound spelled so, or None; without a module, torch.linalg's or torch's where the table has no such name."""
+    return COMPOUNDS.get(in_full(spelling))
+
+
+def in_full(spelling: str) -> str:
+    """A spelling with the module where the registry has it; as it stands where it has none."""
     spelling = normal(spelling)
-    if spelling in COMPOUNDS:
-        return COMPOUNDS[spelling]
-    if "." in spelling:
-        return None
+    if spelling in COMPOUNDS or "." in spelling:
+        return spelling
     tried = ("torch.", "F.") if spelling in TABLE else ("torch.linalg.", "torch.", "F.", "Tensor.")
-    return next((COMPOUNDS[place + spelling] for place in tried if place + spelling in COMPOUNDS), None)
+    return next((place + spelling for place in tried if place + spelling in COMPOUNDS), spelling)
 
 
 def in_front(arguments: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The arguments with the tensor that a keyword gives (``input=x``) before the others."""
-    rest = {key: value for key, value in keywords.items() if key not in ("input", "self")}
-    return (*(keywords[key] for key in ("input", "self") if key in keywords), *arguments), rest
+    front = {key: keywords[key] for key in ("input", "self") if key in keywords}
+    return (*front.values(), *arguments), {key: value for key, value in keywords.items() if key not in front}
 
 
 def done(ref: Any) -> Last:
@@ -145,5 +147,4 @@ def done(ref: Any) -> Last:
 
 def made(call: Call, last: Last) -> Any:
     """The result of a last step that is not the last."""
-    name, operands, options = last
-    return call(name, *operands, **options)
+    return call(last[0], *last[1], **last[2])

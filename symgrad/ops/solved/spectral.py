@@ -17,6 +17,7 @@ from symgrad.errors import UndefinedError
 from symgrad.ops.moving.arranging import at_least
 from symgrad.ops.solved.matrices import SYMMETRIC, apart, checked_symmetric, column_signs, square
 from symgrad.ops.solved.solving import solved
+from symgrad.program import Role
 from symgrad.shapes import Shape, Size, Sizes
 
 
@@ -47,14 +48,13 @@ op("eigvalsh(x)", f"out[…,k] = Σ_{{i,j}} V[…,i,k]·s[i,j]·V[…,j,k] where
    "the eigenvalues of a symmetric x, in ascending order; they stand on the diagonal of Vᵀ·x·V, and a small turn of "
    "the eigenvectors V does not change them", (), forward=lambda x: eigen(x)[0],
    torch=lambda torch, x: torch.linalg.eigvalsh((x + x.mT) / 2), shape=lambda sizes, shapes: square(sizes, shapes)[:-1],
-   align=no_alignment, beside={"V": lambda call, x, out: ("eigenvectors", (x,), {"tied": True})}, domain={"x": matrices("symmetric")},
-   ranks={"x": (2,)}, examples=("eigvalsh(x) with x:3x3", "eigvalsh(x) with x:2x2x2"))  # fmt: skip
+   align=no_alignment, beside={"V": lambda call, x, out: ("eigenvectors", (x,), {"tied": True})}, domain={"x": matrices("symmetric")}, ranks={"x": (2,)}, examples=("eigvalsh(x) with x:3x3", "eigvalsh(x) with x:2x2x2"))  # fmt: skip
 
 INSIDE = f"P[a,b] = Σ_{{p,q}} out[…,p,a]·s[p,q]·out[…,q,b], {SYMMETRIC}"
 solved("eigenvectors(x, tied=False)", f"[i ≠ k]·P[i,k] = 0 where {INSIDE}; Σ_p out[…,p,i]·out[…,p,k] = δ(i, k)",
        "the eigenvectors of a symmetric x as columns, by ascending eigenvalues, of which no two are equal unless tied; the sign of each such that its first large entry (0.37 of the largest at least) is positive",
        step=f"out[…,i,k] = out[…,i,k] + Σ_m out[…,i,m]·P[m,k]·[m ≠ k]/(w[…,k] − w[…,m]) where {INSIDE}",
-       values=lambda x, tied: eigen(x, tied)[1], torch=torch_eigenvectors, shape=square, kind="symmetric", written="eigh({}).eigenvectors",
+       values=lambda x, tied: eigen(x, tied)[1], torch=torch_eigenvectors, shape=square, kind="symmetric", role=Role.TURNS, written="eigh({}).eigenvectors",
        beside={"w": lambda call, x, out: ("sum", (call("mul", out, call("matmul", x, out)),), {"dim": -2})},
        examples=("eigh(x).eigenvectors with x:3x3", "eigh(x).eigenvectors with x:2x2x2"))  # fmt: skip
 
@@ -91,9 +91,8 @@ def torch_svd(torch: Any, x: Any) -> tuple[Any, Any, Any]:
 op("svdvals(x)", "out[…,k] = Σ_{i,j} U[…,i,k]·x[…,i,j]·Vh[…,k,j], U: the left singular vectors as columns, Vh: the right ones as rows",
    "the singular values of x, in descending order; they stand on the diagonal of Uᵀ·x·Vhᵀ, and a small turn of the "
    "singular vectors does not change them", ("torch.linalg.svdvals",), forward=lambda x: singular(x)[1],
-   shape=lambda sizes, shapes: (*shapes[0][:-2], thin(sizes, shapes[0])),
-   align=no_alignment, beside={"U": lambda call, x, out: ("svd_u", (x,), {"tied": True}),
-                               "Vh": lambda call, x, out: ("svd_vh", (x,), {"tied": True})},
+   shape=lambda sizes, shapes: (*shapes[0][:-2], thin(sizes, shapes[0])), align=no_alignment,
+   beside={"U": lambda call, x, out: ("svd_u", (x,), {"tied": True}), "Vh": lambda call, x, out: ("svd_vh", (x,), {"tied": True})},
    ranks={"x": (2,)}, examples=("svdvals(x) with x:3x2", "svdvals(x) with x:2x2x3"))  # fmt: skip
 
 
@@ -115,7 +114,7 @@ solved("svd_u(x, tied=False)", f"[i ≠ k]·G[i,k] = 0 where {GRAM}; Σ_p out[�
        "the left singular vectors of x as columns, by descending singular values, of which no two are equal unless tied; the sign of each such that its first large entry (0.37 of the largest at least) is positive",
        step=f"out[…,i,k] = out[…,i,k] + o[i,k] − (Σ_a out[…,i,a]·Σ_l out[…,l,a]·o[l,k]) + Σ_a out[…,i,a]·{TURN}"
             " where o[a,b] = Σ_j x[…,a,j]·Vh[…,b,j]/s[…,b], P[a,b] = Σ_{p,q} out[…,p,a]·x[…,p,q]·Vh[…,b,q]",
-       values=lambda x, tied: nonzero(x, tied)[0], torch=lambda torch, x, tied: torch_svd(torch, x)[0], kind="full",
+       values=lambda x, tied: nonzero(x, tied)[0], torch=lambda torch, x, tied: torch_svd(torch, x)[0], kind="full", role=Role.TURNS,
        shape=lambda sizes, shapes, tied: (*shapes[0][:-1], thin(sizes, shapes[0])), written="svd({}, full_matrices=False).U",
        beside={"s": lambda call, x, out: ("sqrt", (squares(call, call("matmul", call("mT", out), x), -1, False),), {}),
                "Vh": lambda call, x, out: unit(call, call("matmul", call("mT", out), x), -1)},
@@ -125,7 +124,7 @@ solved("svd_vh(x, tied=False)", f"[i ≠ k]·G[i,k] = 0 where {TURNED}; Σ_p out
        "the right singular vectors of x as rows, by descending singular values, of which no two are equal unless tied, with signs that go with those of the left ones",
        step=f"out[…,k,i] = out[…,k,i] + o[k,i] − (Σ_a out[…,a,i]·Σ_l out[…,a,l]·o[k,l]) + Σ_a out[…,a,i]·{TURN}"
             " where o[a,b] = Σ_j x[…,j,b]·U[…,j,a]/s[…,a], P[a,b] = Σ_{p,q} out[…,a,p]·x[…,q,p]·U[…,q,b]",
-       values=lambda x, tied: nonzero(x, tied)[2], torch=lambda torch, x, tied: torch_svd(torch, x)[2], kind="full",
+       values=lambda x, tied: nonzero(x, tied)[2], torch=lambda torch, x, tied: torch_svd(torch, x)[2], kind="full", role=Role.TURNS,
        shape=lambda sizes, shapes, tied: (*shapes[0][:-2], thin(sizes, shapes[0]), shapes[0][-1]), written="svd({}, full_matrices=False).Vh",
        beside={"s": lambda call, x, out: ("sqrt", (squares(call, call("matmul", x, call("mT", out)), -2, False),), {}),
                "U": lambda call, x, out: unit(call, call("matmul", x, call("mT", out)), -2)}, letters="ik",

@@ -1,0 +1,60 @@
+"""A call that a text makes and that symgrad says in several steps, answered by torch's own function.
+
+Comes in: the call as it is written, and the tensors before it. Goes out: torch's result. Each of the steps agrees with
+torch by itself, and yet the whole may have another rule where they meet: ``torch.clamp(x, lo, hi)`` where lo = hi.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from symgrad.entries.equations import plain
+from symgrad.program import Read, Written
+from symgrad.shapes import Size, with_numbers
+
+MODULES = {"torch": "", "F": "nn.functional", "Tensor": "Tensor"}
+"""Where torch has what a spelling begins with; what is NumPy's, or ATen's, it has not in these words."""
+SAME = 1e-9
+"""How near two vectors are, but for their signs."""
+REFUSALS = (RuntimeError, LookupError, ValueError, TypeError, AssertionError, ArithmeticError, AttributeError)
+
+
+def in_its_own_words(call: Written, tensors: Mapping[str, Any], steps: Any, sizes: Mapping[Size, int]) -> Any:
+    """What torch makes of ``call``; ``steps``, their result, where it does not take it so, or gives another shape.
+
+    Texts are wider than torch: options in NumPy's words, numbers for tensors, positions that are inputs.
+    """
+    import torch
+
+    home, _, word = call.spelled.partition(".")
+    if home not in MODULES:
+        return steps
+    function: Any = torch
+    for part in (*filter(None, MODULES[home].split(".")), *word.split(".")):
+        function = getattr(function, part, None)
+
+    def given(value: Any) -> Any:
+        if isinstance(value, Read):
+            return tensors[value.name].to(getattr(torch, value.kind)) if value.kind != "float" else tensors[value.name]
+        if isinstance(value, tuple):
+            return tuple(map(given, value))
+        return plain(with_numbers(value, sizes) if hasattr(value, "free_symbols") else value)
+
+    try:
+        found = function(*map(given, call.arguments), **{key: given(value) for key, value in call.keywords})
+        found = found if call.place is None else found[call.place]
+    except REFUSALS:
+        return steps
+    if not isinstance(found, torch.Tensor) or found.shape != steps.shape or found.is_complex():
+        return steps
+    return found.to(steps.dtype)
+
+
+def with_signs_of(steps: Any, found: Any) -> Any:
+    """Vectors that torch ``found``, with the signs that they have in ``steps``; as they are, where that is not all."""
+    import torch
+
+    turned = found.detach().sign() * steps.detach().sign() < 0
+    same = torch.allclose(found.detach().abs(), steps.detach().abs(), rtol=SAME, atol=SAME)
+    return torch.where(turned, -found, found) if same and turned.any() else found

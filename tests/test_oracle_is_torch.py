@@ -1,0 +1,117 @@
+"""What the oracle says of a text is what torch itself gives for it, word for word, also where two rules meet."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+from symgrad.api import explain_values
+from symgrad.errors import SymgradError
+from symgrad.language.read import read
+from symgrad.ops import COMPOUNDS, TABLE
+from symgrad.oracles.torch import run_torch
+from tests.compare import assert_same
+
+FORMS = (
+    "{}(x)", "{}(x, y)", "{}(x, y, z)", "{}(x, 1)", "{}(x, 0)", "{}(x, 1, 0)", "{}(x, y, 1)", "{}(x, 0.5)", "{}(x, 2)", "{}(x, 0, y)",
+    "{}([x, y])", "{}([x, y], 1)", "{}(x, -1, 1)", "{}(x, (2,))", "{}(x, y, reduction='sum')", "{}(x, min=y)", "{}(x, max=y)",
+)  # fmt: skip
+RESULTS = ("", "[0]", "[1]")
+INPUTS: Mapping[str, dict[str, Any]] = {
+    "ordinary": {"x": [[0.3, -1.2, 2.1], [0.7, 1.9, -0.4]], "y": [[0.6, 0.2, -1.5], [1.1, -0.8, 0.9]], "z": [[1.4, 0.5, 2.2], [-0.3, 1.7, 0.1]]},
+    "equal": {"x": [[-2.0, 1.0, 3.0], [0.5, 0.5, -1.0]], "y": [[0.0, 1.0, 1.0], [0.5, 2.0, -1.0]], "z": [[0.0, 1.0, 1.0], [0.5, 2.0, -1.0]]},
+    "matrices": {"x": [[3.0, 1.0], [1.0, 2.0]], "y": [[1.0, 0.5], [-0.5, 2.0]], "z": [[2.0, 0.0], [0.3, 1.0]]},
+    "zeros": {"x": [[0.0, 0.0, 0.0], [0.0, 1.0, -1.0]], "y": [[0.0, 0.0, 1.0], [0.0, 1.0, 1.0]], "z": [[0.0, 1.0, 0.0], [0.0, 1.0, 2.0]]},
+}  # fmt: skip
+OTHERWISE = {
+    "F.hardsigmoid": "torch's sixth is one of float32",
+    "torch._weight_norm": "torch hands back memory that nobody wrote for the lengths alone",
+    "torch.linalg.lstsq": "torch gives no residuals of a matrix without full rank, and symgrad refuses it",
+}
+"""What is not compared, and why."""
+WORDS = sorted(
+    name for name in {*COMPOUNDS, *(s for op in TABLE.values() for s in op.spelled)} - {*OTHERWISE}
+    if name.startswith(("torch.", "F."))
+)  # fmt: skip
+
+
+def by_torch(text: str, given: Mapping[str, Any]) -> dict[str, Any] | None:
+    """torch's own gradients of a text, with ones as the seed; None where torch does not take it."""
+    leaves = {name: torch.tensor(value, dtype=torch.float64, requires_grad=True) for name, value in given.items()}
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of axes, of losses that broadcast, of numbers that are not finite
+            out = eval(text, {"torch": torch, "F": F, **leaves})  # noqa: S307 -- the tests' own texts
+            if not isinstance(out, torch.Tensor) or out.is_complex() or not out.requires_grad:
+                return None
+            torch.autograd.backward(out.sum())
+    except Exception:
+        return None
+    return {
+        name: None if leaf.grad is None else torch.zeros_like(leaf).add(leaf.grad).numpy()
+        for name, leaf in leaves.items()
+    }
+
+
+@pytest.mark.one_in(12)
+@pytest.mark.parametrize("where", INPUTS)
+@pytest.mark.parametrize("word", WORDS)
+def test_the_oracle_is_torch(word: str, where: str) -> None:
+    for text in (form.format(word) + result for form in FORMS for result in RESULTS):
+        given = {name: np.array(INPUTS[where][name]) for name in "xyz" if name in text.replace(word, "")}
+        expected = by_torch(text, given)
+        if expected is None:
+            continue
+        try:
+            reading = read(text, shapes={name: value.shape for name, value in given.items()})
+            program = reading.program
+            shape = program.numbers(program.out.shape)
+            found = run_torch(program, {**given, **reading.made}, np.ones(shape), tuple(given))
+        except SymgradError:
+            continue
+        assert found is not None
+        if found.turned:
+            continue
+        for name, gradient in expected.items():
+            ours = found.gradients[name]
+            none = np.zeros(given[name].shape)
+            assert_same(
+                none if gradient is None else gradient,
+                none if ours is None else ours,
+                what=f"{text}, {where}, by {name}",
+            )
+
+
+def test_a_bound_that_meets_the_other_is_told_as_torch_has_it() -> None:
+    """Where lo = hi torch gives neither a gradient; step by step it was the sum of both, and said to be equal to torch."""
+    values = {"x": [-2.0, 0.5, 3.0], "lo": [0.0, 0.0, 1.0], "hi": [0.0, 1.0, 1.0]}
+    given = {name: np.array(value) for name, value in values.items()}
+    told = explain_values("torch.clamp(x, lo, hi)", given, seed=np.ones(3)).to_text()
+    assert f"torch {torch.__version__.partition('+')[0]} takes 0, symgrad 1" in " ".join(told.split())
+    assert "Equal to torch" not in told
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [("torch.clamp(x, y, z)", "clamp"), ("x.clamp(y, z)", "Tensor.clamp"), ("torch.std_mean(x)[1]", "std_mean")],
+)
+def test_a_program_knows_the_call_that_it_says_in_steps(text: str, word: str) -> None:
+    shapes = dict.fromkeys((n for n in "xyz" if n in text.replace("clamp", "")), (2, 3))
+    program = read(text, shapes=shapes).program
+    assert [call.spelled.endswith(word) for call in program.written.values()] == [True]
+    assert program.output in program.written
+
+
+def test_vectors_that_torch_turns_are_told() -> None:
+    """The second eigenvector has the other sign in torch, and so has its gradient: "equal to torch" is said with it."""
+    x = torch.tensor([[3.0, 1.0], [1.0, 2.0]], dtype=torch.float64)
+    told = explain_values("torch.linalg.eigh(x)[1]", {"x": x.numpy()}, seed=np.ones((2, 2)))
+    turned = bool((torch.linalg.eigh(x)[1] - torch.tensor(told.output, dtype=torch.float64)).abs().max() > 1)
+    assert ("the other sign" in " ".join(told.conventions)) is turned
+    assert told.passed
