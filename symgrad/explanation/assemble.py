@@ -47,6 +47,7 @@ from symgrad.oracles.differences import largest_number
 from symgrad.oracles.elementwise import TooLarge
 from symgrad.oracles.kinks import at_kinks
 from symgrad.oracles.neighbours import turn
+from symgrad.oracles.own_values import TURNED
 from symgrad.oracles.own_rule import own_rule
 from symgrad.oracles.report import REFUSES, UNTAMED, Standing, Verdict, compare_some
 from symgrad.oracles.subgradients import at_ties
@@ -54,10 +55,6 @@ from symgrad.program import Program
 from symgrad.ways import Hint
 
 TORCH = "out.backward(v), torch {version}, float64"
-SIGNS = (
-    "torch {version} gives some of these vectors the other sign, which is as good, and gradients to match: "
-    "it is compared with the signs that stand here"
-)
 NO_PATH = "torch leaves .grad at None: there is no path"
 FORMULA = "the index formula, evaluated whole"
 SYMPY = "SymPy, every entry of J differentiated on its own"
@@ -117,8 +114,7 @@ def build(
         expression, program, tuple(inputs), values, plain(values[program.output]), seed, gradients,
         tuple(assumptions), tuple(hints), proofs.version if proofs else None, downstream, expanded, check, writers,
         conventions=(
-            *remarks, *(tuple(conventions) or shown_as_pairs(program)), *(proofs.values_apart if proofs else ()),
-            *(proofs.other_signs if proofs else ()),
+            *remarks, *(tuple(conventions) or shown_as_pairs(program)), *(proofs.values_apart if proofs else ())
         ),
         out_of_range=proofs.lost if proofs else "",
     )  # fmt: skip
@@ -158,18 +154,11 @@ class Proofs:
 
     @property
     def values_apart(self) -> tuple[str, ...]:
-        """Where torch's own forward pass has another value than the equations."""
+        """Where torch's own forward pass has another value than the equations, or as good a one."""
         if self.torch is None or self.torch.refusal or self.out_of_range:
             return ()
         told = values_apart(self.program.output, self.values[self.program.output], self.torch.output)
-        return (told,) if told else ()
-
-    @property
-    def other_signs(self) -> tuple[str, ...]:
-        """That torch turns vectors round of which each may as well have the other sign."""
-        if self.torch is None or not self.torch.turned:
-            return ()
-        return (SIGNS.format(version=self.version),)
+        return (*([told] if told else []), *([TURNED.format(version=self.version)] if self.torch.turned else []))
 
     @property
     def lost(self) -> str:

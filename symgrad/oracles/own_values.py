@@ -13,6 +13,10 @@ from symgrad.oracles.report import TOLERANCE
 
 MOST = 2
 """How many entries are named."""
+TURNED = (
+    "torch {version} gives some of these vectors the other sign, which is as good, and gradients to match: "
+    "it is compared with the signs that stand here"
+)
 
 
 def values_apart(name: str, ours: Array, theirs: Array) -> str:
@@ -39,4 +43,4 @@ def values_apart(name: str, ours: Array, theirs: Array) -> str:
     )
 
 
-__all__ = ["values_apart"]
+__all__ = ["TURNED", "values_apart"]
