@@ -35,19 +35,18 @@ from symgrad.oracles import (
     check_form,
     compare,
     compare_mathematics,
+    other_values,
     out_of_range,
     real_output,
     rounds,
     run_torch,
     skipped,
-    values_apart,
     zero_to_floats,
 )
 from symgrad.oracles.differences import largest_number
 from symgrad.oracles.elementwise import TooLarge
 from symgrad.oracles.kinks import at_kinks
 from symgrad.oracles.neighbours import turn
-from symgrad.oracles.own_values import TURNED
 from symgrad.oracles.own_rule import own_rule
 from symgrad.oracles.report import REFUSES, UNTAMED, Standing, Verdict, compare_some
 from symgrad.oracles.subgradients import at_ties
@@ -114,7 +113,7 @@ def build(
         expression, program, tuple(inputs), values, plain(values[program.output]), seed, gradients,
         tuple(assumptions), tuple(hints), proofs.version if proofs else None, downstream, expanded, check, writers,
         conventions=(
-            *remarks, *(tuple(conventions) or shown_as_pairs(program)), *(proofs.values_apart if proofs else ())
+            *remarks, *(tuple(conventions) or shown_as_pairs(program)), *(proofs.other_values if proofs else ())
         ),
         out_of_range=proofs.lost if proofs else "",
     )  # fmt: skip
@@ -153,12 +152,11 @@ class Proofs:
         self.gradients_out_of_range: list[str] = []
 
     @property
-    def values_apart(self) -> tuple[str, ...]:
+    def other_values(self) -> tuple[str, ...]:
         """Where torch's own forward pass has another value than the equations, or as good a one."""
         if self.torch is None or self.torch.refusal or self.out_of_range:
             return ()
-        told = values_apart(self.program.output, self.values[self.program.output], self.torch.output)
-        return (*([told] if told else []), *([TURNED.format(version=self.version)] if self.torch.turned else []))
+        return other_values(self.program.output, self.values[self.program.output], self.torch)
 
     @property
     def lost(self) -> str:

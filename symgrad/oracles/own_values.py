@@ -10,6 +10,7 @@ import numpy as np
 
 from symgrad.numeric.exact import Array, as_float
 from symgrad.oracles.report import TOLERANCE
+from symgrad.oracles.torch import TorchRun
 
 MOST = 2
 """How many entries are named."""
@@ -17,6 +18,12 @@ TURNED = (
     "torch {version} gives some of these vectors the other sign, which is as good, and gradients to match: "
     "it is compared with the signs that stand here"
 )
+
+
+def other_values(name: str, ours: Array, found: TorchRun) -> tuple[str, ...]:
+    """What is to be said of torch's own forward pass beside this one."""
+    told = (values_apart(name, ours, found.output), TURNED.format(version=found.version) if found.turned else "")
+    return tuple(filter(None, told))
 
 
 def values_apart(name: str, ours: Array, theirs: Array) -> str:
@@ -43,4 +50,4 @@ def values_apart(name: str, ours: Array, theirs: Array) -> str:
     )
 
 
-__all__ = ["TURNED", "values_apart"]
+__all__ = ["other_values", "values_apart"]
