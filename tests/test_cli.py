@@ -71,6 +71,27 @@ def test_a_file_holds_what_the_terminal_shows(style: str, tmp_path: Path) -> Non
     assert os.listdir(tmp_path) == ["out"]
 
 
+@pytest.mark.parametrize(
+    ("name", "begins"),
+    [
+        ("p.html", "<!DOCTYPE html>"),
+        ("p.HTM", "<!DOCTYPE html>"),
+        ("p.svg", "<svg"),
+        ("p.json", "{"),
+        ("p.txt", "  out"),
+    ],
+)
+def test_a_file_is_what_its_name_says(name: str, begins: str, tmp_path: Path) -> None:
+    """``-o page.html`` wrote text into a page; a format that is named comes first."""
+    target = tmp_path / name
+    assert run("explain", "x@a", "-o", str(target)).exit_code == 0
+    assert target.read_text(encoding="utf-8").startswith(begins)
+    assert run("explain", "x@a", "-o", str(target), "--format", "text").exit_code == 0
+    assert target.read_text(encoding="utf-8").startswith("  out")
+    assert run("plan", "x@a", "-o", str(tmp_path / "plan.json")).exit_code == 0
+    assert (tmp_path / "plan.json").read_text(encoding="utf-8").startswith("{")
+
+
 def test_values_shapes_and_wrt() -> None:
     """--let, --shape and --wrt reach the explanation."""
     story = json.loads(

@@ -31,11 +31,7 @@ TYPES = ("float64", "float32", "float16", "bfloat16")
 @click.option("--skip", metavar="BATTERY,…", help="All batteries but these.")
 @click.option("--dtype", type=click.Choice(TYPES), default="float64", show_default=True, help="Of the inputs.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the random seeds v.")
-@click.option(
-    "--format", "style", type=click.Choice(("text", "json")), default="text", show_default=True, help="How to write it."
-)
-@click.option("-o", "--output", "path", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
-              help="Write to FILE instead of the terminal.")  # fmt: skip
+@options.output_options_of("text", "json")
 @click.option("--emit-test", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
               help="Write the same check as a file for pytest.")  # fmt: skip
 @options.traceback_option

@@ -25,7 +25,7 @@ Examples:
   symgrad explain "a@x" --let "y=[1,2]" --then "sum((out-y)**2)"
   symgrad explain "softmax(x)" --let "x=[1,2,3]" --entry "x[0]"
   symgrad explain "x@A@x" --let "x=[1,2]" --wrt x --order 2
-  symgrad explain "x@a" --seed "[[1,2,3,4],[5,6,7,8]]" --format svg -o product.svg
+  symgrad explain "x@a" --seed "[[1,2,3,4],[5,6,7,8]]" -o product.svg
   symgrad explain "softmax(x@w)" --shape x=2,3 --open
   symgrad explain "out[i] = sum_j x[i+j]*w[j]" --shape x=6 --shape w=3
   symgrad explain --call mypackage.layers:gelu --let "x=randn(2,3)"

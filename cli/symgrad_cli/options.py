@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 
 Command = Callable[..., Any]
 FORMATS = ("text", "markdown", "latex", "json")
+ENDINGS = {
+    ".md": "markdown", ".markdown": "markdown", ".tex": "latex", ".json": "json",
+    ".html": "html", ".htm": "html", ".svg": "svg",
+}  # fmt: skip
+"""What a file is to hold, by the end of its name."""
 
 
 def traceback_option(command: Command) -> Command:
@@ -44,20 +49,31 @@ def expand_option(command: Command) -> Command:
     )
 
 
-def output_options(command: Command, formats: Sequence[str] = FORMATS) -> Command:
-    """``--format`` and ``-o``."""
+def output_options(
+    command: Command, formats: Sequence[str] = FORMATS, what: str = "Write to FILE instead of the terminal."
+) -> Command:
+    """``--format`` and ``-o``; where no format is named, the file's ending says which."""
     command = click.option(
-        "-o", "--output", "path", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
-        help="Write to FILE instead of the terminal.",
+        "-o", "--output", "path", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help=what,
+        is_eager=True,
     )(command)  # fmt: skip
+
+    def chosen(context: click.Context, _: click.Parameter, style: str | None) -> str:
+        path = context.params.get("path")
+        by_ending = ENDINGS.get(path.suffix.lower(), "") if path else ""
+        return style or (by_ending if by_ending in formats else "text")
+
     return click.option(
-        "--format", "style", type=click.Choice(formats), default="text", show_default=True, help="How to write it."
-    )(command)
+        "--format", "style", type=click.Choice(formats), callback=chosen,
+        help="How to write it.  [default: as FILE's ending says, else text]",
+    )(command)  # fmt: skip
 
 
-def output_options_of(*formats: str) -> Callable[[Command], Command]:
-    """``--format``, one of ``formats``, and ``-o``."""
-    return lambda command: output_options(command, formats)
+def output_options_of(
+    *formats: str, what: str = "Write to FILE instead of the terminal."
+) -> Callable[[Command], Command]:
+    """``--format``, one of ``formats``, and ``-o``, whose help says ``what`` is written."""
+    return lambda command: output_options(command, formats, what)
 
 
 def memory_option(command: Command) -> Command:

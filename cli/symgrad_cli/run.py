@@ -25,7 +25,7 @@ Examples:
   symgrad run --call 1 --order 2 --only weight train.py
   symgrad run --call 1 --expand train.py
   symgrad run --code 1 train.py
-  symgrad run --format html -o story.html train.py
+  symgrad run -o story.html train.py
   symgrad run --open train.py
 """
 PAGES = ("html", "svg")
@@ -46,11 +46,7 @@ FORMATS = ("text", "markdown", "json", "html", "svg")
     metavar="N",
     help="Only the N-th call, as Python that runs; -o keeps it apart from what the script prints.",
 )
-@click.option(
-    "--format", "style", type=click.Choice(FORMATS), default="text", show_default=True, help="How to write it."
-)
-@click.option("-o", "--output", "path", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
-              help="Write the explanation to FILE; the script's own output stays where it was.")  # fmt: skip
+@options.output_options_of(*FORMATS, what="Write the explanation to FILE; the script's own output stays where it was.")
 @options.open_option
 @options.traceback_option
 @reporting
