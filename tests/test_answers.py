@@ -63,6 +63,30 @@ def test_the_one_special_thing_is_said() -> None:
     assert "v lies in the left null space" in " ".join(brief("softmax(x)", x=[1, 2, 3]))
 
 
+@pytest.mark.parametrize(
+    ("text", "values", "said"),
+    [
+        ("x[[0,0,1]]", {"x": [1, 2]}, "x[0] is read twice, so its 2 weights add up"),
+        ("x.gather(0, i)", {"x": [1, 2, 3], "i": [2, 0, 2, 2]}, "x[2] is read 3 times, so its 3 weights add up"),
+        ("F.embedding(i, x)", {"x": [[1, 2], [3, 4]], "i": [1, 1]}, "x[1] is read twice, so its 2 weights add up"),
+        ("x[[1,0]]", {"x": [1, 2]}, ""),
+        ("F.nll_loss(x, i)", {"x": [[1, 2], [3, 4]], "i": [1, 1]}, ""),
+    ],
+)  # fmt: skip
+def test_what_is_picked_twice_is_said(text: str, values: dict[str, object], said: str) -> None:
+    page = " ".join(brief(text, **values))
+    assert said in page
+    assert ("is read" in page.partition("i is read")[0]) is bool(said)
+
+
+def test_two_gradients_that_are_undefined_at_one_place_are_both_named() -> None:
+    """At (0, 0) neither slope of hypot is defined; of a product of roots each has its own reason."""
+    values = {"x": [0.0, 2.0], "y": [0.0, 1.0]}
+    assert "of it. The same goes for y." in " ".join(brief("hypot(x, y)", **values))
+    assert "The same goes" not in " ".join(brief("sqrt(x) * sqrt(y)", **values))
+    assert "The same goes" not in " ".join(brief("x ** y", **values))
+
+
 def test_a_use_from_which_nothing_flows_back_is_counted_as_such() -> None:
     said = "3 of the 4 uses of x have a share of its gradient: the shares add up."
     assert said in " ".join(brief("where(x > 0, x*x, sin(x))"))

@@ -113,6 +113,9 @@ BOOK = [
         "one",
         "v.reshape(one.shape[1], 2, one.shape[2], 2).permute(1, 3, 0, 2).reshape(one.shape)",
     ),
+    # A sign below the line is one above it
+    ("1 / abs(u)", "u", "-v * u.sign() / u ** 2"),
+    ("c / abs(u) ** 3", "u", "-3 * v * c * u.sign() / u ** 4"),
     # Norms and least squares
     ("norm(u)", "u", "v * u / out"),
     ("norm(X) ** 2", "X", "2 * v * X"),

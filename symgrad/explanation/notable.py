@@ -71,6 +71,29 @@ def undefined_anywhere(step: Apply, program: Program) -> str | None:
     return f"{step.op} divides 0 by 0{why}"
 
 
+def read_again(name: str, counts: Array) -> Iterator[str]:
+    """``x[0] is read twice, so its 2 weights add up``: the entry, or row, that is read most, of how often each is."""
+    while counts.ndim > 1 and counts.size and (counts == counts[..., :1]).all():
+        counts = counts[..., 0]  # rows that are read as wholes
+    most = int(counts.max(initial=0))
+    if most > 1 and counts.size > 1:
+        at = ",".join(map(str, np.unravel_index(int(counts.argmax()), counts.shape)))
+        yield f"{name}[{at}] is read {'twice' if most == 2 else f'{most} times'}, so its {most} weights add up"
+
+
+def picked_again(program: Program, values: Values, names: Sequence[str]) -> Iterator[str]:
+    """Entries of inputs that the one step that reads them picks several times, at positions that are data."""
+    for name in names:
+        step, *others = program.readers.get(name, ()) or (None,)
+        op = None if step is None or others or not isinstance(step.op, str) else entry_of(step.op)
+        if step is None or op is None or not op.data or len(step.tensors) < 2:
+            continue
+        out = np.ones(np.shape(values[step.result.name]))
+        counts = as_float(numeric_pullback(program.alone(step), values, out, [name])[name])
+        if counts.sum() == out.size and (counts == np.round(counts)).all() and (counts >= 0).all():
+            yield from read_again(name, counts)
+
+
 Side = tuple[str, tuple[int, ...]]
 """A tensor on one side of a loss, and its shape."""
 

@@ -69,6 +69,20 @@ class Singular:
         """Where there is no derivative."""
         return np.asarray(self.standing.void | ~np.isfinite(self.standing.mathematics))
 
+    def like(self, other: Singular) -> bool:
+        """Whether the same is to be said of both: no derivative at the same places, by the same step."""
+        place, (mine, others) = self.undefined, ([birth.step for birth in g.births] for g in (self, other))
+        if (
+            mine != others
+            or not place.any()
+            or self.lost.any()
+            or other.lost.any()
+            or not np.array_equal(place, other.undefined)
+        ):
+            return False
+        numbers = [(g.steps[place], place if g.torch is None else g.torch[place]) for g in (self, other)]
+        return all(np.array_equal(a, b, equal_nan=True) for a, b in zip(*numbers, strict=True))
+
 
 def singular(
     program: Program, values: Values, seed: Array, gradient: Array, name: str, sweep: Sweep, torch: Array | None,

@@ -154,12 +154,16 @@ def decided(expression: Expr) -> Expr:
 
 
 def absolute(expression: Expr) -> Expr:
-    """z·sign(z) → |z|, z²·sign(z)³ → z·|z|"""
+    """z·sign(z) → |z|, z²·sign(z)³ → z·|z|, 1/(z²·sign(z)) → sign(z)/z²"""
     factors = expression.args if expression.is_Mul else ()
     for factor in factors:
         base, power = factor.as_base_exp()
-        if isinstance(base, sign) and power.is_Integer and power.is_positive and power.is_odd:
-            (z,) = base.args
+        if not isinstance(base, sign) or not power.is_Integer or not power.is_odd:
+            continue
+        (z,) = base.args
+        if power.is_negative and any(f.as_base_exp()[0] == z and f.exp.is_negative for f in factors if f.is_Pow):
+            return expression / factor * base  # at z = 0 nothing is defined either way
+        if power.is_positive:
             powers = {own: n for own, n in (f.as_base_exp() for f in factors) if n.is_Integer and n.is_positive}
             if z in powers:
                 return expression / factor / z * sp.Abs(z)

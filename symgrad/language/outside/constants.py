@@ -165,7 +165,7 @@ ON_SIZES = {"sqrt": sp.sqrt, "log": sp.log}
 """What may be applied to a size: √n is what people divide by."""
 
 INFINITY = math.inf
-NAMED = {"pi": math.pi, "e": math.e, "inf": INFINITY, "nan": math.nan}
+NAMED = {"pi": math.pi, "π": math.pi, "e": math.e, "inf": INFINITY, "nan": math.nan}
 """``math.pi``, ``np.e``, ``torch.inf``."""
 
 

@@ -47,7 +47,7 @@ MODULES = {
 ATTRIBUTES = tuple(op.name for op in TABLE.values() if op.written == f"{{}}.{op.name}")
 """Entries that are an attribute of a tensor, written without brackets."""
 PROPERTIES = (*ATTRIBUTES, "real", "imag")
-NUMBERS = ("inf", "nan")
+NUMBERS = ("inf", "nan", "π")
 """Names that are numbers wherever nothing is called so: ``from math import inf`` stands above what is pasted."""
 RANKS = (1, 2, 0, 3, 4)
 """What a tensor may be when nothing is known, most likely first."""

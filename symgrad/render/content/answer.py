@@ -19,7 +19,14 @@ from symgrad.backward import Backward
 from symgrad.backward.parts.names import UNNAMED
 from symgrad.calculus import flows
 from symgrad.explanation import Explanation, Gradient, Tie
-from symgrad.explanation.notable import mean_in_words, means, pairs_compared, pairs_in_words, undetached
+from symgrad.explanation.notable import (
+    mean_in_words,
+    means,
+    pairs_compared,
+    pairs_in_words,
+    picked_again,
+    undetached,
+)
 from symgrad.numeric import plain
 from symgrad.ops.entry import plays
 from symgrad.oracles.report import REFUSES, Check, Verdict
@@ -183,8 +190,18 @@ def _by_torch(gradient: Gradient) -> Check | None:
 
 def _undefined(explanation: Explanation, teller: Teller) -> Words:
     """A derivative that there is not, or that the steps lose."""
-    blocks = (block for g in explanation.gradients.values() for block in singular_blocks(teller, g))
-    return next((block.words for block in blocks if isinstance(block, Paragraph)), ())
+    for name, gradient in explanation.gradients.items():
+        words = next((b.words for b in singular_blocks(teller, gradient) if isinstance(b, Paragraph)), None)
+        if words is not None:
+            others = [n for n, g in explanation.gradients.items() if n != name and _alike(gradient, g)]
+            same = (" The same goes for ", *listed([(Code(n),) for n in others]), ".") if others else ()
+            return (*words, *same)
+    return ()
+
+
+def _alike(first: Gradient, other: Gradient) -> bool:
+    """Whether what is said of one gradient without a value is true of another as well."""
+    return first.singular is not None and other.singular is not None and first.singular.like(other.singular)
 
 
 def _out_of_range(explanation: Explanation) -> Words:
@@ -247,6 +264,9 @@ def _shared(explanation: Explanation) -> Words:
             if every > count:
                 words = "{count} of the {every} uses of `{name}` have a share of its gradient: the shares add up."
             return say(words, name=name, every=every, count=count)
+    again = next(picked_again(explanation.program, explanation.values, tuple(explanation.gradients)), None)
+    if again is not None:
+        return (f"{again}.",)
     names = [name for name in explanation.gradients if is_broadcast(explanation, name)]
     if names:
         are, its = ("is", "its") if len(names) == 1 else ("are", "their")

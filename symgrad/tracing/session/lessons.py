@@ -16,7 +16,7 @@ from symgrad.backward.grouping.groups import moves
 from symgrad.backward.shortening.merging import put
 from symgrad.backward.shortening.phrasing import turned
 from symgrad.errors import SymgradError
-from symgrad.explanation.notable import mean_in_words, means
+from symgrad.explanation.notable import mean_in_words, means, read_again
 from symgrad.numeric import Array
 from symgrad.numeric.assumed import SYMMETRIC, both_places, read_as_matrix
 from symgrad.numeric.exact import as_float
@@ -119,13 +119,7 @@ def read_twice(program: Capture, rows: Sequence[Leaf]) -> Iterator[str]:
         if end is None or not name:
             continue
         counts = pulled(program, end, np.ones(np.shape(program.arrays[end])), [name])[name]
-        while counts.ndim > 1 and counts.size and (counts == counts[..., :1]).all():
-            counts = counts[..., 0]  # rows that are read as wholes
-        most = int(counts.max(initial=0))
-        if most > 1 and counts.size > 1:
-            at = ",".join(map(str, np.unravel_index(int(counts.argmax()), counts.shape)))
-            often = "twice" if most == 2 else f"{most} times"
-            yield f"{row.name}[{at}] is read {often}, so its {most} weights add up"
+        yield from read_again(row.name, counts)
 
 
 def looked_up(program: Capture, name: str) -> str | None:
