@@ -79,6 +79,12 @@ def test_what_is_picked_twice_is_said(text: str, values: dict[str, object], said
     assert ("is read" in page.partition("i is read")[0]) is bool(said)
 
 
+def test_pi_is_a_number_where_nothing_is_called_so() -> None:
+    assert inputs_of("sin(π*x)") == {"x"}
+    assert inputs_of("sin(π*x)", ["π"]) == {"x", "π"}
+    assert symgrad.explain("sin(π*x)", x=[1.0, 2.0]).passed
+
+
 def test_two_gradients_that_are_undefined_at_one_place_are_both_named() -> None:
     """At (0, 0) neither slope of hypot is defined; of a product of roots each has its own reason."""
     values = {"x": [0.0, 2.0], "y": [0.0, 1.0]}

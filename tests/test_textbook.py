@@ -115,7 +115,7 @@ BOOK = [
     ),
     # A sign below the line is one above it
     ("1 / abs(u)", "u", "-v * u.sign() / u ** 2"),
-    ("c / abs(u) ** 3", "u", "-3 * v * c * u.sign() / u ** 4"),
+    ("w / abs(u) ** 3", "u", "-3 * v * w * u.sign() / u ** 4"),
     # Norms and least squares
     ("norm(u)", "u", "v * u / out"),
     ("norm(X) ** 2", "X", "2 * v * X"),
