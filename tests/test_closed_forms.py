@@ -430,6 +430,7 @@ def test_gradients_that_torch_has_a_call_for(
         assert_same(found.gradients[name].value, written, what=form)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("stride", [2, 3, 4])
 def test_what_a_stride_leaves_over_is_something_that_torch_takes(stride: int) -> None:
     """A window that stands at a single place moves by nothing that its numbers say, and torch's call wants a stride."""
