@@ -115,6 +115,8 @@ BOOK = [
     ),
     # A sign below the line is one above it
     ("1 / abs(u)", "u", "-v * u.sign() / u ** 2"),
+    ("sin(2 * math.pi * u)", "u", "2 * math.pi * v * (2 * math.pi * u).cos()"),
+    ("(math.pi / 2 * u).exp()", "u", "math.pi / 2 * v * out"),
     ("w / abs(u) ** 3", "u", "-3 * v * w * u.sign() / u ** 4"),
     # Norms and least squares
     ("norm(u)", "u", "v * u / out"),

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from math import isclose, isfinite, isqrt, prod
+from math import isclose, isfinite, isqrt, pi, prod
 
 import sympy as sp
 
 from symgrad.closed_form.rewriting.shorthands import Root
-from symgrad.closed_form.texts.pieces import NoForm
+from symgrad.closed_form.texts.pieces import ATOM, MULTIPLY, NoForm, Text
 from symgrad.indexing.symbols import Expr
 from symgrad.program import Constant, Program
 
 LARGEST = 10**6
 """Whole numbers up to here are sizes that somebody took the root of."""
 
+MOST_TURNS = 8
+"""Multiples of π up to here are written as such."""
 LONG, FEW, SIMPLE = 12, 7, 5
 """Characters of a decimal that nobody wrote, of one that somebody may have written, of one that is read at a glance."""
 
@@ -34,6 +36,20 @@ def root_of(value: float) -> int | None:
         return None
     n = round(value * value)
     return n if n**0.5 == value and isqrt(n) ** 2 != n else None
+
+
+def turns_of(value: float) -> Text | None:
+    """``math.pi``, a multiple of it or its half, where ``value`` is that to the last digit.
+
+    >>> turns_of(6.283185307179586), turns_of(1.5707963267948966), turns_of(3.1416)
+    (('2 * math.pi', 2), ('math.pi / 2', 2), None)
+    """
+    n = round(value / pi) if 0 < value <= MOST_TURNS * pi else 0
+    if value == pi / 2:
+        return "math.pi / 2", MULTIPLY
+    if not n or n * pi != value:
+        return None
+    return (f"{n} * math.pi", MULTIPLY) if n > 1 else ("math.pi", ATOM)
 
 
 def root_below(value: float) -> int | None:
