@@ -9,7 +9,9 @@ from symgrad import derive, explain
 from symgrad.functions import sign
 from symgrad.render import derived_text
 from symgrad.render.arrange import absolutes, fraction
+from symgrad.render.formula_text import formula_text
 from symgrad.render.letters import Names
+from tests.compare import assert_same
 
 X, Y, Z = sp.symbols("x y z", real=True)
 AT = {X: sp.Rational(3, 7), Y: sp.Rational(-5, 3), Z: sp.Rational(11, 2)}
@@ -63,3 +65,12 @@ def test_a_sum_of_zeros_is_a_multiple_of_no_number() -> None:
     """The second axis of the transform is cut to one entry: its sines are all 0."""
     text = 'view_as_real(torch.fft.fft2(view_as_complex(x), (2, 3), (1, 0), "ortho"))'
     assert "nan" not in explain(text, x="ones(2,2,2)").to_text()
+
+
+@pytest.mark.parametrize("factor", [0.5, 3.0, sp.Rational(1, 2), 2, sp.Rational(-2, 3)])
+def test_a_sum_of_multiples_of_sums_comes_to_an_end(factor: float | sp.Rational) -> None:
+    """A float before (y/2 + z) is no number that can be taken out: a page ended in a RecursionError."""
+    total = X * (Y / 2 + Z) + sp.sympify(factor) * Z * (Y / 2 + Z)
+    text = formula_text(total, Names()).replace("·", "*").replace("−", "-").replace("²", "**2")
+    found = sp.sympify(text).subs({sp.Symbol(str(name)): number for name, number in AT.items()})
+    assert_same(float(total.subs(AT)), float(found), what=text)

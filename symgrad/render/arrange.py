@@ -161,7 +161,12 @@ def content(total: Expr) -> Expr:
 
 
 def held(term: Expr) -> Expr:
-    """The number that a term is written as a multiple of: that of its sums counts, too. 0 is a multiple of none."""
+    """The number that a term is written as a multiple of: that of its sums counts, too. 0 is a multiple of none.
+
+    Nor is what has a float before it: that takes in every number that it is divided by, and stays what it is.
+    """
+    if any(f.is_Float for f in sp.Mul.make_args(term)):
+        return sp.S.One
     numbers = [abs(f) if f.is_Rational else content(f) for f in sp.Mul.make_args(term) if f.is_Rational or f.is_Add]
     return sp.S.One if 0 in numbers else sp.Mul(*numbers)
 
