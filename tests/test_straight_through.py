@@ -89,6 +89,87 @@ def test_an_own_backward_is_compared_with_its_forward(name: str, tmp_path: Path)
     assert sentence in told(tmp_path, "(Own.apply(x) * 1).sum().backward()", forward, backward)
 
 
+FORWARDS = {
+    "a mask in place": ("y = x.clone(); y[y < 0] = 0; return y * 2", "2 * v * (x >= 0)"),
+    "in place through a view": ("y = x.clone(); y[0].mul_(2); return y * 3", "v * torch.tensor([6., 3., 3.])"),
+    "in place under its view": ("y = x * 2; z = y.view(-1); z += 1; return y.exp()", "2 * v * (2 * x + 1).exp()"),
+    "through .data": ("y = x * 1; y.data.mul_(2); return y.data * 3", "6 * v"),
+    "entry by entry": (
+        "y = torch.zeros_like(x)\n        for i in range(3): y[i] = x[i] * i\n        return y + 1",
+        "v * torch.arange(3)",
+    ),
+    "copied": ("y = torch.zeros(3); y.copy_(x); return y * 3", "3 * v"),
+    "into a new tensor": ("y = torch.empty_like(x); y[1:] = x[1:].sin(); y[:1] = 2 * x[:1]; return y",
+                          "v * torch.cat([torch.tensor([2.]), x[1:].cos()])"),
+    "many steps": ("m = x.mean(); c = x - m; s = (c * c).mean().sqrt(); y = c / s\n        for _ in range(12): y = y * 1.5\n        return y",
+                   "1.5**12 * (v - v.mean() - (c := x - x.mean()) * (v * c).mean() / (c * c).mean()) / (c * c).mean().sqrt()"),
+    "a random mask": ("torch.manual_seed(1); m = torch.rand_like(x) > 0.5; return torch.where(m, x, torch.zeros_like(x))",
+                      "(torch.manual_seed(1), v * (torch.rand_like(x) > 0.5))[1]"),
+    "a global tensor": ("return x * FACTOR", "v * FACTOR"),
+}  # fmt: skip
+UNSEEN = {
+    "numbers taken out": ("return x * x.sum().item()", "v * x.sum() + (v * x).sum()"),
+    "a list": ("return torch.tensor(x.tolist()) * 2", "2 * v"),
+    "NumPy on the way": ("return torch.from_numpy(x.detach().numpy() * 2) * 3", "6 * v"),
+    "what it was given": ("x.mul_(2); return x + 1", "2 * v"),
+    "other memory": ("y = x * 1; y.data = y * 2; return y * 3", "6 * v"),
+    "a leaf of its own": ("with torch.enable_grad(): y = x.detach().requires_grad_()\n        return y.detach() * 2", "2 * v"),
+    "very many steps": ("y = x * 1\n        for _ in range(99): y = y * 1.01\n        return y", "v * 1.01**99"),
+}  # fmt: skip
+BEFORE = "FACTOR = torch.tensor([2., 3., 4.])\nh = x * 1\nfor _ in range({}): h = h * 1.01\n"
+
+
+@pytest.mark.parametrize("steps", [0, 20])
+@pytest.mark.parametrize("name", FORWARDS)
+def test_an_own_forward_is_followed_however_it_is_written(name: str, steps: int, tmp_path: Path) -> None:
+    """However many steps came before it: a right backward is no suspect, a wrong one is named."""
+    forward, backward = FORWARDS[name]
+    body = BEFORE.format(steps) + "(Own.apply(h) * torch.tensor([1., -2., 3.])).sum().backward()"
+    assert "Own.backward gives here what its forward derives to" in told(tmp_path, body, forward, backward)
+    assert "Own.backward is not the derivative" in told(tmp_path, body, forward, f"2 * ({backward})")
+
+
+@pytest.mark.parametrize("name", UNSEEN)
+def test_a_forward_that_leaves_torch_or_writes_over_what_it_was_given_is_not_judged(name: str, tmp_path: Path) -> None:
+    page = told(tmp_path, BEFORE.format(0) + "Own.apply(h).sum().backward()", *UNSEEN[name])
+    assert "Own.backward" in page
+    assert "derivative of its forward" not in page
+    assert "derives to" not in page
+
+
+TWO = """
+class Two(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.sin(), 3 * x
+    @staticmethod
+    def backward(ctx, v, w):
+        x, = ctx.saved_tensors
+        return {}
+a, b = Two.apply(x)
+"""
+
+
+@pytest.mark.parametrize("loss", ["(a * b).sum()", "a.sum()", "b.sum()"])
+def test_an_own_backward_with_several_results_is_compared_once(loss: str, tmp_path: Path) -> None:
+    right, wrong = (
+        told(tmp_path, f"{TWO.format(back)}{loss}.backward()")
+        for back in ("v * x.cos() + 3 * w", "2 * v * x.cos() + 6 * w")
+    )
+    assert right.count("Two.backward gives here what its forward derives to") == 1
+    assert wrong.count("Two.backward is not the derivative of its forward") == 1
+
+
+def test_one_wrong_backward_among_many_right_ones_is_named(tmp_path: Path) -> None:
+    """Behind others as well, and what is said of several calls is said once."""
+    wrong = "class Wrong(Own):\n    @staticmethod\n    def backward(ctx, v):\n        return 2 * v * ctx.saved_tensors[0].cos()\n"
+    body = "h = x\nfor n in range(14): h = (Wrong if n == 12 else Own).apply(h)\nh.sum().backward()"
+    page = told(tmp_path, wrong + body, "return x.sin()", "v * x.cos()")
+    assert page.count("Wrong.backward is not the derivative of its forward") == 1
+    assert page.count("Own.backward gives here what its forward derives to") == 1
+
+
 LINEAR = """
 class Linear(torch.autograd.Function):
     @staticmethod

@@ -60,7 +60,7 @@ def decomposed(lifter: Bench, node: Node) -> Ref:
     if not sources or not node.held.numel():
         raise Refused("")
 
-    given = {id(n): n for n in call.nodes() if n.kind == "data" and n.held.is_floating_point() and n.held.numel()}
+    given = {id(n): n for n in call.nodes() if not n.carries and n.held.is_floating_point() and n.held.numel()}
     after = torch.get_rng_state()
     try:
         try:

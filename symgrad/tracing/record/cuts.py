@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from symgrad.ops.calls.operators import NEW
 from symgrad.ops.lookup import find
 from symgrad.program import Role
 from symgrad.tracing.record.spelling import plain_spelling
@@ -19,6 +20,16 @@ from symgrad.tracing.record.trace import ASIDE, COMPILED, Call, Cut, Node, Where
 
 FEW, DEEP = 8, 3
 """Steps before a cut that are kept, and cuts behind each other: a loop that detaches its state has a long past."""
+INSIDE = 64
+"""Steps of one forward pass of a user's own function that are kept."""
+
+
+class Forward:
+    """A forward pass of a user's own function: what it ``made``, and whether numbers ``escaped`` from torch in it."""
+
+    def __init__(self) -> None:
+        self.made: list[Node] = []
+        self.escaped = False
 
 
 def cut_of(tensor: Any, call: Call, sources: list[Node], where: Where) -> Cut | None:
@@ -54,38 +65,65 @@ def detached_from(call: Call, sources: list[Node]) -> Node | None:
     return sources[0] if sources[0].carries and cuts_before(sources) < DEEP else None
 
 
-def past_of(data: Node, call: Call, index: int, sources: list[Node], forwards: Sequence[list[Node]]) -> Node | None:
-    """``data`` as what ``call`` made of something detached: in ``hard - soft.detach() + soft``.
+def past_of(data: Node, call: Call, index: int, sources: list[Node], forwards: Sequence[Forward]) -> Node | None:
+    """``data`` as what ``call`` made of something detached, or of any tensors in one of ``forwards``.
 
-    In one of ``forwards``, passes of a user's own functions that run, a few steps are kept whatever they read.
+    So is what stands in ``hard - soft.detach() + soft``.
     """
-    deep = FEW if forwards else DEEP
-    if not (forwards or any(n.detached for n in sources)) or cuts_before(sources) >= deep:
+    if forwards:
+        new = not sources or (plain_spelling(call.spelling).rpartition(".")[2] in NEW and not detaches(call))
+        return None if new else kept_inside(forwards, data, kind="call", call=call, index=index)
+    if not any(n.detached for n in sources) or cuts_before(sources) >= DEEP:
         return None
-    found = Node("call", data.held, data.version, data.where, call, index)
-    for made in forwards[-1:]:
-        made.append(found)
-    return found
+    return Node("call", data.held, data.version, data.where, call, index)
+
+
+def kept_inside(forwards: Sequence[Forward], data: Node, **how: Any) -> Node | None:
+    """``data`` as what it came of in one of ``forwards``, and ``how``, where there are few such steps.
+
+    In a forward pass of the user's own torch tracks nothing, so that all in there is data.
+    """
+    if not forwards:
+        return None
+    data.inner = bool(data.held.is_floating_point() or data.held.is_complex())
+    made = forwards[-1].made
+    if len(made) >= INSIDE:
+        return None
+    made.append(Node(held=data.held, version=data.version, where=data.where, **how))
+    return made[-1]
+
+
+def escape(forwards: Sequence[Forward], tensor: Any) -> None:
+    """Numbers of ``tensor`` are handed out, and what is made of them is not seen."""
+    for forward in forwards:
+        forward.escaped |= bool(tensor.is_floating_point() or tensor.is_complex())
 
 
 @contextmanager
-def inside_forward(forwards: list[list[Node]], custom: bool) -> Iterator[list[Node]]:
+def inside_forward(forwards: list[Forward], custom: bool) -> Iterator[Forward]:
     """While a user's own forward pass runs, if this is one: what it makes."""
-    made: list[Node] = []
+    found = Forward()
     if not custom:
-        yield made
+        yield found
         return
-    forwards.append(made)
+    forwards.append(found)
     try:
-        yield made
+        yield found
     finally:
         forwards.pop()
 
 
-def made_as(tensor: Any, inside: list[Node]) -> Node | None:
-    """What a result of a user's own function was made as inside it: torch may hand out a view of that."""
-    same = (n for n in reversed(inside) if n.held.shape == tensor.shape and n.held.data_ptr() == tensor.data_ptr())
-    return next(same, None)
+def made_as(tensors: Sequence[Any], inside: Forward) -> tuple[Node | None, ...]:
+    """What results of a user's own function were made as inside it; none where numbers left torch in there.
+
+    Torch may hand out a view of what was made.
+    """
+
+    def one(tensor: Any) -> Node | None:
+        made = reversed(inside.made)
+        return next((n for n in made if n.held.shape == tensor.shape and n.held.data_ptr() == tensor.data_ptr()), None)
+
+    return () if inside.escaped else tuple(map(one, tensors))
 
 
 def cuts_before(nodes: Sequence[Node]) -> int:
@@ -114,4 +152,14 @@ def maker_of(tensor: Any, aside: bool = False) -> str:
     return ASIDE if aside and name != COMPILED else name
 
 
-__all__ = ["cut_of", "detached_from", "inside_forward", "made_as", "maker_of", "past_of"]
+__all__ = [
+    "Forward",
+    "cut_of",
+    "detached_from",
+    "escape",
+    "inside_forward",
+    "kept_inside",
+    "made_as",
+    "maker_of",
+    "past_of",
+]

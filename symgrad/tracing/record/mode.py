@@ -15,12 +15,11 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from symgrad.tracing.record import frames, gradients
+from symgrad.tracing.record import cuts, frames, gradients
 from symgrad.tracing.record.aliases import Storages, positions_in, related, storage
 from symgrad.tracing.record.aside import StandIns
-from symgrad.tracing.record.cuts import cut_of, detached_from, inside_forward, made_as, maker_of, past_of
 from symgrad.tracing.record.guard import Guard, elsewhere, numberless
-from symgrad.tracing.record.spelling import BLIND, LENDING, Facts, asks_in_place, facts, overridden, taken_whole
+from symgrad.tracing.record.spelling import LENDING, Facts, asks_in_place, facts, overridden, taken_whole
 from symgrad.tracing.record.standing_in import Caller, asking, caller
 from symgrad.tracing.record.taken import HANDS_OUT, Taken
 from symgrad.tracing.record.trace import UNSEEN, Call, Cut, Node, Where, is_leaf, mapped, only_of, tensors_in, version
@@ -66,7 +65,7 @@ class Recorder(TorchFunctionMode):
         self.stand_ins = StandIns(self)
         self.paused = False
         self.inside: Inside | None = None
-        self.forwards: list[list[Node]] = []
+        self.forwards: list[cuts.Forward] = []
         self.originals: dict[Any, Any] = {}
         self.left: Where | None = None
         self.taken = Taken()
@@ -92,6 +91,7 @@ class Recorder(TorchFunctionMode):
         result = self.through(func, known, types, args, keywords, call)
         if known.spelling in HANDS_OUT:
             self.guard(self.taken.note, known.spelling, self.nodes, args, result)
+            self.guard(cuts.escape, self.forwards, args[0])
         if asked is not None:
             self.guard(gradients.note, self, asked, result)
         return result
@@ -137,7 +137,7 @@ class Recorder(TorchFunctionMode):
         if self.inside is not None:
             return self.inside.record(func, known, args, keywords, run)
         seen = self.guard(self.before, func, known, args, keywords)
-        with inside_forward(self.forwards, known.custom) as made:
+        with cuts.inside_forward(self.forwards, known.custom) as made:
             result = run()
         if seen is not None:
             self.guard(self.after, seen, result, made)
@@ -155,7 +155,7 @@ class Recorder(TorchFunctionMode):
             written += list(tensors_in(args[:1] or tuple(keywords.values())[:1]))
         if known.spelling.endswith("data.__set__"):
             written += list(tensors_in(args[:1]))
-        reading = [t for t in inputs if all(t is not w for w in written) or self._reads(known)]
+        reading = [t for t in inputs if all(t is not w for w in written) or known.reads]
         nodes = {id(t): self.node_of(t) for t in inputs}
         if known.may_write or written:
             for tensor in inputs:
@@ -172,7 +172,7 @@ class Recorder(TorchFunctionMode):
             [(t, version(t)) for t in inputs] if known.may_write else [],
         )
 
-    def after(self, seen: Seen, result: Any, inside: list[Node]) -> None:
+    def after(self, seen: Seen, result: Any, inside: cuts.Forward) -> None:
         """What a call made and what it wrote; ``inside`` a forward pass of the user's own."""
         made = list(tensors_in(result))
         if seen.known.spelling.startswith(ASKING):
@@ -203,7 +203,7 @@ class Recorder(TorchFunctionMode):
                 self.nodes.pop(tensor, None)
         sources = [nodes[id(t)] for t in seen.reading]
         if seen.known.custom:
-            call.forward = tuple(made_as(t, inside) for t in made)
+            call.forward = cuts.made_as(made, inside)
             call.graph = next((t.grad_fn for t in made if t.requires_grad and not is_leaf(t)), None)
             results = result if isinstance(result, tuple) else (result,)
             call.slots = tuple(n for n, part in enumerate(results) for _ in tensors_in(part))
@@ -211,23 +211,19 @@ class Recorder(TorchFunctionMode):
             if id(tensor) not in nodes or (call.graph is not None and tensor not in self.nodes):
                 self.register(tensor, self.made(tensor, call, index, sources, where))
 
-    @staticmethod
-    def _reads(known: Facts) -> bool:
-        """Whether an in-place function reads what it overwrites."""
-        return known.writes and known.spelling.rpartition(".")[2] not in BLIND
-
     def made(self, tensor: Any, call: Call, index: int, sources: list[Node], where: Where) -> Node:
         """The node of a new tensor."""
         if tensor.requires_grad and not is_leaf(tensor):
             return Node("call", tensor.detach(), version(tensor), where, call, index, owner=Weakly(tensor))
-        cut = cut_of(tensor, call, sources, where)
+        cut = cuts.cut_of(tensor, call, sources, where)
         if tensor.requires_grad and not self.forwards:
             node = self._source(tensor, cut)
             node.made_by = call.spelling if node.kind == "leaf" else node.made_by
             return node
         node = self._source(tensor, cut) if tensor.requires_grad else self.data(tensor, cut, where)
         node.parts, node.made_by, node.made_of = parts_of(call), call.spelling, only_of(sources)
-        node.detached, node.past = detached_from(call, sources), past_of(node, call, index, sources, self.forwards)
+        node.detached = cuts.detached_from(call, sources)
+        node.past = cuts.past_of(node, call, index, sources, self.forwards)
         return node
 
     def data(self, tensor: Any, cut: Cut | None, where: Where | None) -> Node:
@@ -260,7 +256,7 @@ class Recorder(TorchFunctionMode):
         if not tensor.requires_grad:
             return self.data(tensor, cut, None)
         kind = "leaf" if is_leaf(tensor) else "unknown"
-        where, by = frames.here(), maker_of(tensor, kind == "unknown" and self.stand_ins.went)
+        where, by = frames.here(), cuts.maker_of(tensor, kind == "unknown" and self.stand_ins.went)
         return Node(kind, tensor.detach(), version(tensor), where, cut=cut, owner=Weakly(tensor), made_by=by)
 
     def _unseen(self, tensor: Any, node: Node) -> Node:
@@ -282,6 +278,7 @@ class Recorder(TorchFunctionMode):
     def lend(self, tensor: Any) -> None:
         """The memory of ``tensor`` is handed out: whoever relies on its present value notes it."""
         self.node_of(tensor)
+        cuts.escape(self.forwards, tensor)
         key = storage(tensor)
         if key is not None:
             self.lent.add(key)
@@ -305,7 +302,9 @@ class Recorder(TorchFunctionMode):
         old.destroyed = old.destroyed or where
         if "data.__set__" in call.spelling:
             old.exchanged = old.exchanged or where
+            cuts.escape(self.forwards, tensor)
         if tensor.requires_grad and silent and old.kind not in ("leaf", "data"):
+            cuts.escape(self.forwards, tensor)
             new = Node("shift", tensor.detach(), version(tensor), where, parents=(old,), owner=Weakly(tensor))
         elif tensor.requires_grad and (silent or is_leaf(tensor)):
             new = self._source(tensor, old.cut)
@@ -314,6 +313,7 @@ class Recorder(TorchFunctionMode):
             new = Node("call", tensor.detach(), version(tensor), where, call, 0, owner=Weakly(tensor), whole=True)
         else:
             new = self.data(tensor, None, where)
+            new.past = cuts.kept_inside(self.forwards, new, kind="call", call=call, whole=True)
         self.register(tensor, new)
         for other in () if call.spelling.startswith(ASKING) else others:  # to ask for a gradient changes no entry
             self.alias_changed(other, tensor, new, where, silent)
@@ -339,6 +339,7 @@ class Recorder(TorchFunctionMode):
         owner = Weakly(other)
         if not other.requires_grad:
             node = self.data(other, new.cut, where)
+            node.past = cuts.kept_inside(self.forwards, node, kind="overwrite", parents=(old, new), places=places)
         elif is_leaf(other):
             node = self._source(other)
         elif silent or not related(other, tensor):

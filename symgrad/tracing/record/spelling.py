@@ -48,6 +48,11 @@ class Facts:
     opened: Callable[..., Any] | None
     custom: bool = False
 
+    @property
+    def reads(self) -> bool:
+        """Whether an in-place function reads what it overwrites."""
+        return self.writes and self.spelling.rpartition(".")[2] not in BLIND
+
 
 @lru_cache(maxsize=4096)
 def facts(function: Callable[..., Any]) -> Facts:

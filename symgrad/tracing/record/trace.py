@@ -124,7 +124,8 @@ class Node:
     what was kept for the pullback; ``behind`` which line wrote the value through ``.data``, which its own counter does
     not count, and ``exchanged`` which gave the tensor other memory, where who read it finds that, and its own maker the
     old. ``detached`` is what data was detached from, where that was computed in a few steps, and
-    ``past`` how it was made of such data. ``parts`` are the numbers of the indices that read data, and ``made_by`` is
+    ``past`` how it was made of such data, or in a forward pass of the user's own; ``inner`` that such a pass made it of
+    tensors. ``parts`` are the numbers of the indices that read data, and ``made_by`` is
     what was called to make it, or the node of torch's graph where that was not seen; ``made_of`` is the one tensor that
     data was made of. ``hooks`` are what `Tensor.register_hook` put on it, as torch holds them, ``hooked`` the lines
     that put them there, and ``passage`` what was seen to go through them.
@@ -150,6 +151,7 @@ class Node:
     gradient: Any = None
     detached: Node | None = None
     past: Node | None = None
+    inner: bool = False
     parts: tuple[str, ...] = ()
     made_by: str = ""
     made_of: weakref.ref[Any] | None = None
@@ -159,8 +161,8 @@ class Node:
 
     @property
     def carries(self) -> bool:
-        """Whether a gradient flows through it."""
-        return self.kind != "data"
+        """Whether a gradient flows through it, or would if torch tracked what a forward of the user's own does."""
+        return self.kind != "data" or self.inner
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -186,6 +188,8 @@ class Node:
         """Copy the value now, since the storage is about to be written."""
         if self.version is not None and not self.changed:
             self.held, self.version = self.held.clone(), None
+            if self.past is not None:
+                self.past.held, self.past.version = self.held, None
 
     def tensor(self) -> Any:
         """The value as torch holds it; raises `UnsupportedError` when it was overwritten unseen."""

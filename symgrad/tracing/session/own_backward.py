@@ -6,7 +6,7 @@ What ran in the forward is lifted and derived; nothing of the user's is run agai
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -32,27 +32,33 @@ if TYPE_CHECKING:
     from symgrad.tracing.captured.capture import Capture
 
 
-def compared(program: Capture) -> Iterator[str]:
-    """``Round.backward is not the derivative of its forward: the slope that was declared is 1, the real one 0``."""
+def compared(program: Capture) -> list[str]:
+    """``Round.backward is not the derivative of its forward: the slope that was declared is 1, the real one 0``.
+
+    What is said of several calls is said once.
+    """
+    return list(dict.fromkeys(of_each(program)))
+
+
+def of_each(program: Capture) -> Iterator[str]:
+    """What is said of each call."""
     for name, box in program.boxes.items():
         if isinstance(box, Observed) and hooks.stand_at(box.call):
             yield from changed_by_hooks(program.labels.get(name, name), box)
             continue
-        if not isinstance(box, Observed) or len(box.call.forward) != 1:
+        if not isinstance(box, Observed) or not box.call.forward or box.index != carrying(box):
             continue
-        seen = box.call.observation.given
-        weights = None if not seen else seen[box.call.slots[box.index]]
-        if weights is None:
-            continue
+        weights = passed(box)
         try:
-            v = as_float(as_array(weights))
-            declared, real = box.pull(v, range(len(box.arguments))), derived(box, v)
+            declared = box.pull(as_float(as_array(weights[box.index])), range(len(box.arguments)))
+            real = derived(box, weights)
         except SymgradError:
             continue
         if real is None or not all(told_apart(declared[n], real[n]) for n in declared):
             continue
         others = [n for n in declared if not alike(box, n, real, declared)]
         who = box.spelling.removesuffix(".apply")
+        v = as_float(as_array(weights[box.index])) if len(weights) == 1 else None
         if hooks_of_a_module(box.call):
             for n in others:
                 yield f"a backward hook of a module changes what goes back: {apart(v, declared[n], real[n])}"
@@ -62,13 +68,26 @@ def compared(program: Capture) -> Iterator[str]:
         for n in others:
             by = "" if len(declared) == 1 else f" by {input_of(program, name, n)}"
             yield f"{who}.backward is not the derivative of its forward{by}: {apart(v, declared[n], real[n])}"
-        ordered = in_memory(weights) if others else None
-        misread = None if ordered is None else derived(box, as_float(as_array(ordered)))
+        ordered = in_memory(weights[0]) if others and v is not None else None
+        misread = None if ordered is None else derived(box, (ordered,))
         if misread is not None and all(alike(box, n, misread, declared) for n in declared):
             yield (
                 f"{who}.backward reads v as if its entries lay in order, and gives just what comes of that: "
-                f"v came with strides {tuple(weights.stride())}; v.contiguous() puts them in order"
+                f"v came with strides {tuple(weights[0].stride())}; v.contiguous() puts them in order"
             )
+
+
+def passed(box: Observed) -> tuple[Any, ...]:
+    """What came back to each tensor among the results of a user's call, None where nothing did."""
+    given = box.call.observation.given
+    return tuple(given[slot] if given else None for slot in box.call.slots)
+
+
+def carrying(box: Observed) -> int | None:
+    """By which result of a user's call its product is counted: the first to which something came back that is not 0."""
+    weights = passed(box)
+    some = [n for n, w in enumerate(weights) if w is not None]
+    return next((n for n in some if bool((weights[n] != 0).any())), some[0] if some else None)
 
 
 def told_apart(declared: Array, real: Array) -> bool:
@@ -121,33 +140,40 @@ def in_memory(v: Any) -> Any:
     return v.as_strided(v.shape, steps)
 
 
-def derived(box: Observed, v: Array) -> Mapping[int, Array] | None:
-    """vᵀJ of what ran in the forward, by each input; None where that is not known, cut off, or a black box itself."""
-    end, sources = box.call.forward[0], box.arguments
-    if end is None:
+def derived(box: Observed, weights: Sequence[Any]) -> Mapping[int, Array] | None:
+    """vᵀJ of what ran in the forward, by each input; None where that is not known, cut off, or a black box itself.
+
+    ``weights`` are what came back to each result.
+    """
+    sources, pairs = box.arguments, zip(box.call.forward, weights, strict=True)
+    seeds = [(end, as_float(as_array(w))) for end, w in pairs if w is not None]
+    ends = [end for end, _ in seeds if end is not None]
+    if len(ends) < len(seeds):
         return None
     lifter = Lifter({}, frozenset(map(id, sources)))
     for source in sources:
         lifter.source(source)
         lifter.reached.add(id(source))
-    lifted = lifter.lift([end], list(sources))
+    lifted = lifter.lift(ends, list(sources))
     own = [lifted.refs[id(source)].name for source in sources]
-    if lifted.boxes or any(node.cut is not None for node in lifted.nodes.values()):
+    made = [node for name, node in lifted.nodes.items() if name not in own and node.carries]
+    if lifted.boxes or any(node.inner or node.cut is not None for node in made):
         return None
     steps = lifted.program.steps  # in there nothing is tracked, so that a detach cuts nothing
     uncut = (replace(step, op=playing(Role.HANDS_ON).name) if plays(step.op, Role.CUTS) else step for step in steps)
     program = replace(lifted.program, steps=tuple(uncut))
-    read = [name for name in own if name in program.relevant()]
-    found = pull(program, Values(lifted.arrays, {}), {}, {lifted.outputs[0]: v}, read) if read else {}
+    read = [name for name in own if name in program.reaching(lifted.outputs)]
+    seeded = dict(zip(lifted.outputs, (v for _, v in seeds), strict=True))
+    found = pull(program, Values(lifted.arrays, {}), {}, seeded, read) if read else {}
     return {
         n: as_float(found[name]) if name in found else np.zeros(source.value().shape)
         for n, (name, source) in enumerate(zip(own, sources, strict=True))
     }
 
 
-def apart(v: Array, declared: Array, real: Array) -> str:
-    """The two, as slopes where each is one number."""
-    one, two = slope_of(v, declared), slope_of(v, real)
+def apart(v: Array | None, declared: Array, real: Array) -> str:
+    """The two, as slopes where each is one number; ``v`` is what came back, None where that went to several results."""
+    one, two = (None, None) if v is None else (slope_of(v, declared), slope_of(v, real))
     if one is not None and two is not None:
         return f"the slope that was declared is {one}, the real one {two}"
     if declared.any() and (factor := slope_of(real, declared)) is not None:
