@@ -113,6 +113,20 @@ class Written:
     keywords: tuple[Option, ...]
     place: int | None
 
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The tensors among its arguments."""
+        return tuple(read.name for read in read_in((*self.arguments, *(value for _, value in self.keywords))))
+
+
+def read_in(values: Iterable[Hashable]) -> Iterator[Read]:
+    """The tensors among arguments, and in tuples among them."""
+    for value in values:
+        if isinstance(value, tuple):
+            yield from read_in(value)
+        elif isinstance(value, Read):
+            yield value
+
 
 @dataclass(frozen=True)
 class Pullback:
@@ -310,7 +324,16 @@ class Program:
         given = tuple(s.result for s in self.steps if s.result.name in names and s.result.name in needed)
         if not given:
             return self
-        return replace(self, inputs=(*self.inputs, *given), steps=tuple(reversed(kept)))
+        written = {result: call for result, call in self.written.items() if self.within(result).isdisjoint(names)}
+        return replace(self, inputs=(*self.inputs, *given), steps=tuple(reversed(kept)), written=written)
+
+    def within(self, result: str) -> frozenset[str]:
+        """What the steps of a call of torch's own compute on the way to its ``result``, which torch never has."""
+        found, ends = {result}, {*self.written[result].reads, *(t.name for t in self.inputs)}
+        for step in reversed(self.steps):
+            if step.result.name in found:
+                found.update(set(step.tensors) - ends)
+        return frozenset(found - {result})
 
     def reached(self, starts: Iterable[str]) -> frozenset[str]:
         """``starts``, and every tensor that is computed from them."""

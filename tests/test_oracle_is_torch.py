@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from symgrad.api import explain_values
 from symgrad.errors import SymgradError
 from symgrad.language.read import read
-from symgrad.ops import COMPOUNDS, TABLE
+from symgrad.ops import COMPOUNDS, TABLE, named
 from symgrad.oracles.torch import run_torch
 from tests.compare import assert_same
 
@@ -92,9 +92,34 @@ def test_a_bound_that_meets_the_other_is_told_as_torch_has_it() -> None:
     """Where lo = hi torch gives neither a gradient; step by step it was the sum of both, and said to be equal to torch."""
     values = {"x": [-2.0, 0.5, 3.0], "lo": [0.0, 0.0, 1.0], "hi": [0.0, 1.0, 1.0]}
     given = {name: np.array(value) for name, value in values.items()}
-    told = explain_values("torch.clamp(x, lo, hi)", given, seed=np.ones(3)).to_text()
-    assert f"torch {torch.__version__.partition('+')[0]} takes 0, symgrad 1" in " ".join(told.split())
+    told = " ".join(explain_values("torch.clamp(x, lo, hi)", given, seed=np.ones(3)).to_text().split())
+    assert "lo[0] = 0 is where torch.clamp(x, lo, hi) turns over" in told
+    assert f"torch {torch.__version__.partition('+')[0]} takes 0, symgrad 1" in told
     assert "Equal to torch" not in told
+
+
+MEETING = {"x": [1.0, -2.0, 0.5], "y": [1.0, 0.0, 0.5], "z": [1.0, 0.0, 2.0]}
+
+
+@pytest.mark.parametrize(
+    "text", ["torch.clamp(x, y, z)", "x.clamp(y, z).exp()", "torch.clip(x, y, z) * z", "torch.clamp(x, max=y) - z"]
+)
+def test_what_torch_takes_where_a_comparison_turns_over_is_its_gradient(text: str) -> None:
+    """Of a tensor that stands within the steps of a call torch knows nothing: it was said to take 0 for it."""
+    given = {name: np.array(value) for name, value in MEETING.items()}
+    found, expected = explain_values(text, given, seed=np.ones(3)), by_torch(text, given)
+    assert expected is not None
+    told = [tie for tie in found.kinks if tie.whole]
+    assert told
+    for tie in told:
+        assert tie.torch == pytest.approx(np.asarray(expected[tie.name])[tie.at])
+
+
+def test_torch_is_not_asked_for_a_call_by_what_stands_within_it() -> None:
+    program = read("torch.clamp(x, y, z)", shapes=dict.fromkeys("xyz", (3,))).program
+    (inner,) = program.within(program.output) - {step.result.name for step in program.steps if named(step.op).pathless}
+    assert list(program.with_given(("x",)).written) == [program.output]
+    assert program.with_given((inner,)).written == {}
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from symgrad.errors import SymgradError
 from symgrad.explanation.counting import TRIED, counting
 from symgrad.numeric import Array, Values, as_float, finite, forward, numeric_pullback
 from symgrad.ops import entry_of
-from symgrad.oracles import run_torch
+from symgrad.oracles import in_torch, run_torch
 from symgrad.program import Apply, Program
 
 Place = tuple[int, ...]
@@ -136,7 +136,7 @@ def switches(program: Program, values: Values, seed: Array, wanted: Sequence[str
         op = entry_of(step.op)
         if op is None or not op.pathless or step.result.name not in program.relevant():
             continue
-        for name in dict.fromkeys(n for n in step.tensors if n in reached):
+        for name in dict.fromkeys(n for n in in_torch(program, step.tensors) if n in reached):
             try:
                 found = _of_switch(program, values, seed, step, name)
             except UNSAID:
@@ -299,20 +299,18 @@ def _of_switch(program: Program, values: Values, seed: Array, step: Apply, name:
     """The first entry at which a comparison turns over, and what that does to Σ v·out."""
     if not _searched(values, name, step.result.name, program.output):
         return None
-    compared = Local(program.alone(step, values.sizes), {n: as_float(values[n]) for n in step.tensors}, name)
+    whole = program.with_given((name,))
+    own = program.alone(step, values.sizes) if name in step.tensors else replace(whole, output=step.result.name)
+    compared = Local(own, {t.name: as_float(values[t.name]) for t in own.inputs}, name)
     units = compared.neighbour
     low, high = compared.out(-units), compared.out(units)
     if np.shape(low) != np.shape(units):  # broadcast: which entry turns which is found one by one
         places = list(np.ndindex(*units.shape))[:TRIED] if (low != high).any() else []
     else:
         places = [tuple(int(i) for i in at) for at in np.argwhere(low != high)]
-    whole = program.with_given((name,))
     scalar = Local(whole, {t.name: as_float(values[t.name]) for t in whole.inputs}, name, as_float(seed))
-    for at in places[:TRIED]:
-        found = scalar.tie(step, at)
-        if found is not None:
-            return replace(found, whole=True)
-    return None
+    found = next(filter(None, (scalar.tie(step, at) for at in places[:TRIED])), None)
+    return None if found is None else replace(found, whole=True)
 
 
 def apart(a: Array, b: Array) -> Array:

@@ -13,6 +13,7 @@ from symgrad.oracles.own_values import other_values, values_apart
 from symgrad.oracles.report import Check, compare, compare_mathematics, skipped
 from symgrad.oracles.second import second_checks
 from symgrad.oracles.torch import TorchRun, run_torch, torch_version
+from symgrad.oracles.torch_words import in_torch
 
 __all__ = [
     "Check",
@@ -25,6 +26,7 @@ __all__ = [
     "compare",
     "compare_mathematics",
     "dropped_forms",
+    "in_torch",
     "other_values",
     "out_of_range",
     "real_output",

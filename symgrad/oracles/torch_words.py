@@ -6,11 +6,11 @@ torch by itself, and yet the whole may have another rule where they meet: ``torc
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from symgrad.entries.equations import plain
-from symgrad.program import Read, Written
+from symgrad.program import Program, Read, Written
 from symgrad.shapes import Size, with_numbers
 
 MODULES = {"torch": "", "F": "nn.functional", "Tensor": "Tensor"}
@@ -58,3 +58,10 @@ def with_signs_of(steps: Any, found: Any) -> Any:
     turned = found.detach().sign() * steps.detach().sign() < 0
     same = torch.allclose(found.detach().abs(), steps.detach().abs(), rtol=SAME, atol=SAME)
     return torch.where(turned, -found, found) if same and turned.any() else found
+
+
+def in_torch(program: Program, names: Sequence[str]) -> Iterator[str]:
+    """Tensors that torch has too: in place of one that is within a call of torch's own, what that call reads."""
+    for name in names:
+        calls = [call for result, call in program.written.items() if name in program.within(result)]
+        yield from calls[0].reads if calls else (name,)
