@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 import pytest
+import torch
 from click.testing import CliRunner
 
 import symgrad
@@ -149,6 +150,20 @@ def test_more_lines_than_fit_stand_in_section_four() -> None:
     alone = " ".join(brief(text, shapes={"b": (4,), "b2": (2,)}))  # where nothing follows, all lines stand
     assert "section" not in alone
     assert "with v_h = v_z @ w2.T" in alone
+
+
+def test_lines_that_subtract_conditions_run_as_they_are_printed() -> None:
+    """torch refuses t13 * (cos >= 0) - t10 of truth values, where the weight 1 is left out."""
+    x, y = (torch.tensor(value, requires_grad=True) for value in ([1.0, 2.0], [2.0, 0.5]))
+    t = torch.tensor(-1)
+    page = symgrad.explain("F.cosine_embedding_loss(x, y, t)", x=[1.0, 2.0], y=[2.0, 0.5], t=-1).to_text()
+    section = page.partition("in the names of the lines before it:\n")[2].partition("x.grad[p]")[0]
+    known = {**vars(torch), "x": x.detach().clone(), "y": y.detach().clone(), "t": t}
+    for line in filter(None, map(str.strip, section.splitlines())):
+        exec(line, known)
+    torch.nn.functional.cosine_embedding_loss(x, y, t).backward()
+    assert_same(x.grad, known["x"].grad, tolerance=1e-6, what="x")
+    assert_same(y.grad, known["y"].grad, tolerance=1e-6, what="y")
 
 
 def test_nothing_is_called_equal_that_was_not_compared() -> None:

@@ -244,7 +244,7 @@ class Lines:
     def typed(self, ahead: Sequence[Statement], drafts: Sequence[Draft]) -> list[Statement]:
         """The forward pass with truth values as numbers where they are read as such."""
         values = {s.target: s.value for s in ahead if s.value is not None}
-        self.truths, numbers = as_read(values, [d.value for d in drafts if d.value is not None], self.truths)
+        self.truths, numbers, self.taken = as_read(values, [d.value for d in drafts if d.value], self.truths)
         self.wholes = frozenset(name for name, value in values.items() if holds_wholes(value, self.truths))
         cast = {name: in_floats(values[name], self.like, self.truths)[0] for name in numbers}
         return [replace(s, value=cast.get(s.target, s.value)) for s in ahead]
@@ -252,7 +252,8 @@ class Lines:
     def ahead(self, statement: Statement) -> Line:
         """A line of the forward pass."""
         value = statement.value and as_truth(statement.value, self.truths)
-        line = self.said(statement.of, statement.target, value and without_casts(value))
+        plain = value if statement.target in self.taken else value and without_casts(value)
+        line = self.said(statement.of, statement.target, plain)
         if value is not None:
             line = replace(line, code=ast.unparse(as_numbers(value, self.like, self.truths, self.wholes)))
         return line if statement.text is None else replace(line, text=statement.text)
@@ -272,8 +273,7 @@ class Lines:
             floats, truth = in_floats(value, self.names.page(draft.of), self.truths, self.wholes)
             line = replace(line, code=ast.unparse(floats))
             if truth and target != self.names.gradient(draft.of):  # for -v_t and v_t @ w in other lines
-                counted = ast.BinOp(ast.Constant(1), ast.Mult(), value)
-                text = line.code if draft.filled and line.code is not None else shortened(counted)
+                text = (draft.filled and line.code) or shortened(ast.BinOp(ast.Constant(1), ast.Mult(), value))
                 line = replace(line, text=self.names.shown(text))
             return line
         ones = of_ones(self.names.page(draft.of))

@@ -119,8 +119,8 @@ def is_condition(name: str, truths: Collection[str], readers: Iterable[ast.expr]
 
 def as_read(
     values: Mapping[str, ast.expr], readers: Sequence[ast.expr], truths: Collection[str]
-) -> tuple[frozenset[str], frozenset[str]]:
-    """Which tensors hold truth values, and which of those that are computed would, and are read as numbers.
+) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
+    """Which tensors hold truth values; which of those that are computed would, and are read as numbers; and subtracted.
 
     ``values`` compute tensors, in order; ``readers`` are what else reads them.
     """
@@ -134,7 +134,23 @@ def as_read(
             mentioning.setdefault(name, []).append(reader)
     computed = held & set(values)
     numbers = frozenset(name for name in computed if not is_condition(name, held, mentioning.get(name, ())))
-    return frozenset(held) - numbers, numbers
+    return frozenset(held) - numbers, numbers, taken_away((*values.values(), *readers), numbers)
+
+
+def taken_away(readers: Iterable[ast.expr], truths: Collection[str]) -> frozenset[str]:
+    """Which tensors of truth values stand where those are subtracted, which torch refuses.
+
+    >>> sorted(taken_away([ast.parse("n * (w > 0) - m", mode="eval").body], {"m", "n"}))
+    ['m', 'n']
+    >>> sorted(taken_away([ast.parse("v * n - v * m", mode="eval").body], {"m", "n"}))
+    []
+    """
+    found: set[str] = set()
+    for node in (node for reader in readers for node in ast.walk(reader)):
+        match node:
+            case ast.BinOp(left, ast.Sub(), right) if holds_truth(left, truths) or holds_truth(right, truths):
+                found |= {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+    return frozenset(found & set(truths))
 
 
 @dataclass(frozen=True)
