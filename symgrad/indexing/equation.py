@@ -109,6 +109,13 @@ def with_names(expression: Expr, names: Mapping[str, str]) -> Expr:
     return replace_accesses(expression, renamed, like if apart else evaluated)
 
 
+def without_empty_sums(expression: Expr) -> Expr:
+    """``expression`` with 0 for sums of 0, and for those of what then is 0."""
+    while empty := [node for node in expression.atoms(sp.Sum) if node.function == 0]:
+        expression = expression.xreplace(dict.fromkeys(empty, sp.S.Zero))
+    return expression
+
+
 def instantiate(equation: Equation, names: Mapping[str, str], sizes: Mapping[Size, Size]) -> Equation:
     """The equation with its operands renamed and its sizes replaced, on entirely new indices.
 
@@ -120,5 +127,5 @@ def instantiate(equation: Equation, names: Mapping[str, str], sizes: Mapping[Siz
     right = right.xreplace({size: other for size, other in sizes.items() if size != other})
     if right.has(Bracket) and any(isinstance(size, Slot) or other.is_Integer for size, other in sizes.items()):
         right = rebuild(right, lambda node: bracket(node.args[0]) if isinstance(node, Bracket) else None)
-        right = rebuild(right, counted)
+        right = without_empty_sums(rebuild(right, counted))
     return Equation(tuple(swap[k] for k in equation.axes), right)
