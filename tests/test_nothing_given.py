@@ -56,6 +56,8 @@ def test_sizes_that_nobody_gave_divide_as_the_text_asks(text: str, many: int) ->
         ("softmax(q @ k.T / 2) @ u", "q, k, u and v are ones"),
         ("F.cross_entropy(log(x - 1)[None], t)", "t is ones; x is 3, 4, 5, …"),
         ("E = 2·√c", "c is 1"),
+        ("E[i] = log(c[i] − 1)", "c is 3, 4, 5, …"),
+        ("E[i] = √(1 − c[i]²)", "c is 1/3, 1/4, 1/5, …"),
         ("out[i] = c·x[i]", "c, x and v are ones"),
         ("F.layer_norm(x, (3,))", "x and v are ones"),
     ],

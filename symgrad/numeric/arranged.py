@@ -23,7 +23,7 @@ from symgrad.numeric.exact import Array, as_float, finite
 from symgrad.numeric.forward import forward
 from symgrad.numeric.sweeps import numeric_pullback
 from symgrad.ops import named
-from symgrad.program import Apply, Program
+from symgrad.program import Apply, Program, Stated
 
 Numbers: TypeAlias = Callable[[int, int], Array]
 """Numbers to fill tensors with, by how many others were filled before, and how many there are to be."""
@@ -113,10 +113,10 @@ def arranged(
 
 
 def narrow(step: Apply) -> bool:
-    """Whether an operation has no value, or no one slope, everywhere."""
+    """Whether an operation has no value, or no one slope, everywhere; an own equation may be anything."""
     op = named(step.op)
     domains = [op.domain_of(name) for name in op.operands]
-    return not op.smooth or any(d.matrix or d.avoid or d.ends for d in domains)
+    return isinstance(step.op, Stated) or not op.smooth or any(d.matrix or d.avoid or d.ends for d in domains)
 
 
 def regular(program: Program, inputs: Mapping[str, Array], moving: Sequence[str]) -> list[Array] | None:
