@@ -231,11 +231,30 @@ def test_what_no_wording_covers_is_refused() -> None:
         "torch.linalg.inv_ex(x @ x.T).info": "info of inv_ex has no derivative",
         "torch.slice_scatter(x, y, 0, 1)": "src of slice_scatter has to be 1×3",
         "x.unflatten(2, (3, 1))": "no axis 2",
+        "torch.svd(x, compute_uv=False)[0]": "compute_uv=False makes none of these vectors",
+        "x.svd(True, False).V": "compute_uv=False makes none of these vectors",
         "x.unbind(0)[-3]": "no part -3 among 2",
     }
     for text, complaint in refused.items():
         with pytest.raises(symgrad.SymgradError, match=complaint):
             symgrad.explain(text, x=X, **({"y": Y} if "y" in text else {}))
+
+
+@pytest.mark.parametrize(
+    "call", ["torch.slice_scatter(x, y)", "x.slice_scatter(y, 0, 0, 1)", "x.slice_scatter(y, 0, 1, 2, 2)"]
+)
+def test_a_slice_of_nothing_is_written_into_nothing(call: str) -> None:
+    found = symgrad.explain(call, shapes={"x": (0, 3), "y": (0, 3)})
+    assert found.passed
+    assert found.gradients["x"].value.shape == (0, 3)
+
+
+@pytest.mark.parametrize("call", ["fft2(x, s=(2, 2)).real", "fft2(x, s=(3, 2)).abs()", "rfft2(x, (2, 1)).imag"])
+def test_a_sum_of_zeros_is_not_printed(call: str) -> None:
+    """sin(π·a) is 0 for every a: there stood 2·Σ_{a<n} 0."""
+    page = symgrad.explain(f"torch.fft.{call}", shapes={"x": (3, 3)}).to_text()
+    assert "Σ" in page
+    assert not re.search(r"Σ_(\{[^}]*\}|\w) (0\b(?!\.)|\(Σ_(\{[^}]*\}|\w) 0\))", page)
 
 
 def test_a_number_beside_the_larger_of_two_is_no_axis() -> None:

@@ -32,10 +32,10 @@ def qr(call: Call, part: int, x: Any, mode: str = "reduced") -> Last:
 
 
 @compound("torch.linalg.svd", "np.linalg.svd", "aten._linalg_svd", fields=("U", "S", "Vh"), matrices=True)
-def svd(
-    call: Call, part: int, x: Any, full_matrices: bool = True, compute_uv: bool = True, *, driver: Any = None
-) -> Last:
+def svd(call: Call, part: int, x: Any, full_matrices: bool = True, compute_uv: bool = True, *, driver: Any = None) -> Last:  # fmt: skip
     """The thin factors; columns that full_matrices adds to them are nobody's choice."""
+    if part != 1 and not compute_uv:
+        raise UnsupportedError("compute_uv=False makes none of these vectors", hints=("compute_uv=True",))
     if wider(call, x) * (part - 1) > 0 and full_matrices:
         told = "the vectors that full_matrices=True adds are any that fit, so they have no derivative"
         raise UnsupportedError(told, hints=("full_matrices=False",))
@@ -45,7 +45,7 @@ def svd(
 @compound("torch.svd", "Tensor.svd", fields=("U", "S", "V"), matrices=True)
 def old_svd(call: Call, part: int, x: Any, some: bool = True, compute_uv: bool = True) -> Last:
     """torch's older call, which gives V rather than its transpose."""
-    found = svd(call, part, x, full_matrices=not some)
+    found = svd(call, part, x, not some, compute_uv)
     return found if part < 2 else ("mT", (call("svd_vh", x),), {})
 
 

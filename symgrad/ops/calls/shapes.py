@@ -104,7 +104,7 @@ def slice_scatter(
         tensor, at = (src, places.index(first)) if inside else (x, first)
         whole = len(rest) + 1 == (len(places) if inside else length)
         parts.append(tensor if whole else call("narrow", tensor, dim=axis, start=at, length=len(rest) + 1))
-    return "cat", tuple(parts), {"dim": axis}
+    return "cat", tuple(parts) or (x,), {"dim": axis}
 
 
 def at_position(call: Call, x: Any, dim: int, index: int) -> str:
