@@ -74,3 +74,51 @@ def test_a_script_is_told_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     session = run_script(str(path), [], tell=lambda event: told.append(" ".join(event_text(event).split())))
     assert session.agrees == asked
     assert ("by w torch's float32 is up to" in told[0]) == asked
+
+
+BEFORE_NORMS = """
+import torch
+from torch import nn
+for seed in range(3):
+    torch.manual_seed(seed)
+    net = nn.Sequential(nn.Linear(3, 7), nn.BatchNorm1d(7), nn.Sigmoid(), nn.Linear(7, 9), nn.BatchNorm1d(9))
+    net(torch.randn(4 + seed, 3) * {scale}){loss}.backward()
+"""
+IN_FRONT = ("net[0].bias", "net[3].bias")
+"""Biases of which a batch norm behind them takes the mean off."""
+
+
+@pytest.mark.parametrize("scale", [0.1, 100])
+@pytest.mark.parametrize("loss", [".sum()", ".pow(2).mean()", ".pow(3).mean()"])
+def test_a_bias_before_a_batch_norm_is_rounding_and_no_disagreement(tmp_path: Path, loss: str, scale: float) -> None:
+    """Whatever the digits that torch's single precision leaves of 0, and if symgrad's own are exactly 0."""
+    path, told = tmp_path / "script.py", list[str]()
+    path.write_text(BEFORE_NORMS.format(loss=loss, scale=scale), encoding="utf-8")
+    session = run_script(str(path), [], tell=lambda event: told.append(event_text(event)))
+    assert session.agrees
+    assert "length 0  " not in told[0]
+    for call in session.calls:
+        noted = " ".join(note for note in call.notes if "of the largest entry" in note)
+        for row in call.leaves:
+            assert row.rounding or not row.after.any() or row.error <= agreement.SHOWN or row.name in noted
+        rows = {row.name: row for row in call.leaves}
+        assert loss == ".sum()" or [rows[name].rounding for name in (*IN_FRONT, "net[0].weight")] == [True, True, False]
+
+
+STILL = """
+import torch
+torch.manual_seed(0)
+x, w = torch.randn(64, 8), torch.randn(8, 8, requires_grad=True)
+torch.nn.functional.layer_norm(x @ w * 1e3, (8,)).pow(2).mean().backward()
+"""
+
+
+def test_a_gradient_that_is_hardly_more_than_its_rounding_says_so(tmp_path: Path) -> None:
+    """The squares of a layer norm add up to nearly the same whatever goes in: torch's digits are no gradient."""
+    path, told = tmp_path / "script.py", list[str]()
+    path.write_text(STILL, encoding="utf-8")
+    session = run_script(str(path), [], tell=lambda event: told.append(" ".join(event_text(event).split())))
+    (leaf,) = session.calls[0].leaves
+    assert session.agrees
+    assert np.abs(leaf.added - leaf.after).max() > 0.1 * np.abs(leaf.after).max()
+    assert "by w torch's float32 is up to" in told[0]

@@ -31,6 +31,8 @@ PRECISION = {"float64": (1e-9, 2.3e-16), "float32": (2e-4, 1.2e-7), "float16": (
 """By torch's name: what may differ relative to the largest entry, and the rounding of one operation."""
 NEAR, JUMP = 1e-13, 1e-6
 """How far a matrix is moved that is decomposed, and how far a gradient moves with it that has no value there."""
+SHOWN = 1e-2
+"""From what difference on, relative to the largest entry, it is said that torch's is rounding."""
 LOTS = 4
 """How often weights are drawn: by one lot, much may cancel as well."""
 
@@ -53,6 +55,7 @@ class Judge:
         self.chosen: dict[str, str] = {}
         self.rules: dict[str, str] = {}
         self.coarse: dict[str, float] = {}
+        self.rough: dict[str, float] = {}
         self.precision = Precision(program, seeds)
         self._ruled: dict[str, Array] | None = None
         self._turned: dict[str, Array] | None = None
@@ -119,9 +122,12 @@ class Judge:
             error, agrees = difference(own, got, tolerance, before, max(self.floor(name), 16 * noise))
             if agrees:
                 break
-        if not agrees and self.kind(name) == "float32" and self.precision.explains(name, got):
+        near = agrees and (error <= max(tolerance, SHOWN) or self.rounding(name) or not own.any())
+        if not near and self.kind(name) == "float32" and self.precision.explains(name, got):
             self.coarse |= {} if self.rounding(name) else {name: error}
             return error, True
+        if agrees and not near and self.kind(name) != "float64":
+            self.rough[name] = error
         if not agrees and got.shape == own.shape and np.any(jumps := self.jumps(name)):
             self.open[name] = self.open[name] | jumps
             own, got = np.where(jumps, 0.0, own), np.where(jumps, 0.0, got)

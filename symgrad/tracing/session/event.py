@@ -104,7 +104,7 @@ def told_of(scene: Scene, result: Any, error: Exception | None) -> Backward:
         notes += not_finite(program, born)
     notes += [] if repeated else closed
     notes += [*remarks.hooked(program, targets, rows), *chosen_by_torch(program, judge.chosen)]
-    notes += remarks.rounded(program, judge.coarse)
+    notes += remarks.rounded(program, judge.coarse, judge.rough)
     notes += ruled_by_torch(program, judge.rules) if any(row.ruled for row in rows) else []
     notes += [
         *remarks.from_within(scene),
@@ -211,7 +211,7 @@ def leaf(scene: Scene, judge: Judge, name: str, tensor: Any, true: Any, formulas
         None if after is None else np.array(as_array(after)),
         error,
         agrees,
-        judge.rounding(name),
+        judge.rounding(name) or bool(agrees and not added.any() and as_array(true).any()),
         boxed,
         judge.undefined(name),
         lost,

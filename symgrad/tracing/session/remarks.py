@@ -58,13 +58,28 @@ def accumulated(scene: Scene, rows: list[Leaf], repeated: bool, letter: str) -> 
     return [f"{adds}. Two calls with {one} and {two} are one with {one} + {two}; {fresh} before a call starts afresh."]
 
 
-def rounded(program: Capture, coarse: Mapping[str, float]) -> list[str]:
-    """A note where what torch added in single precision is further off than one rounding leaves."""
-    if not coarse:
-        return []
-    who = some([program.labels[name] for name in coarse])
-    most = max(coarse.values())
-    return [f"by {who} torch's float32 is up to {most:.2g} off (of the largest entry); its float64 is what was derived"]
+def rounded(program: Capture, coarse: Mapping[str, float], rough: Mapping[str, float]) -> list[str]:
+    """A note where what torch added is further off than one rounding leaves.
+
+    By a leaf in ``coarse`` torch's double precision was asked; by one in ``rough`` it is known how far rounding goes.
+    """
+
+    def those(found: Mapping[str, float]) -> tuple[str, str]:
+        return some([program.labels[name] for name in found]), f"{max(found.values()):.2g}"
+
+    notes = []
+    if coarse:
+        who, most = those(coarse)
+        notes.append(
+            f"by {who} torch's float32 is up to {most} off (of the largest entry); its float64 is what was derived"
+        )
+    if rough:
+        who, most = those(rough)
+        notes.append(
+            f"by {who} the two are up to {most} apart (of the largest entry): rounding in the steps on the way may "
+            "leave as much"
+        )
+    return notes
 
 
 def from_within(scene: Scene) -> list[str]:

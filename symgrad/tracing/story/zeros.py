@@ -52,7 +52,7 @@ def zeros(
         if row.added is None or not row.added.size or row.undefined or not (row.rounding or not row.added.any()):
             continue
         reason = vanishing.reason(own[row.name]) if vanishing is not None and len(rows) <= MANY else None
-        if reason is None and not row.rounding and len(rows) > MANY:
+        if reason is None and not row.added.any() and len(rows) > MANY:
             continue  # said where the leaves are summed up
         if reason is not None and reason.kind == "slope" and any(reason.step is tie.step for tie in ties):
             continue
