@@ -137,6 +137,14 @@ def test_a_forward_that_leaves_torch_or_writes_over_what_it_was_given_is_not_jud
     assert "derives to" not in page
 
 
+@pytest.mark.parametrize("kept", ["x.abs() * 2", "(x * 1).detach() * 2", "(x > 0) * 2."])
+def test_what_a_forward_leaves_behind_is_data_outside(kept: str, tmp_path: Path) -> None:
+    """Torch tracked nothing when it was made; told as a way of its own, it was held against torch."""
+    page = told(tmp_path, "(Own.apply(x) * Own.kept * x).sum().backward()", f"Own.kept = {kept}; return x * 3", "3 * v")
+    assert "Own.backward gives here what its forward derives to" in page
+    assert "x.sign()" not in page
+
+
 TWO = """
 class Two(torch.autograd.Function):
     @staticmethod

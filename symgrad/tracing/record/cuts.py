@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -25,16 +26,27 @@ INSIDE = 64
 
 
 class Forward:
-    """A forward pass of a user's own function: what it ``made``, and whether numbers ``escaped`` from torch in it."""
+    """A forward pass of a user's own function: what it ``made``, and whether numbers ``escaped`` from torch in it.
+
+    ``data`` are the values that were made so, as torch has them: without a history.
+    """
 
     def __init__(self) -> None:
         self.made: list[Node] = []
+        self.data: list[Node] = []
         self.escaped = False
+
+    def leave(self, recorder: Any) -> None:
+        """Outside of it, what the user kept of it is data: there torch knows nothing of how it was made."""
+        for node in self.data:
+            tensor = None if node.owner is None else node.owner()
+            if tensor is not None and recorder.nodes.get(tensor) is node:
+                recorder.register(tensor, replace(node, detached=None, past=None, inner=bool(recorder.forwards)))
 
 
 def cut_of(tensor: Any, call: Call, sources: list[Node], where: Where) -> Cut | None:
     """Why ``tensor`` has no gradient although something it was computed from has one; an earlier cut is handed on."""
-    carrying = [node for node in sources if node.carries]
+    carrying = [node for node in sources if node.kind != "data"]
     if not carrying:
         return next((node.cut for node in sources if node.cut is not None), None)
     word, meant = call.spelling.removesuffix(".__get__").rpartition(".")[2], True
@@ -65,6 +77,13 @@ def detached_from(call: Call, sources: list[Node]) -> Node | None:
     return sources[0] if sources[0].carries and cuts_before(sources) < DEEP else None
 
 
+def before(
+    data: Node, call: Call, index: int, sources: list[Node], forwards: Sequence[Forward]
+) -> tuple[Node | None, Node | None]:
+    """What ``data`` was detached from, and its past."""
+    return detached_from(call, sources), past_of(data, call, index, sources, forwards)
+
+
 def past_of(data: Node, call: Call, index: int, sources: list[Node], forwards: Sequence[Forward]) -> Node | None:
     """``data`` as what ``call`` made of something detached, or of any tensors in one of ``forwards``.
 
@@ -86,6 +105,7 @@ def kept_inside(forwards: Sequence[Forward], data: Node, **how: Any) -> Node | N
     if not forwards:
         return None
     data.inner = bool(data.held.is_floating_point() or data.held.is_complex())
+    forwards[-1].data.append(data)
     made = forwards[-1].made
     if len(made) >= INSIDE:
         return None
@@ -154,12 +174,11 @@ def maker_of(tensor: Any, aside: bool = False) -> str:
 
 __all__ = [
     "Forward",
+    "before",
     "cut_of",
-    "detached_from",
     "escape",
     "inside_forward",
     "kept_inside",
     "made_as",
     "maker_of",
-    "past_of",
 ]

@@ -204,6 +204,7 @@ class Recorder(TorchFunctionMode):
         sources = [nodes[id(t)] for t in seen.reading]
         if seen.known.custom:
             call.forward = cuts.made_as(made, inside)
+            inside.leave(self)
             call.graph = next((t.grad_fn for t in made if t.requires_grad and not is_leaf(t)), None)
             results = result if isinstance(result, tuple) else (result,)
             call.slots = tuple(n for n, part in enumerate(results) for _ in tensors_in(part))
@@ -222,8 +223,7 @@ class Recorder(TorchFunctionMode):
             return node
         node = self._source(tensor, cut) if tensor.requires_grad else self.data(tensor, cut, where)
         node.parts, node.made_by, node.made_of = parts_of(call), call.spelling, only_of(sources)
-        node.detached = cuts.detached_from(call, sources)
-        node.past = cuts.past_of(node, call, index, sources, self.forwards)
+        node.detached, node.past = cuts.before(node, call, index, sources, self.forwards)
         return node
 
     def data(self, tensor: Any, cut: Cut | None, where: Where | None) -> Node:

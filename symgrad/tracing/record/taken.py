@@ -29,10 +29,10 @@ class Taken:
     def note(self, spelling: str, nodes: Mapping[Any, Node], asked: Sequence[Any], given: Any) -> None:
         """What a call that hands out numbers gave of a tensor that a path leads to, or led to."""
         node = nodes.get(asked[0])
-        if node is None or not (node.carries or node.cut is not None):
+        if node is None or (node.kind == "data" and node.cut is None):
             return
         where = frames.here()
-        leaves = leaves_of([node]) if node.carries or node.cut is None else node.cut.leaves
+        leaves = leaves_of([node]) if node.kind != "data" or node.cut is None else node.cut.leaves
         for number in numbers_in(given):
             self.cuts[number] = Cut(HANDS_OUT[spelling], where, leaves, True)
         while len(self.cuts) > KEPT:
