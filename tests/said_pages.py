@@ -137,6 +137,22 @@ def used(read: Read, m: re.Match[str]) -> bool:
     return times == int(m["n"]) or len(read.explanation.gradients[m["x"]].sweep.uses) == int(m["n"]) != times
 
 
+def picked_often(read: Read, m: re.Match[str]) -> bool:
+    """An entry has so many numbers in its column of J, or stands so often among the positions of what is added up."""
+    at, times = tuple(map(int, m["at"].split(","))), 2 if m["n"] == "twice" else int(m["n"].split()[0])
+    column = np.ravel_multi_index(
+        (*at, *(0,) * (np.ndim(read.truth.inputs[m["x"]]) - len(at))), np.shape(read.truth.inputs[m["x"]])
+    )
+    places = [np.asarray(read.truth.inputs[name]) for name in read.truth.positions]
+    counted = any(int((p == number).sum()) == times for p in places for number in at)
+    return int((read.truth.jacobian(m["x"])[:, column] != 0).sum()) == times or (read.truth.out.size == 1 and counted)
+
+
+def turned(read: Read, m: re.Match[str]) -> bool:
+    """torch's output is another one than the page's: of its vectors some have the other sign."""
+    return not np.allclose(read.truth.out, np.asarray(read.explanation.output, dtype=float))
+
+
 def shared(read: Read, m: re.Match[str]) -> bool:
     """Something flows back from some of its uses: the others are conditions and the like."""
     uses, most = read.explanation.gradients[m["x"]].sweep.uses, torch_side.words(read.truth.text).count(m["x"])
@@ -445,6 +461,8 @@ CLAIMS: dict[str, Rule] = {
     rf"For {X}: \w+ does not depend on \w+ at all\. Nothing leads from one to the other, every derivative is 0, "
     r"and torch leaves \w+\.grad at None\.": no_way,
     rf"{X} is used (?P<n>\d+) times: its shares add up\.": used,
+    rf"{X}\[(?P<at>[\d,]+)\] is read (?P<n>twice|\d+ times), so its \d+ weights add up\.": picked_often,
+    r"torch \S+ has some of these vectors with the other sign, and gradients to match\.": turned,
     rf"(?P<k>\d+) of the (?P<n>\d+) uses of {X} have a share of its gradient: the shares add up\.": shared,
     rf"{X} is used (?P<n>\d+) times\. (?P<k>\d+) of these uses have a share of the gradient, and the shares add up:": (
         shared

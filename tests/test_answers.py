@@ -71,6 +71,8 @@ def test_the_one_special_thing_is_said() -> None:
         ("x.gather(0, i)", {"x": [1, 2, 3], "i": [2, 0, 2, 2]}, "x[2] is read 3 times, so its 3 weights add up"),
         ("F.embedding(i, x)", {"x": [[1, 2], [3, 4]], "i": [1, 1]}, "x[1] is read twice, so its 2 weights add up"),
         ("x[[1,0]]", {"x": [1, 2]}, ""),
+        ("tanh(x[[0,0]])", {"x": [1, 2]}, "x[0] is read twice, so its 2 weights add up"),
+        ("x[[1,0,1]][:1]", {"x": [1, 2]}, ""),
         ("F.nll_loss(x, i)", {"x": [[1, 2], [3, 4]], "i": [1, 1]}, ""),
     ],
 )  # fmt: skip

@@ -16,6 +16,7 @@ from symgrad.errors import SymgradError
 from symgrad.language.read import read
 from symgrad.ops import COMPOUNDS, TABLE, named
 from symgrad.oracles.torch import run_torch
+from symgrad.oracles.torch_words import turned
 from tests.compare import assert_same
 
 FORMS = (
@@ -140,3 +141,17 @@ def test_vectors_that_torch_turns_are_told() -> None:
     turned = bool((torch.linalg.eigh(x)[1] - torch.tensor(told.output, dtype=torch.float64)).abs().max() > 1)
     assert ("the other sign" in " ".join(told.conventions)) is turned
     assert told.passed
+
+
+def test_only_vectors_that_differ_by_signs_alone_are_turned() -> None:
+    ours = torch.tensor([[1.0, 0.0, 0.0], [0.0, 0.6, 0.8], [0.0, -0.8, 0.6]], dtype=torch.float64)
+    assert turned(ours * torch.tensor([1.0, -1.0, -1.0]), ours)
+    assert not turned(ours, ours)
+    assert not turned(1e-3 - ours, ours)
+
+
+def test_an_entry_that_is_0_turns_with_its_vector() -> None:
+    """Its gradient did not, and the page of eigenvectors said that torch differs."""
+    x = np.array([[12.0, 0.0, 0.0], [0.0, 28.0, 4.0], [0.0, 4.0, 22.0]])
+    assert explain_values("eigh(x).eigenvectors", {"x": x}, seed=np.arange(1.0, 10.0).reshape(3, 3)).passed
+    assert explain_values("torch.linalg.svd(x)[2]", {"x": x}, seed=np.arange(1.0, 10.0).reshape(3, 3)).passed

@@ -81,16 +81,19 @@ def read_again(name: str, counts: Array) -> Iterator[str]:
         yield f"{name}[{at}] is read {'twice' if most == 2 else f'{most} times'}, so its {most} weights add up"
 
 
-def picked_again(program: Program, values: Values, names: Sequence[str]) -> Iterator[str]:
-    """Entries of inputs that the one step that reads them picks several times, at positions that are data."""
+def picked_again(program: Program, values: Values, seed: Array, names: Sequence[str]) -> Iterator[str]:
+    """Entries of inputs that the one step that reads them picks several times, each with a weight of its own."""
     for name in names:
         step, *others = program.readers.get(name, ()) or (None,)
         op = None if step is None or others or not isinstance(step.op, str) else entry_of(step.op)
         if step is None or op is None or not op.data or len(step.tensors) < 2:
             continue
-        out = np.ones(np.shape(values[step.result.name]))
-        counts = as_float(numeric_pullback(program.alone(step), values, out, [name])[name])
-        if counts.sum() == out.size and (counts == np.round(counts)).all() and (counts >= 0).all():
+        picked = step.result.name
+        weights = seed if picked == program.output else numeric_pullback(program, values, seed, [picked])[picked]
+        alone = numeric_pullback(program.alone(step), values, np.ones(np.shape(values[picked])), [name])[name]
+        counts = as_float(alone)
+        whole = counts.sum() == np.size(weights) and (counts == np.round(counts)).all() and (counts >= 0).all()
+        if whole and (as_float(weights) != 0).all():
             yield from read_again(name, counts)
 
 

@@ -14,10 +14,7 @@ from symgrad.oracles.torch import TorchRun
 
 MOST = 2
 """How many entries are named."""
-TURNED = (
-    "torch {version} gives some of these vectors the other sign, which is as good, and gradients to match: "
-    "it is compared with the signs that stand here"
-)
+TURNED = "torch {version} has some of these vectors with the other sign, and gradients to match"
 
 
 def other_values(name: str, ours: Array, found: TorchRun) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from symgrad.numeric.forward import numbers, options_of
 from symgrad.ops import Op, beside_letters, named
 from symgrad.ops.entry import plays
 from symgrad.oracles.torch_equation import run_equation
-from symgrad.oracles.torch_words import in_its_own_words, with_signs_of
+from symgrad.oracles.torch_words import in_its_own_words, turned
 from symgrad.program import Apply, Operation, Program, Pullback, Role, Stated
 from symgrad.shapes import with_numbers
 
@@ -74,7 +74,7 @@ def run_torch(
     try:
         with warnings.catch_warnings(), torch.enable_grad():
             warnings.simplefilter("ignore")  # torch warns of what is said here anyway: 0/0, a target that broadcasts
-            out, turned = signed_forward(program, leaves)
+            out, other_signs = signed_forward(program, leaves)
             if out.requires_grad:
                 out.backward(torch.tensor(as_float(seed), dtype=out.dtype).reshape(out.shape))
     except REFUSALS as error:
@@ -86,7 +86,7 @@ def run_torch(
             raise InputError("torch refuses this at these numbers", found=(first_line(error),)) from error
         return TorchRun(np.zeros(0), {}, version, refusal=first_line(error))
     gradients = {name: None if leaves[name].grad is None else leaves[name].grad.numpy() for name in wanted}
-    return TorchRun(np.asarray(out.detach().numpy()), gradients, version, turned=turned)
+    return TorchRun(np.asarray(out.detach().numpy()), gradients, version, turned=other_signs)
 
 
 def torch_second(
@@ -138,7 +138,7 @@ def signed_forward(program: Program, leaves: Mapping[str, Any]) -> tuple[Any, bo
     """
     import torch
 
-    tensors, signless, turned = dict(leaves), set[str](), False
+    tensors, signless, any_turned = dict(leaves), set[str](), False
     for step in program.forward_steps:
         if plays(step.op, Role.TURNS) or (step.tensors and signless.issuperset(step.arguments)):
             signless.add(step.result.name)
@@ -154,9 +154,10 @@ def signed_forward(program: Program, leaves: Mapping[str, Any]) -> tuple[Any, bo
         call, by_steps = program.written.get(step.result.name), tensors[step.result.name]
         if call is not None:
             own = in_its_own_words(call, tensors, by_steps, program.sizes)
-            tensors[step.result.name] = signed = with_signs_of(by_steps, own) if step.result.name in signless else own
-            turned |= signed is not own
-    return tensors[program.output], turned
+            other_signs = step.result.name in signless and turned(own, by_steps)
+            tensors[step.result.name] = by_steps if other_signs else own
+            any_turned |= other_signs
+    return tensors[program.output], any_turned
 
 
 def _stated(step: Apply, program: Program, arguments: list[Any]) -> Any:

@@ -51,13 +51,14 @@ def in_its_own_words(call: Written, tensors: Mapping[str, Any], steps: Any, size
     return found.to(steps.dtype)
 
 
-def with_signs_of(steps: Any, found: Any) -> Any:
-    """Vectors that torch ``found``, with the signs that they have in ``steps``; as they are, where that is not all."""
+def turned(found: Any, steps: Any) -> bool:
+    """Whether vectors that torch ``found`` are those of ``steps``, some with the other sign."""
     import torch
 
-    turned = found.detach().sign() * steps.detach().sign() < 0
-    same = torch.allclose(found.detach().abs(), steps.detach().abs(), rtol=SAME, atol=SAME)
-    return torch.where(turned, -found, found) if same and turned.any() else found
+    near = [
+        torch.allclose(one, other, rtol=SAME, atol=SAME) for one, other in ((found, steps), (found.abs(), steps.abs()))
+    ]
+    return near == [False, True]
 
 
 def in_torch(program: Program, names: Sequence[str]) -> Iterator[str]:

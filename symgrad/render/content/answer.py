@@ -264,7 +264,9 @@ def _shared(explanation: Explanation) -> Words:
             if every > count:
                 words = "{count} of the {every} uses of `{name}` have a share of its gradient: the shares add up."
             return say(words, name=name, every=every, count=count)
-    again = next(picked_again(explanation.program, explanation.values, tuple(explanation.gradients)), None)
+    again = next(
+        picked_again(explanation.program, explanation.values, explanation.seed, tuple(explanation.gradients)), None
+    )
     if again is not None:
         return (f"{again}.",)
     names = [name for name in explanation.gradients if is_broadcast(explanation, name)]
