@@ -462,7 +462,8 @@ CLAIMS: dict[str, Rule] = {
     r"and torch leaves \w+\.grad at None\.": no_way,
     rf"{X} is used (?P<n>\d+) times: its shares add up\.": used,
     rf"{X}\[(?P<at>[\d,]+)\] is read (?P<n>twice|\d+ times), so its \d+ weights add up\.": picked_often,
-    r"torch \S+ has some of these vectors with the other sign, and gradients to match\.": turned,
+    r"Equal to torch [\w.+]+, but for the signs of some vectors(?: \(largest difference \S+\))?\.": turned,
+    rf"For {X}, .*: torch has some of the vectors with the other sign, which is as good; here they have one sign on both sides\.": turned,
     rf"(?P<k>\d+) of the (?P<n>\d+) uses of {X} have a share of its gradient: the shares add up\.": shared,
     rf"{X} is used (?P<n>\d+) times\. (?P<k>\d+) of these uses have a share of the gradient, and the shares add up:": (
         shared

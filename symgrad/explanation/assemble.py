@@ -35,12 +35,12 @@ from symgrad.oracles import (
     check_form,
     compare,
     compare_mathematics,
-    other_values,
     out_of_range,
     real_output,
     rounds,
     run_torch,
     skipped,
+    values_apart,
     zero_to_floats,
 )
 from symgrad.oracles.differences import largest_number
@@ -48,7 +48,7 @@ from symgrad.oracles.elementwise import TooLarge
 from symgrad.oracles.kinks import at_kinks
 from symgrad.oracles.neighbours import turn
 from symgrad.oracles.own_rule import own_rule
-from symgrad.oracles.report import REFUSES, UNTAMED, Standing, Verdict, compare_some
+from symgrad.oracles.report import REFUSES, TURNED, UNTAMED, Standing, Verdict, compare_some
 from symgrad.oracles.subgradients import at_ties
 from symgrad.program import Program
 from symgrad.ways import Hint
@@ -113,7 +113,7 @@ def build(
         expression, program, tuple(inputs), values, plain(values[program.output]), seed, gradients,
         tuple(assumptions), tuple(hints), proofs.version if proofs else None, downstream, expanded, check, writers,
         conventions=(
-            *remarks, *(tuple(conventions) or shown_as_pairs(program)), *(proofs.other_values if proofs else ())
+            *remarks, *(tuple(conventions) or shown_as_pairs(program)), *(proofs.values_apart if proofs else ())
         ),
         out_of_range=proofs.lost if proofs else "",
     )  # fmt: skip
@@ -152,11 +152,12 @@ class Proofs:
         self.gradients_out_of_range: list[str] = []
 
     @property
-    def other_values(self) -> tuple[str, ...]:
-        """Where torch's own forward pass has another value than the equations, or as good a one."""
+    def values_apart(self) -> tuple[str, ...]:
+        """Where torch's own forward pass has another value than the equations."""
         if self.torch is None or self.torch.refusal or self.out_of_range:
             return ()
-        return other_values(self.program.output, self.values[self.program.output], self.torch)
+        told = values_apart(self.program.output, self.values[self.program.output], self.torch.output)
+        return (told,) if told else ()
 
     @property
     def lost(self) -> str:
@@ -239,7 +240,7 @@ class Proofs:
         if self.torch.refusal:
             return skipped("out.backward(v) by torch", f"{REFUSES}{self.torch.refusal}")
         found = self.torch.gradients[name]
-        note = NO_PATH if found is None else ""
+        note = NO_PATH if found is None else TURNED if self.torch.turned else ""
         expected = whole(np.zeros(np.shape(gradient)) if found is None else found, gradient)
         oracle = TORCH.format(version=self.torch.version)
         check = compare(oracle, expected, gradient, note=note, standing=standing)

@@ -9,7 +9,7 @@ from symgrad.oracles.differences import check_differences
 from symgrad.oracles.elementwise import Elementwise
 from symgrad.oracles.forms import Dropped, check_form, dropped_forms
 from symgrad.oracles.out_of_range import out_of_range, real_output, rounds, zero_to_floats
-from symgrad.oracles.own_values import other_values, values_apart
+from symgrad.oracles.own_values import values_apart
 from symgrad.oracles.report import Check, compare, compare_mathematics, skipped
 from symgrad.oracles.second import second_checks
 from symgrad.oracles.torch import TorchRun, run_torch, torch_version
@@ -27,7 +27,6 @@ __all__ = [
     "compare_mathematics",
     "dropped_forms",
     "in_torch",
-    "other_values",
     "out_of_range",
     "real_output",
     "rounds",

@@ -10,17 +10,9 @@ import numpy as np
 
 from symgrad.numeric.exact import Array, as_float
 from symgrad.oracles.report import TOLERANCE
-from symgrad.oracles.torch import TorchRun
 
 MOST = 2
 """How many entries are named."""
-TURNED = "torch {version} has some of these vectors with the other sign, and gradients to match"
-
-
-def other_values(name: str, ours: Array, found: TorchRun) -> tuple[str, ...]:
-    """What is to be said of torch's own forward pass beside this one."""
-    told = (values_apart(name, ours, found.output), TURNED.format(version=found.version) if found.turned else "")
-    return tuple(filter(None, told))
 
 
 def values_apart(name: str, ours: Array, theirs: Array) -> str:
@@ -47,4 +39,4 @@ def values_apart(name: str, ours: Array, theirs: Array) -> str:
     )
 
 
-__all__ = ["other_values", "values_apart"]
+__all__ = ["values_apart"]

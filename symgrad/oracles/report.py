@@ -17,6 +17,7 @@ from symgrad.numeric.exact import Array, as_float, finite, is_exact
 TOLERANCE = 1e-9
 """How closely float64 results have to agree, relative to the largest entry."""
 
+TURNED = "torch has some of the vectors with the other sign, which is as good; here they have one sign on both sides"
 UNTAMED = "numbers are so large or so small here that their squares are no floats, and digits are lost on the way"
 
 

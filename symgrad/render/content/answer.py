@@ -29,7 +29,7 @@ from symgrad.explanation.notable import (
 )
 from symgrad.numeric import plain
 from symgrad.ops.entry import plays
-from symgrad.oracles.report import REFUSES, Check, Verdict
+from symgrad.oracles.report import REFUSES, TURNED, Check, Verdict
 from symgrad.program import Program, Role
 from symgrad.render import numbers
 from symgrad.render.content.first_lines import Room, first_lines, formulas_instead, listing, short_forms
@@ -174,7 +174,8 @@ def _agreement(explanation: Explanation) -> Words:
     worst = max(check.max_error or 0.0 for check in made)
     far = "" if worst == 0 else f" (largest difference {f'{worst:.0e}'.replace('e-0', 'e-')})"
     but = " but those that follow" if any(map(_lost_by_torch, explanation.gradients.values())) else ""
-    return (f"Equal to torch {explanation.torch_version} in every entry{but}{far}.",)
+    where = ", but for the signs of some vectors" if any(c.note == TURNED for c in made) else " in every entry"
+    return (f"Equal to torch {explanation.torch_version}{where}{but}{far}.",)
 
 
 def _lost_by_torch(gradient: Gradient) -> bool:
