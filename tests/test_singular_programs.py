@@ -279,6 +279,8 @@ UNTAMED = {
     "(atan2(mean(x, 0, keepdim=True), (x / x)) * cumsum(x, 0))": {"x": [-1.0, 1e-300, 0.5]},
     "sin(x / x + x[0]) * y": {"x": [0.3, 1e-300, -1e-300], "y": [1.0, 2.0, 3.0]},
     "exp(x * x / x) * x.sum()": {"x": [1e300, 1e-300, 0.5]},
+    "sqrt(F.hardtanh(clamp(x, -1, 1)))": {"x": [1.0, -1e300, 1.0]},  # √−1 is no real number
+    "log(clamp(x, -2, 1)) + x * 1e200": {"x": [1.0, -1e300, 0.5]},
 }
 
 

@@ -86,15 +86,16 @@ def rounds(explicit: Elementwise) -> bool:
 
 
 def real_number(found: Expr) -> float:
-    """A number of SymPy's, ±∞ where no float holds it; NaN where it is none."""
-    return float(found) if found.is_finite else float("nan")
+    """A number of SymPy's, ±∞ where no float holds it; NaN where it is none, as √−1 is no real one."""
+    return float(found) if found.is_finite and found.is_real else float("nan")
 
 
 def overflows(explicit: Elementwise, row: int) -> bool:
     """Whether the program has ±∞ on the way to an output where there is a real number."""
     way = explicit.way_to(row, explicit.made_of)
     beyond = ((name, at) for name, at in way if np.isinf(as_float(explicit.values[name][at])))
-    return any(bool(explicit.point.value(explicit.entries[name][at]).is_finite) for name, at in beyond)
+    found = (explicit.point.value(explicit.entries[name][at]) for name, at in beyond)
+    return any(bool(value.is_finite and value.is_real) for value in found)
 
 
 def zero_to_floats(
