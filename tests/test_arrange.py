@@ -61,6 +61,7 @@ def test_the_numbers_of_a_layer_norm_are_not_said_twice() -> None:
     assert "2·" not in derived_text(*derive("F.layer_norm(x, (n,), gamma)"))
 
 
+@pytest.mark.slow
 def test_a_sum_of_zeros_is_a_multiple_of_no_number() -> None:
     """The second axis of the transform is cut to one entry: its sines are all 0."""
     text = 'view_as_real(torch.fft.fft2(view_as_complex(x), (2, 3), (1, 0), "ortho"))'

@@ -71,6 +71,7 @@ def test_a_file_holds_what_the_terminal_shows(style: str, tmp_path: Path) -> Non
     assert os.listdir(tmp_path) == ["out"]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("name", "begins"),
     [

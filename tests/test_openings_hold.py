@@ -210,7 +210,7 @@ OPENED = (
 )  # fmt: skip
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("text", OPENED)
 def test_what_stands_inside_an_opened_operation_is_said(text: str) -> None:
     """xhat, r and P are names of the operation's own, which nobody has read yet."""

@@ -119,6 +119,7 @@ UNSEEN = {
 BEFORE = "FACTOR = torch.tensor([2., 3., 4.])\nh = x * 1\nfor _ in range({}): h = h * 1.01\n"
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("steps", [0, 20])
 @pytest.mark.parametrize("name", FORWARDS)
 def test_an_own_forward_is_followed_however_it_is_written(name: str, steps: int, tmp_path: Path) -> None:
