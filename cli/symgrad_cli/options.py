@@ -22,6 +22,7 @@ ENDINGS = {
     ".html": "html", ".htm": "html", ".svg": "svg",
 }  # fmt: skip
 """What a file is to hold, by the end of its name."""
+WRITES = "Write to FILE instead of the terminal."
 
 
 def traceback_option(command: Command) -> Command:
@@ -49,9 +50,7 @@ def expand_option(command: Command) -> Command:
     )
 
 
-def output_options(
-    command: Command, formats: Sequence[str] = FORMATS, what: str = "Write to FILE instead of the terminal."
-) -> Command:
+def output_options(command: Command, formats: Sequence[str] = FORMATS, what: str = WRITES) -> Command:
     """``--format`` and ``-o``; where no format is named, the file's ending says which."""
     command = click.option(
         "-o", "--output", "path", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help=what,
@@ -69,9 +68,7 @@ def output_options(
     )(command)  # fmt: skip
 
 
-def output_options_of(
-    *formats: str, what: str = "Write to FILE instead of the terminal."
-) -> Callable[[Command], Command]:
+def output_options_of(*formats: str, what: str = WRITES) -> Callable[[Command], Command]:
     """``--format``, one of ``formats``, and ``-o``, whose help says ``what`` is written."""
     return lambda command: output_options(command, formats, what)
 

@@ -42,6 +42,15 @@ def as_torch_reads(tensor: Any, is_data: bool, whole: bool) -> Any:
     return tensor.long() if whole and (tensor == tensor.round()).all() else tensor.detach().clone()
 
 
+def path_of(spelling: str) -> list[str]:
+    """Where torch has a function, attribute by attribute.
+
+    >>> path_of("torch.linalg.inv"), path_of("F.relu"), path_of("Tensor.clamp")
+    (['linalg', 'inv'], ['nn', 'functional', 'relu'], ['Tensor', 'clamp'])
+    """
+    return spelling.removeprefix("torch.").replace("F.", "nn.functional.", 1).split(".")
+
+
 def by_spelling(
     path: str, call: Call | None = None, whole: Sequence[str] = (), returns: Sequence[str] = ()
 ) -> Callable[..., Any]:
@@ -51,7 +60,7 @@ def by_spelling(
     if their values are.
     Of several results it is the first that ``returns`` names, or the one whose number the option ``part`` is.
     """
-    steps = path.removeprefix("torch.").replace("F.", "nn.functional.", 1).split(".")
+    steps = path_of(path)
 
     def by_torch(torch: Any, *tensors: Any, **options: Any) -> Any:
         function: Any = tensors[0] if steps[0] == "Tensor" else torch

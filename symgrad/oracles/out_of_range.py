@@ -95,7 +95,7 @@ def overflows(explicit: Elementwise, row: int) -> bool:
     way = explicit.way_to(row, explicit.made_of)
     beyond = ((name, at) for name, at in way if np.isinf(as_float(explicit.values[name][at])))
     found = (explicit.point.value(explicit.entries[name][at]) for name, at in beyond)
-    return any(bool(value.is_finite and value.is_real) for value in found)
+    return any(not np.isnan(real_number(value)) for value in found)
 
 
 def zero_to_floats(

@@ -22,7 +22,7 @@ from symgrad.numeric.forward import numbers, options_of
 from symgrad.ops import Op, beside_letters, named
 from symgrad.ops.entry import plays
 from symgrad.oracles.torch_equation import run_equation
-from symgrad.oracles.torch_words import in_its_own_words, turned
+from symgrad.oracles.torch_words import REFUSALS, in_its_own_words, turned
 from symgrad.program import Apply, Operation, Program, Pullback, Role, Stated
 from symgrad.shapes import with_numbers
 
@@ -40,10 +40,6 @@ class TorchRun:
     version: str
     refusal: str = ""
     turned: bool = False
-
-
-REFUSALS = (RuntimeError, LookupError, ValueError, TypeError, AssertionError, ArithmeticError)
-"""What torch's own calls raise: an assertion of F.embedding's, a division by 0 of F.lp_pool2d's."""
 
 
 def first_line(error: Exception) -> str:

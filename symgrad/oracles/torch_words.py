@@ -9,15 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from symgrad.entries.equations import plain
+from symgrad.entries.equations import path_of, plain
 from symgrad.program import Program, Read, Written
 from symgrad.shapes import Size, with_numbers
 
-MODULES = {"torch": "", "F": "nn.functional", "Tensor": "Tensor"}
-"""Where torch has what a spelling begins with; what is NumPy's, or ATen's, it has not in these words."""
+TORCHS = ("torch.", "F.", "Tensor.")
+"""What a spelling begins with that torch has; what is NumPy's, or ATen's, it has not in these words."""
 SAME = 1e-9
 """How near two vectors are, but for their signs."""
-REFUSALS = (RuntimeError, LookupError, ValueError, TypeError, AssertionError, ArithmeticError, AttributeError)
+REFUSALS = (RuntimeError, LookupError, ValueError, TypeError, AssertionError, ArithmeticError)
+"""What torch's own calls raise: an assertion of F.embedding's, a division by 0 of F.lp_pool2d's."""
 
 
 def in_its_own_words(call: Written, tensors: Mapping[str, Any], steps: Any, sizes: Mapping[Size, int]) -> Any:
@@ -27,11 +28,10 @@ def in_its_own_words(call: Written, tensors: Mapping[str, Any], steps: Any, size
     """
     import torch
 
-    home, _, word = call.spelled.partition(".")
-    if home not in MODULES:
+    if not call.spelled.startswith(TORCHS):
         return steps
     function: Any = torch
-    for part in (*filter(None, MODULES[home].split(".")), *word.split(".")):
+    for part in path_of(call.spelled):
         function = getattr(function, part, None)
 
     def given(value: Any) -> Any:
@@ -44,7 +44,7 @@ def in_its_own_words(call: Written, tensors: Mapping[str, Any], steps: Any, size
     try:
         found = function(*map(given, call.arguments), **{key: given(value) for key, value in call.keywords})
         found = found if call.place is None else found[call.place]
-    except REFUSALS:
+    except (*REFUSALS, AttributeError):  # of a number where torch takes a tensor
         return steps
     if not isinstance(found, torch.Tensor) or found.shape != steps.shape or found.is_complex():
         return steps

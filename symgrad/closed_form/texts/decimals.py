@@ -13,7 +13,7 @@ from math import isclose, isfinite, isqrt, pi, prod
 import sympy as sp
 
 from symgrad.closed_form.rewriting.shorthands import Root
-from symgrad.closed_form.texts.pieces import ATOM, MULTIPLY, NoForm, Text
+from symgrad.closed_form.texts.pieces import ATOM, MULTIPLY, POWER, NoForm, Text
 from symgrad.indexing.symbols import Expr
 from symgrad.program import Constant, Program
 
@@ -50,6 +50,12 @@ def turns_of(value: float) -> Text | None:
     if not n or n * pi != value:
         return None
     return (f"{n} * math.pi", MULTIPLY) if n > 1 else ("math.pi", ATOM)
+
+
+def computed_of(value: float) -> Text | None:
+    """The text of what ``value`` was computed of, a root or π, where Python comes to that very float."""
+    root = root_of(value)
+    return turns_of(value) if root is None else (f"{root} ** 0.5", POWER)
 
 
 def root_below(value: float) -> int | None:

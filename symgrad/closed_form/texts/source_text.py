@@ -16,7 +16,7 @@ from typing import Any
 import sympy as sp
 
 from symgrad.closed_form.texts.complex_text import complex_text
-from symgrad.closed_form.texts.decimals import root_of, turns_of, written
+from symgrad.closed_form.texts.decimals import computed_of, written
 from symgrad.closed_form.texts.pieces import (
     ADD,
     ATOM,
@@ -55,11 +55,8 @@ def number_text(value: Any) -> Text:
         value = value.numerator
     if not isinstance(value, (int, float)):
         raise NoForm
-    root = root_of(value) if isinstance(value, float) else None
-    if root is not None:
-        return f"{root} ** 0.5", POWER
-    if isinstance(value, float) and (turns := turns_of(value)):
-        return turns
+    if isinstance(value, float) and (computed := computed_of(value)) is not None:
+        return computed
     return written(value), NEGATE if value < 0 else ATOM
 
 

@@ -26,7 +26,7 @@ from symgrad.closed_form.rewriting.of_numbers import roots_together
 from symgrad.closed_form.rewriting.shorthands import Root
 from symgrad.closed_form.texts.additions import added, signed
 from symgrad.closed_form.texts.axes import axis_in, body_order, common_order, joint_axes
-from symgrad.closed_form.texts.decimals import decimal_text, over_and_under, quotient_text, root_of, turns_of
+from symgrad.closed_form.texts.decimals import computed_of, decimal_text, over_and_under, quotient_text
 from symgrad.closed_form.texts.notation import Notation
 from symgrad.closed_form.texts.pieces import (
     ADD,
@@ -111,10 +111,8 @@ class Forms(Notation):
             return Piece(str(node), NEGATE if node < 0 else ATOM, ())
         if isinstance(node, Root):
             return root(self, node, ())
-        if is_written_out(node) and (n := root_of(float(node))) is not None:
-            return Piece(f"{n} ** 0.5", POWER, ())
-        if is_written_out(node) and (turns := turns_of(float(node))):
-            return Piece(*turns, ())
+        if is_written_out(node) and (computed := computed_of(float(node))) is not None:
+            return Piece(*computed, ())
         if node.is_Float and (share := quotient_text(node, self.program)) is not None:
             return Piece(share, NEGATE if node < 0 else MULTIPLY, ())
         if is_decimal(node) or has_few_digits(node):

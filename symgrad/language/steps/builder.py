@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -278,10 +279,7 @@ class Builder:
 
     def settled(self, letters: Mapping[Size, Size]) -> tuple[Apply, ...]:
         """The steps with every size as its representative, and that in new ``letters``."""
-
-        def final(value: Any) -> Any:
-            return self.lettered(value, letters)
-
+        final = partial(self.lettered, letters=letters)
         return tuple(
             replace(
                 step,
