@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from itertools import product
 
@@ -12,8 +13,11 @@ import torch
 
 import symgrad
 from symgrad.errors import SymgradError, UnsupportedError
+from symgrad.explanation.formulas import derive
 from symgrad.language import read
+from symgrad.numeric import forward
 from symgrad.ops.moving.slicing import cut, falls_with_size
+from symgrad.oracles import check_form
 from symgrad.shapes import Sizes, with_numbers
 from symgrad.tracing import capture
 from tests.chains import FEW, Chain, chain, check
@@ -183,6 +187,29 @@ def test_chains_cover_slices_from_the_end_steps_and_views() -> None:
     for word in ("[-", ":-", ":2]", "mT", "permute", "unfold", "flip", "expand", "select", "diagonal", "chunk", "cat",
                  "reshape", "transpose", "narrow", "roll", "None", "mean", "** 2"):  # fmt: skip
         assert word in texts, word
+
+
+PRODUCTS = ("c[:, None] * d", "addr(b, c, d)", "a @ w", "a @ w * h", "(a @ w).masked_fill(h != 0, 2.0)",
+            "addr(b, c, d, alpha=0.5).masked_fill(h != 0, 2.0) * h", "(c[:, None] * d + h) * (h != 0)", "(a @ w).tril() * h")  # fmt: skip
+PARTS_OF = ("[:, :2]", "[:, 1:3]", "[:, -5:2]", "[:, -3:-1]", "[..., 1:]", "[:2]", "[1:, :2]", "[-2:, 1:2]", "[:, ::2]")
+
+
+@pytest.mark.one_in(9)
+@pytest.mark.parametrize("part", PARTS_OF)
+@pytest.mark.parametrize("body", PRODUCTS)
+def test_of_a_part_of_a_product_only_that_part_is_read(body: str, part: str) -> None:
+    """Σ_k [k < 2]·f(k)·v(k): v ends where the part ends, and no form may read on, however it writes the rest."""
+    text, generator = f"({body}){part}", np.random.default_rng(1)
+    shapes = {"a": (3, 2), "b": (3, 4), "c": (3,), "d": (4,), "h": (3, 4), "w": (2, 4)}
+    arrays = {name: generator.integers(-1, 2, size=shape).astype(float) for name, shape in shapes.items()}
+    used = {name: shape for name, shape in shapes.items() if name in re.findall(r"\b[a-z]\b", text)}
+    program = read(text, shapes=used).program
+    values = forward(program, {name: arrays[name] for name in used})
+    seed = generator.integers(-4, 5, size=values["out"].shape).astype(float)
+    for name, derived in derive(program, tuple(used)).items():
+        if derived.form is not None:
+            proof = check_form(derived.form.text, program, derived.whole, values, seed)
+            assert proof.passed, f"{text} by {name}: {derived.form.text} is withheld, {proof.note or proof.max_error}"
 
 
 @pytest.mark.parametrize("text", ["torch.arcsinh(a.trunc()[...]) * a", "s = (a * a)[...]; s[()] * s", "a[...].exp()"])

@@ -9,7 +9,7 @@ import sympy as sp
 from symgrad.closed_form.rewriting.asking import indices_in, reads_tensor
 from symgrad.closed_form.texts.notation import Notation
 from symgrad.closed_form.texts.pieces import ATOM, NoForm, Piece, flat, method, permuted
-from symgrad.indexing import Bracket, Index, fresh
+from symgrad.indexing import Bracket, Index, fresh, summed
 from symgrad.indexing.brackets import ORDERS, STRICT, whole_gap
 from symgrad.indexing.equation import with_fresh_sums
 from symgrad.indexing.sums import split_factors
@@ -62,16 +62,8 @@ def triangle(notation: Notation, factor: Expr, rest: Sequence[Expr], prefer: Seq
 
 def padded(notation: Notation, edges: Sequence[Expr], rest: Sequence[Expr], prefer: Sequence[Index]) -> Piece:
     """[a ≤ q]·[q < b]·f(q) is f(a), …, f(b − 1) with zeros before and behind: pad(f, (a, n − b))."""
-    ranges: dict[Index, tuple[Expr, Expr]] = {}
-    for edge in edges:
-        if len(indices_in(edge)) != 1:
-            raise NoForm
-        (q,) = indices_in(edge)
-        ranges[q] = narrowed(edge, q, *ranges.get(q, (sp.S.Zero, q.size)))
+    ranges = ranges_of(notation, edges)
     inner = {q: fresh(q.name, sp.expand(stop - start)) for q, (start, stop) in ranges.items()}
-    amounts = (n for q, (start, stop) in ranges.items() for n in (start, inner[q].size, q.size - stop))
-    if not all(map(notation.is_size, amounts)):  # a negative margin would cut
-        raise NoForm
     moved = {q: inner[q] + start for q, (start, _) in ranges.items()}
     body = sp.Mul(*rest)
     if not ranges.keys().isdisjoint(bound_indices(body)):  # a sum inside has a letter of its own
@@ -93,6 +85,32 @@ def padded(notation: Notation, edges: Sequence[Expr], rest: Sequence[Expr], pref
         start, stop = ranges.get(axis, (sp.S.Zero, axis.size))
         margins += [notation.texts.size(sp.expand(n)) for n in (start, axis.size - stop)]
     return Piece(f"pad({piece.text}, ({', '.join(margins)}))", ATOM, axes)
+
+
+def ranges_of(notation: Notation, edges: Sequence[Expr]) -> dict[Index, tuple[Expr, Expr]]:
+    """Where each index starts and stops by conditions on one index each; NoForm where that may be outside its axis."""
+    ranges: dict[Index, tuple[Expr, Expr]] = {}
+    for edge in edges:
+        if len(indices_in(edge)) != 1:
+            raise NoForm
+        (q,) = indices_in(edge)
+        ranges[q] = narrowed(edge, q, *ranges.get(q, (sp.S.Zero, q.size)))
+    amounts = (n for q, (start, stop) in ranges.items() for n in (start, stop - start, q.size - stop))
+    if not all(map(notation.is_size, amounts)):
+        raise NoForm
+    return ranges
+
+
+def within_range(notation: Notation, factors: Sequence[Expr], bound: Sequence[Index], prefer: Sequence[Index]) -> Piece:
+    """Σ_k [a ≤ k]·[k < b]·f(k) is f added up from a to b − 1: what is 0 is not read, as it may not be there."""
+    edges = [f for f in factors if is_edge(f) and indices_in(f) <= set(bound)]
+    if not edges or len(edges) == len(factors):
+        raise NoForm
+    ranges = ranges_of(notation, edges)
+    inner = {q: fresh(q.name, sp.expand(stop - start)) for q, (start, stop) in ranges.items()}
+    moved = {q: inner[q] + start for q, (start, _) in ranges.items()}
+    body = with_fresh_sums(sp.Mul(*(f for f in factors if f not in edges))).xreplace(moved)
+    return notation.write(summed(body, [inner.get(k, k) for k in bound]), prefer)
 
 
 def side_by_side(notation: Notation, terms: Sequence[Expr], prefer: Sequence[Index]) -> Piece | None:

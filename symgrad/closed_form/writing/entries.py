@@ -103,7 +103,9 @@ def shifted(notation: Notation, index: Expr, size: Size, axes: list[Index | None
         return ":", f"roll({notation.texts.size(-start)}, {axis})" if start != 0 else ""
     if slope < 0:
         start = start - moving.size + 1
-    stop = sp.expand(start + moving.size)
+    start, stop = sp.expand(start), sp.expand(start + moving.size)
+    if not notation.is_size(start) or not notation.is_size(sp.expand(size - stop)):
+        raise NoForm  # a place outside the axis: read only where something else is 0
     first, last = ("" if end == usual else notation.texts.size(end) for end, usual in ((start, 0), (stop, size)))
     return f"{first}:{last}", f"flip({axis})" if slope < 0 else ""
 

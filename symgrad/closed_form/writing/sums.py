@@ -24,6 +24,7 @@ from symgrad.closed_form.texts.pieces import (
     method,
 )
 from symgrad.closed_form.writing.blocks import blocks
+from symgrad.closed_form.writing.edges import within_range
 from symgrad.indexing import Bracket, Index, summed
 from symgrad.indexing.sums import split_factors
 from symgrad.indexing.symbols import Expr, fresh
@@ -41,18 +42,7 @@ def write_sum(notation: Notation, node: Expr, prefer: Sequence[Index]) -> Piece:
     factors = raised_apart(node.function) if node.function.is_Mul else [node.function]
     if isinstance(node, (Mean, Variance)):
         return sum_of_product(notation, factors, bound, prefer, *WORDS[type(node)])
-    ways = (
-        outside,
-        running,
-        blocks,
-        broadcast_apart,
-        matrix_product,
-        sum_of_product,
-        one_by_one,
-        contraction,
-        term_by_term,
-    )
-    for write in ways:
+    for write in WAYS:
         try:
             return write(notation, factors, bound, prefer)
         except NoForm:
@@ -260,6 +250,7 @@ def contraction(notation: Notation, factors: list[Expr], bound: list[Index], pre
 
 
 WAYS = (
-    outside, running, blocks, broadcast_apart, matrix_product, sum_of_product, one_by_one, contraction, term_by_term,
+    outside, within_range, running, blocks, broadcast_apart, matrix_product, sum_of_product, one_by_one, contraction,
+    term_by_term,
 )  # fmt: skip
 """How a sum is written: the first that can."""
