@@ -113,5 +113,5 @@ def test_a_gradient_by_the_tensor_with_the_hook_is_not_compared(tmp_path):
     event, page = played(
         tmp_path, "h = x @ w\nh.register_hook(lambda g: g * 2)\ntorch.autograd.grad(h.tanh().sum(), h)"
     )
-    assert event.leaves[0].hooked
+    assert event.leaves[0].changed == "a hook"
     assert "h has a hook: torch adds what the hook makes of vᵀJ" in page

@@ -1093,6 +1093,27 @@ def test_a_backward_inside_a_backward_is_told_with_what_it_adds_to(tmp_path) -> 
     assert "added to .grad of a.weight, a.bias:" in told
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "b(checkpoint(a, a(x), use_reentrant=True)).mean().backward()",
+        "(checkpoint(lambda t: a(t).tanh() @ e.weight.T, e(torch.tensor([1, 1])), use_reentrant=True)).sum().backward()",
+    ],
+)
+def test_a_leaf_that_a_backward_inside_adds_to_as_well_is_not_compared(tmp_path, line: str) -> None:
+    """A layer that stands outside of a checkpoint too was an accusation, or another v that torch was said to give."""
+    session, told = play(
+        tmp_path,
+        "from torch.utils.checkpoint import checkpoint\ntorch.manual_seed(0)\n"
+        "a, b, e = torch.nn.Linear(2, 2), torch.nn.Linear(2, 1), torch.nn.Embedding(3, 2)\n"
+        f"x = torch.ones(3, 2)\n{line}\n",
+    )
+    (event,) = session.events
+    assert event.explained
+    assert event.agrees
+    assert "changed by a backward inside" in " ".join(told.split())
+
+
 @pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")  # torch's own forward mode calls it
 def test_a_tangent_of_forward_mode_is_refused_with_its_reason(tmp_path) -> None:
     """Run again outside its level it gives one tensor, not two, which was an IndexError."""

@@ -240,7 +240,7 @@ def test_casts_of_autocast_are_listed():
 @pytest.mark.filterwarnings("ignore")
 def test_hooks_after_accumulation_accuse_nobody():
     (call,) = calls("hook_after_accumulating")
-    assert [leaf.hooked for leaf in call.leaves] == [True, False]
+    assert [leaf.changed for leaf in call.leaves] == ["a hook", ""]
     assert "weight has a hook that runs after vᵀJ was added: what stands in .grad is what the hook left" in call.notes
 
 

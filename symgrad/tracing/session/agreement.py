@@ -194,11 +194,14 @@ class Judge:
         for number in range(1 + LOTS):
             if number == len(self._moved):
                 self._moved.append(self.moved(number, unit))
-            most = max(most, self._gap(name, self._moved[number][name]))
+            most = max(most, self._gap(name, self._moved[number].get(name, self.derived[name])))
             yield most
 
     def moved(self, number: int, unit: float) -> dict[str, Array]:
-        """The gradients with every term shaken first, then with another forward pass each time."""
+        """The gradients with every term shaken first, then with another forward pass each time; none where one is missing.
+
+        A backward of the user's own is known for one v.
+        """
         lots = np.random.default_rng(0)
         program = self.program
 
@@ -214,9 +217,12 @@ class Judge:
 
         moved = partial(pull, program.recording, boxes=program.boxes, seeds=self.seeds, wanted=program.wanted,
                         origins=program.origins)  # fmt: skip
-        if number == 0:
-            return moved(program.values, shaken=shaken)
-        return moved(program.values.with_arrays(rounded(program.arrays, number - 1, unit)))
+        try:
+            if number == 0:
+                return moved(program.values, shaken=shaken)
+            return moved(program.values.with_arrays(rounded(program.arrays, number - 1, unit)))
+        except SymgradError:
+            return {}
 
     def _gap(self, name: str, other: Array) -> float:
         """How far another gradient is from the derived one; 0 where that is no number."""

@@ -198,8 +198,8 @@ def leaf(scene: Scene, judge: Judge, name: str, tensor: Any, true: Any, formulas
     if boxed and agrees:
         error = agrees = None  # torch beside torch
     after = tensor.grad if scene.kind == "backward" else true
-    hooked = agrees is not True and remarks.touched(scene, tensor)
-    if hooked:
+    changed = "" if agrees is True else remarks.changed_by(scene, tensor)
+    if changed:
         error = agrees = None  # what a hook made of it cannot be compared
     return Leaf(
         program.labels[name],
@@ -216,7 +216,7 @@ def leaf(scene: Scene, judge: Judge, name: str, tensor: Any, true: Any, formulas
         judge.undefined(name),
         lost,
         "" if added.any() else flow.why(program, name),
-        hooked,
+        changed,
         ruled,
     )
 

@@ -91,11 +91,13 @@ def from_within(scene: Scene) -> list[str]:
     return [f"a backward ran inside this one, and added to .grad of {', '.join(names)}: what it added is not told here"]
 
 
-def touched(scene: Scene, tensor: Any) -> bool:
-    """Whether something of the user's may have changed a gradient on its way: a hook, or a write during the call."""
-    hooks = ("_backward_hooks", "_post_accumulate_grad_hooks")
-    written = {id(t) for t in scene.watch.during}
-    return any(getattr(tensor, name, None) for name in hooks) or bool({id(tensor), id(tensor.grad)} & written)
+def changed_by(scene: Scene, tensor: Any) -> str:
+    """What of the user's may have changed a gradient on its way, in words; nothing if nothing has."""
+    if any(getattr(tensor, name, None) for name in ("_backward_hooks", "_post_accumulate_grad_hooks")):
+        return "a hook"
+    if any(tensor is leaf for leaf in scene.watch.inner):
+        return "a backward inside"
+    return "a write during the call" if {id(tensor), id(tensor.grad)} & {*map(id, scene.watch.during)} else ""
 
 
 def hooked(program: Capture, targets: dict[str, tuple[Any, Any]], rows: list[Leaf]) -> list[str]:
@@ -103,8 +105,8 @@ def hooked(program: Capture, targets: dict[str, tuple[Any, Any]], rows: list[Lea
     notes = [f"{program.labels[n]} has a hook: torch adds what the hook makes of {program.recording.seed}ᵀJ"
              for n, (t, _) in targets.items() if getattr(t, "_backward_hooks", None)]  # fmt: skip
     own = {program.labels[n] for n, (t, _) in targets.items() if getattr(t, "_post_accumulate_grad_hooks", None)}
-    later = [row.name for row in rows if row.hooked and row.name in own]
-    gone = [row.name for row in rows if row.hooked and row.name in own and row.after is None]
+    later = [row.name for row in rows if row.changed and row.name in own]
+    gone = [row.name for row in rows if row.changed and row.name in own and row.after is None]
     if later:
         who = later[0] if len(later) == 1 else f"{len(later)} leaves"
         has = "has a hook that runs" if len(later) == 1 else "have hooks that run"
@@ -139,8 +141,8 @@ def broadcast_losses(program: Capture) -> list[str]:
 __all__ = [
     "accumulated",
     "broadcast_losses",
+    "changed_by",
     "hooked",
     "overwritten_weights",
-    "touched",
     "without_a_past",
 ]

@@ -70,8 +70,8 @@ def _again(event: Backward, title: str, width: int) -> list[str]:
 
 def agreement(leaf: Leaf) -> str:
     """How the derived vᵀJ compares with what torch did."""
-    if leaf.hooked:
-        return "changed by a hook" if leaf.after is not None else "set to None by a hook"
+    if leaf.changed:
+        return f"{'changed' if leaf.after is not None else 'set to None'} by {leaf.changed}"
     if leaf.agrees is False:
         return f"≠ torch, by {leaf.error:.2g}"
     if leaf.ruled:
