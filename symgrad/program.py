@@ -191,7 +191,9 @@ class Program:
     ``made`` are the inputs that the text makes itself: nothing flows to them.
     ``spoken`` are names of something else beside the program, which the seed cannot have either.
     The steps are right for all sizes at which nothing in ``required`` is negative. ``written`` are calls of torch's
-    own that the text makes, by the names of the results that several steps compute in their stead.
+    own that the text makes, by the names of the results that several steps compute in their stead. ``positions`` are
+    tensors with the number of places that the axis has that they count on: which is not said by the steps where those
+    of several axes become one number.
     """
 
     inputs: tuple[Tensor, ...]
@@ -202,6 +204,7 @@ class Program:
     required: tuple[Size, ...] = ()
     made: Mapping[str, Own] = field(default_factory=dict, compare=False, hash=False)
     written: Mapping[str, Written] = field(default_factory=dict, compare=False, hash=False)
+    positions: tuple[tuple[str, int], ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
         defined = {t.name for t in self.inputs}

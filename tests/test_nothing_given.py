@@ -131,8 +131,8 @@ def test_an_entry_that_nobody_would_read_is_not_written_out() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["F.cross_entropy(x, torch.tensor([0, 5]))", "F.embedding(torch.tensor([1, 4]), x)", "x[torch.tensor([0, 5])]",
-     "x.gather(1, torch.tensor([[0], [3]]))"],
+    ["F.cross_entropy(x, torch.tensor([0, 5]))", "F.embedding(torch.tensor([1, 4]), x)",
+     "x.index_select(0, torch.tensor([0, 5]))", "x.gather(1, torch.tensor([[0], [3]]))"],
 )  # fmt: skip
 def test_a_position_beyond_a_size_that_nobody_gave_is_told_with_a_shape_that_has_it(text: str) -> None:
     with pytest.raises(InputError) as refused:
@@ -140,6 +140,30 @@ def test_a_position_beyond_a_size_that_nobody_gave_is_told_with_a_shape_that_has
     (hint,) = refused.value.hints
     assert isinstance(hint, Setting)
     assert symgrad.explain(text, shapes={hint.name: tuple(map(int, hint.value.split(",")))}).passed
+
+
+@pytest.mark.parametrize(
+    ("text", "shape"),
+    [
+        ("x[torch.tensor([0, 2])]", (3,)),
+        ("x[torch.tensor([0, -3])]", (3,)),
+        ("x[torch.tensor([[0, 2], [1, 5]])]", (6,)),
+        ("x[torch.tensor([2, 0]), torch.tensor([1, 3])]", (3, 4)),
+        ("-x.log_softmax(1)[torch.arange(3), y].mean()", (3, 2)),
+        ("x[range(4), y]", (4, 2)),
+        ("x[y, torch.arange(4)]", (2, 4)),
+        ("x[torch.arange(3), :, y]", (3, 2, 3)),
+        ("torch.linalg.norm(x, 'fro')", (2, 3)),
+        ("torch.linalg.norm(x, ord='nuc')", (2, 2)),
+        ("np.linalg.norm(x, 'fro')", (2, 3)),
+        ("torch.norm(x, p='nuc')", (2, 2)),
+    ],
+)
+def test_what_a_text_says_of_a_shape_is_taken(text: str, shape: tuple[int, ...]) -> None:
+    """Positions that it writes itself have to be there, and two norms are of matrices: these were refused."""
+    found = symgrad.explain(text)
+    assert found.passed
+    assert found.inputs[0].value.shape == shape
 
 
 SOURCES = [

@@ -174,3 +174,42 @@ def test_positions_in_a_matrix_are_put_in_a_row() -> None:
     w = torch.arange(6.0).reshape(3, 2).requires_grad_()
     (w[n] ** 2).sum().backward()
     assert_same(w.grad, program.pullback()["w"])
+
+
+SEVERAL = ("x[i, :, j]", "x[i, j]", "x[i, j, k]", "x[i - 1, j]", "x[[0, 1], j]", "x[torch.tensor([1, -1]), j, k]")
+"""Positions on several axes, of a 2×3×4."""
+
+
+@pytest.mark.parametrize("text", SEVERAL)
+def test_positions_on_several_axes_are_each_on_their_own(text: str) -> None:
+    """They become one number, in which one beyond its axis was another entry, and so was −1."""
+    draw, x = np.random.default_rng(1), torch.arange(24.0, dtype=torch.float64).reshape(2, 3, 4).requires_grad_()
+    refused = 0
+    for _ in range(24):
+        given = {n: torch.tensor(draw.integers(-4, 4, size=2)) for n in "ijk" if n in text.replace("tensor", "")}
+        values = {"x": x.detach().numpy(), **{n: p.numpy() for n, p in given.items()}}
+        try:
+            wanted = eval(text, {"torch": torch}, {"x": x, **given})  # noqa: S307 - texts of this file
+        except IndexError:
+            refused += 1
+            with pytest.raises(SymgradError, match="is out of bounds for an axis with size"):
+                symgrad.explain(text, wrt="x", check=False, **values)
+            continue
+        found = symgrad.explain(text, wrt="x", check=False, **values)
+        assert_same(wanted.detach().numpy(), found.output, what=text)
+        (by_x,) = torch.autograd.grad(wanted.sum(), x)
+        assert_same(by_x.numpy(), found.gradients["x"].value, what=text)
+    assert 0 < refused < 24
+
+
+@pytest.mark.parametrize("text", ["x[n]", "x.gather(0, n)"])
+def test_a_position_from_the_end_says_what_would_do(text: str) -> None:
+    with pytest.raises(SymgradError, match="is negative") as error:
+        symgrad.explain(text, x=[2.0, 3.0], n=[-1])
+    assert "n % x.shape[0] in the place of n" in str(error.value)
+    assert (
+        symgrad.explain(
+            text.replace("n)", "n % x.shape[0])").replace("n]", "n % x.shape[0]]"), x=[2.0, 3.0], n=[-1]
+        ).output
+        == 3
+    )

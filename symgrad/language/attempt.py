@@ -245,6 +245,7 @@ def program_of(attempt: Attempt, values: Mapping[Size, int]) -> Program:
         required=tuple(size.xreplace(letters) for size in attempt.sizes.required()),
         made={name: own for name, (own, _) in builder.made.items() if name not in builder.leaves},
         written=builder.calls(letters),
+        positions=tuple(builder.positions),
     )
     for step in program.steps if values else ():
         check_constants(step, program.sizes)

@@ -25,8 +25,9 @@ from symgrad.lowering.reading import names_read, number
 from symgrad.numeric.budget import MOST_EXACT, MOST_HELD, check_program, entries
 from symgrad.numeric.evaluate import evaluate, evaluate_forward
 from symgrad.numeric.exact import EXACT_LIMIT, Array, as_float, exact, finite, holds_exact, is_exact
-from symgrad.numeric.positions import Evaluation, check_places, check_read
+from symgrad.numeric.positions import Evaluation, check_on_axis, check_places, check_read
 from symgrad.ops import named
+from symgrad.ops.moving.positions import positions
 from symgrad.program import Apply, Constant, Program, Pullback
 from symgrad.shapes import Size, with_numbers
 
@@ -101,8 +102,19 @@ def forward(program: Program, inputs: Mapping[str, Array]) -> Values:
         given = np.asarray(inputs[tensor.name])
         arrays[tensor.name] = exact(given) if small and is_exact(given) else as_float(given)
     for step in program.steps:
+        check_positions(step, program, arrays)
         compute(step, program, arrays)
     return Values(arrays, program.sizes)
+
+
+def check_positions(step: Apply, program: Program, arrays: Mapping[str, Array]) -> None:
+    """Refuse positions that ``step`` reads and that are not on their axis; negative ones count from its end."""
+    for name, count in program.positions:
+        if name in step.tensors:
+            try:
+                check_on_axis(positions(arrays[name]), count)
+            except IndexError as error:
+                raise not_there("the index reads", step, error) from None
 
 
 def forward_from(program: Program, values: Values, moved: Mapping[str, Array]) -> Values:
@@ -140,7 +152,7 @@ def compute(step: Apply, program: Program, arrays: dict[str, Array]) -> None:
     except MemoryError:
         raise InputError(f"{op.name} does not fit into memory here", span=step.span) from None
     except IndexError as error:
-        raise not_there(f"{op.name} reads or writes", step, error) from None
+        raise not_there(f"{op.name} reads or writes", step, error, from_front(error)) from None
     except WrittenTwice as error:
         raise UnsupportedError(
             f"{op.name} writes an entry twice, and only the order says which value stays",
@@ -154,6 +166,11 @@ def compute(step: Apply, program: Program, arrays: dict[str, Array]) -> None:
         raise ShapeError(
             f"{op.name} has no value for a tensor without entries", span=step.span, found=(str(error),)
         ) from None
+
+
+def from_front(error: IndexError) -> tuple[str, ...]:
+    """What would do for a position that counts from the end, where torch has none such."""
+    return ("n % x.shape[0] in the place of n counts −1 from the end",) if "negative" in str(error) else ()
 
 
 def not_there(what: str, step: Apply, error: IndexError, hints: tuple[str, ...] = ()) -> InputError:

@@ -28,11 +28,14 @@ Evaluation = Callable[[Equation, Mapping[str, Array], Mapping[Size, int]], Array
 def check_places(equation: Equation, arrays: Mapping[str, Array], sizes: Mapping[Size, int]) -> None:
     """Raise `IndexError` for the first position that is not there."""
     for name, from_end, axis in places(equation.right):
-        count = axis.length(arrays, sizes)
-        found = (positions if from_end else from_zero)(arrays[name])
-        outside = found[(found < -count) | (found >= count)]
-        if outside.size:
-            raise IndexError(f"index {outside[0]} is out of bounds for an axis with size {count}")
+        check_on_axis((positions if from_end else from_zero)(arrays[name]), axis.length(arrays, sizes))
+
+
+def check_on_axis(found: Array, count: int) -> None:
+    """Raise `IndexError` for the first position that an axis with so many places does not have, from either end."""
+    outside = found[(found < -count) | (found >= count)]
+    if outside.size:
+        raise IndexError(f"index {outside[0]} is out of bounds for an axis with size {count}")
 
 
 def check_read(equation: Equation, arrays: Mapping[str, Array], sizes: Mapping[Size, int], by: Evaluation) -> None:

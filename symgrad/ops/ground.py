@@ -7,7 +7,7 @@ Comes in: the table. Goes out: entries, to be applied. Who decides by what an op
 from symgrad.ops.entry import named
 
 # fmt: off
-add, sub, mul, div, neg, gt, where = map(named, ("add", "sub", "mul", "div", "neg", "gt", "where"))
+add, sub, mul, div, neg, gt, where, remainder = map(named, ("add", "sub", "mul", "div", "neg", "gt", "where", "remainder"))
 relu, softplus, softmax, zeros_like, ones_like = map(named, ("relu", "softplus", "softmax", "zeros_like", "ones_like"))
 reshape, expand, permute, transpose, T, unsqueeze, unfold, pad = map(named, ("reshape", "expand", "permute", "transpose", "T", "unsqueeze", "unfold", "pad"))
 narrow, select, cat, stack, gather, index_select, index_add, embedding = map(named, ("narrow", "select", "cat", "stack", "gather", "index_select", "index_add", "embedding"))

@@ -21,7 +21,7 @@ from symgrad.errors import InputError, ShapeError, Span, SymgradError, Unsupport
 from symgrad.language.grammar.nodes import Statement
 from symgrad.language.steps.calls import Meaning, Ref, holding
 from symgrad.language.steps.complaints import mismatch, shapes_found, unmade
-from symgrad.language.steps.kinds import kind_of_result
+from symgrad.language.steps.kinds import Kind, kind_of_result
 from symgrad.language.steps.made import Made
 from symgrad.language.steps.ruled import ruling
 from symgrad.language.steps.taken import Taken
@@ -74,6 +74,7 @@ class Builder:
         self.leaves: set[str] = set()
         self.remarks: dict[str, None] = {}
         self.written: dict[str, Written] = {}
+        self.positions: dict[tuple[str, int], None] = {}
 
     def make(self, made: Made, code: str, name: str | None = None) -> Ref:
         """A tensor that the text makes with ``code``, as an input of the program; what is not drawn is made once."""
@@ -87,9 +88,9 @@ class Builder:
         return Ref(called, made.shape, kind=made.kind)
 
     def forget_counts(self, output: str) -> None:
-        """Numbers of rows that were only asked whether they are all of them: x[arange(n), y] reads y alone."""
+        """Positions that no step reads: x[arange(n), y] reads y alone, x[tensor([-1])] those counted from the front."""
         read = {name for step in self.steps for name in step.tensors} | {output, *self.leaves}
-        for name in [name for name, (_, made) in self.made.items() if made.counts and name not in read]:
+        for name in [name for name, (_, made) in self.made.items() if made.kind is Kind.WHOLE and name not in read]:
             del self.made[name]
 
     def want(self, found: Meaning, statement: Statement) -> None:

@@ -41,7 +41,8 @@ class Extents:
         if not isinstance(size, sp.Expr):
             return int(size)
         if self.sizes.number(size) is None and not self.symbolic:
-            self.assume(size)
+            found = self.sizes.find(size)
+            self.assume(size, max((least for need, least in self.needs if self.sizes.find(need) == found), default=2))
         number = self.sizes.number(size)
         if number is None:
             raise UnsupportedError("this needs a size that is known", span=span, hints=("give the tensor a shape",))

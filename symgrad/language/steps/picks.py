@@ -10,15 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import prod
 from typing import Any
 
+import numpy as np
 import sympy as sp
 
 from symgrad.errors import ShapeError, Span, UnsupportedError
 from symgrad.language.outside.values import from_entries
 from symgrad.language.steps.builder import Builder, Caller
 from symgrad.language.steps.calls import Meaning, Ref
-from symgrad.language.steps.extents import Extents
+from symgrad.language.steps.extents import LARGEST_GUESS, Extents
 from symgrad.language.steps.kinds import Kind
 from symgrad.language.steps.made import Fill, Made
 from symgrad.ops import ground
@@ -58,8 +60,8 @@ def picked(
             x = call(ground.permute, x, dims=order)
         shape = (*x.shape[:first], sp.Mul(*sizes), *x.shape[first + len(axes) :])
         x = call(ground.reshape, x, shape=shape)
-        flat = places[0]
-        for place, size in zip(places[1:], sizes[1:], strict=True):
+        flat, *others = (from_front(builder, call, place, int(size)) for place, size in zip(places, sizes, strict=True))
+        for place, size in zip(others, sizes[1:], strict=True):
             flat = call(ground.add, call(ground.mul, flat, int(size)), place)
         places = [replace(flat, kind=Kind.WHOLE)]
     (place,) = places
@@ -79,6 +81,8 @@ def axis_of_one_each(
     for row, place in enumerate(places):
         counts = place.name in builder.made and builder.made[place.name][1].counts
         (count,), size = place.shape, x.shape[row]
+        if counts and count.is_Integer and extents.sizes.number(size) is None:
+            extents.assume(size, int(count))
         known = extents.sizes.number(size)
         if counts and (extents.sizes.find(size) == count or (known is not None and known == count)):
             extents.sizes.unify(size, count)
@@ -93,7 +97,11 @@ def positions(builder: Builder, extents: Extents, size: Any, index: Meaning, spa
             raise UnsupportedError("how many entries a mask keeps depends on its values", span=span, hints=MASK)
         if index.complex or index.pair:
             raise UnsupportedError("positions are whole numbers", span=span)
-        return index
+        said = written(builder, index)
+        if len(index.shape) > 1 or all(n >= 0 for n in said):
+            extents.need(size, least_size(said), span)
+            return index
+        index = tuple(said)
     if index and all(isinstance(row, tuple) for row in index):
         # torch takes the rows for positions on one axis each, and says that they will be one tensor's in a later one.
         hints = tuple(form.format(places_in(index)) for form in ("x[{0[0]}]", "x[torch.tensor({0[1]})]"))
@@ -103,7 +111,7 @@ def positions(builder: Builder, extents: Extents, size: Any, index: Meaning, spa
     if index and all(isinstance(n, bool) for n in index):
         extents_agree(extents, size, len(index), span)
         index = tuple(n for n, kept in enumerate(index) if kept)
-    least = max((n + 1 if n >= 0 else -n for n in index), default=0)
+    least = least_size(index)
     if any(n < 0 for n in index):
         extents.assume(size, least)
         length = extents.whole(size, span)
@@ -115,6 +123,38 @@ def positions(builder: Builder, extents: Extents, size: Any, index: Meaning, spa
     extents.need(size, least, span)
     made = Made((size_of(len(index)),), listing(index), Kind.WHOLE)
     return builder.make(made, f"torch.tensor({list(index)})")
+
+
+def from_front(builder: Builder, call: Caller, place: Ref, size: int) -> Ref:
+    """Positions on one of several axes, which become one number: those that are data may count from the end."""
+    said = written(builder, place)
+    if said and min(said) >= 0 and max(said) < size:
+        return place
+    builder.positions[place.name, size] = None
+    return call(ground.remainder, place, size)
+
+
+def least_size(positions: Sequence[int]) -> int:
+    """How large an axis has to be for these positions on it."""
+    return max((n + 1 if n >= 0 else -n for n in positions), default=0)
+
+
+def written(builder: Builder, index: Ref) -> list[int]:
+    """The positions that the text itself writes, as in ``torch.tensor([0, 2])``; none where a size decides one."""
+    made = builder.made[index.name][1] if index.name in builder.made else None
+    if made is None or made.drawn or made.kind is not Kind.WHOLE or not all(size.is_Integer for size in made.shape):
+        return []
+    shape = tuple(map(int, made.shape))
+    if prod(shape) > LARGEST_GUESS:
+        return []
+    decided: list[sp.Expr] = []
+
+    def plain(value: Any) -> Any:
+        decided.extend([value] if isinstance(value, sp.Expr) else [])
+        return 0 if decided else value
+
+    found = made.fill(shape, plain, np.random.default_rng())
+    return [] if decided else [int(n) for n in found.reshape(-1)]
 
 
 def places_in(rows: Sequence[Any]) -> tuple[str, str]:

@@ -44,10 +44,10 @@ def of_entries(ord: Any) -> str | None:
 
 
 def either(x: Any, ord: Any, dim: Any, name: str, matrix: bool) -> str | None:
-    """That of a matrix, if two axes are named or are all, or else of the entries."""
+    """That of a matrix, if two axes are named or are all, or else of the entries: 'fro' and 'nuc' are of a matrix alone."""
     two = len(x.shape) == 2 if dim is None else isinstance(dim, (tuple, list)) and len(dim) == 2
-    written = f"matrix_norm(x, {name}, {'(0, 1)' if dim is None else 'dim'}, keepdim)"
-    return written if two and matrix else of_entries(ord)
+    written = f"matrix_norm(x, {name}, {tuple(range(len(x.shape))) if dim is None else 'dim'}, keepdim)"
+    return written if (two or isinstance(ord, str)) and matrix else of_entries(ord)
 
 
 # fmt: off

@@ -198,9 +198,9 @@ class Judge:
             yield most
 
     def moved(self, number: int, unit: float) -> dict[str, Array]:
-        """The gradients with every term shaken first, then with another forward pass each time; none where one is missing.
+        """The gradients with every term shaken first, then with another forward pass each time.
 
-        A backward of the user's own is known for one v.
+        None where a backward of the user's own is on the way: it is known for one v.
         """
         lots = np.random.default_rng(0)
         program = self.program

@@ -26,8 +26,8 @@ class Leaf:
     on the way, whose product is torch's own: where the two are equal nothing was checked, and ``agrees`` is None.
     ``undefined`` is how many entries have no number to agree on: there is no derivative, or (``lost``) it is lost to
     0·∞ on the way. ``why`` says why what was added is 0, where that was seen;
-    ``changed`` what else wrote what stands there, a hook or the like; ``ruled`` that torch's backward of a call on the way is no
-    derivative, and what stands there follows from it.
+    ``changed`` what else wrote what stands there, a hook or the like; ``ruled`` that torch's backward of a call on the
+    way is no derivative, and what stands there follows from it.
     """
 
     name: str
