@@ -268,6 +268,18 @@ def test_gradcheck_is_compared_and_not_vacuous():
     assert all("= torch" in lines[-1] for lines in told)
 
 
+def test_what_torch_says_once_is_not_used_up_by_work_that_nobody_hears():
+    """In a process of its own: each such warning is one for all tests."""
+    code = (
+        "import torch; from symgrad.tracing.record.guard import undisturbed\n"
+        "with undisturbed(): torch.ones(1, dtype=torch.cfloat).float()\n"
+        "assert not torch.is_warn_always_enabled()\n"
+        "torch.ones(1, dtype=torch.cfloat).float()"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stderr.count("discards the imaginary part") == 1
+
+
 @pytest.mark.parametrize("terminal", [True, False])
 def test_progress_is_told_to_a_terminal_only(terminal, monkeypatch):
     class Stream(io.StringIO):

@@ -19,6 +19,8 @@ for i in range(2):
     z = F.mse_loss(x.sum(0), torch.ones(2, 1))
     z.backward()
     warnings.warn("mine too")
+for i in range(3):  # torch warns in a file of its own, and does so again where the call is made again
+    F.binary_cross_entropy(torch.sigmoid(x), torch.ones(2, 2), size_average=False).backward()
 F.sigmoid(x), F.upsample(torch.ones(1, 1, 4, 4), scale_factor=2)
 torch.meshgrid(torch.ones(2), torch.ones(2))
 nn.LSTM(2, 2, dropout=0.1)

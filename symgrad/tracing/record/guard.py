@@ -87,7 +87,10 @@ def unheard() -> Iterator[None]:
 def undisturbed() -> Iterator[None]:
     """Long work that runs foreign code: random states, warnings, hooks and modes are afterwards what they were."""
     states = torch.get_rng_state(), random.getstate(), np.random.get_state()
+    version, always = filters_version(), torch.is_warn_always_enabled()
+    shown = [(registry, dict(registry)) for registry in registries() if registry.get("version") == version]
     try:
+        torch.set_warn_always(True)  # or what torch says once in a process would be said here, to nobody
         with unheard(), np.errstate(all="ignore"), ExitStack() as stack:
             stack.enter_context(_disable_current_modes())
             if AUTOGRAD._saved_tensors_hooks_is_enabled():
@@ -96,6 +99,10 @@ def undisturbed() -> Iterator[None]:
             stack.enter_context(torch.autocast("cpu", enabled=False))
             yield
     finally:
+        torch.set_warn_always(always)
+        now = filters_version()
+        for registry, was in shown:  # a warning in here cleared those that had another stamp by then
+            registry.update(was, version=now)
         torch.set_rng_state(states[0])
         random.setstate(states[1])
         np.random.set_state(states[2])
@@ -121,10 +128,17 @@ def keep_registries(before: int) -> None:
     now = filters_version()
     if now == before:
         return
+    for registry in registries():
+        if registry.get("version") == before:
+            registry["version"] = now
+
+
+def registries() -> Iterator[dict[Any, Any]]:
+    """Where the modules keep which of their warnings were shown."""
     for module in list(sys.modules.values()):
         registry = getattr(module, "__dict__", {}).get("__warningregistry__")
-        if isinstance(registry, dict) and registry.get("version") == before:
-            registry["version"] = now
+        if isinstance(registry, dict):
+            yield registry
 
 
 __all__ = ["Guard", "elsewhere", "in_words", "numberless", "undisturbed", "unheard"]
