@@ -423,7 +423,7 @@ NOTES: dict[str, Rule] = {
     rf"{AT} = (?P<value>{NUMBER}) is (?:a kink|a jump) of (?P<op>\w+)(?: \(line \d+\))?.*": kink,
     rf"{AT} = (?P<value>{NUMBER}) is where .* turns over: the slope of .* is (?P<left>{NUMBER}) on the left, "
     rf"(?P<right>{NUMBER}) on the right; .*": turns,
-    r".* already held what (?:line \d+|this line before|an earlier call) put there; backward adds.*": held,
+    r".* already held what (?:line \d+|this line before|earlier lines) put there; backward adds.*": held,
     r"(?P<x>\w+)\.grad is None: (?P<why>.*)": none_because,
 }
 

@@ -248,6 +248,26 @@ x = torch.tensor([1., 2.], requires_grad=True)
     assert "x.grad already held what line 4 put there" in told
 
 
+FILLED = {
+    "assigned": ("p.grad = torch.ones(2)", "p.grad already held what line 8 put there"),
+    "by two lines": ("p.sum().backward()\nq.grad = p.grad * 3", "already held what earlier lines put there"),
+    "one of them assigned": ("q.grad = p.grad = torch.ones(2)\np.sum().backward()", "what earlier lines put there"),
+    "by one line": ("(p * q).sum().backward()", ".grad of 2 tensors already held what line 8 put there"),
+    "under another name": ("of(p)", "p.grad already held what line 7 put there"),
+    "one under another name": ("of(p)\nq.sum().backward()", "already held what earlier lines put there"),
+    "anew": ("(p * q).sum().backward()\np.grad = q.grad = None\nq.sum().backward()", "q.grad already held what line 10"),
+    "without a call": ("torch.Tensor.grad.__set__(p, torch.ones(2))", "p.grad already held what line 8 put there"),
+}
+
+
+@pytest.mark.parametrize("first", FILLED)
+def test_who_filled_grad_is_told_by_the_tensor_and_not_by_its_name(tmp_path, first):
+    code, expected = FILLED[first]
+    start = "p = torch.ones(2, requires_grad=True)\nq = torch.ones(2, requires_grad=True)\n"
+    told = play(tmp_path, f"\n{start}def of(z):\n\n    z.sum().backward()\n{code}\n(2 * p * q).sum().backward()\n")[1]
+    assert expected in " ".join(told.split())
+
+
 def test_backward_a_second_time(tmp_path):
     session, _ = play(
         tmp_path,

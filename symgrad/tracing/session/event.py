@@ -89,7 +89,7 @@ def told_of(scene: Scene, result: Any, error: Exception | None) -> Backward:
     ]
     letter = told.letter(letter) if like is None else scene.watch.letters.get(like[0], letter)
     scene.watch.letters[scene.number] = letter
-    notes = remarks.accumulated(scene, rows, repeated, letter)
+    notes = remarks.accumulated(scene, program, targets, rows, repeated, letter)
     notes += remarks.without_a_past(program)
     if not repeated:
         ties = kinks.found(program, seeds, met)

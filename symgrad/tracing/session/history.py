@@ -29,7 +29,7 @@ UNCHANGED = "(a gap in symgrad; the script itself ran unchanged)"
 """What is said where the observer failed."""
 
 Filled: TypeAlias = dict[int, tuple[weakref.ref[Any], Where, str]]
-"""The leaves whose ``.grad`` was filled, by identity: by which call, and what they were called then."""
+"""The leaves whose ``.grad`` was filled, by identity: by which line, and what they were called then."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ would stumble over.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from symgrad.tracing.session.scene import Scene
 from symgrad.tracing.story.events import Leaf
 from symgrad.tracing.story.summary import some
 
+Targets: TypeAlias = Mapping[str, tuple[Any, Any]]
+"""Leaves by their names in a program, each with what torch gave it."""
+
 
 def other_letter(program: Capture, letter: str) -> list[str]:
     """A note where the seed is not called v, since a tensor is, or v_… are those of a gradient that was recorded."""
@@ -33,18 +36,17 @@ def other_letter(program: Capture, letter: str) -> list[str]:
     return [f"names of the script begin with v: the seed is called {letter} here"]
 
 
-def accumulated(scene: Scene, rows: list[Leaf], repeated: bool, letter: str) -> list[str]:
-    """A note where this call added to what an earlier one had put there; ``letter`` is the seed's name.
+def accumulated(
+    scene: Scene, program: Capture, targets: Targets, rows: list[Leaf], repeated: bool, letter: str
+) -> list[str]:
+    """A note where this call added to what an earlier line had put there; ``letter`` is the seed's name.
 
     What would do is said once for each line.
     """
     again = [r.name for r in rows if r.before is not None and np.any(r.before)]
-    earlier = sorted({w.line for _, w, n in scene.watch.filled.values() if n in again})
     if not again:
         return []
-    lines = "an earlier call" if len(earlier) != 1 else f"line {earlier[0]}"
-    if earlier == [scene.where.line]:
-        lines = "this line before"
+    lines = put_there(scene, [t for name, (t, _) in targets.items() if program.labels[name] in again])
     who = f"{again[0]}.grad" if len(again) == 1 else f".grad of {len(again)} tensors"
     row = next(r for r in rows if r.name == again[0])
     shown = repeated and len(again) == 1  # elsewhere the table has the numbers
@@ -56,6 +58,21 @@ def accumulated(scene: Scene, rows: list[Leaf], repeated: bool, letter: str) -> 
         return [adds]
     scene.watch.told.add(said)
     return [f"{adds}. Two calls with {one} and {two} are one with {one} + {two}; {fresh} before a call starts afresh."]
+
+
+def put_there(scene: Scene, tensors: list[Any]) -> str:
+    """The line that filled ``.grad`` of all these leaves, if it was one."""
+
+    def place(tensor: Any) -> str:
+        owner, where, _ = scene.watch.filled.get(id(tensor), (None, scene.where, ""))
+        if owner is None or owner() is not tensor:
+            return "earlier lines"
+        if (where.file, where.line) == (scene.where.file, scene.where.line):
+            return "this line before"
+        return f"line {where.line}" if where.file == scene.where.file else where.short
+
+    places = {place(tensor) for tensor in tensors}
+    return places.pop() if len(places) == 1 else "earlier lines"
 
 
 def rounded(program: Capture, coarse: Mapping[str, float], rough: Mapping[str, float]) -> list[str]:
@@ -100,7 +117,7 @@ def changed_by(scene: Scene, tensor: Any) -> str:
     return "a write during the call" if {id(tensor), id(tensor.grad)} & {*map(id, scene.watch.during)} else ""
 
 
-def hooked(program: Capture, targets: dict[str, tuple[Any, Any]], rows: list[Leaf]) -> list[str]:
+def hooked(program: Capture, targets: Targets, rows: list[Leaf]) -> list[str]:
     """Leaves with hooks: torch's gradient is then what the hook made of vᵀJ."""
     notes = [f"{program.labels[n]} has a hook: torch adds what the hook makes of {program.recording.seed}ᵀJ"
              for n, (t, _) in targets.items() if getattr(t, "_backward_hooks", None)]  # fmt: skip

@@ -245,8 +245,8 @@ class Watch(History):
         else:
             if spelling == "grad":
                 self.read_none(subject[0], where)
-            elif spelling == "Tensor.grad.__set__" and len(subject) == 2 and subject[1] is None:
-                self.dropped(subject[0], where)
+            elif spelling == "Tensor.grad.__set__" and len(subject) == 2:
+                (self.dropped if subject[1] is None else self.assigned)(subject[0], where)
             elif isinstance(subject, torch.Tensor):
                 self.written(spelling, subject, where)
 
@@ -270,6 +270,11 @@ class Watch(History):
         if id(tensor) in self.filled and key not in self.told:
             self.told.add(key)
             self.say(Note(where, "the .grad it sets aside is None from here on: the next backward starts afresh"))
+
+    def assigned(self, tensor: Any, where: Where) -> None:
+        """``.grad`` was set to another tensor: this line put there what it holds now."""
+        owner, name = self.called.get(id(tensor), (None, ""))
+        self.filled[id(tensor)] = Weakly(tensor), where, name if owner is not None and owner() is tensor else "a leaf"
 
     def read_none(self, tensor: Any, where: Where) -> None:
         """``x.grad`` was read and is None: why."""
