@@ -248,6 +248,34 @@ x = torch.tensor([1., 2.], requires_grad=True)
     assert "x.grad already held what line 4 put there" in told
 
 
+@pytest.mark.parametrize("column", [0, 1])
+def test_a_write_through_data_beside_what_a_call_kept_is_none_to_it(tmp_path, column):
+    """So torchdiffeq collects its stages: column by column of one tensor, behind the version counter."""
+    session, told = play(
+        tmp_path,
+        f"""
+class Put(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, whole, column, at):
+        ctx.at = at
+        whole.data[:, at] = column
+        return whole
+
+    @staticmethod
+    def backward(ctx, v):
+        return v, v[:, ctx.at], None
+
+x, dt = torch.ones(3, requires_grad=True), torch.tensor([2.], requires_grad=True)
+y = Put.apply(torch.zeros(3, 2), x, 0)
+y = Put.apply(y, x + (y[:, :1] * dt).sum(-1), {column})
+(y * dt).sum().backward()
+""",
+    )
+    (call,) = session.calls
+    assert call.explained == (column == 1)
+    assert ("was overwritten through .data after a call had kept it" in " ".join(told.split())) == (column == 0)
+
+
 FILLED = {
     "assigned": ("p.grad = torch.ones(2)", "p.grad already held what line 8 put there"),
     "by two lines": ("p.sum().backward()\nq.grad = p.grad * 3", "already held what earlier lines put there"),
@@ -255,7 +283,10 @@ FILLED = {
     "by one line": ("(p * q).sum().backward()", ".grad of 2 tensors already held what line 8 put there"),
     "under another name": ("of(p)", "p.grad already held what line 7 put there"),
     "one under another name": ("of(p)\nq.sum().backward()", "already held what earlier lines put there"),
-    "anew": ("(p * q).sum().backward()\np.grad = q.grad = None\nq.sum().backward()", "q.grad already held what line 10"),
+    "anew": (
+        "(p * q).sum().backward()\np.grad = q.grad = None\nq.sum().backward()",
+        "q.grad already held what line 10",
+    ),
     "without a call": ("torch.Tensor.grad.__set__(p, torch.ones(2))", "p.grad already held what line 8 put there"),
 }
 

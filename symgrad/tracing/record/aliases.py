@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 
 from symgrad.numeric.exact import Array
-from symgrad.tracing.record.trace import real_precision
+from symgrad.tracing.record.trace import real_precision, same, version
 from symgrad.tracing.record.weakly import Weakly
 
+SOME = 8
+"""References that are kept before the dead among them are looked for."""
 PRUNE = 4096
 """After so many additions, storages that nobody refers to any more are forgotten."""
 
@@ -20,12 +22,40 @@ SMALL = 10_000
 """Entries of a tensor whose layout is remembered."""
 
 
+class Alive:
+    """Things by identity, weakly held.
+
+    The dead go whenever there are twice as many as lived before: each of a hundred thousand rows of one tensor takes no
+    longer than each of ten.
+    """
+
+    def __init__(self) -> None:
+        self._refs: dict[int, weakref.ref[Any]] = {}
+        self._room = SOME
+
+    def add(self, thing: Any, reference: type[weakref.ref[Any]]) -> None:
+        """Remember ``thing``."""
+        self._refs[id(thing)] = reference(thing)
+        if len(self._refs) > self._room:
+            self.prune()
+
+    def prune(self) -> int:
+        """Forget the dead; how many live."""
+        self._refs = {key: ref for key, ref in self._refs.items() if ref() is not None}
+        self._room = SOME + 2 * len(self._refs)
+        return len(self._refs)
+
+    def those(self) -> list[Any]:
+        """What lives, in the order of coming."""
+        return [thing for ref in [*self._refs.values()] if (thing := ref()) is not None]
+
+
 class Storages:
     """The known tensors by storage, weakly held."""
 
     def __init__(self) -> None:
-        self._by_storage: dict[int, list[weakref.ref[Any]]] = {}
-        self._holders: dict[int, list[weakref.ref[Any]]] = {}
+        self._by_storage: dict[int, Alive] = {}
+        self._holders: dict[int, Alive] = {}
         self._count = 0
 
     def add(self, tensor: Any, holder: Any) -> None:
@@ -33,42 +63,38 @@ class Storages:
         key = storage(tensor)
         if key is None:
             return
-        holders = self._holders.setdefault(key, [])
-        if len(holders) > 8:
-            holders[:] = [ref for ref in holders if ref() is not None]
-        holders.append(weakref.ref(holder))
-        known = self._by_storage.setdefault(key, [])
-        if all(ref() is not tensor for ref in known):
-            if len(known) > 8:
-                known[:] = [ref for ref in known if ref() is not None]
-            known.append(Weakly(tensor))
+        self._holders.setdefault(key, Alive()).add(holder, weakref.ref)
+        self._by_storage.setdefault(key, Alive()).add(tensor, Weakly)
         self._count += 1
         if self._count % PRUNE == 0:
             self._by_storage, self._holders = pruned(self._by_storage), pruned(self._holders)
 
     def holders(self, tensor: Any) -> list[Any]:
         """Whoever relies on the present value of something in ``tensor``'s storage."""
-        key = storage(tensor)
-        found = [ref() for ref in self._holders.pop(key, [])] if key is not None else []
-        return [holder for holder in found if holder is not None and storage(holder.held) == key]
+        found = self.relying(tensor)
+        if (key := storage(tensor)) is not None:
+            self._holders.pop(key, None)
+        return found
 
     def relying(self, tensor: Any) -> list[Any]:
         """As `holders`, and they go on relying on it."""
         key = storage(tensor)
-        found = [ref() for ref in self._holders.get(key, [])] if key is not None else []
-        return [holder for holder in found if holder is not None and storage(holder.held) == key]
+        return [holder for holder in those(self._holders, key) if storage(holder.held) == key]
 
     def sharing(self, tensor: Any) -> list[Any]:
         """The known tensors that share storage with ``tensor``, itself included."""
         key = storage(tensor)
-        found = [ref() for ref in self._by_storage.get(key, [])] if key is not None else []
-        return [t for t in found if t is not None and storage(t) == key]
+        return [other for other in those(self._by_storage, key) if storage(other) == key]
 
 
-def pruned(table: dict[int, list[weakref.ref[Any]]]) -> dict[int, list[weakref.ref[Any]]]:
+def those(table: dict[int, Alive], key: int | None) -> list[Any]:
+    """What lives of what ``table`` has at ``key``."""
+    return table[key].those() if key is not None and key in table else []
+
+
+def pruned(table: dict[int, Alive]) -> dict[int, Alive]:
     """``table`` without the dead."""
-    alive = {k: [r for r in refs if r() is not None] for k, refs in table.items()}
-    return {k: refs for k, refs in alive.items() if refs}
+    return {key: alive for key, alive in table.items() if alive.prune()}
 
 
 def storage(tensor: Any) -> int | None:
@@ -138,3 +164,8 @@ def related(first: Any, second: Any) -> bool:
     a = first._base if first._is_view() else first
     b = second._base if second._is_view() else second
     return a is b
+
+
+def unseen_by(tensor: Any, count: int | None, before: Any) -> bool:
+    """Whether a write changed what ``tensor`` held ``before`` and left its counter at ``count``, as by ``.data``."""
+    return count == version(tensor) and not same(tensor, before)

@@ -17,8 +17,10 @@ from symgrad.ops.calls.operators import NEW
 from symgrad.ops.lookup import find
 from symgrad.program import Role
 from symgrad.tracing.record.spelling import plain_spelling
-from symgrad.tracing.record.trace import ASIDE, COMPILED, Call, Cut, Node, Where, leaves_of
+from symgrad.tracing.record.trace import ASIDE, COMPILED, Call, Cut, Node, Where, upstream
 
+MOST = 50
+"""Leaves before a cut that are kept."""
 FEW, DEEP = 8, 3
 """Steps before a cut that are kept, and cuts behind each other: a loop that detaches its state has a long past."""
 INSIDE = 64
@@ -61,6 +63,27 @@ def cut_of(tensor: Any, call: Call, sources: list[Node], where: Where) -> Cut | 
     else:
         how, meant = f"{word}: torch has no derivative for it", False
     return Cut(how, where, leaves_of(carrying), meant)
+
+
+def leaves_of(nodes: list[Node]) -> tuple[Any, ...]:
+    """The first leaf tensors (weakly held) upstream of ``nodes``."""
+    found = {id(leaf): leaf for node in nodes if node.carries for leaf in leaves_before(node)}
+    return tuple(found.values())[:MOST]
+
+
+def leaves_before(node: Node) -> tuple[Any, ...]:
+    """Those of one node, kept with each on the way: a loop that takes out a number in each turn walks its steps once."""
+    for known in upstream([node], ends=lambda known: known.leaves is not None):
+        if known.leaves is None:
+            known.leaves = (known.owner,) if known.kind == "leaf" and known.owner else joined(known.sources())
+    return node.leaves or ()
+
+
+def joined(sources: Sequence[Node]) -> tuple[Any, ...]:
+    """The leaves of all of ``sources``; where one of them has them all, the very same, so that they are held once."""
+    most = max((source.leaves or () for source in sources), key=len, default=())
+    found = {id(leaf): leaf for source in sources for leaf in source.leaves or ()}
+    return most if len(found) == len(most) else tuple(found.values())[:MOST]
 
 
 def detaches(call: Call) -> bool:
@@ -179,6 +202,7 @@ __all__ = [
     "escape",
     "inside_forward",
     "kept_inside",
+    "leaves_of",
     "made_as",
     "maker_of",
 ]

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from symgrad.tracing.record import frames
+from symgrad.tracing.record.cuts import leaves_of
 from symgrad.tracing.record.given import Given
 from symgrad.tracing.record.guard import unheard
-from symgrad.tracing.record.trace import Cut, Node, Where, leaves_of, upstream, version
+from symgrad.tracing.record.trace import Cut, Node, Where, upstream, version
 from symgrad.tracing.record.weakly import Weakly
 
 CALLS = {"torch.autograd.grad": "grad", "torch.autograd.backward": "backward"}

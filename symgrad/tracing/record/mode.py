@@ -16,7 +16,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from symgrad.tracing.record import cuts, frames, gradients
-from symgrad.tracing.record.aliases import Storages, positions_in, related, storage
+from symgrad.tracing.record.aliases import Storages, positions_in, related, storage, unseen_by
 from symgrad.tracing.record.aside import StandIns
 from symgrad.tracing.record.guard import Guard, elsewhere, numberless
 from symgrad.tracing.record.spelling import LENDING, Facts, asks_in_place, facts, overridden, taken_whole
@@ -334,7 +334,7 @@ class Recorder(TorchFunctionMode):
             return  # no entry in common
         old: Node = self.nodes[other]
         old.destroyed = old.destroyed or where
-        if self.counts.get(id(other)) == version(other):  # as through .data
+        if unseen_by(other, self.counts.get(id(other)), old.held):
             old.behind = old.behind or where
         owner = Weakly(other)
         if not other.requires_grad:

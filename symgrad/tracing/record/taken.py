@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from symgrad.tracing.record import frames
-from symgrad.tracing.record.trace import Cut, Node, leaves_of
+from symgrad.tracing.record.cuts import leaves_of
+from symgrad.tracing.record.trace import Cut, Node
 
 HANDS_OUT = {f"Tensor.{word}": f".{word}()" for word in ("item", "tolist", "numpy")} | {"Tensor.__float__": "float(…)"}
 """The calls that hand out numbers, as their line writes them."""

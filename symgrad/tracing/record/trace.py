@@ -128,7 +128,7 @@ class Node:
     tensors. ``parts`` are the numbers of the indices that read data, and ``made_by`` is
     what was called to make it, or the node of torch's graph where that was not seen; ``made_of`` is the one tensor that
     data was made of. ``hooks`` are what `Tensor.register_hook` put on it, as torch holds them, ``hooked`` the lines
-    that put them there, and ``passage`` what was seen to go through them.
+    that put them there, and ``passage`` what was seen to go through them; ``leaves`` are those upstream, once asked.
     """
 
     kind: str
@@ -158,6 +158,7 @@ class Node:
     hooks: weakref.ref[Any] | None = None
     hooked: tuple[Where, ...] = ()
     passage: Any = None
+    leaves: tuple[Any, ...] | None = field(default=None, init=False)
 
     @property
     def carries(self) -> bool:
@@ -291,8 +292,13 @@ def plainly(value: Any) -> Any:
     return mapped(value, lambda part: part.tensor() if isinstance(part, Node) else part)
 
 
-def upstream(starts: tuple[Node, ...] | list[Node], stops: Collection[int] = ()) -> list[Node]:
-    """Every node that carries a gradient into ``starts``, sources first; nothing beyond the identities ``stops``."""
+def upstream(
+    starts: Sequence[Node], stops: Collection[int] = (), ends: Callable[[Node], bool] = lambda node: False
+) -> list[Node]:
+    """Every node that carries a gradient into ``starts``, sources first; nothing beyond the identities ``stops``.
+
+    Nor is there beyond what ``ends`` it.
+    """
     order: list[Node] = []
     seen: set[int] = set()
     stack: list[tuple[Node, bool]] = [(node, False) for node in reversed(starts)]
@@ -305,7 +311,7 @@ def upstream(starts: tuple[Node, ...] | list[Node], stops: Collection[int] = ())
             continue
         seen.add(id(node))
         stack.append((node, True))
-        sources = () if id(node) in stops else reversed(node.sources())
+        sources = () if id(node) in stops or ends(node) else reversed(node.sources())
         stack += [(parent, False) for parent in sources if id(parent) not in seen]
     return order
 
@@ -315,12 +321,6 @@ def beginnings(wanted: Sequence[Node]) -> frozenset[int]:
     own = {id(node) for node in wanted}
     above = {id(n) for node in wanted for n in upstream([node]) if n is not node}
     return frozenset(own) if own.isdisjoint(above) else frozenset()
-
-
-def leaves_of(nodes: list[Node]) -> tuple[Any, ...]:
-    """The leaf tensors (weakly held) upstream of ``nodes``, at most fifty."""
-    found = {id(n.owner): n.owner for n in upstream([n for n in nodes if n.carries]) if n.kind == "leaf" and n.owner}
-    return tuple(found.values())[:50]
 
 
 def tensors_in(value: Any) -> Iterator[Any]:
