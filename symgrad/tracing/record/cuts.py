@@ -72,7 +72,7 @@ def leaves_of(nodes: list[Node]) -> tuple[Any, ...]:
 
 
 def leaves_before(node: Node) -> tuple[Any, ...]:
-    """Those of one node, kept with each on the way: a loop that takes out a number in each turn walks its steps once."""
+    """Those of one node, kept with each on the way: a loop that takes out numbers in each turn walks each step once."""
     for known in upstream([node], ends=lambda known: known.leaves is not None):
         if known.leaves is None:
             known.leaves = (known.owner,) if known.kind == "leaf" and known.owner else joined(known.sources())
