@@ -433,6 +433,15 @@ def no_path(read: Read, m: re.Match[str]) -> bool:
     return x.grad is None
 
 
+def refused(read: Read, m: re.Match[str]) -> bool:
+    """torch takes none that requires a gradient."""
+    try:
+        read.truth.run(**{m["x"]: read.truth.known()[m["x"]].requires_grad_()})
+    except RuntimeError as error:
+        return "not differentiable with respect to argument" in str(error)
+    return False
+
+
 def torch_refuses(read: Read, m: re.Match[str]) -> bool:
     """torch has no value, or no backward."""
     leaves = {name: x.requires_grad_(x.is_floating_point()) for name, x in read.truth.known().items()}
@@ -515,6 +524,7 @@ CLAIMS: dict[str, Rule] = {
     r"Where a factor is 0 this line divides by 0: the gradient is then the product of the other factors\.": line_holds,
     r"This line is for lengths above the floor that keeps them from 0\.": line_holds,
     rf"For {X}, .*: torch leaves \.grad at None: there is no path\.": no_path,
+    rf"For {X}, .*: torch refuses one that requires a gradient\.": refused,
     r"For (?P<x>\w+), .*: \w+\[(?P<at>[\d,]*)\] lies at a (?:kink|jump), where the slope is (?P<left>\S+) from the left and "
     r"(?P<right>\S+) from the right, and any number between is as good: here \S+, there \S+\.": two_slopes,
     r"torch's own forward pass has another value at .*: nan, by the equation 0\.": another_value,

@@ -11,12 +11,14 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+import symgrad
 from symgrad.api import explain_values
 from symgrad.errors import SymgradError
 from symgrad.language.read import read
 from symgrad.ops import COMPOUNDS, TABLE, named
 from symgrad.oracles.torch import run_torch
 from symgrad.oracles.torch_words import turned
+from tests import torch_side
 from tests.compare import assert_same
 
 FORMS = (
@@ -157,3 +159,37 @@ def test_an_entry_that_is_0_turns_with_its_vector() -> None:
     x = np.array([[12.0, 0.0, 0.0], [0.0, 28.0, 4.0], [0.0, 4.0, 22.0]])
     assert explain_values("eigh(x).eigenvectors", {"x": x}, seed=np.arange(1.0, 10.0).reshape(3, 3)).passed
     assert explain_values("torch.linalg.svd(x)[2]", {"x": x}, seed=np.arange(1.0, 10.0).reshape(3, 3)).passed
+
+
+READ_ONLY = (
+    ("F.nll_loss(x, y, weight=w)", (3,), True),
+    ("F.cross_entropy(x, y, weight=w)", (3,), True),
+    ("F.multi_margin_loss(x, y, weight=w)", (3,), True),
+    ("F.binary_cross_entropy(x.sigmoid(), p, weight=w)", (2, 3), True),
+    ("F.binary_cross_entropy_with_logits(x, p, pos_weight=2 * w)", (3,), True),
+    ("F.soft_margin_loss(x, w)", (2, 3), True),
+    ("F.batch_norm(x, w, p[0])", (3,), True),
+    ("x * w.detach()", (2, 3), False),
+    ("F.binary_cross_entropy(x.sigmoid(), w.detach())", (2, 3), False),
+)
+"""What is only read: whether torch refuses it where it requires a gradient, or leaves it at None."""
+
+
+@pytest.mark.parametrize(("text", "shape", "refused"), READ_ONLY, ids=[text for text, *_ in READ_ONLY])
+def test_what_torch_refuses_a_gradient_is_not_said_to_be_none(text: str, shape: tuple[int, ...], refused: bool) -> None:
+    draw = np.random.default_rng(1)
+    given = {
+        n: draw.uniform(0.2, 0.8, s)
+        for n, s in (("x", (2, 3)), ("p", (2, 3)), ("w", shape))
+        if n in torch_side.words(text)
+    }
+    values = {**given, **({"y": np.array([0, 2])} if "y," in text else {})}
+    tensors = {n: torch.tensor(a, requires_grad=n == "w") for n, a in values.items()}
+    try:
+        torch_side.evaluate(text, tensors)
+        assert not refused
+    except RuntimeError as error:
+        assert refused, error
+    told = " ".join(symgrad.explain(text, wrt=["x", "w"], **values).to_text().split())
+    assert ("torch refuses one that requires a gradient" in told) == refused
+    assert ("torch leaves" in told) != refused

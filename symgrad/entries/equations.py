@@ -39,7 +39,7 @@ def as_torch_reads(tensor: Any, is_data: bool, whole: bool) -> Any:
     """An operand for torch: data as a copy, integers where they are ``whole`` and their values are integers."""
     if tensor is None or not is_data:
         return tensor
-    return tensor.long() if whole and (tensor == tensor.round()).all() else tensor.detach().clone()
+    return tensor.long() if whole and (tensor == tensor.round()).all() else tensor.clone()
 
 
 def path_of(spelling: str) -> list[str]:

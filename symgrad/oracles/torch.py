@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -122,13 +122,27 @@ def leaves_of(inputs: Mapping[str, Array], wanted: Sequence[str], kind: str = "f
     }
 
 
+def untaken(program: Program, inputs: Mapping[str, Array], name: str) -> bool:
+    """Whether torch refuses the forward pass where an input is to have a gradient, as it does of a loss's weights."""
+    try:
+        signed_forward(program, leaves_of(inputs, (name,)), by=_as_given)
+    except RuntimeError as error:
+        return NO_ARGUMENT in str(error)
+    return False
+
+
 def torch_forward(program: Program, leaves: Mapping[str, Any]) -> Any:
     """The output of ``program``."""
     return signed_forward(program, leaves)[0]
 
 
-def signed_forward(program: Program, leaves: Mapping[str, Any]) -> tuple[Any, bool]:
-    """The output by the table's torch column, or by the text's own call where that is several steps.
+NO_ARGUMENT = "is not differentiable with respect to argument"
+"""What torch says of an operand that is only read and that requires a gradient."""
+By = Callable[[Op, list[Any], Mapping[str, Any]], Any]
+
+
+def signed_forward(program: Program, leaves: Mapping[str, Any], by: By | None = None) -> tuple[Any, bool]:
+    """The output by the table's torch column, one step ``by`` a function, or by the text's own call for several steps.
 
     Vectors of which no sign is anybody's choice have that of the table; whether torch has one otherwise is said beside.
     """
@@ -146,7 +160,7 @@ def signed_forward(program: Program, leaves: Mapping[str, Any]) -> tuple[Any, bo
         if isinstance(step.op, Stated):
             tensors[step.result.name] = _stated(step, program, arguments)
         else:
-            tensors[step.result.name] = _computed(step.op, arguments, options_of(step, program.sizes))
+            tensors[step.result.name] = _computed(step.op, arguments, options_of(step, program.sizes), by or _step)
         call, by_steps = program.written.get(step.result.name), tensors[step.result.name]
         if call is not None:
             own = in_its_own_words(call, tensors, by_steps, program.sizes)
@@ -167,29 +181,33 @@ def _stated(step: Apply, program: Program, arguments: list[Any]) -> Any:
     return run_equation(whole, tensors, torch.float64)
 
 
-def _computed(op: Operation, arguments: list[Any], options: Mapping[str, Any]) -> Any:
+def _computed(op: Operation, arguments: list[Any], options: Mapping[str, Any], by: By) -> Any:
     """What a step computes; a pullback by torch's own backward of what it is the pullback of, to any order."""
     import torch
 
     if not isinstance(op, Pullback):
-        return _step(named(op), arguments, options)
+        return by(named(op), arguments, options)
     weight, own = arguments[0], arguments[2 + len(beside_letters(op.of)) :]
     operand = own[op.position]
     moved = operand.clone() if operand.requires_grad else operand.detach().requires_grad_()
     given = [moved if place == op.position else a for place, a in enumerate(own)]
-    found = _computed(op.of, given, options)
+    found = _computed(op.of, given, options, by)
     return torch.autograd.grad(found, moved, weight, create_graph=True, materialize_grads=True)[0]
+
+
+def _as_given(op: Op, arguments: list[Any], options: Mapping[str, Any]) -> Any:
+    """One call, as it is."""
+    import torch
+
+    return op.torch(torch, *arguments, **options)
 
 
 def _step(op: Op, arguments: list[Any], options: Mapping[str, Any]) -> Any:
     """One call; operands that are only read leave the graph where torch refuses them in it."""
-    import torch
-
     try:
-        return op.torch(torch, *arguments, **options)
+        return _as_given(op, arguments, options)
     except RuntimeError as error:
-        if "is not differentiable with respect to argument" not in str(error):
+        if NO_ARGUMENT not in str(error):
             raise
     read = {place for place, name in enumerate(op.operands) if name in op.data}
-    held = [a.detach() if a is not None and place in read else a for place, a in enumerate(arguments)]
-    return op.torch(torch, *held, **options)
+    return _as_given(op, [a.detach() if a is not None and n in read else a for n, a in enumerate(arguments)], options)

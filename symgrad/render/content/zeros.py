@@ -8,7 +8,7 @@ import sympy as sp
 from symgrad.backward.parts.names import UNNAMED
 from symgrad.calculus.flow import flows
 from symgrad.explanation import Explanation, Gradient, Nothing, nothing
-from symgrad.explanation.assemble import NO_PATH
+from symgrad.explanation.assemble import NO_GRADIENT, NO_PATH
 from symgrad.explanation.cuts import why_nothing_flows
 from symgrad.explanation.nothing import Point
 from symgrad.explanation.reasons import Vanishing
@@ -22,6 +22,9 @@ from symgrad.render.page import Words
 
 SMALL = 1e-6
 """Gradients above this are not 0, whatever the Jacobian."""
+
+WITHOUT = {NO_PATH: "torch leaves it at None", NO_GRADIENT: NO_GRADIENT}
+"""What torch has instead of a gradient, by the note of its check."""
 
 
 def why_zero(explanation: Explanation, teller: Teller) -> dict[str, Words]:
@@ -84,7 +87,7 @@ def _why_zero(explanation: Explanation, gradient: Gradient, found: Nothing, wher
     if found.why == "weights":
         return say("`{name}.grad` is 0 because every weight in {v} is 0.", name=name)
     if found.why == "J" and not flows(explanation.program, name):
-        none = "; torch leaves it at None" if any(check.note == NO_PATH for check in gradient.checks) else ""
+        none = next((f"; {WITHOUT[check.note]}" for check in gradient.checks if check.note in WITHOUT), "")
         why = why_nothing_flows(explanation.program, name)
         return say("`{name}.grad` is 0: {why}{none}.", name=name, why=why, none=none)
     if found.why == "J":
