@@ -193,7 +193,7 @@ class Program:
     The steps are right for all sizes at which nothing in ``required`` is negative. ``written`` are calls of torch's
     own that the text makes, by the names of the results that several steps compute in their stead. ``positions`` are
     tensors with the number of places that the axis has that they count on: which is not said by the steps where those
-    of several axes become one number.
+    of several axes become one number. ``overwritten`` are tensors that a step, which stands at a span, writes over.
     """
 
     inputs: tuple[Tensor, ...]
@@ -205,6 +205,7 @@ class Program:
     made: Mapping[str, Own] = field(default_factory=dict, compare=False, hash=False)
     written: Mapping[str, Written] = field(default_factory=dict, compare=False, hash=False)
     positions: tuple[tuple[str, int], ...] = field(default=(), compare=False)
+    overwritten: tuple[tuple[str, Span], ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
         defined = {t.name for t in self.inputs}

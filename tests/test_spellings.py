@@ -77,6 +77,7 @@ CALLS = {
     "torch.dist(x, y, 1.5)": lambda x, y: torch.dist(x, y, 1.5),
     "torch.linalg.diagonal(x[None]) * y[0, :2]": lambda x, y: torch.linalg.diagonal(x[None]) * y[0, :2],
     "x[range(2), [2, 0]] * y[range(len(y)), 1]": lambda x, y: x[range(2), [2, 0]] * y[range(2), 1],
+    "jnp.sum(jnp.square(x), axis=0) * jax.numpy.tanh(y)": lambda x, y: x.square().sum(0) * y.tanh(),
     "x / math.sqrt(4) * y": lambda x, y: x / 2 * y,
     "torch.vander(x[0]) * y[0] + x[1]": lambda x, y: torch.linalg.vander(x[0]).flip(1) * y[0] + x[1],
     "torch.vander(x[0], 2, increasing=True) * y[0, :2]": lambda x, y: torch.linalg.vander(x[0], N=2) * y[0, :2],

@@ -58,3 +58,41 @@ def test_what_is_read_elsewhere_may_not(text: str) -> None:
     with pytest.raises(UnsupportedError, match="is read elsewhere") as caught:
         symgrad.explain(text, check=False, x=X)
     assert any(word in str(caught.value.hints) for word in ("inplace=False", "in its place"))
+
+
+KEPT = [
+    "h = x.exp(); h.add_(1); h * 2",
+    "h = x.sigmoid(); h.mul_(2); h",
+    "x.exp().add_(1)",
+    "F.relu(x.tanh(), inplace=True)",
+    "y = x.view(-1); y.add_(1); y",
+    "h = x ** 2; h.sqrt_(); h",
+    "h = x * 2; h.exp_(); h",
+    "h = x / 2; F.hardswish(h, inplace=True)",
+    "h = x.clone(); h.clamp_(-1, 1); h",
+    *TAKEN,
+]
+
+
+@pytest.mark.one_in(2)
+@pytest.mark.parametrize("text", KEPT)
+def test_a_page_is_equal_to_torch_only_where_torch_runs_what_is_written(text: str) -> None:
+    """Where a step before needs what is written over, torch stops, and what replaced it was said to be equal to it."""
+    leaf = torch.tensor(X, dtype=torch.float64, requires_grad=True)
+    *statements, last = text.split("; ")
+    scope = {"torch": torch, "F": torch.nn.functional, "nn": torch.nn, "x": leaf}
+    said = ""
+    try:
+        exec("\n".join([*statements, f"out = {last}"]), scope)
+        scope["out"].sum().backward()
+    except RuntimeError as error:
+        said = str(error).partition(":")[0]
+    told = " ".join(symgrad.explain(text, x=X).to_text(brief=True).split())
+    assert ("Equal to torch" in told) == (not said)
+    assert (f"Nothing is compared with torch, which refuses this: {said}" in told) == bool(said)
+
+
+@pytest.mark.parametrize("text", ["F.relu(x, inplace=True)", "x.exp_().sum()"])
+def test_that_torch_writes_over_no_leaf_is_said(text: str) -> None:
+    told = symgrad.explain(text, x=X).to_text(brief=True)
+    assert "writes over x, which torch refuses of a leaf that requires a gradient" in " ".join(told.split())

@@ -50,14 +50,11 @@ from symgrad.oracles.neighbours import turn
 from symgrad.oracles.own_rule import own_rule
 from symgrad.oracles.report import REFUSES, TURNED, UNTAMED, Standing, Verdict, compare_some
 from symgrad.oracles.subgradients import at_ties
-from symgrad.oracles.torch import untaken
+from symgrad.oracles.torch import why_none
 from symgrad.program import Program
 from symgrad.ways import Hint
 
 TORCH = "out.backward(v), torch {version}, float64"
-NO_PATH = "torch leaves .grad at None: there is no path"
-NO_GRADIENT = "torch refuses one that requires a gradient"
-"""What is said of an input to which nothing flows, and that torch takes as data alone."""
 FORMULA = "the index formula, evaluated whole"
 SYMPY = "SymPy, every entry of J differentiated on its own"
 LARGEST_SYMPY = 1200
@@ -243,9 +240,7 @@ class Proofs:
         if self.torch.refusal:
             return skipped("out.backward(v) by torch", f"{REFUSES}{self.torch.refusal}")
         found = self.torch.gradients[name]
-        note = TURNED if self.torch.turned else ""
-        if found is None:
-            note = NO_GRADIENT if untaken(self.program, self.arrays, name) else NO_PATH
+        note = why_none(self.program, self.arrays, name) if found is None else TURNED if self.torch.turned else ""
         expected = whole(np.zeros(np.shape(gradient)) if found is None else found, gradient)
         oracle = TORCH.format(version=self.torch.version)
         check = compare(oracle, expected, gradient, note=note, standing=standing)

@@ -246,6 +246,7 @@ def program_of(attempt: Attempt, values: Mapping[Size, int]) -> Program:
         made={name: own for name, (own, _) in builder.made.items() if name not in builder.leaves},
         written=builder.calls(letters),
         positions=tuple(builder.positions),
+        overwritten=tuple(builder.overwritten),
     )
     for step in program.steps if values else ():
         check_constants(step, program.sizes)

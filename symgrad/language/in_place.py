@@ -72,16 +72,16 @@ def method_of(function: Attribute) -> str:
 
 
 def handed_back(node: Node) -> Node:
-    """A call that writes, as the one that hands back the result."""
+    """A call that writes, as the one that hands back the result, marked as one that wrote."""
     if not isinstance(node, Call):
         return node
+    over = written_over(node) is not None
     kept = tuple(k for k in node.keywords if k.name != INPLACE)
     function = node.function
     if isinstance(function, Attribute) and (word := method_of(function)):
         function = replace(function, name=word)
-    return (
-        node if kept == node.keywords and function is node.function else replace(node, function=function, keywords=kept)
-    )
+    same = kept == node.keywords and function is node.function
+    return node if same else replace(node, function=function, keywords=kept, over=over)
 
 
 def check(statements: Sequence[Statement], place: int, call: Call, owner: Node) -> None:

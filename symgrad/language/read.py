@@ -32,7 +32,7 @@ from symgrad.language.outside.values import Array
 from symgrad.language.pasted import script_of
 from symgrad.language.ranks import assignments
 from symgrad.language.sides import broadcast_sides
-from symgrad.language.steps.names import NUMBERS, Names, candidate_ranks, names_of, unknown_tensor
+from symgrad.language.steps.names import LIBRARIES, NUMBERS, Names, candidate_ranks, names_of, unknown_tensor
 from symgrad.program import Number, Program, free_name
 from symgrad.source import Source
 
@@ -111,7 +111,7 @@ def read(
 
 def inputs_of(text: str, given: Collection[str] = ()) -> frozenset[str]:
     """The inputs of ``text``, parsed once; raises `SymgradError` where it does not parse."""
-    return _inputs_of(text, frozenset(NUMBERS).intersection(given))
+    return _inputs_of(text, frozenset((*NUMBERS, *LIBRARIES)).intersection(given))
 
 
 @lru_cache(maxsize=256)

@@ -13,7 +13,7 @@ from symgrad.entries.spec import COMPOUND_SPELLINGS, SPELLINGS, Op
 PREFIXES = {
     "torch.nn.functional.": "F.",
     "nn.functional.": "F.",
-    "numpy.": "np.",
+    **dict.fromkeys(("numpy.", "jnp.", "jax.numpy."), "np."),
     "torch.Tensor.": "Tensor.",
 }
 

@@ -93,6 +93,9 @@ class Standing:
 
 REFUSES = "torch refuses: "
 """What a check that was not made says, before torch's own words."""
+NO_PATH = "torch leaves .grad at None: there is no path"
+NO_GRADIENT = "torch refuses one that requires a gradient"
+"""Why torch has no gradient by an input."""
 
 
 def skipped(oracle: str, why: str) -> Check:

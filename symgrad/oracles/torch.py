@@ -21,6 +21,7 @@ from symgrad.numeric.exact import Array, as_float
 from symgrad.numeric.forward import numbers, options_of
 from symgrad.ops import Op, beside_letters, named
 from symgrad.ops.entry import plays
+from symgrad.oracles.report import NO_GRADIENT, NO_PATH
 from symgrad.oracles.torch_equation import run_equation
 from symgrad.oracles.torch_words import REFUSALS, in_its_own_words, turned
 from symgrad.program import Apply, Operation, Program, Pullback, Role, Stated
@@ -31,8 +32,8 @@ from symgrad.shapes import with_numbers
 class TorchRun:
     """What torch computed: the output and the gradient of every input asked for (None: no path).
 
-    ``refusal`` is what torch said where it takes no tensors without entries. ``turned`` says that
-    torch itself has vectors with other signs than symgrad's, which stand here.
+    ``refusal`` is what torch said where it takes no tensors without entries, or none that are written over. ``turned``
+    says that torch itself has vectors with other signs than symgrad's, which stand here.
     """
 
     output: Array
@@ -76,6 +77,9 @@ def run_torch(
     except REFUSALS as error:
         if str(error).startswith("symgrad bug"):
             raise
+        if program.overwritten:
+            run_torch(replace(program, overwritten=()), inputs, seed, wanted, kind)  # raises what else there is
+            return TorchRun(np.zeros(0), {}, version, refusal=first_line(error).partition(":")[0])
         if program.written:  # torch.floor_divide has no backward of its own, its steps have
             return run_torch(replace(program, written={}), inputs, seed, wanted, kind)
         if all(np.size(array) for array in inputs.values()):
@@ -122,18 +126,18 @@ def leaves_of(inputs: Mapping[str, Array], wanted: Sequence[str], kind: str = "f
     }
 
 
-def untaken(program: Program, inputs: Mapping[str, Array], name: str) -> bool:
-    """Whether torch refuses the forward pass where an input is to have a gradient, as it does of a loss's weights."""
+def why_none(program: Program, inputs: Mapping[str, Array], name: str) -> str:
+    """Why an input has no gradient: torch sees no path to it, or takes it as data alone, as the weights of a loss."""
     try:
         signed_forward(program, leaves_of(inputs, (name,)), by=_as_given)
     except RuntimeError as error:
-        return NO_ARGUMENT in str(error)
-    return False
+        return NO_GRADIENT if NO_ARGUMENT in str(error) else NO_PATH
+    return NO_PATH
 
 
 def torch_forward(program: Program, leaves: Mapping[str, Any]) -> Any:
     """The output of ``program``."""
-    return signed_forward(program, leaves)[0]
+    return signed_forward(replace(program, overwritten=()), leaves)[0]
 
 
 NO_ARGUMENT = "is not differentiable with respect to argument"
@@ -149,7 +153,12 @@ def signed_forward(program: Program, leaves: Mapping[str, Any], by: By | None = 
     import torch
 
     tensors, signless, any_turned = dict(leaves), set[str](), False
+    waiting = list(program.overwritten)
     for step in program.forward_steps:
+        for name, span in [over for over in waiting if over[0] in step.tensors and over[1] == step.span]:
+            waiting.remove((name, span))
+            if tensors[name].grad_fn is not None:  # of a leaf the text's remark speaks
+                tensors[name].add_(0)
         if plays(step.op, Role.TURNS) or (step.tensors and signless.issuperset(step.arguments)):
             signless.add(step.result.name)
         arguments = [

@@ -121,11 +121,12 @@ class Keyword(Node):
 
 @dataclass(frozen=True)
 class Call(Node):
-    """``f(x, dim=0)``, ``torch.exp(x)``, ``x.sum(0)``."""
+    """``f(x, dim=0)``, ``torch.exp(x)``, ``x.sum(0)``; one that is ``over`` writes its result over its first tensor."""
 
     function: Node
     positional: tuple[Node, ...]
     keywords: tuple[Keyword, ...]
+    over: bool = False
 
     @property
     def parts(self) -> tuple[Node, ...]:

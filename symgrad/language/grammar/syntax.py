@@ -42,7 +42,10 @@ from symgrad.language.grammar.nodes import (
 )
 from symgrad.language.grammar.tokens import ALLOWED, LENGTH, Token, statements, tokenize
 from symgrad.source import Source
+from symgrad.ways import Setting
 
+ENTRIES = "each entry of an equation has letters on the left: out[i] = …"
+SCRIPT = Setting("command", value="run SCRIPT", sentence="a script that writes into entries: {}")
 SIGNS: dict[type[ast.AST], str] = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**",
     ast.MatMult: "@", ast.UAdd: "+", ast.USub: "-", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=",
@@ -127,7 +130,7 @@ def expression(text: str, group: Sequence[Token]) -> Node:
         level += (token.word in ("(", "[")) - (token.word in (")", "]")) if token.kind == "sign" else 0
         if token.word == "=" and token.kind == "sign" and not level:
             before = {t.word for t in group if t.span[0] < token.span[0]}
-            entries = ("each entry of an equation has letters on the left: out[i] = …",) if before & {"[", "("} else ()
+            entries = (ENTRIES, SCRIPT) if before & {"[", "("} else ()
             raise NotationError(
                 "an assignment goes to one name, at the beginning", span=token.span, hints=("h = x@a; h.T", *entries)
             )

@@ -123,7 +123,9 @@ def refused(text: str, position: int, word: str) -> NotationError:
     if word in REFUSED_SIGNS:
         problem = REFUSED_SIGNS[word]
     elif len(word) > 1 and word.endswith("="):
-        problem, hint = f"{word} is not allowed", (f"write x = x {word[:-1]} …",)
+        name = re.search(r"\w*$", text[:position].rstrip())
+        own = name[0] if name and name[0] else "x"
+        problem, hint = f"{word} is not allowed", (f"write {own} = {own} {word[:-1]} …",)
     else:
         shown = word if word.isprintable() and word.strip() else f"U+{ord(sure):04X}"
         problem = f"the character {shown} is not part of an expression"

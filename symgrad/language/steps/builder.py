@@ -75,6 +75,7 @@ class Builder:
         self.remarks: dict[str, None] = {}
         self.written: dict[str, Written] = {}
         self.positions: dict[tuple[str, int], None] = {}
+        self.overwritten: list[tuple[str, Span]] = []
 
     def make(self, made: Made, code: str, name: str | None = None) -> Ref:
         """A tensor that the text makes with ``code``, as an input of the program; what is not drawn is made once."""

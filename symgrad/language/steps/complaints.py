@@ -138,6 +138,10 @@ def unmade(statement: Statement) -> UnsupportedError:
 OWN = Setting("command", value="explain --call module:function", sentence="a function of your own: {}")
 
 
+NO_TENSOR = ("item", "tolist", "numpy")
+"""Methods that leave torch."""
+
+
 def unknown_function(spelled: str, callee: Span, is_tensor: bool) -> SymgradError:
     """The error for a function or method that the table does not have, with close matches."""
     method = spelled.startswith("Tensor.")
@@ -146,6 +150,10 @@ def unknown_function(spelled: str, callee: Span, is_tensor: bool) -> SymgradErro
     if reason is not None and not is_tensor:
         told = Setting("command", value="explain --call module:function", sentence="{}, or symgrad run script.py")
         return UnsupportedError(f"{word} needs the numbers of a run: {reason}", span=callee, hints=(told,))
+    if method and word in NO_TENSOR:
+        return UnsupportedError(
+            f"{word} hands back no tensor: nothing flows back through it", span=callee, hints=("leave it out",)
+        )
     near = [s.removeprefix("Tensor.") if method else s for s in close(spelled)]
     if f"torch.{spelled}" in (*SPELLINGS, *COMPOUND_SPELLINGS):
         near = [f"torch.{spelled}"]

@@ -232,6 +232,8 @@ class Elaborator:
         if op is None:
             raise unknown_function(spelled, callee.span, spelled in self.environment)
         arguments = [replace(a, meaning=held_first(a.meaning, node)) for a in arguments[:1]] + arguments[1:]
+        if node.over:
+            self.apply.write_over(arguments, excerpt(self.text, callee.span).rpartition(".")[2], node.span)
         if isinstance(op, Compound):
             parts = Parts(op, spelled, tuple(arguments))
             return parts if op.several else self.apply.part(parts, 0, node.span, name)

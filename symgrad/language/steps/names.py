@@ -34,6 +34,7 @@ from symgrad.ops import TABLE
 from symgrad.ops.calls.operators import SIGNS
 from symgrad.ops.calls.registry import find_compound
 from symgrad.ops.lookup import find
+from symgrad.ways import Setting
 
 MODULES = {
     "torch": "the module torch",
@@ -43,7 +44,11 @@ MODULES = {
     "numpy": "the module numpy",
     "math": "the module math",
     "linalg": "torch.linalg",
+    "jnp": "the module jax.numpy",
+    "jax": "the module jax",
 }
+LIBRARIES = ("tf", "keras", "einops", "scipy", "scp", "cp", "mx", "nnx", "paddle", "flax")
+"""What other libraries are called where something of theirs is read; a tensor may be called so, too."""
 ATTRIBUTES = tuple(op.name for op in TABLE.values() if op.written == f"{{}}.{op.name}")
 """Entries that are an attribute of a tensor, written without brackets."""
 PROPERTIES = (*ATTRIBUTES, "real", "imag")
@@ -75,6 +80,8 @@ def names_of(script: Script, given: Collection[str] = ()) -> Names:
         for name in tensor_names(statement.value):
             if not any(name.name in known for known in (assigned, inputs, numbers)):
                 check_input(name)
+                if name.name in LIBRARIES and name.name not in given:
+                    check_library(name, statement.value)
                 inputs[name.name] = name.span
         if statement.target is not None:
             check_target(statement.target, statement.span)
@@ -125,6 +132,16 @@ def check_input(name: Name) -> None:
         raise UnknownNameError(
             f"{word} stands for {MODULES[word]}, it cannot be a tensor", span=name.span, hints=("another name",)
         )
+
+
+def check_library(name: Name, value: Node) -> None:
+    """Refuse what is called of another library, with a tensor: ``tf.square(x)``."""
+    calls = [part for part in walk(value) if isinstance(part, Call) and part.positional]
+    called = [part for part in calls if (dotted(part.function) or "").startswith(f"{name.name}.")]
+    if any(isinstance(inner, Name) for part in called for inner in walk(part.positional[0])):
+        told = Setting("let", name.name, sentence="a tensor of that name: {}")
+        hints = ("the same function of torch's or NumPy's", told)
+        raise UnknownNameError(f"{name.name} is no library that a text is read in", span=name.span, hints=hints)
 
 
 def check_target(target: str, span: Span) -> None:

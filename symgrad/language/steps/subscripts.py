@@ -19,6 +19,7 @@ from symgrad.shapes import Size
 Item = tuple[Any, ...]
 Key = tuple[Item, ...]
 ALL: Item = ("all",)
+FLIPPED = "x.flip(0) turns an axis round"
 EXAMPLES = ("x[0], x[-1], x[:, 1:], x[::2], x[..., None], x[[0, 2]]",)
 
 
@@ -59,7 +60,9 @@ def item_of(node: Node, meaning: Callable[[Node], Meaning], whole: Callable[[Siz
             for part in (node.start, node.stop, node.step)
         )
         if step is not None and step < 1:
-            raise UnsupportedError("slices step forwards", span=node.span, found=(f"a step of {step}",), hints=EXAMPLES)
+            raise UnsupportedError(
+                "slices step forwards", span=node.span, found=(f"a step of {step}",), hints=(FLIPPED, *EXAMPLES)
+            )
         if (start in (None, 0)) and stop is None and step in (None, 1):
             return ALL
         return ("slice", start, stop, step or 1)

@@ -10,7 +10,6 @@ from symgrad.entries.equations import TORCH, op
 from symgrad.entries.shaping import Ints
 from symgrad.errors import ShapeError
 from symgrad.shapes import Shape, Size, Sizes, size_of
-from symgrad.ways import Setting
 
 # fmt: off
 op("select(x, dim: int, index: int)", "out = x[index]", "the entries at one place of dim", TORCH, axes="dim", least=1,
@@ -29,7 +28,7 @@ def part_shape(sizes: Sizes, shape: Shape, dim: int, part: int, length: Size) ->
     """Parts of ``length`` along dim, the last one shorter where they do not come out even: formulas for every size."""
     whole, size = sizes.number(shape[dim]), sizes.number(length)
     if whole is None or size is None:
-        raise ShapeError("the size of the axis that is cut has to be known", hints=(Setting("shape", "x"),))
+        raise ShapeError("the size of the axis that is cut has to be known", hints=("give the tensors shapes",))
     parts = max(-(-whole // size), 1) if size else 1
     if not 0 <= part < parts:
         raise ShapeError(f"there is no part {part} among {parts}")

@@ -52,7 +52,7 @@ op("neg(x)", "out = −x", "x with the other sign", home=("torch.{}", "torch.neg
 op("pow(x, y)", "out = x^y", "each entry of x to the power of that of y", also="torch.float_power Tensor.float_power np.float_power", domain={"x": positive()},
    home=("torch.{}", "Tensor.{}", "np.power"), edges=({"x": 0.0, "y": 0.0}, {"x": 0.0, "y": 2.0}),
    examples=("x ** 3", "x ** y with x:3 y:3", "2 ** x with x:3"),
-   torch=lambda torch, x, y: torch.pow(x, y), holds="kept")  # by a number: its derivative at 0 is another one
+   torch=lambda torch, x, y: torch.pow(x, y.item() if getattr(y, "shape", x) == () and not y.requires_grad and hasattr(x, "shape") else y), holds="kept")  # by a number: another derivative at 0, and torch keeps x alone
 op("square(x)", "out = x²", "each entry times itself", holds="counted")
 op("reciprocal(x)", "out = 1 / x", "one over each entry", domain=positive(), reuse=True)
 

@@ -8,12 +8,12 @@ import sympy as sp
 from symgrad.backward.parts.names import UNNAMED
 from symgrad.calculus.flow import flows
 from symgrad.explanation import Explanation, Gradient, Nothing, nothing
-from symgrad.explanation.assemble import NO_GRADIENT, NO_PATH
 from symgrad.explanation.cuts import why_nothing_flows
 from symgrad.explanation.nothing import Point
 from symgrad.explanation.reasons import Vanishing
 from symgrad.indexing.symbols import Expr
 from symgrad.numeric import Array, as_float, plain
+from symgrad.oracles.report import NO_GRADIENT, NO_PATH
 from symgrad.render import numbers
 from symgrad.render.content.jacobian import COUNTABLE
 from symgrad.render.content.speaker import speaker_of
