@@ -372,3 +372,30 @@ def test_an_input_may_be_called_as_a_number_is(name: str) -> None:
     report = check_backward(Scaled(), f"x * {name}", x=x)
     assert report.passed
     assert name in report.to_text()
+
+
+@pytest.mark.parametrize("scale", [1e-40, 1e-150, 1e-290])
+def test_a_wrong_backward_of_tiny_numbers_is_wrong(scale: float) -> None:
+    """Gradients below 1e-39 were all alike."""
+    x = scale * torch.tensor([0.8, -0.3, 1.7], dtype=torch.float64)
+    assert check_backward(function(lambda x: x**2, lambda v, x: 2 * v * x), "x ** 2", x=x).passed
+    assert not check_backward(function(lambda x: x**2, lambda v, x: 3 * v * x), "x ** 2", x=x).passed
+
+
+POLES = [
+    (torch.log, lambda v, x: v / x, "log(x)", 0.0),
+    (torch.reciprocal, lambda v, x: -v / x**2, "1 / x", 1e-7),
+    (torch.tan, lambda v, x: v / torch.cos(x) ** 2, "tan(x)", np.pi / 2),
+    (lambda x: x.abs().sqrt(), lambda v, x: v * x.sign() / 2 / x.abs().sqrt(), "x.abs().sqrt()", 1e-8),
+    (torch.relu, lambda v, x: v * (x > 0), "relu(x)", 1e-7),
+    (torch.abs, lambda v, x: v * x.sign(), "abs(x)", 0.0),
+]
+
+
+@pytest.mark.parametrize(("forward", "backward", "text", "value"), POLES, ids=[text for _, _, text, _ in POLES])
+def test_a_pole_is_no_kink(forward: Any, backward: Any, text: str, value: float) -> None:
+    """Left of 0 a logarithm has no slope, and was said to have that of −1e6."""
+    x = torch.tensor([value, 1.0], dtype=torch.float64)
+    report = check_backward(function(forward, backward), text, x=x)
+    (note,) = [battery.note for battery in report.batteries if battery.name == "kink"]
+    assert ("a kink" in note) == (text in ("relu(x)", "abs(x)"))

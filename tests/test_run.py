@@ -1129,6 +1129,44 @@ def test_numbers_are_quoted_as_the_script_has_them(tmp_path) -> None:
     assert "1E-3" in told
 
 
+def test_a_leaf_that_was_not_asked_for_has_a_path(tmp_path) -> None:
+    """`inputs=` and `autograd.grad` leave .grad at None, and no path was said to be missing."""
+    session, told = play(
+        tmp_path,
+        "a, b, c = (torch.ones(2, requires_grad=True) for _ in 'abc')\n"
+        "torch.autograd.grad((a * b).sum(), [a])\na.grad\n"
+        "(a * b).sum().backward(inputs=[a])\nb.grad\nc.grad\n",
+    )
+    said = " ".join(told.split())
+    assert "a.grad is None: autograd.grad (line 3) hands gradients back, and leaves .grad as it is" in said
+    assert "b.grad is None: the last backward (line 5) was asked by inputs= for others than b" in said
+    assert "c.grad is None: the last backward (line 5) had no path to c" in said
+    assert all(event.agrees for event in session.events)
+
+
+def test_only_what_was_asked_for_is_said_to_be_where_torch_refuses(tmp_path) -> None:
+    _, told = play(
+        tmp_path,
+        "a, b, c = (torch.ones(2, requires_grad=True) for _ in 'abc')\n"
+        "try:\n    torch.autograd.grad((a * b).sum(), [a, c])\nexcept RuntimeError:\n    pass\n"
+        "try:\n    torch.autograd.grad(a * b, [a])\nexcept RuntimeError:\n    pass\n",
+    )
+    assert told.count("a 2 (asked)") == 2
+    assert "b 2 (asked)" not in told
+    assert ".grad +=" not in told
+
+
+@pytest.mark.parametrize("line", ["x.exp().sum().backward()", "((x * 1e27) ** 3).sum().backward()"])
+def test_what_floats_do_not_hold_is_not_said_to_have_no_slope(tmp_path, line: str) -> None:
+    """e¹⁰⁰⁰ is a number: there was said to be no J."""
+    _, told = play(tmp_path, f"x = torch.tensor([1000., 1.], requires_grad=True)\n{line}\n")
+    said = " ".join(told.split())
+    assert "is too large for floats at" in said
+    assert "there is no J" not in said
+    _, told = play(tmp_path, "x = torch.tensor([0., 1.], requires_grad=True)\nx.log().sum().backward()\n")
+    assert "there is no J at x[0] = 0" in " ".join(told.split())
+
+
 def test_a_backward_inside_a_backward_is_told_with_what_it_adds_to(tmp_path) -> None:
     """A checkpoint of the old kind runs one of its own, and the leaves that it fills were not mentioned at all."""
     session, _ = play(

@@ -170,13 +170,16 @@ def beside(formula: Formula, name: str, at: tuple[int, ...], seeds: Seeds, scale
     direction = {name: unit(np.shape(formula.inputs[name]), at)}
     outs = [moved(formula, direction, shift) for shift in (-GRADCHECK, GRADCHECK)]
     left, right = (float(f.pull(seeds)[name][at]) for f in outs)
-    if abs(right - left) <= JUMP * scale:
+    values = [weighed(f, seeds) for f in (outs[0], formula, outs[1])]
+    if abs(right - left) <= JUMP * scale or not np.isfinite(values).all():
+        return
+    if not all(legal(secant, (left, right)) for secant in np.diff(values) / GRADCHECK):  # a pole, or a cusp
         return
     value = float(as_float(formula.inputs[name])[at])
     closer = [moved(formula, direction, shift / 1000) for shift in (-GRADCHECK, GRADCHECK)]
     low, high = (float(f.pull(seeds)[name][at]) for f in closer)
     lies = "is" if abs(high - low) > JUMP * scale else f"lies within {GRADCHECK:g} of"
-    secant = (weighed(outs[1], seeds) - weighed(outs[0], seeds)) / (2 * GRADCHECK)
+    secant = (values[2] - values[0]) / (2 * GRADCHECK)
     entry, here = place(name, at), float(formula.pull(seeds)[name][at])
     yield (
         f"{entry} = {shown(value)} {lies} a kink: the slope is {shown(left)} left of it and "

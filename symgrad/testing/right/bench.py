@@ -16,7 +16,7 @@ from symgrad.errors import bug
 from symgrad.numeric import Array
 from symgrad.testing.candidates.attempts import Candidate, Pull, Run
 from symgrad.testing.data import FAILED, NOT_MADE, PASSED, Battery, Finding
-from symgrad.testing.right.rounding import Rounding
+from symgrad.testing.right.rounding import LEAST, Rounding
 from symgrad.testing.right.seeds import Weights, null_seed, seeds
 from symgrad.testing.right.truth import Formula, Truth
 
@@ -116,7 +116,8 @@ class Bench:
         found = []
         largest_expected = [largest_of(e[name]) for e in self.expected]
         if name in self.rows and len(self.rows[name]):
-            floors = [largest_of(sums) for sums in np.tensordot(self.flat, np.abs(self.rows[name]), 1)]
+            with np.errstate(invalid="ignore"):  # 0·∞, where a slope is infinite
+                floors = [largest_of(sums) for sums in np.tensordot(self.flat, np.abs(self.rows[name]), 1)]
         else:
             floors = [max(largest_expected, default=0.0)] * len(largest_expected)
         told = zip(self.weights, self.pulls, self.expected, map(max, floors, largest_expected), strict=True)
@@ -124,7 +125,7 @@ class Bench:
             came, right = pull.gradients.get(name), expected[name]
             got = np.zeros(right.shape) if came is None else came
             largest = 0.0 if scale else largest_of(got)
-            limit = self.rounding.allowed * max(scale, largest, 1e-30)
+            limit = self.rounding.allowed * max(scale, largest, LEAST.get(self.rounding.dtype, 0.0))
             found.append(Trial(weights, right, got, limit, scale or largest))
         return found
 

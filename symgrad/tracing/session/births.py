@@ -288,10 +288,13 @@ def no_slope(program: Capture, step: Apply, source: str, entry: str, value: floa
     if whatever := undefined_anywhere(step, program.recording):
         return [f"  there is no J: {whatever}"]
     lines = [f"  there is no J at {entry} = {digits(value)}: the slope of {step.op} is infinite or undefined there."]
-    if np.isfinite(as_float(program.arrays[step.result.name])).all():
+    made = as_float(program.arrays[step.result.name])
+    if np.isfinite(made).all():
         return [*lines, away(step, entry)]
     domains = list(op.domain.values()) if op is not None else []
     outside = any(not d.low < value < d.high or value in d.avoid for d in domains)
+    if not outside and not np.isnan(made).any():
+        return [f"  {step.op} is too large for floats at {entry} = {digits(value)}: what comes back is no slope of it"]
     what = ": what goes into it has to be kept inside its domain" if outside else ""
     return [*lines, f"  {step.op} has no finite value there either{what}"]
 

@@ -64,7 +64,7 @@ def no_seed(scene: Scene, program: Capture | None) -> list[str]:
     )
     lines.append(f"  the gradient of the sum:      {call}   or {name}.sum().backward()")
     lines.append(f"  the gradient of one entry:    {name}[{','.join('0' * tensor.dim())}].backward()")
-    if program is not None:
+    if program is not None and scene.asked is None:
         found = would_give(program)
         if found:
             lines.append(f"  the sum would give {', '.join(found)}")

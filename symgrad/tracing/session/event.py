@@ -162,12 +162,16 @@ def failed(scene: Scene, names: dict[int, str], error: Exception) -> Backward:
         lifted = Lifter(names).lift(scene.nodes)
     except SymgradError:
         lifted = None
-    program = None
+    program, asked = None, [*map(id, scene.asked or ())]
     if lifted is not None:
         program = scene.program(lifted, [n for n, node in lifted.nodes.items() if node.kind == "leaf"])
     reasons = diagnose.failure(scene, lifted, program, error) or scene.sensor.refused(error)
     shown = passages(program) if program is not None else ()
-    roles = roles_of(scene, program, program.wanted) if program is not None and shown else ()
+    roles: tuple[str, ...] = ()
+    if program is not None and lifted is not None and shown:
+        owners = {name: node.owner for name, node in lifted.nodes.items() if node.owner is not None}
+        named = [n for n, owner in owners.items() if id(owner()) in asked]
+        roles = roles_of(scene, program, program.wanted if scene.asked is None else named)
     message = first_words(error)
     return Backward(
         scene.number,

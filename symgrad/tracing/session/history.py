@@ -37,7 +37,7 @@ class Last:
     """What is remembered of the last call: its line, its output, where paths ended, and what came by on the way.
 
     ``cuts`` are pairs of a cut and, where it made one, the new leaf's name and line; ``passed`` what reached small
-    tensors that are no leaves; ``reached`` are the values that it went through.
+    tensors that are no leaves; ``reached`` are the values that it went through; ``kind`` is backward, or grad.
     """
 
     where: Where
@@ -45,6 +45,7 @@ class Last:
     cuts: tuple[tuple[Cut, str, Where | None], ...]
     passed: Mapping[int, tuple[weakref.ref[Any], Array]] = field(default_factory=dict)
     reached: weakref.WeakSet[Node] = field(default_factory=weakref.WeakSet)
+    kind: str = "backward"
 
 
 class History:

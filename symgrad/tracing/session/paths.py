@@ -29,7 +29,7 @@ def last_of(scene: Scene) -> Last:
             tensor = node.owner() if node.owner is not None else None
             new = node.kind == "leaf"
             found.append((node.cut, scene.sight.get(id(tensor), "it") if new else "", node.where if new else None))
-    return Last(scene.where, output_name(scene), tuple(found), dict(scene.passed), WeakSet(scene.order))
+    return Last(scene.where, output_name(scene), tuple(found), dict(scene.passed), WeakSet(scene.order), scene.kind)
 
 
 def anew(scene: Scene, node: Node) -> str | None:
@@ -129,6 +129,10 @@ def why_none(
             return f"{none}: {cut_in_words(cut, new, where, last.where)}{ends}"
     if emptied is not None:
         return f"{none}: line {emptied.line} ({emptied.text}) set it to None"
+    if last.kind == "grad":
+        return f"{none}: autograd.grad (line {last.where.line}) hands gradients back, and leaves .grad as it is"
+    if any(source is node for reached in last.reached for source in (reached, *reached.sources())):
+        return f"{none}: the last backward (line {last.where.line}) was asked by inputs= for others than {name}"
     return f"{none}: the last backward (line {last.where.line}) had no path to {name}"
 
 
