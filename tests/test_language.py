@@ -48,7 +48,7 @@ BAD = [
     ("F.relux(x)", "name", "F.relux", "no function F.relux is known here", "F.relu"),
     ("x.softmaxx(0)", "name", "softmaxx", "no method softmaxx is known here", "softmax"),
     ("x.gelu()", "name", "gelu", "no method gelu is known here", "gelu(…)"),
-    ("x.foo", "name", "foo", "tensors have no attribute foo", ".T, .mT"),
+    ("x.foo", "name", "foo", "no attribute foo is known here", ".T, .mT"),
     ("math.sqr(2)*x", "name", "math.sqr", "no function math.sqr is known here", None),
     ("x(y)", "name", "x", "no function x is known here", "symgrad ops"),
     ("linalg.inv(x)", "name", "linalg.inv", "no function linalg.inv is known here", "torch.linalg.inv"),

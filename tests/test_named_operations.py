@@ -30,6 +30,9 @@ OTHER_WORDS: dict[str, dict[str, str]] = {
             "max maximum min minimum polygamma sigmoid sign sin sinh tan tanh trunc"
         ),
     },
+    "what torch calls a parameter": {
+        "language/steps/calls.py": "abs",
+    },
     "Python's mathematics, on numbers that a text writes": {
         "language/outside/constants.py": "abs cos exp log sin sqrt tan tanh",
     },

@@ -16,6 +16,7 @@ from symgrad.api import explain_values
 from symgrad.errors import SymgradError
 from symgrad.language.read import read
 from symgrad.ops import COMPOUNDS, TABLE, named
+from symgrad.ops.lookup import TORCHS
 from symgrad.oracles.torch import run_torch
 from symgrad.oracles.torch_words import turned
 from tests import torch_side
@@ -23,6 +24,8 @@ from tests.compare import assert_same
 
 FORMS = (
     "{}(x)", "{}(x, y)", "{}(x, y, z)", "{}(x, 1)", "{}(x, 0)", "{}(x, 1, 0)", "{}(x, y, 1)", "{}(x, 0.5)", "{}(x, 2)", "{}(x, 0, y)",
+    "{}(x, True)", "{}(x, 0, False)", "{}(x, 1, True)", "{}(x, 1, False, True)", "{}(x, y, True)", "{}(x, y, 'sum')", "{}(x, y, z, 'sum')",
+    "{}(x, y, 0.5, 'sum')", "{}(x, y, None, 'sum')", "{}(x, y, z, 1, 'sum')", "{}(x, y, z, 1, 2, 1e-6, False, 'sum')", "{}(x, y, 'none', 2)",
     "{}([x, y])", "{}([x, y], 1)", "{}(x, -1, 1)", "{}(x, (2,))", "{}(x, y, reduction='sum')", "{}(x, min=y)", "{}(x, max=y)",
 )  # fmt: skip
 RESULTS = ("", "[0]", "[1]")
@@ -40,8 +43,16 @@ OTHERWISE = {
 """What is not compared, and why."""
 WORDS = sorted(
     name for name in {*COMPOUNDS, *(s for op in TABLE.values() for s in op.spelled)} - {*OTHERWISE}
-    if name.startswith(("torch.", "F."))
+    if name.startswith(TORCHS)
 )  # fmt: skip
+
+
+def written(word: str, form: str) -> str:
+    """The call; a method stands behind its tensor, x, and the form is that of the function without it."""
+    if not word.startswith("Tensor."):
+        return form.format(word)
+    first, _, rest = form.removeprefix("{}(").removesuffix(")").partition(", ")
+    return f"{first}.{word.removeprefix('Tensor.')}({rest})"
 
 
 def by_torch(text: str, given: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -62,12 +73,16 @@ def by_torch(text: str, given: Mapping[str, Any]) -> dict[str, Any] | None:
     }
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(24)
 @pytest.mark.parametrize("where", INPUTS)
 @pytest.mark.parametrize("word", WORDS)
 def test_the_oracle_is_torch(word: str, where: str) -> None:
-    for text in (form.format(word) + result for form in FORMS for result in RESULTS):
-        given = {name: np.array(INPUTS[where][name]) for name in "xyz" if name in text.replace(word, "")}
+    for text in (written(word, form) + result for form in FORMS for result in RESULTS):
+        given = {
+            name: np.array(INPUTS[where][name])
+            for name in "xyz"
+            if name in text.replace(word.removeprefix("Tensor."), "")
+        }
         expected = by_torch(text, given)
         if expected is None:
             continue

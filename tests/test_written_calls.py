@@ -100,7 +100,7 @@ def test_a_call_that_is_written_is_one_like_the_others() -> None:
 OPTIONS = {
     "alpha": 2, "beta": 2, "training": False, "rounding_mode": "floor", "min": Shaped(), "max": Shaped(), "n": 3, "groups": 1, "nan": 1.0,
     "p": float("inf"), "ord": float("inf"), "upper": True, "pad": (-1, 1), "mode": "reflect", "unitriangular": True, "sections": 1,
-    "indices_or_sections": 1, "index": 0,
+    "indices_or_sections": 1, "index": 0, "diagonal": 1,
 }  # fmt: skip
 """Options under which a call is not the table's own entry, and those that it has to be given."""
 BY_SHAPES = ("gaussian_nll_loss", "solve", "corrcoef", "dsplit", "select_scatter", "diagonal_scatter")

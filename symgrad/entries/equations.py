@@ -18,7 +18,7 @@ from typing import Any, Unpack
 from symgrad.entries.along import REST, SPACES, Along
 from symgrad.entries.domain import Domain, reals
 from symgrad.entries.indexed import Indexed
-from symgrad.entries.losses import Loss
+from symgrad.entries.losses import BY_AVERAGE, BY_WORD, Loss
 from symgrad.entries.on_axes import OnAxes
 from symgrad.entries.readings import Instead, Pointwise, Reading
 from symgrad.entries.shaping import Fits, broadcast, common_shape, fitting
@@ -154,7 +154,7 @@ def op(
     says in words what n is: whole numbers that ``known`` finds, or what is read ``beside``.
     """
     if reduced and "reduction: " not in call:
-        call = f"{call.removesuffix(')')}, reduction: 'mean' | 'sum' | 'none'='mean')"
+        call = f"{call.removesuffix(')')}, {BY_AVERAGE}, {BY_WORD})"
     said, texts, definition = call_of(call), instead or {}, equation
     others: tuple[str, ...] = () if callable(texts) else tuple(texts.values())
     equation = WORDS.split(equation)[0]

@@ -21,6 +21,11 @@ from symgrad.indexing.symbols import Expr
 from symgrad.notation.tree import Statement
 from symgrad.shapes import Shape, Sizes
 
+SIZE_AVERAGE, REDUCE = "size_average: reduction=None", "reduce: reduction=None"
+BY_AVERAGE = f"{SIZE_AVERAGE}, {REDUCE}"
+"""torch's older words, in the places that they have there: what stands third in ``F.mse_loss(x, y, 'sum')`` is one."""
+BY_WORD = "reduction: 'mean' | 'sum' | 'none'='mean'"
+
 
 @dataclass(frozen=True)
 class Loss:

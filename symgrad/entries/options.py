@@ -69,7 +69,7 @@ def kind_of(written: ast.expr | None, default: Any) -> Kind:
 
 
 def bounded(written: ast.Compare) -> Kind:
-    """``int >= 1``, ``float > 0``, ``0 <= float <= 1``, or an integer for each of several axes, ``2*int >= 1``."""
+    """``int >= 1``, ``float > 0``, ``0 < float <= 1``, or an integer for each of several axes, ``2*int >= 1``."""
     sides = [written.left, *written.comparators]
     (inner,) = (side for side in sides if not isinstance(side, ast.Constant))
     numbers = [side.value for side in sides if isinstance(side, ast.Constant)]
@@ -78,7 +78,7 @@ def bounded(written: ast.Compare) -> Kind:
         count = ast.literal_eval(inner.left)
         return Kind(Any, partial(per_axis, count, low, False))
     kind = PLAIN[ast.unparse(inner)]
-    above = isinstance(written.ops[0], ast.Gt)
+    above = isinstance(written.ops[0], (ast.Gt, ast.Lt))
     return Kind(kind, partial(within, low, numbers[1] if len(numbers) > 1 else None, kind is int, above))
 
 
@@ -87,7 +87,8 @@ def within(low: Any, high: Any, whole: bool, above: bool, name: str, value: Any,
     opened = isinstance(value, sp.Basic) and value.is_number is False
     number = isinstance(value, (int, float, sp.Basic)) and not isinstance(value, bool)
     if not opened and not (number and (low < value if above else low <= value) and (high is None or value <= high)):
-        many = f"above {low}" if above else f"from {low} up" if high is None else f"from {low} to {high}"
+        least = f"above {low}" if above else f"from {low}"
+        many = f"{least} to {high}" if high is not None else least if above else f"{least} up"
         raise InputError(
             f"{name} has to be {'an integer' if whole else 'a number'} {many}", found=(f"{name}={value!r}",)
         )
@@ -125,6 +126,8 @@ def axis_or_all(name: str, value: Any, rank: int) -> int | None:
 
 def each_once(name: str, value: Any, rank: int, count: int | None = None) -> tuple[int, ...]:
     """Axes from the front, none of them twice."""
+    if value is None:
+        raise InputError(f"{name} has to be axes", found=(f"{name}=None",), hints=(f"{name}={tuple(range(rank))}",))
     axes = tuple(axis_of(axis, rank) for axis in several(value))
     if len(set(axes)) < len(axes):
         raise ShapeError(f"an axis is named twice in {name}", found=(f"{name}={value}",))
@@ -156,7 +159,15 @@ def left_alone(usual: Any, name: str, value: Any, rank: int) -> Any:
     return value
 
 
+def said_by_reduction(name: str, value: Any, rank: int) -> Any:
+    """torch's older words for how a loss is put together; any text in their place counts as True there."""
+    if value is not None:
+        told = f"{name} is torch's older word for what reduction says"
+        raise UnsupportedError(told, found=(f"{name}={value!r}",), hints=("reduction='sum'",))
+
+
 KINDS: Mapping[str, Kind] = {
+    "reduction": Kind(Any | str, said_by_reduction, gone=True),
     "bool": Kind(bool, lambda name, value, rank: bool(value)),
     "axis": Kind(int, lambda name, value, rank: axis_of(value, rank)),
     "number": Kind(float, number_given),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any, TypedDict
@@ -120,10 +120,11 @@ class Op:
     (`symgrad.entries.holding`). ``stated`` is the equation of an operation that is not in the table. ``arrays`` is what
     the operation is in NumPy and in jax, as the body of a function of torch's arguments, where its spelling there does
     not say so (`symgrad.exporting.arrays`). ``role`` is what others go by (`symgrad.program.Role`). ``told`` are
-    options that torch wants to be given though they have a value here. ``looks_up``: it reads entries at positions that
-    a tensor of whole numbers gives. ``chooses``: the places of its condition and of what it chooses from, and which it
-    takes where that is met. ``of_two`` is the entry that torch means by the same word between two tensors, ``implied``
-    the axis that a spelling goes along alone. ``otherwise`` has the definitions under other options, by what they are.
+    options that torch wants to be given though they have a value here, ``dim if keepdim`` only beside that.
+    ``looks_up``: it reads entries at positions that a tensor of whole numbers gives. ``chooses``: the places of its
+    condition and of what it chooses from, and which it takes where that is met. ``of_two`` is the entry that torch
+    means by the same word between two tensors, ``implied`` the axis that a spelling goes along alone. ``otherwise``
+    has the definitions under other options, by what they are.
     """
 
     name: str
@@ -189,6 +190,10 @@ class Op:
         """The options nobody gave."""
         parameters = self.signature.parameters.values()
         return {p.name: p.default for p in parameters if p.default is not p.empty and p.name not in self.operands}
+
+    def is_told(self, option: str, others: Collection[str]) -> bool:
+        """Whether torch wants an option to be given beside ``others``, although it has a value here."""
+        return option in self.told or any(f"{option} if {other}" in self.told for other in others)
 
     def letters_for(self, options: Mapping[str, Any]) -> str:
         """What the axes of the output are called on a page, where nothing else is called so."""

@@ -22,7 +22,7 @@ from symgrad.language.grammar.nodes import (
     Unary,
     walk,
 )
-from symgrad.language.steps.made import TOLD
+from symgrad.language.steps.calls import TOLD
 from symgrad.language.steps.makers import maker_of
 from symgrad.language.steps.names import spelling_of
 from symgrad.ops.lookup import find

@@ -10,6 +10,8 @@ import difflib
 
 from symgrad.entries.spec import COMPOUND_SPELLINGS, SPELLINGS, Op
 
+TORCHS = ("torch.", "F.", "Tensor.")
+"""What a spelling begins with that torch has; what is NumPy's, or ATen's, it has not in these words."""
 PREFIXES = {
     "torch.nn.functional.": "F.",
     "nn.functional.": "F.",

@@ -10,11 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from symgrad.entries.equations import path_of, plain
+from symgrad.ops.lookup import TORCHS
 from symgrad.program import Program, Read, Written
 from symgrad.shapes import Size, with_numbers
 
-TORCHS = ("torch.", "F.", "Tensor.")
-"""What a spelling begins with that torch has; what is NumPy's, or ATen's, it has not in these words."""
 SAME = 1e-9
 """How near two vectors are, but for their signs."""
 REFUSALS = (RuntimeError, LookupError, ValueError, TypeError, AssertionError, ArithmeticError)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,11 +19,17 @@ from symgrad.language.steps.complexes import (
     known_rule,
     speaks_of_complex,
 )
-from symgrad.language.steps.compound_calls import arguments_of, as_written, holds_complex, last_step
+from symgrad.language.steps.compound_calls import (
+    arguments_of,
+    as_the_entry_has_them,
+    as_written,
+    holds_complex,
+    last_step,
+)
 from symgrad.language.steps.kinds import kind_of_result
 from symgrad.ops.calls.registry import Compound, Last
 from symgrad.ops.entry import named
-from symgrad.ops.lookup import find, normal
+from symgrad.ops.lookup import TORCHS, find, normal
 from symgrad.program import Role
 from symgrad.shapes import Size
 
@@ -63,7 +69,11 @@ class Applier:
             raise NotationError("indexing is written with brackets", span=span, hints=("x[0]",))
         if "part" in op.returns and not any(a.keyword == "part" for a in arguments):
             return Parts(op, spelled, tuple(arguments))
+        if whole in op.implied:  # dim=None leaves it out
+            arguments = [a for a in arguments if a.keyword != "dim" or a.meaning is not None]
         bound = bind(op, spelled, [*arguments, *self.unsaid(op, whole, tensors, arguments)], span, method)
+        if whole.startswith(TORCHS):
+            check_told(op, spelled, arguments, bound.chosen, span)
         operands: list[tuple[Any, Span]] = []
         for meaning, where in bound.operands:
             operands.append((self.tensor(meaning, where) if isinstance(meaning, Ref) else meaning, where))
@@ -82,7 +92,7 @@ class Applier:
         self, op: Op, spelled: str, tensors: Sequence[Argument], arguments: Sequence[Argument]
     ) -> list[Argument]:
         """The axis that a call of torch's own goes along where the text names none, and that is not the table's."""
-        if spelled not in op.implied or len(arguments) > len(tensors):
+        if spelled not in op.implied or not tensors or len(arguments) > len(tensors):
             return []
         sizes = [self.builder.sizes.number(size) for size in tensors[0].meaning.shape]
         return [Argument(op.implied[spelled](sizes), tensors[0].span, "dim")]
@@ -120,7 +130,7 @@ class Applier:
                 self.builder.written[found.name] = as_written(compound, parts, place)
             return found
         if entry is not None:
-            return self.call(entry, parts.spelled, list(parts.arguments), span, name)
+            return self.call(entry, parts.spelled, as_the_entry_has_them(compound, entry, parts), span, name)
         raise unknown_function(parts.spelled, span, is_tensor=False)  # F.dropout in training
 
     def handed_on(self, last: Last, name: str | None) -> Ref | None:
@@ -139,6 +149,18 @@ class Applier:
                 hints=(f"{excerpt(self.text, span)}.values, or amax and amin", "the larger of x and 0: relu(x)"),
             )
         return value
+
+
+def check_told(op: Op, spelled: str, arguments: Sequence[Argument], chosen: Collection[str], span: Span) -> None:
+    """Refuse a call of torch's own without an option that torch wants, though the table has a value for it.
+
+    NumPy, which keeps axes by ``keepdims``, keeps all of them where none is named.
+    """
+    beside = [a.keyword for a in arguments if a.keyword and a.meaning is True]
+    missing = [name for name in op.defaults if name not in chosen and op.is_told(name, beside)]
+    if missing:
+        given = "-1" if missing[0] == "dim" else "…"
+        raise NotationError(f"torch wants {missing[0]} in {spelled}", span=span, hints=(f"{missing[0]}={given}",))
 
 
 def first_of_pair(owner: Ref, place: int, span: Span) -> Ref:

@@ -324,7 +324,8 @@ class Caller:
         op, chosen = named(name), {**named(name).defaults, **options}
         kind = kind_of_result(op, [holding(operand) for operand in operands], chosen)
         described = [Operand(operand, op.name) for operand in operands]
-        return replace(self.builder.apply(op, described, chosen, self.span, name=wish), kind=kind)
+        written = tuple(options) if self.settled is not None else ()  # by the author of a text: they may make no sense
+        return replace(self.builder.apply(op, described, chosen, self.span, name=wish, chosen=written), kind=kind)
 
     def number(self, size: Size) -> int | None:
         """A size as a number, None where it is open."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import inspect
 import types
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Union, get_args, get_origin
 
@@ -72,16 +72,24 @@ class Parts:
     arguments: tuple[Argument, ...]
 
 
-OPTION_ALIASES = {
-    "axis": "dim",
-    "axes": "dims",
-    "keepdims": "keepdim",
-    "ddof": "correction",
-    "newshape": "shape",
-    "ord": "p",
-}
-OPERAND_ALIASES = {"input": 0, "self": 0, "tensor": 0, "other": 1, "mat2": 1, "vec": 1, "vec2": 1, "exponent": 1}
+RENAMED: Mapping[str, tuple[str, ...]] = {
+    "input": ("x",), "self": ("x",), "tensor": ("x", "a"), "other": ("y", "a"), "mat2": ("a", "y"), "mat": ("x", "a"),
+    "vec": ("a",), "vec2": ("a",), "tensor2": ("a",), "batch2": ("a",), "batch1": ("x",), "mat1": ("x",),
+    "x1": ("x",), "x2": ("y", "a"), "input1": ("x",), "input2": ("y", "a", "factor"), "a": ("x",), "b": ("y", "a"),
+    "exponent": ("y",), "size": ("shape",), "axis": ("dim",), "axes": ("dims", "dim"), "keepdims": ("keepdim",),
+    "axis0": ("dim0",), "axis1": ("dim1",), "ddof": ("correction",), "newshape": ("shape",),
+    "dim": ("dims", "dim"), "dims": ("dims", "dim"), "weight": ("weight", "w", "a"), "bias": ("bias", "b"),
+    "ord": ("p",), "target": ("target", "y"), "sizes": ("shape", "size"), "condition": ("condition",),
+    "A": ("x", "a"), "B": ("b", "y", "a"), "start": ("x",), "end": ("y",), "values": ("y",),
+    "negative_slope": ("slope",), "indices": ("index", "n"), "index": ("n",), "vec1": ("x",), "theta": ("x",),
+    "real": ("x",), "imag": ("y",), "abs": ("r",), "angle": ("t",),
+}  # fmt: skip
+"""What torch or NumPy calls a parameter → what it may be called in the table, most likely first."""
 PLAIN = {"str": str, "bool": bool, "int": int, "float": float}
+TOLD = ("dtype", "device", "layout", "pin_memory", "memory_format", "generator")
+"""Arguments that are read as words, or not at all: what they name is no tensor."""
+SAY_NOTHING = (*TOLD, "out", "output_size", "driver", "weight")
+"""Options of torch's that the table need not have: None leaves them out."""
 LIST_ALIASES = ("tensors", "arrays", "operands")
 
 
@@ -119,13 +127,16 @@ def bind(op: Op, spelled: str, arguments: Sequence[Argument], span: Span, method
         if position >= len(open_parameters):
             raise NotationError(f"{spelled} has too many arguments", span=argument.span, hints=form)
         given[open_parameters[position].name] = argument
+    names = [p.name for p in parameters if p.kind is not p.VAR_POSITIONAL]
     for argument in arguments:
         if argument.keyword is None:
             continue
         if op.variadic and argument.keyword in LIST_ALIASES and not operands:
             operands = take_tensors([argument], in_a_row=False)
             continue
-        name = parameter_name(op, argument.keyword)
+        name = parameter_name(names, argument.keyword, given)
+        if name is None and argument.meaning is None and argument.keyword in SAY_NOTHING:
+            continue
         if name is None:
             raise UnknownNameError(f"{spelled} has no argument {argument.keyword}", span=argument.span, hints=form)
         if name in given:
@@ -185,15 +196,11 @@ def packable(op: Op, parameters: Sequence[inspect.Parameter], rest: Sequence[Arg
     return first if len(row) > 1 and all(is_size(a.meaning) for a in row) else None
 
 
-def parameter_name(op: Op, keyword: str) -> str | None:
-    """The parameter that ``keyword`` means, or None."""
-    names = [p.name for p in op.signature.parameters.values() if p.kind is not p.VAR_POSITIONAL]
-    if keyword in names:
+def parameter_name(parameters: Collection[str], keyword: str, given: Collection[str] = ()) -> str | None:
+    """Which of ``parameters`` the ``keyword`` means, by another name one that is not ``given``; None if none is."""
+    if keyword in parameters:
         return keyword
-    if OPTION_ALIASES.get(keyword) in names:
-        return OPTION_ALIASES[keyword]
-    position = OPERAND_ALIASES.get(keyword)
-    return op.operands[position] if position is not None and position < len(op.operands) and not op.variadic else None
+    return next((name for name in RENAMED.get(keyword, ()) if name in parameters and name not in given), None)
 
 
 def operand(spelled: str, name: str, argument: Argument, form: tuple[str, ...]) -> tuple[Ref | Number, Span]:

@@ -4,20 +4,31 @@ from __future__ import annotations
 
 from typing import Any
 
+from symgrad.entries.spec import Op, is_operand
 from symgrad.errors import InputError, NotationError, ShapeError, Span, UnsupportedError
 from symgrad.language.outside.constants import is_number
 from symgrad.language.steps.builder import Caller
-from symgrad.language.steps.calls import Parts, Ref
+from symgrad.language.steps.calls import Argument, Parts, Ref, operand, option, parameter_name
 from symgrad.language.steps.kinds import Kind
 from symgrad.language.steps.text_pairs import HINT, is_complex, seen
 from symgrad.ops.calls.registry import Compound, Last, in_front, in_full
 from symgrad.program import Read, Written
 
 
-def arguments_of(parts: Parts) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def as_they_stand(parts: Parts) -> tuple[list[Any], dict[str, Any]]:
     """What stands between the brackets, by position and by keyword."""
     positional = [a.meaning for a in parts.arguments if a.keyword is None]
-    return in_front(positional, {a.keyword: a.meaning for a in parts.arguments if a.keyword is not None})
+    return positional, {a.keyword: a.meaning for a in parts.arguments if a.keyword is not None}
+
+
+def arguments_of(parts: Parts) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The same by the names that the call has here, with its first tensor in front."""
+    positional, keywords = in_front(*as_they_stand(parts))
+    names = list(parts.op.signature.parameters)
+    renamed = {parameter_name(names, key, names[: len(positional)]) or key: value for key, value in keywords.items()}
+    if not positional and names[0] in renamed:
+        positional = (renamed.pop(names[0]),)
+    return positional, renamed
 
 
 def last_step(compound: Compound, parts: Parts, place: int, caller: Caller, span: Span, known: bool) -> Last | None:
@@ -38,6 +49,8 @@ def fitting_step(compound: Compound, parts: Parts, place: int, caller: Caller, s
     spelled = parts.spelled.removeprefix("Tensor.")
     positional, keywords = arguments_of(parts)
     problem = unfit(compound, positional, keywords)
+    if not problem:
+        check_kinds(compound, spelled, positional, keywords, span)
     of_pairs = not problem and holds_complex((*positional, *keywords.values()))
     if of_pairs or compound.pairs:
         positional, keywords = seen(positional), {key: seen(value) for key, value in keywords.items()}
@@ -57,11 +70,49 @@ def fitting_step(compound: Compound, parts: Parts, place: int, caller: Caller, s
     return last
 
 
+def as_the_entry_has_them(compound: Compound, entry: Op, parts: Parts) -> list[Argument]:
+    """The arguments of a call that comes to the table's own entry, without the options that only other steps have.
+
+    ``torch.add(x, y, alpha=1)`` is ``x + y``. Those that do not fit the call are left for the entry to complain of.
+    """
+    positional, keywords = arguments_of(parts)
+    if unfit(compound, positional, keywords):
+        return list(parts.arguments)
+    names = iter(compound.signature.parameters)
+    by_name = [(argument.keyword or next(names), argument) for argument in parts.arguments]
+    return [
+        argument
+        for name, argument in by_name
+        if isinstance(argument.meaning, (Ref, tuple)) or parameter_name(entry.signature.parameters, name) is not None
+    ]
+
+
 def as_written(compound: Compound, parts: Parts, place: int) -> Written:
     """The call as the text has it, for torch to answer."""
-    positional, keywords = arguments_of(parts)
+    positional, keywords = as_they_stand(parts)
     options = tuple((key, read(value)) for key, value in keywords.items())
-    return Written(in_full(parts.spelled), read(positional), options, place if compound.several else None)
+    return Written(in_full(parts.spelled), read(tuple(positional)), options, place if compound.several else None)
+
+
+ANY = (Any, Any | None)
+
+
+def check_kinds(
+    compound: Compound, spelled: str, positional: tuple[Any, ...], keywords: dict[str, Any], span: Span
+) -> None:
+    """Refuse arguments that are not of the kind that is declared, as `bind` does an entry's; ``any`` is not asked."""
+    if compound.declared is None:
+        return
+    form, parameters = (f"{spelled}{compound.signature}",), compound.declared.parameters
+    for name, meaning in compound.declared.bind(*positional, **keywords).arguments.items():
+        argument = Argument(meaning, span)
+        kind = parameters[name].annotation
+        if kind in ANY:
+            continue
+        if not is_operand(kind):
+            option(spelled, parameters[name], argument, form)
+        elif meaning is not None or parameters[name].default is not None:
+            operand(spelled, name, argument, form)
 
 
 TYPES = {Kind.REAL: "float", Kind.WHOLE: "long", Kind.TRUTH: "bool"}

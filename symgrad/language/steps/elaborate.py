@@ -31,13 +31,13 @@ from symgrad.language.grammar.nodes import (
 from symgrad.language.outside.constants import INFINITY, NAMED, arithmetic, is_number, number_in_words
 from symgrad.language.steps.apply import Applier, first_of_pair, placed
 from symgrad.language.steps.builder import Builder, Operand
-from symgrad.language.steps.calls import Argument, Meaning, Parts, Ref, kind_of
+from symgrad.language.steps.calls import TOLD, Argument, Meaning, Parts, Ref, kind_of
 from symgrad.language.steps.casts import cast, held_first, is_cast
 from symgrad.language.steps.complaints import excerpt, no_inputs, no_tensor, turned, uncalled, unknown_function
 from symgrad.language.steps.complexes import VIEWS, seen_as
 from symgrad.language.steps.extents import METHODS, Extents, shape_of
 from symgrad.language.steps.kinds import Kind
-from symgrad.language.steps.made import TOLD, Given, Made, dtype_of
+from symgrad.language.steps.made import Given, Made, dtype_of
 from symgrad.language.steps.makers import maker_of
 from symgrad.language.steps.names import PROPERTIES, is_module_path, spelling_of
 from symgrad.language.steps.part_count import count_of
@@ -52,6 +52,9 @@ from symgrad.ops.entry import playing
 from symgrad.ops.lookup import find
 from symgrad.program import Own, Role
 from symgrad.ways import Setting
+
+INSTEAD = {"data": "x.detach()", "H": "x.mT, which is the same of real numbers", "grad": "the page says what x.grad is"}
+"""What would do where a tensor's attribute has no place in a text."""
 
 
 class Elaborator:
@@ -286,11 +289,9 @@ class Elaborator:
         if isinstance(owner, Parts) and isinstance(owner.op, Compound) and node.name in owner.op.fields:
             return self.apply.part(owner, owner.op.fields.index(node.name), node.span, name)
         if not isinstance(owner, Ref) or op is None:
-            raise UnknownNameError(
-                f"{'tensors have' if isinstance(owner, Ref) else 'this has'} no attribute {node.name}",
-                span=(node.span[1] - len(node.name), node.span[1]),
-                hints=(".T, .mT, .shape and .ndim",),
-            )
+            told = f"no attribute {node.name} is known here" if isinstance(owner, Ref) else f"this has no {node.name}"
+            hint = INSTEAD.get(node.name, ".T, .mT, .shape and .ndim")
+            raise UnknownNameError(told, span=(node.span[1] - len(node.name), node.span[1]), hints=(hint,))
         if node.name not in PROPERTIES:
             raise NotationError(f"{node.name} has to be called", span=node.span, hints=(f"x.{node.name}()",))
         operand = (self.apply.tensor(owner, node.owner.span), node.owner.span)

@@ -51,8 +51,6 @@ TYPED = ("to", "type", "type_as", "astype")
 """Methods that are told a type, a tensor of that type, or a device."""
 UNREAD = ("device", "float", "int", "bool")
 """Names that are a type or a device where a cast is told one."""
-TOLD = ("dtype", "device", "layout", "pin_memory", "memory_format", "generator")
-"""Arguments that are read as words, or not at all: what they name is no tensor."""
 
 
 def dtype_of(call: Call) -> str | None:

@@ -29,7 +29,8 @@ from symgrad.language.grammar.nodes import (
     dotted,
     walk,
 )
-from symgrad.language.steps.made import TOLD, TYPED, UNREAD
+from symgrad.language.steps.calls import TOLD
+from symgrad.language.steps.made import TYPED, UNREAD
 from symgrad.ops import TABLE
 from symgrad.ops.calls.operators import SIGNS
 from symgrad.ops.calls.registry import find_compound

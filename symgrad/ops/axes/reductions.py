@@ -25,10 +25,11 @@ WINNERS = "out = (Σ_j x[j]·[x[j] = out]) / (Σ_k [x[k] = out])"
 
 # one operation, one row
 # fmt: off
-op("sum(x, dim: any=None, keepdim=False)", "out = Σ_j x[j]", "adds up the entries along dim", along="dim", holds="counted")
-op("mean(x, dim: any=None, keepdim=False)", "out = mean_j x[j]", "the average along dim", along="dim", role=Role.AVERAGES)
+WITH_AXES = ("dim if keepdim",)
+op("sum(x, dim: any=None, keepdim=False)", "out = Σ_j x[j]", "adds up the entries along dim", along="dim", holds="counted", told=WITH_AXES)
+op("mean(x, dim: any=None, keepdim=False)", "out = mean_j x[j]", "the average along dim", along="dim", role=Role.AVERAGES, told=WITH_AXES)
 op("prod(x, dim: any=None, keepdim=False)", "out = Π_j x[j]", "multiplies the entries along dim", along="dim",
-   holds="counted", torch=lambda torch, x, dim, keepdim: (  # torch takes one axis or all
+   holds="counted", told=WITH_AXES, torch=lambda torch, x, dim, keepdim: (  # torch takes one axis or all
        torch.prod(x, dim[0], keepdim=keepdim) if len(dim) == 1 else torch.prod(x).reshape([1] * (keepdim * x.dim()))))
 op("amax(x, dim: any=None, keepdim=False)", WINNERS, "the largest entry along dim; several that are equal share the"
    " derivative evenly", also="np.max", along="dim", forward=np.amax, kinks=0, holds="kept")

@@ -96,7 +96,7 @@ def order(x: Any, dim: int, descending: bool) -> Any:
 
 
 op("sort(x, dim: int=-1, descending: bool=False, stable: unused=False)", "out[i] = x[n[i]], n: where the i-th smallest is (descending: the i-th largest)",
-   "the entries along dim in order of size", TORCH, "np.sort", along="dim", kinks=0, known={"n": order}, returns=("values", "indices"),
+   "the entries along dim in order of size", TORCH, along="dim", kinks=0, known={"n": order}, returns=("values", "indices"),
    torch=lambda torch, x, dim, descending: torch.sort(x, dim=dim, descending=descending, stable=True).values,
    examples=("sort(x, 0).values with x:4", "sort(x, 1, True).values"))  # fmt: skip
 

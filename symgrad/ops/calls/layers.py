@@ -22,7 +22,7 @@ said("linear_cross_entropy(x, linear_weight, target, *, linear_bias=None, weight
      "reduction=reduction, ignore_index=ignore_index, label_smoothing=label_smoothing)",
      "A linear layer and the cross entropy of its result.", "F.linear_cross_entropy")
 ROWS = "mean(-(target * logsigmoid(x) + (1 - target) * logsigmoid(-x)) * weight, dim=-1)"
-said("multilabel_soft_margin_loss(x, target, weight=None, size_average: unused=None, reduce: unused=None, "
+said("multilabel_soft_margin_loss(x, target, weight=None, size_average: reduction=None, reduce: reduction=None, "
      "reduction: 'none' | 'mean' | 'sum'='mean')", f"mean({ROWS})", "−(y·log σ(x) + (1 − y)·log σ(−x)), its mean over the classes.",
      "F.multilabel_soft_margin_loss", instead={"reduction=none": ROWS, "reduction=sum": f"sum({ROWS})"})
 said("_weight_norm(v, g, dim: int=0)", lambda v, g, dim: "v * (g / abs(v))" if not (axes := tuple(a for a in range(len(v.shape)) if a != dim))

@@ -21,10 +21,10 @@ def wider(call: Call, x: Any) -> int:
 
 
 @compound("torch.linalg.qr", "torch.qr", "Tensor.qr", "np.linalg.qr", "aten.linalg_qr", fields=("Q", "R"), matrices=True)  # fmt: skip
-def qr(call: Call, part: int, x: Any, mode: str = "reduced") -> Last:
+def qr(call: Call, part: int, x: Any, mode: str = "reduced", *, some: bool = True) -> Last:
     """The first columns of a wide matrix decide Q; R is Qᵀ·x."""
-    if mode not in ("reduced", True):
-        raise UnsupportedError(f"mode {mode!r} of qr is not supported yet", hints=("mode='reduced'",))
+    if mode not in ("reduced", True) or not some:
+        raise UnsupportedError("of qr only the reduced factors are supported yet", hints=("mode='reduced'",))
     if wider(call, x) <= 0:
         return ("qr_q", "qr_r")[part], (x,), {}
     q = call("qr_q", call("narrow", x, dim=-1, start=0, length=x.shape[-2]))
@@ -130,9 +130,9 @@ said("matrix_exp(x)", f"one = unit_matrix(x); y = x / {2**HALVINGS}; p = one; "
 
 
 @compound("torch.linalg.multi_dot", "torch.chain_matmul", "np.linalg.multi_dot", matrices=True)
-def multi_dot(call: Call, part: int, tensors: Any) -> Last:
-    """a @ b @ c, from the left."""
-    *before, last = tensors if isinstance(tensors, (tuple, list)) else (tensors,)
+def multi_dot(call: Call, part: int, *tensors: Any) -> Last:
+    """a @ b @ c, from the left; torch's older call has no list of them."""
+    *before, last = tensors[0] if isinstance(tensors[0], (tuple, list)) else tensors
     if not before:
         raise InputError("multi_dot takes a list of two tensors or more")
     return "matmul", (reduce(partial(call, "matmul"), before), last), {}

@@ -149,6 +149,6 @@ def combinations(call: Call, part: int, x: Any, r: int = 2, with_replacement: bo
     return "reshape", (call("stack", *each, dim=0),), {"shape": (len(rows), r)}
 
 
-said("vander(x, N: any=None, increasing=False)", lambda call, x, N, increasing: "unsqueeze(ones_like(x), dim=1)" if N == 1 else ("vander(x, N={})" if increasing else "flip(vander(x, N={}), dims=(-1,))")
+said("vander(x, N: int=None, increasing=False)", lambda call, x, N, increasing: "unsqueeze(ones_like(x), dim=1)" if N == 1 else ("vander(x, N={})" if increasing else "flip(vander(x, N={}), dims=(-1,))")
      .format(call.whole(x.shape[0]) if N is None else N), "The powers of each entry of a vector as columns, the highest first unless they are to increase.",
      "torch.vander", "np.vander", "aten.vander")  # fmt: skip

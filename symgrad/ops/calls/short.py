@@ -25,7 +25,7 @@ said("floor_divide(x, other)", lambda x, other: f"times = {TIMES}; where(other =
      "floor(x / other)" if other == 0 or abs(math.frexp(other)[0]) == 0.5 else TIMES,
      "How often ``other`` goes into x: 9 times 0.1 into 1, although their quotient is rounded to 10.",
      *everywhere("floor_divide"), "np.floor_divide", reals=True)
-said("fill(x, value)", lambda x, value: "expand(value, shape=x.shape)" if hasattr(value, "shape") else "ones_like(x) * value",
+said("fill(x, value: any)", lambda x, value: "expand(value, shape=x.shape)" if hasattr(value, "shape") else "ones_like(x) * value",
      "One number everywhere.", *everywhere("fill"), reals=True, instead={"value=True": "ones_like(x)", "value=False": "zeros_like(x)"})
 said("clamp(x, min: any=None, max: any=None)", lambda min, max: None if not hasattr(min, "shape") and not hasattr(max, "shape") else
      "clamp_max(x, max)" if min is None else "clamp_min(x, min)" if max is None else "clamp_max(clamp_min(x, min), max)",
@@ -57,7 +57,7 @@ said("logical_not(x)", "x == 0", "Whether an entry is 0.", *everywhere("logical_
 said("logical_and(x, other)", "(x != 0) * (other != 0) > 0", "Whether neither entry is 0.", *everywhere("logical_and"))
 said("logical_or(x, other)", "(x == 0) * (other == 0) == 0", "Whether one entry or both are not 0.", *everywhere("logical_or"))
 said("logical_xor(x, other)", "(x != 0) != (other != 0)", "Whether one entry is 0 and the other is not.", *everywhere("logical_xor"))
-said("isclose(x, other, rtol=1e-5, atol=1e-8)", "gap = abs(x - other); near = (gap <= abs(other) * rtol + atol) * "
+said("isclose(x, other, rtol=1e-5, atol=1e-8, equal_nan: unsupported=False)", "gap = abs(x - other); near = (gap <= abs(other) * rtol + atol) * "
      f"(gap <= {BEYOND}); (x != other) * (near == 0) == 0", "Whether two entries are equal, or closer than atol + rtol·|other|.", *everywhere("isclose"))
 said("signbit(x)", "copysign(ones_like(x), x) < 0", "Whether an entry is negative, or −0.", *everywhere("signbit"))
 said("count_nonzero(x, dim: any=None)", "sum(x != 0, dim=dim)", "How many entries are not 0.", *everywhere("count_nonzero"))
@@ -71,6 +71,12 @@ said("diagonal(x, offset: int=0, dim1: int=-2, dim2: int=-1)", "diagonal(x, offs
      "Diagonals of the matrices in the last two axes.", "torch.linalg.diagonal")
 said("expand_as(x, other)", "expand(x, shape=other.shape)", "Broadcast to the shape of another tensor.", "Tensor.expand_as")
 said("view_as(x, other)", "reshape(x, shape=other.shape)", "Row by row in the shape of another tensor.", "Tensor.view_as", "Tensor.reshape_as")
+said("diag(x, diagonal: int=0)", lambda x, diagonal: None if diagonal == 0 or len(x.shape) > 2 else
+     "diag_embed(x, offset=diagonal)" if len(x.shape) == 1 else "diagonal(x, offset=diagonal)",
+     "A vector on a diagonal, or a diagonal of a matrix.", "torch.diag", "Tensor.diag", "np.diag")
+said("np_sort(x, axis: int=-1)", "sort(x, dim=axis)", "NumPy's, which does not say where the entries were.", "np.sort")
+said("np_cross(x, y, axisa: unsupported=-1, axisb: unsupported=-1, axisc: unsupported=-1, axis: int=-1)", "cross(x, y, dim=axis)",
+     "NumPy's, whose third argument is an axis of x alone.", "np.cross")
 said("diagflat(x, offset: int=0)", "diag_embed(flatten(x), offset=offset)", "All entries as a diagonal.", *everywhere("diagflat"))
 said("where(x, condition, other)", "where(condition, x, other)", "x where the condition holds.", "Tensor.where")
 for name in ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout"):
@@ -93,8 +99,8 @@ said("eigvalsh(x, UPLO='L')", "eigvalsh(x)", "Of a symmetric matrix either trian
 said("slogdet(x)", ("sign(det(x))", "logabsdet(x)"), "The sign of the determinant, and the logarithm of its absolute value.",
      "torch.linalg.slogdet", "torch.slogdet", "Tensor.slogdet", "np.linalg.slogdet", "aten._linalg_slogdet",
      fields=("sign", "logabsdet"), matrices=True)
-said("pinv(x, rcond: any=None, hermitian=False, *, atol: any=None, rtol: any=None)", "pinv(x)",
-     "The pseudo-inverse of a matrix of full rank, whatever counts as 0.", "torch.linalg.pinv", "torch.pinverse",
+said("pinv(x, rcond: float=None, hermitian=False, *, atol: float=None, rtol: float=None)", lambda rcond, rtol: f"pinv(x, atol=atol, rtol={'rtol' if rcond is None else 'rcond'})",
+     "The pseudo-inverse of a matrix of full rank, none of whose singular values counts as 0.", "torch.linalg.pinv", "torch.pinverse",
      "Tensor.pinverse", "np.linalg.pinv", "aten.linalg_pinv", matrices=True)
 said("lstsq(a, b, rcond: unsupported=None, *, driver: unused=None)",
      ("pinv(a) @ b", "sum(square(a @ (pinv(a) @ b) - b), dim=-2)", None, None),

@@ -34,7 +34,7 @@ def in_turn(x: Any, s: Any, dim: Any, back: bool) -> str:
 
 # fmt: off
 for ending, usual, along in (("2", LAST_TWO, "two axes."), ("n", None, "all axes.")):
-    said(f"hfft{ending}(x, s: any=None, dim: any={usual}, norm: any=None)", lambda x, s, dim, norm: in_turn(x, s, dim, back=False),
+    said(f"hfft{ending}(x, s: axes=None, dim: axes={usual}, norm: any=None)", lambda x, s, dim, norm: in_turn(x, s, dim, back=False),
          f"The real spectrum of a signal that is its own mirror image, along {along}", f"torch.fft.hfft{ending}", pairs=True)
-    said(f"ihfft{ending}(x, s: any=None, dim: any={usual}, norm: any=None)", lambda x, s, dim, norm: in_turn(x, s, dim, back=True),
+    said(f"ihfft{ending}(x, s: axes=None, dim: axes={usual}, norm: any=None)", lambda x, s, dim, norm: in_turn(x, s, dim, back=True),
          f"The first half of the signal with this real spectrum, along {along}", f"torch.fft.ihfft{ending}", pairs=True)

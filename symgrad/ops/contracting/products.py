@@ -111,7 +111,7 @@ def cross_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int) -> Shape:
 
 op("cross(x, y, dim: int=-1)", "out[i] = x[(i + 1) mod n]·y[(i + 2) mod n] − x[(i + 2) mod n]·y[(i + 1) mod n]"
    " where n = size(x, -1)", "the cross product of vectors with three entries along dim",
-   ("torch.{}", "torch.linalg.cross", "Tensor.cross", "aten.linalg_cross", "np.cross"), along="dim", shape=cross_shape,
+   ("torch.{}", "torch.linalg.cross", "Tensor.cross", "aten.linalg_cross"), along="dim", shape=cross_shape,
    fits=as_many, implied={c: lambda sizes: sizes.index(3) if 3 in sizes else -1 for c in ("torch.cross", "Tensor.cross")},
    examples=("torch.linalg.cross(x, y)",))  # fmt: skip
 

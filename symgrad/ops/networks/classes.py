@@ -12,6 +12,7 @@ import numpy as np
 
 from symgrad import special
 from symgrad.entries.domain import positive, whole
+from symgrad.entries.losses import BY_WORD, REDUCE, SIZE_AVERAGE
 from symgrad.errors import ShapeError
 from symgrad.ops.moving.positions import from_zero, positions
 from symgrad.ops.networks.losses import loss
@@ -85,13 +86,13 @@ CLASSES = (
     f" where {SCORES}, c = [target ≠ ignore_index], w = c·weight[target]"
 )
 # fmt: off
-loss("nll_loss(x, target: data, weight: data=None, ignore_index=-100)",
+loss(f"nll_loss(x, target: data, weight: data=None, {SIZE_AVERAGE}, ignore_index=-100, {REDUCE}, {BY_WORD})",
      "out = −w·x[target] where w = [target ≠ ignore_index]·weight[target]", "minus the log-probability at each target's class",
      along="classes", fits=classes, forward=class_values, also="F.nll_loss_nd torch._C._nn.nll_loss_nd",
      ranks={"x": (2, 1), "target": (1, 0)}, domain={"target": whole(0, 1), "weight": positive()}, smooth=True,
      examples=("F.nll_loss(x, target) with x:2x3 target:2", "F.nll_loss(x, target, weight) with x:2x3 target:2 weight:3",
                'F.nll_loss(x, target, reduction="sum") with x:2x3x2 target:2x2'), holds="real")
-loss("cross_entropy(x, target, weight: data=None, ignore_index=-100, label_smoothing: 0 <= float <= 1=0.0)", CLASSES,
+loss(f"cross_entropy(x, target, weight: data=None, {SIZE_AVERAGE}, ignore_index=-100, {REDUCE}, {BY_WORD}, label_smoothing: 0 <= float <= 1=0.0)", CLASSES,
      "minus the log-probability that softmax gives the targets: a class for each sample, or one weight per class",
      instead={"rank(target)=rank(x)": SHARED}, along="classes",
      fits=partial(classes, weights=True), forward=entropy_values, smooth=True, torch=torch_entropy,

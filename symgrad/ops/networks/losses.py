@@ -14,6 +14,7 @@ import numpy as np
 from symgrad import special
 from symgrad.entries.domain import between, positive, reals, whole
 from symgrad.entries.equations import op
+from symgrad.entries.losses import BY_AVERAGE, BY_WORD, REDUCE, SIZE_AVERAGE
 from symgrad.entries.shaping import as_many, within
 from symgrad.errors import ShapeError
 from symgrad.ops.contracting.lengths import inner_length, numpy_length
@@ -54,10 +55,10 @@ STIRLING = "stirling = [target > 1]·(target·log(target) − target + log(2·π
 loss("mse_loss(x, y)", "out = (x − y)²", "the mean of the squared differences", expands="mean((x - y) ** 2)",
      examples=("mse_loss(x, y)", 'mse_loss(x, y, reduction="sum") with x:3 y:3'), holds="real")
 loss("l1_loss(x, target)", "out = |x − target|", "the mean distance", kinks=0)
-loss("smooth_l1_loss(x, target, beta: float >= 0=1.0)", "out = near·d²/(2·beta) + (1 − near)·(|d| − beta/2)"
+loss(f"smooth_l1_loss(x, target, {BY_AVERAGE}, {BY_WORD}, beta: float >= 0=1.0)", "out = near·d²/(2·beta) + (1 − near)·(|d| − beta/2)"
      " where d = x − target, near = [|d| < beta]", "the mean distance, a parabola below beta", kinks=0,
      instead={"not beta": "out = |x − target|"}, more=("F.smooth_l1_loss(x, target, beta=0.5) with x:3 target:3",))
-loss("huber_loss(x, target, delta: float > 0=1.0)", "out = near·d²/2 + (1 − near)·delta·(|d| − delta/2)"
+loss(f"huber_loss(x, target, {BY_WORD}, delta: float > 0=1.0)", "out = near·d²/2 + (1 − near)·delta·(|d| − delta/2)"
      " where d = x − target, near = [|d| ≤ delta]", "half the squared distance up to delta, a straight line further out", kinks=0,
      more=("F.huber_loss(x, target, delta=0.5) with x:3 target:3",))
 loss("binary_cross_entropy(x, target, weight: data=None)", "out = weight·(−target·log(x) − (1 − target)·log(1 − x))",
@@ -67,14 +68,14 @@ loss("binary_cross_entropy(x, target, weight: data=None)", "out = weight·(−ta
      more=("F.binary_cross_entropy(x, target, weight) with x:2x3 target:2x3 weight:3",),
      forward=lambda x, y, w=None: (1 if w is None else w) * (  # torch takes no logarithm below −100
          -y * np.maximum(np.log(x), -100) - (1 - y) * np.maximum(np.log1p(-x), -100)))
-loss("binary_cross_entropy_with_logits(x, target, weight: data=None, *, pos_weight: data=None)",
+loss(f"binary_cross_entropy_with_logits(x, target, weight: data=None, {BY_AVERAGE}, {BY_WORD}, *, pos_weight: data=None)",
      "out = weight·((1 − target)·x + (1 + (pos_weight − 1)·target)·softplus(−x))",
      "minus the log-probability of the targets, σ(x) being probabilities",
      instead={"pos_weight=None": "out = weight·((1 − target)·x + softplus(−x))"}, fits="x[…] target[…]",
      domain={"target": between(0, 1), "pos_weight": positive()},
      more=("F.binary_cross_entropy_with_logits(x, target, weight) with x:2x3 target:2x3 weight:3",
            "F.binary_cross_entropy_with_logits(x, target, pos_weight=pos_weight) with x:2x3 target:2x3 pos_weight:3"))
-loss("kl_div(x, target, log_target=False, reduction: 'mean' | 'sum' | 'none' | 'batchmean'='mean')", "out = target·(log(target) − x)",
+loss(f"kl_div(x, target, {BY_AVERAGE}, reduction: 'mean' | 'sum' | 'none' | 'batchmean'='mean', log_target=False)", "out = target·(log(target) − x)",
      "how far the distribution target is from the one with log-probabilities x: the parts of Kullback and Leibler's divergence",
      instead={"log_target": "out = exp(target)·(target − x)"}, domain={"target": positive()}, edges=({"target": 0.0},), checks=batches,
      forward=lambda x, y, log_target=False: (  # 0·log 0 is 0
@@ -83,13 +84,13 @@ loss("kl_div(x, target, log_target=False, reduction: 'mean' | 'sum' | 'none' | '
                'F.kl_div(x, target, log_target=True, reduction="sum")'))
 loss("soft_margin_loss(x, target: data)", "out = softplus(−target·x)", "the logistic loss, for targets ±1",
      fits=within_first)
-loss("poisson_nll_loss(x, target, log_input=True, full=False, eps=1e-8)",
+loss(f"poisson_nll_loss(x, target, log_input=True, full=False, {SIZE_AVERAGE}, eps=1e-8, {REDUCE}, {BY_WORD})",
      f"out = exp(x) − target·x + full·stirling where {STIRLING}",
      "minus the log-probability of the counts target at the rate exp(x); with full also log(target!), by Stirling",
      instead={"not log_input": f"out = x − target·log(x + eps) + full·stirling where {STIRLING}"},
      domain={"x": positive(), "target": positive()}, edges=({"target": 0.0},),
      more=("F.poisson_nll_loss(x, target, log_input=False)", "F.poisson_nll_loss(x, target, full=True)"))
-loss("gaussian_nll_loss(x, target, var, full=False, eps=1e-6)",
+loss(f"gaussian_nll_loss(x, target, var, full=False, eps=1e-6, {BY_WORD})",
      "out = (log(var) + (x − target)²/var + full·log(2·π))/2",
      "minus the log-probability of the target under a normal distribution with mean x and variance var (torch takes eps for a smaller var)", fits=variances,
      domain={"var": positive()}, edges=({"var": 0.0},), margin="eps",

@@ -17,7 +17,7 @@ from symgrad.shapes import Shape, Sizes
 # fmt: off
 op("leaky_relu(x, negative_slope=0.01)", "out = x·[x > 0] + negative_slope·x·(1 − [x > 0])",
    "x[i] where x[i] > 0, negative_slope·x[i] elsewhere", F, more=("F.leaky_relu(x, 0.2) with x:3",))
-op("rrelu(x, lower=0.125, upper=0.3333333333333333)", "out = x·[x > 0] + (lower + upper)/2·x·(1 − [x > 0])",
+op("rrelu(x, lower=0.125, upper=0.3333333333333333, training: unsupported=False)", "out = x·[x > 0] + (lower + upper)/2·x·(1 − [x > 0])",
    "leaky_relu with the slope halfway between lower and upper; in training, where torch draws it, this is not it",
    ("F.{}", "torch.{}"), examples=("F.rrelu(x)", "F.rrelu(x, 0.1, 0.3) with x:3"))
 op("elu(x, alpha=1.0)", "out = x·[x > 0] + alpha·expm1(x·(1 − [x > 0]))·(1 − [x > 0])",

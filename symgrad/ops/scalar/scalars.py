@@ -36,7 +36,7 @@ op("logaddexp(x, y)", "out = x + softplus(y − x)", "log(exp(x[i]) + exp(y[i]))
 op("logaddexp2(x, y)", "out = x + softplus((y − x)·log(2)) / log(2)", "log₂(2^x[i] + 2^y[i])", TORCH, "np.logaddexp2",
    forward=np.logaddexp2)  # ∞ − ∞
 op("ldexp(x, y)", "out = x·2^y", "x[i] times 2 to the power y[i]", home=TORCH)
-op("logit(x, eps: float=None)", "out = log(x) − log(1 − x)", "log(x[i]/(1 − x[i])), the inverse of the logistic function; with eps x[i] is first kept between eps and 1 − eps", TORCH, "torch.special.logit",
+op("logit(x, eps: 0 < float <= 0.5=None)", "out = log(x) − log(1 − x)", "log(x[i]/(1 − x[i])), the inverse of the logistic function; with eps x[i] is first kept between eps and 1 − eps", TORCH, "torch.special.logit",
    instead={"not eps=None": "out = inside·(log(safe) − log(1 − safe)) + log(eps/(1 − eps))·([x < eps] − [x > 1 − eps])"
             " where inside = [x ≥ eps]·[x ≤ 1 − eps], safe = x·inside + (1 − inside)/2"},
    domain=between(0, 1), edges=({"x": 0.0}, {"x": -1.0}, {"x": 2.0}), more=("logit(x, 0.2)",))

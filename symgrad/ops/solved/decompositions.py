@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.errors import ShapeError, UndefinedError
+from symgrad.errors import ShapeError, UndefinedError, UnsupportedError
 from symgrad.ops.moving.arranging import at_least
 from symgrad.ops.solved.matrices import batch_of_square, inverted, square
 from symgrad.ops.solved.solving import solved
@@ -124,13 +124,18 @@ for name, says, home, logarithm, by_torch, written in (
 # The pseudo-inverse ------------------------------------------------------------------------------------------
 
 
-def of_full_rank(x: Any) -> Any:
-    """NumPy's pseudo-inverse; where the rank is not full it jumps."""
+def of_full_rank(x: Any, atol: float | None = None, rtol: float | None = None) -> Any:
+    """NumPy's pseudo-inverse; where the rank is not full it jumps, where values count as 0 it is that of another matrix."""
     x = np.asarray(x, float)
     if min(x.shape[-2:]) and np.any(np.linalg.matrix_rank(x) < min(x.shape[-2:])):
         raise UndefinedError(
             "this matrix does not have full rank: its pseudo-inverse jumps there, so there is no derivative",
             hints=("a small multiple of the identity added to x.T @ x",),
+        )
+    values = np.linalg.svd(x, compute_uv=False)
+    if np.any(values <= np.maximum(atol or 0.0, (rtol or 0.0) * values[..., :1])):
+        raise UnsupportedError(
+            "a singular value counts as 0 here, and of what is left no equation is known yet", hints=("a smaller rtol",)
         )
     return np.linalg.pinv(x)
 
@@ -139,10 +144,10 @@ PENROSE = (
     "Σ_{a,b} x[…,i,a]·out[…,a,b]·x[…,b,k] = x[…,i,k]; Σ_{a,b} out[…,i,a]·x[…,a,b]·out[…,b,k] = out[…,i,k]; "
     "Σ_a x[…,i,a]·out[…,a,k] = Σ_a x[…,k,a]·out[…,a,i]; Σ_a out[…,i,a]·x[…,a,k] = Σ_a out[…,k,a]·x[…,a,i]"
 )
-solved("pinv(x)", PENROSE, "the pseudo-inverse of a matrix of full rank, which Penrose's four equations determine",
+solved("pinv(x, *, atol: float | None=None, rtol: float | None=None)", PENROSE, "the pseudo-inverse of a matrix of full rank, which Penrose's four equations determine, where no singular value is below atol or rtol times the largest",
        step="out[…,i,k] = 2·out[…,i,k] − (Σ_{a,b} out[…,i,a]·x[…,a,b]·out[…,b,k])"
             " + (Σ_{a,b,c} out[…,i,a]·out[…,b,a]·x[…,c,b]·(δ(c, k) − left[…,c,k]))"
             " + Σ_{a,b,c} (δ(i, a) − right[…,i,a])·x[…,b,a]·out[…,c,b]·out[…,c,k]",
-       values=of_full_rank, torch=lambda torch, x: torch.linalg.pinv(x), shape=lambda sizes, shapes: (*shapes[0][:-2], *at_least(shapes[0], 2)[:-3:-1]), kind="full", arrays="np.linalg.pinv",
+       values=of_full_rank, torch=lambda torch, x, **given: torch.linalg.pinv(x, **given), shape=lambda sizes, shapes, **given: (*shapes[0][:-2], *at_least(shapes[0], 2)[:-3:-1]), kind="full", arrays="x, **given: np.linalg.pinv(x)",
        beside={"left": lambda call, x, out: ("matmul", (x, out), {}), "right": lambda call, x, out: ("matmul", (out, x), {})},
        examples=("pinv(x) with x:3x2", "pinv(x) with x:2x2x3"))  # fmt: skip

@@ -15,7 +15,7 @@ import numpy as np
 from symgrad.entries.spec import Op, is_operand
 from symgrad.errors import SymgradError, UnsupportedError
 from symgrad.language.steps.builder import Operand
-from symgrad.language.steps.calls import Argument, Ref, bind
+from symgrad.language.steps.calls import Argument, Ref, bind, parameter_name
 
 NOWHERE = (0, 0)
 """Captured calls have no place in a text."""
@@ -25,18 +25,6 @@ DROPPED = frozenset({
     "non_blocking", "_stacklevel", "copy", "half_to_float", "size_average", "reduce", "_dtype",
 })  # fmt: skip
 """Keywords without mathematics."""
-
-RENAMED: Mapping[str, tuple[str, ...]] = {
-    "input": ("x",), "self": ("x",), "tensor": ("x",), "other": ("y", "a"), "mat2": ("a", "y"), "mat": ("x", "a"),
-    "vec": ("a",), "vec2": ("a",), "tensor2": ("a",), "batch2": ("a",), "batch1": ("x",), "mat1": ("x",),
-    "exponent": ("y",), "size": ("shape",), "axis": ("dim",), "axes": ("dims", "dim"), "keepdims": ("keepdim",),
-    "dim": ("dims", "dim"), "dims": ("dims", "dim"), "weight": ("weight", "w", "a"), "bias": ("bias", "b"),
-    "ord": ("p",),
-    "target": ("target", "y"), "sizes": ("shape", "size"), "condition": ("condition",), "A": ("x",), "B": ("a", "y"),
-    "start": ("x",), "end": ("y",), "values": ("y",), "negative_slope": ("slope",), "indices": ("index", "n"),
-    "index": ("n",), "vec1": ("x",), "theta": ("x",),
-}  # fmt: skip
-"""torch's parameter name → what it may be called in the table, most likely first."""
 
 
 class Sort:
@@ -63,14 +51,6 @@ def meaning(value: Any, refs: Mapping[int, Any]) -> Any:
     raise UnsupportedError(f"an argument of type {type(value).__name__} has no place in the table")
 
 
-def keyword(op: Op, name: str) -> str | None:
-    """The entry's parameter that torch calls ``name``."""
-    parameters = op.signature.parameters
-    if name in parameters:
-        return name
-    return next((n for n in RENAMED.get(name, ()) if n in parameters), None)
-
-
 def bound(
     op: Op, spelling: str, arguments: Sequence[Any], keywords: Mapping[str, Any]
 ) -> tuple[list[Operand], dict[str, Any]]:
@@ -79,7 +59,7 @@ def bound(
     for name, value in keywords.items():
         if (name in DROPPED and name not in op.signature.parameters) or value is SORT:
             continue
-        own = keyword(op, name)
+        own = parameter_name(op.signature.parameters, name)
         if own is None:
             if value is None or value is False:
                 continue
