@@ -375,3 +375,25 @@ def test_attention_of_any_kind_is_softmax_of_scores(name: str) -> None:
     assert not [line for line in operations if "bmm" in line]
     assert any(line.startswith("S = ") and "sum" in line for line in operations)
     assert any("softmax" in line or "attention" in line for line in operations)
+
+
+@pytest.mark.filterwarnings("ignore:Sparse")
+@pytest.mark.parametrize("layout", ["to_sparse", "to_sparse_csr", "to_sparse_csc"])
+def test_products_with_a_sparse_matrix_are_derived(layout):
+    """A graph's matrix is mostly stored by coordinates."""
+    a = getattr(torch.tensor([[0.0, 2.0, 0.0], [1.0, 0.0, 3.0]]), layout)()
+    x, y, v = (torch.arange(n * 2.0).reshape(n, 2) - 1 for n in (3, 2, 2))
+    for run, wanted in ((lambda x: torch.sparse.mm(a, x), 1), (lambda x: torch.sparse.addmm(y, a, x, alpha=3.0), 3)):
+        program = capture(run, x)
+        assert not program.black_boxes
+        torch.testing.assert_close(
+            torch.as_tensor(program.pullback(v.numpy())["x"]), wanted * (a.to_dense().T @ v), check_dtype=False
+        )
+
+
+def test_the_reason_of_a_black_box_is_a_sentence():
+    """Torch's own message goes on for two hundred lines."""
+    a = torch.eye(2).to_sparse()
+    (box,) = capture(lambda x: torch.hspmm(a, x).to_dense(), torch.ones(2, 2)).black_boxes
+    assert "SparseCPU" in box.reason
+    assert len(box.reason) < 200

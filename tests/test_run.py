@@ -276,6 +276,32 @@ y = Put.apply(y, x + (y[:, :1] * dt).sum(-1), {column})
     assert ("was overwritten through .data after a call had kept it" in " ".join(told.split())) == (column == 0)
 
 
+@pytest.mark.parametrize("given", ["torch.ones(3, requires_grad=True)", "torch.ones(3, requires_grad=True) * 1"])
+@pytest.mark.parametrize("write", ["k.data[1] = v", "k[1] = v", "k.view(-1)[1] = v"])
+def test_what_a_forward_writes_unseen_by_autograd_accuses_no_backward(tmp_path, given, write):
+    told = play(
+        tmp_path,
+        f"""
+class Put(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, k, v):
+        {write}
+        return k * 1
+
+    @staticmethod
+    def backward(ctx, g):
+        a = g.clone()
+        a[1] = 0
+        return a, g[1]
+
+s = torch.ones((), requires_grad=True)
+Put.apply({given}, s).sum().backward()
+""",
+    )[1]
+    assert "torch's own, not checked" in told
+    assert "is not the derivative" not in told
+
+
 FILLED = {
     "assigned": ("p.grad = torch.ones(2)", "p.grad already held what line 8 put there"),
     "by two lines": ("p.sum().backward()\nq.grad = p.grad * 3", "already held what earlier lines put there"),

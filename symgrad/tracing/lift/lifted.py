@@ -33,8 +33,9 @@ class Refused(Exception):
 
 
 def why(error: Exception) -> str:
-    """What went wrong in one sentence, without what would do in a text."""
-    return error.problem if isinstance(error, SymgradError) else str(error)
+    """What went wrong in one sentence, without what would do in a text; torch's own messages go on for pages."""
+    first = error.problem if isinstance(error, SymgradError) else (str(error).splitlines() or [""])[0]
+    return first.partition(". ")[0]
 
 
 @dataclass

@@ -17,7 +17,8 @@ from symgrad.ops.calls.operators import NEW
 from symgrad.ops.lookup import find
 from symgrad.program import Role
 from symgrad.tracing.record.spelling import plain_spelling
-from symgrad.tracing.record.trace import ASIDE, COMPILED, Call, Cut, Node, Where, upstream
+from symgrad.tracing.record.trace import ASIDE, COMPILED, Call, Cut, Node, Where, upstream, version
+from symgrad.tracing.record.weakly import Weakly
 
 MOST = 50
 """Leaves before a cut that are kept."""
@@ -136,10 +137,15 @@ def kept_inside(forwards: Sequence[Forward], data: Node, **how: Any) -> Node | N
     return made[-1]
 
 
-def escape(forwards: Sequence[Forward], tensor: Any) -> None:
-    """Numbers of ``tensor`` are handed out, and what is made of them is not seen."""
+def escape(forwards: Sequence[Forward], *tensors: Any) -> None:
+    """Numbers of ``tensors`` are handed out, or written unseen by autograd: what is made of them is not known."""
     for forward in forwards:
-        forward.escaped |= bool(tensor.is_floating_point() or tensor.is_complex())
+        forward.escaped |= any(t.is_floating_point() or t.is_complex() for t in tensors)
+
+
+def shifted(tensor: Any, old: Node, where: Where) -> Node:
+    """``tensor``, which was ``old``, with another value, written behind autograd's back."""
+    return Node("shift", tensor.detach(), version(tensor), where, parents=(old,), owner=Weakly(tensor))
 
 
 @contextmanager
@@ -205,4 +211,5 @@ __all__ = [
     "leaves_of",
     "made_as",
     "maker_of",
+    "shifted",
 ]

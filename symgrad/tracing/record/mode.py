@@ -303,9 +303,10 @@ class Recorder(TorchFunctionMode):
         if "data.__set__" in call.spelling:
             old.exchanged = old.exchanged or where
             cuts.escape(self.forwards, tensor)
+        if self.forwards and silent:
+            cuts.escape(self.forwards, *(t for t in (tensor, *others) if t.requires_grad))
         if tensor.requires_grad and silent and old.kind not in ("leaf", "data"):
-            cuts.escape(self.forwards, tensor)
-            new = Node("shift", tensor.detach(), version(tensor), where, parents=(old,), owner=Weakly(tensor))
+            new = cuts.shifted(tensor, old, where)
         elif tensor.requires_grad and (silent or is_leaf(tensor)):
             new = self._source(tensor, old.cut)
             new.where = where
@@ -336,15 +337,14 @@ class Recorder(TorchFunctionMode):
         old.destroyed = old.destroyed or where
         if unseen_by(other, self.counts.get(id(other)), old.held):
             old.behind = old.behind or where
-        owner = Weakly(other)
         if not other.requires_grad:
             node = self.data(other, new.cut, where)
             node.past = cuts.kept_inside(self.forwards, node, kind="overwrite", parents=(old, new), places=places)
         elif is_leaf(other):
             node = self._source(other)
         elif silent or not related(other, tensor):
-            node = Node("shift", other.detach(), version(other), where, parents=(old,), owner=owner)
+            node = cuts.shifted(other, old, where)
         else:
             value, number = other.detach(), version(other)
-            node = Node("overwrite", value, number, where, parents=(old, new), places=places, owner=owner)
+            node = Node("overwrite", value, number, where, parents=(old, new), places=places, owner=Weakly(other))
         self.register(other, node)

@@ -17,11 +17,8 @@ from symgrad.tracing.record.trace import Node, as_array
 
 
 def stored(x: Node) -> Array:
-    """1 where a compressed matrix stores an entry, be it 0."""
-    ones = torch.sparse_csr_tensor(
-        x.held.crow_indices(), x.held.col_indices(), torch.ones_like(x.held.values()), tuple(x.shape)
-    )
-    return as_array(ones)
+    """1 where a matrix stores an entry, be it 0; everywhere in one that is not sparse."""
+    return np.ones(x.shape) if x.held.layout == torch.strided else as_array(of_ones(x.held))
 
 
 @composition()
@@ -48,6 +45,13 @@ def of_ones(tensor: Any) -> Any:
 def sampled_addmm(steps: Steps, node: Node, x: Any, a: Any, b: Any, *, beta: Any = 1, alpha: Any = 1) -> Said | None:
     """beta·x + alpha·(a @ b) where x stores an entry."""
     product = steps(ground.mul, steps(ground.matmul, a, b), steps.lifter.data("stored", alpha * stored(x)))
+    return "torch.add", (steps(ground.mul, x, beta), product), {}
+
+
+@composition("_sparse_addmm")
+def sparse_addmm(steps: Steps, node: Node, x: Any, a: Any, b: Any, *, beta: Any = 1, alpha: Any = 1) -> Said | None:
+    """beta·x + alpha·(a @ b), of the stored entries of a."""
+    product = steps(ground.matmul, steps(ground.mul, a, steps.lifter.data("stored", alpha * stored(a))), b)
     return "torch.add", (steps(ground.mul, x, beta), product), {}
 
 
