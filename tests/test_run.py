@@ -1193,6 +1193,33 @@ def test_what_floats_do_not_hold_is_not_said_to_have_no_slope(tmp_path, line: st
     assert "there is no J at x[0] = 0" in " ".join(told.split())
 
 
+@pytest.mark.parametrize(
+    "lines",
+    [
+        (
+            "net = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3))\nx = torch.rand(4, 2)\n"
+            "net(x).sum().backward()\nnet.eval()\nnet(x).pow(2).sum().backward()\n"
+        ),
+        (
+            "x, m, v = torch.rand(4, 3, requires_grad=True), torch.zeros(3), torch.ones(3)\n"
+            "torch.nn.functional.batch_norm(x, m, v, training=True).exp().sum().backward()\n"
+            "torch.nn.functional.batch_norm(x, m, v).pow(2).sum().backward()\n(x * m).sum().backward()\n"
+        ),
+        (
+            "net, x = torch.nn.InstanceNorm1d(3, track_running_stats=True), torch.rand(2, 3, 4, requires_grad=True)\n"
+            "net(x).exp().sum().backward()\nnet.eval()\nnet(x).pow(2).sum().backward()\n"
+        ),
+    ],
+)
+def test_statistics_that_a_norm_has_moved_are_read_as_they_are(tmp_path, lines: str) -> None:
+    """torch counts no version of them: the call in eval() was said to give another value than it gave."""
+    session, _ = play(tmp_path, f"torch.manual_seed(0)\n{lines}")
+    told = [event for event in session.events if hasattr(event, "number")]
+    assert len(told) > 1
+    assert all(event.explained and not event.boxes for event in told)
+    assert all(leaf.agrees for event in told for leaf in event.leaves)
+
+
 def test_a_backward_inside_a_backward_is_told_with_what_it_adds_to(tmp_path) -> None:
     """A checkpoint of the old kind runs one of its own, and the leaves that it fills were not mentioned at all."""
     session, _ = play(

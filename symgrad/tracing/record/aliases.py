@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.numeric.exact import Array
-from symgrad.tracing.record.trace import real_precision, same, version
+from symgrad.tracing.record.trace import Node, real_precision, same, version
 from symgrad.tracing.record.weakly import Weakly
 
 SOME = 8
@@ -169,3 +169,9 @@ def related(first: Any, second: Any) -> bool:
 def unseen_by(tensor: Any, count: int | None, before: Any) -> bool:
     """Whether a write changed what ``tensor`` held ``before`` and left its counter at ``count``, as by ``.data``."""
     return count == version(tensor) and not same(tensor, before)
+
+
+def outdated(node: Node, tensor: Any) -> bool:
+    """Whether ``tensor`` holds something else than what was kept: F.batch_norm counts no version of its statistics."""
+    kept = node.version is None and not tensor.requires_grad and str(tensor.layout) == "torch.strided"
+    return kept and node.held.shape == tensor.shape and not same(node.held, tensor.detach())

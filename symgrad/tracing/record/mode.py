@@ -16,7 +16,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from symgrad.tracing.record import cuts, frames, gradients
-from symgrad.tracing.record.aliases import Storages, positions_in, related, storage, unseen_by
+from symgrad.tracing.record.aliases import Storages, outdated, positions_in, related, storage, unseen_by
 from symgrad.tracing.record.aside import StandIns
 from symgrad.tracing.record.guard import Guard, elsewhere, numberless
 from symgrad.tracing.record.spelling import LENDING, Facts, asks_in_place, facts, overridden, taken_whole
@@ -199,7 +199,7 @@ class Recorder(TorchFunctionMode):
             self.overwritten(tensor, nodes[id(tensor)], call, where)
         known = {storage(w) for w in seen.written}  # whatever shares it has been seen to change
         for tensor, before in seen.versions:
-            if version(tensor) != before and storage(tensor) not in known:
+            if (version(tensor) != before or outdated(nodes[id(tensor)], tensor)) and storage(tensor) not in known:
                 self.nodes.pop(tensor, None)
         sources = [nodes[id(t)] for t in seen.reading]
         if seen.known.custom:
