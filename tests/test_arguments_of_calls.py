@@ -21,6 +21,7 @@ from symgrad.numeric import as_float, forward
 from symgrad.ops import COMPOUNDS, SPELLINGS
 from symgrad.ops.lookup import TORCHS
 from tests.compare import assert_same
+from tests.torch_calls import call_text, found_in_torch
 
 VALUES = {"x": (2, 3, 3), "y": (2, 3, 3), "m": (3, 3), "k": (3, 3), "u": (3,)}
 ODD = (
@@ -54,14 +55,6 @@ UNREAD = {
 WORDS = sorted(word for word in {*COMPOUNDS, *SPELLINGS} if word.startswith(TORCHS))
 
 
-def written(word: str, arguments: str) -> str:
-    """The call; a method stands behind its first argument."""
-    if not word.startswith("Tensor."):
-        return f"{word}({arguments})"
-    first, _, rest = arguments.partition(", ")
-    return f"{first or 'x'}.{word.removeprefix('Tensor.')}({rest})"
-
-
 def is_read(text: str) -> bool:
     """Whether the text is read; whatever is raised that is no refusal goes up."""
     try:
@@ -83,14 +76,6 @@ def torch_takes(text: str) -> bool:
     return True
 
 
-def found_in_torch(word: str) -> Any:
-    """torch's own function or method."""
-    function: Any = F if word.startswith("F.") else torch.Tensor if word.startswith("Tensor.") else torch
-    for part in word.split(".")[1:]:
-        function = getattr(function, part, None)
-    return function
-
-
 def defaults(word: str) -> Iterator[str]:
     """torch's options as it takes them alone, by keyword."""
     function = found_in_torch(word)
@@ -108,14 +93,14 @@ def defaults(word: str) -> Iterator[str]:
 def test_whatever_stands_between_the_brackets_is_read_or_refused(word: str) -> None:
     """A list for a number, a text for a tensor, nothing at all: some of these were "symgrad bug" or an IndexError."""
     for arguments in ODD:
-        is_read(written(word, arguments))
+        is_read(call_text(word, arguments))
 
 
 @pytest.mark.one_in(24)
 @pytest.mark.parametrize("word", [word for word in WORDS if word not in UNREAD])
 def test_an_option_that_says_what_torch_takes_alone_is_as_if_it_were_not_there(word: str) -> None:
     """``torch.add(x, y, alpha=1)``, ``F.softplus(x, beta=1)``, ``size_average=None``: each was refused."""
-    texts = [text for text in (written(word, plain) for plain in PLAIN) if torch_takes(text) and is_read(text)]
+    texts = [text for text in (call_text(word, plain) for plain in PLAIN) if torch_takes(text) and is_read(text)]
     for text in texts[:3]:
         for option in dict.fromkeys(defaults(word)):
             whole = f"{text[:-1]}{'' if text.endswith('()') else ', '}{option})"
@@ -143,7 +128,7 @@ def test_arguments_may_be_given_by_torchs_names(word: str) -> None:
     """``F.mse_loss(x, target=y)``, ``torch.cdist(x1=x, x2=y)``, ``torch.linalg.inv(A=x)``: each was refused."""
     for plain in (*PLAIN, "x > 0.5, x, y", "m, k, u", "m, (0, 1)", "m, 0.2, 0.6"):
         given = re.findall(r"[^,(\[]+(?:[(\[][^)\]]*[)\]])?", plain) if "[" not in plain else [plain]
-        if not is_read(written(word, plain)):
+        if not is_read(call_text(word, plain)):
             continue
         for own in names(word):
             first = min(word.startswith("Tensor."), 1)
@@ -151,7 +136,7 @@ def test_arguments_may_be_given_by_torchs_names(word: str) -> None:
                 *map(str.strip, given[:first]),
                 *(f"{n}={a.strip()}" for n, a in zip(own[first:], given[first:], strict=False)),
             ]
-            text = written(word, ", ".join(spoken))
+            text = call_text(word, ", ".join(spoken))
             if len(own) >= len(given) and "out=" not in text and torch_takes(text):
                 assert is_read(text), text
 

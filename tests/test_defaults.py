@@ -17,6 +17,7 @@ from symgrad.language import read
 from symgrad.numeric import as_float, forward
 from symgrad.ops import COMPOUNDS, TABLE
 from tests.compare import assert_same
+from tests.torch_calls import call_text
 
 SHAPES = ((3,), (3, 3), (3, 2), (2, 3, 3), (3, 2, 3), (2, 3, 2, 3))
 OURS = {
@@ -24,13 +25,6 @@ OURS = {
     "torch._weight_norm": "lengths of another shape",
 }
 """Calls that torch takes with tensors in other places than operands."""
-
-
-def spelled(name: str, operands: list[str]) -> str:
-    """The call without options."""
-    if name.startswith("Tensor."):
-        return f"{operands[0]}.{name.removeprefix('Tensor.')}({', '.join(operands[1:])})"
-    return f"{name}({', '.join(operands)})"
 
 
 def calls() -> Iterator[tuple[str, int]]:
@@ -55,7 +49,7 @@ CALLS = sorted(
 def test_what_is_left_out_is_what_torch_takes(name: str, count: int) -> None:
     """A call that both read is the same tensor: `F.softmax(x)` of three axes goes along the first one."""
     names, generator = ["x", "y"][:count], np.random.default_rng(0)
-    text = spelled(name, names)
+    text = call_text(name, ", ".join(names))
     for shape in SHAPES:
         values: dict[str, Any] = {n: generator.uniform(0.2, 0.9, shape) for n in names}
         try:

@@ -21,6 +21,7 @@ from symgrad.oracles.torch import run_torch
 from symgrad.oracles.torch_words import turned
 from tests import torch_side
 from tests.compare import assert_same
+from tests.torch_calls import call_text
 
 FORMS = (
     "{}(x)", "{}(x, y)", "{}(x, y, z)", "{}(x, 1)", "{}(x, 0)", "{}(x, 1, 0)", "{}(x, y, 1)", "{}(x, 0.5)", "{}(x, 2)", "{}(x, 0, y)",
@@ -47,14 +48,6 @@ WORDS = sorted(
 )  # fmt: skip
 
 
-def written(word: str, form: str) -> str:
-    """The call; a method stands behind its tensor, x, and the form is that of the function without it."""
-    if not word.startswith("Tensor."):
-        return form.format(word)
-    first, _, rest = form.removeprefix("{}(").removesuffix(")").partition(", ")
-    return f"{first}.{word.removeprefix('Tensor.')}({rest})"
-
-
 def by_torch(text: str, given: Mapping[str, Any]) -> dict[str, Any] | None:
     """torch's own gradients of a text, with ones as the seed; None where torch does not take it."""
     leaves = {name: torch.tensor(value, dtype=torch.float64, requires_grad=True) for name, value in given.items()}
@@ -77,7 +70,9 @@ def by_torch(text: str, given: Mapping[str, Any]) -> dict[str, Any] | None:
 @pytest.mark.parametrize("where", INPUTS)
 @pytest.mark.parametrize("word", WORDS)
 def test_the_oracle_is_torch(word: str, where: str) -> None:
-    for text in (written(word, form) + result for form in FORMS for result in RESULTS):
+    for text in (
+        call_text(word, form.removeprefix("{}(").removesuffix(")")) + result for form in FORMS for result in RESULTS
+    ):
         given = {
             name: np.array(INPUTS[where][name])
             for name in "xyz"

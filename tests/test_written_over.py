@@ -39,14 +39,21 @@ REFUSED = [
 ]
 
 
-@pytest.mark.one_in(2)
-@pytest.mark.parametrize("text", TAKEN)
-def test_what_nobody_else_reads_may_be_written_over(text: str) -> None:
-    leaf = torch.tensor(X, dtype=torch.float64, requires_grad=True)
+def by_torch(text: str, leaf: torch.Tensor) -> torch.Tensor:
+    """What torch makes of the lines."""
     *statements, last = text.split("; ")
     scope = {"torch": torch, "F": torch.nn.functional, "nn": torch.nn, "x": leaf}
     exec("\n".join([*statements, f"out = {last}"]), scope)
     out = scope["out"]
+    assert isinstance(out, torch.Tensor)
+    return out
+
+
+@pytest.mark.one_in(2)
+@pytest.mark.parametrize("text", TAKEN)
+def test_what_nobody_else_reads_may_be_written_over(text: str) -> None:
+    leaf = torch.tensor(X, dtype=torch.float64, requires_grad=True)
+    out = by_torch(text, leaf)
     found = symgrad.explain(text, check=False, x=X)
     assert_same(out.detach(), found.output, what=text)
     assert_same(torch.autograd.grad(out.sum(), leaf)[0], found.gradients["x"].value, what=text)
@@ -79,12 +86,9 @@ KEPT = [
 def test_a_page_is_equal_to_torch_only_where_torch_runs_what_is_written(text: str) -> None:
     """Where a step before needs what is written over, torch stops, and what replaced it was said to be equal to it."""
     leaf = torch.tensor(X, dtype=torch.float64, requires_grad=True)
-    *statements, last = text.split("; ")
-    scope = {"torch": torch, "F": torch.nn.functional, "nn": torch.nn, "x": leaf}
     said = ""
     try:
-        exec("\n".join([*statements, f"out = {last}"]), scope)
-        scope["out"].sum().backward()
+        by_torch(text, leaf).sum().backward()
     except RuntimeError as error:
         said = str(error).partition(":")[0]
     told = " ".join(symgrad.explain(text, x=X).to_text(brief=True).split())

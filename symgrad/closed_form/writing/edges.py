@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import sympy as sp
 
@@ -63,12 +63,8 @@ def triangle(notation: Notation, factor: Expr, rest: Sequence[Expr], prefer: Seq
 def padded(notation: Notation, edges: Sequence[Expr], rest: Sequence[Expr], prefer: Sequence[Index]) -> Piece:
     """[a ≤ q]·[q < b]·f(q) is f(a), …, f(b − 1) with zeros before and behind: pad(f, (a, n − b))."""
     ranges = ranges_of(notation, edges)
-    inner = {q: fresh(q.name, sp.expand(stop - start)) for q, (start, stop) in ranges.items()}
-    moved = {q: inner[q] + start for q, (start, _) in ranges.items()}
-    body = sp.Mul(*rest)
-    if not ranges.keys().isdisjoint(bound_indices(body)):  # a sum inside has a letter of its own
-        body = with_fresh_sums(body)
-    piece = flat(notation.write(body.xreplace(moved), [inner.get(i, i) for i in prefer]))
+    body, inner = counted_from_start(sp.Mul(*rest), ranges)
+    piece = flat(notation.write(body, [inner.get(i, i) for i in prefer]))
     axes = tuple(i for i in prefer if i in ranges or i in piece.axes)
     own = [inner.get(i, i) for i in axes if inner.get(i, i) in piece.axes]
     beside = [i for i in axes if inner.get(i, i) not in own]
@@ -101,15 +97,21 @@ def ranges_of(notation: Notation, edges: Sequence[Expr]) -> dict[Index, tuple[Ex
     return ranges
 
 
+def counted_from_start(body: Expr, ranges: Mapping[Index, tuple[Expr, Expr]]) -> tuple[Expr, dict[Index, Index]]:
+    """``body`` inside its ranges, by indices of their lengths that count from where they start."""
+    inner = {q: fresh(q.name, sp.expand(stop - start)) for q, (start, stop) in ranges.items()}
+    if not ranges.keys().isdisjoint(bound_indices(body)):  # a sum inside has a letter of its own
+        body = with_fresh_sums(body)
+    return body.xreplace({q: inner[q] + start for q, (start, _) in ranges.items()}), inner
+
+
 def within_range(notation: Notation, factors: Sequence[Expr], bound: Sequence[Index], prefer: Sequence[Index]) -> Piece:
     """Σ_k [a ≤ k]·[k < b]·f(k) is f added up from a to b − 1: what is 0 is not read, as it may not be there."""
     edges = [f for f in factors if is_edge(f) and indices_in(f) <= set(bound)]
     if not edges or len(edges) == len(factors):
         raise NoForm
-    ranges = ranges_of(notation, edges)
-    inner = {q: fresh(q.name, sp.expand(stop - start)) for q, (start, stop) in ranges.items()}
-    moved = {q: inner[q] + start for q, (start, _) in ranges.items()}
-    body = with_fresh_sums(sp.Mul(*(f for f in factors if f not in edges))).xreplace(moved)
+    rest = sp.Mul(*(f for f in factors if f not in edges))
+    body, inner = counted_from_start(rest, ranges_of(notation, edges))
     return notation.write(summed(body, [inner.get(k, k) for k in bound]), prefer)
 
 

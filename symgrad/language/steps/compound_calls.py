@@ -95,6 +95,7 @@ def as_written(compound: Compound, parts: Parts, place: int) -> Written:
 
 
 ANY = (Any, Any | None)
+"""Kinds that ask nothing of an argument."""
 
 
 def check_kinds(

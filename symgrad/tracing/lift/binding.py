@@ -15,14 +15,14 @@ import numpy as np
 from symgrad.entries.spec import Op, is_operand
 from symgrad.errors import SymgradError, UnsupportedError
 from symgrad.language.steps.builder import Operand
-from symgrad.language.steps.calls import Argument, Ref, bind, parameter_name
+from symgrad.language.steps.calls import TOLD, Argument, Ref, bind, parameter_name
 
 NOWHERE = (0, 0)
 """Captured calls have no place in a text."""
 
 DROPPED = frozenset({
-    "out", "inplace", "dtype", "layout", "device", "memory_format", "generator", "requires_grad", "pin_memory",
-    "non_blocking", "_stacklevel", "copy", "half_to_float", "size_average", "reduce", "_dtype",
+    *TOLD, "out", "inplace", "requires_grad", "non_blocking", "_stacklevel", "copy", "half_to_float", "size_average",
+    "reduce", "_dtype",
 })  # fmt: skip
 """Keywords without mathematics."""
 
