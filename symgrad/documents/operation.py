@@ -10,6 +10,7 @@ import importlib
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import product
 
 from symgrad.calculus import flows
 from symgrad.closed_form import assigned
@@ -17,7 +18,6 @@ from symgrad.documents.conditions import spoken
 from symgrad.documents.domains import where_defined
 from symgrad.documents.samples import sample_seed, sample_values
 from symgrad.documents.shown import Article, Part, Piece, picture_of, readable
-from symgrad.documents.worked import TWO_BY_THREE, shown_example, worked_example
 from symgrad.errors import InputError, SymgradError
 from symgrad.explanation import Explanation, Given, Seed, build, derive_only, kink_of, with_hessians
 from symgrad.explanation.formulas import Derived
@@ -254,3 +254,57 @@ def formulas(example: Example) -> Part:
     derived = derive_only(program, [t.name for t in program.inputs if t.name not in program.made])
     found = tuple(answer(program, derived, example))
     return Part(("For every size: ", Code(example.text)), found, folded=True)
+
+
+TWO_BY_THREE = (2, 3)
+"""The shape that a worked example has where it can."""
+SWAPPED = {2: 3, 3: 2}
+
+
+def shown_example(op: Op) -> Example:
+    """The example of the table whose formulas are shown: the first whose first input is 2×3, where there is one."""
+    fitting = (e for e in op.examples if e.shapes and e.shapes[0][1] == TWO_BY_THREE)
+    return next(fitting, op.examples[0])
+
+
+def worked_example(op: Op) -> tuple[Example, str]:
+    """The same call with numbers, an input of it 2×3; where that is refused, as it stands, and the reason.
+
+    >>> from symgrad.ops import find
+    >>> worked_example(find("where"))
+    (Example(text='where(x > 0, x, y)', shapes=(('x', (2, 3)), ('y', (2, 3)))), '')
+    >>> worked_example(find("bmm"))[1]
+    'this takes a tensor with 3 axes here, not 2'
+    """
+    shown = shown_example(op)
+    if not shown.shapes or any(shape == TWO_BY_THREE for _, shape in shown.shapes):
+        return shown, ""
+    reason = ""
+    for example in resized(op, shown.text):
+        try:
+            read(example.text, shapes=dict(example.shapes))
+        except SymgradError as error:
+            reason = reason or error.problem
+        else:
+            return example, "" if any(shape == TWO_BY_THREE for _, shape in example.shapes) else reason
+    return shown, reason
+
+
+def resized(op: Op, text: str) -> Iterator[Example]:
+    """``text`` with other sizes: 2 and 3 swapped; every input or the first 2×3, one axis of another after it; pairs."""
+    same = [example for example in op.examples if example.text == text]
+    for example in same:
+        swapped = tuple((name, tuple(SWAPPED.get(n, n) for n in shape)) for name, shape in example.shapes)
+        if any(shape == TWO_BY_THREE for _, shape in swapped):
+            yield replace(example, shapes=swapped)
+    first, *others = same[0].shapes
+    row_of_pairs = len(first[1]) == 2 and first[1][-1] == 2
+    for size in [TWO_BY_THREE, (*TWO_BY_THREE, 2)] if row_of_pairs else [TWO_BY_THREE]:
+        start = (first[0], size)
+        if len({len(shape) for _, shape in same[0].shapes}) == 1:
+            yield replace(same[0], shapes=(start, *((name, size) for name, _ in others)))
+        yield replace(same[0], shapes=(start, *others))
+        for place, (name, shape) in enumerate(others):
+            for axis, n in product(range(len(shape)), TWO_BY_THREE):
+                one = (name, (*shape[:axis], n, *shape[axis + 1 :]))
+                yield replace(same[0], shapes=(start, *others[:place], one, *others[place + 1 :]))

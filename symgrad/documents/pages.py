@@ -6,16 +6,19 @@ is written here: formulas come from `derive`, numbers and proofs from `explain`.
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import PurePosixPath
 
 from symgrad.api import explain
+from symgrad.documents.conditions import spoken
 from symgrad.documents.markdown import article_markdown
-from symgrad.documents.operation import article
-from symgrad.documents.table import HOW_TO_READ, by_family, cell
-from symgrad.ops import COMPOUNDS, Compound, Op
+from symgrad.documents.operation import article, family_of, family_says
+from symgrad.ops import COMPOUNDS, FAMILIES, Compound, Op
 
 FORUM = "x@a"
 FORUM_SEED = [[1, 2, 3, 4], [5, 6, 7, 8]]
@@ -91,3 +94,76 @@ def table_lines(ops: Sequence[Op], page: Callable[[Op], str]) -> Iterator[str]:
     yield from ("| call | spelled | in words |", "| --- | --- | --- |")
     for call in dict.fromkeys(COMPOUNDS.values()):
         yield f"| `{cell(call.usage)}` | {spelled(call)} | {cell(call.says)} |"
+
+
+ROOMS = ("scalar", "contracting", "axes", "moving", "networks", "solved", "complex")
+"""The families of a kind in the order in which they are read: what comes later is made of what came before."""
+
+HOW_TO_READ = """\
+Each row says of every entry of `out` what it is.
+Names in the brackets behind the operation that are no tensors are numbers, and have the value behind their `=` where
+nobody says another; of an option with a number for each axis they are `stride0`, `stride1`, ….
+
+- An equation without indices is one between entries: every tensor is read at the place of the result, after it was
+  broadcast.
+- Where a call has a `dim`, the equation is that of one line along it. All other axes are carried along, and without a
+  `dim` the line is all entries, row by row. `keepdim` keeps the axis, with one entry on it.
+- A term with a tensor that was left out (`bias=None`) falls away, and a factor that is one is 1.
+- `[j ≤ i]` is 1 where that holds and 0 elsewhere, `δ(i, j)` is `[i = j]`, `x̂` is x continued by 0, and `x⟨n⟩` the
+  entry with the number n, counted row by row from 0.
+- `out` on the right is the value itself: which entries are equal to it, and whether it is 0, is seen when it is
+  there, and held still in derivatives.
+- What stands in words behind a comma is found from the values, and held still, too: whole numbers (`n: where …`), or
+  tensors (`inv: the inverse of x`).
+- `size(x, 0)` is how many entries x has along axis 0, `size(x, -1)` along the last one: on a line both are its length.
+  `rank(x)` is how many axes x has. What stands before an equation says when it holds instead of the first one.
+- A name that neither the equation nor the words mention (`momentum`, `sparse_grad`) changes nothing here, or may only
+  be left as it is.
+- Where something else than `out` stands on the left, `out` is what solves the equations.
+- Losses are a number for each entry or each sample, and then `reduction` makes their mean of them, their sum, or
+  nothing (`'none'`).
+- A complex number is the pair of its real part, c = 0, and its imaginary part, c = 1, along one more axis;
+  in `exp(2πi·jk/n)` i is the imaginary unit."""
+
+
+def by_family(ops: Sequence[Op], page: Callable[[Op], str]) -> Iterator[str]:
+    """The lines of the table; ``page`` is where an operation's own page is."""
+    ordered = sorted(ops, key=lambda op: ROOMS.index(room_of(op)))
+    for room, inside in groupby(ordered, key=room_of):
+        yield from (f"## {(importlib.import_module(f'symgrad.ops.{room}').__doc__ or '').rstrip('.')}", "")
+        for family, rows in groupby(inside, key=family_of):
+            row, *others = rows
+            yield from (f"### {family.capitalize()}", "", family_says(row), "")
+            yield from ("| operation | equation | in words |", "| --- | --- | --- |")
+            for op in (row, *others):
+                link = f"[`{op.name}`]({page(op)})`{cell(called(op))}`"
+                yield f"| {link} | {'<br>'.join(equations(op))} | {cell(op.says)} |"
+            yield ""
+
+
+def room_of(op: Op) -> str:
+    """The kind of its family."""
+    return FAMILIES[op.name].split(".")[2]
+
+
+def called(op: Op) -> str:
+    """What may stand in the brackets, without kinds.
+
+    >>> from symgrad.ops import TABLE
+    >>> called(TABLE["elu"])
+    '(x, alpha=1.0)'
+    """
+    parameters = (p.replace(annotation=p.empty) for p in op.signature.parameters.values())
+    return str(inspect.Signature(list(parameters)))
+
+
+def equations(op: Op) -> Iterator[str]:
+    """The definition, and the ones under other options."""
+    yield f"`{cell(op.definition)}`"
+    for condition, equation in op.otherwise.items():
+        yield f"{spoken(condition)}: `{cell(equation)}`"
+
+
+def cell(text: str) -> str:
+    """Text inside a table: a bar would end the cell."""
+    return text.replace("|", "\\|")

@@ -6,7 +6,7 @@ Comes in: what to differentiate, and in which shapes. Goes out: one module of Py
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,16 +17,17 @@ from symgrad.backward.grouping.templates import to_be_run, without
 from symgrad.calculus import flows
 from symgrad.closed_form.writing.convolutions import CONVOLUTIONS
 from symgrad.errors import InputError, SymgradError, UnknownNameError, UnsupportedError
-from symgrad.explanation.formulas import Shapes, sample
+from symgrad.explanation.formulas import Shapes, derive, sample
 from symgrad.exporting import arrays, module
 from symgrad.exporting.parts import Parts, parts_of
-from symgrad.exporting.words import formulas
 from symgrad.language import expand_composites, read
 from symgrad.language.outside import arguments
 from symgrad.numeric import Values, forward
 from symgrad.numeric.assumed import assumed_value
 from symgrad.oracles.other_sizes import resized
 from symgrad.program import Program
+from symgrad.render.content.forward import forward_equations
+from symgrad.render.content.teller import formula_of, teller_of
 from symgrad.tracing import Capture
 
 LIBRARIES = ("torch", "numpy", "jax")
@@ -210,3 +211,25 @@ def written(found: Source, to: str, style: str, name: str | None, forward_only: 
 
 
 __all__ = ["export"]
+
+
+WIDEST, MOST_STEPS = 100, 24
+"""Characters of a formula, and steps of a program, beyond which the code says it better."""
+
+
+def formulas(program: Program, wanted: Sequence[str]) -> Iterator[str]:
+    """``out[i] = …`` and ``x.grad[p] = …``, where they are short."""
+    if len(program.steps) > MOST_STEPS:
+        return
+    teller = teller_of(program, symbolic=True)
+    for row in forward_equations(teller)[1].rows:
+        text = " = ".join(part.text for part in row.parts)
+        if len(text) <= WIDEST:
+            yield text
+    for name, derived in derive(program, wanted).items():
+        if not derived.sweep.whole:
+            continue
+        equation = derived.sweep.equation
+        formula, left = formula_of(teller, f"{name}.grad", equation, teller.names.inner(equation.axes))
+        if len(formula.text) <= WIDEST:
+            yield f"{left.text} = {formula.text}"

@@ -1,20 +1,22 @@
 """Whether every entry of an equation stays inside its tensor: what that requires of sizes, or the refusal.
 
 Comes in: a statement and the shapes of its tensors. Goes out: how far its letters run, where nothing is read outside.
+Whether an index can leave its axis is decided by its least value over the whole numbers that its letters may be.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
 
 import sympy as sp
 
+from symgrad.errors import ShapeError, Span
 from symgrad.indexing.symbols import Expr
-from symgrad.notation.edges import outside
-from symgrad.notation.least import exactly, least
 from symgrad.notation.linear import letters_in
 from symgrad.notation.sizes import Bent, Finder, Ranges, Slot
-from symgrad.notation.tree import Binary, Floor, Negative, Node, Statement
+from symgrad.notation.tree import Access, Binary, Flat, Floor, Negative, Node, Statement
 from symgrad.notation.write import written
 from symgrad.shapes import Shape, Size, Sizes
 
@@ -120,3 +122,51 @@ class Inside:
         """The least value of a slack where the conditions beside an entry hold, for what ``number`` knows of sizes."""
         letters = sorted(set().union(*map(letters_in, (slack, *slot.held))), key=str)
         return least(slack, slot.held, {s: self.found.get(str(s)[1:]) for s in letters}, number)
+
+
+def outside(entry: Access | Flat, index: str, beyond: str, span: Span) -> ShapeError:
+    """``beyond`` says how far, and past which end; an ``index`` without letters stands still."""
+    early = beyond.endswith("beginning")
+    hints: tuple[str, ...] = (
+        "a condition in front that keeps it inside: "
+        + ("[j ≤ i]·x[i − j]" if early else "[i + 1 < size(x, 0)]·x[i + 1]"),
+    )
+    if not re.search(r"[^\W\d_]", index):
+        hints = (f"counted from the end: {entry.name}[size({entry.name}, 0) − 1]",) if early else ()
+    return ShapeError(f"{written(entry)} reads {beyond} of its axis", span=span, hints=hints)
+
+
+FOUND, NOWHERE = 0, 2
+"""What SciPy says where it found a least value, and where no point holds to all conditions."""
+NEARLY = 1e-6
+"""How far it may miss a whole number."""
+
+
+def exactly(size: Expr) -> int | None:
+    """A number that is one whatever the sizes are."""
+    return int(size) if size.is_Integer else None
+
+
+def least(
+    slack: Expr, held: Sequence[Expr], ends: Mapping[Expr, Size | None], number: Callable[[Expr], int | None]
+) -> Expr | None:
+    """The least value of ``slack`` where nothing ``held`` is negative, each letter running as far as ``ends`` says.
+
+    ``number`` is what is known of sizes; None where that is too little. ∞ where the conditions hold nowhere.
+    """
+    letters = list(ends)
+    sizes = [None if end is None else number(end) for end in ends.values()]
+    rows = [[number(sp.expand(gap).coeff(letter)) for letter in letters] for gap in (slack, *held)]
+    rest = [number(gap.xreplace(dict.fromkeys(letters, sp.S.Zero))) for gap in held]
+    if None in sizes or any(n is None for n in (*rest, *(n for row in rows for n in row))):
+        return None
+    upper = [(0, size - 1) for size in sizes if size is not None]
+    if not upper or any(most < 0 for _, most in upper):
+        return sp.oo if upper else slack
+    from scipy.optimize import linprog  # loads for a while, and hardly an equation needs it
+
+    found = linprog(rows[0], A_ub=[[-n for n in row if n is not None] for row in rows[1:]], b_ub=rest, bounds=upper)
+    if found.status not in (FOUND, NOWHERE):
+        return None
+    low = sp.oo if found.status == NOWHERE else sp.Integer(math.ceil(found.fun - NEARLY))
+    return sp.expand(slack.xreplace(dict.fromkeys(letters, sp.S.Zero)) + low)

@@ -10,6 +10,7 @@ from typing import Any
 
 from docutils import nodes
 
+from symgrad.render.html.mathml import mathml
 from symgrad.render.mathmode import CHARACTERS
 from symgrad.sphinx.nodes import folded, formulas, picture
 
@@ -40,3 +41,20 @@ def name_signs(app: Any, config: Any) -> None:
     named = "".join(f"\\DeclareUnicodeCharacter{{{ord(sign):04X}}}{{{latex}}}\n" for sign, latex in signs.items())
     before = config.latex_elements.get("preamble", "")
     config.latex_elements = {**config.latex_elements, "preamble": f"{named}{before}"}
+
+
+def inline_visit(self: Any, node: nodes.Element) -> None:
+    """A formula in a sentence."""
+    self.body.append(mathml(node.astext(), annotated=True))
+    raise nodes.SkipNode
+
+
+def block_visit(self: Any, node: nodes.Element) -> None:
+    """A formula on its own; a wide one can be moved sideways, by keyboard too."""
+    made = mathml(node.astext(), "block", annotated=True)
+    self.body.append(f'<div class="symgrad-formula" tabindex="0">{made}</div>\n')
+    raise nodes.SkipNode
+
+
+inline_formula = (inline_visit, None)
+block_formula = (block_visit, None)

@@ -2,7 +2,6 @@
 
 from symgrad.tracing.lift.calls import (
     compositions,
-    draws,
     factors,
     layers,
     placing,
@@ -13,7 +12,7 @@ from symgrad.tracing.lift.calls import (
 )
 from symgrad.tracing.lift.steps import COMPOSITIONS
 
-FAMILIES = (compositions, draws, factors, layers, placing, sequences, sparse, statistics, weights)
+FAMILIES = (compositions, factors, layers, placing, sequences, sparse, statistics, weights)
 """Where they stand."""
 
 __all__ = ["COMPOSITIONS", "FAMILIES"]

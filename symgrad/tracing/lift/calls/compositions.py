@@ -21,7 +21,6 @@ from symgrad.ops.lookup import find
 from symgrad.program import Role
 from symgrad.tracing.lift.bench import Bench
 from symgrad.tracing.lift.binding import DROPPED
-from symgrad.tracing.lift.calls import matrices
 from symgrad.tracing.lift.lifted import Refused, why
 from symgrad.tracing.lift.steps import COMPOSITIONS, Said, Steps, composition, done, joined_parts
 from symgrad.tracing.record.trace import Node, as_array
@@ -82,7 +81,7 @@ def composed(
             return None if own is None else own(steps, node, *arguments, **keywords)
         if plays(last[0], Role.HANDS_ON):
             return done(*last[1])
-        return by_name(matrices.with_signs(steps, node, matrices.cut_off(steps, node, last), word))
+        return by_name(with_signs(steps, node, cut_off(steps, node, last), word))
     except (TypeError, SymgradError) as error:  # the call has other arguments than these: the table may know them
         raise Refused(f"{word}: {why(error)}") from error
 
@@ -100,3 +99,28 @@ def mathematical(compound: Compound, keywords: Mapping[str, Any]) -> dict[str, A
     """The keywords that a compound has, and those that say something about numbers."""
     own = compound.signature.parameters
     return {key: value for key, value in keywords.items() if key in own or key not in DROPPED}
+
+
+VECTORS = frozenset({"eigh", "_linalg_eigh", "svd", "_linalg_svd"})
+"""Calls that give matrices of vectors, beside one value for each: their sign is one that nobody chose."""
+
+
+def cut_off(steps: Steps, node: Node, last: Said) -> Said:
+    """The pseudo-inverse of a matrix all of whose singular values count as 0: it stays 0 nearby."""
+    nothing = (
+        last[0] == "pinv" and not node.held.any() and any(bool(n.held.any()) for n in last[1] if isinstance(n, Node))
+    )
+    return done(steps.lifter.data("nothing", as_float(node.value()))) if nothing else last
+
+
+def with_signs(steps: Steps, node: Node, last: Said, word: str) -> Said:
+    """The vectors with the signs that torch gave them in this run."""
+    name, operands, options = last
+    if word not in VECTORS or len(node.shape) < len(operands[0].shape):
+        return last
+    ref = steps(name, *operands, **options)
+    own, given = as_float(steps.lifter.arrays[ref.name]), as_float(node.value())
+    assert node.call is not None
+    axis = -1 if node.index == 2 and "linalg" in node.call.spelling else -2  # the rows of Vh, the columns of V
+    signs = np.where(np.sum(own * given, axis=axis, keepdims=True) < 0, -1.0, 1.0)
+    return done(ref if (signs > 0).all() else steps(ground.mul, ref, steps.lifter.data("sign", signs)))

@@ -1,17 +1,19 @@
-"""Torch's statistics in entries of the table: differences with ends, one variable's correlation, quantiles."""
+"""Torch's statistics in entries of the table: differences with ends, one variable's correlation, quantiles, draws."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+import torch
 
 from symgrad.numeric.exact import Array
 from symgrad.ops import ground
+from symgrad.tracing.lift.boxes import replayed
 from symgrad.tracing.lift.choices import choose
 from symgrad.tracing.lift.lifted import Refused
 from symgrad.tracing.lift.steps import Composition, Said, Steps, composition, done
-from symgrad.tracing.record.trace import Node, plainly
+from symgrad.tracing.record.trace import Node, as_array, plainly
 
 
 @composition()
@@ -94,3 +96,21 @@ def weight(steps: Steps, node: Node, q: Any, low: Array, ranks: Array, how: str)
     spread = steps(ground.expand, steps(ground.reshape, q, lead), node.shape) if node.shape else q
     rank = steps(ground.mul, spread, steps.lifter.data("last", last.reshape(node.shape)))
     return steps(ground.sub, rank, steps.lifter.data("below", low[..., 0].reshape(node.shape).astype(float)))
+
+
+@composition("bernoulli", "normal", "poisson", "uniform", "exponential", "log_normal", "geometric", "cauchy")
+def drawn(steps: Steps, node: Node, *_: Any, **__: Any) -> Said | None:
+    """Numbers from a distribution whose parameters are given: torch passes nothing back to those."""
+    return done(steps.lifter.data("drawn", node.value()))
+
+
+@composition()
+def rrelu(
+    steps: Steps, node: Node, x: Any, lower: Any = 1 / 8, upper: Any = 1 / 3, training: bool = False, *_: Any, **__: Any
+) -> Said | None:
+    """x where it is positive, elsewhere times a slope: drawn in training, else the middle."""
+    if not training:
+        return "F.leaky_relu", (x, (lower + upper) / 2), {}
+    signs = torch.where(x.held > 0, 1.0, -1.0).to(x.held.dtype)  # a slope is drawn for each that is not positive
+    slopes = as_array(replayed(node, (x,), (signs,)) * signs)
+    return "torch.mul", (x, steps.lifter.data("slope", slopes)), {}
