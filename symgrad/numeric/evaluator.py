@@ -12,7 +12,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
-from operator import getitem
 from typing import Any
 
 import numpy as np
@@ -46,13 +45,10 @@ from symgrad.numeric.named import (
     unravel_rows,
 )
 from symgrad.numeric.reading import in_turn, real_number
-from symgrad.numeric.tape import Tapes, called, whole
 from symgrad.shapes import Size
 
 MOST_FRACTIONS = 4 * EXACT_LIMIT
 """Numbers that an equation reads and makes, of which it is made in fractions."""
-TAPES = Tapes()
-"""What equations asked of NumPy when they were evaluated a second time, to be played the third time."""
 
 
 def in_fractions(equation: Equation, used: Mapping[str, Array], sizes: Mapping[Size, int]) -> Array | None:
@@ -75,21 +71,15 @@ def in_fractions(equation: Equation, used: Mapping[str, Array], sizes: Mapping[S
 def by_evaluator(equation: Equation, used: Mapping[str, Array], sizes: Mapping[Size, int]) -> Array:
     """The array that ``equation`` defines, in float64, step by step."""
     inexact = {name: a if np.issubdtype(a.dtype, np.integer) else as_float(a) for name, a in used.items()}
-    key = (equation, tuple(sizes.items()), tuple((a.shape, a.dtype.char) for a in inexact.values()))
     with np.errstate(all="ignore"):
-        return TAPES.result(key, partial(in_floats, equation, sizes), inexact)
+        return in_floats(equation, sizes, inexact)
 
 
-def in_floats(equation: Equation, sizes: Mapping[Size, int], arrays: Mapping[str, Any]) -> Any:
+def in_floats(equation: Equation, sizes: Mapping[Size, int], arrays: Mapping[str, Array]) -> Array:
     """The array that ``equation`` defines, in float64."""
     shape = tuple(number(axis.size, sizes) for axis in equation.axes)
     found = Evaluator(arrays, sizes, exactly=False).value(equation.right)
-    return called(partial(spread, shape), found.on(equation.axes))
-
-
-def spread(shape: tuple[int, ...], array: Array) -> Array:
-    """A copy in float64, broadcast to ``shape``."""
-    return np.array(np.broadcast_to(array, shape), dtype=np.float64)
+    return np.array(np.broadcast_to(found.on(equation.axes), shape), dtype=np.float64)
 
 
 class Evaluator:
@@ -164,7 +154,7 @@ class Evaluator:
     def _combine(self, function: Callable[..., Any], nodes: Sequence[Expr]) -> Named:
         parts = [self.value(n) for n in nodes]
         axes = fitting(parts, self.exactly)
-        return Named(whole(called(function, *(part.on(axes) for part in parts))), axes)
+        return Named(np.asarray(function(*(part.on(axes) for part in parts))), axes)
 
     def _access(self, node: Expr, zero: bool = False) -> Named:
         """An entry of a tensor: axes renamed, views where an index slides, looked up one by one elsewhere.
@@ -179,7 +169,7 @@ class Evaluator:
         for axis in range(len(indices) - 1, -1, -1):
             array, new = self._one_axis(array, axis, indices[axis], zero)
             axes = [*new, *axes]
-        return Named(whole(array), tuple(axes))
+        return Named(np.asarray(array), tuple(axes))
 
     def _one_axis(self, array: Array, axis: int, index: Expr, zero: bool) -> tuple[Array, tuple[Index, ...]]:
         """``array`` with ``index`` put into ``axis``: the new array, and the indices in the place of the axis."""
@@ -195,8 +185,7 @@ class Evaluator:
         if straight is not None:
             slopes = [(slope, number(k.size, self.sizes)) for k, slope in straight.slopes]
             constant = number(straight.constant, self.sizes)
-            along = partial(strided, axis=axis, slopes=slopes, constant=constant, zero=zero)
-            return called(along, array), straight.indices
+            return strided(array, axis=axis, slopes=slopes, constant=constant, zero=zero), straight.indices
         place = self.value(index)
         at = place.array.astype(np.int64)
         if length == 0:
@@ -269,11 +258,11 @@ class Evaluator:
         kept = tuple(a for a in axes if a not in indices)
         shape = [number(a.size, self.sizes) for a in (*kept, *indices)]
         check_grid(shape)
-        body_on = np.broadcast_to(called(as_float, body.on((*kept, *indices))), shape)
+        body_on = np.broadcast_to(as_float(body.on((*kept, *indices))), shape)
         for mask in masks:
             body_on = np.where(mask.on((*kept, *indices)) == 0, -np.inf, body_on)
         inner = tuple(range(len(kept), body_on.ndim))
-        return Named(called(partial(special.logsumexp, axis=inner), body_on), kept)
+        return Named(special.logsumexp(body_on, axis=inner), kept)
 
     def _product(self, node: Expr) -> Named:
         indices = tuple(limit[0] for limit in node.limits)
@@ -315,7 +304,7 @@ class Evaluator:
             found = contract(parts or [self._number(sp.S.One)], rest, self.sizes, self.exactly)
             array, axes = found.array, found.axes
             for work in folds:
-                array, axes = called(partial(fold, axes=axes, work=work, number=size), array), kept_axes(axes, work)
+                array, axes = fold(array, axes=axes, work=work, number=size), kept_axes(axes, work)
             return Named(array, axes)
 
         return in_shares(parts, rest, {*moving, *(f.inner for f in folds)}, summed) if folds else summed(parts)
@@ -342,7 +331,6 @@ class Evaluator:
             inside = inside & (at >= 0) & (at < length)
             where = where * length + at
         where, inside = np.broadcast_to(where, shape), np.broadcast_to(inside, shape)
-        put = partial(added, length=int(np.prod(outer)), exactly=self.exactly)
         terms = np.broadcast_to(rest.on(grid), shape)
-        result = called(put, called(getitem, where, inside), called(getitem, terms, inside))
+        result = added(where[inside], terms[inside], int(np.prod(outer)), self.exactly)
         return Named(result.reshape(outer), (*kept, *targets))

@@ -18,7 +18,6 @@ from symgrad.indexing.symbols import Expr
 from symgrad.lowering.reading import number
 from symgrad.numeric.budget import MOST_IN_GRID, allowed, check_grid
 from symgrad.numeric.exact import Array, as_float, exact
-from symgrad.numeric.tape import Traced, called, whole
 from symgrad.shapes import Size
 
 MOST_FRACTIONS = 1_000_000
@@ -34,7 +33,7 @@ class Named:
 
     def __post_init__(self) -> None:
         if not hasattr(self.array, "shape"):  # NumPy hands out the one entry of an array of objects as it is
-            object.__setattr__(self, "array", whole(self.array))
+            object.__setattr__(self, "array", np.asarray(self.array))
 
     def on(self, axes: Sequence[Index]) -> Array:
         """The array with one axis for each of ``axes``, of size 1 where it does not vary."""
@@ -47,12 +46,7 @@ class Named:
         if axis not in self.axes:
             return self
         key = (*[slice(None)] * self.axes.index(axis), span)
-        return Named(called(partial(taken, key), self.array), self.axes)
-
-
-def taken(key: tuple[slice, ...], array: Array) -> Array:
-    """A part of an array."""
-    return array[key]
+        return Named(self.array[key], self.axes)
 
 
 def union(parts: Sequence[Named]) -> tuple[Index, ...]:
@@ -83,9 +77,9 @@ def multiplied(parts: Sequence[Named], masks: Sequence[Named]) -> Named:
     result: Any = parts[0].on(axes)
     for part in parts[1:]:
         result = result * part.on(axes)
-    for mask in masks if masks and not finite([Named(whole(result), axes)]) else ():
+    for mask in masks if masks and not finite([Named(np.asarray(result), axes)]) else ():
         result = np.where(mask.on(axes) == 0, 0, result)
-    return Named(whole(result), axes)
+    return Named(np.asarray(result), axes)
 
 
 def divided(parts: Sequence[Named], below: Sequence[Named]) -> Sequence[Named]:
@@ -93,8 +87,8 @@ def divided(parts: Sequence[Named], below: Sequence[Named]) -> Sequence[Named]:
     if not below:
         return parts
     axes = fitting([*parts, *below])
-    found = called(partial(quotient, len(parts)), *(part.on(axes) for part in (*parts, *below)))
-    return [Named(whole(found), axes)]
+    found = quotient(len(parts), *(part.on(axes) for part in (*parts, *below)))
+    return [Named(found, axes)]
 
 
 def quotient(above: int, *arrays: Array) -> Array:
@@ -125,13 +119,10 @@ def contract(parts: Sequence[Named], bound: Sequence[Index], sizes: Mapping[Size
     factor = int(np.prod([number(k.size, sizes) for k in bound if k not in axes], dtype=object))
     letters = {axis: opt_einsum.get_symbol(n) for n, axis in enumerate(axes)}
     terms = ["".join(letters[a] for a in part.axes) for part in parts]
-    arrays = [part.array if exactly else called(as_float, part.array) for part in parts]
+    arrays = [part.array if exactly else as_float(part.array) for part in parts]
     equation = f"{','.join(terms)}->{''.join(letters[a] for a in kept)}"
-    if len(arrays) > 1 and any(isinstance(array, Traced) for array in arrays):
-        summed = opt_einsum.contract_expression(equation, *(array.shape for array in arrays))  # the path is found once
-    else:
-        summed = partial(opt_einsum.contract if len(arrays) > 1 else np.einsum, equation)
-    result = whole(called(in_floats(summed) if exactly else summed, *arrays))
+    summed = partial(opt_einsum.contract if len(arrays) > 1 else np.einsum, equation)
+    result = np.asarray((in_floats(summed) if exactly else summed)(*arrays))
     return Named(result * factor if factor != 1 else result, kept)
 
 
@@ -155,13 +146,8 @@ def in_shares(
     share = max(1, lengths[axis] * most // points)
     spans = [slice(begin, begin + share) for begin in range(0, lengths[axis], share)]
     found = [work([own.between(axis, span) for own in parts]) for span in spans]
-    array = called(partial(joined, found[0].axes.index(axis)), *(own.array for own in found))
+    array = np.concatenate([own.array for own in found], axis=found[0].axes.index(axis))
     return Named(array, found[0].axes)
-
-
-def joined(place: int, *arrays: Array) -> Array:
-    """Arrays one behind the other along an axis."""
-    return np.concatenate(arrays, axis=place)
 
 
 def check_contraction(parts: Sequence[Named], kept: Sequence[Index], exactly: bool) -> None:
