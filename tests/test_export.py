@@ -212,6 +212,43 @@ def test_a_function_that_was_exported_goes_through_torchs_transforms() -> None:
     assert_same(twice(lambda t: torch.softmax(t, -1))(x[0]), twice(softmax)(x[0]))
 
 
+ENDS = [
+    *("h", "+h", "h.clone()", "h.contiguous()", "h.double()", "h.real", "h.type_as(h)", "F.dropout(h, 0.)", "y = h; y"),
+    *("h.flatten()", "h.ravel()", "h[:]", "h.reshape(6)", "h.expand(6)", "h.movedim(0, 0)", "h.flip(0)", "h[None]"),
+]
+"""What a text may end in after its last operation: the same tensor, the same in a new shape, or what torch makes so."""
+
+
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("begin", ["h = tanh(x)", "h = softmax(x, dim=0)", "h = x * 1"])
+def test_what_ends_in_a_name_keeps_its_gradient(begin: str, end: str) -> None:
+    """The output and what is saved on the way were one tensor; marking that as without derivative cut the graph."""
+    own = run_of(symgrad.export(f"{begin}; {end}", shapes={"x": (6,)}))
+    found, expected = [], []
+    for leaf, function, got in ((drawn({"x": (6,)})["x"], own, found), (drawn({"x": (6,)})["x"], None, expected)):
+        leaf.requires_grad_()
+        out = function(leaf) if function else torch_side.evaluate(f"{begin}; {end}", {"x": leaf})
+        loss = leaf.sum() + (out**3).sum()  # beside another path nothing raises where the graph is cut
+        (first,) = torch.autograd.grad(loss, leaf, create_graph=True)
+        got += [out.detach(), first.detach(), *torch.autograd.grad((first**2).sum(), leaf)]
+    for one, other in zip(expected, found, strict=True):
+        assert_same(one, other, what=f"{begin}; {end}")
+
+
+def test_outputs_that_are_one_tensor_have_each_its_gradient() -> None:
+    def several(x: Any) -> Any:
+        h = torch.tanh(x)
+        return h, h.clone(), h.flatten(), x, x.clone()
+
+    x = drawn({"x": (4,)})["x"]
+    own = run_of(symgrad.export(symgrad.capture(several, x), name="own"), "own")
+    found, expected = (
+        torch.autograd.grad(sum((n * out**2).sum() for n, out in enumerate(function(leaf), 1)), leaf)[0]
+        for function, leaf in ((own, x.clone().requires_grad_()), (several, x.clone().requires_grad_()))
+    )
+    assert_same(expected, found)
+
+
 def test_shapes_that_do_not_fit_are_refused_by_the_source_itself() -> None:
     linear = run_of(symgrad.export("linear(x, w, b)", shapes={"x": (3, 4), "w": (2, 4), "b": (2,)}))
     linear(torch.ones(7, 5), torch.ones(3, 5), torch.ones(3))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from symgrad.backward import Backward, Line
 from symgrad.backward.parts.code import read_by
@@ -77,15 +77,33 @@ def parts_of(lines: Backward) -> Parts:
 
     ends = tuple(dict.fromkeys(page[end] for end in lines.seeds))
     read = read_by(line.code for line in (*lines.forward, *lines.statements) if line.code is not None)
-    forward = tuple(statement(line) for line in lines.forward if line.target in read or line.target in ends)
-    return Parts(
-        tuple(map(called, lines.inputs)),
-        tuple(map(called, ends)),
-        forward,
-        tuple(called(seed) for seed in lines.seeds.values() if seed is not None),
-        tuple(statement(line) for line in lines.statements),
-        {called(page[name]): called(line.target) for name, line in lines.gradients.items()},
+    forward = [statement(line) for line in lines.forward if line.target in read or line.target in ends]
+    return without_aliases(
+        Parts(
+            tuple(map(called, lines.inputs)),
+            tuple(map(called, ends)),
+            tuple(forward),
+            tuple(called(seed) for seed in lines.seeds.values() if seed is not None),
+            tuple(statement(line) for line in lines.statements),
+            {called(page[name]): called(line.target) for name, line in lines.gradients.items()},
+        )
     )
+
+
+def without_aliases(parts: Parts) -> Parts:
+    """The same with one name for one tensor: after ``out = h`` a Function's result *is* what it saves on the way."""
+    same: dict[str, ast.expr] = {}
+    forward = []
+    for statement in parts.forward:
+        value = put(statement.value, same)
+        if isinstance(value, ast.Name):
+            same[statement.target] = value
+        else:
+            forward.append(Statement(statement.target, value))
+    names = {old: value.id for old, value in same.items() if isinstance(value, ast.Name)}
+    outputs = tuple(names.get(name, name) for name in parts.outputs)
+    backward = tuple(Statement(s.target, put(s.value, same)) for s in parts.backward)
+    return replace(parts, forward=tuple(forward), outputs=outputs, backward=backward)
 
 
 def free(name: str, taken: Collection[str]) -> str:

@@ -145,7 +145,7 @@ def saved_by(parts: Parts) -> Saved:
     redone = parts.ahead(between, ends)
     shaped = only_shapes([*again, *parts.backward, *redone])
     needed |= read_of(redone) & ends
-    in_order = [name for name in (*parts.inputs, *parts.outputs) if name in needed]
+    in_order = [name for name in dict.fromkeys((*parts.inputs, *parts.outputs)) if name in needed]
     return Saved(
         tuple(name for name in in_order if name not in shaped),
         between,
@@ -164,7 +164,9 @@ def function_class(parts: Parts, name: str) -> Iterator[str]:
     yield from ["generate_vmap_rule = True", "", "@staticmethod", f"def forward({', '.join(parts.inputs)}):"]
     for lines in in_lines([in_torch(statement, first) for statement in parts.ahead(results, parts.inputs)]):
         yield from indented(lines)
-    given = [f"{end}.view_as({end})" if end in parts.inputs else end for end in results]
+    # torch may hand back what it was given
+    flat = [s.target for s in parts.forward if is_view(s.value) and ".flatten(" in ast.unparse(s.value)]
+    given = [f"{e}.view_as({e})" if e in (*flat, *parts.inputs, *results[:n]) else e for n, e in enumerate(results)]
     yield from indented([f"return {', '.join(given)}"])
     yield from ["", "@staticmethod", "def setup_context(ctx, inputs, output):"]
     yield from indented(context(parts, saved, results))
@@ -181,8 +183,8 @@ def received(parts: Parts, saved: Saved) -> Sequence[str]:
 def context(parts: Parts, saved: Saved, results: Sequence[str]) -> Iterator[str]:
     """What ``setup_context`` does."""
     kept = {*saved.tensors, *saved.shapes}
-    for whole, names in (("inputs", parts.inputs), ("output", results)):
-        read = [name if name in kept and (whole == "inputs" or name not in parts.inputs) else "_" for name in names]
+    for whole, before, names in (("inputs", (), parts.inputs), ("output", parts.inputs, results)):
+        read = [n if n in kept and n not in (*before, *names[:place]) else "_" for place, n in enumerate(names)]
         if set(read) != {"_"}:
             yield f"{listed(read) if whole == 'inputs' or len(read) > 1 else read[0]} = {whole}"
     if saved.tensors:
