@@ -57,6 +57,9 @@ class Storages:
         self._by_storage: dict[int, Alive] = {}
         self._holders: dict[int, Alive] = {}
         self._count = 0
+        self.grown = 0
+        """Counts what changes which graphs there are."""
+        self._waiting: tuple[int, frozenset[int]] = 0, frozenset()
 
     def add(self, tensor: Any, holder: Any) -> None:
         """Remember ``tensor``, and that ``holder`` relies on its present value."""
@@ -80,6 +83,31 @@ class Storages:
         """As `holders`, and they go on relying on it."""
         key = storage(tensor)
         return [holder for holder in those(self._holders, key) if storage(holder.held) == key]
+
+    def waiting(self) -> frozenset[int]:
+        """The identities of the values that a graph may still read: one that no backward has let go of."""
+        if self._waiting[0] != self.grown:
+            known = [node for alive in [*self._holders.values()] for node in alive.those()]
+            stack = [node for node in known if node.freed is None and node.sources()]
+            found: set[int] = set()
+            while stack:
+                node = stack.pop()
+                if id(node) not in found:
+                    found.add(id(node))
+                    before = () if node.freed is not None else node.sources()
+                    stack += [n for n in (*before, node.past, node.detached) if n is not None]
+            self._waiting = self.grown, frozenset(found)
+        return self._waiting[1]
+
+    def protect(self, tensor: Any, tracked: bool) -> None:
+        """Copy what shares storage with ``tensor``, because it may be overwritten now.
+
+        Where autograd does not track that, what no backward reads any more is not copied.
+        """
+        waiting = self.waiting() if not tracked else frozenset()
+        for node in self.holders(tensor):
+            if tracked or id(node) in waiting or node.kind not in ("leaf", "data") or node.past or node.detached:
+                node.keep()
 
     def sharing(self, tensor: Any) -> list[Any]:
         """The known tensors that share storage with ``tensor``, itself included."""

@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 from torch.overrides import _get_current_function_mode_stack, _pop_mode, _push_mode
+from torch.utils._device import DeviceContext
 
 from symgrad.tracing.record.standing_in import caller
 
@@ -47,6 +48,20 @@ class StandIns:
             for one in mine:
                 self.standing.remove(one)
                 setattr(*one[:3])
+
+    def rest(self) -> bool:
+        """Take the mode from the stack; whether it stood there, and once."""
+        modes = _modes()
+        if sum(mode is self.mode for mode in modes) != 1:
+            return False
+        _set_modes([mode for mode in modes if mode is not self.mode])
+        return True
+
+    def resume(self) -> None:
+        """Put the mode under those of the program, which leave by taking the top; a default device stays below it."""
+        modes = _modes()
+        place = int(bool(modes) and isinstance(modes[0], DeviceContext))
+        _set_modes([*modes[:place], self.mode, *modes[place:]])
 
     @contextmanager
     def watching_dynamo(self) -> Iterator[None]:
@@ -109,8 +124,10 @@ class StandIns:
         def come_back() -> None:
             for owner, name, _, value in standing:
                 setattr(owner, name, value)
-            now = _modes()
-            _set_modes(before if now == alone else [self.mode, *now])
+            if _modes() == alone:
+                _set_modes(before)
+            else:
+                self.resume()
 
         return come_back
 

@@ -19,7 +19,7 @@ from symgrad.tracing.record import cuts, frames, gradients
 from symgrad.tracing.record.aliases import Storages, outdated, positions_in, related, storage, unseen_by
 from symgrad.tracing.record.aside import StandIns
 from symgrad.tracing.record.guard import Guard, elsewhere, numberless
-from symgrad.tracing.record.spelling import LENDING, Facts, asks_in_place, facts, overridden, taken_whole
+from symgrad.tracing.record.spelling import LENDING, Facts, facts, overridden, taken_whole, written_by
 from symgrad.tracing.record.standing_in import Caller, asking, caller
 from symgrad.tracing.record.taken import HANDS_OUT, Taken
 from symgrad.tracing.record.trace import UNSEEN, Call, Cut, Node, Where, is_leaf, mapped, only_of, tensors_in, version
@@ -150,16 +150,14 @@ class Recorder(TorchFunctionMode):
             return None
         if known.spelling in LENDING and inputs:
             self.lend(inputs[0])
-        written = list(tensors_in(keywords.get("out")))
-        if known.writes or asks_in_place(func, args, keywords):
-            written += list(tensors_in(args[:1] or tuple(keywords.values())[:1]))
-        if known.spelling.endswith("data.__set__"):
-            written += list(tensors_in(args[:1]))
+        written = written_by(func, known, args, keywords)
         reading = [t for t in inputs if all(t is not w for w in written) or known.reads]
         nodes = {id(t): self.node_of(t) for t in inputs}
-        if known.may_write or written:
-            for tensor in inputs:
-                self.protect(tensor)
+        tracked = bool(self.forwards) or (torch.is_grad_enabled() and any(t.requires_grad for t in inputs))
+        self.storages.grown += tracked
+        for tensor in written or (inputs[known.unwritten :] if known.may_write else ()):
+            initialised = bool(written) and tensor.requires_grad and is_leaf(tensor) and not self.forwards
+            self.storages.protect(tensor, tracked and not initialised)
         self.counts = {id(t): version(t) for w in written for t in self.storages.sharing(w)}
         return Seen(
             func,
@@ -289,11 +287,6 @@ class Recorder(TorchFunctionMode):
         """What two tensors are is exchanged: their nodes are not their values any more."""
         SWAP(first, second)
         self.guard(lambda: [self.nodes.pop(tensor, None) for tensor in (first, second)])
-
-    def protect(self, tensor: Any) -> None:
-        """Copy what shares storage with ``tensor``, because it may be overwritten now."""
-        for node in self.storages.holders(tensor):
-            node.keep()
 
     def overwritten(self, tensor: Any, old: Node, call: Call, where: Where) -> None:
         """A tensor was written in place: it, and everything that shares entries with it, has a new value."""

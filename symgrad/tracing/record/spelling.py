@@ -17,6 +17,7 @@ from symgrad.language.steps.names import ATTRIBUTES
 from symgrad.ops.calls.operators import IN_PLACE_OPERATORS, OPERATORS, RANDOM, REFLECTED, WRITES_STATE
 from symgrad.ops.lookup import find
 from symgrad.tracing.record.guard import unheard
+from symgrad.tracing.record.trace import tensors_in
 
 LENDING = frozenset(
     f"Tensor.{name}" for name in ("numpy", "__array__", "__dlpack__", "storage", "untyped_storage", "data_ptr")
@@ -52,6 +53,11 @@ class Facts:
     def reads(self) -> bool:
         """Whether an in-place function reads what it overwrites."""
         return self.writes and self.spelling.rpartition(".")[2] not in BLIND
+
+    @property
+    def unwritten(self) -> int:
+        """How many of its first tensors are never written: the input of what writes running statistics."""
+        return int(not self.custom and any(word in self.spelling for word in WRITES_STATE))
 
 
 @lru_cache(maxsize=4096)
@@ -202,3 +208,15 @@ def asks_in_place(function: Callable[..., Any], arguments: tuple[Any, ...], keyw
         return False
     position = in_place_position(function)
     return position is not None and len(arguments) > position and bool(arguments[position])
+
+
+def written_by(
+    function: Callable[..., Any], known: Facts, arguments: tuple[Any, ...], keywords: dict[str, Any]
+) -> list[Any]:
+    """The tensors that a call says it writes."""
+    found = list(tensors_in(keywords.get("out")))
+    if known.writes or asks_in_place(function, arguments, keywords):
+        found += tensors_in(arguments[:1] or tuple(keywords.values())[:1])
+    if known.spelling.endswith("data.__set__"):
+        found += tensors_in(arguments[:1])
+    return found

@@ -244,6 +244,7 @@ def remember(scene: Scene, ran: bool) -> None:
     """Whose ``.grad`` this call filled, and which parts of the graph it let go of."""
     if ran:
         scene.watch.last = paths.last_of(scene)
+    scene.watch.recorder.storages.grown += 1
     for node in scene.order if ran and not scene.given.retained else ():
         node.freed = node.freed or scene.where
     for _, tensor in scene.leaves if scene.kind == "backward" else ():

@@ -23,6 +23,7 @@ from symgrad.tracing.record import frames, sight
 from symgrad.tracing.record.given import Given, read_twice
 from symgrad.tracing.record.guard import in_words, numberless, undisturbed
 from symgrad.tracing.record.numbers import short
+from symgrad.tracing.record.optimizer_steps import Steps
 from symgrad.tracing.record.standing_in import Caller, caller_with_all
 from symgrad.tracing.record.torch_graph import leaves_behind
 from symgrad.tracing.record.trace import Where, as_array, tensors_in
@@ -59,6 +60,7 @@ class Watch(History):
         super().__init__(script, tell, only, call, patience, pictures, order, expand)
         here = weakref.ref(self)
         os.register_at_fork(after_in_child=lambda: _let_go(here()))
+        self.steps = Steps(self.recorder)
         self.sweep: rows.Sweep | None = None
         self.sweeps, self.settled = 0, False
         self.unsaid: Backward | None = None
@@ -91,7 +93,7 @@ class Watch(History):
             (torch.utils, "weakref", Uncounted()),
             (torch._C, "_swap_tensor_impl", self.recorder.swap),
         )
-        with stand_in, Transforms(self).standing(), Functionals(self).standing():
+        with stand_in, Transforms(self).standing(), Functionals(self).standing(), self.steps.unrecorded():
             try:
                 with recording(self.recorder):
                     yield
@@ -103,6 +105,7 @@ class Watch(History):
     ) -> Any:
         """One call: look, let it happen, explain."""
         guard = self.recorder.guard
+        self.steps.resume()
         if self.busy or self.recorder.paused or self.recorder not in active_modes() or self.recorder.abroad():
             if self.busy and kind == "backward":
                 guard(self.nested, Given.of(kind, run, args, keywords))
