@@ -1,0 +1,282 @@
+"""The walk over Python's syntax tree, with Python's own order: the right side first, then the targets, from the left.
+
+Comes in: a text, and a value for each input. Goes out: an `Answer`. Statements bind names, write into slices, unpack,
+loop over what is at hand; expressions are Python's, over tensors, arrays, numbers and lists. What a text says beside
+that (``print``, seeds, optimizers) computes nothing. The output is what ``backward`` is called of, or the last value.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+import re
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+
+from symgrad.reference.bounds import Budget, Refused, Unread
+from symgrad.reference.calls import Caller
+from symgrad.reference.expressions import Expressions
+
+PROMPT = re.compile(r"[ \t]*(?:>>>|\.\.\.:?(?=[ \t]|$)|In \[\d+\]:)[ ]?")
+"""What a console puts before what was typed."""
+LENGTH, NODES = 20_000, 10_000
+"""Characters of a text, and parts of its tree."""
+SAID = ("zero_grad", "step", "manual_seed", "seed", "set_printoptions", "retain_grad")
+"""Calls that compute nothing here."""
+IN_PLACE: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.iadd, ast.Sub: operator.isub, ast.Mult: operator.imul, ast.Div: operator.itruediv,
+    ast.FloorDiv: operator.ifloordiv, ast.Mod: operator.imod, ast.Pow: operator.ipow, ast.MatMult: operator.imatmul,
+    ast.BitAnd: operator.iand, ast.BitOr: operator.ior, ast.BitXor: operator.ixor,
+}  # fmt: skip
+
+
+@dataclass(eq=False)
+class Answer:
+    """What a text gives: the output with its graph, an array where the text is NumPy's.
+
+    ``leaves`` are the tensors by name that a gradient is asked by: the inputs, and what the text makes with
+    ``requires_grad=True``. ``seed`` is what the text gives to backward. ``kept`` names casts to fewer digits that keep
+    all digits here.
+    """
+
+    output: Any
+    leaves: Mapping[str, Any]
+    seed: Any = None
+    kept: tuple[str, ...] = ()
+
+
+class Asked(Exception):
+    """The text calls backward: what follows changes no output."""
+
+
+class Leaves(Exception):
+    """``break`` and ``continue``, by whether the loop goes on."""
+
+
+def run(text: str, inputs: Mapping[str, Any], draws: Sequence[Any] = ()) -> Answer:
+    """What ``text`` gives with these tensors and numbers as ``inputs``; ``draws`` are random numbers, in order.
+
+    Raises `Refused` with the words of Python or torch, and `Unread` where the text is none for this reader.
+
+    >>> run("x, y = y, x; x - y", {"x": torch.tensor(1.0), "y": torch.tensor(3.0)}).output
+    tensor(2.)
+    """
+    return Reader(inputs, draws).read(text)
+
+
+def typed(text: str) -> str:
+    """What was typed into a console, without prompts and what it answered; another text as it is."""
+    lines = text.strip("\n").split("\n")
+    prompts = [PROMPT.match(line) for line in lines]
+    if prompts[0] is None:
+        return textwrap.dedent(text).strip()
+    return "\n".join(line[p.end() :] for p, line in zip(prompts, lines, strict=True) if p)
+
+
+def tree_of(text: str) -> list[ast.stmt]:
+    """The statements of a text."""
+    if len(text) > LENGTH:
+        raise Unread("it is too long")
+    try:
+        tree = ast.parse(typed(text))
+        if sum(1 for _ in ast.walk(tree)) > NODES:
+            raise Unread("it is too long")
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise Unread("it is no text of Python's") from error
+    return tree.body
+
+
+@dataclass
+class Reader(Expressions):
+    """A walk: the names, and what is left to spend."""
+
+    inputs: Mapping[str, Any]
+    draws: Sequence[Any]
+    names: dict[str, Any] = field(default_factory=dict)
+    bound: list[tuple[str, Any]] = field(default_factory=list)
+    last: Any = None
+    seed: Any = None
+
+    def __post_init__(self) -> None:
+        self.names = dict(self.inputs)
+        self.bound = list(self.inputs.items())
+        self.budget = Budget()
+        self.caller = Caller(self.budget, list(self.draws))
+
+    def read(self, text: str) -> Answer:
+        """The answer."""
+        try:
+            self.statements(tree_of(text))
+        except Asked:
+            pass
+        except Leaves as error:
+            raise Unread("a break outside a loop") from error
+        except RecursionError as error:
+            raise Unread("it is nested too deep") from error
+        if not isinstance(self.last, (torch.Tensor, np.ndarray, np.generic)):
+            raise Unread("it gives no tensor")
+        return Answer(self.last, self.leaves(), self.seed, tuple(dict.fromkeys(self.caller.kept)))
+
+    def leaves(self) -> dict[str, Any]:
+        """The first tensor of each name that is a leaf with a gradient, or an input."""
+        found: dict[str, Any] = {}
+        for name, value in self.bound:
+            if name in self.inputs or (isinstance(value, torch.Tensor) and value.requires_grad and value.is_leaf):
+                found.setdefault(name, value)
+        return found
+
+    # Statements -----------------------------------------------------------------------------------------
+
+    def statements(self, body: Sequence[ast.stmt]) -> None:
+        """One after the other."""
+        for statement in body:
+            self.budget.step()
+            self.statement(statement)
+
+    def statement(self, node: ast.stmt) -> None:
+        """One statement."""
+        match node:
+            case ast.Expr(value=value):
+                if not self.says(value):
+                    self.last = self.value(value)
+            case ast.Assign(targets=targets, value=value):
+                self.assigned(targets, self.value(value))
+            case ast.AnnAssign(target=target, value=value):
+                if value is not None:
+                    self.assigned([target], self.value(value))
+            case ast.AugAssign(target=target, op=sign, value=value) if type(sign) in IN_PLACE:
+                self.changed(target, IN_PLACE[type(sign)], value)
+            case ast.For(target=target, iter=over, body=body, orelse=orelse):
+                self.loop(target, over, body, orelse)
+            case ast.If(test=test, body=body, orelse=orelse):
+                self.statements(body if self.truth(self.value(test)) else orelse)
+            case ast.With(items=[item], body=body) if item.optional_vars is None:
+                with self.block(item.context_expr):
+                    self.statements(body)
+            case ast.Import(names=names):
+                for alias in names:
+                    whole = alias.asname or alias.name.partition(".")[0]
+                    self.names[whole] = self.module(alias.name if alias.asname else whole)
+                    self.module(alias.name)
+            case ast.ImportFrom(module=str(module), names=names, level=0):
+                for alias in names:
+                    self.names[alias.asname or alias.name] = self.imported(module, alias.name)
+            case ast.Delete(targets=targets) if all(isinstance(t, ast.Name) for t in targets):
+                for target in targets:
+                    self.names.pop(ast.unparse(target), None)
+            case ast.Pass():
+                pass
+            case ast.Break() | ast.Continue():
+                raise Leaves(isinstance(node, ast.Continue))
+            case _:
+                raise Unread(f"{type(node).__name__.lower()} is not read")
+
+    def says(self, node: ast.expr) -> bool:
+        """A call that only says something; ``backward``, which ends the text."""
+        if not isinstance(node, ast.Call):
+            return False
+        function = node.func
+        if isinstance(function, ast.Name) and function.id == "print" and "print" not in self.names:
+            for part in node.args:
+                if not self.reads_gradient(part):
+                    self.value(part)
+            return True
+        if not isinstance(function, ast.Attribute):
+            return False
+        if function.attr == "backward":
+            self.last = self.value(function.value)
+            given = [*node.args, *(k.value for k in node.keywords if k.arg == "gradient")]
+            self.seed = self.value(given[0]) if given else None
+            raise Asked
+        return function.attr in SAID
+
+    def reads_gradient(self, node: ast.expr) -> bool:
+        """Whether an expression reads ``x.grad``: what that is, the reader does not know."""
+        return any(isinstance(part, ast.Attribute) and part.attr == "grad" for part in ast.walk(node))
+
+    def assigned(self, targets: Sequence[ast.expr], value: Any) -> None:
+        """The same value to each of the targets."""
+        for target in targets:
+            self.assign(target, value)
+        self.last = value
+
+    def assign(self, target: ast.expr, value: Any) -> None:
+        """A value to a name, an entry, an attribute, or unpacked."""
+        match target:
+            case ast.Name(id=name):
+                self.names[name] = value
+                self.bound.append((name, value))
+            case ast.Tuple(elts=parts) | ast.List(elts=parts):
+                for part, found in zip(parts, self.unpacked(parts, value), strict=True):
+                    self.assign(part.value if isinstance(part, ast.Starred) else part, found)
+            case ast.Subscript(value=owner, slice=key):
+                self.caller.operator(operator.setitem, self.owner(owner), self.value(key), value)
+            case ast.Attribute(value=owner, attr="requires_grad"):
+                of = self.value(owner)
+                self.caller.plain(lambda: of.requires_grad_(bool(value)))
+            case ast.Attribute(attr="grad"):
+                pass
+            case _:
+                raise Unread("this target is not read")
+
+    def owner(self, node: ast.expr) -> Any:
+        """What is written into: a name that nothing has stands on the left of an index equation."""
+        if isinstance(node, ast.Name) and node.id not in self.names:
+            raise Unread(f"{node.id} is nothing yet: an index equation")
+        return self.value(node)
+
+    def unpacked(self, parts: Sequence[ast.expr], value: Any) -> list[Any]:
+        """A value for each of the targets, in Python's words where their numbers differ."""
+        found = self.entries(value)
+        stars = [n for n, part in enumerate(parts) if isinstance(part, ast.Starred)]
+        if not stars:
+            if len(found) > len(parts):
+                raise Refused(f"too many values to unpack (expected {len(parts)})")
+            if len(found) < len(parts):
+                raise Refused(f"not enough values to unpack (expected {len(parts)}, got {len(found)})")
+            return found
+        (star,), behind = stars, len(parts) - stars[0] - 1
+        if len(found) < len(parts) - 1:
+            raise Refused(f"not enough values to unpack (expected at least {len(parts) - 1}, got {len(found)})")
+        stop = len(found) - behind
+        return [*found[:star], found[star:stop], *found[stop:]]
+
+    def changed(self, target: ast.expr, sign: Callable[[Any, Any], Any], value: ast.expr) -> None:
+        """``y += 1``: the target is read, written over where it can be, and bound again."""
+        match target:
+            case ast.Name():
+                self.assigned([target], self.combined(sign, self.value(target), self.value(value)))
+            case ast.Subscript(value=node, slice=index):
+                owner, key = self.owner(node), self.value(index)
+                found = self.combined(sign, self.caller.operator(operator.getitem, owner, key), self.value(value))
+                self.caller.operator(operator.setitem, owner, key, found)
+                self.last = found
+            case ast.Attribute(attr="data"):
+                self.combined(sign, self.value(target), self.value(value))
+            case _:
+                raise Unread("this target is not read")
+
+    def loop(self, target: ast.expr, over: ast.expr, body: Sequence[ast.stmt], orelse: Sequence[ast.stmt]) -> None:
+        """``for``."""
+        for value in self.entries(self.value(over)):
+            self.budget.step()
+            self.assign(target, value)
+            try:
+                self.statements(body)
+            except Leaves as met:
+                if not met.args[0]:
+                    return
+        self.statements(orelse)
+
+    def block(self, node: ast.expr) -> Any:
+        """``with torch.no_grad()``."""
+        match node:
+            case ast.Call(func=ast.Attribute(value=owner, attr="no_grad" | "enable_grad" as word), args=[]):
+                if getattr(self.value(owner), "module", None) is torch:
+                    return torch.no_grad() if word == "no_grad" else torch.enable_grad()
+        raise Unread("this block is not read")
