@@ -65,7 +65,7 @@ class Counted(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's cl
     """Counts what torch makes inside the block."""
 
     def __init__(self, budget: Budget) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()  # type: ignore[no-untyped-call]  # nor has what makes it
         self.budget = budget
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
