@@ -19,7 +19,7 @@ import torch
 
 import symgrad
 from symgrad.calculus import pullback
-from symgrad.closed_form.texts.named_twice import named_twice
+from symgrad.closed_form.form import named_twice
 from symgrad.errors import SymgradError
 from symgrad.language import read
 from symgrad.numeric import forward

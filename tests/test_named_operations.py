@@ -95,7 +95,7 @@ OTHER_WORDS: dict[str, dict[str, str]] = {
         "language/outside/values.py": "detach",
         "testing/candidates/jax_pairs.py": "detach",
         "testing/requests.py": "detach",
-        "tracing/captured/seeds.py": "detach",
+        "tracing/captured/capture.py": "detach",
     },
     'what an option is set to: reduction="mean", mode="bilinear"': {
         "entries/losses.py": "mean sum",

@@ -22,8 +22,7 @@ from symgrad.backward.grouping.standard import Standard, standard_group
 from symgrad.backward.grouping.templates import Template, asked_of
 from symgrad.backward.parts.asked import Asked, asked
 from symgrad.backward.parts.code import in_parts
-from symgrad.backward.parts.data import Backward
-from symgrad.backward.parts.deep import room_for
+from symgrad.backward.parts.data import Backward, room_for
 from symgrad.backward.parts.line import Line, Part
 from symgrad.backward.parts.names import UNNAMED, Names
 from symgrad.backward.shortening.complexes import in_complex_words
@@ -345,6 +344,3 @@ def backward(
     return found.with_values(
         pull(wider, point, tuple(dict.fromkeys(line.of for line in found.statements if line.shape is not None)))
     )
-
-
-__all__ = ["backward"]

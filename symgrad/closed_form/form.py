@@ -1,11 +1,17 @@
 """The closed form of a gradient: views written out, simplified by the rules, and put into matrix notation.
 
 Comes in: a program and the sweep that derived one input's gradient. Goes out: a `Form` or None.
+
+A long part of a form that stands there twice has a name: ``t = (x + x ** 3).tanh(); v * (t + x * (1 - t ** 2))``.
+
+Comes in: the text of a form, and how a name is given. Goes out: the text with the name in it.
 """
 
 from __future__ import annotations
 
+import ast
 import re
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -18,7 +24,6 @@ from symgrad.calculus.sweeps import substitute
 from symgrad.closed_form.of_programs import in_one_order, program_rules, symmetric_in
 from symgrad.closed_form.rewriting.rules import AMONG_NAMES, APART, DIVIDING, Rule, simplify
 from symgrad.closed_form.rewriting.shorthands import Apart, Masked, Softmax, Standardised
-from symgrad.closed_form.texts.named_twice import named_twice
 from symgrad.closed_form.texts.pieces import ATOM, NoForm, Piece
 from symgrad.closed_form.writing.classes import none_left_out, some_left_out
 from symgrad.closed_form.writing.writer import Forms
@@ -305,3 +310,24 @@ def written(
         return None
     text = f"zeros_like({wanted})" if piece is None else notation.with_definitions(said_once(notation, piece.text))
     return Form(text, Equation(equation.axes, right), tuple(steps)) if len(text) <= LONGEST else None
+
+
+LONG = 24
+"""Characters of a part that is worth a name."""
+
+
+def named_twice(text: str, name: Callable[[str], str]) -> str:
+    """``text`` with a name in the place of each call that is long and stands there twice, the longest first."""
+    for _ in range(3):
+        try:
+            tree = ast.parse(text, mode="eval")
+        except SyntaxError:  # a text that does not read is no form: its proof withholds it, and counts it
+            return text
+        calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+        parts = Counter(str(ast.get_source_segment(text, call)) for call in calls)
+        long = [part for part, count in parts.items() if count > 1 and len(part) >= LONG]
+        if not long:
+            return text
+        part = max(long, key=len)
+        text = re.sub(rf"(?<![\w.]){re.escape(part)}", name(part).replace("\\", r"\\"), text)
+    return text

@@ -21,7 +21,7 @@ from symgrad.lowering.cases import told
 from symgrad.lowering.choices import chosen, clipped
 from symgrad.lowering.exponents import Share, exponentials_only, stable_factors
 from symgrad.lowering.factors import apart, one_hot, quarter_zeros, quotient, rounded_once, with_sizes
-from symgrad.lowering.families import Families
+from symgrad.lowering.families import Families, so_far
 from symgrad.lowering.graph import FLOAT, TRUTH, Graph, NoPlan
 from symgrad.lowering.names import EITHER, FINITE, FUNCTIONS, MOST_FACTORS, RELATIONS, real_number
 from symgrad.lowering.opened import opened
@@ -29,7 +29,6 @@ from symgrad.lowering.pieces import pieces
 from symgrad.lowering.places import Places, joined, scattered
 from symgrad.lowering.products import Products
 from symgrad.lowering.reading import in_order, number, scatter_target
-from symgrad.lowering.scans import so_far
 from symgrad.lowering.terms import Term, Terms
 from symgrad.lowering.windows import Fold, absorb, moved, slices, slide
 from symgrad.shapes import Size, with_numbers
@@ -340,6 +339,3 @@ def lowered(
             raise NoPlan
         found.append(graph.reshape(terms.whole(term, over.axes), shape))
     return graph, found
-
-
-__all__ = ["Builder", "lowered"]

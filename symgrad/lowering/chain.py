@@ -11,8 +11,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from symgrad.lowering.arrays import Play
-from symgrad.lowering.engine import ON_NUMPY, Engine
+from symgrad.lowering.arrays import ON_NUMPY, Engine, Play
 from symgrad.lowering.plan import Plan
 
 
@@ -79,6 +78,3 @@ class Chain:
             for slot in gone:
                 held[slot] = None
         return held
-
-
-__all__ = ["Chain"]

@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from symgrad.lowering.arrays import UFUNCS, Play
-from symgrad.lowering.engine import ON_NUMPY, Engine
+from symgrad.lowering.arrays import ON_NUMPY, UFUNCS, Engine, Play
 from symgrad.lowering.graph import FLOAT, VIEWS, Graph
 
 SELECT = ("where", "masked")
@@ -139,6 +138,3 @@ def widened(graph: Graph, place: int) -> bool:
             return True
         node = graph.nodes[node.operands[0]]
     return False
-
-
-__all__ = ["Plan", "planned"]

@@ -18,8 +18,8 @@ from symgrad.calculus import local_pullback, standard
 from symgrad.calculus.local import SEED, Key
 from symgrad.errors import bug
 from symgrad.indexing import Equation
+from symgrad.lowering.arrays import Engine
 from symgrad.lowering.build import lowered
-from symgrad.lowering.engine import Engine
 from symgrad.lowering.graph import FLOAT, WHOLE, Graph, NoPlan
 from symgrad.lowering.plan import Plan, planned
 from symgrad.lowering.reading import is_rational, names_read, number
@@ -104,4 +104,4 @@ def plan_of(
     return planned(*found, engine)
 
 
-__all__ = ["Prepared", "graph_of", "in_type", "plan_of", "prepared"]
+__all__ = ["in_type"]

@@ -2,23 +2,40 @@
 
 Built by `symgrad.backward.lines`; read by whoever shows or exports it. ``v_h`` has the shape of ``h`` and is the
 derivative of Σ v·out by it.
+
+Where the lines of a backward do not hold as they stand, in a sentence each.
+
+Comes in: the lines of a backward, and the program that they are of. Goes out: sentences; none where the lines hold
+wherever their formulas do and torch agrees.
+
+Room for long sums: what four hundred steps of a loop read has a line of four hundred terms.
+
+As Python's syntax tree it is as deep as it is long, and whatever walks it nests as deep. A stack that is too small for
+that would end the process, so the room is given only where the system says that there is enough of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+import sympy as sp
+
 from symgrad.backward.parts.code import as_function
-from symgrad.backward.parts.deep import room_for
-from symgrad.backward.parts.line import Line
-from symgrad.backward.parts.provisos import provisos
+from symgrad.backward.parts.divided import chosen
+from symgrad.backward.parts.line import Line, Part
 from symgrad.calculus import Back, back
+from symgrad.closed_form import DIVIDED, guards
 from symgrad.errors import UnsupportedError
 from symgrad.notebook import Listed
 from symgrad.numeric import Array
-from symgrad.program import Program
+from symgrad.ops.entry import entry_of
+from symgrad.oracles.edges import own_numbers
+from symgrad.program import Apply, Argument, Constant, Program
 
 
 @dataclass(frozen=True)
@@ -122,3 +139,99 @@ class Backward(Listed):
 
     def __repr__(self) -> str:
         return "\n".join([*map(str, self.forward), "", *map(str, self.statements)])
+
+
+LEFT_OUT = "No class may be left out (ignore_index)."
+OTHERWISE = "At and beyond the edges of what it is for, as at {}, torch's {} may answer otherwise than these lines."
+
+
+def provisos(
+    program: Program, inputs: Sequence[str], ahead: Sequence[Line], behind: Sequence[Line]
+) -> tuple[str, ...]:  # fmt: skip
+    """What has to be said beside the lines ``ahead`` and ``behind``; ``inputs`` as Python names them."""
+    page = dict(zip((tensor.name for tensor in program.inputs), inputs, strict=True))
+    page |= {line.of: line.target for line in reversed(ahead)}
+    told = [*of_lines(behind), *of_steps(program, program.reached(line.of for line in behind), page)]
+    return tuple(dict.fromkeys(told))
+
+
+def of_lines(lines: Sequence[Line]) -> Iterator[str]:
+    """What the rules left out that led to them."""
+    parts = [part for line in lines for part in line.parts if not is_void(part)]
+    rules = {rule for part in parts for rule in part.rules}
+    yield from guards(rules)
+    if "none left out" in rules:
+        yield LEFT_OUT
+    if any(line.code is not None and chosen(line.code) != line.code for line in lines):
+        yield DIVIDED
+
+
+def is_void(part: Part) -> bool:
+    """Whether it is 0/0 at every number."""
+    return part.derived is not None and part.derived.right is sp.nan
+
+
+def of_steps(program: Program, moving: frozenset[str], page: Mapping[str, str]) -> Iterator[str]:
+    """Where torch's own backward of a step has other numbers than its equation, by what is ``moving``."""
+    for step in program.steps:
+        points = list(at_edges(program, step, moving, page))
+        if points:
+            yield OTHERWISE.format(" or ".join(points), step.called)
+
+
+def at_edges(program: Program, step: Apply, moving: frozenset[str], page: Mapping[str, str]) -> Iterator[str]:
+    """The edges of a step at which torch has numbers of its own: ``x = 0, y = 2 (by y)``."""
+    entry = entry_of(step.op)
+    given = dict(zip(entry.operands, step.arguments, strict=False)) if entry else {}
+    names = [str(argument) for argument in dict.fromkeys(given.values()) if argument in moving]
+    for edge in entry.edges if entry and names else ():
+        if all(may_be(given[operand], value) for operand, value in edge.items()):
+            at = {a: value for operand, value in edge.items() if isinstance(a := given[operand], str)}
+            found = list(own_numbers(program.alone(step), at, names))
+            if found:
+                told = ", ".join(f"{page.get(name, name)} = {value:g}" for name, value in at.items())
+                yield f"{told} (by {' and '.join(page.get(own.by, own.by) for own in found)})"
+
+
+def may_be(argument: Argument, value: float) -> bool:
+    """Whether an argument can have a value: a tensor any, a number its own."""
+    return not isinstance(argument, Constant) or argument.value == value
+
+
+FRAMES = 8
+"""How many calls of Python's one level takes at most."""
+LONGEST = 1000
+"""Terms of a sum that there is room for: at 2,600 the stack below is still enough, at 1/8 of it no longer."""
+STACK = 8 * 1024**2
+"""Bytes of stack that systems give by default."""
+
+
+@contextmanager
+def room_for(program: Program) -> Iterator[None]:
+    """Inside, Python lets calls nest as deep as the longest sum of a backward of ``program``.
+
+    Raises `UnsupportedError` for sums that are longer, or where the stack is small.
+    """
+    uses = Counter(name for step in program.steps for name in step.tensors)
+    terms, before = max(uses.values(), default=0), sys.getrecursionlimit()
+    too_long = UnsupportedError(f"a sum of {terms:,} terms is longer than a line that Python reads")
+    if terms > LONGEST:
+        raise too_long
+    if has_stack():
+        sys.setrecursionlimit(before + FRAMES * terms)
+    try:
+        yield
+    except RecursionError:
+        raise too_long from None
+    finally:
+        sys.setrecursionlimit(before)
+
+
+def has_stack() -> bool:
+    """Whether this system says that its stack is as large as it is elsewhere."""
+    try:
+        import resource
+    except ImportError:  # on Windows, where it is smaller
+        return False
+    soft, _ = resource.getrlimit(resource.RLIMIT_STACK)
+    return soft == resource.RLIM_INFINITY or soft >= STACK

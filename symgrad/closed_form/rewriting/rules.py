@@ -5,6 +5,10 @@ is checked at the point, and it is not shown if it is wrong.
 
 A rule takes an expression and answers with an equal one, or the same. `simplify` applies the table from the
 inside out until nothing changes, and records each firing.
+
+Differences that go around an axis of three entries: f(i+1)·g(i+2) − f(i+2)·g(i+1), a cross product.
+
+What eigenvectors turn by: 1 / (w[k] − w[l]), 0 on the diagonal, and matrices that are symmetrised with it.
 """
 
 from __future__ import annotations
@@ -12,15 +16,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from itertools import permutations
 
 import sympy as sp
 
 from symgrad.calculus.steps import Step
 from symgrad.closed_form.rewriting.averages import centred, constant_out, mean_of, variance
-from symgrad.closed_form.rewriting.crosses import crossed
-from symgrad.closed_form.rewriting.gaps import reciprocal_gap, symmetrised
 from symgrad.closed_form.rewriting.in_a_row import numbered_apart
-from symgrad.closed_form.rewriting.merging import merge_nested, merge_sums, outside
+from symgrad.closed_form.rewriting.merging import merge_nested, merge_sums, outside, taken_apart
 from symgrad.closed_form.rewriting.of_numbers import (
     absolute,
     cases,
@@ -37,13 +40,78 @@ from symgrad.closed_form.rewriting.of_numbers import (
     without_one,
 )
 from symgrad.closed_form.rewriting.quotients import softmax_ratio, standardised_ratio
+from symgrad.closed_form.rewriting.shorthands import Apart, Cross
 from symgrad.closed_form.rewriting.squares import squared
 from symgrad.functions import sigmoid
-from symgrad.indexing import Index, over_same
-from symgrad.indexing.brackets import Bracket
+from symgrad.indexing import Bracket, Index, over_same, summed
+from symgrad.indexing.brackets import Mod
 from symgrad.indexing.canonical import canonical
+from symgrad.indexing.equation import with_fresh_sums
 from symgrad.indexing.sums import split_factors
 from symgrad.indexing.symbols import Expr, free_indices, is_access
+
+
+def reciprocal_gap(expression: Expr) -> Expr:
+    """[l ≠ k] / (f(k) − f(l)) → K[l,k]"""
+    guards = [f for f in sp.Mul.make_args(expression) if isinstance(f, Bracket) and isinstance(f.args[0], sp.Ne)]
+    for guard in guards if expression.is_Mul else ():
+        for below in expression.args:
+            gap = gap_of(below.base, *guard.args[0].args) if below.is_Pow and below.exp == -1 else None
+            if gap is not None:
+                return sp.Mul(gap, *(f for f in expression.args if f not in (guard, below)))
+    return expression
+
+
+def gap_of(difference: Expr, k: Expr, other: Expr) -> Expr | None:
+    """`Apart` of what is f(k) − f(l), or None."""
+    if not (isinstance(k, Index) and isinstance(other, Index) and difference.is_Add and len(difference.args) == 2):
+        return None
+    minus, plus = sorted(difference.args, key=lambda term: not term.could_extract_minus_sign())
+    return Apart(plus, -minus) if exchanged(plus, k, other) == -minus else None
+
+
+def exchanged(expression: Expr, k: Index, other: Index) -> Expr:
+    """``expression`` with two indices in each other's place."""
+    return expression.xreplace({k: other, other: k})
+
+
+def symmetrised(expression: Expr) -> Expr:
+    """Σ_kl f(k, l)·(g(k, l) + g(l, k)) → Σ_kl (f(k, l) + f(l, k))·g(k, l), where K is a factor of f"""
+    if not expression.has(Apart):
+        return expression
+    factors, bound = taken_apart(with_fresh_sums(expression))
+    for sides in (f for f in factors if f.is_Add and len(f.args) == 2):
+        for k, other in permutations(bound, 2):
+            if k.size != other.size or exchanged(sides.args[0], k, other) != sides.args[1]:
+                continue
+            rest = [f for f in factors if f is not sides]
+            inner = [i for i in bound if i not in (k, other)]
+            if free_indices(sides) & set(inner):
+                continue
+            within = [f for f in rest if free_indices(f) & set(inner)]
+            once = sp.Mul(*(f for f in rest if f not in within), summed(sp.Mul(*within), inner))
+            both = canonical(once) + canonical(exchanged(once, k, other))
+            return summed(both * sides.args[0], [k, other])
+    return expression
+
+
+AROUND = 3
+
+
+def crossed(expression: Expr) -> Expr:
+    """f(i+1)·g(i+2) − f(i+2)·g(i+1) → (f × g)(i), times what both terms share"""
+    if not expression.is_Add or len(expression.args) != 2:
+        return expression
+    first, second = sorted(expression.args, key=lambda term: bool(term.could_extract_minus_sign()))
+    for axis in sorted((i for i in free_indices(expression) if i.size == AROUND), key=str):
+        one, two = (Mod(axis + n, AROUND) for n in (1, 2))
+        factors = split_factors(first)
+        sides = [[f for f in factors if f.has(place)] for place in (one, two)]
+        if not all(sides) or any(f in sides[1] for f in sides[0]) or first.xreplace({one: two, two: one}) != -second:
+            continue
+        whole = [sp.Mul(*side).xreplace({place: axis}) for side, place in zip(sides, (one, two), strict=True)]
+        return sp.Mul(*(f for f in factors if not f.has(one, two)), Cross(*whole, sp.Tuple(axis)))
+    return expression
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,10 @@
 
 Comes in: what `symgrad.tracing.lift.lifter` made of a run. Goes out: derivatives of any kind, by the derived equations;
 where a black box stands on the way its local product is torch's, and the program says so.
+
+Seeds and changes as users give them, as arrays.
+
+Comes in: a tensor, an array, nested lists, or nothing. Goes out: an array of the shape that is needed.
 """
 
 from __future__ import annotations
@@ -31,13 +35,46 @@ from symgrad.tracing.captured.on_jax import OnJax
 from symgrad.tracing.captured.pictures import picture
 from symgrad.tracing.captured.planned import WaysBack, settling
 from symgrad.tracing.captured.recorded import Box, Recorded
-from symgrad.tracing.captured.seeds import numbers, seed_array
 from symgrad.tracing.captured.words import Lines, listing, relabelled, renamed, told_in_one_line
 from symgrad.tracing.lift.complex.pairs import convention
 from symgrad.tracing.lift.sweeps import Pull, pull, push
 
 if TYPE_CHECKING:
     from symgrad.tracing.captured.on_torch import OnTorch
+
+
+from symgrad.errors import seed_apart
+from symgrad.numeric.exact import as_float
+from symgrad.tracing.record.trace import as_array
+
+__all__ = ["Apply", "Box"]
+
+
+def seed_array(seed: Any, output: Array, name: str) -> Array:
+    """A seed as an array of the output's shape."""
+    shape = output.shape
+    if seed is None:
+        if int(np.prod(shape, dtype=object)) != 1:
+            raise ShapeError(
+                f"{name} has {int(np.prod(shape, dtype=object))} entries: a seed says how much each of them counts",
+                hints=(f"a seed of shape {shape}", f"np.ones({shape}) for the gradient of the sum"),
+            )
+        return np.ones(shape)
+    array = numbers(seed)
+    if array.shape != shape:
+        raise seed_apart(array.shape, name, shape)
+    return array
+
+
+def numbers(value: Any) -> Array:
+    """Numbers from a tensor, an array or nested lists; exactness is kept for integers."""
+    try:
+        array = as_array(value) if hasattr(value, "detach") else np.asarray(value)
+        if np.iscomplexobj(array):
+            array = np.stack([array.real, array.imag], axis=-1)
+        return array if np.issubdtype(array.dtype, np.integer) else as_float(array)
+    except (TypeError, ValueError, OverflowError, RuntimeError, RecursionError):
+        raise arguments.wrong(value, "weights and changes have to be numbers", "[[1, 2], [3, 4]]") from None
 
 
 @dataclass(frozen=True, eq=False)
@@ -297,6 +334,3 @@ class Capture(Recorded, Listed):
 
     def __repr__(self) -> str:
         return listing(self)
-
-
-__all__ = ["Apply", "Box", "Capture"]

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from symgrad.errors import InputError, UnsupportedError, seed_apart
-from symgrad.lowering.arrays import Play, Primitives
-from symgrad.lowering.engine import LIGHT, Engine
+from symgrad.lowering.arrays import LIGHT, Engine, Play, Primitives
 from symgrad.numeric.exact import Array
 from symgrad.tracing.captured.planned import Unplanned, WayBack, way_back
 
@@ -201,6 +200,3 @@ class OnJax:
         if tuple(seed.shape) != output.shape:
             raise seed_apart(tuple(seed.shape), name, output.shape)
         return seed
-
-
-__all__ = ["OnJax", "engine"]

@@ -15,8 +15,7 @@ import numpy as np
 import torch
 
 from symgrad.errors import InputError, UnsupportedError, seed_apart
-from symgrad.lowering.arrays import Play, Primitives
-from symgrad.lowering.engine import LIGHT, Engine
+from symgrad.lowering.arrays import LIGHT, Engine, Play, Primitives
 from symgrad.numeric.exact import Array
 from symgrad.tracing.captured.planned import Unplanned, WayBack, way_back
 from symgrad.tracing.lift.sweeps import Pull
@@ -299,6 +298,3 @@ class OnTorch:
             ) from None
         assert way is not None
         return way
-
-
-__all__ = ["OnTorch"]

@@ -17,8 +17,8 @@ import numpy as np
 
 from symgrad.calculus import flowing, positions
 from symgrad.calculus.local import SEED
+from symgrad.lowering.arrays import ON_NUMPY, Engine
 from symgrad.lowering.chain import Chain
-from symgrad.lowering.engine import ON_NUMPY, Engine
 from symgrad.numeric.exact import Array, all_tame, as_float, plus
 from symgrad.numeric.forward import Values
 from symgrad.numeric.plans import Prepared, prepared
@@ -285,6 +285,3 @@ class WaysBack:
             of = sweep(ends)
             found = pull(of.program, of.values, of.boxes, seeds, wanted, origins=of.origins, noted=of.noted)
         return found
-
-
-__all__ = ["Unplanned", "WayBack", "WaysBack", "settling", "way_back"]

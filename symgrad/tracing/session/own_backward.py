@@ -14,8 +14,7 @@ import numpy as np
 
 from symgrad.errors import SymgradError
 from symgrad.numeric import Values, as_float
-from symgrad.numeric.exact import Array
-from symgrad.numeric.length import euclidean
+from symgrad.numeric.exact import Array, euclidean
 from symgrad.ops.entry import playing, plays
 from symgrad.program import Role
 from symgrad.tracing.lift import hooks
@@ -182,6 +181,3 @@ def apart(v: Array | None, declared: Array, real: Array) -> str:
         return f"for the v that it was given {short(declared)} is what is declared, {short(real)} the real one"
     gap = float(np.abs(declared - real).max())
     return f"for the v that it was given the two are up to {gap:.2g} apart"
-
-
-__all__ = ["compared"]

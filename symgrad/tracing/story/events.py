@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from symgrad.numeric.exact import Array
-from symgrad.numeric.length import euclidean
+from symgrad.numeric.exact import Array, euclidean
 from symgrad.render.page import Equations
 from symgrad.tracing.record.trace import Where
 from symgrad.tracing.story.told_lines import ToldLines

@@ -17,8 +17,7 @@ import numpy as np
 from symgrad.backward import Backward, Line
 from symgrad.calculus import flowing
 from symgrad.errors import SymgradError
-from symgrad.numeric.exact import Array
-from symgrad.numeric.length import euclidean
+from symgrad.numeric.exact import Array, euclidean
 from symgrad.tracing.captured.words import shape_text
 from symgrad.tracing.lift.labels import cast_of
 from symgrad.tracing.lift.sweeps import pull_by_lot

@@ -3,6 +3,10 @@
 Comes in: a recorded call that reads or makes a complex tensor. Goes out: entries of the table on pairs
 (`symgrad.ops.complex.complex_pairs`), and real ones on the leading axes; what is linear is said by halves, what only
 picks entries by their places. The value is compared with torch's afterwards, part by part.
+
+Complex tensors summed, joined, turned and cut: entries of the table that act on the axes before the pairs.
+
+Comes in: a call's arguments. Goes out: the last step, with every axis counted from the front.
 """
 
 from __future__ import annotations
@@ -12,12 +16,15 @@ from typing import Any
 
 import torch
 
+from symgrad.language.steps.builder import Operand
 from symgrad.language.steps.calls import Ref
 from symgrad.language.steps.complex_halves import terms_of_step
 from symgrad.ops import ground
 from symgrad.ops.calls.complex_rules import ARITHMETIC
 from symgrad.ops.calls.picks import WRITES
+from symgrad.ops.entry import playing
 from symgrad.ops.lookup import find
+from symgrad.program import Role
 from symgrad.tracing.lift import inside
 from symgrad.tracing.lift.bench import Bench
 from symgrad.tracing.lift.complex import definitions, matrices
@@ -25,11 +32,64 @@ from symgrad.tracing.lift.complex import spectral as spectra_of_matrices
 from symgrad.tracing.lift.complex.pairs import Pairs, Rule, is_complex
 from symgrad.tracing.lift.complex.picking import by_places, moves
 from symgrad.tracing.lift.complex.spectra import SPECTRA
-from symgrad.tracing.lift.complex.views import ARRANGED
 from symgrad.tracing.lift.inside import DEFINITIONS
 from symgrad.tracing.lift.lifted import UNKNOWN, Refused
+from symgrad.tracing.lift.rewrites import basic_key
+from symgrad.tracing.lift.steps import entering, joined_parts
 from symgrad.tracing.record.spelling import plain_spelling, reflected
 from symgrad.tracing.record.trace import Node, mapped
+
+ARRANGED: dict[str, Rule] = {}
+"""Functions by their last word."""
+arranged = entering(ARRANGED)
+
+
+@arranged(also=("concat", "concatenate"))
+def cat(p: Pairs, tensors: Any, dim: int = 0) -> Ref:
+    """Joined along one of the leading axes."""
+    return p(ground.cat, [p.pair(t) for t in joined_parts(tensors)], dim % len(p.node.shape))
+
+
+@arranged()
+def stack(p: Pairs, tensors: Any, dim: int = 0) -> Ref:
+    """Joined along a new axis in front of the pairs."""
+    return p(ground.stack, [p.pair(t) for t in tensors], dim % len(p.node.shape))
+
+
+@arranged(also=("expand_as", "broadcast_to"))
+def expand(p: Pairs, x: Any, *_: Any, **__: Any) -> Ref:
+    """The same entries along new axes."""
+    return p(ground.expand, p.pair(x), (*p.node.shape, 2))
+
+
+@arranged("__getitem__")
+def indexed(p: Pairs, x: Any, key: Any) -> Ref | None:
+    """An index of integers and slices."""
+    basic = basic_key(key, len(x.shape))
+    if basic is None:
+        return None
+    ref = p.pair(x)
+    return p.lifter.emit(playing(Role.INDEXES), [Operand(ref, ref.name)], {"key": (*basic, ("all",))})
+
+
+@arranged("copy")
+def copied(p: Pairs, x: Any, source: Any, *_: Any) -> Ref:
+    """Another tensor's values, written over these."""
+    return p(ground.expand, p.pair(source), (*p.node.shape, 2))
+
+
+@arranged()
+def zero(p: Pairs, x: Any) -> Ref:
+    """0 in the same shape."""
+    return p(ground.zeros_like, p.pair(x))
+
+
+@arranged()
+def view_as_complex(p: Pairs, x: Any) -> Ref:
+    """The pairs as they are."""
+    found: Ref = p.real(x)
+    return found
+
 
 SAME = frozenset({"clone", "contiguous", "positive", "resolve_conj", "resolve_neg", "alias", "view_as_real",
                   "requires_grad", "cpu", "lift_fresh", "alias_copy", "to_dense", "_to_dense"})  # fmt: skip
@@ -167,5 +227,3 @@ def by_operations(lifter: Bench, node: Node) -> Ref:
 
 WAYS = (by_pairs, by_places, by_terms, by_definition, by_operations)
 """The ways to lift a call on complex tensors, in turn."""
-
-__all__ = ["WAYS", "touches"]
