@@ -208,7 +208,7 @@ def numbers(story: Explanation) -> Iterator[Piece]:
     if story.output.size != 1:
         yield Grids((Grid(named(program.seed), story.seed),))
     moving = [g for g in story.gradients.values() if flows(program, g.name)]
-    yield Grids(tuple(Grid(named(f"{g.name}.grad"), g.value) for g in moving))
+    yield Grids(tuple(Grid(named(f"{g.name}.grad"), g.shown) for g in moving))
 
 
 def second(story: Explanation, check: bool) -> Part:

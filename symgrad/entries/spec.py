@@ -124,7 +124,8 @@ class Op:
     ``looks_up``: it reads entries at positions that a tensor of whole numbers gives. ``chooses``: the places of its
     condition and of what it chooses from, and which it takes where that is met. ``of_two`` is the entry that torch
     means by the same word between two tensors, ``implied`` the axis that a spelling goes along alone. ``otherwise``
-    has the definitions under other options, by what they are.
+    has the definitions under other options, by what they are. ``logs``: to its forward no logarithm is less than this,
+    and 0 times one is 0.
     """
 
     name: str
@@ -173,6 +174,7 @@ class Op:
     of_two: str = ""
     implied: Mapping[str, Callable[[Sequence[int | None]], int]] = field(default_factory=dict)
     otherwise: Mapping[str, str] = field(default_factory=dict)
+    logs: float | None = None
 
     @property
     def operation(self) -> Operation:
@@ -238,6 +240,7 @@ class Facts(TypedDict, total=False):
     chooses: tuple[int, tuple[int, ...], int | None] | None
     of_two: str
     implied: Mapping[str, Callable[[Sequence[int | None]], int]]
+    logs: float
 
 
 class Given(Facts, total=False):

@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from symgrad.backward import Backward, backward
-from symgrad.calculus import Step, Sweep
+from symgrad.calculus import Step, Sweep, local
 from symgrad.closed_form import assigned
 from symgrad.errors import InputError
 from symgrad.explanation.entries import Entry, entry_story
@@ -23,12 +23,14 @@ from symgrad.explanation.jacobian import Jacobian
 from symgrad.explanation.singular import Singular
 from symgrad.explanation.ties import Passage, Tie, switches, ties
 from symgrad.explanation.written import Written
-from symgrad.indexing import Index
+from symgrad.indexing import Equation, Index
 from symgrad.indexing.symbols import Expr
 from symgrad.language.outside import arguments
-from symgrad.numeric import Array, Values, as_float, plain
+from symgrad.numeric import Array, Values, as_float, evaluate, plain, term_sizes
 from symgrad.numeric.assumed import SYMMETRIC, both_places, read_as_matrix
+from symgrad.numeric.rounding import marked, may_be_rounding, terms_of
 from symgrad.numeric.sweeps import numeric_pullback
+from symgrad.ops import entry_of
 from symgrad.oracles.report import Check
 from symgrad.program import Program
 from symgrad.ways import Hint
@@ -55,6 +57,14 @@ class Gradient:
     program: Program
     values: Values
     singular: Singular | None = None
+
+    @cached_property
+    def shown(self) -> Array:
+        """``value``, each entry that is no more than rounding leaves of 0 as `Rounding`."""
+        if not may_be_rounding(self.value, self.values):
+            return self.value
+        seed = self.values[self.program.seed]
+        return marked(self.value, term_sizes(self.program, [self.name], self.values, seed)[self.name])
 
     @property
     def inner(self) -> tuple[Index, ...]:
@@ -158,6 +168,16 @@ class Explanation(Written):
             return any(np.any(as_float(part)) for part in found.values())
 
         return (*ties(program, values, met, counts), *switches(program, values, weights, names))
+
+    @cached_property
+    def shown(self) -> Array:
+        """``output``, each entry that is no more than rounding leaves of 0 as `Rounding`."""
+        step = next((s for s in self.program.steps if s.result.name == self.program.output), None)
+        if step is None or not may_be_rounding(self.output, self.values) or entry_of(step.op) is None:
+            return self.output
+        equation = local(step, self.program).equation
+        terms = Equation(equation.axes, terms_of(equation.right))
+        return marked(self.output, as_float(evaluate(terms, self.values.arrays, self.values.sizes)))
 
     def hessian(self, first: str, second: str | None = None) -> Hessian:
         """The second derivative by a pair of inputs; raises `InputError` when it was not asked for."""

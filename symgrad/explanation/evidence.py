@@ -18,6 +18,7 @@ from symgrad.indexing import Index
 from symgrad.indexing.symbols import Expr, accesses, name_of
 from symgrad.numeric import Array, Values, as_float, forward, numeric_pullback, numeric_pushforward, sparse_jacobian
 from symgrad.numeric.patterns import Pattern, pattern_of
+from symgrad.numeric.rounding import adds_up, is_rounding, terms_of
 from symgrad.numeric.sparse import Triplets
 from symgrad.ops import entry_of
 from symgrad.oracles.forms import evaluate_text, jittered
@@ -31,10 +32,6 @@ ELSEWHERE = 3
 """Other points at which an entry that is 0 here may turn out to move."""
 CLOSE, TINY = 1e-7, 1e-10
 """Numbers this close are equal, relative to the larger one or to the largest of all."""
-ROUNDING = 1e-12
-"""An entry this small beside the largest may be what rounding leaves of 0."""
-DIGITS = 1e-14
-"""So may one by which the whole input moves its output by no more than this part: ``x / norm(x)`` of one entry."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,11 +147,16 @@ class Evidence:
 
     @property
     def clear(self) -> Array:
-        """Where an entry is more than rounding: beside the largest, and beside what would move its output at all."""
-        out, here = (np.abs(as_float(self.values[name])) for name in (self.program.output, self.name))
-        with np.errstate(all="ignore"):
-            least = DIGITS * out.reshape(-1, 1) / here.max(initial=0.0)
-        return not_rounding(self.dense) & ~(np.abs(self.dense) <= np.where(np.isfinite(least), least, 0.0))
+        """Where an entry is a number other than 0, and more than rounding leaves of its terms."""
+        known: Array = np.isfinite(self.dense) & (self.dense != 0)
+        return known if self.terms is None else known & ~is_rounding(self.dense, as_float(self.terms.dense()))
+
+    @cached_property
+    def terms(self) -> Triplets | None:
+        """How large the terms are that each entry adds up; None where nothing is added up."""
+        if not adds_up(self.formula):
+            return None
+        return sparse_jacobian(self.axes, self.inner, terms_of(self.formula), self.values)
 
     def count(self, here: int) -> tuple[str, int]:
         """How many entries can be nonzero, if each of them was seen to be; ``here`` are, rounding left out."""
@@ -176,13 +178,6 @@ class Evidence:
             return as_float(evaluate_text(text, known))
         except SymgradError:
             return None
-
-
-def not_rounding(entries: Array) -> Array:
-    """Where an entry is more than what rounding may leave of 0 beside the largest."""
-    size = np.where(np.isfinite(entries), np.abs(entries), 0.0)
-    found: Array = size > ROUNDING * size.max(initial=0.0)
-    return found
 
 
 def elsewhere(program: Program, values: Values, only: str | None = None) -> Iterator[Values]:

@@ -15,7 +15,7 @@ import numpy as np
 from symgrad.calculus import jacobians
 from symgrad.errors import InputError
 from symgrad.explanation.claims import Claim, Structure, proven
-from symgrad.explanation.evidence import Evidence, not_rounding, size_of
+from symgrad.explanation.evidence import Evidence, size_of
 from symgrad.explanation.given import Writers
 from symgrad.explanation.plan import LARGEST_DENSE, JacobianPlan, planned
 from symgrad.explanation.structure import COMPOSED, suggested
@@ -33,6 +33,7 @@ from symgrad.numeric import (
     symbol_matrix,
 )
 from symgrad.numeric.budget import allowed
+from symgrad.numeric.rounding import is_rounding, marked, may_be_rounding
 from symgrad.numeric.sparse import MOST_PLACES, Triplets
 from symgrad.program import Program
 
@@ -150,7 +151,7 @@ class Jacobian:
         """How many entries are nonzero, and where: "anywhere", "at most" so many anywhere, "here", or "unknown"."""
         if self.evidence is None:
             return "unknown", 0
-        return self.evidence.count(int(not_rounding(as_float(self.sparse().data)).sum()))
+        return self.evidence.count(int(np.isfinite(self.clear()[0].data).sum()))
 
     @property
     def row_labels(self) -> tuple[str, ...]:
@@ -178,6 +179,31 @@ class Jacobian:
         if self._triplets is None:
             return np.asarray(self.sparse().todense())
         return self._triplets.dense()
+
+    @cached_property
+    def terms(self) -> Any | None:
+        """How large the terms are that each entry adds up, as `sparse` has the entries; None where none can cancel."""
+        if not may_be_rounding(self.sparse().data, self.values):
+            return None
+        if self.evidence is None:
+            return chain_jacobian(self.program, self.name, self.values, terms=True)
+        return None if self.evidence.terms is None else self.evidence.terms.sparse()
+
+    def clear(self) -> tuple[Any, Array]:
+        """`sparse`, as a `scipy.sparse.coo_array`, of the entries that are not 0; and those that are only rounding."""
+        from scipy import sparse
+
+        found = self.sparse().tocoo()
+        left = np.zeros(found.data.shape, dtype=bool)
+        if self.terms is not None:
+            left = is_rounding(found.data, as_float(self.terms[found.row, found.col]))
+        kept = (found.data != 0) & ~left
+        places = found.row[kept], found.col[kept]
+        return sparse.coo_array((found.data[kept], places), shape=self.shape), found.data[left]
+
+    def shown(self) -> Array:
+        """`dense`, each entry that is no more than rounding leaves of 0 as `Rounding`."""
+        return marked(self.dense(), None if self.terms is None else as_float(self.terms.todense()))
 
     def matrix(self) -> Any:
         """The explicit SymPy matrix, in the inputs' entries and forward values."""

@@ -206,7 +206,7 @@ def plain(array: Any) -> Array:
     found: Array = np.asarray(array, order="C")  # torch takes no view that runs backwards
     if found.dtype != object:
         return found
-    if all(Fraction(value).denominator == 1 and abs(value) < 2**63 for value in found.reshape(-1)):
+    if all(isinstance(v, Rational) and v.denominator == 1 and abs(int(v.numerator)) < 2**63 for v in found.reshape(-1)):
         return found.astype(np.int64)
     return found
 

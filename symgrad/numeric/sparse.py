@@ -26,6 +26,7 @@ from symgrad.numeric.evaluate import played
 from symgrad.numeric.exact import Array, as_float, exact, is_exact, plain, shortened, total
 from symgrad.numeric.forward import Values
 from symgrad.numeric.places import Part, Placed, Sizes, counted, enumerated, length, parts_of, placed, tuples
+from symgrad.numeric.rounding import terms_of
 from symgrad.program import Apply, Program
 from symgrad.shapes import Size
 
@@ -243,16 +244,18 @@ def sparse_jacobian(
     return Triplets(rows, columns, np.concatenate([f[2] if exactly else as_float(f[2]) for f in filled]), shape)
 
 
-def chain_jacobian(program: Program, wanted: str, values: Values) -> Any:
+def chain_jacobian(program: Program, wanted: str, values: Values, terms: bool = False) -> Any:
     """The whole Jacobian as a product of the steps' sparse Jacobians, added over the ways through the program.
 
     From the output back, or from the input on where that has fewer entries: what is carried is as narrow as that end.
+    With ``terms``, how large the terms are that each entry adds up, signs left out.
     """
     height, width = int(np.size(values[program.output])), int(np.size(values[wanted]))
-    return _from_the_input(program, wanted, values) if width < height else _from_the_output(program, wanted, values)
+    chain = _from_the_input if width < height else _from_the_output
+    return chain(program, wanted, values, terms)
 
 
-def _from_the_output(program: Program, wanted: str, values: Values) -> Any:
+def _from_the_output(program: Program, wanted: str, values: Values, terms: bool = False) -> Any:
     """∂out/∂t for each tensor t, from the last to ``wanted``."""
     from scipy import sparse
 
@@ -263,12 +266,12 @@ def _from_the_output(program: Program, wanted: str, values: Values) -> Any:
             continue
         through = carried[step.result.name]
         for argument, d in _locals(step, program):
-            part = through @ sparse_jacobian(d.axes, d.inner, d.formula, values).sparse()
+            part = through @ _of_step(d, values, terms)
             carried[argument] = carried[argument] + part if argument in carried else part
     return carried.get(wanted, sparse.csr_array((size, int(np.size(values[wanted])))))
 
 
-def _from_the_input(program: Program, wanted: str, values: Values) -> Any:
+def _from_the_input(program: Program, wanted: str, values: Values, terms: bool = False) -> Any:
     """∂t/∂wanted for each tensor t, from the first to the output."""
     from scipy import sparse
 
@@ -276,13 +279,18 @@ def _from_the_input(program: Program, wanted: str, values: Values) -> Any:
     carried: dict[str, Any] = {wanted: sparse.csr_array(sparse.eye_array(size, dtype=np.float64))}
     for step in program.steps:
         parts = [
-            sparse_jacobian(d.axes, d.inner, d.formula, values).sparse() @ carried[argument]
+            _of_step(d, values, terms) @ carried[argument]
             for argument, d in _locals(step, program)
             if argument in carried
         ]
         if parts:
             carried[step.result.name] = sum(parts[1:], start=parts[0])
     return carried.get(program.output, sparse.csr_array((int(np.size(values[program.output])), size)))
+
+
+def _of_step(d: Derivative, values: Values, terms: bool = False) -> Any:
+    """The Jacobian of one step, or how large its terms are."""
+    return sparse_jacobian(d.axes, d.inner, terms_of(d.formula) if terms else d.formula, values).sparse()
 
 
 def _locals(step: Apply, program: Program) -> Iterator[tuple[str, Derivative]]:
@@ -313,7 +321,7 @@ def term_sizes(program: Program, wanted: Sequence[str], values: Values, weights:
             if through is None or before is None or np.size(values[argument]) * through.size > LARGEST_STEP:
                 carried[argument] = None
                 continue
-            found = sparse_jacobian(d.axes, d.inner, d.formula, values)
+            found = sparse_jacobian(d.axes, d.inner, terms_of(d.formula), values)
             part = np.zeros(np.size(values[argument]))
             with np.errstate(invalid="ignore", over="ignore"):  # 0·∞ is told below
                 np.add.at(part, found.columns, through[found.rows] * np.abs(as_float(found.values)))

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from symgrad.numeric.rounding import Rounding
 from symgrad.render import numbers
 from symgrad.render.drawing import Drawing, shortened, shortened_name
 from symgrad.render.flow_layout import MOST, Flow, Laid, Slot, Station, Way, laid_out
@@ -259,6 +260,8 @@ def short(value: float) -> str:
     >>> short(0.41614), short(2938.7), short(2.5e7)
     ('0.416', '2940', '2.5e+07')
     """
+    if isinstance(value, Rounding):
+        return numbers.text(value)
     digits = f"{value:.3g}"
     return f"{float(digits):.0f}" if 1e3 <= abs(value) < 1e5 else digits
 

@@ -24,6 +24,8 @@ RELATIONS = {sp.Eq: "=", sp.Ne: r"\neq", sp.Lt: "<", sp.Le: r"\leq", sp.Gt: ">",
 FUNCTIONS = {
     "exp", "log", "sin", "cos", "tan", "sinh", "cosh", "tanh",
 }  # fmt: skip
+WORDS = {"nan": r"\mathrm{nan}", "inf": r"\infty", "-inf": r"-\infty", "≈0": r"\approx 0"}
+"""Numbers that are not written in digits alone."""
 GREEK = {
     "α": "alpha", "β": "beta", "γ": "gamma", "δ": "delta", "ε": "epsilon", "ζ": "zeta", "η": "eta", "θ": "theta",
     "ι": "iota", "κ": "kappa", "λ": "lambda", "μ": "mu", "ν": "nu", "ξ": "xi", "π": "pi", "ρ": "rho", "σ": "sigma",
@@ -83,8 +85,8 @@ class Latex(Printer):
     def number(self, value: Any) -> Text:
         """A fraction as one, 1e-5 as a power of ten."""
         text = numbers.text(value)
-        if text in ("nan", "inf", "-inf"):
-            return {"nan": r"\mathrm{nan}", "inf": r"\infty", "-inf": r"-\infty"}[text], ADD if "-" in text else ATOM
+        if text in WORDS:
+            return WORDS[text], ADD if "-" in text else ATOM
         negative, bare = text.startswith("-"), text.lstrip("-")
         if "/" in bare:
             bare = "\\frac{{{}}}{{{}}}".format(*bare.split("/"))

@@ -71,7 +71,7 @@ def without_code(text: str) -> tuple[str, list[str]]:
 def equation(row: Equation, wide: int = WIDE, room: float = ROOM) -> list[str]:
     r"""One equation as lines of an ``aligned`` environment; each part on a line of its own where it is wide."""
     head, *rest = row.parts
-    whole = " = ".join(part.latex for part in row.parts)
+    whole = " = ".join(part.latex for part in row.parts).replace(r"= \approx", r"\approx")
     left = points(head.latex) + RELATION
     aside = rest and left <= room / 3
     if sum(len(part.text) + 3 for part in row.parts) <= wide and points(whole) <= room:

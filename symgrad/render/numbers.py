@@ -14,6 +14,7 @@ import numpy as np
 
 from symgrad.closed_form import without_plus
 from symgrad.numeric import Array, plain
+from symgrad.numeric.rounding import Rounding
 
 MOST_EQUAL = 32
 """Entries of an array that is written out although they are all equal."""
@@ -37,6 +38,8 @@ def text(value: Any) -> str:
     >>> text(-1e30)
     '-1e30'
     """
+    if isinstance(value, Rounding):
+        return "≈0"
     if isinstance(value, (int, np.integer)):
         return str(int(value))
     if isinstance(value, Decimal):
@@ -123,7 +126,9 @@ def size(shape: tuple[Any, ...]) -> str:
 def everywhere(array: Array) -> str | None:
     """The one number that a large array consists of, in words; None for any other array."""
     entries = plain(array).reshape(-1)
-    if entries.size <= MOST_EQUAL or not (entries == entries[0]).all():
+    if entries.size <= MOST_EQUAL:
+        return None
+    if not (entries == entries[0]).all() and not all(isinstance(v, Rounding) for v in entries):
         return None
     return f"{text(entries[0])} in all {entries.size:,} entries"
 

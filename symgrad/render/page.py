@@ -111,6 +111,11 @@ class Equation:
     parts: tuple[Math, ...]
     remark: Words = ()
 
+    @property
+    def text(self) -> str:
+        """On one line; what is only nearly 0 is not equal to it."""
+        return " = ".join(part.text for part in self.parts).replace("= ≈", "≈ ")
+
 
 @dataclass(frozen=True)
 class Equations:

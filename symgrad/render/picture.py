@@ -16,11 +16,11 @@ from symgrad.errors import UnknownNameError
 from symgrad.explanation import Explanation, Jacobian
 from symgrad.indexing.symbols import accesses, is_access
 from symgrad.numeric import Array, as_float
+from symgrad.numeric.rounding import Rounding
 from symgrad.render import numbers
 from symgrad.render.content.jacobian import MOST_COLUMNS, MOST_ROWS, block_size, formula_of, symbols_of
 from symgrad.render.content.teller import teller_of
 from symgrad.render.content.words import counted, size_text, structure_math
-from symgrad.render.content.zeros import without_rounding
 from symgrad.render.drawing import LEAST, PALETTE, WIDE, Drawing, ink_on
 from symgrad.render.page import Formula
 
@@ -69,7 +69,7 @@ def product_picture(explanation: Explanation, name: str | None = None) -> str:
     weights = as_float(explanation.seed).reshape(-1)
     top += label_room(jacobian)
     told = table(drawing, jacobian, top, weights, given)
-    shown = without_rounding(explanation, gradient)
+    shown = gradient.shown
     told += result(drawing, jacobian, explanation.seed, shown, top + 10)
     values = ", ".join(map(numbers.signed, np.asarray(shown, dtype=object).reshape(-1)))
     return drawing.finished(title, f"{told} {chosen}.grad is {values}.")
@@ -104,9 +104,10 @@ def cells_of(jacobian: Jacobian) -> tuple[tuple[Cell | None, ...], ...]:
             return None
         if symbol is not None and not signs:
             return Cell(brief(value, digits), source(symbol, sources))
-        return Cell(brief(value, digits), SIGNS[1 if value > 0 else -1] if value and value == value else None)
+        coloured = value and value == value and not isinstance(value, Rounding)
+        return Cell(brief(value, digits), SIGNS[1 if value > 0 else -1] if coloured else None)
 
-    dense = jacobian.dense()
+    dense = jacobian.shown()
     digits = digits_of(dense)
     beside = symbols or tuple((None,) * dense.shape[1] for _ in dense)
     return tuple(tuple(map(shown, row, cells)) for row, cells in zip(dense, beside, strict=True))
@@ -144,6 +145,8 @@ def brief(value: Any, digits: int = 2) -> str:
     ('−0.0007', '108', '0.25', '0.223')
     """
     text = numbers.text(value)
+    if isinstance(value, Rounding):
+        return text
     if len(text) > ROOM or not ("/" in text or float(text) == value or value != value):
         text = f"{float(as_float(np.asarray(value))):.{digits}g}"
     return numbers.with_minus(text)
@@ -233,7 +236,7 @@ def number(drawing: Drawing, x: float, y: float, text: str, bold: bool = False) 
 
 def lit_column(jacobian: Jacobian) -> int:
     """The column whose sum is written out: the first with the most terms."""
-    return int(np.argmax((as_float(jacobian.dense()) != 0).sum(0)))
+    return int(np.argmax(np.bincount(jacobian.clear()[0].col, minlength=jacobian.shape[1])))
 
 
 def result(drawing: Drawing, jacobian: Jacobian, seed: Array, gradient: Array, top: float) -> str:
@@ -249,6 +252,7 @@ def result(drawing: Drawing, jacobian: Jacobian, seed: Array, gradient: Array, t
     drawing.frame(at + lit * SIDE - 1.5, below - 1.5, SIDE + 3, HIGH + 3)
     label = jacobian.column_labels[lit].replace(jacobian.name, f"{jacobian.name}.grad", 1)
     told = " = ".join(dict.fromkeys((label, sum_text(jacobian, seed, lit), numbers.signed(flat[lit]))))
+    told = told.replace("= ≈", "≈ ")
     last = drawing.lines(LEFT, below + HIGH + 30, told, size=14, kind="ink code")
     if len(jacobian.in_shape) == 2:
         in_shape(drawing, jacobian, flat, last + 44)
@@ -257,7 +261,7 @@ def result(drawing: Drawing, jacobian: Jacobian, seed: Array, gradient: Array, t
 
 def sum_text(jacobian: Jacobian, seed: Array, column: int) -> str:
     """``1·1 + 2·1 + 3·1 + 4·1``."""
-    entries = np.asarray(jacobian.dense(), dtype=object)[:, column]
+    entries = np.asarray(jacobian.shown(), dtype=object)[:, column]
     weights = np.asarray(seed, dtype=object).reshape(-1)
     terms = [f"{factor(w)}·{factor(e)}" for w, e in zip(weights, entries, strict=True) if e != 0]
     more = [f"… {len(terms) - MOST_TERMS} more"] if len(terms) > MOST_TERMS else []
@@ -286,9 +290,8 @@ def density(drawing: Drawing, jacobian: Jacobian, top: float) -> str:
         told = f"J is {rows:,} by {columns:,}; it has no entry."
         drawing.text(LEFT, top, told, size=13)
         return told
-    found = jacobian.sparse().tocoo()
-    kept = as_float(found.data) != 0
-    counts = binned(found.row[kept], found.col[kept], (rows, columns))
+    found, rounding = jacobian.clear()
+    counts = binned(found.row, found.col, (rows, columns))
     alpha = (255 * (counts > 0) * (0.35 + 0.65 * counts / (counts.max() or 1))).astype(np.uint8)
     scale = LARGE / max(rows, columns)
     beside = counted(rows, "row")
@@ -297,8 +300,11 @@ def density(drawing: Drawing, jacobian: Jacobian, top: float) -> str:
     drawing.cell(left, top + 10, across, down)
     drawing.text(left, top, f"{counted(columns, 'column')}: the entries of {jacobian.name}", size=12)
     drawing.text(LEFT, top + 10 + down / 2, beside, size=12)
-    share = "every entry" if kept.sum() == rows * columns else f"{int(kept.sum()):,} of {rows * columns:,} entries"
+    share = "every entry" if found.nnz == rows * columns else f"{found.nnz:,} of {rows * columns:,} entries"
     said = f"{share} {'is' if share == 'every entry' else 'are'} not 0 here"
+    if rounding.size:
+        most = f"{np.abs(rounding).max():.2g}"
+        said += f", but for rounding: {rounding.size:,} more are at most {most}, and 0 as far as can be told"
     told = f"J is {rows:,} by {columns:,}; {said}."
     drawing.text(LEFT, top + down + 40, told, size=13)
     return told

@@ -5,19 +5,18 @@ Comes in: an explanation, or a program with what was seen when it was pulled thr
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 from symgrad.explanation import Explanation
-from symgrad.numeric import Array, as_float, euclidean
+from symgrad.numeric import Array, as_float, euclidean, term_sizes
+from symgrad.numeric.rounding import length_beside
 from symgrad.numeric.sweeps import numeric_pullback
 from symgrad.program import Apply, Program
 from symgrad.render import numbers
 from symgrad.render.content.teller import teller_of
-from symgrad.render.content.zeros import without_rounding
 from symgrad.render.flow_layout import BAND, Flow, Station
 from symgrad.render.flow_picture import flow_picture, ways_of
 
@@ -63,10 +62,8 @@ def program_picture(explanation: Explanation) -> str:
     program, watched = explanation.program, Watched()
     numeric_pullback(program, explanation.values, as_float(explanation.seed), tuple(explanation.gradients), watched)
     teller = teller_of(program, None if explanation.expanded else explanation.expression)
-    lengths, ways = watched.lengths, Counter(source for source, _ in watched.parts)
-    for source, target in watched.parts:
-        if ways[source] == 1 and source in explanation.gradients:
-            lengths[source, target] = euclidean(without_rounding(explanation, explanation.gradients[source]))
+    terms = term_sizes(program, sorted({source for source, _ in watched.parts}), explanation.values, explanation.seed)
+    lengths = {way: length_beside(part, terms[way[0]]) for way, part in watched.parts.items()}
     return drawn(
         program, program.forward_steps, lengths, {program.output: explanation.seed},
         shape_of=lambda name: np.shape(explanation.values[name]), said=teller.code, seed=program.seed,

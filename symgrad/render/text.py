@@ -158,7 +158,7 @@ class TextWriter:
     def equation(self, row: Equation, indent: int) -> list[Line]:
         """One equation on one line, or one part a line, or parts broken at + and −."""
         texts = [part.text for part in row.parts]
-        whole = " = ".join(texts)
+        whole = row.text
         if indent + len(whole) <= self.width:
             return [[(" " * indent + whole, "")]]
         head, *rest = texts
@@ -169,7 +169,7 @@ class TextWriter:
             first = f"{' ' * indent}{head} " if place == 0 and column == indent + len(head) + 1 else " " * column
             if place == 0 and not first.strip():
                 lines += [[(f"{' ' * indent}{line}", "")] for line in spread(head, self.width - indent)]
-            lines.append([(f"{first}= {broken[0]}", "")])
+            lines.append([(f"{first}= {broken[0]}".replace("= ≈", "≈ "), "")])
             lines += [[(f"{' ' * (column + 2)}{more}", "")] for more in broken[1:]]
         return lines or [[(" " * indent + line, "")] for line in spread(head, self.width - indent)]
 

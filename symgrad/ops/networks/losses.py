@@ -64,7 +64,7 @@ loss(f"huber_loss(x, target, {BY_WORD}, delta: float > 0=1.0)", "out = near·d²
 loss("binary_cross_entropy(x, target, weight: data=None)", "out = weight·(−target·log(x) − (1 − target)·log(1 − x))",
      "minus the log-probability of the targets, x being probabilities", fits="x[…] target[…]",
      domain={"x": between(0, 1), "target": between(0, 1)},
-     edges=({"x": 0.0}, {"x": 1.0}), margin=1e-12,
+     edges=({"x": 0.0}, {"x": 1.0}), margin=1e-12, logs=-100.0,
      more=("F.binary_cross_entropy(x, target, weight) with x:2x3 target:2x3 weight:3",),
      forward=lambda x, y, w=None: (1 if w is None else w) * (  # torch takes no logarithm below −100
          -y * np.maximum(np.log(x), -100) - (1 - y) * np.maximum(np.log1p(-x), -100)))
@@ -78,7 +78,7 @@ loss(f"binary_cross_entropy_with_logits(x, target, weight: data=None, {BY_AVERAG
 loss(f"kl_div(x, target, {BY_AVERAGE}, reduction: 'mean' | 'sum' | 'none' | 'batchmean'='mean', log_target=False)", "out = target·(log(target) − x)",
      "how far the distribution target is from the one with log-probabilities x: the parts of Kullback and Leibler's divergence",
      instead={"log_target": "out = exp(target)·(target − x)"}, domain={"target": positive()}, edges=({"target": 0.0},), checks=batches,
-     forward=lambda x, y, log_target=False: (  # 0·log 0 is 0
+     logs=-np.inf, forward=lambda x, y, log_target=False: (
          np.exp(y) * (y - x) if log_target else special.xlogy(y, y) - y * x),
      examples=(*(f'F.kl_div(x, target, reduction="{word}")' for word in ("sum", "none", "batchmean")),  # torch warns of its mean
                'F.kl_div(x, target, log_target=True, reduction="sum")'))

@@ -41,10 +41,10 @@ op("logit(x, eps: 0 < float <= 0.5=None)", "out = log(x) − log(1 − x)", "log
             " where inside = [x ≥ eps]·[x ≤ 1 − eps], safe = x·inside + (1 − inside)/2"},
    domain=between(0, 1), edges=({"x": 0.0}, {"x": -1.0}, {"x": 2.0}), more=("logit(x, 0.2)",))
 op("xlogy(x, y)", "out = x·log(y)", "x[i]·log y[i], and 0 where x[i] is 0", TORCH, "torch.special.xlogy", domain=positive(),
-   edges=({"x": 0.0, "y": 0.0},), forward=special.xlogy)  # 0 for x = 0
+   edges=({"x": 0.0, "y": 0.0},), forward=special.xlogy, logs=-np.inf)
 op("xlog1py(x, y)", "out = x·log(1 + y)", "x[i]·log(1 + y[i]), and 0 where x[i] is 0", SPECIAL, domain=positive(),
-   edges=({"x": 0.0, "y": -1.0},), forward=special.xlog1py)  # 1 + y rounds
-op("entr(x)", "out = −x·log(x)", "−x[i]·log x[i], and 0 where x[i] is 0", SPECIAL, domain=positive(), forward=special.entr)  # 0 at 0
+   edges=({"x": 0.0, "y": -1.0},), forward=special.xlog1py, logs=-np.inf)  # 1 + y rounds
+op("entr(x)", "out = −x·log(x)", "−x[i]·log x[i], and 0 where x[i] is 0", SPECIAL, domain=positive(), forward=special.entr, logs=-np.inf)
 
 # Angles and hyperbolic functions --------------------------------------------------------------------
 

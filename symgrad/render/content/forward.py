@@ -173,7 +173,7 @@ def _numbers(teller: Teller, explanation: Explanation) -> Block:
     grids = [Grid(named(g.name), g.value) for g in explanation.inputs if g.value_given]
     held = [(called, explanation.values.arrays.get(name)) for name, called in teller.names.called.items()]
     grids += [Grid(named(called), places) for called, places in held if places is not None]
-    return Grids((*grids, Grid(named(teller.program.output), explanation.output)))
+    return Grids((*grids, Grid(named(teller.program.output), explanation.shown)))
 
 
 def _rounding(explanation: Explanation) -> Iterator[Block]:

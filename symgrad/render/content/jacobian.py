@@ -185,7 +185,7 @@ def _explicit(teller: Teller, jacobian: Jacobian, formula: Formula | None, names
             )
         )
         return
-    dense = jacobian.dense()
+    dense = jacobian.shown()
     whole = jacobian.formula
     short = formula is not None and whole is not None and terms_written(whole, jacobian.values.sizes) <= MOST_TERMS
     symbols = symbols_of(teller, jacobian, names) if short else None

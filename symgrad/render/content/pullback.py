@@ -114,7 +114,7 @@ def gradient_blocks(teller: Teller, explanation: Explanation, gradient: Gradient
     steps = gradient.form_steps
     yield from sweep_blocks(teller, gradient.name, gradient.sweep, gradient.closed_form, told, steps, said)
     yield from _entries(teller, gradient)
-    yield Grids((Grid(named(f"{gradient.name}.grad"), gradient.value),))
+    yield Grids((Grid(named(f"{gradient.name}.grad"), gradient.shown),))
     yield from _one_variable(teller, gradient)
     yield from singular_blocks(teller, gradient)
 
@@ -274,7 +274,7 @@ def entry_rows(
     in_numbers = Added([Formula(t, names.written(values.arrays)) for t in terms], whole)
     done = Added([number(value) for _, value in pairs], whole)
     parts: list[Math] = [left]
-    total = story.total
+    total = gradient.shown[story.at]
     remark: Words = ()
     if not np.isfinite(as_float(total)):  # a line that is worked out ends with what it comes to
         with np.errstate(invalid="ignore", over="ignore"):  # ∞ − ∞ is NaN

@@ -12,7 +12,7 @@ from symgrad.explanation.cuts import why_nothing_flows
 from symgrad.explanation.nothing import Point
 from symgrad.explanation.reasons import Vanishing
 from symgrad.indexing.symbols import Expr
-from symgrad.numeric import Array, as_float, plain
+from symgrad.numeric import as_float, plain
 from symgrad.oracles.report import NO_GRADIENT, NO_PATH
 from symgrad.render import numbers
 from symgrad.render.content.jacobian import COUNTABLE
@@ -49,16 +49,6 @@ def _why_one(explanation: Explanation, gradient: Gradient, teller: Teller, point
     if found is None or (found.why == "J" and is_left_of_decimals(gradient.jacobian.formula)):
         return ()
     return _why_zero(explanation, gradient, found, _where(explanation, gradient, teller, vanishing))
-
-
-def without_rounding(explanation: Explanation, gradient: Gradient) -> Array:
-    """The numbers of a gradient to be shown: 0 where it is 0 but for rounding."""
-    value = as_float(gradient.value)
-    if value.size == 0 or not 0 < np.abs(value).max() <= SMALL:
-        return gradient.value
-    point = Point(explanation.program, explanation.values, tuple(explanation.gradients))
-    found = nothing(point, gradient.name, explanation.seed, gradient.value)
-    return gradient.value if found is None else np.zeros_like(value)
 
 
 def is_left_of_decimals(formula: Expr | None) -> bool:

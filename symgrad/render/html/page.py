@@ -16,7 +16,6 @@ from symgrad.numeric import as_float
 from symgrad.program import Program, Stated
 from symgrad.render.content import derivation_page, page_of
 from symgrad.render.content.teller import teller_of
-from symgrad.render.content.zeros import without_rounding
 from symgrad.render.html.pieces import environment, inline_picture, need_packages
 from symgrad.render.html.product import panel, sheet, sheets
 from symgrad.render.html.travel import MOST_ENTRIES, travelling
@@ -66,9 +65,9 @@ def live(explanation: Explanation) -> dict[str, Any]:
         "inputs": list(sheets(explanation)),
         "seed": sheet(explanation.program.seed, explanation.seed) if explanation.seed.size <= MOST_ENTRIES else None,
         "weights": as_float(explanation.seed).reshape(-1).tolist(),
-        "results": [sheet(f"{g.name}.grad", without_rounding(explanation, g)) for g in explanation.gradients.values()
+        "results": [sheet(f"{g.name}.grad", g.shown) for g in explanation.gradients.values()
                     if g.value.size <= MOST_ENTRIES],
-        "out": sheet(explanation.program.output, explanation.output)
+        "out": sheet(explanation.program.output, explanation.shown)
         if explanation.output.size <= MOST_ENTRIES else None,
         "why": data["why"],
         "forward": [told(line, explanation.program) | entrywise(line, explanation) for line in lines.forward],

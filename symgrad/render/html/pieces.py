@@ -101,7 +101,7 @@ def symbols(code: str) -> Any:
 def rows_of(row: Equation) -> dict[str, Any]:
     """One equation: its lines, each a list of formulas, and itself as LaTeX and as code."""
     head, *rest = row.parts
-    joined = " = ".join(part.text for part in row.parts)
+    joined = row.text
     if len(joined) <= WIDE or len(rest) < 2:
         lines: list[list[Math]] = [list(row.parts)]
     else:

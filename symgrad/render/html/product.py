@@ -87,7 +87,7 @@ def panel(explanation: Explanation, gradient: Gradient) -> Panel:
     blocked = jacobian.structure.kind in ("kronecker", "block-diagonal")
     row_block = block_size(jacobian.out_shape) if blocked else 0
     column_block = block_size(jacobian.in_shape) if blocked else 0
-    found, dense, formula = cells_of(jacobian), jacobian.dense(), jacobian.formula
+    found, dense, formula = cells_of(jacobian), jacobian.shown(), jacobian.formula
     signed = tells_signs(symbols_in(jacobian)) or formula is None or reads_positions(formula)
     squares = [
         tuple(

@@ -24,8 +24,9 @@ from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of
 from symgrad.lowering.factors import quarter_zeros
 from symgrad.lowering.reading import number
 from symgrad.numeric import Array, as_float
+from symgrad.numeric.rounding import Rounding
+from symgrad.ops import Op, entry_of
 from symgrad.program import Program
-from symgrad.render.content.zeros import without_rounding
 from symgrad.render.html.positions import ComputedError, positions
 from symgrad.render.picture import small
 from symgrad.shapes import Size
@@ -56,9 +57,9 @@ def travelling(explanation: Explanation) -> dict[str, Any]:
         "output": program.output,
         "inputs": [{"name": g.name, "shape": list(g.value.shape), "values": flat(g.value)} for g in explanation.inputs],
         "v": {"shape": list(explanation.seed.shape), "values": flat(explanation.seed)},
-        "out": flat(explanation.output),
+        "out": {"values": flat(explanation.output)} | rounding_in(explanation.shown),
         "gradients": [
-            {"name": g.name, "shape": list(g.value.shape), "values": flat(without_rounding(explanation, g))}
+            {"name": g.name, "shape": list(g.value.shape), "values": flat(g.value)} | rounding_in(g.shown)
             for g in explanation.gradients.values()
         ],
         "jacobians": [numbers_of(g.jacobian) for g in explanation.gradients.values()],
@@ -71,7 +72,9 @@ def travelling(explanation: Explanation) -> dict[str, Any]:
         if explanation.downstream is not None:
             raise NotHereError(f"{program.seed} is computed from {program.output}")
         taken = Trees(program, values.sizes)
-        data["steps"] = [taken.equation(s.result.name, local(s, program).equation) for s in program.steps]
+        data["steps"] = [
+            taken.equation(s.result.name, local(s, program).equation, entry_of(s.op)) for s in program.steps
+        ]
         forward = taken.work
         for gradient in explanation.gradients.values():
             for name, equation in gradient.sweep.stages:
@@ -127,12 +130,19 @@ def numbers_of(jacobian: Jacobian) -> dict[str, Any]:
     rows, columns = jacobian.shape
     found: dict[str, Any] = {"by": jacobian.name, "shape": [rows, columns], "cells": None}
     if max(rows, columns) <= MOST_ENTRIES:
-        dense = as_float(jacobian.dense())
+        dense, shown = as_float(jacobian.dense()), np.asarray(jacobian.shown(), dtype=object)
         found["cells"] = [
-            [r, c, v if math.isfinite(v) else str(v)]
+            [r, c, v if math.isfinite(v) else str(v), *([1] if isinstance(shown[r, c], Rounding) else [])]
             for (r, c), v in zip(np.argwhere(dense != 0).tolist(), dense[dense != 0].tolist(), strict=True)
         ]
     return found
+
+
+def rounding_in(shown: Array) -> dict[str, Any]:
+    """How large the terms are of entries that are only rounding, where there are any: 1, for all that is asked."""
+    if shown.size > MOST_ENTRIES or shown.dtype != object:
+        return {}
+    return {"terms": [float(isinstance(v, Rounding)) for v in shown.reshape(-1)]}
 
 
 class Trees:
@@ -143,9 +153,11 @@ class Trees:
         self.known = {program.seed} | {t.name for t in program.inputs}
         self.ids: dict[Index, int] = {}
         self.work = 0
+        self.logs: float | None = None
 
-    def equation(self, name: str, equation: Equation) -> dict[str, Any]:
-        """``name[axes] = tree``."""
+    def equation(self, name: str, equation: Equation, op: Op | None = None) -> dict[str, Any]:
+        """``name[axes] = tree``; the forward of an operation takes logarithms as that says (`Op.logs`)."""
+        self.logs = None if op is None else op.logs
         sizes = [self.size(axis.size) for axis in equation.axes]
         tree = self.tree(equation.right, math.prod(sizes))
         self.known.add(name)
@@ -189,6 +201,10 @@ class Trees:
             whole = ["f", "floor", ["*", self.tree(node.number, often), ["^", behind, -1]]]
             return ["f", "mod", whole, self.size(node.shape[node.axis])]
         kinds = {"Add": "+", "Mul": "*", "Pow": "^"}
+        if node.is_Mul and self.logs is not None:
+            return ["*0", *(self.tree(a, often) for a in node.args)]
+        if isinstance(node, sp.log) and self.logs is not None and math.isfinite(self.logs):
+            return ["f", "max", ["f", "log", self.tree(node.args[0], often)], self.logs]
         if node.func.__name__ in kinds:
             return [kinds[node.func.__name__], *(self.tree(a, often) for a in node.args)]
         if node.func in FUNCTIONS:

@@ -167,7 +167,8 @@
     const value = match ? Number(match[1]) / (match[2] ? Number(match[2]) : 1) : NaN;
     return Number.isFinite(value) ? value : null;
   };
-  const shown = value => {
+  const shown = (value, terms = 0) => {
+    if (symgradTree.isRounding(value, terms)) return "≈0";
     if (!Number.isFinite(value)) return String(value).toLowerCase().replace("infinity", "inf");
     if (Number.isInteger(value) && Math.abs(value) < 1e15) return String(value === 0 ? 0 : value);
     let short = Number(value.toPrecision(5));
@@ -176,8 +177,8 @@
     const size = Math.abs(short);
     return size < 1e-4 || size >= 1e5 ? short.toExponential().replace(/e([+-])(\d)$/, "e$10$2") : String(short);
   };
-  const signed = value => shown(value).replace(/^-/, "−");
-  const factor = value => { const text = signed(value); return text.startsWith("−") ? `(${text})` : text; };
+  const signed = (value, terms) => shown(value, terms).replace(/^-/, "−");
+  const factor = (value, terms) => { const text = signed(value, terms); return text.startsWith("−") ? `(${text})` : text; };
   const place = (name, n, shape) => {
     const at = [];
     for (let axis = shape.length - 1; axis >= 0; axis--) { at.unshift(n % shape[axis]); n = Math.floor(n / shape[axis]); }
@@ -196,35 +197,37 @@
     if (formulas && !same) current = {...symgradTree.everything(data, inputs, v), moved: true};
     data.gradients.forEach((g, n) => {
       const cells = cellsOf(n), columns = data.jacobians[n].shape[1];
-      const total = untouched ? g.values : cells ? symgradTree.weighed(cells, v.values, columns) : current.moved ? current.tensors[g.name + "·grad"].values : null;
+      const total = untouched ? g : cells ? symgradTree.weighed(cells, v.values, columns) : current.moved ? current.tensors[g.name + "·grad"] : null;
       if (!total) return;
       fill(`${g.name}.grad`, total);
       const panel = all(".panel").find(p => p.dataset.by === g.name);
       if (!cells || !panel || !panel.querySelector(".product")) return;
-      const numbers = new Map(cells.map(([r, c, a]) => [r * columns + c, a]));
+      const numbers = new Map(cells.map(([r, c, a, size]) => [r * columns + c, [a, size]]));
       const bySign = panel.querySelector(".product.signed") !== null;  // in numbers, in the colours of their signs
       for (const cell of all(bySign ? "tbody td[data-col]" : "td.cell", panel)) {
-        const a = numbers.get(Number(cell.dataset.row) * columns + Number(cell.dataset.col)) ?? 0;
-        cell.querySelector(".number").textContent = bySign && a === 0 ? "·" : signed(a);
+        const [a, size] = numbers.get(Number(cell.dataset.row) * columns + Number(cell.dataset.col)) ?? [0, 0];
+        cell.querySelector(".number").textContent = bySign && a === 0 ? "·" : signed(a, size);
         if (!bySign) continue;
-        cell.classList.toggle("cell", a !== 0);
-        cell.classList.toggle("zero", a === 0);
+        const counts = a !== 0 && !symgradTree.isRounding(a, size);
+        cell.classList.toggle("cell", counts);
+        cell.classList.toggle("zero", !counts);
         cell.classList.toggle("below", !(a > 0));
       }
-      for (const output of all("tfoot output", panel)) output.textContent = signed(total[Number(output.dataset.col)]);
+      for (const output of all("tfoot output", panel)) output.textContent = signed(...at(total, Number(output.dataset.col)));
       if (panel.hidden) return;
       if (panel.dataset.mode === "row") lightRow(panel, Number(panel.dataset.litRow));
       else lightColumn(panel, Number(panel.dataset.lit));
     });
-    if (current.tensors && current.tensors[data.output]) fill(data.output, current.tensors[data.output].values);
+    if (current.tensors && current.tensors[data.output]) fill(data.output, current.tensors[data.output]);
     else if (same) fill(data.output, data.out);
     const note = document.getElementById("edited");
     note.hidden = untouched;
     const odd = !untouched && data.gradients.some(g => all(`.sheet[data-tensor="${CSS.escape(g.name + ".grad")}"] output`).some(o => o.textContent === "nan" || o.textContent.endsWith("inf")));
     note.firstElementChild.textContent = "Edited: this section follows your numbers. The answer above holds for every number; sentences about single values, and the steps below, are about the ones it was made with." + (odd ? " Where nan or inf stands, plain arithmetic overflowed or met a point without a derivative." : "");
   }
-  function fill(name, values) {
-    for (const output of all(`.sheet[data-tensor="${CSS.escape(name)}"] output`)) output.textContent = shown(values[Number(output.dataset.place)]);
+  const at = (found, n) => [found.values[n], found.terms && found.terms[n]];
+  function fill(name, found) {
+    for (const output of all(`.sheet[data-tensor="${CSS.escape(name)}"] output`)) output.textContent = shown(...at(found, Number(output.dataset.place)));
   }
 
   // Rows and columns that are lit.
@@ -237,10 +240,10 @@
     panel.dataset.lit = column; panel.dataset.mode = "column";
     for (const cell of all(`[data-col="${column}"]`, panel)) if (cell.matches("td, th")) cell.classList.add("on");
     mark(g.name, column); mark(`${g.name}.grad`, column);
-    const terms = cells.filter(c => c[1] === column).sort((a, b) => a[0] - b[0]).map(([r, , a]) => `${factor(v.values[r])}·${factor(a)}`);
-    const total = symgradTree.weighed(cells, v.values, data.jacobians[n].shape[1])[column];
+    const terms = cells.filter(c => c[1] === column).sort((a, b) => a[0] - b[0]).map(([r, , a, size]) => `${factor(v.values[r])}·${factor(a, size)}`);
+    const total = at(symgradTree.weighed(cells, v.values, data.jacobians[n].shape[1]), column);
     const many = terms.length > 10 ? [...terms.slice(0, 10), `… ${terms.length - 10} more`] : terms;
-    panel.querySelector(".told").textContent = `${place(`${g.name}.grad`, column, g.shape)} = ${many.join(" + ") || "0"}${terms.length ? ` = ${signed(total)}` : ""}`;
+    panel.querySelector(".told").textContent = `${place(`${g.name}.grad`, column, g.shape)} = ${many.join(" + ") || "0"}${terms.length ? ` = ${signed(...total)}` : ""}`.replace("= ≈", "≈ ");
   }
   function lightRow(panel, row) {
     const n = data.gradients.findIndex(g => g.name === panel.dataset.by), g = data.gradients[n], cells = cellsOf(n);
@@ -250,7 +253,7 @@
     panel.dataset.litRow = row; panel.dataset.mode = "row";
     for (const cell of all(`tr[data-row="${row}"]`, panel)) cell.classList.add("on-row");
     for (const cell of all(`td[data-row="${row}"]`, panel)) cell.classList.add("on");
-    const moved = cells.filter(c => c[0] === row).map(([, c, a]) => `${signed(v.values[row])}·${factor(a)} to ${place(`${g.name}.grad`, c, g.shape)}`);
+    const moved = cells.filter(c => c[0] === row).map(([, c, a, size]) => `${signed(v.values[row])}·${factor(a, size)} to ${place(`${g.name}.grad`, c, g.shape)}`);
     const few = moved.length > 8 ? [...moved.slice(0, 8), `… ${moved.length - 8} more`] : moved;
     panel.querySelector(".told").textContent = `${place(data.output, row, data.v.shape)} has the weight ${signed(v.values[row])}: it adds ${few.join(", ") || "nothing"}`;
   }

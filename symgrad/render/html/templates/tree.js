@@ -70,21 +70,27 @@ const symgradTree = (() => {
     return tensor.values[place];
   }
 
-  function value(tree, tensors, index) {
+  // With sizes, how large the terms are that it adds up, signs left out: symgrad/numeric/rounding.py, terms_of.
+  function value(tree, tensors, index, sizes = false) {
+    const [kind, first] = typeof tree === "number" ? [] : tree, go = part => value(part, tensors, index, sizes);
+    const whole = kind === "?" || ["+", "*", "*0", "sum"].includes(kind) || (kind === "^" && tree[2] > 0);
+    if (sizes && !whole) return functions.abs(value(tree, tensors, index));
     if (typeof tree === "number") return tree;
-    const [kind, first] = tree, go = part => value(part, tensors, index);
     switch (kind) {
       case "i": return index[first];
       case "at": return entry(tensors[first], tree.slice(2).map(go).map(narrow));
       case "+": { let total = 0; for (let n = 1; n < tree.length; n++) total = add(total, go(tree[n])); return total; }
-      case "*": {
+      case "*": case "*0": {  // a condition ends its product, in the second kind any 0
         let total = 1;
-        for (let n = 1; n < tree.length; n++) if (tree[n][0] === "?" && go(tree[n]) === 0) return 0;
+        for (let n = 1; n < tree.length; n++) if ((kind === "*0" || tree[n][0] === "?") && go(tree[n]) === 0) return 0;
         for (let n = 1; n < tree.length; n++) total = times(total, go(tree[n]));
         return total;
       }
       case "^": return power(go(first), go(tree[2]));
-      case "?": return relations[first](narrow(go(tree[2])), narrow(go(tree[3]))) ? 1 : 0;
+      case "?": {
+        const [a, b] = [tree[2], tree[3]].map(side => narrow(value(side, tensors, index)));
+        return relations[first](a, b) ? 1 : 0;
+      }
       case "f": return functions[first](...tree.slice(2).map(go));
       case "sum": case "prod": {
         const product = kind === "prod";
@@ -99,8 +105,9 @@ const symgradTree = (() => {
     }
   }
 
-  function equation(found, tensors) {
-    const size = found.shape.reduce((a, b) => a * b, 1), values = new Array(size), index = [];
+  // terms: of entries that are small beside ``scale``, what they were added up from; of others, their own size.
+  function equation(found, tensors, scale = 0) {
+    const size = found.shape.reduce((a, b) => a * b, 1), values = new Array(size), terms = new Array(size), index = [];
     for (let place = 0; place < size; place++) {
       let rest = place;
       for (let n = found.axes.length - 1; n >= 0; n--) {
@@ -108,35 +115,51 @@ const symgradTree = (() => {
         rest = Math.floor(rest / found.shape[n]);
       }
       values[place] = narrow(value(found.tree, tensors, index));
+      terms[place] = Math.abs(values[place]);
+      if (0 < terms[place] && terms[place] <= SMALL * scale) terms[place] = narrow(value(found.tree, tensors, index, true));
     }
-    return {shape: found.shape, values};
+    return {shape: found.shape, values, terms};
   }
+
+  // What rounding leaves of 0, by the rule of symgrad/numeric/rounding.py.
+  const ULPS = 64 * Number.EPSILON, SMALL = 1e-6;
+  const isRounding = (a, terms) => a !== 0 && Number.isFinite(terms) && Math.abs(a) <= ULPS * terms;
 
   // Everything that follows from the inputs and the seed: {tensors, gradients, jacobians}.
   function everything(data, inputs, v) {
     const tensors = {...inputs, [data.seed]: v}, jacobians = {};
-    for (const step of [...data.steps, ...data.stages]) tensors[step.name] = equation(step, tensors);
+    const size = () => Math.max(1, ...Object.values(tensors).map(t => largest(t.values)));
+    for (const step of data.steps) tensors[step.name] = equation(step, tensors, step.name === data.output ? size() : 0);
+    const scale = size();
+    for (const stage of data.stages) tensors[stage.name] = equation(stage, tensors, scale);
     for (const found of data.jacobians) if (found.formula) {
-      const all = equation(found.formula, tensors).values, columns = found.shape[1];
-      jacobians[found.by] = all.flatMap((a, n) => a === 0 ? [] : [[Math.floor(n / columns), n % columns, a]]);
+      const all = equation(found.formula, tensors, scale), columns = found.shape[1];
+      jacobians[found.by] = all.values.flatMap((a, n) => a === 0 ? [] : [[Math.floor(n / columns), n % columns, a, all.terms[n]]]);
     }
     const swept = data.jacobians.filter(found => found.rows);
     for (const found of swept) jacobians[found.by] = [];
     for (let row = 0; swept.length && row < swept[0].shape[0]; row++) {
       const one = {...tensors, [data.seed]: {shape: v.shape, values: v.values.map((_, n) => Number(n === row))}};
-      for (const stage of data.stages) one[stage.name] = equation(stage, one);
-      for (const found of swept) one[found.by + "·grad"].values.forEach((a, column) => { if (a !== 0) jacobians[found.by].push([row, column, a]); });
+      for (const stage of data.stages) one[stage.name] = equation(stage, one, scale);
+      for (const found of swept) {
+        const line = one[found.by + "·grad"];
+        line.values.forEach((a, column) => { if (a !== 0) jacobians[found.by].push([row, column, a, line.terms[column]]); });
+      }
     }
     return {tensors, jacobians};
   }
 
-  function weighed(cells, v, columns) {  // vᵀJ; what rounding leaves of terms that cancel is 0
-    const total = new Array(columns).fill(0), size = new Array(columns).fill(0);
-    for (const [row, column, cell] of cells) { total[column] += v[row] * cell; size[column] += Math.abs(v[row] * cell); }
-    return total.map((sum, n) => Math.abs(sum) <= 1e-12 * size[n] ? 0 : sum);
+  function weighed(cells, v, columns) {  // vᵀJ, and how large the terms are that each entry adds up
+    const values = new Array(columns).fill(0), terms = new Array(columns).fill(0);
+    for (const [row, column, cell, size = Math.abs(cell)] of cells) {
+      values[column] += v[row] * cell;
+      terms[column] += Math.abs(v[row] * size);
+    }
+    return {values, terms};
   }
 
-  const near = (a, b, scale, floor) => Object.is(a, b) || a === b || Math.abs(a - b) <= Math.max(1e-9 * Math.max(scale, Math.abs(a)), floor);
+  // What Python has no finite number for is a singular point: the formula may come to it in another way.
+  const near = (a, b, scale, floor) => !Number.isFinite(b) || Object.is(a, b) || a === b || Math.abs(a - b) <= Math.max(1e-9 * Math.max(scale, Math.abs(a)), floor);
   const largest = list => Math.max(0, ...list.filter(Number.isFinite).map(Math.abs));
   // terms: how large what was added up may be; way: the largest number on the way, whose roundings may be all there is
   function same(found, wanted, terms = 0, way = 0) {
@@ -149,12 +172,12 @@ const symgradTree = (() => {
     const inputs = Object.fromEntries(data.inputs.map(x => [x.name, {shape: x.shape, values: x.values}]));
     const found = everything(data, inputs, data.v), wrong = [];
     const way = largest(Object.values(found.tensors).flatMap(t => t.values));
-    if (found.tensors[data.output] && !same(found.tensors[data.output].values, data.out)) wrong.push(data.output);
+    if (found.tensors[data.output] && !same(found.tensors[data.output].values, data.out.values)) wrong.push(data.output);
     data.gradients.forEach((g, n) => {
       const own = found.tensors[g.name + "·grad"], cells = found.jacobians[g.name] || data.jacobians[n].cells;
       const terms = cells ? largest(cells.map(c => c[2])) * largest(data.v.values) : largest(data.v.values);
       if (own && !same(own.values, g.values, terms, way)) wrong.push(g.name + ".grad");
-      if (cells && !same(weighed(cells, data.v.values, data.jacobians[n].shape[1]), g.values, terms, way)) wrong.push("J by " + g.name);
+      if (cells && !same(weighed(cells, data.v.values, data.jacobians[n].shape[1]).values, g.values, terms, way)) wrong.push("J by " + g.name);
     });
     return wrong;
   }
@@ -163,9 +186,9 @@ const symgradTree = (() => {
   function read(text) {
     const data = JSON.parse(text);
     for (const x of [...data.inputs, ...data.gradients, data.v]) x.values = revived(x.values);
-    data.out = revived(data.out);
+    data.out.values = revived(data.out.values);
     for (const j of data.jacobians) if (j.cells) j.cells = j.cells.map(revived);
     return data;
   }
-  return {read, everything, weighed, differing, same, erf};
+  return {read, everything, weighed, differing, same, isRounding, erf};
 })();
