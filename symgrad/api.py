@@ -39,6 +39,7 @@ from symgrad.question import (
     read_once,
     scalars_of,
     sized,
+    text_of,
     value_of,
 )
 from symgrad.render import WRITERS
@@ -137,7 +138,7 @@ def explain_values(
         first_order = build(
             reading.source.text, program, inputs, chosen, names_wanted(wrt, program), check=check,
             assumptions=assumptions_of(reading, inputs, chosen), hints=hints_of(reading, inputs, chosen),
-            downstream=downstream, expanded=expand, writers=WRITERS,
+            downstream=downstream, expanded=expand, writers=WRITERS, text=text_of(expression, reading, here),
             remarks=(*reading.remarks, *(why_whole(reading.program) if expand else ())),
         )  # fmt: skip
     except InputError as error:
@@ -252,5 +253,5 @@ def _downstream(
     seed = Seed(np.ones((), dtype=np.int64), "scalar", "1")
     return build(
         then, later, given, seed, ("out",), check=check, assumptions=assumptions_of(reading, given),
-        remarks=reading.remarks, writers=WRITERS,
+        remarks=reading.remarks, writers=WRITERS, text=text_of(then, reading, late),
     )  # fmt: skip

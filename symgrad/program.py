@@ -94,41 +94,6 @@ Argument = str | Constant
 
 
 @dataclass(frozen=True)
-class Read:
-    """A tensor that a call of torch's reads, and which of torch's types has its entries: float, long or bool."""
-
-    name: str
-    kind: str
-
-
-@dataclass(frozen=True)
-class Written:
-    """A call of torch's own that several steps say: ``torch.clamp(x, lo, hi)``.
-
-    A tensor among the ``arguments`` is a `Read`. ``place`` is the number of the result, where there are several.
-    """
-
-    spelled: str
-    arguments: tuple[Hashable, ...]
-    keywords: tuple[Option, ...]
-    place: int | None
-
-    @property
-    def reads(self) -> tuple[str, ...]:
-        """The tensors among its arguments."""
-        return tuple(read.name for read in read_in((*self.arguments, *(value for _, value in self.keywords))))
-
-
-def read_in(values: Iterable[Hashable]) -> Iterator[Read]:
-    """The tensors among arguments, and in tuples among them."""
-    for value in values:
-        if isinstance(value, tuple):
-            yield from read_in(value)
-        elif isinstance(value, Read):
-            yield value
-
-
-@dataclass(frozen=True)
 class Pullback:
     """The operation Σ_o v[o]·J[o, p], J the Jacobian of the operation ``of`` by its operand at ``position``.
 
@@ -190,10 +155,9 @@ class Program:
 
     ``made`` are the inputs that the text makes itself: nothing flows to them.
     ``spoken`` are names of something else beside the program, which the seed cannot have either.
-    The steps are right for all sizes at which nothing in ``required`` is negative. ``written`` are calls of torch's
-    own that the text makes, by the names of the results that several steps compute in their stead. ``positions`` are
-    tensors with the number of places that the axis has that they count on: which is not said by the steps where those
-    of several axes become one number. ``overwritten`` are tensors that a step, which stands at a span, writes over.
+    The steps are right for all sizes at which nothing in ``required`` is negative. ``positions`` are tensors with the
+    number of places that the axis has that they count on: which is not said by the steps where those of several axes
+    become one number.
     """
 
     inputs: tuple[Tensor, ...]
@@ -203,9 +167,7 @@ class Program:
     spoken: frozenset[str] = field(default=frozenset(), compare=False)
     required: tuple[Size, ...] = ()
     made: Mapping[str, Own] = field(default_factory=dict, compare=False, hash=False)
-    written: Mapping[str, Written] = field(default_factory=dict, compare=False, hash=False)
     positions: tuple[tuple[str, int], ...] = field(default=(), compare=False)
-    overwritten: tuple[tuple[str, Span], ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
         defined = {t.name for t in self.inputs}
@@ -328,16 +290,13 @@ class Program:
         given = tuple(s.result for s in self.steps if s.result.name in names and s.result.name in needed)
         if not given:
             return self
-        written = {result: call for result, call in self.written.items() if self.within(result).isdisjoint(names)}
-        return replace(self, inputs=(*self.inputs, *given), steps=tuple(reversed(kept)), written=written)
+        return replace(self, inputs=(*self.inputs, *given), steps=tuple(reversed(kept)))
 
-    def within(self, result: str) -> frozenset[str]:
-        """What the steps of a call of torch's own compute on the way to its ``result``, which torch never has."""
-        found, ends = {result}, {*self.written[result].reads, *(t.name for t in self.inputs)}
-        for step in reversed(self.steps):
-            if step.result.name in found:
-                found.update(set(step.tensors) - ends)
-        return frozenset(found - {result})
+    def outside(self, step: Apply) -> Iterator[str]:
+        """What the call reads that a step is within: between the steps of one call torch has no tensors."""
+        within = {s.result.name: s for s in self.steps if s.span is not None and s.span == step.span}
+        for name in step.tensors:
+            yield from self.outside(within[name]) if name in within else (name,)
 
     def reached(self, starts: Iterable[str]) -> frozenset[str]:
         """``starts``, and every tensor that is computed from them."""

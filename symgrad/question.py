@@ -21,6 +21,7 @@ from symgrad.numeric import Array, Values, where_exact
 from symgrad.numeric.arranged import arranged
 from symgrad.numeric.budget import check_program
 from symgrad.numeric.forward import Later
+from symgrad.oracles import Text
 from symgrad.program import Program
 from symgrad.ways import Hint, Setting
 
@@ -100,6 +101,13 @@ def read_once(
     else:
         _READINGS.move_to_end(key)
     return found
+
+
+def text_of(typed: str, reading: Reading, given: Mapping[str, Value]) -> Text:
+    """What torch is asked: the text as it was ``typed``."""
+    truths = frozenset(name for name, value in given.items() if value.truths)
+    made, fixed = frozenset(reading.made), frozenset(only_read(reading.program))
+    return Text(typed, reading.numbers, reading.draws, made, truths, fixed)
 
 
 def known_shapes(given: Mapping[str, Value], shapes: Shapes) -> dict[str, Sequence[int | str]]:

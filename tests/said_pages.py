@@ -452,11 +452,12 @@ def torch_refuses(read: Read, m: re.Match[str]) -> bool:
     return False
 
 
+REST = r"(?: \(largest difference \S+\))?(?:, but for .*: torch has no derivative by that)?(?:, as read here: .*)?"
 X, R = r"(?P<x>\w+)", r"(?P<rounding>, but for rounding,)?"
 CLAIMS: dict[str, Rule] = {
-    r"Equal to torch [\w.+]+ in every entry(?P<but> but those that follow)?(?: \(largest difference \S+\))?\.": (
-        equal_to_torch
-    ),
+    rf"Equal to torch [\w.+]+ in every entry(?P<but> but those that follow)?{REST}\.": equal_to_torch,
+    r"Torch itself refuses this text: .*": torch_refuses,
+    r"Torch has no derivative of this: .*": torch_refuses,
     r"Nothing is compared with torch, which refuses this: .*": torch_refuses,
     rf"{X}\.grad is 0{R} because every weight in \w+ is 0\.": zero_by_weights,
     rf"{X}\.grad is 0{R} because every entry of \w+ is 0 (?P<when>whatever the numbers|at these numbers)"
@@ -471,7 +472,7 @@ CLAIMS: dict[str, Rule] = {
     r"and torch leaves \w+\.grad at None\.": no_way,
     rf"{X} is used (?P<n>\d+) times: its shares add up\.": used,
     rf"{X}\[(?P<at>[\d,]+)\] is read (?P<n>twice|\d+ times), so its \d+ weights add up\.": picked_often,
-    r"Equal to torch [\w.+]+, but for the signs of some vectors(?: \(largest difference \S+\))?\.": turned,
+    rf"Equal to torch [\w.+]+, but for the signs of some vectors{REST}\.": turned,
     rf"For {X}, .*: torch has some of the vectors with the other sign, which is as good; here they have one sign on both sides\.": turned,
     rf"(?P<k>\d+) of the (?P<n>\d+) uses of {X} have a share of its gradient: the shares add up\.": shared,
     rf"{X} is used (?P<n>\d+) times\. (?P<k>\d+) of these uses have a share of the gradient, and the shares add up:": (

@@ -343,7 +343,8 @@ def test_the_worked_example_of_every_operation_is_proven(case: Case) -> None:
     assert case.story.gradients
     for gradient in case.story.gradients.values():
         assert [c for c in gradient.checks if c.passed is False] == []
-        assert gradient.checks[0].passed
+        asked, first = case.story.asked, gradient.checks[0]
+        assert first.passed or first.own_rule or (asked is not None and (asked.dialect or gradient.name in asked.data))
 
 
 @pytest.mark.parametrize(

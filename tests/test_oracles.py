@@ -505,7 +505,7 @@ def test_small_terms_that_cancel_are_no_excuse() -> None:
 @pytest.mark.parametrize("off", [0.0, 2e-6, 1e-3])
 def test_what_is_wrong_beside_large_numbers_is_seen(off: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rounding excuses no more than it does, and nothing that failed without being off."""
-    assemble = importlib.import_module("symgrad.explanation.assemble")
+    assemble = importlib.import_module("symgrad.explanation.proofs")
     own = assemble.check_adjoint
 
     def failing(*arguments: Any) -> Any:

@@ -240,7 +240,7 @@ def test_an_oracle_that_disagrees_ends_the_build(tmp_path: Path, monkeypatch: py
         """An oracle of another mind."""
         return replace(check_adjoint(*arguments), passed=False)
 
-    monkeypatch.setattr("symgrad.explanation.assemble.check_adjoint", other)
+    monkeypatch.setattr("symgrad.explanation.proofs.check_adjoint", other)
     with pytest.raises(UntrueError, match=r"x\.grad disagrees with ⟨v, J u⟩"):
         project(tmp_path, {"index.md": "# Index\n\n```{symgrad} x*x\n:let: x=[1,2]\n```\n"})
 

@@ -25,6 +25,7 @@ from symgrad.language import read
 from symgrad.ops import FAMILIES, Example, Op
 from symgrad.oracles.torch_rule import torch_rules
 from symgrad.program import Program
+from symgrad.question import text_of
 from symgrad.render import WRITERS
 from symgrad.render.content import derivatives, lines_of, page_of, pullbacks, second_order_section
 from symgrad.render.content.teller import teller_of
@@ -171,11 +172,13 @@ def told_of_torch(torch: str, there: str, here: str) -> str:
 def worked(op: Op, example: Example, check: bool) -> Explanation:
     """One example at small round numbers, v the numbers 1, 2, 3, …"""
     values = sample_values(op, example)
-    program = read(example.text, shapes=dict(example.shapes)).program
+    reading = read(example.text, shapes=dict(example.shapes))
+    program = reading.program
     inputs = [Given(t.name, values[t.name], True, True) for t in program.inputs]
     seed = Seed(sample_seed(program.numbers(program.out.shape)), "given", "1, 2, 3, …")
     names = [t.name for t in program.inputs]
-    return build(example.text, program, inputs, seed, names, check=check, writers=WRITERS)
+    text = text_of(example.text, reading, {})
+    return build(example.text, program, inputs, seed, names, check=check, writers=WRITERS, text=text)
 
 
 def sized(op: Op, example: Example, check: bool) -> tuple[Explanation, str]:

@@ -1,71 +1,37 @@
 """Building an explanation: derive, evaluate, and hold every claim against the oracles.
 
 Comes in: a program with numbers for its inputs and a seed. Goes out: an `Explanation`. Reads top to bottom
-as the way the data takes: forward, Jacobian, pullback, closed form, numbers, proofs.
+as the way the data takes: forward, Jacobian, pullback, closed form, numbers; the proofs are in `proofs`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
 
 import numpy as np
 import sympy as sp
 
 from symgrad.calculus import Sweep
 from symgrad.closed_form import closed_form
-from symgrad.exactness import FLOATS_HOLD, LARGEST_EXPONENT
 from symgrad.explanation.data import Explanation, Gradient
-from symgrad.explanation.formulas import Derived, derive, proven_form
+from symgrad.explanation.formulas import derive, proven_form
 from symgrad.explanation.given import Given, Seed, Writers
 from symgrad.explanation.jacobian import Jacobian
-from symgrad.explanation.singular import Singular, singular
+from symgrad.explanation.proofs import Proofs
+from symgrad.explanation.singular import singular
 from symgrad.indexing import Equation
 from symgrad.indexing.symbols import access
-from symgrad.numeric import Array, Values, evaluate, forward, numeric_pullback, plain, term_sizes, where_exact
-from symgrad.numeric.exact import all_tame, as_float, finite
+from symgrad.numeric import forward, numeric_pullback, plain, where_exact
+from symgrad.numeric.exact import finite
 from symgrad.ops import named
 from symgrad.oracles import (
-    Check,
-    Elementwise,
-    TorchRun,
-    check_adjoint,
-    check_differences,
+    Text,
     check_form,
-    compare,
-    compare_mathematics,
-    out_of_range,
-    real_output,
-    rounds,
-    run_torch,
-    skipped,
-    values_apart,
-    zero_to_floats,
 )
-from symgrad.oracles.differences import largest_number
-from symgrad.oracles.elementwise import TooLarge
-from symgrad.oracles.kinks import at_kinks
-from symgrad.oracles.neighbours import turn
-from symgrad.oracles.own_rule import own_rule
-from symgrad.oracles.report import REFUSES, TURNED, UNTAMED, Standing, Verdict, compare_some
-from symgrad.oracles.subgradients import at_ties
-from symgrad.oracles.torch import why_none
 from symgrad.program import Program
 from symgrad.ways import Hint
 
-TORCH = "out.backward(v), torch {version}, float64"
-FORMULA = "the index formula, evaluated whole"
-SYMPY = "SymPy, every entry of J differentiated on its own"
-LARGEST_SYMPY = 1200
-"""Entries of the largest Jacobian that is differentiated entry by entry."""
-TOO_LONG = "the explicit formulas grow too long"
-ROUNDED = 8
-"""How many units in the last place of its terms a sum may be off."""
-CANCELLED = "terms as large as {size:.2g} cancel on the way to {name}, and floats keep some 16 digits of them"
-LAST_DIGIT = "numbers as large as {value:.2g} are on the way, and what they are apart has fewer digits than floats"
-MOST_LOST = 1e-6
-"""What numbers of any size may take from a result, relative to it."""
 PAIRS = "Complex tensors stand here as pairs (re, im), on one more axis of size 2"
 
 
@@ -84,13 +50,14 @@ def build(
     conventions: Sequence[str] = (),
     remarks: Sequence[str] = (),
     writers: Writers | None = None,
+    text: Text | None = None,
 ) -> Explanation:
-    """The explanation of ``program`` at ``inputs`` with weights ``seed``."""
+    """The explanation of ``program`` at ``inputs`` with weights ``seed``; ``text`` is what it was read from."""
     arrays = {given.name: given.value for given in inputs}
     values = forward(program, arrays)
     weights = where_exact(seed.value)
     numeric = numeric_pullback(program, values, weights, wanted)
-    proofs = Proofs(program, values, arrays, weights, wanted) if check else None
+    proofs = Proofs(program, values, arrays, weights, wanted, text) if check else None
     gradients = {}
     for name, derived in derive(program, wanted).items():
         matrix = Jacobian(
@@ -115,7 +82,7 @@ def build(
         conventions=(
             *remarks, *(tuple(conventions) or shown_as_pairs(program)), *(proofs.values_apart if proofs else ())
         ),
-        out_of_range=proofs.lost if proofs else "",
+        out_of_range=proofs.lost if proofs else "", text=text, asked=proofs.torch if proofs else None,
     )  # fmt: skip
 
 
@@ -138,213 +105,3 @@ def slope_form(explanation: Explanation, name: str) -> str | None:
     ):
         return None
     return form.text
-
-
-class Proofs:
-    """The oracles, each run once for all inputs."""
-
-    def __init__(
-        self, program: Program, values: Values, arrays: Mapping[str, Array], seed: Array, wanted: Sequence[str]
-    ) -> None:
-        self.program, self.values, self.arrays, self.seed = program, values, arrays, seed
-        self.torch: TorchRun | None = run_torch(program, arrays, seed, wanted)
-        self.version = self.torch.version if self.torch else None
-        self.gradients_out_of_range: list[str] = []
-
-    @property
-    def values_apart(self) -> tuple[str, ...]:
-        """Where torch's own forward pass has another value than the equations."""
-        if self.torch is None or self.torch.refusal or self.out_of_range:
-            return ()
-        told = values_apart(self.program.output, self.values[self.program.output], self.torch.output)
-        return (told,) if told else ()
-
-    @property
-    def lost(self) -> str:
-        """Which number, of the output or a gradient that was looked at, floats do not hold the way to."""
-        return self.out_of_range or next(iter(self.gradients_out_of_range), "")
-
-    @cached_property
-    def out_of_range(self) -> str:
-        """Whether floats overflow on the way from finite inputs, and the output is another one than it should be."""
-        tame = self.tame()
-        if not all(finite(array).all() for array in self.arrays.values()) or (tame and self.all_finite()):
-            return ""
-        found, explicit = self.torch, self.elementwise
-        there = None if found is None or found.refusal else found.output
-        real = None if isinstance(explicit, str) else real_output(explicit, anywhere=not tame)
-        return out_of_range(self.program.output, self.values[self.program.output], there, real)
-
-    def of(
-        self, name: str, gradient: Array, matrix: Jacobian, derived: Derived, form: Check | None
-    ) -> tuple[tuple[Check, ...], Singular | None]:
-        """Every oracle on one input's gradient, and what is to be said where it is not finite."""
-        entries = self.entries(name, matrix)
-        known = None if isinstance(entries, str) else entries
-        found = self.torch.gradients.get(name) if self.torch is not None else None
-        met = singular(self.program, self.values, self.seed, gradient, name, derived.sweep, found, known)
-        told = []
-        if known is not None and not self.tame() and self.all_finite() and not self.by_steps:
-            real = as_float(self.seed).reshape(-1) @ as_float(known)
-            told += [out_of_range(f"{name}.grad", gradient, found, real.reshape(np.shape(gradient)))]
-        if derived.jacobian != 0 and self.seed.any():
-            told += [zero_to_floats(name, gradient, matrix.dense, known, self.elementwise, self.tame())]
-        self.gradients_out_of_range += filter(None, told)
-        standing = met.standing if met is not None else None
-        if isinstance(entries, str):
-            sympys = skipped(SYMPY, entries)
-        else:
-            sympys = self.by_sympy(entries, gradient, matrix, standing)
-        exponents = any(equation.right.has(sp.exp) for _, equation in derived.sweep.stages)
-        proven = exponents and sympys.verdict is Verdict.AGREES and not sympys.note
-        checks = [
-            self.by_torch(name, gradient, standing, proven),
-            sympys,
-            self.in_digits(check_adjoint(self.program, self.values, self.seed, name, gradient)),
-        ]
-        if derived.sweep.whole:
-            raw = evaluate(
-                derived.sweep.equation, {**self.values.arrays, self.program.seed: self.seed}, self.values.sizes
-            )
-            whole_ = compare_mathematics(FORMULA, raw, gradient, standing)
-            checks.append(self.in_digits(whole_))
-        if form is not None:
-            checks.append(form)
-        if self.torch is None or checks[1].passed is None:
-            quotients = check_differences(self.program, self.arrays, self.seed, name, gradient, standing)
-            checks.append(self.in_digits(quotients))
-        return tuple(self.of_rounding(check, name) for check in checks), met
-
-    def in_digits(self, check: Check) -> Check:
-        """``check``, not made where it failed and digits are lost on the way: which side lost them, nobody knows."""
-        return skipped(check.oracle, UNTAMED) if check.passed is False and not self.tame() else check
-
-    def all_finite(self) -> bool:
-        """Whether every number on the way is."""
-        return all(finite(array).all() for array in self.values.arrays.values())
-
-    def tame(self) -> bool:
-        """Whether the squares of all finite numbers on the way are floats."""
-        arrays = [as_float(array) for array in self.values.arrays.values()]
-        return all(all_tame(array[np.isfinite(array)]) for array in arrays)
-
-    def by_torch(self, name: str, gradient: Array, standing: Standing | None, proven: bool) -> Check:
-        """torch's ``backward(v)``; no path in torch means a zero gradient here.
-
-        Where ours has exponents and is ``proven`` by many digits, torch may be off by what rounding does to them.
-        """
-        if self.torch is None:
-            return skipped("out.backward(v) by torch", "torch is not installed")
-        if self.out_of_range and not finite(self.torch.output).all():
-            return skipped("out.backward(v) by torch", UNTAMED)
-        if self.torch.refusal:
-            return skipped("out.backward(v) by torch", f"{REFUSES}{self.torch.refusal}")
-        found = self.torch.gradients[name]
-        note = why_none(self.program, self.arrays, name) if found is None else TURNED if self.torch.turned else ""
-        expected = whole(np.zeros(np.shape(gradient)) if found is None else found, gradient)
-        oracle = TORCH.format(version=self.torch.version)
-        check = compare(oracle, expected, gradient, note=note, standing=standing)
-        if check.passed is False:
-            check = at_kinks(check, self.program, self.arrays, self.seed, name, expected, gradient, standing)
-        if check.passed is False and not self.tame():
-            return skipped(oracle, f"{UNTAMED}: here {check.got:.4g}, torch {check.expected:.4g}")
-        if check.passed is False:
-            check = self.of_rounding(check, name)
-        if check.passed is False and proven:
-            check = self.of_exponents(check)
-        if check.passed is False:
-            check = own_rule(check, self.program, self.arrays, self.seed, name, expected, gradient, standing)
-        if check.passed is False:
-            check = at_ties(check, self.program, self.arrays, self.seed, name, expected, gradient, standing)
-        return check
-
-    def of_rounding(self, check: Check, name: str) -> Check:
-        """``check``, not made where it failed by no more than rounding leaves of the terms that cancel on the way."""
-        if check.passed is not False or not check.max_error or not np.isfinite(check.max_error):
-            return check  # where nothing is off, it failed for another reason
-        even = np.ones(np.shape(self.seed))
-        sizes = [term_sizes(self.program, [name], self.values, weights)[name] for weights in (self.seed, even)]
-        largest = max((float(size.max(initial=0.0)) for size in sizes if size is not None), default=0.0)
-        if check.max_error > ROUNDED * np.finfo(float).eps * largest:
-            value = largest_number(self.values.arrays.values())
-            digits = min(ROUNDED * np.finfo(float).eps * value, MOST_LOST)
-            lost = check.expected is not None and check.max_error <= digits * max(1.0, abs(check.expected))
-            if digits == MOST_LOST and not lost:  # each side may have been rounded to another neighbour
-                lost = check.max_error <= 2 * turn(self.program, self.arrays, self.seed, name)
-            return replace(skipped(check.oracle, LAST_DIGIT.format(value=value)), cancelled=True) if lost else check
-        answers = f": here {check.got:.4g}, there {check.expected:.4g}" if check.worst is not None else ""
-        return replace(skipped(check.oracle, f"{CANCELLED.format(size=largest, name=name)}{answers}"), cancelled=True)
-
-    def of_exponents(self, check: Check) -> Check:
-        """``check``, not made where numbers on the way are so large that their last digits are factors as exponents."""
-        value = largest_number(self.values.arrays.values())
-        digits = ROUNDED * np.finfo(float).eps * value
-        if digits < MOST_LOST or check.max_error is None or check.expected is None:
-            return check
-        lost = check.max_error <= np.expm1(min(digits, LARGEST_EXPONENT)) * max(1.0, abs(check.expected))
-        return replace(skipped(check.oracle, LAST_DIGIT.format(value=value)), cancelled=True) if lost else check
-
-    @cached_property
-    def by_steps(self) -> bool:
-        """Whether what SymPy has in real numbers was rounded to whole ones as the program's floats were."""
-        return isinstance(self.elementwise, str) or rounds(self.elementwise)
-
-    @cached_property
-    def elementwise(self) -> Elementwise | str:
-        """The explicit formulas, or why they are not formed."""
-        try:
-            return Elementwise(self.program, self.values)
-        except TooLarge:
-            return TOO_LONG
-
-    def entries(self, name: str, matrix: Jacobian) -> Array | str:
-        """Every entry of J by SymPy on its own, or why it was not asked."""
-        rows, columns = matrix.shape
-        if rows * columns > LARGEST_SYMPY:
-            return f"{rows}×{columns} entries are too many to write out one by one"
-        if isinstance(self.elementwise, str):
-            return self.elementwise
-        try:
-            return self.elementwise.jacobian(name)
-        except TooLarge:
-            return TOO_LONG
-
-    def by_sympy(self, entries: Array, gradient: Array, matrix: Jacobian, standing: Standing | None) -> Check:
-        """Every entry of J by SymPy on its own, and what the weights make of them."""
-        rows, columns = matrix.shape
-        found = matrix.dense()
-        checked = compare_mathematics(SYMPY, entries, found)
-        if not checked.passed:
-            return self.by_sympy_in_part(entries, found)
-        counted = np.asarray(self.seed).reshape(-1) != 0  # 0 times what is not there is 0 in the mathematics
-        weighed = np.asarray(self.seed).reshape(-1)[counted] @ entries[counted] if rows else np.zeros(columns, np.int64)
-        summed = compare_mathematics(SYMPY, weighed.reshape(np.shape(gradient)), gradient, standing)
-        if not summed.passed:
-            assert isinstance(self.elementwise, Elementwise)
-            reasons = [why for row in np.flatnonzero(counted) if (why := self.elementwise.beyond(int(row)))]
-            if reasons and not self.tame():  # the whole J lost the digits that SymPy's lost, the steps did not
-                return skipped(SYMPY, reasons[0])
-        worse = (summed.max_error or 0) > (checked.max_error or 0) or summed.undefined > checked.undefined
-        return summed if not summed.passed or worse else checked
-
-    def by_sympy_in_part(self, entries: Array, found: Array) -> Check:
-        """The rows in which real numbers are what the program computes with."""
-        assert isinstance(self.elementwise, Elementwise)
-        able, reasons = np.ones(found.shape, dtype=bool), []
-        for row, (theirs, ours) in enumerate(zip(entries, found, strict=True)):
-            if compare_mathematics(SYMPY, theirs, ours).passed:
-                continue
-            why = self.elementwise.beyond(row)
-            if why:
-                able[row] = False
-                reasons.append(why)
-        standing = Standing(as_float(entries), np.zeros(found.shape, dtype=bool))
-        return compare_some(SYMPY, entries, found, able, reasons[0] if reasons else "", standing=standing)
-
-
-def whole(expected: Array, gradient: Array) -> Array:
-    """torch's float64 as exact integers where the derived result is whole and no float rounds it."""
-    exactly, held = plain(gradient), bool(np.all(np.abs(as_float(gradient)) < FLOATS_HOLD))
-    if np.issubdtype(exactly.dtype, np.integer) and held and np.all(as_float(expected) == np.round(as_float(expected))):
-        return np.asarray(expected).astype(np.int64)
-    return expected

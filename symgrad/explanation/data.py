@@ -31,7 +31,8 @@ from symgrad.numeric.assumed import SYMMETRIC, both_places, read_as_matrix
 from symgrad.numeric.rounding import marked, may_be_rounding, terms_of
 from symgrad.numeric.sweeps import numeric_pullback
 from symgrad.ops import entry_of
-from symgrad.oracles.report import Check
+from symgrad.oracles import Text, TorchRun
+from symgrad.oracles.report import Check, Outcome, Verdict
 from symgrad.program import Program
 from symgrad.ways import Hint
 
@@ -110,7 +111,8 @@ class Explanation(Written):
     """What ``out.backward(v)`` computes for one expression, and the proofs.
 
     ``hessians`` holds second derivatives by pairs of inputs, where ``order=2`` asked for them; ``conventions``
-    says how complex tensors are shown, where there are any; ``out_of_range`` that floats overflow on the way.
+    says how complex tensors are shown, where there are any; ``out_of_range`` that floats overflow on the way. ``text``
+    is what was typed, ``asked`` what torch said of it.
     """
 
     expression: str
@@ -130,6 +132,8 @@ class Explanation(Written):
     hessians: Mapping[tuple[str, str], Hessian] = field(default_factory=dict)
     conventions: tuple[str, ...] = ()
     out_of_range: str = ""
+    text: Text | None = None
+    asked: TorchRun | None = None
 
     @property
     def seed(self) -> Array:
@@ -138,9 +142,31 @@ class Explanation(Written):
 
     @property
     def passed(self) -> bool:
-        """Whether no oracle disagreed, here and downstream."""
+        """Whether no oracle disagreed, here and downstream, and torch does not refuse what the text does."""
         here = all(g.passed for g in self.gradients.values()) and all(h.passed for h in self.hessians.values())
-        return here and (self.downstream is None or self.downstream.passed)
+        return here and not self.refused and (self.downstream is None or self.downstream.passed)
+
+    @property
+    def refused(self) -> str:
+        """Torch's words where it does not run the text as it stands, whatever its arguments are called."""
+        return "" if self.asked is None or self.asked.dialect else self.asked.refused
+
+    @property
+    def outcome(self) -> Outcome:
+        """What torch says of the text."""
+        asked = self.asked
+        data = frozenset[str]() if asked is None else asked.data
+        asked_by = [gradient for name, gradient in self.gradients.items() if name not in data]
+        checks = [c for g in asked_by for c in g.checks if c.oracle.startswith("out.backward")]
+        if asked is not None and asked.refused:
+            return Outcome.REFUSED
+        if asked is not None and ((asked.refusal and asked.text) or (data and not asked_by)):
+            return Outcome.UNDERIVED
+        if any(check.passed is False for check in checks):
+            return Outcome.DIFFERS
+        if asked is None or not checks or any(check.verdict is not Verdict.AGREES for check in checks):
+            return Outcome.NOT_COMPARED
+        return Outcome.AS_READ if asked.unread or asked.kept else Outcome.EQUAL
 
     @cached_property
     def backward(self) -> Backward:
@@ -167,7 +193,7 @@ class Explanation(Written):
             found = numeric_pullback(replace(program, output=name), values, change, names)
             return any(np.any(as_float(part)) for part in found.values())
 
-        return (*ties(program, values, met, counts), *switches(program, values, weights, names))
+        return (*ties(program, values, met, counts), *switches(program, values, weights, names, self.text))
 
     @cached_property
     def shown(self) -> Array:

@@ -17,7 +17,7 @@ from symgrad.errors import SymgradError
 from symgrad.explanation.counting import TRIED, counting
 from symgrad.numeric import Array, Values, as_float, finite, forward, numeric_pullback
 from symgrad.ops import entry_of
-from symgrad.oracles import in_torch, run_torch
+from symgrad.oracles import Text, ask_torch
 from symgrad.program import Apply, Program
 
 Place = tuple[int, ...]
@@ -29,10 +29,8 @@ WIDER = 16
 """How many times further out the slopes are looked at again."""
 APART, ROUNDING = 1e-6, 1e-3
 """How far apart two slopes are, and how well a quotient has to give a side, relative to the larger."""
-LARGEST = 300_000
-"""Entries of the largest tensor that is searched."""
-MOST_STEPS = 400
-"""Steps of the longest program of which a part is run again."""
+LARGEST, MOST_STEPS = 300_000, 400
+"""Entries of the largest tensor that is searched, steps of the longest program of which a part is run again."""
 UNSAID = (SymgradError, ValueError, ArithmeticError, RuntimeError, IndexError)
 """What may go wrong where a step is run beside the point: then nothing is said of it."""
 
@@ -127,18 +125,20 @@ def ties(
             yield found
 
 
-def switches(program: Program, values: Values, seed: Array, wanted: Sequence[str]) -> Iterator[Tie]:
+def switches(
+    program: Program, values: Values, seed: Array, by: Sequence[str], text: Text | None = None
+) -> Iterator[Tie]:
     """Comparisons with both sides equal, where Σ v·out has two slopes by the entry that is compared."""
     if len(program.steps) > MOST_STEPS:
         return
-    reached = depending(program, wanted) & program.relevant()
+    reached = depending(program, by) & program.relevant()
     for step in program.steps:
         op = entry_of(step.op)
         if op is None or not op.pathless or step.result.name not in program.relevant():
             continue
-        for name in dict.fromkeys(n for n in in_torch(program, step.tensors) if n in reached):
+        for name in dict.fromkeys(n for n in program.outside(step) if n in reached):
             try:
-                found = _of_switch(program, values, seed, step, name)
+                found = _of_switch(program, values, seed, step, name, text)
             except UNSAID:
                 continue
             if found is not None:
@@ -180,13 +180,14 @@ def _searched(values: Values, *names: str) -> bool:
 class Local:
     """A program as a function of ``name``: its value and its derived slope wherever that tensor is moved to.
 
-    With a ``seed`` the value is Σ v·out.
+    With a ``seed`` the value is Σ v·out; a ``text`` is the user's, where it is the whole of it.
     """
 
     program: Program
     inputs: dict[str, Array]
     name: str
     seed: Array | None = None
+    text: Text | None = None
 
     def moved(self, by: Array) -> Values:
         """The forward pass with ``name`` moved."""
@@ -285,8 +286,8 @@ class Local:
     def by_torch(self, weights: Array, at: Place) -> tuple[float | None, str | None]:
         """What torch takes at the entry, and its version."""
         weights = weights if self.seed is None else self.seed * weights
-        answer = run_torch(self.program, self.inputs, weights, [self.name])
-        if answer is None or answer.refusal:
+        answer = ask_torch(self.text, self.program, self.inputs, weights, [self.name])
+        if answer is None or answer.refusal or answer.refused:
             return None, None
         gradient = answer.gradients[self.name]
         return 0.0 if gradient is None else float(gradient[at]), answer.version
@@ -295,7 +296,7 @@ class Local:
 # Comparisons ----------------------------------------------------------------------------------------
 
 
-def _of_switch(program: Program, values: Values, seed: Array, step: Apply, name: str) -> Tie | None:
+def _of_switch(program: Program, values: Values, seed: Array, step: Apply, name: str, text: Text | None) -> Tie | None:
     """The first entry at which a comparison turns over, and what that does to Σ v·out."""
     if not _searched(values, name, step.result.name, program.output):
         return None
@@ -308,7 +309,8 @@ def _of_switch(program: Program, values: Values, seed: Array, step: Apply, name:
         places = list(np.ndindex(*units.shape))[:TRIED] if (low != high).any() else []
     else:
         places = [tuple(int(i) for i in at) for at in np.argwhere(low != high)]
-    scalar = Local(whole, {t.name: as_float(values[t.name]) for t in whole.inputs}, name, as_float(seed))
+    there = {t.name: as_float(values[t.name]) for t in whole.inputs}
+    scalar = Local(whole, there, name, as_float(seed), text if whole is program else None)
     found = next(filter(None, (scalar.tie(step, at) for at in places[:TRIED])), None)
     return None if found is None else replace(found, whole=True)
 

@@ -244,9 +244,7 @@ def program_of(attempt: Attempt, values: Mapping[Size, int]) -> Program:
         {letters[size]: number for size, number in values.items() if size in letters},
         required=tuple(size.xreplace(letters) for size in attempt.sizes.required()),
         made={name: own for name, (own, _) in builder.made.items() if name not in builder.leaves},
-        written=builder.calls(letters),
         positions=tuple(builder.positions),
-        overwritten=tuple(builder.overwritten),
     )
     for step in program.steps if values else ():
         check_constants(step, program.sizes)

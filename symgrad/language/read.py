@@ -47,7 +47,8 @@ class Reading:
 
     ``assumed_sizes`` are (input, axis, number) for every axis whose size nothing fixed; ``assumed_ranks`` are
     (input, rank) for every input that could have had another number of axes. ``made`` are the numbers of what the text
-    makes itself, ``remarks`` sentences about what it says. ``seed`` is what it gives to backward, as it is written.
+    makes itself, ``remarks`` sentences about what it says. ``seed`` is what it gives to backward, as it is written;
+    ``numbers`` are the names that stand for one, ``draws`` the random numbers in the order in which they are drawn.
     """
 
     source: Source
@@ -57,6 +58,8 @@ class Reading:
     made: Mapping[str, Array] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
     seed: tuple[str, Array] | None = None
+    numbers: Mapping[str, Number] = field(default_factory=dict)
+    draws: tuple[Array, ...] = ()
 
 
 LARGER = 20
@@ -234,6 +237,8 @@ class Search:
         if any(not isinstance(size, int) for shape in wanted.values() for size in shape):
             final = elaborate(replace(self.question, numbers=attempt.counted()), found)
             settle(final, final.sizes)
+        made = made_values(final)
+        drawn = {own.seed: made[name] for name, (own, _) in final.builder.made.items() if own.seed is not None}
         return Reading(
             source,
             program_of(final, final.sizes.values()),
@@ -244,9 +249,11 @@ class Search:
                 if sizes.symbols(size) & assumed and not isinstance(wanted[name][axis], int)
             ),
             tuple((name, ranks[name]) for name in self.candidates if self.another_fits(name, ranks)),
-            made_values(final),
+            made,
             (*final.builder.remarks, *number_remark(final.counted())),
             seed_value(final),
+            {name: value for name, value in final.counted().items() if value is not None},
+            tuple(drawn[seed] for seed in sorted(drawn)),
         )
 
     def another_fits(self, name: str, ranks: Mapping[str, int]) -> bool:

@@ -12,21 +12,23 @@ from symgrad.oracles.out_of_range import out_of_range, real_output, rounds, zero
 from symgrad.oracles.own_values import values_apart
 from symgrad.oracles.report import Check, compare, compare_mathematics, skipped
 from symgrad.oracles.second import second_checks
+from symgrad.oracles.text import Text, ask_torch, check_reading
 from symgrad.oracles.torch import TorchRun, run_torch, torch_version
-from symgrad.oracles.torch_words import in_torch
 
 __all__ = [
     "Check",
     "Dropped",
     "Elementwise",
+    "Text",
     "TorchRun",
+    "ask_torch",
     "check_adjoint",
     "check_differences",
     "check_form",
+    "check_reading",
     "compare",
     "compare_mathematics",
     "dropped_forms",
-    "in_torch",
     "out_of_range",
     "real_output",
     "rounds",

@@ -16,7 +16,7 @@ from symgrad.errors import SymgradError
 from symgrad.numeric import Array, as_float, forward
 from symgrad.oracles.edges import with_torchs_own
 from symgrad.oracles.report import TOLERANCE, Check, Standing, compare, compare_some, skipped
-from symgrad.oracles.torch import run_torch
+from symgrad.oracles.text import Text, ask_torch
 from symgrad.program import Program
 
 STEPS, CLOSE, ROUGH, APART = (1e-5, 1e-8, 1e-11), 1e-6, 1e-4, 1e-3
@@ -32,7 +32,7 @@ MOST = 16
 
 def own_rule(
     check: Check, program: Program, inputs: Mapping[str, Array], seed: Array, name: str, expected: Array,
-    gradient: Array, standing: Standing | None,
+    gradient: Array, standing: Standing | None, text: Text | None = None,
 ) -> Check:  # fmt: skip
     """Not made, with the reason, where torch contradicts its own forward pass and agrees elsewhere; else ``check``."""
     torchs, derived = as_float(expected), as_float(gradient)
@@ -41,7 +41,7 @@ def own_rule(
         differ = [tuple(int(i) for i in at) for at in np.argwhere(np.abs(torchs - derived) > TOLERANCE * scale)]
     able = np.ones(torchs.shape, dtype=bool)
     for at in differ[:MOST]:
-        total = total_by(program, inputs, seed, name, at)
+        total = total_by(program, inputs, seed, name, at, text)
         able[at] = not contradicted(float(derived[at]), float(torchs[at]), float(as_float(inputs[name])[at]), total)
     if able.all() or compare_some(check.oracle, expected, gradient, able, "", standing=standing).passed is False:
         return near_edges(check, program, inputs, seed, name, expected, gradient, standing)
@@ -89,7 +89,7 @@ def slopes(entry: float, total: Callable[[float], float], step: float) -> tuple[
 
 
 def total_by(
-    program: Program, inputs: Mapping[str, Array], seed: Array, name: str, at: tuple[int, ...]
+    program: Program, inputs: Mapping[str, Array], seed: Array, name: str, at: tuple[int, ...], text: Text | None
 ) -> Callable[[float], float]:
     """Σ v·out by torch's forward pass, for a shift of one entry; NaN where it refuses."""
 
@@ -97,11 +97,11 @@ def total_by(
         moved = as_float(inputs[name]).copy()
         moved[at] += shift
         try:
-            found = run_torch(program, {**inputs, name: moved}, seed, [])
+            found = ask_torch(text, program, {**inputs, name: moved}, seed, [])
         except SymgradError:
             found = None
-        return (
-            float("nan") if found is None or found.refusal else float(np.sum(as_float(seed) * as_float(found.output)))
-        )
+        if found is None or found.refusal or found.refused:
+            return float("nan")
+        return float(np.sum(as_float(seed) * as_float(found.output)))
 
     return total

@@ -30,6 +30,17 @@ class Verdict(StrEnum):
     NOT_MADE = "not made"
 
 
+class Outcome(StrEnum):
+    """What torch says of the text that the user typed."""
+
+    EQUAL = "equal"
+    AS_READ = "equal, as read here"
+    REFUSED = "torch refuses this text"
+    UNDERIVED = "torch has no derivative of this"
+    DIFFERS = "differs"
+    NOT_COMPARED = "not compared"
+
+
 @dataclass(frozen=True)
 class Check:
     """What one oracle said.

@@ -14,7 +14,7 @@ import numpy as np
 from symgrad.errors import SymgradError
 from symgrad.numeric import Array, as_float, finite
 from symgrad.oracles.report import TOLERANCE, Check, Standing, compare
-from symgrad.oracles.torch import run_torch
+from symgrad.oracles.text import Text, ask_torch
 from symgrad.program import Program
 
 BESIDE, CLOSE = 1e-7, 1e-5
@@ -25,7 +25,7 @@ LARGEST, POINTS = 256, 24
 
 def at_ties(
     check: Check, program: Program, inputs: Mapping[str, Array], seed: Array, name: str, expected: Array,
-    gradient: Array, standing: Standing | None,
+    gradient: Array, standing: Standing | None, text: Text | None = None,
 ) -> Check:  # fmt: skip
     """``check`` without the entries that differ, where several gradients meet and both answers lie between them."""
     first, second = as_float(expected), as_float(gradient)
@@ -33,7 +33,7 @@ def at_ties(
         return check
     if not finite(second).all() or not all(finite(array).all() for array in inputs.values()):
         return check
-    found = list(beside(program, inputs, seed, name, (first, second)))
+    found = list(beside(program, inputs, seed, name, (first, second), text))
     scale = max(1.0, float(np.abs(first).max()))
     if not found or max(float(np.ptp(entry)) for entry in np.transpose(found)) <= CLOSE * scale:
         return check
@@ -52,7 +52,12 @@ def at_ties(
 
 
 def beside(
-    program: Program, inputs: Mapping[str, Array], seed: Array, name: str, answers: tuple[Array, Array]
+    program: Program,
+    inputs: Mapping[str, Array],
+    seed: Array,
+    name: str,
+    answers: tuple[Array, Array],
+    text: Text | None,
 ) -> Iterator[Array]:
     """torch's gradients at points beside the given one: drawn at random, and towards and away from each answer."""
     generator, point = np.random.default_rng(13), as_float(inputs[name])
@@ -64,10 +69,10 @@ def beside(
     for way in ways:
         moved = point + BESIDE * np.maximum(1.0, np.abs(point)) * way
         try:
-            found = run_torch(program, {**inputs, name: moved}, seed, [name])
+            found = ask_torch(text, program, {**inputs, name: moved}, seed, [name])
         except SymgradError:
             continue
-        gradient = None if found is None or found.refusal else found.gradients[name]
+        gradient = None if found is None else found.gradients.get(name)
         if gradient is not None and finite(gradient).all():
             yield as_float(gradient).reshape(-1)
 

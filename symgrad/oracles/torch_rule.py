@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from symgrad.numeric import Array
-from symgrad.oracles.torch import leaves_of, torch_forward, torch_version
+from symgrad.oracles.torch import leaves_of, only_data, torch_forward, torch_version
 from symgrad.program import Program
 
 WHERE = ("packaged", "autograd", "derivatives.yaml")
@@ -41,7 +41,7 @@ def torch_rules(program: Program, inputs: Mapping[str, Array]) -> tuple[Rule, ..
         return "torch is not installed here, so its file of derivatives is not at hand"
     if not rules():
         return f"torch {torch_version()} is installed here without its file of derivatives, or without a reader of YAML"
-    leaves = leaves_of(inputs, tuple(t.name for t in program.inputs if t.name not in program.made))
+    leaves = leaves_of(inputs, {t.name for t in program.inputs} - {*program.made} - only_data(program))
     names = dict.fromkeys(nodes(torch_forward(program, leaves).grad_fn))
     if not names:
         return f"torch {torch_version()} records no backward node for this call: its output requires no gradient"

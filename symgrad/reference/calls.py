@@ -126,6 +126,8 @@ class Caller:
         if isinstance(owner, (torch.Tensor, np.ndarray, np.generic)):
             if word in PROPERTIES:
                 return self.plain(lambda: getattr(owner, word))
+            if not hasattr(owner, word):
+                raise Refused(f"'{type(owner).__name__}' object has no attribute '{word}'")
             if is_allowed(word) or word in ("cpu", "cuda", "requires_grad_", "retain_grad", "item", "tolist"):
                 return Bound(owner, word)
         elif isinstance(owner, list) and word == "append":
@@ -172,8 +174,6 @@ class Caller:
                 return self.counted(function, args, kwargs, type(function).__name__)
             case Library():
                 raise Unread("a module is not called")
-            case torch.dtype():
-                raise Refused("'torch.dtype' object is not callable")
         raise Refused(f"'{type(function).__name__}' object is not callable")
 
     def bare(self, name: str, torchs: Any, pythons: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
@@ -187,7 +187,7 @@ class Caller:
             return self.function(name, getattr(np, name), True, args, kwargs)
         if torchs is not None:
             return self.function(name, torchs, False, args, kwargs)
-        if isinstance(first, (torch.Tensor, np.ndarray)) and args:
+        if isinstance(first, (torch.Tensor, np.ndarray)) and args and hasattr(first, name):
             return self.method(first, name, args[1:], kwargs)
         raise Unread(f"{name} is no function of torch's")
 

@@ -59,6 +59,7 @@ WORDS = words("""
     permute_dims pinv pinverse pixel_shuffle pixel_unshuffle poisson_nll_loss polar polygamma positive pow power prelu
     prod psi ptp put qr quantile rad2deg rand rand_like randint randint_like randn randn_like randperm ravel real
     reciprocal relu relu6 remainder renorm repeat repeat_interleave reshape reshape_as resolve_conj resolve_neg
+    rnn_relu_cell rnn_tanh_cell
     result_type retain_grad rfft rfft2 rfftfreq rfftn rint rms_norm roll rot90 round row_stack rrelu rsqrt rsub
     scalar_tensor scaled_dot_product_attention scaled_modified_bessel_k0 scaled_modified_bessel_k1 scatter scatter_add
     scatter_reduce searchsorted select select_scatter selu sgn short sigmoid sign signbit silu sin sinc sinh size
@@ -129,6 +130,8 @@ PARTS: Mapping[str, Any] = {
     "numpy.linalg": np.linalg, "numpy.fft": np.fft, "math": math,
 }  # fmt: skip
 """Modules by their names, those within another among them."""
+REMOVED = ("solve", "lstsq", "eig", "matrix_rank")
+"""What stands in ``torch`` to say that it is in ``torch.linalg`` now."""
 ORDER = (F, torch, torch.linalg, torch.special, torch.fft)
 """Where a bare word is looked up: first in ``torch.nn.functional``; last it is a method of its first argument."""
 
@@ -142,4 +145,5 @@ def bare(word: str) -> Any:
     """The function that a bare word stands for; None where it can be but a method, or nothing."""
     if not is_allowed(word):
         return None
-    return next((getattr(m, word) for m in ORDER if callable(getattr(m, word, None))), None)
+    places = [m for m in ORDER if m is not torch or word not in REMOVED]
+    return next((getattr(m, word) for m in places if callable(getattr(m, word, None))), None)

@@ -97,8 +97,16 @@ def explanation_data(explanation: Explanation) -> Data:
         "exact": explanation.exact,
         "passed": explanation.passed,
         "torch": explanation.torch_version,
+        "agreement": agreement_data(explanation),
         **({"conventions": said} if said else {}),
     }  # fmt: skip
+
+
+def agreement_data(explanation: Explanation) -> Data:
+    """What torch says of the text, and in its own words where it refuses it; what was run in its place, and why."""
+    asked = explanation.asked
+    told = {} if asked is None else {"words": asked.refused or asked.refusal, "instead": asked.unread}
+    return {"outcome": str(explanation.outcome), **{key: words for key, words in told.items() if words}}
 
 
 def made_data(program: Program, name: str) -> Data:

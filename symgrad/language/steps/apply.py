@@ -22,7 +22,6 @@ from symgrad.language.steps.complexes import (
 from symgrad.language.steps.compound_calls import (
     arguments_of,
     as_the_entry_has_them,
-    as_written,
     holds_complex,
     last_step,
 )
@@ -100,11 +99,9 @@ class Applier:
     def write_over(self, arguments: Sequence[Argument], word: str, span: Span) -> None:
         """The call of ``word`` at ``span`` writes its result over its first tensor."""
         first = arguments[0].meaning if arguments else None
-        if isinstance(first, Ref):
-            self.builder.overwritten.append((first.name, span))
-            if first.name in self.builder.inputs:
-                told = f"{word} writes over {first.name}, which torch refuses of a leaf that requires a gradient"
-                self.builder.remarks[told] = None
+        if isinstance(first, Ref) and first.name in self.builder.inputs:
+            told = f"{word} writes over {first.name}, which torch refuses of a leaf that requires a gradient"
+            self.builder.remarks[told] = None
 
     def part(self, parts: Parts, place: int, span: Span, name: str | None) -> Meaning:
         """One of the results of a call that gives several."""
@@ -125,10 +122,7 @@ class Applier:
         last = placed(span, lambda: last_step(compound, parts, place, caller, span, entry is not None))
         if last is not None:
             found = self.handed_on(last, name) if len(self.builder.steps) > before else None
-            found = found or caller.last(last[0], last[1], last[2], name)
-            if not isinstance(caller, PairCaller):
-                self.builder.written[found.name] = as_written(compound, parts, place)
-            return found
+            return found or caller.last(last[0], last[1], last[2], name)
         if entry is not None:
             return self.call(entry, parts.spelled, as_the_entry_has_them(compound, entry, parts), span, name)
         raise unknown_function(parts.spelled, span, is_tensor=False)  # F.dropout in training

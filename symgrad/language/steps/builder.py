@@ -26,7 +26,7 @@ from symgrad.language.steps.made import Made
 from symgrad.language.steps.ruled import ruling
 from symgrad.language.steps.taken import Taken
 from symgrad.ops.entry import named, playing
-from symgrad.program import Apply, Argument, Constant, Number, Own, Role, Tensor, Written, free_name
+from symgrad.program import Apply, Argument, Constant, Number, Own, Role, Tensor, free_name
 from symgrad.shapes import Shape, Size, SizeMismatch, Sizes, with_numbers
 
 MOST_AXES = 16
@@ -73,9 +73,7 @@ class Builder:
         self.made: dict[str, tuple[Own, Made]] = {}
         self.leaves: set[str] = set()
         self.remarks: dict[str, None] = {}
-        self.written: dict[str, Written] = {}
         self.positions: dict[tuple[str, int], None] = {}
-        self.overwritten: list[tuple[str, Span]] = []
 
     def make(self, made: Made, code: str, name: str | None = None) -> Ref:
         """A tensor that the text makes with ``code``, as an input of the program; what is not drawn is made once."""
@@ -275,8 +273,6 @@ class Builder:
         self.count -= 1
         self.steps[-1] = replace(last, result=replace(last.result, name=self.claim(name)))
         self.used.add(self.steps[-1].result.name)
-        if ref.name in self.written:
-            self.written[self.steps[-1].result.name] = self.written.pop(ref.name)
         return replace(ref, name=self.steps[-1].result.name)
 
     def settled(self, letters: Mapping[Size, Size]) -> tuple[Apply, ...]:
@@ -291,14 +287,6 @@ class Builder:
             )
             for step in self.steps
         )
-
-    def calls(self, letters: Mapping[Size, Size]) -> dict[str, Written]:
-        """The calls of torch's own, the sizes in them likewise."""
-        return {
-            name: replace(call, arguments=self.lettered(call.arguments, letters),
-                          keywords=self.lettered(call.keywords, letters))
-            for name, call in self.written.items()
-        }  # fmt: skip
 
     def lettered(self, value: Any, letters: Mapping[Size, Size]) -> Any:
         """Sizes as their representatives, and those in new ``letters``."""

@@ -11,8 +11,7 @@ from symgrad.language.steps.builder import Caller
 from symgrad.language.steps.calls import Argument, Parts, Ref, operand, option, parameter_name
 from symgrad.language.steps.kinds import Kind
 from symgrad.language.steps.text_pairs import HINT, is_complex, seen
-from symgrad.ops.calls.registry import Compound, Last, in_front, in_full
-from symgrad.program import Read, Written
+from symgrad.ops.calls.registry import Compound, Last, in_front
 
 
 def as_they_stand(parts: Parts) -> tuple[list[Any], dict[str, Any]]:
@@ -87,13 +86,6 @@ def as_the_entry_has_them(compound: Compound, entry: Op, parts: Parts) -> list[A
     ]
 
 
-def as_written(compound: Compound, parts: Parts, place: int) -> Written:
-    """The call as the text has it, for torch to answer."""
-    positional, keywords = as_they_stand(parts)
-    options = tuple((key, read(value)) for key, value in keywords.items())
-    return Written(in_full(parts.spelled), read(tuple(positional)), options, place if compound.several else None)
-
-
 ANY = (Any, Any | None)
 """Kinds that ask nothing of an argument."""
 
@@ -114,17 +106,6 @@ def check_kinds(
             option(spelled, parameters[name], argument, form)
         elif meaning is not None or parameters[name].default is not None:
             operand(spelled, name, argument, form)
-
-
-TYPES = {Kind.REAL: "float", Kind.WHOLE: "long", Kind.TRUTH: "bool"}
-"""Torch's types of the three kinds of entries."""
-
-
-def read(value: Any) -> Any:
-    """A tensor among arguments by its name."""
-    if isinstance(value, tuple):
-        return tuple(map(read, value))
-    return Read(value.name, TYPES[value.kind]) if isinstance(value, Ref) else value
 
 
 def holds_complex(given: Any) -> bool:

@@ -147,7 +147,8 @@ def transform(kind: Transform, equation: str, says: str) -> None:
         length, calls = "s", [("", "2x3"), (', (2, 3), (1, 0), "ortho"', "2x2")]
         says = f"{says}, along {'the last two' if kind.usual else 'all'} axes or those of dim, j, k and n one for each"
         equation = equation.replace("·jk/n", "·Σ jk/n").replace(" / n", " / Πn")
-    shown = "view_as_real(torch.fft.{}({}{}))" if kind.complex_out else "torch.fft.{}({}{})"
+    lazy = ".resolve_conj()" if kind.word.startswith("ihfft") else ""  # which torch leaves to be conjugated
+    shown = f"view_as_real(torch.fft.{{}}({{}}{{}}){lazy})" if kind.complex_out else "torch.fft.{}({}{})"
     op(f"complex_{kind.word}(x, {length}: {'int' if length == 'n' else 'any'}=None, dim: any={kind.usual}, norm: {' | '.join(map(repr, NORMS))}=None)", "",
        f"{says}; n points, by {length} cut off or filled up with 0, and norm can put 1/n, or 1/√n both ways, elsewhere",
        (f"torch.fft.{kind.word}", f"np.fft.{kind.word}"), defined=equation, instead=kind.text, prepare=kind.prepare,

@@ -29,8 +29,8 @@ from symgrad.explanation.notable import (
 )
 from symgrad.numeric import plain
 from symgrad.ops.entry import plays
-from symgrad.oracles.report import REFUSES, TURNED, Check, Verdict
-from symgrad.program import Program, Role
+from symgrad.oracles.report import NO_GRADIENT, REFUSES, TURNED, Check, Outcome, Verdict
+from symgrad.program import Program, Role, Stated
 from symgrad.render import numbers
 from symgrad.render.content.first_lines import Room, first_lines, formulas_instead, listing, short_forms
 from symgrad.render.content.singular import singular_blocks
@@ -40,6 +40,8 @@ from symgrad.render.content.words import listed
 from symgrad.render.content.zeros import why_zero
 from symgrad.render.page import Block, Code, Equation, Equations, Formula, Listing, Paragraph, Words
 
+MOST_SAID = 160
+"""Characters of the calls that are said to have been run."""
 MOST_NUMBERS = 6
 """Entries of a gradient that are written into a sentence."""
 
@@ -164,7 +166,13 @@ def line_by_line(lines: Backward) -> Iterator[Block]:
 
 def _agreement(explanation: Explanation) -> Words:
     """Equal to torch, where torch was asked about every gradient and agrees; else what it refused to compute."""
-    checks = [_by_torch(gradient) for gradient in explanation.gradients.values()]
+    asked = explanation.asked
+    data = [name for name in explanation.gradients if asked is not None and name in asked.data]
+    checks = [_by_torch(gradient) for name, gradient in explanation.gradients.items() if name not in data]
+    if explanation.outcome in (Outcome.REFUSED, Outcome.UNDERIVED) and asked is not None:
+        whole = explanation.outcome[:1].upper() + explanation.outcome[1:]
+        who = "Torch itself refuses this text" if asked.refused else whole
+        return (f"{who}: {(asked.refused or asked.refusal or NO_GRADIENT).rstrip('.')}.",)
     refused = [check.note for check in checks if check is not None and check.note.startswith(REFUSES)]
     if refused:
         return (f"Nothing is compared with torch, which refuses this: {refused[0].removeprefix(REFUSES).rstrip('.')}.",)
@@ -175,7 +183,22 @@ def _agreement(explanation: Explanation) -> Words:
     far = "" if worst == 0 else f" (largest difference {f'{worst:.0e}'.replace('e-0', 'e-')})"
     but = " but those that follow" if any(map(_lost_by_torch, explanation.gradients.values())) else ""
     where = ", but for the signs of some vectors" if any(c.note == TURNED for c in made) else " in every entry"
-    return (f"Equal to torch {explanation.torch_version}{where}{but}{far}.",)
+    read = explanation.outcome is Outcome.AS_READ or (asked is not None and bool(asked.unread))
+    none: Words = (
+        (", but for ", *listed([(Code(name),) for name in data]), ": torch has no derivative by that") if data else ()
+    )
+    ran: Words = (", as read here: ", *_ran(explanation)) if read else ()
+    return (f"Equal to torch {explanation.torch_version}{where}{but}{far}", *none, *ran, ".")
+
+
+def _ran(explanation: Explanation) -> Words:
+    """What torch ran in place of the text: the equation, or the calls that were read."""
+    asked, stated = explanation.asked, [s.op.text for s in explanation.program.steps if isinstance(s.op, Stated)]
+    if asked is not None and asked.kept:
+        return (f"{listing([f'{word}()' for word in asked.kept])} keeps all digits",)
+    lines = [str(line) for line in explanation.backward.forward if line.text is not None]
+    told = explanation.expression if stated else "; ".join(lines)
+    return (Code(told),) if len(told) <= MOST_SAID else (f"{len(lines)} steps, one after the other",)
 
 
 def _lost_by_torch(gradient: Gradient) -> bool:

@@ -79,7 +79,7 @@ def title(expression: str, output: str) -> Words:
 
 def _lead(explanation: Explanation) -> Iterator[Block]:
     """A warning if the oracles disagree; what was assumed and how to change it; what the text makes itself; remarks."""
-    if not explanation.passed:
+    if not explanation.passed and not explanation.refused:
         yield Paragraph(("The oracles disagree with what was derived: see the last section.",), alarm=True)
     words: Words = ()
     if explanation.assumptions:

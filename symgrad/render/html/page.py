@@ -110,8 +110,9 @@ def rendered(page: Page, explanation: Explanation | None = None, version: str | 
                               "out": None, "why": "", "forward": [], "backward": [], "program": None,
                               "meaning": "", "asked": None}  # fmt: skip
     passed = None if explanation is None or not explanation.checked else explanation.passed
+    refused = explanation is not None and bool(explanation.refused)
     text: str = environment().get_template("page.html.jinja").render(
-        absent | more | {"page": page, "title": title, "passed": passed, "torch": version,
+        absent | more | {"page": page, "title": title, "passed": passed, "refused": refused, "torch": version,
                          "letter": more_letter(explanation)}
     )  # fmt: skip
     return text

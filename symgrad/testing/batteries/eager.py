@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.oracles.torch import torch_forward
+from symgrad.oracles.torch import only_data, torch_forward
 from symgrad.testing.candidates.quiet import listening
 from symgrad.testing.right.bench import Bench
 
@@ -25,12 +25,11 @@ def eager_error(bench: Bench) -> float | None:
 
     kind = getattr(torch, dtype)
     found: dict[str, Any] = {}
+    wanted = {*formula.wanted} - only_data(formula.programs[0])
     with listening() as heard, torch.enable_grad():
         for name, array in formula.inputs.items():
             number = torch.as_tensor(np.asarray(array))
-            found[name] = (
-                number.to(kind).requires_grad_(name in formula.wanted) if number.is_floating_point() else number
-            )
+            found[name] = number.to(kind).requires_grad_(name in wanted) if number.is_floating_point() else number
         out = torch_forward(formula.programs[0], found)
         leaves = {n: found[n] for n in formula.wanted if n in found and found[n].requires_grad}
         errors = []

@@ -1,0 +1,222 @@
+"""torch's answer to the text that the user typed, which `symgrad.reference` runs without a word of symgrad's reading.
+
+Comes in: the text, what it is told beside its inputs, and numbers. Goes out: a `TorchRun` that says what was run: the
+text itself; or the steps that were read, where the text is none for the reader, as an index equation, or is NumPy's; or
+nothing, where torch refuses it. What each input is to torch (a leaf, data, whole numbers, truth values, a number) comes
+from one account, the program's, and is not tried out.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from symgrad.errors import SymgradError, UnsupportedError
+from symgrad.numeric import forward
+from symgrad.numeric.exact import Array, as_float
+from symgrad.ops import named
+from symgrad.ops.entry import plays
+from symgrad.oracles.report import TOLERANCE
+from symgrad.oracles.torch import NO_ARGUMENT, TorchRun, first_line, only_data, run_torch, torch_version
+from symgrad.program import Number, Program, Role
+from symgrad.ways import Setting
+
+if TYPE_CHECKING:
+    from symgrad.reference import Answer
+
+NUMPYS = re.compile(r"\b(?:np|numpy)\b")
+NOT_DERIVED = ("not implemented", "does not require grad", "not differentiable")
+"""What torch says of a call that it has no derivative of."""
+MASKS = ("mask", "condition")
+"""Operands that torch takes truth values for, among those that are whole numbers here."""
+CUTS = re.compile(r"\b(?:detach|detach_|no_grad|data|item|tolist|float|int|requires_grad_)\b")
+"""What stops a gradient: torch's backward is no derivative of the forward pass behind it, and is meant so."""
+RUN = Setting("command", value="run SCRIPT", sentence="a script, run as it stands: {}")
+
+
+@dataclass(frozen=True, eq=False)
+class Text:
+    """A text as it was ``typed``; the ``numbers`` that names in it stand for; the random numbers drawn, in order.
+
+    ``made`` are the inputs that it makes itself, ``truths`` those that were given in truth values, ``fixed`` those
+    that are read as positions, classes or a mask.
+    """
+
+    typed: str
+    numbers: Mapping[str, Number] = field(default_factory=dict)
+    draws: tuple[Array, ...] = ()
+    made: frozenset[str] = frozenset()
+    truths: frozenset[str] = frozenset()
+    fixed: frozenset[str] = frozenset()
+
+
+def account(program: Program, text: Text) -> dict[str, str]:
+    """What the inputs are to torch that are no leaves: ``whole``, ``truth``, or ``data``, decimal numbers."""
+    found: dict[str, str] = {}
+    for step in reversed(program.steps):
+        op = named(step.op)
+        if step.result.name in found and not op.pathless:
+            found = dict.fromkeys(step.tensors, found[step.result.name]) | found
+        for operand, argument in zip(op.operands, step.arguments, strict=False):
+            if isinstance(argument, str) and op.domain_of(operand).whole:
+                signs = op.domain_of(operand).draw[0] < 0  # 1 and -1, which torch takes as decimal numbers
+                kind = "truth" if operand in MASKS else "data" if signs else "whole"
+                found.setdefault(argument, kind)
+    found = dict.fromkeys(text.fixed, "whole") | found | dict.fromkeys(text.truths, "truth")
+    return {t.name: found[t.name] for t in program.inputs if t.name in found}
+
+
+def ask_torch(
+    text: Text | None, program: Program, inputs: Mapping[str, Array], seed: Array, wanted: Sequence[str]
+) -> TorchRun | None:
+    """``out.backward(v)`` by torch of the ``text``; of the steps where there is none, or it cannot be asked for it."""
+    if text is None or torch_version() is None:
+        return run_torch(program, inputs, seed, wanted)
+    found = run_text(text, program, inputs, seed, wanted)
+    if found.output is None and not found.unread:  # of nothing torch says less than of the steps
+        return run_torch(program, inputs, seed, wanted)
+    if found.unread:
+        by_steps = run_torch(program, inputs, seed, wanted)
+        assert by_steps is not None
+        output = by_steps.output if found.output is None else found.output
+        return replace(by_steps, output=output, unread=found.unread, numpys=found.output is not None)
+    if found.refused and not found.dialect:
+        run_torch(program, inputs, seed, wanted)  # raises what torch says of the numbers
+    if found.refused or found.refusal:
+        return found
+    if any(plays(step.op, Role.TURNS) for step in program.steps):
+        by_steps = run_torch(program, inputs, seed, wanted)
+        if by_steps is not None and not alike(by_steps.output, found.output):
+            return replace(by_steps, turned=True, unread="vectors have the signs that they have here")
+    return found
+
+
+def run_text(text: Text, program: Program, inputs: Mapping[str, Array], seed: Array, wanted: Sequence[str]) -> TorchRun:
+    """What torch says of the text itself."""
+    import torch
+
+    from symgrad.reference import Refused, Unread
+
+    version = torch.__version__.split("+")[0]
+    if not all(np.size(array) for array in inputs.values()):
+        return TorchRun(None, {}, version)
+    with warnings.catch_warnings(), torch.enable_grad():
+        warnings.simplefilter("ignore")
+        kinds = account(program, text)
+        data = frozenset(name for name in wanted if name in kinds)
+        try:
+            while True:
+                rest = [name for name in wanted if name not in data]
+                try:
+                    found = gradients_of(answer(text, kinds, inputs, rest), seed, rest, version)
+                    return replace(found, gradients={**found.gradients, **dict.fromkeys(data)}, data=data)
+                except (Refused, RuntimeError) as error:
+                    if NO_ARGUMENT not in str(error) or not (more := only_data(program) & {*rest}):
+                        raise
+                    data |= more
+        except Unread as error:
+            return TorchRun(None, {}, version, unread=str(error))
+        except Refused as error:
+            return TorchRun(np.zeros(0), {}, version, refused=str(error), dialect=error.binding)
+        except RuntimeError as error:
+            return TorchRun(np.zeros(0), {}, version, refused=first_line(error).partition(":")[0])
+
+
+def answer(text: Text, kinds: Mapping[str, str], inputs: Mapping[str, Array], leaves: Collection[str]) -> Answer:
+    """The reader's answer, its inputs as the account has them."""
+    import torch
+
+    from symgrad.reference import run
+
+    numpys = NUMPYS.search(text.typed) is not None
+    types = {"whole": torch.int64, "truth": torch.bool}
+    given: dict[str, Any] = {}
+    for name, array in inputs.items():
+        if name in text.made:
+            continue
+        if numpys:
+            given[name] = as_float(array).astype({"whole": np.int64, "truth": np.bool_}.get(kinds.get(name, ""), float))
+        elif name in kinds:
+            given[name] = torch.tensor(as_float(array)).to(types.get(kinds[name], torch.float64))
+        else:
+            given[name] = torch.tensor(as_float(array), dtype=torch.float64, requires_grad=name in leaves)
+    numbers = {name: plain_number(value) for name, value in text.numbers.items()}
+    return run(text.typed, {**given, **numbers}, text.draws)
+
+
+def plain_number(value: Number) -> int | float:
+    """A number as Python has it."""
+    return int(value) if int(value) == value else float(value)
+
+
+def gradients_of(found: Answer, seed: Array, wanted: Sequence[str], version: str) -> TorchRun:
+    """The output and the gradients of an answer."""
+    import torch
+
+    out: Any = found.output
+    if isinstance(out, (np.ndarray, np.generic)):
+        return TorchRun(np.asarray(out), {}, version, unread="it is NumPy's")
+    out = torch.view_as_real(out.resolve_conj()) if out.is_complex() else out
+    gradients: dict[str, Array | None] = dict.fromkeys(wanted)
+    leaves = {n: found.leaves[n] for n in wanted if n in found.leaves and found.leaves[n].requires_grad}
+    if out.requires_grad and leaves:
+        weights = torch.tensor(as_float(seed), dtype=out.dtype)
+        if isinstance(found.seed, torch.Tensor) and not alike(seed, found.seed.numpy()):
+            raise otherwise("v", seed, found.seed.numpy())
+        if weights.shape == out.shape:
+            try:
+                came: Sequence[Any] = torch.autograd.grad(out, [*leaves.values()], weights, allow_unused=True)
+            except RuntimeError as error:
+                words = first_line(error)
+                if not any(said in words for said in NOT_DERIVED):
+                    raise
+                return TorchRun(np.asarray(out.detach().numpy()), {}, version, refusal=words, text=True)
+            gradients |= {n: None if g is None else g.detach().numpy() for n, g in zip(leaves, came, strict=True)}
+    return TorchRun(np.asarray(out.detach().numpy()), gradients, version, text=True, kept=found.kept)
+
+
+def alike(ours: Array, theirs: Array) -> bool:
+    """Whether two outputs are the same but for rounding, wherever both have numbers."""
+    a, b = as_float(ours), as_float(theirs)
+    if a.shape != b.shape:
+        return False
+    known = np.isfinite(a) & np.isfinite(b)
+    scale = max(1.0, float(np.abs(b[known]).max(initial=0.0)))
+    return bool(np.all(np.abs(a[known] - b[known]) <= TOLERANCE * scale))
+
+
+def check_reading(program: Program, inputs: Mapping[str, Array], output: Array, found: TorchRun) -> None:
+    """Refuse a text that Python gives another value than what was read, with both numbers."""
+    if not (found.text or found.numpys) or alike(output, found.output):
+        return
+    try:
+        decimals = forward(program, {name: as_float(array) for name, array in inputs.items()})[program.output]
+        by_steps = run_torch(program, inputs, np.ones(np.shape(output)), ())
+    except SymgradError:
+        return
+    steps = decimals if by_steps is None else by_steps.output
+    if not alike(decimals, found.output) and not alike(steps, found.output):  # decimals: 0.3 / 0.1 is below 3
+        raise otherwise(program.output, output, found.output)
+
+
+def otherwise(name: str, ours: Array, theirs: Array) -> SymgradError:
+    """The error for a text that is read otherwise than Python does."""
+    a, b = as_float(ours), as_float(theirs)
+    if a.shape != b.shape:
+        told = f"{name} has the shape {tuple(b.shape)} in Python, {tuple(a.shape)} as read here"
+    else:
+        with np.errstate(invalid="ignore"):
+            at = tuple(int(i) for i in np.unravel_index(int(np.nanargmax(np.abs(a - b))), a.shape))
+        entry = f"{name}[{','.join(map(str, at))}]" if at else name
+        told = f"{entry} is {float(b[at]):.6g} in Python, {float(a[at]):.6g} as read here"
+    return UnsupportedError(
+        "this text is read here otherwise than Python runs it, so nothing of it is shown", found=(told,), hints=(RUN,)
+    )
+
+
+__all__ = ["Text", "ask_torch", "check_reading", "otherwise"]

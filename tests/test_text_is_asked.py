@@ -1,0 +1,190 @@
+"""What is called equal to torch is the text that the user typed: equal, refused by torch, not derived by it, or as read.
+
+Each of the four is told apart on every page, in the data, in ``passed`` and in the exit status; and a text that is read
+otherwise than Python runs it is refused, with both numbers.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from click.testing import CliRunner
+
+import symgrad
+from symgrad.errors import UnsupportedError
+from symgrad.explanation import Explanation
+from symgrad.language import read as language_read
+from symgrad.oracles import Text, ask_torch
+from symgrad.oracles.report import Outcome
+from symgrad_cli.main import main
+from tests.compare import assert_same
+
+X = [[1.0, 2.0, 3.0], [0.5, -1.0, 2.0]]
+VERSION = torch.__version__.partition("+")[0]
+OUTCOMES: dict[str, tuple[Outcome, bool, str]] = {
+    "x@a": (Outcome.EQUAL, True, f"Equal to torch {VERSION} in every entry."),
+    "F.softmax(x, dim=-1)": (Outcome.EQUAL, True, f"Equal to torch {VERSION} in every entry"),
+    "y = x; y.mul_(2)": (Outcome.REFUSED, False, "Torch itself refuses this text: a leaf Variable that requires grad"),
+    "y = x.exp(); y.mul_(2); y": (Outcome.REFUSED, False, "Torch itself refuses this text: one of the variables needed for gradient"),
+    "softmax(x)": (Outcome.REFUSED, True, "Torch itself refuses this text: Implicit dimension choice for softmax"),
+    "layer_norm(x)": (Outcome.REFUSED, True, "Torch itself refuses this text: layer_norm() missing 1 required positional argument"),
+    "x // a": (Outcome.UNDERIVED, True, "Torch has no derivative of this: derivative for aten::floor_divide is not implemented."),
+    "F.nll_loss(x, y, weight=w)": (Outcome.EQUAL, True, f"Equal to torch {VERSION} in every entry, but for w: torch has no derivative by that."),
+    "out[i] = Σ_j x[i,j]*a[j]": (Outcome.AS_READ, True, f"Equal to torch {VERSION} in every entry, as read here: out[i] = Σ_j x[i,j]*a[j]."),
+    "ij,jk->ik": (Outcome.AS_READ, True, f"Equal to torch {VERSION} in every entry, as read here: "),
+    "np.dot(x, a)": (Outcome.AS_READ, True, f"Equal to torch {VERSION} in every entry, as read here: out = np.dot(x, a)."),
+    "x.half() * a": (Outcome.AS_READ, True, f"Equal to torch {VERSION} in every entry, as read here: half() keeps all digits."),
+}  # fmt: skip
+
+
+def words(text: str) -> str:
+    return " ".join(text.replace("`", "").replace("\\_", "_").split())
+
+
+@pytest.mark.parametrize("text", OUTCOMES)
+def test_each_outcome_is_told_on_every_page_and_in_the_data(text: str) -> None:
+    outcome, passed, told = OUTCOMES[text]
+    found = symgrad.explain(text)
+    assert (found.outcome, found.passed) == (outcome, passed)
+    for page in (found.to_text(), found.to_text(brief=True), found.to_markdown()):
+        assert told in words(page)
+        assert ("Equal to torch" in words(page)) == told.startswith("Equal")
+    data = json.loads(found.to_json())
+    assert data["agreement"]["outcome"] == outcome
+    assert data["passed"] is passed
+    assert ("words" in data["agreement"]) == (outcome in (Outcome.REFUSED, Outcome.UNDERIVED))
+    for page in (found.to_latex(), found.to_html()):
+        assert ("Equal to torch" in page) == told.startswith("Equal")
+        assert ("Torch itself refuses this text" in page) == (outcome is Outcome.REFUSED)
+    done = CliRunner().invoke(main, ["explain", text])
+    assert done.exit_code == (0 if passed else 1)
+    assert told in words(done.output)
+
+
+WRONG: dict[str, str] = {
+    "x, y = y, x; x - 2*y": "y = y; x - 2*y",
+    "y = x * 2; z = y; z.mul_(5); y + 0": "y = x * 2; y + 0",
+    "from torch import sin as cos; cos(x)": "cos(x)",
+    "(torch.tensor([200, 1, 2], dtype=torch.uint8) + torch.tensor([100, 1, 2], dtype=torch.uint8)) * x": "torch.tensor([300, 2, 4]) * x",
+    "torch.tensor([.1, .2, .3], dtype=torch.float16) * x": "torch.tensor([.1, .2, .3]) * x",
+    "with torch.no_grad():\n    y = x * 2\ny * x": "y = x * 2; y * x",
+    "y = x.detach() * x; y": "y = x * x; y",
+    "x.sum(0)": "x.sum(1)", "x.reshape(3, 2)": "x.T", "x / 2": "x / 2.0000001", "x.std(0)": "x.std(0, unbiased=False)",
+    "np.linalg.norm(x)": "torch.sum(x * x)",
+}  # fmt: skip
+
+
+def misread(typed: str, as_read: str, **values: Any) -> Explanation:
+    """The explanation of ``typed`` where its reading would be that of another text."""
+    with pytest.MonkeyPatch.context() as patch:
+        real: Callable[..., Any] = language_read
+        patch.setattr("symgrad.question.read", lambda text, **given: real(as_read, **given))
+        patch.setattr("symgrad.api.inputs_of", lambda text, given=(): frozenset(values))
+        return symgrad.explain(typed, **values)
+
+
+@pytest.mark.parametrize("typed", WRONG)
+def test_a_text_that_is_read_otherwise_is_refused_with_both_numbers(typed: str) -> None:
+    """Its value, or where that is the same its gradient: nothing of what was read is shown."""
+    values = {"x": X, **({"y": [[2.0, 1.0, 0.0], [1.0, 1.0, 4.0]]} if "x, y" in typed else {})}
+    with pytest.raises(UnsupportedError, match="otherwise than Python runs it") as caught:
+        misread(typed, WRONG[typed], **values)
+    assert "in Python, " in caught.value.found[0]
+    assert "as read here" in caught.value.found[0]
+    assert "run SCRIPT" in str(caught.value.hints[0])
+    assert not isinstance(misread(WRONG[typed], WRONG[typed], **values), str)
+
+
+def test_the_seed_that_the_text_gives_is_the_texts_own() -> None:
+    with pytest.raises(UnsupportedError, match="otherwise than Python runs it"):
+        misread(
+            "y = x * 3; y.backward(torch.tensor([1., 2., 3.]))",
+            "y = x * 3; y.backward(torch.tensor([1., 2., 4.]))",
+            x=[1.0, 2.0, 3.0],
+        )
+
+
+def test_what_each_input_is_comes_from_one_account() -> None:
+    """Positions are whole numbers, masks truth values, weights of a loss data, names in sizes numbers; no trial decides."""
+    cases: dict[str, dict[str, Any]] = {
+        "F.cross_entropy(x, y, weight=w)": {"x": X, "y": [0, 2], "w": [0.5, 1.0, 2.0]},
+        "F.cross_entropy(x, y)": {"x": X, "y": [0, 2]},
+        "F.embedding(y, x) * 2": {"x": X, "y": [0, 1, 1]},
+        "torch.where(m, x, 2 * x)": {"x": X, "m": [[True, False, True], [False, False, True]]},
+        "torch.where(m, x, 2 * x) ": {"x": X, "m": [[1, 0, 1], [0, 0, 1]]},
+        "x.masked_fill(m, 0.5)": {"x": X, "m": [[1, 0, 1], [0, 0, 1]]},
+        "x.gather(1, t - 1)": {"x": X, "t": [[1, 2], [3, 1]]},
+        "x[t]": {"x": X, "t": [1, 0, 1]},
+        "x.reshape(n, 2)": {"x": X, "n": 3},
+        "x.reshape(n, 2) * n": {"x": X, "n": 3},
+        "F.hinge_embedding_loss(x, y)": {"x": X, "y": [[1, -1, 1], [1, 1, -1]]},
+        "F.binary_cross_entropy(x.sigmoid(), p, weight=w)": {"x": X, "p": [[0.2, 0.5, 0.7], [0.1, 0.5, 0.9]], "w": X},
+        "F.batch_norm(x, m, s, training=False)": {"x": X, "m": [0.1, 0.2, 0.3], "s": [1.0, 2.0, 3.0]},
+    }  # fmt: skip
+    for text, values in cases.items():
+        assert symgrad.explain(text, **values).outcome is Outcome.EQUAL, text
+
+
+def test_truth_values_are_no_leaves() -> None:
+    found = symgrad.explain("x * m", x=X, m=[[True, False, True], [False, False, True]])
+    assert found.passed
+    assert "but for m: torch has no derivative by that" in words(found.to_text())
+
+
+def test_only_wanted_inputs_are_leaves() -> None:
+    """What is no leaf may be written over: torch says so of the text, too."""
+    assert symgrad.explain("y = x; y.mul_(2); a * y", x=X, a=X).outcome is Outcome.REFUSED
+    assert symgrad.explain("y = x; y.mul_(2); a * y", x=X, a=X, wrt="a").outcome is Outcome.EQUAL
+
+
+def test_drawn_numbers_are_the_same_on_both_sides() -> None:
+    for text in ("w = torch.randn(3, 2); b = torch.rand(2); x @ w + b", "torch.randn_like(x) * x", "x[torch.randperm(2)]", "torch.randint(0, 5, (3,)) * x",
+                 "torch.manual_seed(0); w = torch.randn(3, requires_grad=True); (w * 2).sum()"):  # fmt: skip
+        assert (
+            symgrad.explain(
+                text, **({"x": X} if "x" in text.replace("max", "") and "manual" not in text else {})
+            ).outcome
+            is Outcome.EQUAL
+        ), text
+
+
+def test_a_second_run_of_torchs_is_made_of_the_text_alone() -> None:
+    """The reader takes the place of the program's run: one forward pass and one backward of torch's for a plain text."""
+    counts = {"text": 0, "steps": 0}
+    with pytest.MonkeyPatch.context() as patch:
+        from symgrad import reference
+        from symgrad.oracles import text as oracle
+
+        run, steps = reference.run, oracle.run_torch
+
+        def counted(*arguments: Any) -> Any:
+            counts["text"] += 1
+            return run(*arguments)
+
+        def counted_steps(*arguments: Any) -> Any:
+            counts["steps"] += 1
+            return steps(*arguments)
+
+        patch.setattr(reference, "run", counted)
+        patch.setattr(oracle, "run_torch", counted_steps)
+        symgrad.explain("softmax(x @ w + b, dim=-1)")
+        assert counts == {"text": 1, "steps": 0}
+        symgrad.explain("out[i] = Σ_j x[i,j]*a[j]")
+        assert counts["steps"] == 1
+
+
+def test_what_the_reader_computes_is_what_torch_says_of_a_text() -> None:
+    reading = language_read("x @ a")
+    given = {"x": np.array(X), "a": np.arange(12.0).reshape(3, 4)}
+    found = ask_torch(Text("x @ a"), reading.program, given, np.ones((2, 4)), ["x", "a"])
+    assert found is not None
+    assert found.text
+    assert_same(given["x"] @ given["a"], found.output)
+    expected = found.gradients["x"]
+    assert expected is not None
+    assert_same(np.ones((2, 4)) @ given["a"].T, expected)
