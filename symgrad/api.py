@@ -137,7 +137,8 @@ def explain_values(
     try:
         first_order = build(
             reading.source.text, program, inputs, chosen, names_wanted(wrt, program), check=check,
-            assumptions=assumptions_of(reading, inputs, chosen), hints=hints_of(reading, inputs, chosen),
+            assumptions=(*assumptions_of(reading, inputs, chosen), *(downstream.assumptions if downstream else ())),
+            hints=(*(downstream.hints if downstream else ()), *hints_of(reading, inputs, chosen)),
             downstream=downstream, expanded=expand, writers=WRITERS, text=text_of(expression, reading, here),
             remarks=(*reading.remarks, *(why_whole(reading.program) if expand else ())),
         )  # fmt: skip
@@ -250,8 +251,11 @@ def _downstream(
     shared["out"] = Given("out", from_first.output, True, True)
     made = {**reading.made, **{name: g.value for name, g in shared.items()}}
     given = [shared.get(g.name, g) for g in given_values(later, late, shapes, made)]
+    own = [g for g in given if g.name not in shared]
     seed = Seed(np.ones((), dtype=np.int64), "scalar", "1")
     return build(
-        then, later, given, seed, ("out",), check=check, assumptions=assumptions_of(reading, given),
+        then, later, given, seed, ("out",), check=check,
+        assumptions=[f"for the loss, {', '.join(said)}"] if (said := assumptions_of(reading, own)) else [],
+        hints=[Setting("let", g.name) for g in own if not g.value_given],
         remarks=reading.remarks, writers=WRITERS, text=text_of(then, reading, late),
     )  # fmt: skip

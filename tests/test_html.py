@@ -273,6 +273,8 @@ def test_a_long_program_is_a_curve_of_its_lengths() -> None:
     assert picture.count('class="box"') == 0
     assert picture.count('class="flow"') == 1
     assert "1e-2" in picture
+    assert "thin, to the right" not in picture  # that is said of stations and ways
+    assert "how long the gradient with respect to each result is" in picture
 
 
 def test_text_in_a_formula_is_no_markup() -> None:

@@ -7,6 +7,7 @@ import json
 import re
 import select
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -247,6 +248,83 @@ def test_a_script_runs_only_where_the_page_asks() -> None:
             page.locator("#told", has_text="ZeroDivisionError").wait_for(timeout=90_000)
             assert seen.violations() == []
             assert seen.complaints == []
+
+
+def test_a_client_that_hangs_up_leaves_nothing_in_the_log() -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "symgrad_cli", "serve", "--port", "0"], stderr=subprocess.PIPE, text=True
+    )  # fmt: skip
+    assert process.stderr is not None
+    try:
+        port = int(re.search(r":(\d+)/", process.stderr.readline())[1])
+        token = token_of(port)
+        with socket.create_connection(("127.0.0.1", port)) as client:
+            head = f"POST /exercise HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Symgrad-Token: {token}\r\n"
+            client.sendall(f"{head}Content-Type: application/json\r\nContent-Length: 999\r\n\r\n{{".encode())
+        assert request(port, "GET", "/")[0] == 200
+    finally:
+        process.send_signal(signal.SIGINT)
+        rest = process.communicate(timeout=20)[1]
+    assert rest.strip() in ("", "Aborted!"), rest
+
+
+def test_what_an_address_asks_for_and_the_page_has_not_is_said(server: int) -> None:
+    for name in ("order", "seeds", "entry"):
+        text = request(server, "GET", f"/page?expression=x%40a&{name}=2")[1]
+        assert f"This page has no field {name}" in text
+        assert "expression, let, shape, seed, then, wrt" in text
+
+
+def test_the_loss_is_a_field() -> None:
+    job = {
+        "kind": "page",
+        "expression": "x@w",
+        "then": "F.mse_loss(out, y)",
+        "shape": "x=2,3; w=3,2",
+        "let": "y=[[1,0],[0,1]]",
+    }
+    found = ask_worker(json.dumps(job))["found"]
+    assert "F.mse_loss(out, y)" in found
+    assert "has no loss" in ask_worker(json.dumps({**job, "kind": "exercise"}))["error"]
+    assert "mean((out-y)**2)" in ask_worker(json.dumps({**job, "then": "mean((out-y)**2)"}))["found"].replace(" ", "")
+
+
+ORDINARY = (
+    "sum(x**2)", "F.cross_entropy(x, y)", "F.mse_loss(x@w, y)", "x.mean()", "x.max()", "x.norm()", "torch.dot(x, y)",
+    "torch.trace(x)", "torch.linalg.inv(x)", "F.conv1d(x, w)", "softmax(x)", "out[i] = sum_j A[i,j]*x[j]", "x.T @ x",
+    "tanh(x@w + b)", "logsumexp(x, 0)", "x[1:] - x[:-1]", "einsum('ij,jk->ik', a, b)", "x.std()", "a*x**2 + b*x + c",
+    "h = relu(x@w); h.sum()", "cumsum(x, 0)",
+)  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("browser")
+def test_ordinary_expressions_typed_on_the_start_page_are_explained(server: int) -> None:
+    """The seed of the example that stands there first is not that of another expression."""
+    with browser() as chromium:
+        found = Opened(chromium.new_context(viewport={"width": 1200, "height": 900}).new_page())
+        page = found.open(f"http://127.0.0.1:{server}/")
+        frame = page.frame_locator("#frame")
+        frame.locator(".answer").wait_for(timeout=90_000)
+        assert page.locator("[name=seed]").input_value() == "[[1,2,3,4],[5,6,7,8]]"
+        for text in ORDINARY:
+            page.locator("[name=expression]").fill(text)
+            assert page.locator("[name=seed]").input_value() == ""
+            frame.locator("h1, [role=alert]").filter(has_text=re.compile(re.escape(text[-8:]))).first.wait_for(
+                timeout=90_000
+            )
+            assert frame.locator("[role=alert]:visible").count() == 0, (text, frame.locator("main").text_content())
+            assert frame.locator(".answer").count() == 1, text
+        page.locator("#examples").select_option("10")
+        assert page.locator("[name=shape]").input_value() == "x=6; w=3"
+        page.locator("[name=expression]").fill("x@a")
+        assert page.locator("[name=shape]").input_value() == "x=6"
+        page.locator("[name=seed]").fill("[1,2]")  # what somebody typed stays
+        page.locator("[name=expression]").fill("x@aa")
+        assert page.locator("[name=seed]").input_value() == "[1,2]"
+        page.locator("[name=then]").fill("sum(out**2)")
+        assert "then=sum" in page.url or page.wait_for_url("**then=sum**", timeout=9_000) is None
+        assert found.complaints == []
 
 
 @pytest.mark.slow

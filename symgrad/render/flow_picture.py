@@ -29,12 +29,13 @@ LONGEST = 19
 """Characters of an operation in its station."""
 LONGEST_BELOW = 24
 """Characters of its name and its shape together."""
+CURVE = "upwards: how long the gradient with respect to each result is; to the right: the order of the forward pass"
 
 
 def flow_picture(flow: Flow) -> str:
     """The picture as SVG."""
     drawing = Drawing()
-    drawing.headed(LEFT, TOP, flow.title, flow.below)
+    drawing.headed(LEFT, TOP, flow.title, CURVE if len(flow.stations) > MOST else flow.below)
     if len(flow.stations) > MOST:
         curve(drawing, flow)
     else:
@@ -266,12 +267,16 @@ def short(value: float) -> str:
     return f"{float(digits):.0f}" if 1e3 <= abs(value) < 1e5 else digits
 
 
+def sized(length: float | None) -> float:
+    """A length; 0 where nothing comes back, or nothing but rounding."""
+    return 0.0 if length is None or isinstance(length, Rounding) else length
+
+
 def curve(drawing: Drawing, flow: Flow) -> None:
     """The length of what comes back to each tensor, from the first operation to the last, by orders of magnitude."""
     made = [s.name for s in flow.stations if s.made]
     lengths: Mapping[str, float] = {
-        name: math.sqrt(sum(w.length**2 for w in flow.ways if w.source == name and w.length is not None))
-        for name in made
+        name: math.sqrt(sum(sized(w.length) ** 2 for w in flow.ways if w.source == name)) for name in made
     }
     points = [(n, lengths[name]) for n, name in enumerate(made) if 0 < lengths[name] < math.inf]
     points.append((len(made) - 1, flow.length)) if 0 < flow.length < math.inf else None

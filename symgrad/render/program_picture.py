@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.backward.parts.names import with_names
 from symgrad.explanation import Explanation
 from symgrad.numeric import Array, as_float, euclidean, term_sizes
 from symgrad.numeric.rounding import length_beside
 from symgrad.numeric.sweeps import numeric_pullback
-from symgrad.program import Apply, Program
+from symgrad.program import Apply, Program, free_name
 from symgrad.render import numbers
 from symgrad.render.content.teller import teller_of
 from symgrad.render.flow_layout import BAND, Flow, Station
@@ -58,16 +59,35 @@ class Watched:
 
 
 def program_picture(explanation: Explanation) -> str:
-    """The program of an explanation."""
-    program, watched = explanation.program, Watched()
-    numeric_pullback(program, explanation.values, as_float(explanation.seed), tuple(explanation.gradients), watched)
-    teller = teller_of(program, None if explanation.expanded else explanation.expression)
-    terms = term_sizes(program, sorted({source for source, _ in watched.parts}), explanation.values, explanation.seed)
-    lengths = {way: length_beside(part, terms[way[0]]) for way, part in watched.parts.items()}
+    """The program of an explanation, and behind it the loss that says what the seed is."""
+    program, later = explanation.program, explanation.downstream
+    lengths, shapes = lengths_of(explanation), {t.name: np.shape(explanation.values[t.name]) for t in program.tensors()}
+    said = {step.result.name: teller_of(program, None if explanation.expanded else explanation.expression).code(step)
+            for step in program.forward_steps}  # fmt: skip
+    seed, name = explanation.seed, program.seed
+    if later is not None:
+        made = [step.result.name for step in later.program.steps]
+        change = {own: free_name((own,), {*shapes, *made}) for own in made if own in shapes}
+        teller, behind = teller_of(later.program, later.expression), with_names(later.program, change)
+        said |= {change.get(s.result.name, s.result.name): teller.code(s) for s in later.program.forward_steps}
+        shapes |= {change.get(t.name, t.name): np.shape(later.values[t.name]) for t in later.program.tensors()}
+        lengths |= {(change.get(a, a), change.get(b, b)): size for (a, b), size in lengths_of(later).items()}
+        more = tuple(t for t in behind.inputs if t.name not in program.names)
+        steps = (*program.forward_steps, *behind.forward_steps)
+        program = Program((*program.inputs, *more), steps, behind.output)
+        seed, name = later.seed, f"∂{behind.output}/∂{behind.output}"
     return drawn(
-        program, program.forward_steps, lengths, {program.output: explanation.seed},
-        shape_of=lambda name: np.shape(explanation.values[name]), said=teller.code, seed=program.seed,
+        program, program.steps if later else program.forward_steps, lengths, {program.output: seed},
+        shape_of=shapes.__getitem__, said=lambda step: said[step.result.name], seed=name,
     )  # fmt: skip
+
+
+def lengths_of(explanation: Explanation) -> dict[tuple[str, str], float]:
+    """How long what comes back on each way is, what is only rounding marked as that."""
+    program, values, watched = explanation.program, explanation.values, Watched()
+    numeric_pullback(program, values, as_float(explanation.seed), tuple(explanation.gradients), watched)
+    terms = term_sizes(program, sorted({source for source, _ in watched.parts}), values, explanation.seed)
+    return {way: length_beside(part, terms[way[0]]) for way, part in watched.parts.items()}
 
 
 def drawn(

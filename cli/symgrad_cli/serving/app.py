@@ -18,7 +18,7 @@ from typing import Any
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
@@ -28,7 +28,7 @@ from symgrad_cli.serving.examples import EXAMPLES
 HERE = Path(__file__).parent
 LONGEST, LARGEST_BODY = 4_000, 64_000
 """Characters of an expression, bytes of a request."""
-FIELDS = ("expression", "let", "shape", "seed", "wrt")
+FIELDS = ("expression", "let", "shape", "seed", "then", "wrt")
 SAFE = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store"}
 SHELL = (
     "default-src 'none'; style-src 'self'; script-src 'self'; img-src data:; connect-src 'self'; frame-src 'self'; "
@@ -68,6 +68,10 @@ class Served:
         """The page of an expression, or what is wrong with it."""
         job = {name: request.query_params.get(name, "") for name in FIELDS}
         headers = {**SAFE, "Content-Security-Policy": FRAMED}
+        unknown = [name for name in request.query_params if name not in FIELDS]
+        if unknown:
+            fields = f"the fields of an address are {', '.join(FIELDS)}"
+            return HTMLResponse(told(f"This page has no field {unknown[0]}: {fields}."), headers=headers)
         if not job["expression"].strip():
             return HTMLResponse(told("Type an expression, such as x@a."), headers=headers)
         if any(len(value) > LONGEST for value in job.values()):
@@ -117,12 +121,14 @@ class Served:
         if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
             return refused(415, "this takes JSON")
         body = b""
-        async for part in request.stream():
-            body += part
-            if len(body) > LARGEST_BODY:
-                return refused(413, f"a request has at most {LARGEST_BODY:,} bytes")
         try:
+            async for part in request.stream():
+                body += part
+                if len(body) > LARGEST_BODY:
+                    return refused(413, f"a request has at most {LARGEST_BODY:,} bytes")
             found = json.loads(body)
+        except ClientDisconnect:
+            return refused(400, "whoever asked has gone")
         except (ValueError, RecursionError):
             return refused(400, "this is no JSON")
         if not isinstance(found, dict) or not all(isinstance(found.get(n, ""), str) for n in fields):

@@ -2,14 +2,32 @@
 "use strict";
 (() => {
   const known = JSON.parse(document.body.dataset.known), form = document.getElementById("state");
-  const fields = ["expression", "let", "shape", "seed"], $ = id => document.getElementById(id);
+  const fields = ["expression", "let", "shape", "seed", "then"], $ = id => document.getElementById(id);
   const frame = $("frame"), busy = $("busy");
   const query = () => {
     const found = new URLSearchParams();
     for (const name of fields) if (form.elements[name].value.trim()) found.set(name, form.elements[name].value);
+    for (const [name, value] of rest) found.set(name, value);
     return found;
   };
-  function fill(values) { for (const name of fields) form.elements[name].value = values[name] || ""; }
+  // What an example or a link fills in goes with its expression: where another is typed, its seed and its loss have no
+  // sense, nor have values and shapes of names that do not stand there. What somebody typed stays.
+  let filled = {}, rest = [];
+  function fill(values) {
+    filled = {...values};
+    for (const name of fields) form.elements[name].value = values[name] || "";
+  }
+  const words = text => new Set(text.match(/[\p{L}_][\p{L}\p{N}_]*/gu));
+  function follow(edited) {
+    if (edited !== "expression") { delete filled[edited]; return; }
+    const text = form.elements.expression.value, same = text.trim() === (filled.expression || "").trim();
+    for (const name of ["seed", "then"]) if (name in filled) form.elements[name].value = same ? filled[name] : "";
+    const read = words(`${text} ${form.elements.then.value}`);
+    for (const name of ["let", "shape"]) if (name in filled) {
+      const parts = filled[name].split(";").filter(part => same || read.has(part.split("=")[0].trim()));
+      form.elements[name].value = parts.join(";").trim();
+    }
+  }
   let shown = null, timer = null, mode = "page";
   function show() {
     const text = query().toString();
@@ -22,7 +40,7 @@
     frame.src = `/page?${text}`;
   }
   frame.addEventListener("load", () => { busy.textContent = ""; });
-  form.addEventListener("input", event => { if (event.target.name) { clearTimeout(timer); timer = setTimeout(show, 500); } });
+  form.addEventListener("input", event => { if (event.target.name) { follow(event.target.name); clearTimeout(timer); timer = setTimeout(show, 500); } });
   form.addEventListener("submit", event => event.preventDefault());
 
   known.examples.forEach((example, n) => {
@@ -32,6 +50,7 @@
   });
   $("examples").addEventListener("change", event => {
     if (event.target.value === "") return;
+    rest = [];
     fill(known.examples[Number(event.target.value)]);
     show();
   });
@@ -75,6 +94,7 @@
   for (const name of modes) $(`show-${name}`).addEventListener("click", () => choose(name));
   $("show-script").hidden = !known.scripts;
   const given = Object.fromEntries(new URLSearchParams(location.search));
-  fill(given.expression ? given : known.examples[0]);
+  rest = Object.entries(given).filter(([name]) => !fields.includes(name));
+  fill(given.expression || rest.length ? given : known.examples[0]);
   show();
 })();

@@ -68,13 +68,15 @@ def page(job: Mapping[str, str]) -> str:
         raise InputError("values from files are not read here", hints=("x=[[1,2],[3,4]]", "x=randn(2,3)"))
     found = explain_values(
         job["expression"], values_of(job), seed=seed_of(job), shapes=shapes_of(job),
-        wrt=job.get("wrt", "").strip() or None,
+        then=job.get("then", "").strip() or None, wrt=job.get("wrt", "").strip() or None,
     )  # fmt: skip
     return found.to_html(asked=asked(found))
 
 
 def exercise(job: Mapping[str, str]) -> dict[str, str]:
     """The question, and what became of a line."""
+    if job.get("then", "").strip():
+        raise InputError("an exercise asks for v times J, and has no loss", hints=("an empty field for the loss",))
     asked = symgrad.exercise(
         job["expression"], wrt=job.get("wrt", "").strip() or None, shapes=shapes_of(job)
     )  # fmt: skip

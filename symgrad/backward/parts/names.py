@@ -9,13 +9,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from keyword import iskeyword
 
 from symgrad.backward.parts.code import MODULES
-from symgrad.program import SEEDS, Program, free_name
+from symgrad.program import SEEDS, Apply, Program, free_name
 
 UNNAMED = re.compile(r"(t|wide)\d+")
 """What tensors are called that nobody gave a name."""
+
+
+def with_names(program: Program, change: Mapping[str, str]) -> Program:
+    """The same program with other names for what its steps compute."""
+
+    def step(of: Apply) -> Apply:
+        arguments = tuple(change.get(a, a) if isinstance(a, str) else a for a in of.arguments)
+        beside = tuple((key, change.get(read, read)) for key, read in of.beside)
+        result = replace(of.result, name=change.get(of.result.name, of.result.name))
+        return replace(of, arguments=arguments, result=result, beside=beside)
+
+    return replace(program, steps=tuple(map(step, program.steps)), output=change.get(program.output, program.output))
 
 
 class Names:

@@ -28,6 +28,7 @@ from symgrad.render.page import (
     Formula,
     Grid,
     Grids,
+    Listing,
     Math,
     Paragraph,
     Ready,
@@ -164,16 +165,7 @@ def _downstream(explanation: Explanation) -> Iterator[Block]:
     extra = tuple(Grid(named(g.name), g.value) for g in later.inputs if g.value_given and g.name not in known)
     if extra:
         yield Grids(extra)
-    gradient = later.gradients[output]
-    if gradient.sweep.whole:
-        equation = unfolded(teller, gradient.sweep.equation)
-        names = teller.names.entry(equation.axes, output)
-        at = [names.letter(i) for i in equation.axes]
-        formula = Formula(without_seed(equation.right, later.program), names)
-        form = explanation.seed_info.closed_form
-        remark: Words = as_code(letters.seed, form) if form else ()
-        yield Equations((Equation((named(letters.seed, at), partial(say.L, named(output, at)), formula), remark),))
-        yield from teller.aside(formula)
+    yield from slope_of(explanation, teller)
     yield Grids((Grid(say.v, explanation.seed),))
     yield Paragraph(
         say(
@@ -181,6 +173,27 @@ def _downstream(explanation: Explanation) -> Iterator[Block]:
             "by {v} and adds them up to one row {vJ}. It does not multiply `out` by {v} and hand that back."
         )
     )
+
+
+def slope_of(explanation: Explanation, teller: Teller | None = None) -> Iterator[Block]:
+    """v[i,j] = ∂L/∂out[i,j] = …, and as code; line by line where that is too long for one formula."""
+    later = explanation.downstream
+    assert later is not None
+    letters = replace(letters_of(explanation.program), loss=later.program.output)
+    output, form, gradient = letters.output, explanation.seed_info.closed_form, later.gradients[letters.output]
+    if not gradient.sweep.whole:
+        told = [line.shown for line in (*later.backward.forward, *later.backward.statements) if line.text is not None]
+        yield Listing("\n".join([*told, f"{letters.seed} = {output}.grad"]))
+        return
+    teller = teller or teller_of(later.program, later.expression)
+    equation = unfolded(teller, gradient.sweep.equation)
+    names = teller.names.entry(equation.axes, output)
+    at = [names.letter(i) for i in equation.axes]
+    formula = Formula(without_seed(equation.right, later.program), names)
+    remark: Words = as_code(letters.seed, form) if form else ()
+    slope = partial(Speaker(letters).L, named(output, at))
+    yield Equations((Equation((named(letters.seed, at), slope, formula), remark),))
+    yield from teller.aside(formula)
 
 
 def unfolded(teller: Teller, equation: IndexEquation) -> IndexEquation:

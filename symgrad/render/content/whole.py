@@ -5,9 +5,12 @@ With an entry, the page tells the story of that one entry instead.
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 
+from symgrad.calculus import flows
 from symgrad.explanation import Explanation
 from symgrad.language import definition
 from symgrad.language.outside import arguments
@@ -19,12 +22,15 @@ from symgrad.render.content.one_entry import entry_sections
 from symgrad.render.content.proof import proof_section
 from symgrad.render.content.pullback import pullback_section
 from symgrad.render.content.second_order import curvature, second_order_section
-from symgrad.render.content.seed import seed_section
+from symgrad.render.content.seed import seed_section, slope_of
 from symgrad.render.content.singular import rows_without_value
 from symgrad.render.content.speaker import left_out, made_here, renamed
 from symgrad.render.content.teller import Teller, teller_of
 from symgrad.render.content.words import size_text
-from symgrad.render.page import Block, Code, Page, Paragraph, Section, Words
+from symgrad.render.page import Block, Code, Listing, Page, Paragraph, Section, Words
+
+STATED = re.compile(r"[^()=]*=[^=]")
+"""A statement that has a left side."""
 
 
 def page_of(
@@ -46,7 +52,7 @@ def page_of(
         sections = entry_sections(teller, explanation, *entry)
     else:
         answer = answer_of(explanation, teller, ALONE if brief else OPENING)
-        opening = (*answer.blocks(), *curvature(teller, explanation))
+        opening = (*_slope(explanation), *answer.blocks(), *curvature(teller, explanation))
     if entry is None and not brief:
         writers: list[Callable[[], Section]] = [
             lambda: forward_section(teller, explanation),
@@ -60,8 +66,20 @@ def page_of(
         sections = tuple(write() for place, write in enumerate(writers) if only is None or place in only)
     facts = [(g.name, size_text(g.value.shape)) for g in explanation.inputs]
     facts.append((explanation.program.output, size_text(explanation.output.shape)))
-    lead = (*opening, *_lead(explanation))
-    return Page(title(explanation.expression, explanation.program.output), tuple(facts), lead, sections)
+    heading, later = title(explanation.expression, explanation.program.output), explanation.downstream
+    if later is not None:
+        known = dict(facts)
+        facts += [(g.name, size_text(g.value.shape)) for g in later.inputs if g.name not in known]
+        texts = (explanation.expression, explanation.program.output), (later.expression, later.program.output)
+        heading = (Code("; ".join(itertools.chain(*itertools.starmap(_statements, texts)))),)
+    return Page(heading, tuple(facts), (*opening, *_lead(explanation)), sections)
+
+
+def _slope(explanation: Explanation) -> Iterator[Block]:
+    """What v is where a loss says it: as code, else by its formula."""
+    if explanation.seed_info.origin == "downstream":
+        form = explanation.seed_info.closed_form
+        yield from (Listing(f"{explanation.program.seed} = {form}"),) if form else slope_of(explanation)
 
 
 def _jacobians(teller: Teller, explanation: Explanation) -> Section:
@@ -77,6 +95,13 @@ def title(expression: str, output: str) -> Words:
     return (Code(definition(expression, output)),)
 
 
+def _statements(text: str, output: str) -> Iterator[str]:
+    """The statements of a text, the last with a left side: two texts on one line each say what theirs is called."""
+    *before, last = [part.strip() for part in definition(text, output).split(";") if part.strip()]
+    yield from before
+    yield last if STATED.match(last) else definition(last, output)
+
+
 def _lead(explanation: Explanation) -> Iterator[Block]:
     """A warning if the oracles disagree; what was assumed and how to change it; what the text makes itself; remarks."""
     if not explanation.passed and not explanation.refused:
@@ -90,6 +115,11 @@ def _lead(explanation: Explanation) -> Iterator[Block]:
             words = (*words, "  " if place else "", Code(str(hint)))
     if words:
         yield Paragraph(words)
+    later = explanation.downstream
+    for name in explanation.gradients if later is not None else ():
+        if later is not None and name in {t.name for t in later.program.inputs} and flows(later.program, name):
+            words = ("The loss reads ", Code(name), " beside out, too. What ", Code("L.backward()"), " adds to ")
+            yield Paragraph((*words, Code(f"{name}.grad"), " on that way is no part of this page."))
     yield from renamed(explanation.program)
     yield from made_here(explanation.program)
     yield from left_out(explanation.program, explanation.gradients)

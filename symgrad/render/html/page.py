@@ -67,6 +67,8 @@ def live(explanation: Explanation) -> dict[str, Any]:
         "weights": as_float(explanation.seed).reshape(-1).tolist(),
         "results": [sheet(f"{g.name}.grad", g.shown) for g in explanation.gradients.values()
                     if g.value.size <= MOST_ENTRIES],
+        "loss": sheet(explanation.downstream.program.output, explanation.downstream.output)
+        if explanation.downstream is not None and data["loss"] else None,
         "out": sheet(explanation.program.output, explanation.shown)
         if explanation.output.size <= MOST_ENTRIES else None,
         "why": data["why"],
@@ -107,7 +109,7 @@ def rendered(page: Page, explanation: Explanation | None = None, version: str | 
     """The template with a page in it."""
     title = "".join(part if isinstance(part, str) else getattr(part, "code", "") for part in page.title)
     absent: dict[str, Any] = {"data": None, "panels": [], "inputs": [], "seed": None, "weights": [], "results": [],
-                              "out": None, "why": "", "forward": [], "backward": [], "program": None,
+                              "out": None, "loss": None, "why": "", "forward": [], "backward": [], "program": None,
                               "meaning": "", "asked": None}  # fmt: skip
     passed = None if explanation is None or not explanation.checked else explanation.passed
     refused = explanation is not None and bool(explanation.refused)

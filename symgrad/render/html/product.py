@@ -18,7 +18,7 @@ from symgrad.render import numbers
 from symgrad.render.content.jacobian import block_size
 from symgrad.render.content.words import structure_math
 from symgrad.render.html.pieces import inline_picture
-from symgrad.render.html.travel import MOST_ENTRIES
+from symgrad.render.html.travel import MOST_ENTRIES, inputs_of
 from symgrad.render.picture import (
     SIGNS,
     cells_of,
@@ -112,7 +112,7 @@ def symbol(text: str, value: Any, signed: bool) -> str:
 
 def sheets(explanation: Explanation) -> Iterator[Sheet]:
     """The inputs, as far as they can be edited."""
-    yield from (sheet(g.name, g.value) for g in explanation.inputs if g.value.size <= MOST_ENTRIES)
+    yield from (sheet(g.name, g.value) for g in inputs_of(explanation) if g.value.size <= MOST_ENTRIES)
 
 
 def sheet(name: str, array: Array) -> Sheet:

@@ -16,7 +16,7 @@ import numpy as np
 import sympy as sp
 
 from symgrad.calculus import local
-from symgrad.explanation import Explanation, Jacobian
+from symgrad.explanation import Explanation, Given, Jacobian
 from symgrad.functions import high, low, sigmoid, softplus
 from symgrad.functions import sign as signum
 from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel
@@ -26,7 +26,7 @@ from symgrad.lowering.reading import number
 from symgrad.numeric import Array, as_float
 from symgrad.numeric.rounding import Rounding
 from symgrad.ops import Op, entry_of
-from symgrad.program import Program
+from symgrad.program import Apply, Program
 from symgrad.render.html.positions import ComputedError, positions
 from symgrad.render.picture import small
 from symgrad.shapes import Size
@@ -55,7 +55,9 @@ def travelling(explanation: Explanation) -> dict[str, Any]:
     data: dict[str, Any] = {
         "seed": program.seed,
         "output": program.output,
-        "inputs": [{"name": g.name, "shape": list(g.value.shape), "values": flat(g.value)} for g in explanation.inputs],
+        "inputs": [
+            {"name": g.name, "shape": list(g.value.shape), "values": flat(g.value)} for g in inputs_of(explanation)
+        ],
         "v": {"shape": list(explanation.seed.shape), "values": flat(explanation.seed)},
         "out": {"values": flat(explanation.output)} | rounding_in(explanation.shown),
         "gradients": [
@@ -63,23 +65,21 @@ def travelling(explanation: Explanation) -> dict[str, Any]:
             for g in explanation.gradients.values()
         ],
         "jacobians": [numbers_of(g.jacobian) for g in explanation.gradients.values()],
-        "steps": [], "stages": [], "why": "",
+        "steps": [], "stages": [], "loss": None, "why": "",
     }  # fmt: skip
     too_many = [n for n, shape in shapes(explanation) if math.prod(shape) > MOST_ENTRIES]
     try:
         if too_many:
             raise NotHereError(f"{too_many[0]} has more than {MOST_ENTRIES} entries")
-        if explanation.downstream is not None:
-            raise NotHereError(f"{program.seed} is computed from {program.output}")
         taken = Trees(program, values.sizes)
-        data["steps"] = [
-            taken.equation(s.result.name, local(s, program).equation, entry_of(s.op)) for s in program.steps
-        ]
+        data["steps"] = [taken.step(step, program) for step in program.steps]
         forward = taken.work
         for gradient in explanation.gradients.values():
             for name, equation in gradient.sweep.stages:
                 own = gradient.name + "·grad" if equation is gradient.sweep.equation else name
                 data["stages"].append(taken.equation(own, equation))
+        if explanation.downstream is not None:
+            data["loss"] = loss_of(explanation.downstream, taken)
         back, by_rows = taken.work - forward, False
         for found, gradient in zip(data["jacobians"], explanation.gradients.values(), strict=True):
             jacobian = gradient.jacobian
@@ -91,7 +91,8 @@ def travelling(explanation: Explanation) -> dict[str, Any]:
         taken.work += back * explanation.output.size if by_rows else 0
         if taken.work > MOST_WORK:
             raise NotHereError("it is too much to be computed at every key")
-        placed = positions(data["steps"], {x["name"]: x["shape"] for x in data["inputs"]})
+        steps = [*data["steps"], *(data["loss"]["steps"] if data["loss"] else [])]
+        placed = positions(steps, {x["name"]: x["shape"] for x in data["inputs"]})
         for x in data["inputs"]:
             x |= {"below": placed[x["name"]]} if x["name"] in placed else {}
     except ComputedError:
@@ -103,15 +104,34 @@ def travelling(explanation: Explanation) -> dict[str, Any]:
 
 def give_up(data: dict[str, Any], why: str) -> None:
     """Without formulas, and with the reason."""
-    data |= {"steps": [], "stages": [], "why": why}
+    data |= {"steps": [], "stages": [], "loss": None, "why": why}
     for found in data["jacobians"]:
         found.pop("formula", None)
         found.pop("rows", None)
 
 
+def inputs_of(explanation: Explanation) -> list[Given]:
+    """What goes in, and after it what a loss reads beside it."""
+    known = {g.name for g in explanation.inputs} | {explanation.program.output}
+    later = explanation.downstream.inputs if explanation.downstream is not None else ()
+    return [*explanation.inputs, *(g for g in later if g.name not in known)]
+
+
+def loss_of(later: Explanation, before: Trees) -> dict[str, Any]:
+    """A loss as trees: its steps, and the way back from it to the output that it reads, which is the seed."""
+    taken, (gradient,) = Trees(later.program, later.values.sizes), later.gradients.values()
+    steps = [taken.step(step, later.program) for step in later.program.steps]
+    stages = [
+        taken.equation(gradient.name + "·grad" if equation is gradient.sweep.equation else name, equation)
+        for name, equation in gradient.sweep.stages
+    ]
+    before.work += taken.work
+    return {"output": later.program.output, "seed": later.program.seed, "steps": steps, "stages": stages}
+
+
 def shapes(explanation: Explanation) -> Iterable[tuple[str, tuple[int, ...]]]:
     """The tensors that stand in the page."""
-    yield from ((g.name, g.value.shape) for g in explanation.inputs)
+    yield from ((g.name, g.value.shape) for g in inputs_of(explanation))
     yield explanation.program.output, explanation.output.shape
 
 
@@ -154,6 +174,10 @@ class Trees:
         self.ids: dict[Index, int] = {}
         self.work = 0
         self.logs: float | None = None
+
+    def step(self, step: Apply, program: Program) -> dict[str, Any]:
+        """What a step computes."""
+        return self.equation(step.result.name, local(step, program).equation, entry_of(step.op))
 
     def equation(self, name: str, equation: Equation, op: Op | None = None) -> dict[str, Any]:
         """``name[axes] = tree``; the forward of an operation takes logarithms as that says (`Op.logs`)."""

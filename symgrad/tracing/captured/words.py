@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from symgrad.backward.parts.asked import applied
+from symgrad.backward.parts.names import with_names
 from symgrad.closed_form.texts.pieces import ADD, NoForm, bracketed
 from symgrad.closed_form.texts.source_text import Writer, number_text
 from symgrad.ops import entry_of
@@ -138,14 +138,7 @@ def renamed(program: Program, labels: Mapping[str, str]) -> Program:
     kept = {t.name for t in program.tensors()} - set(change)
     if len(set(change.values())) < len(change) or kept & set(change.values()):
         return program
-
-    def step(of: Apply) -> Apply:
-        arguments = tuple(change.get(a, a) if isinstance(a, str) else a for a in of.arguments)
-        name = of.result.name
-        beside = tuple((key, change.get(read, read)) for key, read in of.beside)
-        return replace(of, arguments=arguments, result=replace(of.result, name=change.get(name, name)), beside=beside)
-
-    return replace(program, steps=tuple(map(step, program.steps)), output=change.get(program.output, program.output))
+    return with_names(program, change)
 
 
 def listing(program: Recorded) -> str:

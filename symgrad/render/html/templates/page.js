@@ -193,8 +193,15 @@
   function update() {
     current = {};
     const same = data.inputs.every(x => x.values.every((a, n) => Object.is(a, inputs[x.name].values[n])));
-    const untouched = same && v.values.every((a, n) => Object.is(a, data.v.values[n]));
     if (formulas && !same) current = {...symgradTree.everything(data, inputs, v), moved: true};
+    if (data.loss) {  // it says what v is
+      v.values = [...(same ? data.v : current.tensors[data.seed]).values];
+      fill(data.seed, v);
+      for (const output of all("output.v")) output.textContent = signed(v.values[Number(output.dataset.place)]);
+      const loss = current.tensors && current.tensors[data.loss.output];
+      for (const output of all(`.sheet[data-tensor="${CSS.escape(data.loss.output)}"] output`)) output.textContent = loss ? shown(loss.values[0]) : output.dataset.first ??= output.textContent;
+    }
+    const untouched = same && v.values.every((a, n) => Object.is(a, data.v.values[n]));
     data.gradients.forEach((g, n) => {
       const cells = cellsOf(n), columns = data.jacobians[n].shape[1];
       const total = untouched ? g : cells ? symgradTree.weighed(cells, v.values, columns) : current.moved ? current.tensors[g.name + "·grad"] : null;

@@ -130,6 +130,12 @@ const symgradTree = (() => {
     const tensors = {...inputs, [data.seed]: v}, jacobians = {};
     const size = () => Math.max(1, ...Object.values(tensors).map(t => largest(t.values)));
     for (const step of data.steps) tensors[step.name] = equation(step, tensors, step.name === data.output ? size() : 0);
+    if (data.loss) {
+      const later = {...inputs, [data.output]: tensors[data.output], [data.loss.seed]: {shape: [], values: [1]}};
+      for (const step of [...data.loss.steps, ...data.loss.stages]) later[step.name] = equation(step, later);
+      tensors[data.loss.output] = later[data.loss.output];
+      v = tensors[data.seed] = later[data.output + "·grad"];
+    }
     const scale = size();
     for (const stage of data.stages) tensors[stage.name] = equation(stage, tensors, scale);
     for (const found of data.jacobians) if (found.formula) {
@@ -173,6 +179,7 @@ const symgradTree = (() => {
     const found = everything(data, inputs, data.v), wrong = [];
     const way = largest(Object.values(found.tensors).flatMap(t => t.values));
     if (found.tensors[data.output] && !same(found.tensors[data.output].values, data.out.values)) wrong.push(data.output);
+    if (data.loss && !same(found.tensors[data.seed].values, data.v.values, 1)) wrong.push(data.seed);
     data.gradients.forEach((g, n) => {
       const own = found.tensors[g.name + "·grad"], cells = found.jacobians[g.name] || data.jacobians[n].cells;
       const terms = cells ? largest(cells.map(c => c[2])) * largest(data.v.values) : largest(data.v.values);
