@@ -65,7 +65,7 @@ class Gradient:
         if not may_be_rounding(self.value, self.values):
             return self.value
         seed = self.values[self.program.seed]
-        return marked(self.value, term_sizes(self.program, [self.name], self.values, seed)[self.name])
+        return marked(self.value, term_sizes(self.program, [self.name], self.values, seed, within=True)[self.name])
 
     @property
     def inner(self) -> tuple[Index, ...]:

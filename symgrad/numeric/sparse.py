@@ -302,8 +302,12 @@ def _locals(step: Apply, program: Program) -> Iterator[tuple[str, Derivative]]:
         yield argument, d
 
 
-def term_sizes(program: Program, wanted: Sequence[str], values: Values, weights: Array) -> Mapping[str, Array | None]:
+def term_sizes(
+    program: Program, wanted: Sequence[str], values: Values, weights: Array, within: bool = False
+) -> Mapping[str, Array | None]:
     """How large the terms are that vᵀJ by each of ``wanted`` adds up, signs left out: what rounding is measured by.
+
+    With ``within``, those inside the entries of each step's Jacobian, too: what may be rounding, not what is lost.
 
     None where a step on the way has too many entries for that, or one that is not finite.
     """
@@ -321,7 +325,7 @@ def term_sizes(program: Program, wanted: Sequence[str], values: Values, weights:
             if through is None or before is None or np.size(values[argument]) * through.size > LARGEST_STEP:
                 carried[argument] = None
                 continue
-            found = sparse_jacobian(d.axes, d.inner, terms_of(d.formula), values)
+            found = sparse_jacobian(d.axes, d.inner, terms_of(d.formula) if within else d.formula, values)
             part = np.zeros(np.size(values[argument]))
             with np.errstate(invalid="ignore", over="ignore"):  # 0·∞ is told below
                 np.add.at(part, found.columns, through[found.rows] * np.abs(as_float(found.values)))

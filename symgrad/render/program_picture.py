@@ -86,7 +86,7 @@ def lengths_of(explanation: Explanation) -> dict[tuple[str, str], float]:
     """How long what comes back on each way is, what is only rounding marked as that."""
     program, values, watched = explanation.program, explanation.values, Watched()
     numeric_pullback(program, values, as_float(explanation.seed), tuple(explanation.gradients), watched)
-    terms = term_sizes(program, sorted({source for source, _ in watched.parts}), values, explanation.seed)
+    terms = term_sizes(program, sorted({source for source, _ in watched.parts}), values, explanation.seed, True)
     return {way: length_beside(part, terms[way[0]]) for way, part in watched.parts.items()}
 
 
