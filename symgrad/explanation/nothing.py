@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,9 @@ from symgrad.calculus import moving
 from symgrad.errors import SymgradError
 from symgrad.explanation.evidence import elsewhere
 from symgrad.numeric import Array, Values, as_float, forward, numeric_pullback, term_sizes
+from symgrad.numeric.exact import is_exact
 from symgrad.ops import entry_of
+from symgrad.oracles.digits import Lost, Truth
 from symgrad.program import Program
 
 NEGLIGIBLE = 1e-12
@@ -31,12 +34,15 @@ SPREADS = (0.05, 8.0, 60.0, 1000.0)
 class Nothing:
     """A gradient that is 0: ``why`` is "J", "weights" or "balance"; ``rounding`` says that digits are left.
 
+    "floats" has J of it 0 in floats, but not in truth (``lost``), or as far as is known.
+
     ``everywhere`` is whether it was 0 at other points too: None where none was found to be tried.
     """
 
     why: str
     rounding: bool
     everywhere: bool | None = None
+    lost: Lost | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +53,11 @@ class Point:
     values: Values
     names: tuple[str, ...]
     _kept: dict[tuple[str, bytes], Mapping[str, Array | None]] = field(default_factory=dict)
+
+    @cached_property
+    def truth(self) -> Truth:
+        """The same with many digits."""
+        return Truth(self.program, self.values, self.names)
 
     def pulled(self, weights: Array) -> Mapping[str, Array | None]:
         """vᵀJ by every name."""
@@ -70,7 +81,15 @@ def nothing(point: Point, name: str, seed: Array, gradient: Array) -> Nothing | 
         return Nothing("weights", digits)
     if not vanishes(point, name, seed, gradient) or (still := stands_still(point, name)) is None:
         return None
-    return Nothing("J", digits) if still else Nothing("balance", digits, everywhere(point, name, seed))
+    if is_exact(gradient):
+        return Nothing("J", digits) if still else Nothing("balance", digits, everywhere(point, name, seed))
+    if digits and point.truth.moves(name, seed):
+        return None
+    if still:
+        rows = point.truth.rows
+        lost = None if rows is None else rows.get(name)
+        return Nothing("J" if rows is not None and lost is None else "floats", digits, lost=lost)
+    return Nothing("balance", digits, everywhere(point, name, seed))
 
 
 def vanishes(point: Point, name: str, seed: Array, gradient: Array) -> bool | None:

@@ -36,9 +36,9 @@ from symgrad.oracles import (
     run_torch,
     skipped,
     values_apart,
-    zero_to_floats,
 )
 from symgrad.oracles.differences import largest_number
+from symgrad.oracles.digits import Truth
 from symgrad.oracles.elementwise import TooLarge
 from symgrad.oracles.kinks import at_kinks
 from symgrad.oracles.neighbours import turn
@@ -86,6 +86,7 @@ class Proofs:
             check_reading(program, arrays, values[program.output], self.torch)
         self.version = self.torch.version if self.torch else None
         self.gradients_out_of_range: list[str] = []
+        self.truth = Truth(program, values, wanted)
 
     @property
     def values_apart(self) -> tuple[str, ...]:
@@ -124,7 +125,7 @@ class Proofs:
             real = as_float(self.seed).reshape(-1) @ as_float(known)
             told += [out_of_range(f"{name}.grad", gradient, found, real.reshape(np.shape(gradient)))]
         if derived.jacobian != 0 and self.seed.any():
-            told += [zero_to_floats(name, gradient, matrix.dense, known, self.elementwise, self.tame())]
+            told += [self.truth.zero(name, gradient, self.seed, self.tame())]
         self.gradients_out_of_range += filter(None, told)
         standing = met.standing if met is not None else None
         if isinstance(entries, str):

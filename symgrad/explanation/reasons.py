@@ -19,6 +19,7 @@ from symgrad.explanation.evidence import elsewhere
 from symgrad.explanation.nothing import ENOUGH, Point, nothing, vanishes
 from symgrad.numeric import Array, Values, as_float, finite, forward, forward_from, numeric_pullback
 from symgrad.ops.entry import entry_of
+from symgrad.oracles.digits import Lost, Truth
 from symgrad.program import Apply, Program
 
 CLOSE = 1e-9
@@ -35,7 +36,8 @@ class Reason:
 
     ``kind`` is "slope" (J of that part is 0 here; ``everywhere``: the step's slope is, whatever the numbers), "still"
     (J of that part is 0 at other points, too) or "sum" (the entries along ``axes`` add up to ``total`` whatever the
-    input is, and their weights are equal). ``rounding`` says that digits are left.
+    input is, and their weights are equal). What is 0 in floats alone is "lost", or its "rows" are: ``lost`` says how.
+    ``rounding`` says that digits are left.
     """
 
     step: Apply
@@ -44,12 +46,15 @@ class Reason:
     everywhere: bool = False
     axes: tuple[int, ...] = ()
     total: float = 0.0
+    lost: Lost | None = None
 
     def says(self, name: str, step: str) -> str:
         """The reason in a clause; ``name`` and ``step`` are what the two are called.
 
         ``the entries of softmax(x) add up to 1 whatever x is, so equal weights (ones, .sum()) give 0``
         """
+        if self.lost is not None:
+            return self.lost.says(step) if self.kind == "lost" else self.lost.rows(name, step)
         if self.kind == "slope":
             slope = "its slope is 0 everywhere" if self.everywhere else f"its slope by {name} is 0 here"
             return f"nothing comes back through {step}, {slope}"
@@ -109,9 +114,15 @@ class Vanishing:
         if not self.known:
             return None
         try:
-            return self._found(name)
+            lost = self.lost.get(name)
+            return self._found(name) if lost is None else Reason(lost.step, "lost", False, lost=lost)
         except (SymgradError, ValueError, ArithmeticError):
             return None
+
+    @cached_property
+    def lost(self) -> Mapping[str, Lost | None]:
+        """What the numbers as they were given, in their own type, make 0 of a gradient that is not."""
+        return Truth(self.program, self.given, self.names).lost(self.seed) or {}
 
     def _part(self, step: Apply) -> Point:
         """The program up to a step."""
@@ -132,6 +143,8 @@ class Vanishing:
                 return Reason(step, "still", bool(np.any(as_float(left) != 0)))  # too large to measure, and constant
             if found is None or found.why == "weights":
                 continue
+            if found.why == "floats":
+                return None if found.lost is None else Reason(found.lost.step, "rows", False, lost=found.lost)
             if found.why == "J":
                 if flat(step, self.program, name):
                     return Reason(step, "slope", found.rounding, everywhere=True)

@@ -8,7 +8,7 @@ from symgrad.oracles.adjoint import check_adjoint
 from symgrad.oracles.differences import check_differences
 from symgrad.oracles.elementwise import Elementwise
 from symgrad.oracles.forms import Dropped, check_form, dropped_forms
-from symgrad.oracles.out_of_range import out_of_range, real_output, rounds, zero_to_floats
+from symgrad.oracles.out_of_range import out_of_range, real_output, rounds
 from symgrad.oracles.own_values import values_apart
 from symgrad.oracles.report import Check, compare, compare_mathematics, skipped
 from symgrad.oracles.second import second_checks
@@ -37,5 +37,4 @@ __all__ = [
     "skipped",
     "torch_version",
     "values_apart",
-    "zero_to_floats",
 ]

@@ -1,25 +1,49 @@
-"""Where float64 loses the digits of a derived number: terms near the end of its range that cancel.
+"""Where float64 loses the digits of a derived number: saturated slopes, terms that cancel, what is smaller than any.
 
-Comes in: a program at a point, an equation about it, and its numbers in float64. Goes out: the same equation's numbers
-with as many digits as cancel at most between floats. The formula is the derived one: what is wrong there stays wrong.
+Comes in: a program at a point, and an equation about it or weights for its output. Goes out: the numbers of the same
+derived equations with many digits, and what a gradient that is 0 in floats truly is. What is wrong in a formula stays
+wrong.
 """
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any
 
+import mpmath
+import numpy as np
+import sympy as sp
+
+from symgrad.calculus import flowing, local_pullback, positions, standard
+from symgrad.calculus.local import derive
+from symgrad.errors import bug
 from symgrad.indexing import Equation
-from symgrad.numeric.exact import Array, all_tame, as_float
+from symgrad.numeric import numeric_pullback
+from symgrad.numeric.exact import Array, all_tame, as_float, is_exact
 from symgrad.numeric.forward import Values
-from symgrad.oracles.elementwise import Elementwise, TooLarge
-from symgrad.program import Program
+from symgrad.numeric.many_digits import LAST, SATURATING, ManyDigits, TooLong
+from symgrad.program import Apply, Program
 
 DIGITS = 1400
 """Between the largest square of a float and the smallest lie 10^1264."""
 LARGEST = 64
 """Entries of the largest result that is made again."""
+SMALLEST = float(np.finfo(float).smallest_subnormal)
 SAME = 1e-6
 """What differs by a larger share of the number is not rounding of it."""
+UNKNOWN = (
+    "Numbers on the way, or their squares, are too large or too small for floats: that {name}.grad is 0 says nothing "
+    "about its derivatives"
+)
+WHY = {
+    "underflow": "{step} underflows", "saturated": "{step} is saturated", "cancelled": "terms of {step} cancel",
+    "rounded": "{step} rounds it away",
+}  # fmt: skip
+"""How a gradient becomes 0 in floats that is not: the slope of what is saturated is rounded to 0."""
+FIRST, MORE = 60, 60
+"""Digits of the first pass, and what the second has beyond those that saturated functions ask for."""
 
 
 def keeps_digits(values: Values) -> bool:
@@ -33,8 +57,8 @@ def lost_digits(program: Program, values: Values, equation: Equation, got: Array
     if np.size(got) > LARGEST or keeps_digits(values):
         return None
     try:
-        exact = Elementwise(program, values, DIGITS).of(equation)
-    except TooLarge:
+        exact = as_float(ManyDigits(program, values, DIGITS).of(equation))
+    except TooLong:
         return None
     ours = as_float(got)
     with np.errstate(invalid="ignore"):
@@ -43,4 +67,135 @@ def lost_digits(program: Program, values: Values, equation: Equation, got: Array
     return np.where(lost, exact, ours) if lost.any() else None
 
 
-__all__ = ["keeps_digits", "lost_digits"]
+@dataclass(frozen=True)
+class Lost:
+    """A gradient that is 0 in floats and not in truth: ``size`` is its largest entry, as a text.
+
+    ``how``, a word of `WHY`, is what happened in ``step``. No float is as small as what is ``beyond``.
+    """
+
+    how: str
+    size: str
+    step: Apply
+    beyond: bool
+
+    def says(self, step: str) -> str:
+        """Why, and how large it is; ``step`` is what the step is called."""
+        small = ", smaller than any float" if self.beyond else ""
+        return f"{WHY[self.how].format(step=step)}, and the largest entry is really {self.size}{small}"
+
+    def rows(self, name: str, step: str) -> str:
+        """The same of J, where the gradient is 0 in truth."""
+        return f"{WHY[self.how].format(step=step)}: its derivatives by {name} are 0 in floats alone"
+
+
+class Truth:
+    """What comes back to the inputs ``names`` of a program, with as many digits as it takes."""
+
+    def __init__(self, program: Program, values: Values, names: Sequence[str]) -> None:
+        self.program, self.values, self.names = program, values, tuple(names)
+        self._passes: dict[int, ManyDigits] = {}
+
+    def zero(self, name: str, gradient: Array, weights: Array, tame: bool) -> str:
+        """Why a gradient of 0 does not tell that its Jacobian is; empty where it does, or where it is not 0."""
+        if is_exact(gradient) or gradient.any() or not gradient.size:
+            return ""
+        found, rows = self.lost(weights), self.rows
+        if found is None or rows is None:
+            return "" if tame else UNKNOWN.format(name=name)
+        lost, row = found[name], rows.get(name)
+        if lost is not None:
+            return f"{name}.grad is 0 in floats alone: {lost.says(str(lost.step.op))}"
+        return "" if row is None else f"{name}.grad is 0, but J is not: {row.rows(name, str(row.step.op))}"
+
+    @cached_property
+    def rows(self) -> Mapping[str, Lost | None] | None:
+        """`lost` of rows of J weighed at random: which J are 0 in floats, and which of those in truth."""
+        shape = np.shape(self.values[self.program.output])
+        return self.lost(np.random.default_rng(3).uniform(0.5, 1.5, size=shape))
+
+    def moves(self, name: str, weights: Array) -> bool:
+        """Whether a gradient is not 0 in truth, as far as that is known."""
+        try:
+            return name in self.pulled(weights, [name])
+        except TooLong:
+            return False
+
+    def lost(self, weights: Array) -> Mapping[str, Lost | None] | None:
+        """Of each gradient that is 0 in floats what it truly is, None where that is 0; None where it is not known."""
+        floats: dict[str, Array] = {}
+
+        def seen(step: Apply, place: int, came: Array, part: Array) -> None:
+            name = str(step.arguments[place])
+            floats[name] = floats.get(name, 0) + as_float(part)
+
+        found = numeric_pullback(self.program, self.values, weights, self.names, seen)
+        nothing = [name for name in self.names if not np.any(as_float(found[name]))]
+        try:
+            true = self.pulled(weights, nothing) if nothing else {}
+        except TooLong:
+            return None
+        return {name: self._lost(name, true, floats) if name in true else None for name in nothing}
+
+    def pulled(self, weights: Array, names: Sequence[str]) -> Mapping[str, Array]:
+        """What truly comes back to each tensor on the way to ``names``, where it is not 0; raises `TooLong`."""
+        first = self._pass(FIRST)
+        rough = first.pulled(weights, names)
+        second = self._pass(FIRST + MORE + first.asked)
+        exact = second.pulled(weights, names)
+        scale = max(1.0, float(np.abs(as_float(weights)).max(initial=0.0)))
+        return {name: array for name, array in exact.items() if left(rough[name], array, second.digits, scale)}
+
+    def _pass(self, digits: int) -> ManyDigits:
+        if digits not in self._passes:
+            self._passes[digits] = ManyDigits(self.program, self.values, digits)
+        return self._passes[digits]
+
+    def _lost(self, name: str, true: Mapping[str, Array], floats: Mapping[str, Array]) -> Lost:
+        """Where, from the output on, the digits went."""
+        on_the_way = flowing(self.program, (name,))
+        size = largest(true[name])
+        found = partial(Lost, size=mpmath.nstr(size, 3), beyond=size < SMALLEST)
+        for step in reversed(self.program.steps):
+            for place in positions(step, on_the_way):
+                at = str(step.arguments[place])
+                if at in true and not np.any(floats.get(at, 0)):
+                    how, where = self._how(step, place, true[at])
+                    return found(how, step=where)
+        raise bug(f"{name} is 0 in floats, and nothing on the way to it is")
+
+    def _how(self, step: Apply, place: int, true: Array) -> tuple[str, Apply]:
+        """What took the digits of ``true``, which came back through a step, and in which step."""
+        if largest(true) < SMALLEST:
+            return "underflow", step
+        numbers, most = self._pass(FIRST).arrays, [abs(entry) for entry in true.flat].index(largest(true))
+        for name in (*step.tensors, step.result.name):
+            ours, theirs = as_float(self.values[name]), numbers[name]
+            gone = (ours == 0) & (theirs != 0)
+            if gone.flat[most] if gone.shape == true.shape else gone.any():
+                return "underflow", next((made for made in self.program.steps if made.result.name == name), step)
+        form = standard(step, self.program)
+        if local_pullback(form.key, place).right.has(sp.Sum):
+            return "cancelled", step
+        return "saturated" if derive(form.key).equation.right.has(*SATURATING) else "rounded", step
+
+
+def largest(array: Array) -> Any:
+    """The size of the largest entry."""
+    return max((abs(entry) for entry in array.flat), default=0)
+
+
+def left(rough: Array, exact: Array, digits: int, scale: float) -> bool:
+    """Whether more than the last digits is left of what two passes made, the second with so many digits.
+
+    What cancels shrinks with each digit that is added; what is saturated does not.
+    """
+    first, second = largest(rough), largest(exact)
+    if abs(first - second) <= SAME * second:
+        return bool(second)
+    most = (
+        first * mpmath.mpf(10) ** (FIRST + 2 * LAST - digits)
+        if first
+        else scale * mpmath.mpf(10) ** (2 * LAST - digits)
+    )
+    return bool(second > most)

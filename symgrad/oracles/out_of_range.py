@@ -1,38 +1,25 @@
 """Where the floats of the forward pass overflow on the way: ``x / x.norm()`` at 1e200 is 0 to a program, 0.7 in truth.
 
 Comes in: the output, or a gradient, as the steps make it, as torch does, and as real numbers have it. Goes out: a
-sentence for the page; nothing where the steps are right. A gradient of 0 there, and its reason, say nothing.
+sentence for the page; nothing where the steps are right.
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 import sympy as sp
 
 from symgrad.functions import ceil, floor, nearest, trunc
-from symgrad.indexing import Bracket
-from symgrad.indexing.symbols import Expr, accesses, name_of
-from symgrad.numeric.exact import Array, as_float, is_exact
-from symgrad.oracles.elementwise import SMALLEST, Elementwise, definition, no_deeper
-from symgrad.oracles.points import DIGITS
+from symgrad.indexing.symbols import Expr
+from symgrad.numeric.exact import Array, as_float
+from symgrad.oracles.elementwise import Elementwise, definition, no_deeper
 
 SAME, NOTHING = 1e-6, 1e-300
 """How far apart, relative to the larger, two values are the same, and what is as good as 0: an overflow makes more."""
-LEFT_OVER = 10.0 ** (10 - DIGITS)
-"""What cancels leaves less than this of numbers that are neither large nor small."""
 WHOLE = (sp.floor, sp.ceiling, floor, ceil, trunc, nearest)
 TOLD = (
     "Numbers on the way are too large or too small for floats: of {entry} the steps make {made}. What follows from "
     "that is not to be used"
-)
-TOO_SMALL = "The derivatives by {name} are smaller than any float, and not all 0: {name}.grad is 0 to floats alone"
-ROUNDED_AWAY = "Rounding alone makes {name}.grad 0: of the derivatives by {name} the largest is {largest:.3g}"
-TOLD_OF_0 = (
-    "Numbers on the way, or their squares, are too large or too small for floats: that {name}.grad is 0 says nothing "
-    "about its derivatives"
 )
 
 
@@ -98,41 +85,4 @@ def overflows(explicit: Elementwise, row: int) -> bool:
     return any(not np.isnan(real_number(value)) for value in found)
 
 
-def zero_to_floats(
-    name: str, gradient: Array, steps: Callable[[], Array], real: Array | None, explicit: Elementwise | str, tame: bool
-) -> str:
-    """Why a gradient of 0 does not tell that its Jacobian is: what is too small is 0 to floats. Empty where it does.
-
-    ``steps`` makes J as the steps have it, ``real`` is J of real numbers, None where it is not known.
-    """
-    if is_exact(gradient) or gradient.any() or not gradient.size:
-        return ""
-    if real is None or not np.isfinite(as_float(real)).all() or isinstance(explicit, str) or rounds(explicit):
-        return "" if tame else TOLD_OF_0.format(name=name)
-    if steps().any():
-        return ""
-    largest = np.abs(as_float(real)).max(initial=0.0)
-    if 0 < largest <= SMALLEST:
-        return TOO_SMALL.format(name=name)
-    if tame and largest < LEFT_OVER:
-        largest = 0.0
-    if tame and largest:
-        return ROUNDED_AWAY.format(name=name, largest=largest)
-    return TOLD_OF_0.format(name=name) if largest or underflows(explicit) else ""
-
-
-def underflows(explicit: Elementwise) -> bool:
-    """Whether a step has 0 where real numbers have none; a guard, ``[out ≠ 0]·√(x²)``, believes its 0."""
-    for step in explicit.program.steps:
-        made = explicit.values[step.result.name]
-        if is_exact(made) or made.all():
-            continue
-        equation = definition(step, explicit.program)
-        guards = [b for b in equation.right.atoms(Bracket) if step.result.name in map(name_of, accesses(b))]
-        real = explicit.of(replace(equation, right=equation.right.xreplace(dict.fromkeys(guards, sp.S.One))))
-        if np.any((made == 0) & (real != 0) & np.isfinite(real)):
-            return True
-    return False
-
-
-__all__ = ["out_of_range", "real_output", "rounds", "zero_to_floats"]
+__all__ = ["out_of_range", "real_output", "rounds"]

@@ -80,6 +80,9 @@ def _why_zero(explanation: Explanation, gradient: Gradient, found: Nothing, wher
         none = next((f"; {WITHOUT[check.note]}" for check in gradient.checks if check.note in WITHOUT), "")
         why = why_nothing_flows(explanation.program, name)
         return say("`{name}.grad` is 0: {why}{none}.", name=name, why=why, none=none)
+    if found.why == "floats":
+        because = "`{name}.grad` is 0 in floats, where every entry of {J} is 0 at these numbers{where}."
+        return say(because, name=name, where=where and f": {where}")
     if found.why == "J":
         when = "whatever the numbers" if gradient.jacobian.formula == 0 else "at these numbers"
         because = "`{name}.grad` is {zero} because every entry of {J} is 0 {when}{where}."

@@ -1,0 +1,187 @@
+"""A program with many digits: the derived equations on numbers of mpmath, where float64 may have lost them.
+
+Comes in: a program with its numbers in float64, which are taken as they stand. Goes out: what its equations, and the
+equations derived from them, come to. What is undefined there, or takes too long, raises `TooLong`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache, partial
+from typing import Any
+
+import mpmath
+import numpy as np
+import sympy as sp
+
+from symgrad.calculus import flowing, local_pullback, positions, standard
+from symgrad.calculus.local import OUT, SEED, Standard, derive
+from symgrad.errors import SymgradError
+from symgrad.functions import Stable, log_ndtr, sigmoid, softplus
+from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel, accesses, bound_indices
+from symgrad.indexing.equation import with_names
+from symgrad.indexing.symbols import Expr, is_access, name_of
+from symgrad.lowering.reading import names_read, number
+from symgrad.numeric.evaluator import Evaluator
+from symgrad.numeric.exact import Array
+from symgrad.numeric.forward import Values, read_by
+from symgrad.numeric.functions import RELATIONS
+from symgrad.numeric.named import Named
+from symgrad.program import Program
+from symgrad.shapes import Size
+
+LARGEST = 600_000
+"""Terms of all sums of a program, over how many times more digits than `USUAL` they have: more take over a second."""
+USUAL = 500
+CHOSEN = "≈"
+LAST = 10
+"""So many of the last digits may be rounding."""
+
+
+class TooLong(Exception):
+    """This has no number with many digits, or takes too long to be worked out so."""
+
+
+class ManyDigits:
+    """A forward pass with so many ``digits``, and equations at it."""
+
+    def __init__(self, program: Program, values: Values, digits: int) -> None:
+        self.program, self.digits, self.sizes = program, digits, values.sizes
+        self.left = LARGEST / max(1, digits / USUAL)
+        self.asked = 0
+        held = {name: array for name, array in values.arrays.items() if "·" in name}
+        if any(np.any(array != np.round(array)) for array in held.values()):
+            raise TooLong  # an eigenvector that the forward pass found has no more digits than floats
+        given = values.arrays.keys() - held - {step.result.name for step in program.steps}
+        self.arrays: dict[str, Array] = {**held, **{name: converted(values[name]) for name in given}}
+        self.floats = values
+        for step in program.steps:
+            form = standard(step, program)
+            self.arrays[step.result.name] = self._evaluated(derive(form.key).equation, form, {}, guards=True)
+
+    def of(self, equation: Equation) -> Array:
+        """What an equation about the program comes to."""
+        return self._made(equation, self.arrays, self.sizes)
+
+    def pulled(self, seed: Array, names: Sequence[str]) -> Mapping[str, Array]:
+        """What comes back to every tensor between ``names`` and the output, for weights ``seed``."""
+        reached = flowing(self.program, names)
+        carried: dict[str, Array] = {self.program.output: converted(seed)}
+        for step in reversed(self.program.steps):
+            form = standard(step, self.program)
+            for place in positions(step, reached) if step.result.name in carried else ():
+                name, weights = str(step.arguments[place]), {SEED: carried[step.result.name]}
+                part = self._evaluated(local_pullback(form.key, place), form, weights)
+                with mpmath.workdps(self.digits):
+                    carried[name] = converted(carried[name] + part) if name in carried else part
+        return carried
+
+    def _evaluated(self, equation: Equation, form: Standard, more: Mapping[str, Array], guards: bool = False) -> Array:
+        """A local equation. Which entry is the largest floats have chosen; ``guards`` against 0 let pass."""
+        arrays, sizes = read_by(form, Values(self.arrays, self.sizes))
+        asked = [b for b in equation.right.atoms(Bracket) if OUT in map(name_of, accesses(b))]
+        renamed = {name: CHOSEN + name for name in form.names}
+        chosen = {b: with_names(b, renamed) for b in asked if isinstance(b.args[0], sp.Eq)}
+        passed = {b: sp.S.One for b in asked if guards and isinstance(b.args[0], sp.Ne)}
+        right = equation.right.xreplace({**chosen, **passed})
+        floats = {CHOSEN + name: array for name, array in read_by(form, self.floats)[0].items()} if chosen else {}
+        return self._made(replace(equation, right=right), {**arrays, **floats, **more}, sizes)
+
+    def _made(self, equation: Equation, arrays: Mapping[str, Array], sizes: Mapping[Size, int]) -> Array:
+        if not arrays.keys() >= set(names_read(equation.right)):
+            raise TooLong  # an equation that its own result solves
+        self.left -= terms(equation, sizes)
+        if self.left < 0:
+            raise TooLong
+        shape = tuple(number(axis.size, sizes) for axis in equation.axes)
+        try:
+            with mpmath.workdps(self.digits), np.errstate(all="ignore"):
+                evaluator = DigitsEvaluator(arrays, sizes, exactly=True)
+                found = evaluator.value(equation.right)
+                whole = np.array(np.broadcast_to(found.on(equation.axes), shape), dtype=object)
+        except (SymgradError, ArithmeticError, ValueError, TypeError, RecursionError) as error:
+            raise TooLong from error
+        self.asked = max(self.asked, evaluator.asked)
+        if not all(mpmath.isfinite(entry) for entry in whole.flat):
+            raise TooLong
+        return whole
+
+
+def terms(equation: Equation, sizes: Mapping[Size, int]) -> int:
+    """How many terms are formed for an equation, written out."""
+    indices = {*equation.axes, *bound_indices(equation.right)}
+    return math.prod(number(index.size, sizes) for index in indices)
+
+
+def converted(array: Array) -> Array:
+    """The numbers of an array as mpmath has them: every float64 exactly."""
+    entries = np.asarray(array, dtype=object)
+    return np.asarray(np.frompyfunc(mpmath.mpmathify, 1, 1)(entries), dtype=object).reshape(entries.shape)
+
+
+class DigitsEvaluator(Evaluator):
+    """Sums and products of mpmath's numbers; every function of a tensor's entries by mpmath.
+
+    ``asked`` is how many digits tell a function's value from its limit: 1 − tanh(100) is 2.8e-87.
+    """
+
+    asked = 0
+
+    def _value(self, node: Expr) -> Named:
+        if isinstance(node, PLAIN) or is_access(node) or not any(map(is_access, sp.preorder_traversal(node))):
+            return super()._value(node)
+        if node.func in SATURATING:
+            far = max((abs(float(entry)) for entry in self.value(node.args[0]).array.flat), default=0.0)
+            self.asked = max(self.asked, math.ceil(min(far ** SATURATING[node.func], 1e9)))
+        return self._combine(function_of(node.func, len(node.args)), node.args)
+
+    def _number(self, node: Expr) -> Named:
+        if node.is_Integer:
+            return Named(np.asarray(int(node), dtype=object), ())
+        if not node.is_extended_real:
+            raise TooLong
+        return Named(np.asarray(mpmath.mpf(node._to_mpmath(mpmath.mp.prec)), dtype=object), ())
+
+    def _power(self, node: Expr) -> Named:
+        return self._combine(np.frompyfunc(mpmath.power, 2, 1), node.as_base_exp())
+
+    def _scatter(self, factors: Sequence[Expr], bound: list[Index], deltas: list[Expr]) -> Named:
+        found = super()._scatter(factors, bound, deltas)  # fractions where nothing was added
+        return Named(converted(found.array), found.axes)
+
+    def _stable_factors(self, node: Expr) -> Sequence[Expr]:
+        """Nothing overflows."""
+        return tuple(node.args)
+
+    def _condition(self, node: Expr) -> Named:
+        """What differs in the last digits alone is equal: sums of the same terms in another order are."""
+        relation = node.args[0] if isinstance(node, Bracket) else None
+        if relation is None or relation.func not in RELATIONS or not relation.has(sp.Indexed):
+            return super()._condition(node)
+        held = self._combine(partial(related, RELATIONS[relation.func]), relation.args)
+        return Named(np.asarray(held.array, dtype=np.int64), held.axes)
+
+
+SATURATING: dict[Any, int] = {
+    sp.exp: 1, sp.tanh: 1, sp.cosh: 1, sp.sinh: 1, sigmoid: 1, softplus: 1, sp.erf: 2, sp.erfc: 2, log_ndtr: 2,
+}  # fmt: skip
+"""Functions whose values, or those of 1 plus them, come close to a limit, as e to a power of their argument does."""
+PLAIN = (sp.Sum, sp.Product, sp.Add, sp.Mul, sp.Pow, sp.KroneckerDelta, Bracket, Ravel, Unravel)
+
+
+def related(relation: Callable[[Any, Any], Any], one: Array, other: Array) -> Array:
+    """Where a relation holds between numbers, taken as equal where no more than rounding is between them."""
+    close = partial(mpmath.almosteq, rel_eps=mpmath.mpf(10) ** (LAST - mpmath.mp.dps), abs_eps=0)
+    equal = np.asarray(np.frompyfunc(close, 2, 1)(one, other), dtype=bool)
+    return np.asarray(relation(one, np.where(equal, one, other)))
+
+
+@lru_cache(maxsize=512)
+def function_of(function: Any, count: int) -> Any:
+    """A function of SymPy's by mpmath, entry by entry."""
+    letters = sp.symbols(f"x:{count}", real=True)
+    stable = isinstance(function, type) and issubclass(function, Stable)
+    formula = function.definition(*letters) if stable else function(*letters)
+    return np.frompyfunc(sp.lambdify(letters, formula, "mpmath"), count, 1)
