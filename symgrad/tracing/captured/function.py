@@ -11,6 +11,7 @@ import re
 import types
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -19,10 +20,11 @@ from torch.jit._builtins import _find_builtin, _register_builtin
 from symgrad.errors import InputError, UnsupportedError
 from symgrad.tracing.captured.capture import Capture
 from symgrad.tracing.lift.lifter import Lifter
-from symgrad.tracing.record import frames
+from symgrad.tracing.record import cuts, frames
 from symgrad.tracing.record.arguments import argument_names
 from symgrad.tracing.record.mode import Recorder
 from symgrad.tracing.record.names import node_names
+from symgrad.tracing.record.sight import parameters_of
 from symgrad.tracing.record.spelling import Facts, overridden
 from symgrad.tracing.record.trace import Node, Where, mapped, tensors_in, upstream
 
@@ -42,25 +44,34 @@ _register_builtin(nobody_but_us, _find_builtin(torch.overrides.has_torch_functio
 
 @contextmanager
 def recording(recorder: Recorder) -> Iterator[Recorder]:
-    """Record everything, the user's own ``autograd.Function`` classes as one call each."""
-    base = torch.autograd.Function
-    original = base.__dict__["apply"]
+    """Record everything; the user's own ``autograd.Function`` classes and scripted functions as one call each."""
+    base, scripted = torch.autograd.Function, torch._C.ScriptFunction
+    original, compiled = base.__dict__["apply"], scripted.__call__
 
-    def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
-        bare = original.__get__(None, cls)
-
+    def one_call(bare: Any, spelling: str, custom: bool, args: Any, kwargs: Any) -> Any:
         def run() -> Any:
             return bare(*args, **kwargs)
 
         if recorder not in active_modes() or recorder.paused or (recorder.inside is None and recorder.abroad()):
             return run()
-        known = Facts(f"{cls.__qualname__}.apply", False, True, True, False, None, custom=True)
+        known = Facts(spelling, False, True, True, False, None, custom=custom)
         return recorder.record(bare, known, args, kwargs, run)
+
+    def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        return one_call(original.__get__(None, cls), f"{cls.__qualname__}.apply", True, args, kwargs)
+
+    def variable(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        return one_call(partial(type.__call__, cls), cuts.VARIABLE, False, args, kwargs)
+
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return one_call(compiled.__get__(self), self.name, False, args, kwargs)
 
     aside = recorder.stand_ins
     with (
         aside.put(
             (base, "apply", classmethod(apply)),
+            (scripted, "__call__", call),
+            (type(torch.autograd.Variable), "__call__", variable),
             (torch.overrides, "has_torch_function", nobody_but_us),
         ),
         aside.watching_dynamo(),
@@ -193,7 +204,7 @@ def _known(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
                         yield f"{name}[{n}]", part
     single = len(modules) == 1
     for prefix, module in modules:
-        for path, tensor in (*module.named_parameters(), *module.named_buffers()):
+        for path, tensor in reversed(parameters_of(module)):  # of two names the first is kept
             yield (path if single or not prefix else f"{prefix}.{path}"), tensor
 
 

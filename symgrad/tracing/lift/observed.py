@@ -122,16 +122,19 @@ class Observed(BlackBox):
             )
         carrying = [n for n, w in enumerate(seen.given) if w is not None and bool((w != 0).any())]
         whole = slot == (carrying[0] if carrying else slot)  # several results have one product: it counts once
-        tensors = [a for a in self.call.arguments if isinstance(a, Node)]
         found = {}
         for n in wanted:
-            own = self.arguments[n]
-            total = np.zeros(np.shape(own.value()))
-            for product, argument in zip(seen.made, tensors, strict=False):
-                if whole and product is not None and argument is own:
-                    total = total + as_float(as_array(product))
+            total = np.zeros(np.shape(self.arguments[n].value()))
+            for product in self.returned(n) if whole else ():
+                total = total + as_float(as_array(product))
             found[n] = total
         return found
+
+    def returned(self, place: int) -> list[Any]:
+        """What the backward gave by an argument, once for each place where it stands; nothing where that was None."""
+        tensors = [a for a in self.call.arguments if isinstance(a, Node)]
+        pairs = zip(self.call.observation.made, tensors, strict=False)
+        return [product for product, argument in pairs if product is not None and argument is self.arguments[place]]
 
 
 def looked_at(box: BlackBox, node: Node) -> BlackBox:

@@ -20,6 +20,8 @@ from torch.utils._device import DeviceContext
 from symgrad.tracing.record.standing_in import caller
 
 DYNAMO = "torch._dynamo.eval_frame"
+NOTHING = object()
+"""What stood where torch inherits what it has."""
 HOOKS = "enter_exit_hooks"
 """What each context of Dynamo enters before it runs a compiled function; entered, each gives what ends it."""
 
@@ -38,7 +40,7 @@ class StandIns:
     @contextmanager
     def put(self, *those: tuple[Any, str, Any]) -> Iterator[None]:
         """``(owner, name, value)``: each value stands where it is named; afterwards torch's own is back."""
-        mine = [(owner, name, vars(owner)[name], value) for owner, name, value in those]
+        mine = [(owner, name, vars(owner).get(name, NOTHING), value) for owner, name, value in those]
         for owner, name, _, value in mine:
             setattr(owner, name, value)
         self.standing += mine
@@ -47,7 +49,7 @@ class StandIns:
         finally:
             for one in mine:
                 self.standing.remove(one)
-                setattr(*one[:3])
+                back(*one[:3])
 
     def rest(self) -> bool:
         """Take the mode from the stack; whether it stood there, and once."""
@@ -119,7 +121,7 @@ class StandIns:
         alone = [mode for mode in before if mode is not self.mode]
         _set_modes(alone)
         for owner, name, original, _ in standing:
-            setattr(owner, name, original)
+            back(owner, name, original)
 
         def come_back() -> None:
             for owner, name, _, value in standing:
@@ -130,6 +132,14 @@ class StandIns:
                 self.resume()
 
         return come_back
+
+
+def back(owner: Any, name: str, original: Any) -> None:
+    """Put torch's own back into its place; where it had none of its own, what it inherits is found again."""
+    if original is NOTHING:
+        delattr(owner, name)
+    else:
+        setattr(owner, name, original)
 
 
 def uncompiled() -> bool:

@@ -24,6 +24,8 @@ MOST = 50
 """Leaves before a cut that are kept."""
 FEW, DEEP = 8, 3
 """Steps before a cut that are kept, and cuts behind each other: a loop that detaches its state has a long past."""
+VARIABLE = "Variable"
+"""`torch.autograd.Variable`, called."""
 INSIDE = 64
 """Steps of one forward pass of a user's own function that are kept."""
 
@@ -53,7 +55,9 @@ def cut_of(tensor: Any, call: Call, sources: list[Node], where: Where) -> Cut | 
     if not carrying:
         return next((node.cut for node in sources if node.cut is not None), None)
     word, meant = call.spelling.removesuffix(".__get__").rpartition(".")[2], True
-    if detaches(call):
+    if call.spelling == VARIABLE:
+        how, meant = "Variable(…), which takes values and no history", False
+    elif detaches(call):
         how = f".{word}{'' if word == 'data' else '()'}"
     elif word in ("tensor", "as_tensor", "asarray"):
         how, meant = f"torch.{word}(…), which copies numbers and no history", False
@@ -91,7 +95,7 @@ def detaches(call: Call) -> bool:
     """Whether a call says by its name that it hands on values and no history."""
     spelling = plain_spelling(call.spelling.removesuffix(".__get__"))
     op = find(spelling)
-    return spelling == "Tensor.data" or (op is not None and op.role is Role.CUTS)
+    return spelling in ("Tensor.data", VARIABLE) or (op is not None and op.role is Role.CUTS)
 
 
 def detached_from(call: Call, sources: list[Node]) -> Node | None:

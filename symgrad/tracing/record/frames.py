@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import linecache
+import os
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -21,6 +22,7 @@ from symgrad.tracing.record.standing_in import MARK
 from symgrad.tracing.record.trace import Span, Where
 
 HERE = str(Path(__file__).resolve().parents[1])
+PACKAGE = str(Path(__file__).resolve().parents[2]) + os.sep
 Recording = TypeVar("Recording", bound=Callable[..., Any])
 COMPILED_PREFIX = "_orig_mod."
 """What torch.compile puts before the names of a module's own."""
@@ -90,6 +92,19 @@ def frames(start: FrameType | None) -> Iterator[FrameType]:
         if not passed_over(start):
             yield start
         start = start.f_back
+
+
+def raised_in(error: BaseException) -> tuple[Where, str] | None:
+    """The user's line in which an error was raised inside a call of torch's, and in which function; None in torch."""
+    trace, found = error.__traceback__, None
+    while trace is not None:
+        if not passed_over(trace.tb_frame):
+            found = trace
+        trace = trace.tb_next
+    if found is None:
+        return None
+    code, line = found.tb_frame.f_code, found.tb_lineno
+    return Where(code.co_filename, line, linecache.getline(code.co_filename, line).strip()), code.co_qualname
 
 
 BEGINNINGS: list[CodeType] = []
@@ -259,6 +274,20 @@ def tree_of_line(text: str) -> tuple[ast.Module, str]:
         except SyntaxError:
             continue
     return ast.Module([], []), text
+
+
+def asked_by_symgrad() -> bool:
+    """Whether symgrad computes this for the script, which called ``explain`` or ``check_backward``."""
+    frame: FrameType | None = sys._getframe(1)
+    met = False
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if file.startswith(PACKAGE) and not file.startswith(HERE):
+            met = True
+        elif met and any(frame.f_code is code for code in BEGINNINGS):
+            return True  # what stands around the beginning runs the script
+        frame = frame.f_back
+    return False
 
 
 def asked_by_torch() -> bool:

@@ -27,6 +27,8 @@ from symgrad.tracing.record.transforms import Inside
 from symgrad.tracing.record.weakly import SWAP, Key, Weakly
 from symgrad.tracing.record.written import parts_of
 
+ALIAS = "AliasBackward0"
+"""What torch's graph calls a view of a whole tensor."""
 GRAD_FN = "Tensor.grad_fn"
 ASKING = "Tensor.requires_grad"
 """With what a tensor is made a leaf: a property, and a method whose name begins so."""
@@ -118,12 +120,12 @@ class Recorder(TorchFunctionMode):
         return self.record(func, known, args, keywords, lambda: call(func, args, keywords))
 
     def abroad(self) -> bool:
-        """Whether this call is in a world of its own, which is let alone; where it was first is kept."""
+        """Whether this call is in a world of its own, or symgrad's, which is let alone; where it was first is kept."""
         self.stand_ins.meet_dynamo()
         found = elsewhere()
         if found and self.left is None:
             self.left = self.guard(frames.here)
-        return found
+        return found or (self.listener is not None and frames.asked_by_symgrad())
 
     def asked(self, spelling: str, args: tuple[Any, ...], result: Any) -> None:
         """``.grad`` was read or set."""
@@ -254,6 +256,11 @@ class Recorder(TorchFunctionMode):
         if not tensor.requires_grad:
             return self.data(tensor, cut, None)
         kind = "leaf" if is_leaf(tensor) else "unknown"
+        if kind == "unknown" and cuts.maker_of(tensor) == ALIAS:
+            base = tensor._base
+            if base is not None and self.knows(base) and (base.shape, base.stride()) == (tensor.shape, tensor.stride()):
+                found: Node = self.nodes[base]  # as_subclass, which no mode is told of: the value in another class
+                return found
         where, by = frames.here(), cuts.maker_of(tensor, kind == "unknown" and self.stand_ins.went)
         return Node(kind, tensor.detach(), version(tensor), where, cut=cut, owner=Weakly(tensor), made_by=by)
 

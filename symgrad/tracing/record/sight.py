@@ -45,8 +45,7 @@ def names_in(start: FrameType | None) -> dict[int, str]:
                     held.append((name, value))
     single = len({id(m) for _, m in modules}) == 1
     for name, module in modules:
-        inner = [*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False)]
-        for path, tensor in inner:
+        for path, tensor in parameters_of(module):
             found.setdefault(id(tensor), part_of(name, path, short=single))
     given = len(modules)
     for name, value in left:
@@ -56,6 +55,14 @@ def names_in(start: FrameType | None) -> dict[int, str]:
     for name, module in modules[:given]:
         reach("" if single else name, module, found)
     return found
+
+
+def parameters_of(module: Any) -> list[tuple[str, Any]]:
+    """A module's parameters and buffers by their paths, as torch lists them: the user's class may list others."""
+    from torch.nn import Module
+
+    listed = (Module.named_parameters, Module.named_buffers)
+    return [found for each in listed for found in each(module, remove_duplicate=False)]
 
 
 def part_of(name: str, path: str, short: bool = False) -> str:
@@ -136,7 +143,7 @@ def collect(name: str, value: Any, found: dict[int, str], modules: list[tuple[st
         found.setdefault(id(value), name)
     elif _is(value, "Module"):
         known = any(module is value for _, module in modules)
-        if not known and next((True for _ in (*value.parameters(), *value.buffers())), False):
+        if not known and parameters_of(value):
             modules.append((name, value))
     elif isinstance(value, (list, tuple)) and len(value) <= MANY:
         for n, part in enumerate(value):
@@ -163,7 +170,7 @@ def reach(name: str, value: Any, found: dict[int, str], depth: int = DEEP, seen:
     if depth == 0 or id(value) in seen:
         return
     if _is(value, "Module") and name:
-        for path, tensor in (*value.named_parameters(remove_duplicate=False), *value.named_buffers()):
+        for path, tensor in parameters_of(value):
             found.setdefault(id(tensor), part_of(name, path))
     for step, part in parts_of(value):
         if type(part) in PLAIN:

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 def failure(scene: Scene, lifted: Lifted | None, program: Capture | None, error: Exception) -> list[str]:
     """Why torch refused, and what would do."""
+    inner = frames.raised_in(error)
+    if inner is not None:
+        return raised_inside(inner, error)
     match refusal_of(error):
         case Refusal.COMPLEX_OUTPUT:
             return complex_output(scene)
@@ -45,6 +48,24 @@ def failure(scene: Scene, lifted: Lifted | None, program: Capture | None, error:
         case Refusal.UNUSED:
             return unused(scene)
     return []
+
+
+def raised_inside(where: tuple[Where, str], error: Exception) -> list[str]:
+    """An error of what the user's own code asked for while this call ran: in a hook, or in a backward of one's own."""
+    place, function = where
+    lines = [
+        f"The error came from {place.short} ({place.text}), in {function}, which torch ran on the way back. The call "
+        "itself is in order."
+    ]
+    refusal = refusal_of(error)
+    if refusal is Refusal.NO_PATH:
+        lines.append(
+            "  inside a backward nothing is recorded: with torch.enable_grad(): x = x.detach().requires_grad_(), and "
+            "compute from that x"
+        )
+    elif refusal is not None:
+        lines.append(f"  {refusal.answer}")
+    return lines
 
 
 # Seeds ----------------------------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ from symgrad.tracing.session.lessons import lessons
 from symgrad.tracing.session.likeness import KEPT, Outline, nearest
 from symgrad.tracing.session.merged_names import written_out
 from symgrad.tracing.session.nameless import nameless
-from symgrad.tracing.session.scene import Scene
+from symgrad.tracing.session.scene import Scene, state_of
 from symgrad.tracing.session.slopes import slopes
 from symgrad.tracing.story.events import Backward, Leaf
 from symgrad.tracing.story.passages import passages
@@ -248,7 +248,7 @@ def remember(scene: Scene, ran: bool) -> None:
     for node in scene.order if ran and not scene.given.retained else ():
         node.freed = node.freed or scene.where
     for _, tensor in scene.leaves if scene.kind == "backward" else ():
-        if tensor.is_leaf and tensor.grad is not None:
+        if tensor.is_leaf and tensor.grad is not None and state_of(tensor.grad) != scene.stood.get(id(tensor)):
             owner, _, known = scene.watch.filled.get(id(tensor), (None, None, "a leaf"))
             name = scene.sight.get(id(tensor)) or (known if owner is not None and owner() is tensor else "a leaf")
             scene.watch.filled[id(tensor)] = (Weakly(tensor), scene.where, name)

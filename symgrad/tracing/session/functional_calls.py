@@ -77,7 +77,13 @@ class Functionals:
     def asked(self, word: str, signature: inspect.Signature, args: Any, kwargs: Any) -> Ask | None:
         """A call that is about to happen; None where it is let alone, as one that torch will refuse."""
         recorder, watch = self.recorder, self.watch
-        if watch.busy or recorder.paused or recorder not in active_modes() or torch.compiler.is_compiling():
+        if (
+            watch.busy
+            or recorder.paused
+            or recorder not in active_modes()
+            or torch.compiler.is_compiling()
+            or recorder.abroad()
+        ):
             return None
         try:
             bound = signature.bind(*args, **kwargs).arguments

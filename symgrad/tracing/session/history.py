@@ -37,7 +37,8 @@ class Last:
     """What is remembered of the last call: its line, its output, where paths ended, and what came by on the way.
 
     ``cuts`` are pairs of a cut and, where it made one, the new leaf's name and line; ``passed`` what reached small
-    tensors that are no leaves; ``reached`` are the values that it went through; ``kind`` is backward, or grad.
+    tensors that are no leaves; ``reached`` are the values that it went through; ``kind`` is backward, or grad;
+    ``chosen`` says that the call named ``inputs=``, ``ended`` which backward of the user's own returned None.
     """
 
     where: Where
@@ -46,6 +47,8 @@ class Last:
     passed: Mapping[int, tuple[weakref.ref[Any], Array]] = field(default_factory=dict)
     reached: weakref.WeakSet[Node] = field(default_factory=weakref.WeakSet)
     kind: str = "backward"
+    chosen: bool = False
+    ended: tuple[str, ...] = ()
 
 
 class History:

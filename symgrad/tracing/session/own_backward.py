@@ -66,6 +66,9 @@ def of_each(program: Capture) -> Iterator[str]:
             yield f"{who}.backward gives here what its forward derives to"
         for n in others:
             by = "" if len(declared) == 1 else f" by {input_of(program, name, n)}"
+            if not box.returned(n):
+                yield f"the derivative of {who}'s forward{by} is not None: for this v it is {short(real[n])}"
+                continue
             yield f"{who}.backward is not the derivative of its forward{by}: {apart(v, declared[n], real[n])}"
         ordered = in_memory(weights[0]) if others and v is not None else None
         misread = None if ordered is None else derived(box, (ordered,))

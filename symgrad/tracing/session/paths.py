@@ -29,7 +29,16 @@ def last_of(scene: Scene) -> Last:
             tensor = node.owner() if node.owner is not None else None
             new = node.kind == "leaf"
             found.append((node.cut, scene.sight.get(id(tensor), "it") if new else "", node.where if new else None))
-    return Last(scene.where, output_name(scene), tuple(found), dict(scene.passed), WeakSet(scene.order), scene.kind)
+    return Last(
+        scene.where,
+        output_name(scene),
+        tuple(found),
+        dict(scene.passed),
+        WeakSet(scene.order),
+        scene.kind,
+        scene.asked is not None,
+        tuple(said for said in scene.sensor.told() if " returned None " in said),
+    )
 
 
 def anew(scene: Scene, node: Node) -> str | None:
@@ -132,7 +141,11 @@ def why_none(
     if last.kind == "grad":
         return f"{none}: autograd.grad (line {last.where.line}) hands gradients back, and leaves .grad as it is"
     if any(source is node for reached in last.reached for source in (reached, *reached.sources())):
-        return f"{none}: the last backward (line {last.where.line}) was asked by inputs= for others than {name}"
+        if last.chosen:
+            return f"{none}: the last backward (line {last.where.line}) was asked by inputs= for others than {name}"
+        return (
+            f"{none}: {last.ended[0] if last.ended else f'the backward in line {last.where.line} passed nothing to it'}"
+        )
     return f"{none}: the last backward (line {last.where.line}) had no path to {name}"
 
 

@@ -53,6 +53,7 @@ class Scene:
         watch.name_again([tensor for _, tensor in self.leaves], self.sight)
         with unheard():
             self.before = {id(t): None if t.grad is None else t.grad.detach().clone() for _, t in self.leaves}
+            self.stood = {id(t): state_of(t.grad) for _, t in self.leaves}
 
     def observe(self) -> list[Observation]:
         """Look at what passes through functions of the user's own, and through hooks."""
@@ -128,4 +129,9 @@ class Scene:
         return found
 
 
-__all__ = ["Scene"]
+def state_of(gradient: Any) -> tuple[int, int]:
+    """What tells whether anything was added since: which tensor it is, and how often it was written."""
+    return (0, 0) if gradient is None else (id(gradient), int(gradient._version))
+
+
+__all__ = ["Scene", "state_of"]

@@ -2,7 +2,8 @@
 
     AddBias.backward returned 4×3 for its input 2, which is 3 (train.py:8): torch added it up
 
-Or what torch refused: another number of gradients than the forward has inputs, a write into a v that is one number.
+Or what torch refused: another number of gradients than the forward has inputs, one of another shape, a write into a v
+that is one number. Or that it returned None, which torch takes for no path.
 
 A hook of torch's sees the gradient after the repair, so the return of the function itself is looked at, by
 `sys.setprofile`, while torch runs the call. Nothing is run again, nothing of the user's is wrapped or replaced, and
@@ -68,8 +69,17 @@ class Sensor:
 
     def told(self) -> list[str]:
         """A sentence for each gradient that is not what torch stored."""
-        every = (s for graph, seen in self.seen.items() if graph in self.calls for s in of_one(self.calls[graph], seen))
-        return list(dict.fromkeys(every))
+        return list(dict.fromkeys(said for call, seen in self.returned() for said in of_one(call, seen)))
+
+    def returned(self) -> list[tuple[Call, Returned]]:
+        """What each backward returned in a call that went well."""
+        nothing = {
+            graph: Returned((None,) * len(self.calls[graph].arguments), where)
+            for graph, where in self.ended.items()
+            if graph in self.calls
+        }
+        found = {**nothing, **self.seen}
+        return [(self.calls[graph], seen) for graph, seen in found.items() if graph in self.calls]
 
     def refused(self, error: Exception) -> list[str]:
         """What a backward did that torch does not take, as ``error`` says."""
@@ -77,6 +87,9 @@ class Sensor:
         if refusal is Refusal.MISCOUNTED:
             seen = [(self.calls[graph], seen) for graph, seen in self.seen.items() if graph in self.calls]
             return [line for call, returned in seen for line in miscounted(call, returned)]
+        if refusal is Refusal.OTHER_GRADIENT:
+            every = (said for call, seen in self.returned() for said in of_one(call, seen, taken=False))
+            return list(dict.fromkeys(every))
         if refusal is Refusal.SHARED_MEMORY:
             broken = [(self.calls[graph], where) for graph, where in self.ended.items() if graph in self.calls]
             return [line for call, where in broken for line in written_to(call, where)]
@@ -105,20 +118,31 @@ def written_to(call: Call, where: str) -> Iterator[str]:
             )
 
 
-def of_one(call: Call, seen: Returned) -> Iterator[str]:
-    """What one passage gave otherwise than its inputs are."""
+def of_one(call: Call, seen: Returned, taken: bool = True) -> Iterator[str]:
+    """What one passage gave otherwise than its inputs are, and whether torch has ``taken`` it."""
     name = f"{call.spelling.removesuffix('.apply')}.backward"
     for number, (node, part) in enumerate(zip(call.arguments, seen.parts, strict=False)):
-        if part is None or not isinstance(node, Node) or not node.carries or node.held.is_complex():
+        if not isinstance(node, Node) or not node.carries or node.held.is_complex():
+            continue
+        which = f"its input {number + 1}" if len(call.arguments) > 1 else "its input"
+        if part is None:
+            yield f"{name} returned None for {which} ({seen.where}): no gradient goes on from there"
             continue
         shape, dtype = part
-        which = f"its input {number + 1}" if len(call.arguments) > 1 else "its input"
         if shape != node.shape:
             sizes = f"{size(shape)} for {which}, which is {size(node.shape)}"
-            yield f"{name} returned {sizes} ({seen.where}): torch added it up; outside its engine nobody would"
+            ends = ": torch added it up; outside its engine nobody would" if taken else ": the two have to be the same"
+            if taken or not broadcasts(node.shape, shape):
+                yield f"{name} returned {sizes} ({seen.where}){ends}"
         elif dtype != node.held.dtype:
             types = f"{kind(dtype)} for {which}, which is {kind(node.held.dtype)}"
             yield f"{name} returned {types} ({seen.where}): torch cast it"
+
+
+def broadcasts(small: Sequence[int], large: Sequence[int]) -> bool:
+    """Whether one shape can be repeated to another, whose gradient torch adds up then."""
+    pairs = zip(reversed(small), reversed(large), strict=False)
+    return len(small) <= len(large) and all(one in (1, other) for one, other in pairs)
 
 
 def code_of(graph: Any) -> CodeType | None:

@@ -54,6 +54,10 @@ class Refusal(Enum):
         "incorrect number of gradients",
         "a backward returns one gradient for each input of its forward, in their order, None for what has none",
     )
+    OTHER_GRADIENT = (
+        "returned an invalid gradient",
+        "a backward returns for each input of its forward a gradient of that input's shape",
+    )
     SHARED_MEMORY = (
         "refers to a single memory location",
         "the tensor was expanded, so that many entries are one number in memory: .clone() before it is written",

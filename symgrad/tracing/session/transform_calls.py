@@ -155,7 +155,7 @@ class Transforms:
     def asked(self, facts: Any, args: Any, keywords: Any) -> Ask | None:
         """A call that is about to happen; None where it is let alone."""
         recorder, outer = self.recorder, self.recorder.inside
-        if self.watch.busy or recorder.paused or recorder not in active_modes():
+        if self.watch.busy or recorder.paused or recorder not in active_modes() or recorder.abroad():
             return None
         if outer is None and (
             recorder.abroad() or recorder.guard(numberless, tensors_in((args, keywords))) is not False

@@ -47,6 +47,11 @@ class Leaf:
     ruled: bool = False
 
     @property
+    def none(self) -> bool:
+        """Whether torch has no gradient, which is another thing than one of zeros."""
+        return self.after is None and self.agrees is None
+
+    @property
     def length(self) -> float:
         """The Euclidean length of what was added."""
         return euclidean(self.added) if self.added is not None else 0.0

@@ -76,7 +76,7 @@ def agreement(leaf: Leaf) -> str:
         return f"≠ torch, by {leaf.error:.2g}"
     if leaf.ruled:
         return "≠ torch: a rule of its own"
-    if leaf.after is None and leaf.agrees is None:
+    if leaf.none:
         return "torch: None"
     if leaf.agrees is None:
         return NOT_CHECKED

@@ -49,7 +49,13 @@ def zeros(
         Vanishing(whole, program.values, as_float(seeds[program.ends[0]]), names, frozenset(held)) if short else None
     )
     for row in rows:
-        if row.added is None or not row.added.size or row.undefined or not (row.rounding or not row.added.any()):
+        if (
+            row.added is None
+            or not row.added.size
+            or row.undefined
+            or row.none
+            or not (row.rounding or not row.added.any())
+        ):
             continue
         reason = vanishing.reason(own[row.name]) if vanishing is not None and len(rows) <= MANY else None
         if reason is None and not row.added.any() and len(rows) > MANY:

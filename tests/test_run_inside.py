@@ -1,0 +1,263 @@
+"""Scripts in which something small used to leave a whole call untold, or told of the wrong line; each is a family."""
+
+from __future__ import annotations
+
+import pytest
+
+from symgrad.tracing import run_script
+from symgrad.tracing.story.tell import event_text
+
+pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.*:DeprecationWarning")  # scripts still use it
+HEAD = "import torch\n"
+MUL = """
+class Mul(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, a, b):
+        ctx.save_for_backward(a, b)
+        return a * b
+    @staticmethod
+    def backward(ctx, v):
+        a, b = ctx.saved_tensors
+        return {}
+a, b = torch.tensor([1., 2.], requires_grad=True), torch.tensor([3., 4.], requires_grad=True)
+"""
+SQUARE = """
+class Square(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * x
+    @staticmethod
+    def backward(ctx, v):
+        pass
+a = torch.ones(2, requires_grad=True)
+"""
+
+
+def told(tmp_path, source):
+    """What a script's story says, on one line."""
+    path = tmp_path / "script.py"
+    path.write_text(HEAD + source, encoding="utf-8")
+    events = []
+    session = run_script(str(path), [], tell=lambda event: events.append(event_text(event)))
+    assert session.status == 0
+    return " ".join("\n".join(events).split())
+
+
+TOLD = {
+    "a module that lists its parameters its own way": """
+class M(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(3, 2)
+    def forward(self, x):
+        return self.layer(x)
+    def named_parameters(self):
+        yield from super().named_parameters()
+M()(torch.ones(4, 3)).sum().backward()
+""",
+    "a scripted function": """
+@torch.jit.script
+def act(x):
+    return x * torch.sigmoid(x)
+w = torch.tensor([1., 2.], requires_grad=True)
+act(w * 3).sum().backward()
+""",
+    "a scripted function with two results": """
+@torch.jit.script
+def both(x, y):
+    return x * y, x + y
+w = torch.tensor([1., 2.], requires_grad=True)
+a, b = both(w * 3, w)
+(a * b).sum().backward()
+""",
+    "a traced function": """
+act = torch.jit.trace(lambda x: x * torch.tanh(x), torch.ones(2))
+w = torch.tensor([1., 2.], requires_grad=True)
+act(w * 3).sum().backward()
+""",
+    "a computed tensor in another class": """
+class P(torch.Tensor):
+    pass
+w = torch.tensor([1., 2.], requires_grad=True)
+p = (w * 2).as_subclass(P)
+(p * p).sum().backward()
+""",
+    "a leaf in another class": """
+class P(torch.Tensor):
+    pass
+w = torch.tensor([1., 2.], requires_grad=True)
+p = w.as_subclass(P)
+(p * p).sum().backward()
+""",
+    "Variable of a leaf's values": """
+from torch.autograd import Variable
+w = Variable(torch.tensor([1., 2.]), requires_grad=True)
+assert isinstance(w, Variable)
+(w * w).sum().backward()
+""",
+}
+
+
+@pytest.mark.parametrize("source", TOLD.values(), ids=TOLD)
+def test_it_is_derived_and_equal(tmp_path, source):
+    story = told(tmp_path, source)
+    assert "= torch" in story
+    assert "not explained" not in story
+    assert "not checked" not in story
+
+
+@pytest.mark.parametrize("make", ["Variable(x * 2)", "Variable((x * 2).data)", "torch.autograd.Variable(x * 2)"])
+def test_variable_cuts_the_path_and_is_named(tmp_path, make):
+    story = told(
+        tmp_path,
+        "from torch.autograd import Variable\nx = torch.ones(2, requires_grad=True)\n"
+        f"z = {make}\ntry:\n    z.sum().backward()\nexcept RuntimeError:\n    pass\n",
+    )
+    assert f"the path from x to z.sum() was cut in line 4 (z = {make})" in story
+    assert "nothing that" not in story
+
+
+def test_variable_that_is_a_new_leaf(tmp_path):
+    story = told(
+        tmp_path,
+        "from torch.autograd import Variable\nw = torch.ones(2, requires_grad=True)\n"
+        "k = Variable(w * 2, requires_grad=True)\nk.sum().backward()\nw.grad\n",
+    )
+    assert "w.grad is None: the path was cut in line 4 by Variable(…), which takes values and no history" in story
+
+
+CALLS = {
+    "assert_backward": "from symgrad.testing import assert_backward\nassert_backward(torch.tanh, 'tanh(x)', x=torch.ones(3))\n",
+    "check_backward of a wrong one": (
+        "from symgrad.testing import check_backward\n"
+        "check_backward((lambda x: x**2, lambda v, x: torch.autograd.grad((x**2).sum(), x)[0]), 'x**2', x=torch.ones(2))\n"
+    ),
+    "explain": "import symgrad\nsymgrad.explain('x@a')\n",
+    "hessian": "import symgrad\nsymgrad.hessian('sum(x**3)', 'x', x=[1., 2.])\n",
+    "capture": "import symgrad\nsymgrad.capture(torch.tanh, torch.ones(2))\n",
+}
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_what_symgrad_does_for_a_script_is_not_told(tmp_path, call):
+    assert told(tmp_path, call) == ""
+    after = told(tmp_path, f"{call}x = torch.ones(2, requires_grad=True)\n(x * x).sum().backward()\n")
+    assert "x 1×2 row 2 * x none [2 2] [2 2] = torch" in after
+
+
+def test_a_backward_that_returns_none(tmp_path):
+    story = told(tmp_path, MUL.format("v * b, None") + "Mul.apply(a, b).sum().backward()\nb.grad\n")
+    assert "b.grad is None: Mul.backward returned None for its input 2 (script.py:11)" in story
+    assert "the derivative of Mul's forward by b is not None: for this v it is [1 2]" in story
+    assert "inputs=" not in story
+    assert "by b is 0" not in story
+
+
+def test_a_backward_that_returns_nothing_at_all(tmp_path):
+    story = told(tmp_path, SQUARE + "Square.apply(a).sum().backward()\na.grad\n")
+    assert "a.grad is None: Square.backward returned None for its input" in story
+
+
+def test_inputs_that_name_others_are_still_named(tmp_path):
+    story = told(tmp_path, MUL.format("v * b, v * a") + "(a * b).sum().backward(inputs=[a])\nb.grad\n")
+    assert "b.grad is None: the last backward (line 13) was asked by inputs= for others than b" in story
+
+
+@pytest.mark.parametrize(
+    ("back", "said"),
+    [
+        ("(v * b)[:1], v * a", None),  # torch takes what broadcasts to the input
+        ("v.repeat(2)[:3], v * a", "Mul.backward returned 3 for its input 1, which is 2 (script.py:11)"),
+    ],
+)
+def test_a_backward_of_the_wrong_shape(tmp_path, back, said):
+    story = told(
+        tmp_path, MUL.format(back) + "try:\n    Mul.apply(a, b).sum().backward()\nexcept RuntimeError:\n    pass\n"
+    )
+    assert said is None or f"{said}: the two have to be the same" in story
+    assert ("returned an invalid gradient" in story) == (said is not None or "fails" in story)
+
+
+INSIDE = {
+    "a backward of one's own": (
+        """class F(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x**3
+    @staticmethod
+    def backward(ctx, v):
+        x, = ctx.saved_tensors
+        return torch.autograd.grad((x**3).sum(), x)[0] * v
+x = torch.ones(3, requires_grad=True)
+""",
+        "F.apply(x).sum()",
+        "script.py:10 (return torch.autograd.grad((x**3).sum(), x)[0] * v), in F.backward",
+        "torch.enable_grad()",
+    ),
+    "a hook that asks without a seed": (
+        """x = torch.ones(3, requires_grad=True)
+h = x * 2
+g = x * 3
+def hook(v):
+    with torch.enable_grad():
+        (x * 2).backward()
+h.register_hook(hook)
+""",
+        "h.sum()",
+        "script.py:7 ((x * 2).backward()), in hook",
+        "only a single number has an obvious weight",
+    ),
+    "a hook that goes through a graph twice": (
+        """x = torch.ones(3, requires_grad=True)
+y = (x * x).sum()
+y.backward()
+h = x * 2
+def hook(v):
+    y.backward()
+h.register_hook(hook)
+""",
+        "h.sum()",
+        "script.py:7 (y.backward()), in hook",
+        "retain_graph=True",
+    ),
+    "a hook that raises": (
+        """x = torch.ones(3, requires_grad=True)
+h = x * 2
+def hook(v):
+    raise ValueError('mine')
+h.register_hook(hook)
+""",
+        "h.sum()",
+        "script.py:5 (raise ValueError('mine')), in hook",
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize(("source", "output", "place", "answer"), INSIDE.values(), ids=INSIDE)
+def test_an_error_inside_is_not_told_as_the_calls_own(tmp_path, source, output, place, answer):
+    story = told(tmp_path, f"{source}try:\n    {output}.backward()\nexcept Exception:\n    pass\n")
+    last = story[story.rindex("fails") :]
+    assert f"The error came from {place}" in last
+    assert answer in last
+    assert "nothing that" not in last
+    assert "[]" not in last
+
+
+def test_who_put_a_gradient_there_is_who_changed_it(tmp_path):
+    story = told(
+        tmp_path,
+        "x, w = torch.ones(2, requires_grad=True), torch.ones(2, requires_grad=True)\n"
+        "z = (x * w).sum()\n"
+        "z.backward()\n"
+        "try:\n    z.backward()\nexcept RuntimeError:\n    pass\n"
+        "(x * 2).sum().backward()\n"
+        "(x * w).sum().backward(inputs=[w])\n"
+        "(x * 3).sum().backward()\n"
+        "x.grad = torch.ones(2)\n"
+        "try:\n    x.backward()\nexcept RuntimeError:\n    pass\n"
+        "(x * 4).sum().backward()\n",
+    )
+    lines = [part.split(";")[0] for part in story.split(" already held what ")[1:]]
+    assert lines == ["line 4 put there", "line 4 put there", "line 9 put there", "line 12 put there"]
