@@ -200,7 +200,10 @@ IN_ORDER = "v = v.as_strided(v.shape, (v.shape[1], 1)); return v @ w, v.t() @ x,
     [
         ("return v @ w, v.t() @ x, v.sum(0)", "Linear.backward gives here what its forward derives to"),
         ("return v @ w, 2 * v.t() @ x, v.sum(0)", "of its forward by w: what is declared is 2 times the real one"),
-        ("return v @ w, v.t() @ x, None", "of its forward by b: for the v that it was given [0 0] is what is declared"),
+        (
+            "return v @ w, v.t() @ x, None",
+            "the derivative of Linear's forward by b is not None: for this v it is [3 8]",
+        ),
         (
             IN_ORDER,
             "reads v as if its entries lay in order, and gives just what comes of that: v came with strides (1, 2)",

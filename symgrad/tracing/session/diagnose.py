@@ -54,8 +54,8 @@ def raised_inside(where: tuple[Where, str], error: Exception) -> list[str]:
     """An error of what the user's own code asked for while this call ran: in a hook, or in a backward of one's own."""
     place, function = where
     lines = [
-        f"The error came from {place.short} ({place.text}), in {function}, which torch ran on the way back. The call "
-        "itself is in order."
+        f"The error came from {place.short} ({place.text}), in {function}, which torch ran on the way back.",
+        "The call itself is in order.",
     ]
     refusal = refusal_of(error)
     if refusal is Refusal.NO_PATH:

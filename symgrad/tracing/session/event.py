@@ -165,7 +165,7 @@ def failed(scene: Scene, names: dict[int, str], error: Exception) -> Backward:
     program, asked = None, [*map(id, scene.asked or ())]
     if lifted is not None:
         program = scene.program(lifted, [n for n, node in lifted.nodes.items() if node.kind == "leaf"])
-    reasons = diagnose.failure(scene, lifted, program, error) or scene.sensor.refused(error)
+    reasons = scene.sensor.refused(error) or diagnose.failure(scene, lifted, program, error)
     shown = passages(program) if program is not None else ()
     roles: tuple[str, ...] = ()
     if program is not None and lifted is not None and shown:
