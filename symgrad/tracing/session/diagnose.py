@@ -50,22 +50,14 @@ def failure(scene: Scene, lifted: Lifted | None, program: Capture | None, error:
     return []
 
 
-def raised_inside(where: tuple[Where, str], error: Exception) -> list[str]:
+def raised_inside(inner: tuple[Where, str], error: Exception) -> list[str]:
     """An error of what the user's own code asked for while this call ran: in a hook, or in a backward of one's own."""
-    place, function = where
-    lines = [
-        f"The error came from {place.short} ({place.text}), in {function}, which torch ran on the way back.",
-        "The call itself is in order.",
-    ]
-    refusal = refusal_of(error)
+    (place, function), refusal = inner, refusal_of(error)
+    lines = [f"The error came from {place.short} ({place.text}), in {function}, which torch ran on the way back."]
+    answer = "" if refusal is None else refusal.answer
     if refusal is Refusal.NO_PATH:
-        lines.append(
-            "  inside a backward nothing is recorded: with torch.enable_grad(): x = x.detach().requires_grad_(), and "
-            "compute from that x"
-        )
-    elif refusal is not None:
-        lines.append(f"  {refusal.answer}")
-    return lines
+        answer = "inside a backward nothing is recorded: with torch.enable_grad(): x = x.detach().requires_grad_(), …"
+    return [*lines, "The call itself is in order.", *([f"  {answer}"] if answer else [])]
 
 
 # Seeds ----------------------------------------------------------------------------------------------------
