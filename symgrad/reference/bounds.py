@@ -21,10 +21,8 @@ LARGEST, MOST_BYTES, MOST_PRODUCTS = 50_000_000, 2_000_000_000, 20_000_000_000
 """Entries of one tensor, bytes of all, and products of two numbers, in one text."""
 STEPS, MOST_LISTED, DIGITS = 20_000, 1_000_000, 2_000
 """Expressions that are computed, entries of lists, and bits of a whole number."""
-SMALL = 10_000
-"""Entries and whole numbers of a call of which torch does not say beforehand how large its result is."""
-FEW, FEW_PRODUCTS = 1_500_000, 1_000_000_000
-"""Entries and products of a call that is made without further ado."""
+FEW, FEW_PRODUCTS, SMALL = 1_500_000, 1_000_000_000, 10_000
+"""Entries and products of a call that is made without further ado; sizes where torch does not foretell the result."""
 SAME = words(
     "view reshape flatten ravel permute transpose unflatten swapaxes movedim squeeze unsqueeze getitem setitem view_as "
     "reshape_as masked_fill clamp add sub mul div pow fill"
@@ -41,12 +39,8 @@ WIDE = words(
 BY_NUMBERS = words("one_hot bincount repeat_interleave")
 """Calls whose result has as many entries as the numbers in a tensor say."""
 BY_DECIMALS = words("arange linspace logspace interpolate upsample range")
-DENSE = {
-    "mm": 2, "bmm": 2, "addmm": 3, "baddbmm": 3, "addbmm": 3, "mv": 2, "addmv": 3, "dot": 2, "vdot": 2,
-    "_cdist_forward": 2,
-}  # fmt: skip
-"""Products, by the number of arguments; the last axis of the last but one is what is added up over."""
-CUBED = ("linalg", "cholesky", "inverse", "svd", "eig", "qr", "lu", "ormqr", "triangular", "matrix_exp", "det")
+CUBED = words("linalg cholesky inverse svd eig qr lu ormqr triangular matrix_exp det")
+"""What functions inside torch are called that take as many products as a matrix product."""
 
 
 class Unread(Exception):
@@ -69,8 +63,22 @@ class Counted(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's cl
         self.budget = budget
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        found = func(*args, **(kwargs or {}))
-        self.budget.take(func.overloadpacket.__name__, args, tensors_in(found))
+        from torch.utils.flop_counter import flop_registry  # what is small never comes here
+
+        found, packet = func(*args, **(kwargs or {})), func.overloadpacket
+        made, given = [*inside(found, torch.Tensor)], [*inside(args, torch.Tensor)]
+        each = 1.0
+        if "pool" in packet.__name__ and len(args) > 1:
+            each = float(prod(n for n in inside(args[1], int) if n > 0))
+        elif any(word in packet.__name__ for word in CUBED):
+            each = float(max((n for t in given for n in t.shape), default=1))
+        if packet in flop_registry:
+            self.budget.products -= flop_registry[packet](*args, **(kwargs or {}), out_val=found)
+        shared = {tensor.untyped_storage()._cdata for tensor in given}
+        self.budget.products -= each * sum(tensor.numel() for tensor in made)
+        self.budget.spend([tensor for tensor in made if tensor.untyped_storage()._cdata not in shared])
+        if any(tensor.numel() > LARGEST for tensor in made):
+            raise Unread(f"a tensor of {max(tensor.numel() for tensor in made):,} entries is too large")
         return found
 
 
@@ -81,9 +89,9 @@ class Budget:
         self.steps, self.listed, self.bytes = STEPS, MOST_LISTED, MOST_BYTES
         self.products: float = MOST_PRODUCTS
 
-    def step(self) -> None:
-        """One expression."""
-        self.steps -= 1
+    def step(self, count: int = 1) -> None:
+        """So many expressions, or turns of a loop."""
+        self.steps -= count
         if self.steps < 0:
             raise Unread("it takes too many steps")
 
@@ -91,146 +99,90 @@ class Budget:
         """``values``, whose entries are counted, those of lists in it too."""
         waiting = [values]
         while waiting:
-            found = waiting.pop()
-            if isinstance(found, (list, tuple)):
-                self.listed -= len(found) + 1
-                if self.listed < 0:
-                    raise Unread("its lists are too long")
+            if isinstance(found := waiting.pop(), (list, tuple)):
+                self.entries(len(found) + 1)
                 waiting += found
         return values
 
-    def take(self, name: str, args: Sequence[Any], made: Iterator[Any]) -> None:
-        """One call inside torch, with the tensors that it gave."""
-        given = [a for a in args if isinstance(a, torch.Tensor)]
-        shared = {a.untyped_storage()._cdata for a in given}
-        entries = 0
-        for tensor in made:
-            entries += tensor.numel()
-            if tensor.numel() > LARGEST:
-                raise Unread(f"a tensor of {tensor.numel():,} entries is too large")
-            if tensor.untyped_storage()._cdata not in shared:
-                self.bytes -= tensor.numel() * tensor.element_size()
-        self.products -= entries * products(name, args, given)
+    def entries(self, count: int) -> None:
+        """So many entries of lists."""
+        self.listed -= count
+        if self.listed < 0:
+            raise Unread("its lists are too long")
+
+    def spend(self, made: Any) -> None:
+        """The bytes of tensors."""
+        self.bytes -= sum(tensor.numel() * tensor.element_size() for tensor in inside(made, torch.Tensor))
         if self.bytes < 0 or self.products < 0:
             raise Unread("it computes too much")
 
-    def meta(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        """What ``function`` would give, on the device without numbers; None where that cannot be said."""
+    def foresee(self, name: str, function: Callable[..., Any], args: Any, kwargs: Any, **beside: Any) -> None:
+        """Refuse a call that would cost too much: by its shapes, or run on the device without numbers."""
+        entries, products = bound(name.rstrip("_"), args, kwargs)
+        if entries <= FEW and products <= FEW_PRODUCTS:
+            self.products -= int(products)
+            return
+        if name in BY_NUMBERS:
+            raise Unread("how large its result is depends on numbers")
         try:
             with torch.no_grad(), Counted(self):
-                return function(*emptied(args), **emptied(kwargs))
+                function(*emptied(args), **emptied(kwargs), **beside)
         except Unread:
             raise
         except Exception:  # refused, or made of numbers: the call itself says which
-            size = sum(t.numel() for t in tensors_in((args, kwargs)))
-            largest = max(map(abs, numbers_in((args, kwargs))), default=0)
+            size = sum(t.numel() for t in inside((args, kwargs), torch.Tensor))
+            largest = max(map(abs, inside((args, kwargs), (int, float))), default=0)
             if size > MOST_LISTED or (size > SMALL and largest > SMALL) or largest > LARGEST:
                 raise Unread("how large its result is depends on numbers") from None
-            return None
 
-    def fits(self, name: str, args: Any, kwargs: Any) -> bool:
-        """Whether a call is surely small, by the shapes and whole numbers that it is given."""
-        entries, products = bound(name.rstrip("_"), args, kwargs)
-        if entries > FEW or products > FEW_PRODUCTS:
-            if name in BY_NUMBERS:
-                raise Unread("how large its result is depends on numbers")
-            return False
-        self.products -= int(products)
-        return True
-
-    def spend(self, found: Any) -> None:
-        """The bytes of what a call gave."""
-        self.bytes -= sum(tensor.numel() * tensor.element_size() for tensor in tensors_in(found))
-        if self.bytes < 0 or self.products < 0:
-            raise Unread("it computes too much")
-
-    def numpy(self, function: Callable[..., Any], args: Any, kwargs: Any) -> None:
+    def numpy(self, args: Any) -> None:
         """A call of NumPy's, of which nothing says beforehand how large its result is."""
-        size = prod(max(a.size, 1) for a in arrays_in((args, kwargs)))
-        whole = [abs(n) for n in numbers_in((args, kwargs))]
-        if size > LARGEST or prod(max(n, 1) for n in whole if n > 8) > SMALL:
+        size = prod(max(a.size, 1) for a in inside(args, (np.ndarray, np.generic)))
+        if size > LARGEST or prod(abs(n) for n in inside(args, (int, float)) if abs(n) > 8) > SMALL:
             raise Unread("a call of NumPy's that may be too large")
 
 
-def bound(name: str, args: Any, kwargs: Any) -> tuple[float, float]:
+def bound(name: str, args: Sequence[Any], kwargs: Any) -> tuple[float, float]:
     """At most how many entries the result of a call has, and how many products it takes."""
-    tensors = list(tensors_in((args, kwargs)))
-    sizes = [max(1, tensor.numel()) for tensor in tensors]
-    counts = [float(abs(n)) for n in numbers_in((args, kwargs)) if isinstance(n, int) or name in BY_DECIMALS]
+    tensors = list(inside((args, kwargs), torch.Tensor))
+    sizes = [float(max(1, tensor.numel())) for tensor in tensors]
+    counts = [abs(n) for n in inside((args, kwargs), (int, float)) if isinstance(n, int) or name in BY_DECIMALS]
     if name == "arange" and len(args) == 3 and args[2]:
         counts = [abs((args[1] - args[0]) / args[2])]
-    told = 1.0 if name in SAME else prod(n for n in counts if n > (8 if tensors else 1))
+    told = 1.0 if name in SAME else prod(float(n) for n in counts if n > (8 if tensors else 1))
     if name in FACTORS and len(tensors) > 1 and tensors[0].dim():
         first, second = tensors[:2]
         inner = first.shape[-1] or 1
         taken = sizes[0] * sizes[1] / inner / (1 if first.dim() < 3 or second.dim() < 3 else first.shape[0] or 1)
         return taken / inner + sum(sizes), taken
     if name == "combinations":
-        return float(sizes[0]) ** max(2, *counts, 0), 1
+        return sizes[0] ** max(2, *counts, 0), 1
     if name in BY_NUMBERS:
         told *= prod(float(t.abs().max()) + 1 for t in tensors if t.numel() and not t.dtype.is_floating_point)
     if name in WIDE:
-        return prod(map(float, sizes)) * told, prod(map(float, sizes)) * told
+        return prod(sizes) * told, prod(sizes) * told
     try:
-        entries = prod(np.broadcast_shapes(*(tuple(tensor.shape) for tensor in tensors)))
+        entries = max(prod(np.broadcast_shapes(*(tuple(t.shape) for t in tensors))), sum(sizes)) * told
     except ValueError:
-        entries = 0
-    largest = max((max(t.shape, default=1) for t in tensors), default=1)
-    return max(entries, sum(sizes)) * told, max(entries, sum(sizes)) * told * (largest if len(tensors) == 1 else 1)
+        entries = sum(sizes) * told
+    return entries, entries * (max(tensors[0].shape, default=1) if len(tensors) == 1 else 1)
 
 
-def products(name: str, args: Sequence[Any], given: Sequence[Any]) -> float:
-    """How many products an entry of the result of a call inside torch takes."""
-    if name in DENSE and len(given) >= 2 and given[-1].dim():
-        return int(given[-2].shape[-1]) if given[-2].dim() else 1
-    if "convolution" in name and len(given) >= 2:
-        return float(given[1].numel() / max(1, min(given[1].shape[:2])))
-    if "pool" in name and len(args) > 1:
-        return float(prod(n for n in numbers_in(args[1]) if n > 0))
-    if any(word in name for word in CUBED) and given:
-        return float(max(given[0].shape, default=1))
-    return 1
-
-
-def tensors_in(values: Any) -> Iterator[Any]:
-    """The tensors among values."""
-    if isinstance(values, torch.Tensor):
+def inside(values: Any, kind: Any) -> Iterator[Any]:
+    """What is of a ``kind`` among values, and in lists among them; a truth value is no number."""
+    if isinstance(values, kind) and not isinstance(values, bool):
         yield values
     elif isinstance(values, (list, tuple)):
         for value in values:
-            yield from tensors_in(value)
+            yield from inside(value, kind)
     elif isinstance(values, Mapping):
-        yield from tensors_in(list(values.values()))
-
-
-def arrays_in(values: Any) -> Iterator[Any]:
-    """The arrays of NumPy's among values."""
-    if isinstance(values, (np.ndarray, np.generic)):
-        yield values
-    elif isinstance(values, (list, tuple)):
-        for value in values:
-            yield from arrays_in(value)
-    elif isinstance(values, Mapping):
-        yield from arrays_in(list(values.values()))
-
-
-def numbers_in(values: Any) -> Iterator[float]:
-    """The numbers among values."""
-    if isinstance(values, (int, float)) and not isinstance(values, bool):
-        yield values
-    elif isinstance(values, (list, tuple)):
-        for value in values:
-            yield from numbers_in(value)
-    elif isinstance(values, Mapping):
-        yield from numbers_in(list(values.values()))
+        yield from inside(list(values.values()), kind)
 
 
 def emptied(value: Any) -> Any:
-    """``value`` with tensors that hold no numbers; a function that makes tensors makes those."""
+    """``value`` with tensors that hold no numbers."""
     if isinstance(value, torch.Tensor):
         return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="meta")
     if type(value) in (list, tuple):
         return type(value)(map(emptied, value))
-    if isinstance(value, dict):
-        return {key: emptied(part) for key, part in value.items()}
-    return value
+    return {key: emptied(part) for key, part in value.items()} if isinstance(value, dict) else value

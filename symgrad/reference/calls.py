@@ -16,27 +16,56 @@ from typing import Any
 import numpy as np
 import torch
 
-from symgrad.reference.bounds import Budget, Refused, Unread, tensors_in
+from symgrad.reference.bounds import Budget, Refused, Unread, inside
 from symgrad.reference.words import (
     CONSTANTS,
     DRAWN,
     DROPS,
     DTYPES,
     FIELDS,
+    IMPLICIT,
+    LESS,
     LOWER,
     MAKERS,
-    MODULES,
     OF_NUMBERS,
     PARTS,
     PROPERTIES,
+    PYTHONS,
     is_allowed,
+    is_module,
 )
 
-LESS = {torch.float32, torch.float16, torch.bfloat16}
-"""Types of fewer digits: a cast of an input to one of them keeps all digits here."""
-IMPLICITLY = (torch.nn.functional.softmax, torch.nn.functional.log_softmax, torch.nn.functional.softmin)
-IMPLICIT = "Implicit dimension choice for {} has been deprecated. Change the call to include dim=X as an argument."
+PLAIN = (int, float, complex, str, bool, type(None), slice, type(...), torch.dtype, torch.Size, torch.Tensor,
+         np.ndarray, np.generic, range, torch.memory_format, torch.layout)  # fmt: skip
+DEVICES, CASTS = ("cpu", "cuda", "mps", "xpu", "meta"), ("float", "int", "bool")
+BINDING = ("argument", "positional", "keyword", "must be", "should be", "received an invalid combination")
+"""Words of an exception that says that a function does not take its arguments."""
+IMPLICITLY = "Implicit dimension choice for {} has been deprecated."
 """What torch says where no dim is named."""
+TYPES = (float, int, bool, complex, np.float64, np.float32, np.float16, np.int64, np.int32, np.int8, np.uint8, np.bool_)
+"""What a function of torch's or NumPy's may be handed, tuples and lists of it, and which types."""
+
+
+@dataclass(frozen=True)
+class Library:
+    """A module."""
+
+    module: Any
+
+
+@dataclass(frozen=True)
+class Function:
+    """What may be called: a function of a module or of Python's, or a method of its ``owner``.
+
+    A ``bare`` word may be any of these. One that only ``says`` something computes nothing that has to be counted.
+    """
+
+    name: str
+    own: Any = None
+    owner: Any = None
+    bare: bool = False
+    numpys: bool = False
+    says: bool = False
 
 
 def parameter(tensor: Any, requires_grad: bool = True) -> Any:
@@ -54,57 +83,6 @@ SAID: Mapping[tuple[str, str], Callable[..., Any]] = {
     ("torch.nn", "Parameter"): parameter, ("torch.autograd", "Variable"): variable,
 }  # fmt: skip
 """What a text says, beside what it computes."""
-SIMPLE = ("append", "device", "manual_seed", "numel", "Parameter", "Variable")
-TYPED = ("full_like", "new_tensor", "new_full", "new_ones", "new_zeros")
-DEVICES = ("cpu", "cuda", "mps", "xpu", "meta")
-PLAIN = (int, float, complex, str, bool, type(None), slice, type(...), torch.dtype, torch.Size, torch.Tensor,
-         np.ndarray, np.generic, range, torch.memory_format, torch.layout)  # fmt: skip
-TYPES = (float, int, bool, complex, np.float64, np.float32, np.float16, np.int64, np.int32, np.int8, np.uint8, np.bool_)
-"""What a function of torch's or NumPy's may be handed, and tuples and lists of it."""
-
-
-@dataclass(frozen=True)
-class Library:
-    """A module."""
-
-    module: Any
-
-
-@dataclass(frozen=True)
-class Function:
-    """A function of a module."""
-
-    name: str
-    function: Callable[..., Any]
-    numpys: bool = False
-
-
-@dataclass(frozen=True)
-class Bound:
-    """A method of a value."""
-
-    owner: Any
-    name: str
-
-
-@dataclass(frozen=True)
-class Bare:
-    """A word without a module: torch's function, Python's, or a method."""
-
-    name: str
-    torchs: Callable[..., Any] | None
-    pythons: Callable[..., Any] | None
-
-
-def said_by(error: BaseException) -> str:
-    """What an exception says, in its first line."""
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
-
-
-def is_binding(error: BaseException) -> bool:
-    """Whether a call has arguments that the function does not take."""
-    words = ("argument", "positional", "keyword", "must be", "should be", "received an invalid combination")
-    return isinstance(error, TypeError) and any(word in str(error) for word in words)
 
 
 @dataclass
@@ -115,26 +93,19 @@ class Caller:
     draws: list[Any]
     kept: list[str] = field(default_factory=list)
 
-    # What a value has -----------------------------------------------------------------------------------
-
     def attribute(self, owner: Any, word: str) -> Any:
         """``owner.word``."""
         if word.startswith("_"):
             raise Unread(f"{word} begins with an underscore")
         if isinstance(owner, Library):
             return self.of_library(owner.module, word)
-        if isinstance(owner, (torch.Tensor, np.ndarray, np.generic)):
-            if word in PROPERTIES:
-                return self.plain(lambda: getattr(owner, word))
-            if not hasattr(owner, word):
+        if isinstance(owner, (torch.Tensor, np.ndarray, np.generic)) and (is_allowed(word) or word in PROPERTIES):
+            if not hasattr(type(owner), word):
                 raise Refused(f"'{type(owner).__name__}' object has no attribute '{word}'")
-            if is_allowed(word) or word in ("cpu", "cuda", "requires_grad_", "retain_grad", "item", "tolist"):
-                return Bound(owner, word)
-        elif isinstance(owner, list) and word == "append":
-            return Function(word, owner.append)
-        elif isinstance(owner, torch.Size) and word == "numel":
-            return Function(word, owner.numel)
-        elif word in FIELDS and isinstance(owner, (tuple, torch.finfo, torch.iinfo)) and hasattr(owner, word):
+            return self.plain(lambda: getattr(owner, word)) if word in PROPERTIES else Function(word, owner=owner)
+        if (isinstance(owner, list) and word == "append") or (isinstance(owner, torch.Size) and word == "numel"):
+            return Function(word, getattr(owner, word), says=True)
+        if word in FIELDS and isinstance(owner, (tuple, torch.finfo, torch.iinfo)) and hasattr(owner, word):
             return getattr(owner, word)
         raise Unread(f"{word} is not read")
 
@@ -144,120 +115,88 @@ class Caller:
         whole = f"{name}.{word}"
         if whole in PARTS:
             return Library(PARTS[whole])
-        short = "np" if module is np else name
-        if word in CONSTANTS.get(short, ()):
+        if word in CONSTANTS.get(name, ()) or (name in ("torch", "numpy") and word in DTYPES):
             return getattr(module, word)
-        if word in {"torch": DTYPES, "numpy": DTYPES}.get(name, ()):
-            return getattr(module, word)
-        if word in {"math": OF_NUMBERS, "torch.nn": MODULES}.get(name, ()):
-            return Function(word, getattr(module, word))
         if (name, word) in SAID:
-            return Function(word, SAID[name, word])
-        found = getattr(module, word, None) if is_allowed(word) else None
-        if callable(found) and name not in ("math", "torch.nn", "torch.autograd"):
+            return Function(word, SAID[name, word], says=True)
+        found = getattr(module, word, None)
+        if (name == "math" and word in OF_NUMBERS) or (name == "torch.nn" and is_module(word)):
+            return Function(word, found, says=True)
+        if name not in ("math", "torch.nn", "torch.autograd") and is_allowed(word) and callable(found):
             return Function(word, found, numpys=name.startswith("numpy"))
         raise Unread(f"{whole} is not read")
 
-    # Calls ----------------------------------------------------------------------------------------------
-
     def call(self, function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        """A call of whatever ``function`` is."""
-        kwargs = {key: value for key, value in kwargs.items() if key != "device"}
-        match function:
-            case Bare(name=name, torchs=torchs, pythons=pythons):
-                return self.bare(name, torchs, pythons, args, kwargs)
-            case Bound(owner=owner, name=name):
-                return self.method(owner, name, args, kwargs)
-            case Function(name=name, function=called, numpys=numpys):
-                return self.function(name, called, numpys, args, kwargs)
-            case torch.nn.Module():
-                return self.counted(function, args, kwargs, type(function).__name__)
-            case Library():
-                raise Unread("a module is not called")
-        raise Refused(f"'{type(function).__name__}' object is not callable")
+        """A call of whatever ``function`` is; a bare word is Python's of numbers and lists, else torch's, or a method."""
+        kwargs.pop("device", None)
+        if isinstance(function, torch.nn.Module):
+            return self.counted(function, args, kwargs, type(function).__name__)
+        if not isinstance(function, Function):
+            raise Refused(f"'{type(function).__name__}' object is not callable")
+        name, own, first = function.name, function.own, next(iter((*args, *kwargs.values())), None)
+        if function.owner is not None:
+            return self.method(function.owner, name, args, kwargs)
+        if function.bare and name in PYTHONS and (own is None or name in CASTS or not any(map(is_tensor, args))):
+            return self.python(name, args, kwargs)
+        if function.bare and isinstance(first, np.ndarray) and callable(getattr(np, name, None)):
+            return self.call(Function(name, getattr(np, name), numpys=True), args, kwargs)
+        if own is None:
+            if args and is_tensor(first) and hasattr(first, name):
+                return self.method(first, name, args[1:], kwargs)
+            raise Unread(f"{name} is no function of torch's")
+        if isinstance(own, type) and issubclass(own, torch.nn.Module):
+            return self.module(own, args, kwargs)
+        if function.says:
+            return self.plain(lambda: own(*args, **kwargs))
+        if function.numpys:
+            return self.numpy(own, args, kwargs)
+        if name in IMPLICIT and own is getattr(torch.nn.functional, name) and len(args) < 2 and "dim" not in kwargs:
+            raise Refused(f"{IMPLICITLY.format(name)} Change the call to include dim=X as an argument.", binding=True)
+        if (name.rstrip("_") in DROPS and draws_in(own, args, kwargs)) or kwargs.get("dropout_p"):
+            raise Unread("its numbers are drawn in torch")
+        return self.counted(own, args, kwargs, name)
 
-    def bare(self, name: str, torchs: Any, pythons: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        """A bare word: Python's of numbers and lists, else torch's, else a method; NumPy's of arrays."""
-        first = next(iter((*args, *kwargs.values())), None)
-        tensors = [a for a in (*args, *kwargs.values()) if isinstance(a, (torch.Tensor, np.ndarray))]
-        alone = torchs is None or name in ("float", "int", "bool") or not tensors
-        if pythons is not None and alone:
-            return self.pythons(name, pythons, args, kwargs)
-        if isinstance(first, np.ndarray) and callable(getattr(np, name, None)):
-            return self.function(name, getattr(np, name), True, args, kwargs)
-        if torchs is not None:
-            return self.function(name, torchs, False, args, kwargs)
-        if isinstance(first, (torch.Tensor, np.ndarray)) and args and hasattr(first, name):
-            return self.method(first, name, args[1:], kwargs)
-        raise Unread(f"{name} is no function of torch's")
-
-    def pythons(self, name: str, function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def python(self, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
         """Python's own function, of numbers and lists."""
-        if name == "range":
-            return self.plain(lambda: range(*args))
-        for value in args:
-            self.budget.steps -= len(value) if isinstance(value, range) else 0
-        self.budget.step()
+        self.budget.step(1 + sum(len(value) for value in args if isinstance(value, range) and name != "range"))
         if name == "sum" and len(args) == 1 and isinstance(args[0], (list, tuple)):
             return reduce(partial(self.operator, operator.add), args[0], 0)
         if name == "pow" and any(isinstance(a, int) and abs(a) > 64 for a in args):
             raise Unread("a whole number is too long")
-        found = self.plain(lambda: function(*args, **kwargs))
+        found = self.plain(lambda: PYTHONS[name](*args, **kwargs))
         return self.budget.list(list(found) if name in ("zip", "enumerate", "reversed") else found)
+
+    def module(self, kind: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """A module, made without numbers: one that holds parameters is not read."""
+        self.handed([a for a in (*args, *kwargs.values()) if not isinstance(a, torch.nn.Module)])
+        with torch.device("meta"):
+            found = self.plain(lambda: kind(*args, **kwargs))
+        if any(tensor.is_meta for tensor in (*found.parameters(), *found.buffers())):
+            raise Unread("a module with parameters is not read")
+        return found
 
     def method(self, owner: Any, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
         """A method of a tensor or an array."""
-        if name in ("cpu", "cuda"):
-            return owner
-        if isinstance(owner, torch.Tensor):
-            if name in ("to", "type"):
-                told, args = args, [a for a in args if not (isinstance(a, str) and a.split(":")[0] in DEVICES)]
-                if told and not args and not kwargs:
-                    return owner
-            types = [a for a in (*args, *kwargs.values()) if isinstance(a, torch.dtype)]
-            if owner.dtype is torch.float64 and (name in LOWER or (name in ("to", "type") and {*types} & LESS)):
-                self.kept.append(name)
-                return self.counted(torch.clone, [owner], {}, name)
-            if name == "float" and not owner.dtype.is_floating_point:
-                name = "double"
-        bound = self.plain(lambda: getattr(type(owner), name))
-        if isinstance(owner, torch.Tensor):
-            return self.counted(bound, [owner, *args], kwargs, name)
+        bound = getattr(type(owner), name)
+        if not isinstance(owner, torch.Tensor):
+            return self.numpy(bound, [owner, *args], kwargs)
+        if name in ("to", "type", "cuda", "cpu"):
+            told, args = args, [a for a in args if not (isinstance(a, str) and a.split(":")[0] in DEVICES)]
+            if name in ("cuda", "cpu") or (told and not args and not kwargs):
+                return owner
+        types = {a for a in (*args, *kwargs.values()) if isinstance(a, torch.dtype)}
+        if owner.dtype is torch.float64 and (name in LOWER or (name in ("to", "type") and types & LESS)):
+            self.kept.append(name)
+            return self.counted(torch.clone, [owner], {}, name)
+        if name == "float" and not owner.dtype.is_floating_point:
+            bound = torch.Tensor.double
+        return self.counted(bound, [owner, *args], kwargs, name)
+
+    def numpy(self, function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """A call of NumPy's."""
         self.handed([*args, *kwargs.values()])
-        self.budget.numpy(bound, [owner, *args], kwargs)
-        return self.plain(lambda: bound(owner, *args, **kwargs))
-
-    def function(self, name: str, called: Any, numpys: bool, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        """A function of a module."""
-        if isinstance(called, type) and issubclass(called, torch.nn.Module):
-            if any(not isinstance(a, (*PLAIN, tuple, torch.nn.Module)) for a in (*args, *kwargs.values())):
-                raise Unread("this module is not read")
-            return self.plain(lambda: called(*args, **kwargs), TypeError)
-        if numpys:
-            self.handed([*args, *kwargs.values()])
-            self.budget.numpy(called, args, kwargs)
-            return self.plain(lambda: called(*args, **kwargs))
-        if name in SIMPLE or getattr(called, "__module__", "") == "math":
-            return self.plain(lambda: called(*args, **kwargs))
-        if called in IMPLICITLY and len(args) < 2 and kwargs.get("dim") is None:
-            raise Refused(IMPLICIT.format(name), binding=True)
-        if name.rstrip("_") in DROPS:
-            self.drops(called, args, kwargs)
-        if kwargs.get("dropout_p"):
-            raise Unread("its numbers are drawn in torch")
-        return self.counted(called, args, kwargs, name)
-
-    def drops(self, called: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-        """Refuse what draws numbers in training."""
-        try:
-            bound = inspect.signature(called).bind(*args, **kwargs)
-            bound.apply_defaults()
-        except TypeError:
-            return
-        except ValueError:
-            raise Unread("its numbers are drawn in torch") from None
-        if bound.arguments.get("training", bound.arguments.get("train")) and bound.arguments.get("p", 1) != 0:
-            raise Unread("its numbers are drawn in torch")
+        self.budget.numpy((args, kwargs))
+        return self.plain(lambda: function(*args, **kwargs))
 
     def handed(self, values: Sequence[Any]) -> None:
         """Refuse an argument that is no tensor, number or list of those."""
@@ -271,74 +210,80 @@ class Caller:
         """A call of torch's, made in double precision where the text says no other type."""
         self.handed([*args, *kwargs.values()])
         wants = kwargs.pop("requires_grad", None)
-        if not self.budget.fits(name, args, kwargs):
-            self.budget.meta(called, args, {**kwargs, "device": "meta"} if name in MAKERS else kwargs)
+        self.budget.foresee(name, called, args, kwargs, **({"device": "meta"} if name in MAKERS else {}))
         if name in DRAWN:
             found = self.drawn(name, args, kwargs)
         else:
             found = self.plain(lambda: called(*args, **kwargs))
-            if not self.is_double(found, args, kwargs):
+            if not is_double(found, args, kwargs):
                 args, kwargs = doubled(name, args, kwargs, found)
                 found = self.plain(lambda: called(*args, **kwargs))
         self.budget.spend(found)
-        if wants is not None:
-            found = self.plain(lambda: found.requires_grad_(bool(wants)))
-        return found
-
-    def is_double(self, found: Any, args: Any, kwargs: Any) -> bool:
-        """Whether nothing was given in torch's usual type that nobody asked for."""
-        usual = torch.get_default_dtype()
-        if usual is torch.float64 or kwargs.get("dtype") is not None:
-            return True
-        if {t.dtype for t in tensors_in(found)}.isdisjoint({usual, torch.complex64}):
-            return True
-        given = {t.dtype for t in tensors_in((args, kwargs))}
-        return bool(given & {usual, torch.complex64}) or any(isinstance(a, torch.dtype) for a in args)
+        return found if wants is None else self.plain(lambda: found.requires_grad_(bool(wants)))
 
     def drawn(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """The next of the random numbers that were handed in."""
-        if not self.draws:
-            raise Unread("its numbers are drawn in torch")
         size = kwargs.get("size", next((a for a in args if isinstance(a, (tuple, list))), args))
-        shape = args[0].shape if name.endswith("_like") else args[:1] if name == "randperm" else size
-        array = self.draws.pop(0)
-        if tuple(np.shape(array)) != tuple(shape):
-            raise Unread("its numbers are drawn in another order")
-        whole = name in ("randint", "randperm")
-        dtype = kwargs.get("dtype") or (
-            args[0].dtype if name.endswith("_like") else torch.int64 if whole else torch.float64
-        )
-        return torch.tensor(np.asarray(array, dtype=float)).to(dtype)
+        like = name.endswith("_like")
+        shape = args[0].shape if like else args[:1] if name == "randperm" else size
+        if not self.draws or tuple(np.shape(self.draws[0])) != tuple(shape):
+            raise Unread("its numbers are drawn in torch")
+        usual = args[0].dtype if like else torch.int64 if name in ("randint", "randperm") else torch.float64
+        return torch.tensor(np.asarray(self.draws.pop(0), dtype=float)).to(kwargs.get("dtype") or usual)
 
     def operator(self, sign: Callable[..., Any], *values: Any) -> Any:
         """An operator of Python's: between numbers and lists, or torch's own."""
-        if any(isinstance(v, (Library, Function, Bound, Bare, torch.nn.Module)) for v in values):
+        if any(isinstance(v, (Library, Function, torch.nn.Module)) for v in values):
             raise Refused("a function is no operand")
-        if not any(isinstance(v, torch.Tensor) for v in values):
-            if any(isinstance(v, np.ndarray) for v in values):
-                self.budget.numpy(sign, values, {})
-            return self.plain(lambda: sign(*values))
-        return self.counted(sign, list(values), {}, sign.__name__)
+        if any(isinstance(v, torch.Tensor) for v in values):
+            return self.counted(sign, list(values), {}, sign.__name__)
+        if any(isinstance(v, np.ndarray) for v in values):
+            self.budget.numpy(values)
+        return self.plain(lambda: sign(*values))
 
-    def plain(self, compute: Callable[[], Any], *unread: type[Exception]) -> Any:
+    def plain(self, compute: Callable[[], Any]) -> Any:
         """What ``compute`` gives; what it raises is a refusal, in its own words."""
         try:
             return compute()
         except (Refused, Unread, RecursionError):
             raise
-        except unread as error:
-            raise Unread(said_by(error)) from error
         except MemoryError as error:
             raise Unread("it takes too much memory") from error
         except Exception as error:
-            raise Refused(said_by(error), binding=is_binding(error)) from error
+            words = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+            raise Refused(words, isinstance(error, TypeError) and any(w in words for w in BINDING)) from error
+
+
+def is_tensor(value: Any) -> bool:
+    """Whether a value is a tensor, or an array of NumPy's."""
+    return isinstance(value, (torch.Tensor, np.ndarray))
+
+
+def draws_in(called: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Whether a call draws numbers, as in training."""
+    try:
+        bound = inspect.signature(called).bind(*args, **kwargs)
+    except TypeError:
+        return False
+    except ValueError:
+        return True
+    bound.apply_defaults()
+    return bool(bound.arguments.get("training", bound.arguments.get("train")) and bound.arguments.get("p", 1) != 0)
+
+
+def is_double(found: Any, args: Any, kwargs: Any) -> bool:
+    """Whether nothing was given in torch's usual type that nobody asked for."""
+    usual = {torch.get_default_dtype(), torch.complex64} - {torch.float64}
+    given = {t.dtype for t in inside((args, kwargs), torch.Tensor)}
+    asked = kwargs.get("dtype") is not None or any(isinstance(a, torch.dtype) for a in args) or given & usual
+    return bool(asked) or usual.isdisjoint({t.dtype for t in inside(found, torch.Tensor)})
 
 
 def doubled(name: str, args: list[Any], kwargs: dict[str, Any], found: Any) -> tuple[list[Any], dict[str, Any]]:
     """The arguments of a call, so that it gives double precision."""
-    if name in MAKERS or name in TYPED:
-        is_complex = any(t.dtype.is_complex for t in tensors_in(found))
-        return args, {**kwargs, "dtype": torch.complex128 if is_complex else torch.float64}
+    if name in MAKERS or name == "full_like" or name.startswith("new_"):
+        pairs = any(t.dtype.is_complex for t in inside(found, torch.Tensor))
+        return args, {**kwargs, "dtype": torch.complex128 if pairs else torch.float64}
 
     def double(value: Any) -> Any:
         if isinstance(value, torch.Tensor) and not value.dtype.is_floating_point and not value.dtype.is_complex:

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from symgrad.reference.bounds import DIGITS, Budget, Unread
-from symgrad.reference.calls import Bare, Bound, Caller, Function, Library, variable
+from symgrad.reference.calls import Caller, Function, Library, variable
 from symgrad.reference.words import ALONE, LIBRARIES, PARTS, PYTHONS, bare, is_allowed
 
 BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
@@ -66,9 +66,9 @@ class Expressions:
         if word in ALONE:
             return ALONE[word]
         if word in PYTHONS or is_allowed(word):
-            return Bare(word, bare(word), PYTHONS.get(word))
+            return Function(word, bare(word), bare=True)
         if word == "Variable":
-            return Function(word, variable)
+            return Function(word, variable, says=True)
         if word == "device":
             return "cpu"
         raise Unread(f"{word} is no function of torch's")
@@ -79,7 +79,7 @@ class Expressions:
             self.budget.steps -= len(value)
             if self.budget.steps < 0:
                 raise Unread("it takes too many steps")
-        if isinstance(value, (str, bytes, Library, Function, Bound, Bare)):
+        if isinstance(value, (str, bytes, Library, Function)):
             raise Unread("this is not gone over")
         return list(self.budget.list(self.caller.plain(lambda: list(value))))
 

@@ -12,6 +12,7 @@ import operator
 import re
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -98,13 +99,13 @@ class Reader(Expressions):
     inputs: Mapping[str, Any]
     draws: Sequence[Any]
     names: dict[str, Any] = field(default_factory=dict)
-    bound: list[tuple[str, Any]] = field(default_factory=list)
+    leaves: dict[str, Any] = field(default_factory=dict)
     last: Any = None
     seed: Any = None
 
     def __post_init__(self) -> None:
         self.names = dict(self.inputs)
-        self.bound = list(self.inputs.items())
+        self.leaves = {name: value for name, value in self.inputs.items() if isinstance(value, torch.Tensor)}
         self.budget = Budget()
         self.caller = Caller(self.budget, list(self.draws))
 
@@ -120,15 +121,15 @@ class Reader(Expressions):
             raise Unread("it is nested too deep") from error
         if not isinstance(self.last, (torch.Tensor, np.ndarray, np.generic)):
             raise Unread("it gives no tensor")
-        return Answer(self.last, self.leaves(), self.seed, tuple(dict.fromkeys(self.caller.kept)))
+        for name, value in self.names.items():  # what has become a leaf since it was bound
+            self.mark(name, value)
+        return Answer(self.last, self.leaves, self.seed, tuple(dict.fromkeys(self.caller.kept)))
 
-    def leaves(self) -> dict[str, Any]:
-        """The first tensor of each name that is a leaf with a gradient, or an input."""
-        found: dict[str, Any] = {}
-        for name, value in self.bound:
-            if name in self.inputs or (isinstance(value, torch.Tensor) and value.requires_grad and value.is_leaf):
-                found.setdefault(name, value)
-        return found
+    def mark(self, name: str, value: Any) -> None:
+        """The first tensor of each name that is an input, or a leaf with a gradient, is kept; no other lives longer."""
+        with suppress(RuntimeError):  # a view whose base was written over says nothing any more
+            if isinstance(value, torch.Tensor) and value.requires_grad and value.is_leaf:
+                self.leaves.setdefault(name, value)
 
     # Statements -----------------------------------------------------------------------------------------
 
@@ -136,6 +137,7 @@ class Reader(Expressions):
         """One after the other."""
         for statement in body:
             self.budget.step()
+            self.last = None  # which Python would have given back
             self.statement(statement)
 
     def statement(self, node: ast.stmt) -> None:
@@ -210,7 +212,7 @@ class Reader(Expressions):
         match target:
             case ast.Name(id=name):
                 self.names[name] = value
-                self.bound.append((name, value))
+                self.mark(name, value)
             case ast.Tuple(elts=parts) | ast.List(elts=parts):
                 for part, found in zip(parts, self.unpacked(parts, value), strict=True):
                     self.assign(part.value if isinstance(part, ast.Starred) else part, found)

@@ -32,7 +32,7 @@ WORDS = words("""
     channel_shuffle char cholesky cholesky_ex cholesky_inverse cholesky_solve chunk clamp clamp_max clamp_min clip clone
     column_stack combinations complex concat concatenate cond conj conj_physical constant_pad_nd contiguous conv1d
     conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d copy copysign corrcoef cos cosh
-    cosine_embedding_loss cosine_similarity count_nonzero cov cross cross_entropy ctc_loss cummax cummin cumprod cumsum
+    cosine_embedding_loss cosine_similarity count_nonzero cov cpu cross cross_entropy ctc_loss cuda cummax cummin cumprod cumsum
     cumulative_trapezoid deg2rad det detach diag diag_embed diag_indices diagflat diagonal diagonal_scatter diff digamma
     dim dist div divide dot double dropout dropout1d dropout2d dropout3d dsplit dstack eig eigh eigvals eigvalsh einsum
     element_size elu embedding entr eq equal erf erfc erfcx erfinv exp exp2 expand expand_as expand_dims expit expm1 eye
@@ -61,7 +61,7 @@ WORDS = words("""
     reciprocal relu relu6 remainder renorm repeat repeat_interleave reshape reshape_as resolve_conj resolve_neg
     rnn_relu_cell rnn_tanh_cell
     result_type retain_grad rfft rfft2 rfftfreq rfftn rint rms_norm roll rot90 round row_stack rrelu rsqrt rsub
-    scalar_tensor scaled_dot_product_attention scaled_modified_bessel_k0 scaled_modified_bessel_k1 scatter scatter_add
+    requires_grad scalar_tensor scaled_dot_product_attention scaled_modified_bessel_k0 scaled_modified_bessel_k1 scatter scatter_add
     scatter_reduce searchsorted select select_scatter selu sgn short sigmoid sign signbit silu sin sinc sinh size
     slice_scatter slogdet smooth_l1_loss soft_margin_loss softmax softmin softplus softshrink softsign solve solve_ex
     solve_triangular sort spherical_bessel_j0 split split_with_sizes sqrt square squeeze stack std std_mean stft stride
@@ -88,25 +88,17 @@ DRAWN = words("rand randn randint randperm rand_like randn_like randint_like")
 DROPS = words("dropout dropout1d dropout2d dropout3d alpha_dropout feature_alpha_dropout rrelu")
 """Functions that draw numbers unless they are told ``training=False``, or 0."""
 LOWER = words("float half bfloat16")
-MODULES = words("""
-    ReLU ReLU6 Sigmoid Tanh Softmax LogSoftmax Softmin Softmax2d GELU SiLU Mish ELU CELU SELU LeakyReLU Hardtanh
-    Hardshrink Hardsigmoid Hardswish LogSigmoid Softplus Softshrink Softsign Tanhshrink Threshold GLU Flatten Unflatten
-    Identity MSELoss L1Loss SmoothL1Loss HuberLoss BCELoss BCEWithLogitsLoss CrossEntropyLoss NLLLoss KLDivLoss
-    PoissonNLLLoss GaussianNLLLoss HingeEmbeddingLoss MarginRankingLoss CosineEmbeddingLoss MultiMarginLoss
-    MultiLabelMarginLoss MultiLabelSoftMarginLoss SoftMarginLoss TripletMarginLoss MaxPool1d MaxPool2d MaxPool3d
-    AvgPool1d AvgPool2d AvgPool3d AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveAvgPool3d AdaptiveMaxPool1d
-    AdaptiveMaxPool2d LPPool1d LPPool2d MaxUnpool1d MaxUnpool2d Upsample UpsamplingNearest2d UpsamplingBilinear2d
-    PixelShuffle PixelUnshuffle ChannelShuffle ZeroPad1d ZeroPad2d ConstantPad1d ConstantPad2d ConstantPad3d
-    ReflectionPad1d ReflectionPad2d ReplicationPad1d ReplicationPad2d CircularPad1d CircularPad2d CosineSimilarity
-    PairwiseDistance LocalResponseNorm Fold Unfold Sequential
-    """)
-"""Modules without parameters."""
+LESS = {torch.float32, torch.float16, torch.bfloat16}
+"""Types of fewer digits: a cast of an input to one of them keeps all digits here."""
+IMPLICIT = words("softmax log_softmax softmin")
+SHORT = {"BCELoss": "binary_cross_entropy", "BCEWithLogitsLoss": "binary_cross_entropy_with_logits", "Sequential": ""}
+"""Modules whose functions have longer names."""
 DTYPES = words(
     "float double half float16 bfloat16 float32 float64 int long short uint8 int8 int16 int32 int64 bool complex64 "
     "complex128 cfloat cdouble bool_"
 )
 CONSTANTS = {
-    "math": ("pi", "e", "tau", "inf", "nan"), "np": ("pi", "e", "inf", "nan", "newaxis"),
+    "math": ("pi", "e", "tau", "inf", "nan"), "numpy": ("pi", "e", "inf", "nan", "newaxis"),
     "torch": ("pi", "e", "inf", "nan", "strided", "contiguous_format", "preserve_format"),
 }  # fmt: skip
 OF_NUMBERS = words(
@@ -139,6 +131,12 @@ ORDER = (F, torch, torch.linalg, torch.special, torch.fft)
 def is_allowed(word: str) -> bool:
     """Whether a function or a method may be called so."""
     return word in WORDS or (word.endswith("_") and not word.endswith("__") and word[:-1] in WORDS)
+
+
+def is_module(word: str) -> bool:
+    """Whether a class of ``torch.nn`` is the module of a function that may be called."""
+    function = word.lower().removesuffix("loss")
+    return word in SHORT or bool({function, f"{function}loss"} & {known.replace("_", "") for known in WORDS})
 
 
 def bare(word: str) -> Any:
