@@ -14,9 +14,56 @@ from typing import Any
 import torch
 
 X, A = [[0.3, -1.2, 2.1], [0.7, 1.9, -0.4]], [[0.6, 0.2, -1.5], [1.1, -0.8, 0.9]]
-UNARY = ("sin", "exp", "tanh", "sigmoid", "relu", "square", "abs", "clone", "contiguous", "detach", "cumsum(1)", "softmax(-1)", "flip(1)", "double", "neg")
-VIEWS = ("view(-1).view(2, 3)", "reshape(2, 3)", "view_as(x)", "T.T", "[:]", "expand(2, 3)", "to(torch.float64)", "contiguous()", "unsqueeze(0)[0]", "narrow(0, 0, 2)", "data", "detach()", "clone()", "real", "type_as(x)")
-WRITES = ("mul_(2)", "add_(a)", "sub_(1)", "sin_()", "exp_()", "neg_()", "zero_()", "fill_(0.5)", "clamp_(-1, 1)", "div_(2)", "add_(x)", "copy_(a)", "relu_()", "tanh_()")
+UNARY = (
+    "sin",
+    "exp",
+    "tanh",
+    "sigmoid",
+    "relu",
+    "square",
+    "abs",
+    "clone",
+    "contiguous",
+    "detach",
+    "cumsum(1)",
+    "softmax(-1)",
+    "flip(1)",
+    "double",
+    "neg",
+)
+VIEWS = (
+    "view(-1).view(2, 3)",
+    "reshape(2, 3)",
+    "view_as(x)",
+    "T.T",
+    "[:]",
+    "expand(2, 3)",
+    "to(torch.float64)",
+    "contiguous()",
+    "unsqueeze(0)[0]",
+    "narrow(0, 0, 2)",
+    "data",
+    "detach()",
+    "clone()",
+    "real",
+    "type_as(x)",
+)
+WRITES = (
+    "mul_(2)",
+    "add_(a)",
+    "sub_(1)",
+    "sin_()",
+    "exp_()",
+    "neg_()",
+    "zero_()",
+    "fill_(0.5)",
+    "clamp_(-1, 1)",
+    "div_(2)",
+    "add_(x)",
+    "copy_(a)",
+    "relu_()",
+    "tanh_()",
+)
 IMPORTS = (
     ("from torch import {} as {}", 2), ("import torch as {1}", 1), ("from math import pi as {1}", 0), ("import torch.nn.functional as {1}", 3), ("from torch.nn import functional as {1}", 3),
 )  # fmt: skip
@@ -89,7 +136,11 @@ class Text:
             self.bind(target, second)
         elif roll < 0.54:
             view = self.pick(*VIEWS)
-            self.lines.append(f"{target} = {name}{'' if view.startswith('[') else '.'}{view}" if self.random.random() < 0.8 else f"{target} = {self.pick('+', '')}{name}")
+            self.lines.append(
+                f"{target} = {name}{'' if view.startswith('[') else '.'}{view}"
+                if self.random.random() < 0.8
+                else f"{target} = {self.pick('+', '')}{name}"
+            )
             self.bind(target)
         elif roll < 0.68:
             self.lines.append(f"{name}.{self.pick(*WRITES)}")
@@ -97,27 +148,46 @@ class Text:
             self.lines.append(f"{name} {self.pick('+=', '-=', '*=')} {self.expression()}")
         elif roll < 0.80:
             place = self.pick("[0]", "[:, 1]", "[:, ::2]", "[1, 2]", "[1:]")
-            self.lines.append(f"{name}{place} {self.pick('=', '+=', '*=')} {self.pick(f'{other}{place}', '0.5', f'2 * {other}{place}')}")
+            self.lines.append(
+                f"{name}{place} {self.pick('=', '+=', '*=')} {self.pick(f'{other}{place}', '0.5', f'2 * {other}{place}')}"
+            )
         elif roll < 0.84:
-            self.lines.append(f"for k in range({self.pick(2, 3)}):\n    {target} = {name} * {self.pick('2', 'k', other)}")
+            self.lines.append(
+                f"for k in range({self.pick(2, 3)}):\n    {target} = {name} * {self.pick('2', 'k', other)}"
+            )
             self.bind(target)
         elif roll < 0.87:
-            self.lines.append(f"with torch.no_grad():\n    {self.pick(f'{target} = {self.expression()}', f'{name}.{self.pick(*WRITES)}', f'{target} = {name}')}")
+            self.lines.append(
+                f"with torch.no_grad():\n    {self.pick(f'{target} = {self.expression()}', f'{name}.{self.pick(*WRITES)}', f'{target} = {name}')}"
+            )
             if f"\n    {target} =" in self.lines[-1]:
                 self.bind(target)
         elif roll < 0.93:
             word, called = self.pick(*FUNCTIONS), self.pick(*FUNCTIONS, "t", "f", "e")
-            line = self.pick(f"from torch import {word} as {called}", f"import torch as {called}", "from math import pi")
-            used = f"{called}({name})" if " import " in line and "pi" not in line else f"pi * {name}" if "pi" in line else f"{called}.{word}({name})"
+            line = self.pick(
+                f"from torch import {word} as {called}", f"import torch as {called}", "from math import pi"
+            )
+            used = (
+                f"{called}({name})"
+                if " import " in line and "pi" not in line
+                else f"pi * {name}"
+                if "pi" in line
+                else f"{called}.{word}({name})"
+            )
             self.lines += [line, f"{target} = {used}"]
             self.bind(target)
         elif roll < 0.96:
-            self.lines.append(f"{target}, {second} = {name}.{self.pick('unbind(0)', 'chunk(2)', 'unbind(1)', 'split(1)')}")
+            self.lines.append(
+                f"{target}, {second} = {name}.{self.pick('unbind(0)', 'chunk(2)', 'unbind(1)', 'split(1)')}"
+            )
             self.lines.append(f"{target} = {target} * {other}")
             self.bind(target)
         else:
             word = self.pick(*FUNCTIONS)
-            self.lines += [f"{word} = {self.expression()}", f"{target} = {self.pick(f'{word} + {name}', f'torch.{word}({name})', f'{word}({name})')}"]
+            self.lines += [
+                f"{word} = {self.expression()}",
+                f"{target} = {self.pick(f'{word} + {name}', f'torch.{word}({name})', f'{word}({name})')}",
+            ]
             self.bind(target)
 
 
@@ -126,7 +196,11 @@ def text_of(seed: int) -> str:
     text = Text(seed)
     for _ in range(text.random.randint(1, 5)):
         text.statement()
-    text.lines.append(text.pick(text.names[-1], text.expression(), f"{text.names[-1]} * {text.names[-2]}", f"({text.names[-1]} * x).sum()"))
+    text.lines.append(
+        text.pick(
+            text.names[-1], text.expression(), f"{text.names[-1]} * {text.names[-2]}", f"({text.names[-1]} * x).sum()"
+        )
+    )
     if text.random.random() < 1 / 6 and not any("\n" in line for line in text.lines):
         return "\n".join(f">>> {line}" for line in text.lines)
     joined = "; " if text.random.random() < 0.5 and not any("\n" in line for line in text.lines) else "\n"
@@ -151,7 +225,9 @@ def gradients(out: torch.Tensor, leaves: Mapping[str, torch.Tensor]) -> dict[str
     if not out.requires_grad:
         return {name: torch.zeros_like(leaf) for name, leaf in leaves.items()}
     found = torch.autograd.grad(out.sum(), [*leaves.values()], allow_unused=True)
-    return {name: torch.zeros_like(leaf) if g is None else g for (name, leaf), g in zip(leaves.items(), found, strict=True)}
+    return {
+        name: torch.zeros_like(leaf) if g is None else g for (name, leaf), g in zip(leaves.items(), found, strict=True)
+    }
 
 
 def leaves() -> dict[str, torch.Tensor]:

@@ -1,0 +1,177 @@
+"""Every text that is held anywhere here, and random ones, are read as Python runs them: value and gradients.
+
+What a text is worth is asked of the reader that shares nothing with symgrad's language, and of the random texts of
+Python itself, too. The seeds are printed with a failure.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import symgrad
+from symgrad.documents.operation import worked
+from symgrad.errors import SymgradError
+from symgrad.explanation import Explanation
+from symgrad.language import inputs_of
+from symgrad.numeric import as_float, numeric_pullback
+from symgrad.ops import TABLE, Op
+from symgrad.oracles import ask_torch, check_reading
+from symgrad.oracles.report import Outcome
+from symgrad.question import ask, text_of
+from symgrad.reference import Refused, Unread, run
+from tests import random_texts
+from tests.compare import assert_same
+
+TESTS = Path(__file__).parent
+PARTS = 40
+MISTAKEN = ("test_reference_reader.py", "test_text_is_asked.py", "test_mutated_readers.py", "random_texts.py")
+STRIDED = "F.batch_norm(y, unbind(x, 1)[0].detach(), (a ** 2).detach(), a, a)"
+"""Torch reads a running mean that is every fourth number as four numbers that follow each other."""
+EXPRESSION = re.compile(r"(?=.*[(@*/+\[])(?=.*[A-Za-z])[\w\s.,()\[\]@*/+=<>:;'&|~%-]{3,160}")
+"""What may be a text that symgrad reads."""
+OTHERWISE: dict[str, Outcome] = {
+    "np.dot(x, a)": Outcome.AS_READ, "identity(x)": Outcome.AS_READ, "triangular_factor(x)": Outcome.AS_READ, "lu_factors(x)": Outcome.AS_READ,
+    "eigh(x).eigenvectors": Outcome.AS_READ,
+    "softmax(x)": Outcome.REFUSED, "log_softmax(x)": Outcome.REFUSED, "layer_norm(x)": Outcome.REFUSED, "solve(a, b, left=False)": Outcome.REFUSED,
+    "svd(x, full_matrices=False).U": Outcome.REFUSED, "svd(x, full_matrices=False).Vh": Outcome.REFUSED,
+    "F.hardsigmoid(x)": Outcome.NOT_COMPARED,
+}  # fmt: skip
+"""Examples of the table that are not simply equal: NumPy's and our own words, signs of vectors, help with arguments."""
+
+
+@pytest.mark.one_in(8)
+@pytest.mark.parametrize("op", TABLE.values(), ids=list(TABLE))
+def test_every_example_of_the_table_is_what_torch_runs(op: Op) -> None:
+    for example in op.examples:
+        found = worked(op, example, check=True)
+        assert found.passed, example.text
+        usual = (
+            Outcome.UNDERIVED if found.asked is not None and {*found.gradients} <= found.asked.data else Outcome.EQUAL
+        )
+        assert found.outcome in (
+            OTHERWISE.get(example.text, usual),
+            Outcome.EQUAL if example.text.startswith("eigh") else usual,
+        ), example.text
+
+
+@cache
+def held() -> tuple[str, ...]:
+    """The strings in the tests, the README and the docs that may be texts."""
+    pages = [*sorted(TESTS.parent.glob("docs/**/*.md")), TESTS.parent / "README.md"]
+    told = [
+        *strings(),
+        *(text for page in pages for text in re.findall(r'"([^"\n]+)"', page.read_text(encoding="utf-8"))),
+    ]
+    return tuple(text for text in dict.fromkeys(told) if EXPRESSION.fullmatch(text) and text != STRIDED)
+
+
+def strings() -> Iterator[str]:
+    """The strings of all tests but those that hold what a reader and a language may mistake."""
+    for path in sorted({*TESTS.glob("*.py")} - {TESTS / name for name in MISTAKEN}):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield node.value
+
+
+def parses(text: str) -> bool:
+    try:
+        return bool(inputs_of(text))
+    except SymgradError:
+        return False
+
+
+@pytest.mark.parametrize("part", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, PARTS))])
+def test_every_text_that_a_test_holds_is_what_torch_runs(part: int) -> None:
+    texts = [text for text in held()[part::PARTS] if parses(text)]
+    assert len(texts) > 60
+    ran = [text for text in texts if agrees(text)]
+    assert len(ran) > len(texts) / 3
+
+
+def agrees(text: str) -> bool:
+    """Whether torch ran a text, and found what was read from it; raises where it found another value."""
+    try:
+        question = ask(text, {}, None)
+        program, inputs = question.program, {g.name: g.value for g in question.inputs}
+        if sum(np.size(value) for value in inputs.values()) > 2000:
+            return False
+        values = question.values
+        seed = np.ones(np.shape(values[program.output]))
+        names = [t.name for t in program.inputs if t.name not in program.made]
+        found = ask_torch(text_of(text, question.reading, question.given), program, inputs, seed, names)
+    except (SymgradError, AssertionError, ValueError):  # one that is only read for sizes has no such values
+        return False
+    assert found is not None
+    if not found.text or found.refusal or found.turned or not np.isfinite(as_float(values[program.output])).all():
+        return False
+    check_reading(program, inputs, values[program.output], found)
+    ours = numeric_pullback(program, values, seed, names)
+    for name in names:
+        theirs = found.gradients.get(name)
+        one, other = (np.zeros(np.shape(inputs[name])) if g is None else as_float(g) for g in (theirs, ours[name]))
+        if name not in found.data and not np.allclose(one, other, rtol=1e-7, atol=1e-9):
+            assert symgrad.explain(text).outcome is not Outcome.DIFFERS, text  # a kink, digits that are lost
+    return True
+
+
+SEEDS = [*range(60), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(60, 500))]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_random_text_has_pythons_value_or_none(seed: int) -> None:
+    """Names, aliases, writes: what is answered is Python's and torch's, what they refuse is called refused."""
+    text, given, own = random_texts.text_of(seed), random_texts.leaves(), random_texts.leaves()
+    expected: torch.Tensor | None = None
+    gradients: dict[str, torch.Tensor] = {}
+    try:
+        expected = random_texts.by_python(text, given)
+        gradients = random_texts.gradients(expected, given)
+    except (RuntimeError, TypeError, ValueError, IndexError, AttributeError):
+        expected = None
+    check_reader(text, expected, gradients, own)
+    try:
+        found = symgrad.explain(
+            text, **{name: leaf.detach().numpy() for name, leaf in own.items() if name in words(text)}
+        )
+    except SymgradError:
+        return
+    check_page(text, found, expected, gradients)
+
+
+def words(text: str) -> set[str]:
+    return {node.id for node in ast.walk(ast.parse(text.replace(">>> ", ""))) if isinstance(node, ast.Name)}
+
+
+def check_reader(
+    text: str, expected: torch.Tensor | None, gradients: dict[str, torch.Tensor], own: dict[str, torch.Tensor]
+) -> None:
+    """The reader gives what Python gives, and refuses what Python refuses."""
+    try:
+        found = run(text, own).output
+        theirs = random_texts.gradients(found, own)
+    except (Refused, Unread, RuntimeError):
+        assert expected is None, text
+        return
+    assert expected is not None, text
+    assert_same(expected.detach(), found.detach(), what=text)
+    for name, gradient in gradients.items():
+        assert_same(gradient, theirs[name], what=f"{text}, by {name}")
+
+
+def check_page(text: str, found: Explanation, expected: torch.Tensor | None, gradients: dict[str, Any]) -> None:
+    """What is called equal is; nothing is where torch refuses."""
+    assert (found.outcome is Outcome.REFUSED) == (expected is None), text
+    if expected is not None:
+        assert found.outcome in (Outcome.EQUAL, Outcome.AS_READ, Outcome.NOT_COMPARED), text
+        assert_same(expected.detach().double(), as_float(found.output), what=text)
+        for name, gradient in found.gradients.items():
+            assert_same(gradients[name], as_float(gradient.value), what=f"{text}, by {name}")
