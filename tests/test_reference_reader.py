@@ -64,7 +64,7 @@ PYTHONS = (
     "sum([x, a])", "abs(x)", "x.round()", "pow(x, 2)", "len(x) * x", "float(2) * x", "x.max(1).values", "x.max(1)[0]", "torch.linalg.qr(x).R", "v, i = x.sort(1); v * a",
     "x.size(0) * x", "x.shape[1] * x", "x @ a.T", "x.T @ a", "-x ** 2", "x // 1 * a", "x % 2", "2 ** x", "~(x > 0) * a", "(x > 0) & (a > 0) | (x < -1)",
     "0 < 1 < 2 and x * 2", "not 0 and x", "t = [1, 2]; t[0] += 5; x * t[0]", "if x.shape[0] > 1:\n    y = x\nelse:\n    y = a\ny * 2",
-    "torch.arange(3) * 0.1 * x", "norm(x, 1) * x", "kl_div(x, a.abs(), reduction='sum') * x",
+    "torch.arange(3) * 0.1 * x", "torch.arange(3) / 7 * x", "norm(x, 1) * x", "kl_div(x, a.abs(), reduction='sum') * x",
     "f = nn.MSELoss(); f(x, a)", "nn.Sequential(nn.Tanh(), nn.Softmax(1))(x)", "nn.Flatten(0)(x)", "x.new_zeros(3) + x",
     "torch.zeros_like(x) + a", "torch.full((2, 3), 2.5) * x", "(torch.arange(6) % 4).reshape(2, 3) * x", "torch.tensor([1, 2, 3]) * x", "torch.eye(2) @ x",
     "(torch.tensor([200, 1, 2], dtype=torch.uint8) + torch.tensor([100, 1, 2], dtype=torch.uint8)) * x", "torch.tensor([.1, .2, .3], dtype=torch.float16) * x",
