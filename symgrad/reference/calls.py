@@ -127,7 +127,7 @@ class Caller:
         raise Unread(f"{whole} is not read")
 
     def call(self, function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        """A call of whatever ``function`` is; a bare word is Python's of numbers and lists, else torch's, or a method."""
+        """A call of whatever ``function`` is; a bare word is Python's of numbers and lists, torch's, or a method."""
         kwargs.pop("device", None)
         if isinstance(function, torch.nn.Module):
             return self.counted(function, args, kwargs, type(function).__name__)

@@ -22,55 +22,44 @@ def words(text: str) -> frozenset[str]:
 
 WORDS = words("""
     abs absolute acos acosh adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d
-    adaptive_max_pool2d adaptive_max_pool3d add addbmm addcdiv addcmul addmm addmv addr adjoint affine_grid airy_ai all
-    allclose alpha_dropout amax amin aminmax angle any arange arccos arccosh arcsin arcsinh arctan arctan2 arctanh
-    argmax argmin argsort around array array_split as_tensor asarray asin asinh astype atan atan2 atanh atleast_1d
-    atleast_2d atleast_3d average avg_pool1d avg_pool2d avg_pool3d baddbmm bartlett_window batch_norm bessel_j0
-    bessel_j1 bessel_y0 bessel_y1 bfloat16 bilinear binary_cross_entropy binary_cross_entropy_with_logits bincount
-    bitwise_and bitwise_not bitwise_or bitwise_xor blackman_window block_diag bmm bool broadcast_shapes
-    broadcast_tensors broadcast_to bucketize byte cartesian_prod cat cbrt cdist cdouble ceil celu cfloat chain_matmul
-    channel_shuffle char cholesky cholesky_ex cholesky_inverse cholesky_solve chunk clamp clamp_max clamp_min clip clone
+    adaptive_max_pool2d adaptive_max_pool3d add addbmm addcdiv addcmul addmm addmv addr adjoint affine_grid all
+    alpha_dropout amax amin aminmax angle any arange arccos arccosh arcsin arcsinh arctan arctan2 arctanh argmax argmin
+    argsort array as_tensor asarray asin asinh astype atan atan2 atanh atleast_1d atleast_2d atleast_3d avg_pool1d
+    avg_pool2d avg_pool3d baddbmm batch_norm bfloat16 bilinear binary_cross_entropy binary_cross_entropy_with_logits
+    bincount block_diag bmm bool broadcast_tensors broadcast_to cartesian_prod cat cdist ceil celu chain_matmul
+    channel_shuffle cholesky cholesky_ex cholesky_inverse cholesky_solve chunk clamp clamp_max clamp_min clip clone
     column_stack combinations complex concat concatenate cond conj conj_physical constant_pad_nd contiguous conv1d
     conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d copy copysign corrcoef cos cosh
-    cosine_embedding_loss cosine_similarity count_nonzero cov cpu cross cross_entropy ctc_loss cuda cummax cummin cumprod cumsum
-    cumulative_trapezoid deg2rad det detach diag diag_embed diag_indices diagflat diagonal diagonal_scatter diff digamma
-    dim dist div divide dot double dropout dropout1d dropout2d dropout3d dsplit dstack eig eigh eigvals eigvalsh einsum
-    element_size elu embedding entr eq equal erf erfc erfcx erfinv exp exp2 expand expand_as expand_dims expit expm1 eye
-    feature_alpha_dropout fft fft2 fftfreq fftn fftshift fill fill_diagonal finfo fix flatnonzero flatten flip fliplr
-    flipud float float_power floor floor_divide fmax fmin fmod fold frac frexp from_numpy full
-    full_like gammainc gammaincc gammaln gather gaussian_nll_loss gcd ge gelu geqrf ger glu gradient greater
-    greater_equal grid_sample group_norm gt half hamming_window hann_window hardshrink hardsigmoid hardswish hardtanh
-    heaviside hfft hfft2 hfftn hinge_embedding_loss histc householder_product hsplit hstack huber_loss hypot i0 i0e i1
-    i1e identity ifft ifft2 ifftn ifftshift igamma igammac ihfft ihfft2 ihfftn iinfo imag index_add index_copy
-    index_fill index_put index_reduce index_select inner instance_norm int interpolate inv inv_ex inverse invert irfft
-    irfft2 irfftn is_complex is_contiguous is_floating_point isclose isfinite isin isinf isnan istft item kl_div kron
-    kthvalue l1_loss layer_norm lcm ldexp ldl_factor le leaky_relu lerp less less_equal lgamma linear
-    linear_cross_entropy linspace local_response_norm log log10 log1p log2 log_ndtr log_softmax logaddexp logaddexp2
-    logcumsumexp logdet logical_and logical_not logical_or logical_xor logit logsigmoid logspace logsumexp long
-    lp_pool1d lp_pool2d lstsq lt lu lu_factor lu_solve lu_unpack margin_ranking_loss masked_fill masked_scatter
-    masked_select matmul matrix_exp matrix_norm matrix_power matrix_rank matrix_transpose max max_pool1d
-    max_pool1d_with_indices max_pool2d max_pool3d max_unpool1d max_unpool2d max_unpool3d maximum mean median meshgrid
-    min minimum mish mm mod mode modified_bessel_i0 modified_bessel_i1 modified_bessel_k0 modified_bessel_k1 moveaxis
-    movedim mse_loss msort mul multi_dot multi_margin_loss multigammaln multilabel_margin_loss
-    multilabel_soft_margin_loss multiply mv mvlgamma nan_to_num nanmax nanmean nanmedian nanmin nanquantile nanstd
-    nansum nanvar narrow narrow_copy native_batch_norm native_group_norm native_layer_norm ndimension ndtr ndtri ne neg
-    negative nelement new_full new_ones new_tensor new_zeros nextafter nll_loss nonzero norm normalize not_equal
-    nuclear_norm numel numpy one_hot ones ones_like orgqr outer pad pairwise_distance pdist percentile permute
-    permute_dims pinv pinverse pixel_shuffle pixel_unshuffle poisson_nll_loss polar polygamma positive pow power prelu
-    prod psi ptp put qr quantile rad2deg rand rand_like randint randint_like randn randn_like randperm ravel real
-    reciprocal relu relu6 remainder renorm repeat repeat_interleave reshape reshape_as resolve_conj resolve_neg
-    rnn_relu_cell rnn_tanh_cell
-    result_type retain_grad rfft rfft2 rfftfreq rfftn rint rms_norm roll rot90 round row_stack rrelu rsqrt rsub
-    requires_grad scalar_tensor scaled_dot_product_attention scaled_modified_bessel_k0 scaled_modified_bessel_k1 scatter scatter_add
-    scatter_reduce searchsorted select select_scatter selu sgn short sigmoid sign signbit silu sin sinc sinh size
-    slice_scatter slogdet smooth_l1_loss soft_margin_loss softmax softmin softplus softshrink softsign solve solve_ex
-    solve_triangular sort spherical_bessel_j0 split split_with_sizes sqrt square squeeze stack std std_mean stft stride
+    cosine_embedding_loss cosine_similarity count_nonzero cov cpu cross cross_entropy cuda cummax cummin cumprod cumsum
+    cumulative_trapezoid deg2rad det detach diag diag_embed diagflat diagonal diagonal_scatter diff digamma dim dist div
+    divide dot double dropout dropout1d dropout2d dropout3d dsplit dstack eigh eigvalsh einsum elu embedding entr eq
+    equal erf erfc erfcx erfinv exp exp2 expand expand_as expand_dims expit expm1 eye feature_alpha_dropout fft fft2
+    fftn fftshift fill finfo fix flatten flip fliplr flipud float float_power floor floor_divide fmax fmin fmod fold
+    frac from_numpy full full_like gammaln gather gaussian_nll_loss ge gelu ger glu greater greater_equal grid_sample
+    group_norm gt half hann_window hardshrink hardsigmoid hardswish hardtanh hfft hfft2 hfftn hinge_embedding_loss
+    hsplit hstack huber_loss hypot i0 i0e i1 i1e identity ifft ifft2 ifftn ifftshift ihfft ihfft2 ihfftn imag index_add
+    index_copy index_fill index_reduce index_select inner instance_norm int interpolate inv inv_ex inverse irfft irfft2
+    irfftn isclose isfinite isinf isnan item kl_div kron kthvalue l1_loss layer_norm ldexp le leaky_relu lerp less
+    less_equal lgamma linear linear_cross_entropy linspace local_response_norm log log10 log1p log2 log_ndtr log_softmax
+    logaddexp logaddexp2 logcumsumexp logdet logical_and logical_not logical_or logical_xor logit logsigmoid logsumexp
+    long lp_pool1d lp_pool2d lstsq lt margin_ranking_loss masked_fill masked_select matmul matrix_exp matrix_norm
+    matrix_power max max_pool1d max_pool2d max_pool3d max_unpool1d max_unpool2d max_unpool3d maximum mean median
+    meshgrid min minimum mish mm mod moveaxis movedim mse_loss msort mul multi_dot multi_margin_loss multigammaln
+    multilabel_soft_margin_loss multiply mv mvlgamma nan_to_num nanmean nanmedian nansum narrow narrow_copy
+    native_batch_norm native_group_norm native_layer_norm ndtr ndtri ne neg negative new_full new_ones new_tensor
+    new_zeros nll_loss nonzero norm normalize not_equal nuclear_norm numel numpy one_hot ones ones_like outer pad
+    pairwise_distance pdist permute pinv pinverse pixel_shuffle pixel_unshuffle poisson_nll_loss polar polygamma
+    positive pow power prelu prod psi qr quantile rad2deg rand rand_like randint randn randn_like randperm ravel real
+    reciprocal relu relu6 remainder renorm repeat repeat_interleave requires_grad reshape reshape_as resolve_conj rfft
+    rfft2 rfftn rms_norm rnn_relu_cell rnn_tanh_cell roll rot90 round row_stack rrelu rsqrt rsub
+    scaled_dot_product_attention scatter scatter_add scatter_reduce select select_scatter selu sgn sigmoid sign signbit
+    silu sin sinc sinh size slice_scatter slogdet smooth_l1_loss soft_margin_loss softmax softmin softplus softshrink
+    softsign solve solve_ex solve_triangular sort split split_with_sizes sqrt square squeeze stack std std_mean stride
     sub subtract sum svd svdvals swapaxes swapdims t take take_along_axis take_along_dim tan tanh tanhshrink tensor
-    tensor_split tensordot tensorinv tensorsolve threshold tile to tolist topk trace transpose trapezoid trapz tri
-    triangular_solve tril tril_indices triplet_margin_loss triplet_margin_with_distance_loss triu triu_indices
-    true_divide trunc type type_as unbind unflatten unfold unique unravel_index unsafe_chunk unsafe_split unsqueeze
-    upsample vander var var_mean vdot vecdot vector_norm view view_as view_as_complex view_as_real vsplit vstack where
-    xlog1py xlogy zero zeros zeros_like zeta
+    tensor_split tensordot tensorinv tensorsolve threshold tile to tolist topk trace transpose trapezoid trapz
+    triangular_solve tril triplet_margin_loss triu true_divide trunc type type_as unbind unflatten unfold unique
+    unsqueeze upsample vander var var_mean vdot vecdot vector_norm view view_as view_as_complex view_as_real vsplit
+    vstack where xlog1py xlogy zero zeros zeros_like
     """)
 PROPERTIES = words("T mT H mH real imag shape dtype ndim data is_leaf requires_grad itemsize nbytes device")
 FIELDS = words(
