@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 import torch
 
@@ -136,3 +138,168 @@ def test_what_a_norm_is_given_is_not_copied_for_its_running_statistics(tmp_path,
     assert kept
     assert max(kept) == 4  # running statistics; its input has 20 entries
     assert all(leaf.agrees for call in session.calls for leaf in call.leaves)
+
+
+# Calls that are only counted -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [{}, {"call": 40}, {"call": 1}])
+def test_nothing_is_intercepted_in_calls_that_are_only_counted(tmp_path, intercepted, monkeypatch, options):
+    turns = []
+    monkeypatch.setattr(torch, "turn", lambda: turns.append(len(intercepted)), raising=False)
+    source = LOOP.format(optimizer="Adam", steps=60).replace(
+        "    optimizer.zero_grad()", "    torch.turn()\n    optimizer.zero_grad()"
+    )
+    _, session = told(tmp_path, source, **options)
+    seen = {n + 1 for n, (a, b) in enumerate(pairwise(turns)) if b - a > 8}
+    whole = {call.number for call in session.calls}
+    expected = {1: whole, 40: set(range(32, 41))}.get(options.get("call"), whole) | {1}
+    assert whole <= seen | {60}
+    assert seen <= expected
+
+
+def test_only_some_calls_are_recorded_however_the_programs_change(tmp_path, intercepted, monkeypatch):
+    """Another length in each batch, or a graph that grows: the recorder is not on all the time."""
+    turns = []
+    monkeypatch.setattr(torch, "turn", lambda: turns.append(len(intercepted)), raising=False)
+    source = """
+import torch
+w = torch.ones(3, requires_grad=True)
+for n in range(300):
+    torch.turn()
+    h = w
+    for _ in range(1 + (n * 7919) % 60):
+        h = h * 1.01
+    torch.ones(1 + n, 3).mul(h).sum().backward()
+"""
+    _, session = told(tmp_path, source)
+    seen = sum(b - a > 4 for a, b in pairwise(turns))
+    assert seen <= len(session.calls) + 24 + 300 // 50 + 1
+    assert seen < 120
+
+
+ROUNDS = {
+    "a GAN": (
+        """
+torch.manual_seed(0)
+D, G = torch.nn.Linear(3, 1), torch.nn.Linear(2, 3)
+for step in range(12):
+    fake = G(torch.ones(4, 2))
+    (D(fake.detach()).mean() - D(torch.ones(4, 3)).mean()).backward()
+    D(fake).mean().backward()
+""",
+        12,
+    ),
+    "inner and outer": (
+        """
+w = torch.ones(3, requires_grad=True)
+for step in range(12):
+    loss = (w ** 2).sum()
+    (g,) = torch.autograd.grad(loss, w, create_graph=True)
+    ((w - 0.1 * g) ** 3).sum().backward()
+""",
+        12,
+    ),
+    "a hook": (
+        """
+w = torch.ones(3, requires_grad=True)
+w.register_hook(lambda g: 2 * g)
+for step in range(12):
+    h = w * 3
+    h.register_hook(lambda g: g + 1)
+    h.sum().backward()
+""",
+        12,
+    ),
+    "a mode entered before": (
+        """
+with torch.device("cpu"):
+    w = torch.ones(3, requires_grad=True)
+    for step in range(12):
+        (w * torch.ones(3)).sum().backward()
+assert torch.overrides._get_current_function_mode_stack() == [] or len(torch.overrides._get_current_function_mode_stack()) == 1
+""",
+        12,
+    ),
+    "a default device that comes and goes": (
+        """
+w = torch.ones(3, requires_grad=True)
+for step in range(12):
+    torch.set_default_device("cpu" if step % 2 else None)
+    (w * torch.ones(3)).sum().backward()
+torch.set_default_device(None)
+""",
+        12,
+    ),
+    "no_grad around, and a generator": (
+        """
+w = torch.ones(3, requires_grad=True)
+def losses():
+    with torch.enable_grad():
+        for step in range(12):
+            yield (w * 2).sum()
+for loss in losses():
+    loss.backward()
+""",
+        12,
+    ),
+    "checkpointed": (
+        """
+from torch.utils.checkpoint import checkpoint
+w = torch.ones(3, requires_grad=True)
+for step in range(12):
+    checkpoint(lambda a: (a * 2).exp(), w, use_reentrant=False).sum().backward()
+""",
+        12,
+    ),
+    "a graph that is kept": (
+        """
+w = torch.ones(3, requires_grad=True)
+h = w.exp()
+for step in range(12):
+    (h * 2).sum().backward(retain_graph=True)
+""",
+        12,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ROUNDS)
+def test_rounds_of_every_kind_are_told_again(tmp_path, name):
+    source, _ = ROUNDS[name]
+    said, session = told(tmp_path, "import torch\n" + source)
+    assert session.status == 0, said
+    assert all(call.explained and call.agrees for call in session.calls), said
+    assert max(call.number for call in session.calls) >= (3 if name == "a graph that is kept" else 10)
+    assert torch.overrides._get_current_function_mode_stack() == []
+
+
+REFUSED = {
+    "second time": (
+        "h = (w * w).sum() if n != 8 else h\n    h.backward()",
+        "retain_graph=True in every call but the last",
+    ),
+    "no seed": ("(w * w if n == 8 else (w * w).sum()).backward()", "has 3 elements, so J has 3 rows"),
+    "no path": ("(w.detach() if n == 8 else w).sum().backward()", "requires_grad=True, or the path to it was cut"),
+    "written over": (
+        "h = w.exp()\n    if n == 8:\n        h.data\n        h += 0\n        h.mul_(2)\n    h.sum().backward()",
+        "What exp gave was written over",
+    ),
+    "wrong seed": ("(w * w).backward(torch.ones(2 if n == 8 else 3))", "v has to be 3, not 2"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_torch_refuses_while_nothing_is_recorded_is_told_by_its_graph(tmp_path, name):
+    line, said = REFUSED[name]
+    source = f"import torch\nw = torch.ones(3, requires_grad=True)\nfor n in range(9):\n    {line}\n"
+    text, session = told(tmp_path, source)
+    assert session.status == 1
+    assert session.calls[-1].number == 9
+    assert session.calls[-1].failure
+    flat = " ".join(text.split())
+    assert said in flat
+    assert "symgrad run --call 9" in flat
+    _, again = told(tmp_path, source, call=9)
+    assert again.calls[-1].failure == session.calls[-1].failure
+    assert "not recorded" not in " ".join(again.calls[-1].reasons)

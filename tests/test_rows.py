@@ -87,7 +87,7 @@ def test_a_loop_over_the_outputs_is_told_once(tmp_path: Path, loop: str) -> None
     session, told = play(tmp_path, "x = torch.rand(4, requires_grad=True)\ny = x.sin()\n" + loop)
     assert len(session.calls) == 1
     assert told.count("J by x is 4×4, diag(x.cos()), 75% zeros") == 1
-    assert "3 further calls, counted only" in told
+    assert "3 further calls with the same operations and sizes, counted only" in told
 
 
 def test_other_outputs_are_no_rows(tmp_path: Path) -> None:

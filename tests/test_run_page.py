@@ -78,7 +78,7 @@ def test_the_source_stands_beside_every_line_of_the_backward(trained: Session) -
         assert f"{leaf.name}.grad = {leaf.form}" in shown
     assert "grad can be implicitly created only for scalar outputs" in shown
     assert "2 more calls of the same program" in shown
-    assert "1 further call, counted only" in shown
+    assert "1 further call with the same operations and sizes, counted only" in shown
     assert "def backward(" in shown
 
 

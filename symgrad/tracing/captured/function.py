@@ -75,7 +75,7 @@ def recording(recorder: Recorder) -> Iterator[Recorder]:
             (torch.overrides, "has_torch_function", nobody_but_us),
         ),
         aside.watching_dynamo(),
-        recorder,
+        aside.on(),
     ):
         yield recorder
 

@@ -11,6 +11,7 @@ import functools
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from threading import get_ident
 from typing import Any
 
 import torch
@@ -36,6 +37,25 @@ class StandIns:
         self.around: property | None = None
         """What another recorder, which began before, has put there."""
         self.went = False
+        self.home = get_ident()
+        self.rested = False
+        """Whether the mode was taken away for a while, in the thread in which it records."""
+        self.stood_aside = False
+
+    @property
+    def here(self) -> bool:
+        """Whether the program at hand is watched in this thread, be the mode on or resting."""
+        return self.mode in _modes() or (self.rested and get_ident() == self.home)
+
+    @contextmanager
+    def on(self) -> Iterator[None]:
+        """Put the mode on top of the stack, and take it away wherever it stands then."""
+        _push_mode(self.mode)  # type: ignore[no-untyped-call]  # torch's gap
+        try:
+            yield
+        finally:
+            self.rested = False
+            _set_modes([mode for mode in _modes() if mode is not self.mode])
 
     @contextmanager
     def put(self, *those: tuple[Any, str, Any]) -> Iterator[None]:
@@ -57,11 +77,12 @@ class StandIns:
         if sum(mode is self.mode for mode in modes) != 1:
             return False
         _set_modes([mode for mode in modes if mode is not self.mode])
+        self.rested = True
         return True
 
     def resume(self) -> None:
         """Put the mode under those of the program, which leave by taking the top; a default device stays below it."""
-        modes = _modes()
+        modes, self.rested = _modes(), False
         place = int(bool(modes) and isinstance(modes[0], DeviceContext))
         _set_modes([*modes[:place], self.mode, *modes[place:]])
 
@@ -113,10 +134,10 @@ class StandIns:
 
     def step_aside(self) -> Callable[[], None]:
         """Take the mode from the stack and torch's own back into its places; what is returned ends that."""
-        before = _modes()
-        if self.mode not in before:
+        before, rested = _modes(), self.rested and get_ident() == self.home
+        if self.stood_aside if rested else self.mode not in before:
             return _nothing
-        self.went = True
+        self.went, self.stood_aside = True, rested
         standing = list(self.standing)
         alone = [mode for mode in before if mode is not self.mode]
         _set_modes(alone)
@@ -126,9 +147,10 @@ class StandIns:
         def come_back() -> None:
             for owner, name, _, value in standing:
                 setattr(owner, name, value)
+            self.stood_aside = False
             if _modes() == alone:
                 _set_modes(before)
-            else:
+            elif not rested:
                 self.resume()
 
         return come_back

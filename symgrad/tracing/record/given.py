@@ -94,6 +94,12 @@ def read_twice(function: Callable[..., Any], args: tuple[Any, ...], keywords: di
     return bound.args, bound.kwargs
 
 
+def outputs_of(args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, ...]:
+    """The outputs of a call, without reading what can be read only once."""
+    value = args[0] if args else next((keywords[name] for name in ("tensors", "outputs") if name in keywords), ())
+    return tuple(tensors_in(value))
+
+
 def seeds_of(value: Any, count: int) -> tuple[Any, ...]:
     """One seed for each output."""
     parts = (None,) * count if value is None else tuple(value) if isinstance(value, (tuple, list)) else (value,)
@@ -129,4 +135,4 @@ def stands_for(seeds: tuple[Any, ...], name: str, letter: str = "v") -> str:
     return ": L = " + (" + ".join(terms) or "0").replace("+ -", "- ") + (", the sum" if (array == 1).all() else "")
 
 
-__all__ = ["Found", "Given", "read_twice", "seed_text", "stands_for"]
+__all__ = ["Found", "Given", "outputs_of", "read_twice", "seed_text", "stands_for"]

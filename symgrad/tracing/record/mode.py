@@ -73,10 +73,6 @@ class Recorder(TorchFunctionMode):
         self.taken = Taken()
         self.counts: dict[int, int | None] = {}
 
-    def __enter__(self) -> Recorder:
-        super().__enter__()  # type: ignore[no-untyped-call]  # torch annotates half of it
-        return self
-
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
@@ -118,6 +114,15 @@ class Recorder(TorchFunctionMode):
             finally:
                 self.opening.pop()
         return self.record(func, known, args, keywords, lambda: call(func, args, keywords))
+
+    def is_idle(self) -> bool:
+        """Whether nothing is going on that has to end under this mode."""
+        return not self.forwards and not self.opening and self.inside is None
+
+    def forget(self) -> None:
+        """What was recorded is told: what comes begins anew."""
+        self.nodes, self.storages = WeakTensorKeyDictionary(ref_type=Key), Storages()
+        self.counts, self.lent = {}, set()
 
     def abroad(self) -> bool:
         """Whether this call is in a world of its own, or symgrad's, which is let alone; where it was first is kept."""

@@ -24,7 +24,7 @@ class Steps:
     """What happens around each step; ``before`` are the weights with their values, while one runs."""
 
     def __init__(self, recorder: Recorder) -> None:
-        self.recorder, self.thread = recorder, get_ident()
+        self.recorder = recorder
         self.before: list[tuple[Any, Node, int | None]] | None = None
 
     @contextmanager
@@ -39,8 +39,6 @@ class Steps:
 
     def begin(self, optimizer: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> None:
         """A step begins; one that is given a closure runs the program's own lines, and is recorded."""
-        if get_ident() != self.thread:
-            return
         self.resume()
         own = str(type(optimizer).step.__module__).startswith("torch.")
         if own and len(args) == 1 and not keywords and self.recorder.stand_ins.rest():
@@ -48,18 +46,17 @@ class Steps:
 
     def end(self, optimizer: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> None:
         """A step is over."""
-        if get_ident() != self.thread:
-            return
         before = self.before
-        self.resume()
-        if before:
+        if self.resume() and before:
             self.recorder.guard(self.note, before)
 
-    def resume(self) -> None:
-        """Record again, also where a step has raised."""
-        if self.before is not None:
-            self.before = None
-            self.recorder.stand_ins.resume()
+    def resume(self) -> bool:
+        """Record again, also where a step has raised; no in another thread, and where nothing was taken away."""
+        if self.before is None or get_ident() != self.recorder.stand_ins.home:
+            return False
+        self.before = None
+        self.recorder.stand_ins.resume()
+        return True
 
     def weights(self, optimizer: Any) -> list[tuple[Any, Node, int | None]]:
         """The weights that will be written, those copied that a backward may still read."""

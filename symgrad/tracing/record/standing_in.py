@@ -30,6 +30,8 @@ Caller = Callable[[Any, Any, Any], Any]
 TORCH = "torch"
 LEVELS = 6
 """How many levels above itself a Python function of torch may name in a warning."""
+FIRST: list[CodeType] = []
+"""What runs the program that is watched: below it nothing is the program's."""
 HANDLING: CodeType = handle_torch_function.__code__
 TEMPLATE: CodeType = (lambda function, arguments, keywords: function(*arguments, **keywords)).__code__
 
@@ -57,7 +59,8 @@ def caller(frame: FrameType | None) -> Caller:
 
 def caller_with_all(frame: FrameType | None) -> Caller:
     """As `caller`, for functions that warn from further below: the frames around ``frame`` stand in as well."""
-    levels = [standing_for(around) for around in islice(standing(frame, None), LEVELS)]
+    first = FIRST[-1] if FIRST else None
+    levels = [standing_for(around) for around in islice(standing(frame, first), LEVELS)]
 
     def nested(function: Any, arguments: Any, keywords: Any) -> Any:
         for level in levels:
@@ -152,6 +155,7 @@ def _ours(code: CodeType) -> bool:
 def clean_printing(first: CodeType) -> Iterator[None]:
     """Tracebacks and stacks that the program prints itself are without the observer, too; it runs in ``first``."""
     saved = {name: getattr(traceback, name) for name in WALKS if hasattr(traceback, name)}
+    FIRST.append(first)
 
     def without(walk: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
         def walked(tb: TracebackType | None) -> Iterator[Any]:
@@ -171,6 +175,7 @@ def clean_printing(first: CodeType) -> Iterator[None]:
     try:
         yield
     finally:
+        FIRST.pop()
         for name, walk in saved.items():
             setattr(traceback, name, walk)
 

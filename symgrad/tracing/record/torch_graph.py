@@ -1,12 +1,44 @@
-"""The graph that torch keeps behind tensors: its nodes, and the leaves that a backward adds to.
+"""The graph that torch keeps behind tensors: its nodes, the leaves that a backward adds to, and what it is known by.
 
 Comes in: tensors of the user's. Nothing is run, and what is found is torch's own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import gc
+import re
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 from typing import Any
+
+import torch
+
+AUTOGRAD: Any = torch._C._autograd
+LEAST_OF_A_LEAF = 1 << 62
+"""The nodes of leaves have the largest number that there is: they may be older than any other."""
+NAMELESS = "CppFunction"
+"""What the nodes of operations are that have no class of their own in Python."""
+NUMBERED = re.compile(r"Backward\d*$")
+
+
+@dataclass(frozen=True)
+class Outline:
+    """A graph by its operations and their wiring, ``kind``, and with the sizes on the way, ``program``.
+
+    ``first`` is the number of its oldest node, ``size`` how many it has.
+    """
+
+    kind: tuple[tuple[Any, ...], Hashable, Hashable]
+    program: Hashable
+    first: int
+    size: int
+
+    @property
+    def operations(self) -> Counter[str]:
+        """How many there are of each operation."""
+        names = [getattr(one, "__name__", one) for one in self.kind[0]]
+        return Counter(NUMBERED.sub("", name) for name in names if name != "AccumulateGrad")
 
 
 def graph_behind(outputs: Sequence[Any]) -> list[Any]:
@@ -28,4 +60,44 @@ def leaves_behind(outputs: Sequence[Any]) -> list[Any]:
     return [*(t for t in outputs if t.grad_fn is None and t.requires_grad), *reversed(stores)]
 
 
-__all__ = ["graph_behind", "leaves_behind"]
+def outline(outputs: Sequence[Any]) -> Outline:
+    """What the graph behind some tensors is known by; its nodes are not kept, since each keeps all behind it.
+
+    Nor is anything asked that a node has saved: that may be packed by the user's own hook.
+    """
+    collecting = gc.isenabled()
+    gc.disable()  # thousands of wrappers come and go
+    try:
+        places: dict[Any, int] = {}
+        waiting = [t.grad_fn for t in outputs if t.grad_fn is not None]
+        operations, wiring, sizes, first = [], [], [], LEAST_OF_A_LEAF
+        while waiting:
+            node = waiting.pop()
+            if node in places:
+                continue
+            places[node] = len(places)
+            kind, after = type(node), node.next_functions
+            operations.append(node.name() if kind.__name__ == NAMELESS else kind)
+            for to, place in after:
+                wiring.append((places.get(to, -1), place))
+                if to is not None:
+                    waiting.append(to)
+            for about in node._input_metadata:
+                sizes += about.shape
+            first = min(first, node._sequence_nr())
+        ends = tuple([places.get(t.grad_fn, -1) for t in outputs])
+        del waiting, places
+    finally:
+        if collecting:
+            gc.enable()
+    shapes = tuple([tuple(t.shape) for t in outputs])
+    known = tuple(operations), tuple(wiring), ends
+    return Outline(known, (known, shapes, tuple(sizes)), first, len(operations))
+
+
+def nodes_made() -> int:
+    """How many nodes of graphs this thread has made."""
+    return int(AUTOGRAD._get_sequence_nr())
+
+
+__all__ = ["Outline", "graph_behind", "leaves_behind", "nodes_made", "outline"]

@@ -20,7 +20,8 @@ from symgrad.tracing.record import frames
 from symgrad.tracing.record.trace import Node, Where
 from symgrad.tracing.session.each import pulled
 from symgrad.tracing.session.scene import Scene
-from symgrad.tracing.session.torchs_words import Refusal, refusal_of
+from symgrad.tracing.session.torchs_words import Refusal, refusal_of, written_over
+from symgrad.ways import Setting
 
 if TYPE_CHECKING:
     from symgrad.tracing.captured.capture import Capture
@@ -29,6 +30,15 @@ if TYPE_CHECKING:
 
 def failure(scene: Scene, lifted: Lifted | None, program: Capture | None, error: Exception) -> list[str]:
     """Why torch refused, and what would do."""
+    reasons = reasons_of(scene, lifted, program, error)
+    if scene.recorded:
+        return reasons
+    asked = Setting("run", value=f"--call {scene.number}")
+    return [*reasons, f"The recorder was off in this call; {asked} tells more of it."]
+
+
+def reasons_of(scene: Scene, lifted: Lifted | None, program: Capture | None, error: Exception) -> list[str]:
+    """Why torch refused."""
     inner = frames.raised_in(error)
     if inner is not None:
         return raised_inside(inner, error)
@@ -42,7 +52,7 @@ def failure(scene: Scene, lifted: Lifted | None, program: Capture | None, error:
         case Refusal.SECOND_TIME:
             return second_time(scene, program, lifted)
         case Refusal.OVERWRITTEN:
-            return overwritten(scene, program, lifted)
+            return overwritten(scene, program, lifted) if scene.recorded else written_over(error)
         case Refusal.NO_PATH:
             return no_path(scene)
         case Refusal.UNUSED:
@@ -314,7 +324,8 @@ def no_path(scene: Scene) -> list[str]:
         )
     else:
         lines.append(
-            f"There is no J: nothing that {name} was computed from has requires_grad=True. What .item(), float() and "
+            f"There is no J: nothing that {name} was computed from has requires_grad=True"
+            f"{'' if scene.recorded else ', or the path to it was cut'}. What .item(), float() and "
             "NumPy give is numbers, without a history."
         )
     lines.append("No path is not a zero: where J is 0 (round, sign, relu off) backward works and adds 0.")

@@ -16,11 +16,13 @@ from typing import Any, TypeAlias
 import torch
 
 from symgrad.numeric.exact import Array
+from symgrad.tracing.record import frames
 from symgrad.tracing.record.mode import Recorder
+from symgrad.tracing.record.torch_graph import nodes_made
 from symgrad.tracing.record.trace import Cut, Node, Where
 from symgrad.tracing.record.weakly import Weakly
 from symgrad.tracing.session.likeness import Outline
-from symgrad.tracing.session.sampling import Sampling
+from symgrad.tracing.session.sampling import Program, Sampling
 from symgrad.tracing.story.events import Backward, Note, Session
 
 NUMBER = re.compile(r"\[(\d+)\]")
@@ -68,6 +70,7 @@ class History:
         pictures: bool = False,
         order: int = 1,
         expand: bool = False,
+        every: int | None = None,
     ) -> None:
         self.session = Session(script, torch_version=torch.__version__.split("+")[0])
         self.recorder = Recorder(self.heard)
@@ -80,7 +83,7 @@ class History:
         self.number = 0
         self.called: dict[int, tuple[weakref.ref[Any], str]] = {}  # leaves by what they were called when in sight
         self.letters: dict[int, str] = {}  # what the seed was called, by the number of the call
-        self.sampling, self.patience, self.pictures = Sampling(), patience, pictures
+        self.sampling, self.patience, self.pictures = Sampling(call, every), patience, pictures
         self.order, self.expand = order, expand
         self.shown: dict[tuple[str, int], list[tuple[int, Outline]]] = {}
         self.filled: Filled = {}
@@ -89,6 +92,21 @@ class History:
         self.last: Last | None = None
         self.emptied: dict[int, tuple[weakref.ref[Any], Where]] = {}
         self.weights: list[tuple[Where, str]] = []
+
+    def over(self, at: Where, program: Program | None, told: bool, goes_on: bool = False) -> None:
+        """A call is over: until the next one the recorder is on if that is to be told, and begins anew."""
+        recorder, stand_ins = self.recorder, self.recorder.stand_ins
+        recorded = not stand_ins.rested
+        if not told:
+            self.session.count(at.short)
+            if program is not None and self.sampling.is_news(program):
+                self.say(Note(frames.here(), self.sampling.news(at, program, self.number)))
+        on = self.sampling.goes_on(self.number, at, program, recorded, told) or goes_on
+        if recorded and not on and recorder.is_idle() and stand_ins.rest():
+            recorder.forget()
+        elif on and not recorded:
+            stand_ins.resume()
+            self.sampling.began = nodes_made()
 
     def wants(self, label: str) -> bool:
         """Whether a leaf is to be shown; it may be asked for as ``state_dict`` has it, ``0.weight``."""

@@ -1,25 +1,40 @@
-"""Which calls of the same program are checked in full: a few at first, then fewer and fewer.
+"""Which calls are told in full, and for which the recorder has to be on: a few at first, then fewer and fewer.
 
-Comes in: what was recorded behind a call. Goes out: a fingerprint, equal for calls that did the same with tensors of
-the same shapes, and whether the n-th call with that fingerprint is one to be checked.
+Comes in: of each call its line and the graph that torch has behind it. Goes out: whether it is one to be told, and
+whether the next one will be. A recorder that is on makes a loop several times slower, and a look at the graph costs a
+few microseconds for each node; so the recorder is on only for calls that will be told, from the end of the call before.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from symgrad.tracing.record.trace import Node
+from symgrad.tracing.record.torch_graph import Outline, nodes_made, outline
+from symgrad.tracing.record.trace import Where
+from symgrad.ways import Setting
 
 ALWAYS = 3
 """So many calls of the same program are checked, however long they take."""
 OFTEN = 40
 """Programs from one line after which also others are only looked at now and then."""
 ALIKE = 8
-"""Programs from one line that differ in numbers alone, as a factor that grows, after which others of them are."""
+"""Programs from one line with the same operations on other sizes, after which others of them are."""
 STEPS = (1, 2, 5)
 """After these, the ones whose number is one of these times a power of ten."""
+CLOSELY = 10
+"""So many calls of a program have their graph looked at; after them, on the mean ``NODES`` nodes a call are."""
+NODES = 16
+FREE, SHARE = 24, 50
+"""So many calls may be recorded in vain, and one in so many of all besides."""
+PATIENCE = 16
+"""Calls that are recorded in waiting for a program to come again; each time that it does not, twice as many."""
+MOST = 4096
+"""Glimpses that are kept."""
+AHEAD = 8
+"""Calls before one that is asked for by its number, for which the recorder is on: its graph may begin there."""
 
 
 def is_checked(count: int) -> bool:
@@ -32,61 +47,167 @@ def is_checked(count: int) -> bool:
     return count <= ALWAYS or (count % power == 0 and count // power in STEPS)
 
 
-class Sampling:
-    """How many programs each line ran, and how often each of them."""
+@dataclass(eq=False)
+class Program:
+    """What one line runs again and again: how often it did, and from which of these calls on one is to be told.
 
-    def __init__(self) -> None:
-        self.lines: Counter[Hashable] = Counter()
-        self.programs: Counter[Hashable] = Counter()
-        self.alike: Counter[Hashable] = Counter()
-
-    def chosen(self, line: Hashable, order: Sequence[Node]) -> bool:
-        """Whether this call is to be checked; counts it."""
-        program = (line, fingerprint(order))
-        self.programs[program] += 1
-        if self.programs[program] > 1:
-            return is_checked(self.programs[program])
-        kind = (line, fingerprint(order, numbers=False))
-        self.lines[line] += 1
-        self.alike[kind] += 1
-        if self.alike[kind] > ALIKE:
-            return is_checked(self.alike[kind])
-        return self.lines[line] <= OFTEN or is_checked(self.lines[line])
-
-
-def fingerprint(order: Sequence[Node], numbers: bool = True) -> int:
-    """What ran, by function, options, shapes and wiring; tensors count by their shapes, not by their numbers.
-
-    Without ``numbers`` those among the options count no more than a tensor's.
+    ``unseen`` calls are counted until its graph is looked at again; ``after`` is what ran after it last.
     """
-    places = {id(node): n for n, node in enumerate(order)}
-    return hash(tuple(_about(node, places, numbers) for node in order))
+
+    graph: Outline
+    count: int = 0
+    goal: int = 1
+    unseen: int = 0
+    after: Program | None = None
+    told: bool = False
+
+    @property
+    def is_due(self) -> bool:
+        """Whether its last call should have been told."""
+        return self.count >= self.goal
+
+    @property
+    def is_next(self) -> bool:
+        """Whether its next call is to be told."""
+        return self.count + 1 >= self.goal
+
+    @property
+    def apart(self) -> int:
+        """How many calls pass between two looks at its graph."""
+        return self.graph.size // NODES if self.count >= CLOSELY and not self.is_next else 0
 
 
-def _about(node: Node, places: dict[int, int], numbers: bool) -> Hashable:
-    """One node."""
-    sources = tuple(places.get(id(source), -1) for source in node.sources())
-    call = node.call
-    about = (node.kind, tuple(node.held.shape), str(node.held.dtype), node.index, sources)
-    if call is None:
-        return about
-    options = _options((call.arguments, call.keywords), numbers)
-    return (*about, call.spelling, call.where.file, call.where.line, options)
+class Sampling:
+    """The programs of a run; ``call`` is the only one that is wanted, ``every`` tells each so many calls."""
+
+    def __init__(self, call: int | None = None, every: int | None = None) -> None:
+        self.call, self.every = call, every
+        self.programs: dict[tuple[Where, Hashable], Program] = {}
+        self.glimpses: dict[Hashable, Program] = {}
+        self.lines: Counter[Where] = Counter()
+        self.alike: Counter[Hashable] = Counter()
+        self.latest: dict[Where, Program] = {}
+        self.thin: set[Where] = set()
+        self.last: Program | None = None
+        self.made = self.began = self.vain = self.waiting = 0
+        self.patience, self.owed = PATIENCE, False
+
+    def meet(self, number: int, at: Where, outputs: Sequence[Any]) -> Program | None:
+        """The program of a call that is about to run; None where only one call is wanted, and nothing is compared."""
+        self.owed |= self.every is not None and number % self.every == 0
+        if self.call is not None:
+            return None
+        glimpse = (at, nodes_made() - self.made, *map(glimpsed, outputs))
+        program = self.glimpses.get(glimpse)
+        if program is None or program.unseen >= program.apart:
+            graph = outline(outputs)
+            program = self.programs.setdefault((at, graph.program), Program(graph))
+            program.graph, program.unseen = graph, 0
+            if len(self.glimpses) >= MOST:
+                self.glimpses.clear()
+            self.glimpses[glimpse] = program
+            if program.count == 0:
+                self.begin(at, program)
+        else:
+            program.unseen += 1
+            self.thin.add(at)
+        program.count += 1
+        return program
+
+    def begin(self, at: Where, program: Program) -> None:
+        """A program that was not there before: it is told, but for one of many like it."""
+        kind = (at, program.graph.kind)
+        self.lines[at] += 1
+        self.alike[kind] += 1
+        many = self.alike[kind] > ALIKE and not is_checked(self.alike[kind])
+        if many or (self.lines[at] > OFTEN and not is_checked(self.lines[at])):
+            program.goal = 2
+
+    def chosen(self, number: int, program: Program | None) -> bool:
+        """Whether a call that was recorded is to be told: it is due, and all of its graph was made meanwhile."""
+        if program is None:
+            return self.call == number
+        return (self.owed or program.count >= program.goal) and program.graph.first >= self.began
+
+    def tell(self, program: Program | None) -> None:
+        """It was told."""
+        if program is not None:
+            program.told, program.goal = True, program.count + 1
+            while not is_checked(program.goal):
+                program.goal += 1
+            self.waiting, self.patience, self.owed = 0, PATIENCE, False
+
+    def goes_on(self, number: int, at: Where, program: Program | None, recorded: bool, told: bool) -> bool:
+        """A call is over: whether the recorder is to be on until the next one."""
+        self.made = nodes_made()
+        if program is None:
+            return self.call is not None and self.call - AHEAD <= number + 1 <= self.call
+        if self.last is not None:
+            self.last.after = program
+        self.last = self.latest[at] = program
+        self.vain += recorded and not told
+        if self.waiting:
+            self.waiting -= 1
+            if not self.waiting:
+                self.give_up()
+        elif program.is_due:
+            self.waiting = self.patience
+        follows = program.after
+        if (follows is not None and follows.is_next) or (self.every is not None and (number + 1) % self.every == 0):
+            return True
+        able = self.vain <= FREE + number // SHARE
+        return able and (follows is None or self.waiting > 0 or self.owed)
+
+    def give_up(self) -> None:
+        """What did not come again is not waited for any longer; where it is seen by chance later it is told."""
+        self.patience *= 2
+        for program in self.programs.values():
+            if program.is_due:
+                program.goal = program.count + self.patience
+
+    # Words ------------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def is_news(program: Program) -> bool:
+        """Whether this was the first call of a program that should be told and was not recorded."""
+        return program.count == 1 and program.is_due
+
+    def news(self, at: Where, program: Program, number: int) -> str:
+        """What is said of it."""
+        before, now = self.latest.get(at), program.graph.operations
+        old = now if before is None else before.graph.operations
+        new, gone = now - old, old - now
+        parts = [f"{word}: {', '.join(f'{n} {name}' for name, n in some.items())}"
+                 for word, some in (("new", new), ("gone", gone)) if some]  # fmt: skip
+        sizes = "" if before is None or parts else "its sizes, or which operation reads which, differ"
+        said = "; ".join(parts) or sizes
+        asked = Setting("run", value=f"--call {number}")
+        return (
+            f"call {number} ran a program that was not met before{f' ({said})' if said else ''}, and was not recorded: "
+            f"it is told when it comes again, or by {asked}"
+        )
+
+    def words(self) -> dict[str, tuple[str, str]]:
+        """By line what is known of the calls that were only counted: what they share, and how many stand alone."""
+        found = {}
+        for at in self.lines:
+            here = [program for (line, _), program in self.programs.items() if line == at]
+            left = [program for program in here if not program.told]
+            calls = sum(program.count for program in left)
+            what = "a program that was not told" if len(left) == 1 else "programs that were not told"
+            same = " with as many operations" if at in self.thin else " with the same operations and sizes"
+            found[at.short] = ("", f"; {calls:,} of them ran {what}") if left else (same, "")
+        return found
 
 
-def _options(value: Any, numbers: bool) -> Hashable:
-    """Arguments but for tensors."""
-    if isinstance(value, Node):
-        return tuple(value.held.shape)
-    if isinstance(value, (tuple, list)):
-        return tuple(_options(part, numbers) for part in value)
-    if isinstance(value, dict):
-        return tuple((name, _options(part, numbers)) for name, part in value.items())
-    if isinstance(value, slice):
-        return ("slice", *(_options(part, numbers) for part in (value.start, value.stop, value.step)))
-    if isinstance(value, (bool, str, type(None))) or (numbers and isinstance(value, (int, float))):
-        return repr(value)
-    return type(value).__name__
+def glimpsed(tensor: Any) -> Hashable:
+    """The last operations behind a tensor, with their sizes: the batch has its size there."""
+    found: list[Hashable] = []
+    node = tensor.grad_fn
+    while node is not None and len(found) < 3:
+        found.append((node.name(), *(tuple(m.shape) for m in node._input_metadata)))
+        node = next((to for to, _ in node.next_functions), None)
+    return tuple(found)
 
 
-__all__ = ["Sampling", "fingerprint", "is_checked"]
+__all__ = ["Program", "Sampling", "is_checked"]

@@ -29,7 +29,10 @@ from symgrad.tracing.session.sensors import Sensor
 class Scene:
     """One call, as it was found: nodes, leaves, what stood in ``.grad`` before."""
 
-    def __init__(self, watch: History, given: Given, where: Where, found: Found | None = None) -> None:
+    def __init__(
+        self, watch: History, given: Given, where: Where, found: Found | None = None, recorded: bool = True
+    ) -> None:
+        self.recorded = recorded
         self.watch, self.given, self.where = watch, given, where
         self.kind, self.outputs, self.seeds = given.kind, given.outputs, given.seeds
         self.number = watch.number

@@ -6,6 +6,7 @@ tested; a test makes torch say each of them.
 
 from __future__ import annotations
 
+import re
 from enum import Enum
 
 
@@ -96,4 +97,19 @@ def refusal_of(error: Exception) -> Refusal | None:
     return next((refusal for refusal in Refusal if refusal.words in message), None)
 
 
-__all__ = ["Refusal", "refusal_of"]
+MADE_BY = re.compile(r"is output \d+ of (\w+?)(?:Backward\d*)?,")
+"""How torch names the operation whose result was written over."""
+
+
+def written_over(error: Exception) -> list[str]:
+    """What is known of a value that was written over from torch's message alone."""
+    found = MADE_BY.search(str(error))
+    what = "A forward value that the pullback mentions" if found is None else f"What {found[1].lower()} gave"
+    return [
+        f"{what} was written over after the forward pass.",
+        "  out of place:            write the result into a new tensor",
+        "  every backward first:    then the step of the optimizer, which changes the weights",
+    ]
+
+
+__all__ = ["Refusal", "refusal_of", "written_over"]

@@ -18,9 +18,9 @@ from typing import Any
 import torch
 
 from symgrad.errors import SymgradError
-from symgrad.tracing.captured.function import active_modes, recording
+from symgrad.tracing.captured.function import recording
 from symgrad.tracing.record import frames, sight
-from symgrad.tracing.record.given import Given, read_twice
+from symgrad.tracing.record.given import Found, Given, outputs_of, read_twice
 from symgrad.tracing.record.guard import in_words, numberless, undisturbed
 from symgrad.tracing.record.numbers import short
 from symgrad.tracing.record.optimizer_steps import Steps
@@ -32,7 +32,7 @@ from symgrad.tracing.session import curvature, paths, rows
 from symgrad.tracing.session.event import remember, told_of, unexplained
 from symgrad.tracing.session.functional_calls import Functionals
 from symgrad.tracing.session.history import UNCHANGED, History
-from symgrad.tracing.session.sampling import is_checked
+from symgrad.tracing.session.sampling import Program, is_checked
 from symgrad.tracing.session.scene import Scene
 from symgrad.tracing.session.transform_calls import Transforms
 from symgrad.tracing.story.events import Backward, Note
@@ -62,7 +62,7 @@ class Watch(History):
         os.register_at_fork(after_in_child=lambda: _let_go(here()))
         self.steps = Steps(self.recorder)
         self.sweep: rows.Sweep | None = None
-        self.sweeps, self.settled = 0, False
+        self.sweeps, self.settled, self.sweeping = 0, False, False
         self.unsaid: Backward | None = None
 
     # The calls --------------------------------------------------------------------------------------------
@@ -79,11 +79,11 @@ class Watch(History):
 
         @wraps(run)
         def run_backward(*args: Any, **kwargs: Any) -> Any:
-            return self.through("backward", run, *read_twice(run, args, kwargs), caller_with_all(sys._getframe(1)))
+            return self.through("backward", run, args, kwargs, caller_with_all(sys._getframe(1)))
 
         @wraps(grad)
         def run_grad(*args: Any, **kwargs: Any) -> Any:
-            return self.through("grad", grad, *read_twice(grad, args, kwargs), caller_with_all(sys._getframe(1)))
+            return self.through("grad", grad, args, kwargs, caller_with_all(sys._getframe(1)))
 
         self.recorder.originals = {tensor_backward: backward, run_backward: run, run_grad: grad}
         stand_in = self.recorder.stand_ins.put(
@@ -99,17 +99,21 @@ class Watch(History):
                     yield
             finally:
                 self.recorder.guard(self.leave_sweeps)
+                self.session.counting = self.sampling.words()
 
     def through(
         self, kind: str, run: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any], call: Caller
     ) -> Any:
         """One call: look, let it happen, explain."""
-        guard = self.recorder.guard
+        guard, stand_ins = self.recorder.guard, self.recorder.stand_ins
         self.steps.resume()
-        if self.busy or self.recorder.paused or self.recorder not in active_modes() or self.recorder.abroad():
-            if self.busy and kind == "backward":
+        if self.busy or self.recorder.paused or not stand_ins.here or self.recorder.abroad():
+            if self.busy and kind == "backward" and not stand_ins.rested:
                 guard(self.nested, Given.of(kind, run, args, keywords))
             return call(run, args, keywords)
+        if stand_ins.rested:
+            return self.unrecorded(kind, run, args, keywords, call)
+        args, keywords = read_twice(run, args, keywords)
         given = guard(Given.of, kind, run, args, keywords)
         if given is None or not given.outputs:
             return call(run, args, keywords)
@@ -119,21 +123,56 @@ class Watch(History):
             return call(run, args, keywords)
         self.busy, self.during, self.number = True, [], self.number + (not self.within)
         self.outer, self.inner = given.outputs, []
+        at = frames.at()
+        program = None if self.within else guard(self.sampling.meet, self.number, at, given.outputs)
         scene = guard(self.look, given)
         self.recorder.paused = given.batched  # its tensors are several in one
+        told = True
         try:
             with nullcontext() if scene is None else scene.sensor:
                 result = call(run, args, keywords)
         except Exception as error:
-            guard(self.explain, scene, None, error)
+            guard(self.explain, scene, program, None, error)
             raise
         else:
-            guard(self.explain, scene, result, None)
+            told = guard(self.explain, scene, program, result, None) is not False
             return result
         finally:
             self.busy = self.recorder.paused = False
             if scene is not None:
                 guard(scene.done)
+            del scene
+            if not self.within:
+                guard(self.over, at, program, told, self.sweeping)
+
+    def unrecorded(
+        self, kind: str, run: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any], call: Caller
+    ) -> Any:
+        """One call while the recorder rests: its graph is looked at, as far as that costs little."""
+        guard, self.number = self.recorder.guard, self.number + (not self.within)
+        if self.within:
+            return call(run, args, keywords)
+        at = frames.at()
+        program = guard(self.sampling.meet, self.number, at, outputs_of(args, keywords))
+        self.busy, said = True, False
+        try:
+            return call(run, args, keywords)
+        except Exception as error:
+            said = True
+            guard(self.refused, Given.of(kind, run, args, keywords), error)
+            raise
+        finally:
+            self.busy = False
+            guard(self.over, at, program, said)
+
+    def refused(self, given: Given, error: Exception) -> None:
+        """A call that torch refused while the recorder rested: told by torch's own graph."""
+        leaves = leaves_behind(given.outputs)
+        ends, wanted = ([self.recorder.node_of(t) for t in some] for some in (given.outputs, leaves))
+        found = Found(ends, wanted, {}, sight.names_in(frames.user_frame()))
+        scene = Scene(self, given, frames.here(), found, recorded=False)
+        scene.leaves = [*zip(wanted, leaves, strict=True)]
+        self.say(self.told_by(scene, None, error))
 
     def nested(self, given: Given) -> None:
         """A backward inside the one at hand, which is not that one as torch hands it on to itself."""
@@ -144,27 +183,27 @@ class Watch(History):
         """What there is before the call."""
         return Scene(self, given, frames.here())
 
-    def explain(self, scene: Scene | None, result: Any, error: Exception | None) -> None:
-        """Turn one call into an event."""
+    def explain(self, scene: Scene | None, program: Program | None, result: Any, error: Exception | None) -> bool:
+        """Turn one call into an event, or count it; whether the recorder was on for it with reason."""
         if scene is None:
             self.say(unseen(self.number, frames.here(), f"{self.recorder.guard.problem} {UNCHANGED}"))
-            return
+            return True
+        self.sweeping = False
         if error is None and (self.within or (self.call is None and self.swept(scene, result))):
+            self.sweeping = self.sweep is None or self.sweep.by != "loop"  # there are more, up to its story
+            self.sampling.tell(program)
             remember(scene, True)
-            return
-        key = (scene.where.file, scene.where.line)
-        wanted = self.call is None or self.call == self.number
-        chosen = self.sampling.chosen(key, scene.order)
-        if error is None and (not wanted or (self.call is None and not chosen)):
-            self.session.count(scene.where.short)
-            event = None
-        else:
-            event = self.told_by(scene, result, error)
+            return True
+        if error is None and not self.sampling.chosen(self.number, program):
+            remember(scene, True)
+            return False
+        event = self.told_by(scene, result, error)
+        self.sampling.tell(program)
         remember(scene, error is None)
-        if event is not None:
-            self.say(event)
-            if self.order == 2 and error is None and event.explained:
-                self.say(self.told_twice(scene))
+        self.say(event)
+        if self.order == 2 and error is None and event.explained:
+            self.say(self.told_twice(scene))
+        return True
 
     def swept(self, scene: Scene, result: Any) -> bool:
         """Whether this call was one of many sweeps for one Jacobian, of which all is said that there is to say."""

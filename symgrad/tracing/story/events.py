@@ -117,12 +117,14 @@ class Note:
 class Session:
     """A script's run: its events, the calls that were only counted, and how it ended.
 
-    ``source`` is the text that ran, ``file`` what Python calls it.
+    ``source`` is the text that ran, ``file`` what Python calls it; ``counting`` what is known of the calls that were
+    counted, by line: what they had in common with those that were told, and what not.
     """
 
     script: str
     events: list[Backward | Note] = field(default_factory=list)
     counted: dict[str, int] = field(default_factory=dict)
+    counting: dict[str, tuple[str, str]] = field(default_factory=dict)
     status: int = 0
     torch_version: str = ""
     source: str = ""

@@ -144,7 +144,10 @@ def closing(session: Session) -> str:
         several = [*checked[:NAMED], "…", *checked[-2:]] if len(checked) > NAMED + 3 else checked
         told = f"; checked were calls {', '.join(several)}" if len(checked) > 1 else ""
         asked = Setting("run", value="--call N")
-        lines.append(f"{line}: {counted(count, 'further call')}, counted only ({asked} explains one){told}")
+        known, other = session.counting.get(line, ("", ""))
+        lines.append(
+            f"{line}: {counted(count, 'further call')}{known}, counted only ({asked} explains one){told}{other}"
+        )
     wrong = [call for call in session.calls if not call.agrees]
     derived = [c for c in wrong if any(leaf.agrees is False and not leaf.boxed for leaf in c.leaves)]
     if derived:
