@@ -15,11 +15,11 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from symgrad.tracing.record import cuts, frames, gradients
+from symgrad.tracing.record import cuts, frames, gradients, spelling
 from symgrad.tracing.record.aliases import Storages, outdated, positions_in, related, storage, unseen_by
 from symgrad.tracing.record.aside import StandIns
 from symgrad.tracing.record.guard import Guard, elsewhere, numberless
-from symgrad.tracing.record.spelling import LENDING, Facts, facts, overridden, taken_whole, written_by
+from symgrad.tracing.record.spelling import ASKING, Facts
 from symgrad.tracing.record.standing_in import Caller, asking, caller
 from symgrad.tracing.record.taken import HANDS_OUT, Taken
 from symgrad.tracing.record.trace import UNSEEN, Call, Cut, Node, Where, is_leaf, mapped, only_of, tensors_in, version
@@ -29,11 +29,6 @@ from symgrad.tracing.record.written import parts_of
 
 ALIAS = "AliasBackward0"
 """What torch's graph calls a view of a whole tensor."""
-GRAD_FN = "Tensor.grad_fn"
-ASKING = "Tensor.requires_grad"
-"""With what a tensor is made a leaf: a property, and a method whose name begins so."""
-BACKWARD = frozenset({"Tensor.backward", "torch.autograd.backward", "torch.autograd.grad"})
-"""Silent themselves; what hooks and backwards of the user's do meanwhile is recorded."""
 Listener = Callable[[str, Any, Where], None]
 """Told about ``(spelling, tensor, where)`` when a tensor that may matter is written in place."""
 
@@ -80,7 +75,7 @@ class Recorder(TorchFunctionMode):
         call = caller(sys._getframe(1))
         func = self.originals.get(func, func)
         func = self.guard(asking, func, sys._getframe(1)) or func
-        known = self.guard(facts, func)
+        known = self.guard(spelling.facts, func)
         if known is None or self.paused or (self.inside is None and self.abroad()):
             return call(func, args, keywords)
         asked = None
@@ -98,15 +93,15 @@ class Recorder(TorchFunctionMode):
         self, func: Any, known: Facts, types: Any, args: tuple[Any, ...], keywords: dict[str, Any], call: Caller
     ) -> Any:
         """Run one call, recorded where it makes or writes tensors."""
-        opens = known.opened is not None and func not in self.opening and not overridden(types)
-        if known.silent and not (opens and known.spelling in BACKWARD):
+        opens = known.opened is not None and func not in self.opening and not spelling.overridden(types)
+        if known.silent and not (opens and known.spelling in spelling.BACKWARD):
             result = call(func, args, keywords)
             if known.spelling == "Tensor.register_hook":
                 self.guard(gradients.hooked, self, args[0])
-            if self.listener is not None and known.spelling.startswith("Tensor.grad") and known.spelling != GRAD_FN:
+            if self.listener is not None and spelling.is_grad(known.spelling):
                 self.guard(self.asked, known.spelling, args, result)
             return result
-        if opens and not taken_whole(known, args, keywords):
+        if opens and not spelling.taken_whole(known, args, keywords):
             self.opening.append(func)
             try:
                 with self:
@@ -132,10 +127,10 @@ class Recorder(TorchFunctionMode):
             self.left = self.guard(frames.here)
         return found or (self.listener is not None and frames.asked_by_symgrad())
 
-    def asked(self, spelling: str, args: tuple[Any, ...], result: Any) -> None:
+    def asked(self, word: str, args: tuple[Any, ...], result: Any) -> None:
         """``.grad`` was read or set."""
         assert self.listener is not None
-        self.listener("grad" if result is None and len(args) == 1 else spelling, args, frames.here())
+        self.listener("grad" if result is None and len(args) == 1 else word, args, frames.here())
 
     def record(
         self, func: Any, known: Facts, args: tuple[Any, ...], keywords: dict[str, Any], run: Callable[[], Any]
@@ -155,9 +150,9 @@ class Recorder(TorchFunctionMode):
         inputs = list(tensors_in((args, keywords)))
         if numberless(inputs):
             return None
-        if known.spelling in LENDING and inputs:
+        if known.spelling in spelling.LENDING and inputs:
             self.lend(inputs[0])
-        written = written_by(func, known, args, keywords)
+        written = spelling.written_by(func, known, args, keywords)
         reading = [t for t in inputs if all(t is not w for w in written) or known.reads]
         nodes = {id(t): self.node_of(t) for t in inputs}
         tracked = bool(self.forwards) or (torch.is_grad_enabled() and any(t.requires_grad for t in inputs))

@@ -25,6 +25,10 @@ LENDING = frozenset(
 """Methods that hand out the memory itself: what is written there is counted by no version."""
 BLIND = frozenset({"zero_", "fill_", "copy_", "set_", "normal_", "uniform_"})
 """Methods that write over a tensor without reading it."""
+ASKING = "Tensor.requires_grad"
+"""With what a tensor is made a leaf: a property, and a method whose name begins so."""
+BACKWARD = frozenset({"Tensor.backward", "torch.autograd.backward", "torch.autograd.grad"})
+"""Silent themselves; what hooks and backwards of the user's do meanwhile is recorded."""
 LIMITED = "F.embedding"
 """A function that the table knows, and that writes into the weight it is given where ``max_norm`` limits its rows."""
 CHECKS = ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
@@ -130,6 +134,11 @@ def plain_spelling(spelling: str) -> str:
     if word.endswith("_") and not word.startswith("__"):
         word = word.rstrip("_")
     return f"{module}.{word}" if module else word
+
+
+def is_grad(spelling: str) -> bool:
+    """Whether a property is ``.grad``, read or set."""
+    return spelling.startswith("Tensor.grad") and spelling != "Tensor.grad_fn"
 
 
 def reflected(spelling: str) -> bool:

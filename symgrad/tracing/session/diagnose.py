@@ -21,7 +21,6 @@ from symgrad.tracing.record.trace import Node, Where
 from symgrad.tracing.session.each import pulled
 from symgrad.tracing.session.scene import Scene
 from symgrad.tracing.session.torchs_words import Refusal, refusal_of, written_over
-from symgrad.ways import Setting
 
 if TYPE_CHECKING:
     from symgrad.tracing.captured.capture import Capture
@@ -30,15 +29,6 @@ if TYPE_CHECKING:
 
 def failure(scene: Scene, lifted: Lifted | None, program: Capture | None, error: Exception) -> list[str]:
     """Why torch refused, and what would do."""
-    reasons = reasons_of(scene, lifted, program, error)
-    if scene.recorded:
-        return reasons
-    asked = Setting("run", value=f"--call {scene.number}")
-    return [*reasons, f"The recorder was off in this call; {asked} tells more of it."]
-
-
-def reasons_of(scene: Scene, lifted: Lifted | None, program: Capture | None, error: Exception) -> list[str]:
-    """Why torch refused."""
     inner = frames.raised_in(error)
     if inner is not None:
         return raised_inside(inner, error)

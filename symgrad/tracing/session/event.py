@@ -38,6 +38,7 @@ from symgrad.tracing.story.events import Backward, Leaf
 from symgrad.tracing.story.passages import passages
 from symgrad.tracing.story.told_lines import ToldLines, told_lines
 from symgrad.tracing.story.zeros import zeros
+from symgrad.ways import Setting
 
 HANDFUL = 6
 """With more leaves than this, formulas are shown on request only."""
@@ -172,6 +173,9 @@ def failed(scene: Scene, names: dict[int, str], error: Exception) -> Backward:
         owners = {name: node.owner for name, node in lifted.nodes.items() if node.owner is not None}
         named = [n for n, owner in owners.items() if id(owner()) in asked]
         roles = roles_of(scene, program, program.wanted if scene.asked is None else named)
+    if not scene.recorded:
+        more = Setting("run", value=f"--call {scene.number}")
+        reasons = [*reasons, f"The recorder was off in this call; {more} tells more of it."]
     message = first_words(error)
     return Backward(
         scene.number,
