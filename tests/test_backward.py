@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
+import runpy
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -620,3 +621,37 @@ def test_each_channel_may_be_a_group() -> None:
     program = symgrad.capture(lambda x, w: F.conv1d(x, w, stride=2, padding=1, groups=4), x, w)
     line = program.backward(seed=torch.ones(2, 4, 4)).gradients["x"]
     assert line.code == "conv_transpose1d(v, w, stride=2, padding=1, groups=4)"
+
+
+STEPS = ("sum({axis})", "mean({axis})", "amax({axis})", "mul(2)", "div(3)", "neg()", "unsqueeze({axis})", "transpose(0, -1)",
+         "expand(2, *{{}}.shape)", "tanh()", "flip({axis})", "square()")  # fmt: skip
+"""Moves, sums and slopes, of which a chain of three meets each other way of putting a number for a cotangent."""
+
+
+@pytest.mark.one_in(6)
+@pytest.mark.parametrize("seed", range(60))
+def test_lines_of_chains_that_end_in_one_number_run_as_pasted(tmp_path: Path, seed: int) -> None:
+    """The seed is 1, so cotangents are numbers: what turns or multiplies one has to be handed a tensor."""
+    draw = np.random.default_rng(seed)
+    x = torch.as_tensor(draw.normal(size=(2, 3, 2)))
+    rank, statements, last = 3, [], "x"
+    while len(statements) < 3:
+        parts = []
+        while len(parts) < 2:
+            text = str(draw.choice(STEPS)).format(axis=int(draw.integers(0, max(rank, 1))))
+            if rank < 2 and not text.startswith(("mul", "div", "neg", "tanh", "square", "expand")):
+                continue
+            parts.append(text.replace("{}", last) if not parts else text if "{}" not in text else "neg()")
+            rank += 1 if parts[-1].startswith(("unsqueeze", "expand")) else 0
+            rank -= 1 if parts[-1].startswith(("sum", "mean", "amax")) else 0
+        statements.append(f"{'hkr'[len(statements)]} = {last}.{'.'.join(parts)}")
+        last = "hkr"[len(statements) - 1]
+    body = "".join(f"    {statement}\n" for statement in statements)
+    file = tmp_path / f"chain_{seed}.py"
+    file.write_text(f"def chain(x):\n{body}    return {last}.{'mean' if seed % 2 else 'sum'}()\n")
+    chain = runpy.run_path(str(file))["chain"]
+    program = symgrad.capture(chain, x)
+    found = run_lines(program.backward(), {"x": x})
+    leaf = x.clone().requires_grad_()
+    (want,) = torch.autograd.grad(chain(leaf), leaf)
+    assert_same(want, *found.values(), what=f"seed {seed}: {statements}")

@@ -261,3 +261,32 @@ def test_who_put_a_gradient_there_is_who_changed_it(tmp_path):
     )
     lines = [part.split(";")[0] for part in story.split(" already held what ")[1:]]
     assert lines == ["line 4 put there", "line 4 put there", "line 9 put there", "line 12 put there"]
+
+
+TWICE = """
+class Twice(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+    @staticmethod
+    def backward(ctx, v):
+        return v * 2
+x = torch.tensor([1., 2.], requires_grad=True)
+h = x * 3
+"""
+
+
+@pytest.mark.parametrize(
+    ("output", "form"),
+    [
+        ("(Twice.apply(x.expand(3, 2)) ** 2).sum()", "x 1×2 v_t1.sum(0) none [24 48] [24 48]"),
+        ("(Twice.apply(h.expand(3, 2)) ** 2 + h).sum()", "v_h = 3 * ones_like(h) + v_t1.sum(0)"),
+        ("(Twice.apply(x.expand(3, 2)) * x.expand(3, 2)).sum()", "v_t1.sum(0)"),
+        ("(Twice.apply(x.repeat(3)) ** 2).sum()", "v_t1 = Twice.backward(v_t2)"),
+        ("(Twice.apply(torch.broadcast_to(x, (3, 2))) ** 2).sum()", "x 1×2 v_t1.sum(0) none [24 48] [24 48]"),
+    ],
+)
+def test_a_form_counts_what_comes_back_through_a_black_box(tmp_path, output, form):
+    story = told(tmp_path, f"{TWICE}{output}.backward()\n")
+    assert form in story
+    assert "zeros_like" not in story

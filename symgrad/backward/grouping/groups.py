@@ -43,12 +43,17 @@ class Group:
     @property
     def black(self) -> bool:
         """Whether no equation of the table says what it computes."""
-        return entry_of(self.steps[-1].op) is None
+        return is_black(self.steps[-1])
 
     @property
     def computed(self) -> frozenset[str]:
         """What the steps give, but for those that only broadcast."""
         return frozenset(step.result.name for step in self.steps if not plays(step.op, Role.COPIES))
+
+
+def is_black(step: Apply) -> bool:
+    """Whether no equation of the table says what a step computes: a black box, whose pullback is torch's own."""
+    return entry_of(step.op) is None
 
 
 def groups(program: Program, visible: Collection[str], fixed: Collection[str] | None = None) -> tuple[Group, ...]:
@@ -113,9 +118,10 @@ def written_inside(step: Apply) -> bool:
 
 
 def hidden(step: Apply, readers: Mapping[str, Sequence[Apply]], visible: Collection[str]) -> bool:
-    """Whether a step only broadcasts what its readers read, and nobody calls it by a name."""
+    """Whether a step only broadcasts what its readers read, nobody calls it by a name, and their equations are known."""
     name = step.result.name
-    return plays(step.op, Role.COPIES) and name not in visible and name in readers
+    read = readers.get(name, ())
+    return plays(step.op, Role.COPIES) and name not in visible and bool(read) and not any(map(is_black, read))
 
 
 def collected(

@@ -4,6 +4,7 @@
                 v_s * t                →  -1 * t
                 v_s[None]              →  -ones_like(s)[None]
                 v_s @ w                →  -ones_like(s) @ w
+    (v_s / 3)[None]        →  (-ones_like(s) / 3)[None]
 
 Comes in: an expression, a name in it, and the number. Goes out: one without that name, or one that has it only where a
 number may stand.
@@ -30,9 +31,15 @@ class Numbers(ast.NodeTransformer):
     reckons: bool = True
 
     def inside(self, node: ast.AST, reckons: bool) -> ast.AST:
-        """The parts of an expression, which reckons with them or does something else."""
+        """The parts of an expression, which reckons with them or does something else: then they have to be tensors."""
         before, self.reckons = self.reckons, reckons
+        were = dict(ast.iter_fields(node)) if not reckons else {}
+        were = {name: is_number(part) for name, part in were.items() if isinstance(part, ast.expr)}
         found = super().generic_visit(node)
+        for name, was_number in were.items():
+            part = getattr(found, name)
+            if not was_number and is_number(part):
+                setattr(found, name, times_ones(part, of_ones(self.like)))
         self.reckons = before
         return found
 
@@ -70,6 +77,8 @@ def with_number(expression: ast.expr, name: str, number: ast.expr, like: str, ev
     >>> def told(text, everywhere=True):
     ...     tree = with_number(ast.parse(text, mode="eval").body, "v_s", ast.Constant(2), "s", everywhere)
     ...     return ast.unparse(tree)
+    >>> told("(v_s / 3)[:, None]"), told("(v_s * t)[None]"), told("(v_s / 3) @ w")
+    ('(2 * ones_like(s) / 3)[:, None]', '(2 * t)[None]', '2 * ones_like(s) / 3 @ w')
     >>> told("v_s.expand(t.shape)"), told("v_s[None] + v_s * t"), told("v_s @ w + v_s", everywhere=False)
     ('2 * ones_like(t)', '(2 * ones_like(s))[None] + 2 * t', '2 * ones_like(s) @ w + v_s')
     """
