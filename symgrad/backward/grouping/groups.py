@@ -118,7 +118,7 @@ def written_inside(step: Apply) -> bool:
 
 
 def hidden(step: Apply, readers: Mapping[str, Sequence[Apply]], visible: Collection[str]) -> bool:
-    """Whether a step only broadcasts what its readers read, nobody calls it by a name, and their equations are known."""
+    """Whether a step only broadcasts what its readers read, which have equations, and nobody calls it by a name."""
     name = step.result.name
     read = readers.get(name, ())
     return plays(step.op, Role.COPIES) and name not in visible and bool(read) and not any(map(is_black, read))
