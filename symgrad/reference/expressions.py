@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from symgrad.reference.bounds import DIGITS, Budget, Unread
-from symgrad.reference.calls import Caller, Function, Library, variable
+from symgrad.reference.calls import Caller, Function, Library
 from symgrad.reference.words import ALONE, LIBRARIES, PARTS, PYTHONS, bare, is_allowed
 
 BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
@@ -52,33 +52,21 @@ class Expressions:
             raise Unread(f"{name} is not read")
         return Library(PARTS[name])
 
-    def imported(self, module: str, name: str) -> Any:
-        """``from torch import sin``."""
-        whole = f"{module}.{name}"
-        return Library(PARTS[whole]) if whole in PARTS else self.caller.attribute(self.module(module), name)
-
     def name(self, word: str) -> Any:
         """A name: the text's own, an input, a library, a function by the documented order."""
-        if word in self.names:
-            return self.names[word]
+        known = self.names if word in self.names else ALONE
+        if word in known:
+            return known[word]
         if word in LIBRARIES:
             return Library(LIBRARIES[word])
-        if word in ALONE:
-            return ALONE[word]
         if word in PYTHONS or is_allowed(word):
             return Function(word, bare(word), bare=True)
-        if word == "Variable":
-            return Function(word, variable, says=True)
-        if word == "device":
-            return "cpu"
-        raise Unread(f"{word} is no function of torch's")
+        return self.caller.attribute(Library(torch.autograd), word)  # Variable, or nothing
 
     def entries(self, value: Any) -> list[Any]:
         """What a loop goes over."""
         if isinstance(value, range) or (isinstance(value, (torch.Tensor, np.ndarray)) and value.ndim):
-            self.budget.steps -= len(value)
-            if self.budget.steps < 0:
-                raise Unread("it takes too many steps")
+            self.budget.step(len(value))
         if isinstance(value, (str, bytes, Library, Function)):
             raise Unread("this is not gone over")
         return list(self.budget.list(self.caller.plain(lambda: list(value))))
@@ -96,8 +84,6 @@ class Expressions:
             case ast.BinOp(left=left, op=sign, right=right) if type(sign) in BINARY:
                 return self.combined(BINARY[type(sign)], self.value(left), self.value(right))
             case ast.UnaryOp(op=way, operand=operand) if type(way) in UNARY:
-                if isinstance(way, ast.Not):
-                    return not self.truth(self.value(operand))
                 return self.caller.operator(UNARY[type(way)], self.value(operand))
             case ast.Compare():
                 return self.compared(node)
@@ -155,10 +141,7 @@ class Expressions:
         """An operator between two values; one of lists or large whole numbers is counted first."""
         for one, other in ((left, right), (right, left)):
             if isinstance(one, (list, tuple)) and isinstance(other, int):
-                self.budget.list([one] * min(max(other, 0), 1))
-                self.budget.listed -= len(one) * max(other, 0)
-                if self.budget.listed < 0:
-                    raise Unread("its lists are too long")
+                self.budget.entries(len(one) * max(other, 0))
         if isinstance(left, str) or isinstance(right, str):
             raise Unread("texts are not computed with")
         if isinstance(left, int) and isinstance(right, int):

@@ -13,7 +13,7 @@ import re
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ import torch
 
 from symgrad.reference.bounds import Budget, Refused, Unread
 from symgrad.reference.calls import Caller
-from symgrad.reference.expressions import Expressions
+from symgrad.reference.expressions import BINARY, Expressions
 
 PROMPT = re.compile(r"[ \t]*(?:>>>|\.\.\.:?(?=[ \t]|$)|In \[\d+\]:)[ ]?")
 """What a console puts before what was typed."""
@@ -29,11 +29,7 @@ LENGTH, NODES = 20_000, 10_000
 """Characters of a text, and parts of its tree."""
 SAID = ("zero_grad", "step", "manual_seed", "seed", "set_printoptions", "retain_grad")
 """Calls that compute nothing here."""
-IN_PLACE: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
-    ast.Add: operator.iadd, ast.Sub: operator.isub, ast.Mult: operator.imul, ast.Div: operator.itruediv,
-    ast.FloorDiv: operator.ifloordiv, ast.Mod: operator.imod, ast.Pow: operator.ipow, ast.MatMult: operator.imatmul,
-    ast.BitAnd: operator.iand, ast.BitOr: operator.ior, ast.BitXor: operator.ixor,
-}  # fmt: skip
+IN_PLACE = {kind: getattr(operator, f"i{sign.__name__.rstrip('_')}") for kind, sign in BINARY.items()}
 
 
 @dataclass(eq=False)
@@ -55,10 +51,6 @@ class Asked(Exception):
     """The text calls backward: what follows changes no output."""
 
 
-class Leaves(Exception):
-    """``break`` and ``continue``, by whether the loop goes on."""
-
-
 def run(text: str, inputs: Mapping[str, Any], draws: Sequence[Any] = ()) -> Answer:
     """What ``text`` gives with these tensors and numbers as ``inputs``; ``draws`` are random numbers, in order.
 
@@ -70,44 +62,29 @@ def run(text: str, inputs: Mapping[str, Any], draws: Sequence[Any] = ()) -> Answ
     return Reader(inputs, draws).read(text)
 
 
-def typed(text: str) -> str:
-    """What was typed into a console, without prompts and what it answered; another text as it is."""
+def tree_of(text: str) -> list[ast.stmt]:
+    """The statements of a text; of a console what was typed, without what it answered."""
     lines = text.strip("\n").split("\n")
     prompts = [PROMPT.match(line) for line in lines]
-    if prompts[0] is None:
-        return textwrap.dedent(text).strip()
-    return "\n".join(line[p.end() :] for p, line in zip(prompts, lines, strict=True) if p)
-
-
-def tree_of(text: str) -> list[ast.stmt]:
-    """The statements of a text."""
-    if len(text) > LENGTH:
-        raise Unread("it is too long")
+    typed = "\n".join(line[p.end() :] for p, line in zip(prompts, lines, strict=True) if p)
     try:
-        tree = ast.parse(typed(text))
-        if sum(1 for _ in ast.walk(tree)) > NODES:
-            raise Unread("it is too long")
+        tree = ast.parse(typed if prompts[0] else textwrap.dedent(text).strip()) if len(text) <= LENGTH else None
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise Unread("it is no text of Python's") from error
+    if tree is None or sum(1 for _ in ast.walk(tree)) > NODES:
+        raise Unread("it is too long")
     return tree.body
 
 
-@dataclass
 class Reader(Expressions):
     """A walk: the names, and what is left to spend."""
 
-    inputs: Mapping[str, Any]
-    draws: Sequence[Any]
-    names: dict[str, Any] = field(default_factory=dict)
-    leaves: dict[str, Any] = field(default_factory=dict)
-    last: Any = None
-    seed: Any = None
-
-    def __post_init__(self) -> None:
-        self.names = dict(self.inputs)
-        self.leaves = {name: value for name, value in self.inputs.items() if isinstance(value, torch.Tensor)}
-        self.budget = Budget()
-        self.caller = Caller(self.budget, list(self.draws))
+    def __init__(self, inputs: Mapping[str, Any], draws: Sequence[Any]) -> None:
+        self.names, self.budget = dict(inputs), Budget()
+        self.caller = Caller(self.budget, list(draws))
+        self.leaves = {name: value for name, value in inputs.items() if isinstance(value, torch.Tensor)}
+        self.last: Any = None
+        self.seed: Any = None
 
     def read(self, text: str) -> Answer:
         """The answer."""
@@ -115,8 +92,6 @@ class Reader(Expressions):
             self.statements(tree_of(text))
         except Asked:
             pass
-        except Leaves as error:
-            raise Unread("a break outside a loop") from error
         except RecursionError as error:
             raise Unread("it is nested too deep") from error
         if not isinstance(self.last, (torch.Tensor, np.ndarray, np.generic)):
@@ -131,75 +106,63 @@ class Reader(Expressions):
             if isinstance(value, torch.Tensor) and value.requires_grad and value.is_leaf:
                 self.leaves.setdefault(name, value)
 
-    # Statements -----------------------------------------------------------------------------------------
-
     def statements(self, body: Sequence[ast.stmt]) -> None:
         """One after the other."""
         for statement in body:
             self.budget.step()
-            self.last = None  # which Python would have given back
-            self.statement(statement)
+            if not (isinstance(statement, ast.Expr) and self.says(statement.value)):
+                self.last = None  # which Python would have given back
+                self.statement(statement)
 
     def statement(self, node: ast.stmt) -> None:
         """One statement."""
         match node:
             case ast.Expr(value=value):
-                if not self.says(value):
-                    self.last = self.value(value)
+                self.last = self.value(value)
             case ast.Assign(targets=targets, value=value):
                 self.assigned(targets, self.value(value))
             case ast.AnnAssign(target=target, value=value):
-                if value is not None:
-                    self.assigned([target], self.value(value))
+                self.assigned([target] if value else [], self.value(value) if value else None)
             case ast.AugAssign(target=target, op=sign, value=value) if type(sign) in IN_PLACE:
                 self.changed(target, IN_PLACE[type(sign)], value)
-            case ast.For(target=target, iter=over, body=body, orelse=orelse):
-                self.loop(target, over, body, orelse)
+            case ast.For(target=target, iter=over, body=body, orelse=[]):
+                for entry in self.entries(self.value(over)):
+                    self.assign(target, entry)
+                    self.statements(body)
             case ast.If(test=test, body=body, orelse=orelse):
                 self.statements(body if self.truth(self.value(test)) else orelse)
-            case ast.With(items=[item], body=body) if item.optional_vars is None:
-                with self.block(item.context_expr):
+            case ast.With(items=[ast.withitem(context_expr=block, optional_vars=None)], body=body):
+                with self.block(block):
                     self.statements(body)
             case ast.Import(names=names):
                 for alias in names:
-                    whole = alias.asname or alias.name.partition(".")[0]
-                    self.names[whole] = self.module(alias.name if alias.asname else whole)
-                    self.module(alias.name)
+                    first = alias.name.partition(".")[0]
+                    whole = self.module(alias.name)
+                    self.names[alias.asname or first] = whole if alias.asname else self.module(first)
             case ast.ImportFrom(module=str(module), names=names, level=0):
                 for alias in names:
-                    self.names[alias.asname or alias.name] = self.imported(module, alias.name)
-            case ast.Delete(targets=targets) if all(isinstance(t, ast.Name) for t in targets):
-                for target in targets:
-                    self.names.pop(ast.unparse(target), None)
+                    self.names[alias.asname or alias.name] = self.caller.attribute(self.module(module), alias.name)
+            case ast.Delete(targets=[ast.Name(id=name)]):
+                self.names.pop(name, None)
             case ast.Pass():
                 pass
-            case ast.Break() | ast.Continue():
-                raise Leaves(isinstance(node, ast.Continue))
             case _:
                 raise Unread(f"{type(node).__name__.lower()} is not read")
 
     def says(self, node: ast.expr) -> bool:
-        """A call that only says something; ``backward``, which ends the text."""
-        if not isinstance(node, ast.Call):
-            return False
-        function = node.func
-        if isinstance(function, ast.Name) and function.id == "print" and "print" not in self.names:
-            for part in node.args:
-                if not self.reads_gradient(part):
-                    self.value(part)
-            return True
-        if not isinstance(function, ast.Attribute):
-            return False
-        if function.attr == "backward":
-            self.last = self.value(function.value)
-            given = [*node.args, *(k.value for k in node.keywords if k.arg == "gradient")]
-            self.seed = self.value(given[0]) if given else None
-            raise Asked
-        return function.attr in SAID
-
-    def reads_gradient(self, node: ast.expr) -> bool:
-        """Whether an expression reads ``x.grad``: what that is, the reader does not know."""
-        return any(isinstance(part, ast.Attribute) and part.attr == "grad" for part in ast.walk(node))
+        """A call that only says something; ``backward``, which ends the text. What ``x.grad`` is, is not known here."""
+        match node:
+            case ast.Call(func=ast.Name(id="print"), args=parts) if "print" not in self.names:
+                for part in parts:
+                    if not any(isinstance(n, ast.Attribute) and n.attr == "grad" for n in ast.walk(part)):
+                        self.value(part)
+                return True
+            case ast.Call(func=ast.Attribute(value=owner, attr="backward"), args=args, keywords=keywords):
+                self.last = self.value(owner)
+                given = [*args, *(k.value for k in keywords if k.arg == "gradient")]
+                self.seed = self.value(given[0]) if given else None
+                raise Asked
+        return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in SAID
 
     def assigned(self, targets: Sequence[ast.expr], value: Any) -> None:
         """The same value to each of the targets."""
@@ -235,18 +198,15 @@ class Reader(Expressions):
     def unpacked(self, parts: Sequence[ast.expr], value: Any) -> list[Any]:
         """A value for each of the targets, in Python's words where their numbers differ."""
         found = self.entries(value)
-        stars = [n for n, part in enumerate(parts) if isinstance(part, ast.Starred)]
-        if not stars:
-            if len(found) > len(parts):
-                raise Refused(f"too many values to unpack (expected {len(parts)})")
-            if len(found) < len(parts):
-                raise Refused(f"not enough values to unpack (expected {len(parts)}, got {len(found)})")
-            return found
-        (star,), behind = stars, len(parts) - stars[0] - 1
-        if len(found) < len(parts) - 1:
-            raise Refused(f"not enough values to unpack (expected at least {len(parts) - 1}, got {len(found)})")
-        stop = len(found) - behind
-        return [*found[:star], found[star:stop], *found[stop:]]
+        star = next((n for n, part in enumerate(parts) if isinstance(part, ast.Starred)), None)
+        least = "" if star is None else "at least "
+        count = len(parts) - (star is not None)
+        if len(found) < count:
+            raise Refused(f"not enough values to unpack (expected {least}{count}, got {len(found)})")
+        if star is None and len(found) > count:
+            raise Refused(f"too many values to unpack (expected {count})")
+        stop = len(found) - (count - (star or 0))
+        return found if star is None else [*found[:star], found[star:stop], *found[stop:]]
 
     def changed(self, target: ast.expr, sign: Callable[[Any, Any], Any], value: ast.expr) -> None:
         """``y += 1``: the target is read, written over where it can be, and bound again."""
@@ -255,25 +215,12 @@ class Reader(Expressions):
                 self.assigned([target], self.combined(sign, self.value(target), self.value(value)))
             case ast.Subscript(value=node, slice=index):
                 owner, key = self.owner(node), self.value(index)
-                found = self.combined(sign, self.caller.operator(operator.getitem, owner, key), self.value(value))
-                self.caller.operator(operator.setitem, owner, key, found)
-                self.last = found
+                self.last = self.combined(sign, self.caller.operator(operator.getitem, owner, key), self.value(value))
+                self.caller.operator(operator.setitem, owner, key, self.last)
             case ast.Attribute(attr="data"):
                 self.combined(sign, self.value(target), self.value(value))
             case _:
                 raise Unread("this target is not read")
-
-    def loop(self, target: ast.expr, over: ast.expr, body: Sequence[ast.stmt], orelse: Sequence[ast.stmt]) -> None:
-        """``for``."""
-        for value in self.entries(self.value(over)):
-            self.budget.step()
-            self.assign(target, value)
-            try:
-                self.statements(body)
-            except Leaves as met:
-                if not met.args[0]:
-                    return
-        self.statements(orelse)
 
     def block(self, node: ast.expr) -> Any:
         """``with torch.no_grad()``."""

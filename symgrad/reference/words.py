@@ -100,8 +100,8 @@ PYTHONS: Mapping[str, Any] = {
     "bool": bool, "list": list, "tuple": tuple, "zip": zip, "enumerate": enumerate, "reversed": reversed,
     "sorted": sorted, "all": all, "any": any, "complex": complex, "range": range, "slice": slice,
 }  # fmt: skip
-ALONE = {"inf": math.inf, "nan": math.nan, "π": math.pi}
-"""Words that are numbers where nothing is called so."""
+ALONE = {"inf": math.inf, "nan": math.nan, "π": math.pi, "device": "cpu"}
+"""What words are where nothing is called so."""
 LIBRARIES: Mapping[str, Any] = {
     "torch": torch, "F": F, "nn": torch.nn, "np": np, "numpy": np, "math": math, "linalg": torch.linalg,
 }  # fmt: skip
