@@ -36,6 +36,7 @@ MASKS = ("mask", "condition")
 """Operands that torch takes truth values for, among those that are whole numbers here."""
 CUTS = re.compile(r"\b(?:detach|detach_|no_grad|data|item|tolist|float|int|requires_grad_)\b")
 """What stops a gradient: torch's backward is no derivative of the forward pass behind it, and is meant so."""
+BESIDE = 1e-3
 RUN = Setting("command", value="run SCRIPT", sentence="a script, run as it stands: {}")
 
 
@@ -202,6 +203,20 @@ def check_reading(program: Program, inputs: Mapping[str, Array], output: Array, 
     steps = decimals if by_steps is None else by_steps.output
     if not alike(decimals, found.output) and not alike(steps, found.output):  # decimals: 0.3 / 0.1 is below 3
         raise otherwise(program.output, output, found.output)
+
+
+def same_beside(text: Text, program: Program, inputs: Mapping[str, Array], seed: Array, name: str) -> bool:
+    """Whether the text and its steps have one gradient beside the point: then the point has none, and the text is right."""
+    draw, kinds = np.random.default_rng(7), account(program, text)
+    moved = {n: as_float(a) + BESIDE * draw.uniform(-1, 1, np.shape(a)) for n, a in inputs.items()}
+    there = {n: inputs[n] if n in kinds or n in text.made else moved[n] for n in inputs}
+    try:
+        runs = [ask_torch(own, program, there, seed, [name]) for own in (text, None)]
+    except SymgradError:
+        return False
+    one, other = (None if run is None else run.gradients.get(name) for run in runs)
+    none = np.zeros(np.shape(inputs[name]))
+    return alike(none if one is None else one, none if other is None else other)
 
 
 def otherwise(name: str, ours: Array, theirs: Array) -> SymgradError:

@@ -21,7 +21,7 @@ LARGEST, MOST_BYTES, MOST_PRODUCTS = 50_000_000, 2_000_000_000, 20_000_000_000
 """Entries of one tensor, bytes of all, and products of two numbers, in one text."""
 STEPS, MOST_LISTED, DIGITS = 20_000, 1_000_000, 2_000
 """Expressions that are computed, entries of lists, and bits of a whole number."""
-FEW, FEW_PRODUCTS, SMALL = 1_500_000, 1_000_000_000, 10_000
+FEW, FEW_PRODUCTS, SMALL = 5_000_000, 1_000_000_000, 10_000
 """Entries and products of a call that is made without further ado; sizes where torch does not foretell the result."""
 SAME = words(
     "view reshape flatten ravel permute transpose unflatten swapaxes movedim squeeze unsqueeze getitem setitem view_as "
