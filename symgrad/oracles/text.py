@@ -206,7 +206,7 @@ def check_reading(program: Program, inputs: Mapping[str, Array], output: Array, 
 
 
 def same_beside(text: Text, program: Program, inputs: Mapping[str, Array], seed: Array, name: str) -> bool:
-    """Whether the text and its steps have one gradient beside the point: then the point has none, and the text is right."""
+    """Whether the text and its steps have one gradient beside the point: it has none then, and is read as it stands."""
     draw, kinds = np.random.default_rng(7), account(program, text)
     moved = {n: as_float(a) + BESIDE * draw.uniform(-1, 1, np.shape(a)) for n, a in inputs.items()}
     there = {n: inputs[n] if n in kinds or n in text.made else moved[n] for n in inputs}
