@@ -84,7 +84,11 @@ SPECTRA = [
         "view_as_real(ifft(view_as_complex(v.contiguous().clone()), dim=0, norm='forward'))",
     ),
     ("view_as_real(rfft(x))", "x", "ifft(view_as_complex(v.contiguous().clone()), n=x.shape[0], norm='forward').real"),
-    ("view_as_real(ihfft(x).resolve_conj())", "x", "fft(view_as_complex(v.contiguous().clone()), n=x.shape[0]).real / x.shape[0]"),
+    (
+        "view_as_real(ihfft(x).resolve_conj())",
+        "x",
+        "fft(view_as_complex(v.contiguous().clone()), n=x.shape[0]).real / x.shape[0]",
+    ),
     (
         "view_as_real(rfft2(y))",
         "y",
