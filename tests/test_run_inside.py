@@ -290,3 +290,16 @@ def test_a_form_counts_what_comes_back_through_a_black_box(tmp_path, output, for
     story = told(tmp_path, f"{TWICE}{output}.backward()\n")
     assert form in story
     assert "zeros_like" not in story
+
+
+def test_a_name_that_was_assigned_again_means_one_thing(tmp_path):
+    story = told(
+        tmp_path,
+        "x = torch.linspace(0.1, 0.9, 4, requires_grad=True)\n"
+        "bases = (x.detach() > 0.5).double()[:, None] * torch.arange(6.)\n"
+        "bases = x[:, None] * bases[:, :-1] + x[:, None] ** 2 * bases[:, 1:]\n"
+        "(bases[:, :-1] * bases[:, 1:]).sum().backward()\n",
+    )
+    assert "bases = x[:, None] * bases_0 + t4 * bases_0_2" in story
+    assert "(bases[:, :-1] * bases[:, 1:]).sum()" in story
+    assert "= torch" in story

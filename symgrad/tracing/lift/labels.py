@@ -13,6 +13,8 @@ from symgrad.program import Apply, Program, Role, free_name
 
 CAST = re.compile(r"(bfloat16|half)_\d+")
 """What the recording calls an operand that autocast rounded."""
+FIRST = re.compile(r"[^\W\d]\w*")
+"""The name that a text begins with."""
 UNNAMED, HIDDEN = re.compile(r"t\d+"), re.compile(r"wide\d+")
 """What the recording calls a tensor without a name, and an explanation one that was only broadcast."""
 
@@ -55,6 +57,12 @@ def settled_labels(
             number += 1
         found[name] = f"t{number}"
     taken |= set(found.values())
+    made = {found.get(name) for name in told}
+    for tensor in program.inputs:
+        first = FIRST.match(found.get(tensor.name, ""))
+        if first is not None and first[0] != found[tensor.name] and first[0] in made:  # bases[:, 1:] of an older bases
+            found[tensor.name] = free_name((f"{first[0]}_0",), taken)
+            taken.add(found[tensor.name])
     for name, (letter, tensor) in cotangents.items():
         if name not in found:
             found[name] = free_name((f"{letter}_{found.get(tensor, tensor)}",), taken)
