@@ -58,11 +58,11 @@ def settled_labels(
         found[name] = f"t{number}"
     taken |= set(found.values())
     made = {found.get(name) for name in told}
-    for tensor in program.inputs:
-        first = FIRST.match(found.get(tensor.name, ""))
-        if first is not None and first[0] != found[tensor.name] and first[0] in made:  # bases[:, 1:] of an older bases
-            found[tensor.name] = free_name((f"{first[0]}_0",), taken)
-            taken.add(found[tensor.name])
+    for given in program.inputs:
+        first = FIRST.match(found.get(given.name, ""))
+        if first is not None and first[0] != found[given.name] and first[0] in made:  # bases[:, 1:] of an older bases
+            found[given.name] = free_name((f"{first[0]}_0",), taken)
+            taken.add(found[given.name])
     for name, (letter, tensor) in cotangents.items():
         if name not in found:
             found[name] = free_name((f"{letter}_{found.get(tensor, tensor)}",), taken)
