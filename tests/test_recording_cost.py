@@ -303,3 +303,32 @@ def test_what_torch_refuses_while_nothing_is_recorded_is_told_by_its_graph(tmp_p
     _, again = told(tmp_path, source, call=9)
     assert again.calls[-1].failure == session.calls[-1].failure
     assert "not recorded" not in " ".join(again.calls[-1].reasons)
+
+
+ALONE = {
+    "hvp": "torch.autograd.functional.hvp(f, x, torch.ones(3))",
+    "grad": "torch.func.grad(f)(x)",
+    "jacrev": "torch.func.jacrev(f)(x)",
+    "jvp": "torch.func.jvp(f, (x,), (torch.ones(3),))",
+    "vjp": "torch.func.vjp(f, x)[1](torch.tensor(1.0))",
+}
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")
+@pytest.mark.parametrize("between", ["", "w.grad = None\n    (w * 2).sum().backward()"])
+@pytest.mark.parametrize("name", ALONE)
+def test_a_transform_is_told_and_numbered_the_same_while_the_recorder_rests(tmp_path, name, between):
+    source = f"""
+import torch
+x, w = torch.ones(3), torch.ones(3, requires_grad=True)
+f = lambda a: (a ** 3).sum()
+for n in range(25):
+    {ALONE[name]}
+    {between}
+"""
+    said, session = told(tmp_path, source)
+    assert sum(session.counted.values()) == 25 - (1 if name == "jacrev" else 6) + (19 if between else 0), said
+    numbers = [event.text for event in session.events if "not met before" in getattr(event, "text", "")]
+    assert numbers == []
+    last = told(tmp_path, source, call=49 if between else 25)[1]
+    assert len([event for event in last.events if "starts afresh" not in getattr(event, "text", "")]) == 1

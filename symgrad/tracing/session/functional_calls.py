@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from functools import wraps
 from typing import Any
@@ -26,7 +26,6 @@ from symgrad.tracing.record.trace import tensors_in
 from symgrad.tracing.record.transforms import Ask, Inside, wrapped
 from symgrad.tracing.session import second
 from symgrad.tracing.session.history import UNCHANGED, History
-from symgrad.tracing.session.sampling import is_checked
 from symgrad.tracing.story.events import Note
 
 PRODUCTS = ("hvp", "vhp", "jvp")
@@ -38,7 +37,7 @@ class Functionals:
 
     def __init__(self, watch: History) -> None:
         self.watch, self.recorder = watch, watch.recorder
-        self.seen: dict[tuple[str, int, str], tuple[int, tuple[str, ...]]] = {}
+        self.seen: dict[Hashable, tuple[str, ...]] = {}
 
     @contextmanager
     def standing(self) -> Iterator[None]:
@@ -55,22 +54,28 @@ class Functionals:
 
         @wraps(function)
         def asking(*args: Any, **kwargs: Any) -> Any:
-            call = caller(sys._getframe(1))
-            ask = self.recorder.guard(self.asked, word, signature, args, kwargs)
-            if ask is None:
-                return call(function, args, kwargs)
-            watch, around = self.watch, self.watch.within
-            beside = self.beside(ask)
-            positional = (beside, *args[1:]) if args else ()
-            watch.number += 1
-            watch.within = True
-            number = watch.number
-            try:
-                result = call(function, positional, kwargs if args else kwargs | {"func": beside})
-            finally:
-                watch.within = around
-            self.recorder.guard(self.tell, ask, result, number)
-            return result
+            call, watch, at = caller(sys._getframe(1)), self.watch, frames.at()
+            key = (at, word)
+            if watch.skips(key):
+                watch.number += 1
+                watch.is_told(key, at)
+                with watch.apart():
+                    return call(function, args, kwargs)
+            with watch.awake():
+                ask = self.recorder.guard(self.asked, word, signature, args, kwargs)
+                if ask is None:
+                    return call(function, args, kwargs)
+                around, beside = watch.within, self.beside(ask)
+                positional = (beside, *args[1:]) if args else ()
+                watch.number += 1
+                watch.within = True
+                number = watch.number
+                try:
+                    result = call(function, positional, kwargs if args else kwargs | {"func": beside})
+                finally:
+                    watch.within = around
+                self.recorder.guard(self.tell, ask, result, number, key)
+                return result
 
         return asking
 
@@ -127,15 +132,12 @@ class Functionals:
         """The function is over."""
         ask.ends = tuple(self.recorder.node_of(t) for t in tensors_in(result) if not wrapped(t))
 
-    def tell(self, ask: Ask, result: Any, number: int) -> None:
+    def tell(self, ask: Ask, result: Any, number: int, key: Hashable) -> None:
         """The call is over."""
         watch, where = self.watch, ask.where
-        key = (where.file, where.line, ask.word)
-        times, before = self.seen.get(key, (0, ()))
-        self.seen[key] = times + 1, before
-        if watch.call != number if watch.call is not None else not is_checked(times + 1):
-            watch.session.count(where.short)
+        if not watch.is_told(key, where):
             return
+        before = self.seen.get(key, ())
         around, watch.busy = watch.busy, True
         title = f"torch.autograd.functional.{ask.word}()"
         try:
@@ -150,7 +152,7 @@ class Functionals:
         if note.more == before and note.agrees:
             note = Note(where, f"{title}, call {number}: as before, = torch in every entry")
         elif note.more:
-            self.seen[key] = times + 1, note.more
+            self.seen[key] = note.more
         watch.say(note)
 
 

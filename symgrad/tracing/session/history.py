@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 import weakref
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -22,7 +22,7 @@ from symgrad.tracing.record.torch_graph import nodes_made
 from symgrad.tracing.record.trace import Cut, Node, Where
 from symgrad.tracing.record.weakly import Weakly
 from symgrad.tracing.session.likeness import Outline
-from symgrad.tracing.session.sampling import Program, Sampling
+from symgrad.tracing.session.sampling import CLOSELY, Program, Sampling, is_checked
 from symgrad.tracing.story.events import Backward, Note, Session
 
 NUMBER = re.compile(r"\[(\d+)\]")
@@ -89,6 +89,7 @@ class History:
         self.filled: Filled = {}
         self.names: dict[int, str] = {}
         self.told: set[Any] = set()
+        self.times: dict[Hashable, int] = {}  # of calls that are whole in themselves
         self.last: Last | None = None
         self.emptied: dict[int, tuple[weakref.ref[Any], Where]] = {}
         self.weights: list[tuple[Where, str]] = []
@@ -107,6 +108,51 @@ class History:
         elif on and not recorded:
             stand_ins.resume()
             self.sampling.began = nodes_made()
+
+    # Calls that are whole in themselves -------------------------------------------------------------------
+
+    def skips(self, key: Hashable, once: bool = False) -> bool:
+        """Whether a call that is whole in itself is only counted, and nobody need record it."""
+        return self.rests and not self.is_wanted(self.times.get(key, 0) + 1, self.number + 1, once)
+
+    def is_wanted(self, times: int, number: int, once: bool) -> bool:
+        """Whether the call with this ``number``, one of so many alike, is told."""
+        return (times == 1 if once else is_checked(times)) if self.call is None else self.call == number
+
+    @property
+    def rests(self) -> bool:
+        """Whether the recorder is off, in the thread in which it records."""
+        return self.recorder.stand_ins.rested and self.recorder.stand_ins.here and not self.busy
+
+    def is_told(self, key: Hashable, where: Where, once: bool = False) -> bool:
+        """Whether such a call is told, ``once`` or as often as others; counts it."""
+        times = self.times[key] = self.times.get(key, 0) + 1
+        told = self.is_wanted(times, self.number, once)
+        if not told:
+            self.session.count(where.short)
+        return told
+
+    @contextmanager
+    def awake(self) -> Iterator[None]:
+        """Record such a call, also where the recorder rests; after several and no backward it rests in between."""
+        recorder, rested = self.recorder, self.rests
+        if rested:
+            recorder.stand_ins.resume()
+        try:
+            yield
+        finally:
+            alone = not self.sampling.met and sum(self.times.values()) >= CLOSELY
+            if (rested or alone) and recorder.is_idle() and not self.busy and recorder.stand_ins.rest():
+                recorder.forget()
+
+    @contextmanager
+    def apart(self) -> Iterator[None]:
+        """What runs inside such a call is not told by itself."""
+        around, self.busy = self.busy, True
+        try:
+            yield
+        finally:
+            self.busy = around
 
     def wants(self, label: str) -> bool:
         """Whether a leaf is to be shown; it may be asked for as ``state_dict`` has it, ``0.weight``."""

@@ -89,11 +89,12 @@ class Sampling:
         self.latest: dict[Where, Program] = {}
         self.thin: set[Where] = set()
         self.last: Program | None = None
-        self.made = self.began = self.vain = self.waiting = 0
+        self.met = self.made = self.began = self.vain = self.waiting = 0
         self.patience, self.owed = PATIENCE, False
 
     def meet(self, number: int, at: Where, outputs: Sequence[Any]) -> Program | None:
         """The program of a call that is about to run; None where only one call is wanted, and nothing is compared."""
+        self.met += 1
         self.owed |= self.every is not None and number % self.every == 0
         if self.call is not None:
             return None

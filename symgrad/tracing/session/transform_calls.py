@@ -22,10 +22,9 @@ from symgrad.tracing.record import frames, sight
 from symgrad.tracing.record.batched import Batched
 from symgrad.tracing.record.guard import in_words, numberless, undisturbed
 from symgrad.tracing.record.standing_in import Caller, caller
-from symgrad.tracing.record.trace import mapped, tensors_in
+from symgrad.tracing.record.trace import Where, mapped, tensors_in
 from symgrad.tracing.record.transforms import GRADIENTS, LATER, PRODUCTS, TOLD, Ask, Inside
 from symgrad.tracing.session.history import UNCHANGED, History
-from symgrad.tracing.session.sampling import is_checked
 from symgrad.tracing.session.transformed import told
 from symgrad.tracing.story.events import Note
 
@@ -36,7 +35,6 @@ class Transforms:
     def __init__(self, watch: History) -> None:
         self.watch, self.recorder = watch, watch.recorder
         self.current: Ask | None = None
-        self.times: dict[tuple[str, int, str], int] = {}
 
     @contextmanager
     def standing(self) -> Iterator[None]:
@@ -67,10 +65,15 @@ class Transforms:
             def transformed(*given: Any, **spoken: Any) -> Any:
                 if torch.compiler.is_compiling():
                     return plain(*given, **spoken)
-                call, ask = caller(sys._getframe(1)), self.asked(facts, given, spoken)
-                if ask is None:
-                    return call(plain, given, spoken)
-                return self.through(ask, plain, given, spoken, call)
+                call, at = caller(sys._getframe(1)), frames.at()
+                if self.only_counted(word, function, at):
+                    with self.watch.apart():
+                        return call(plain, given, spoken)
+                with self.watch.awake():
+                    ask = self.asked(facts, given, spoken)
+                    if ask is None:
+                        return call(plain, given, spoken)
+                    return self.through(ask, plain, given, spoken, call)
 
             transformed.symgrad_title = f"torch.func.{word}({title_of(function)})"  # type: ignore[attr-defined]  # for the title of one around it
             return transformed
@@ -91,6 +94,15 @@ class Transforms:
             others = (beside, *args[1:]) if args else ()
             spoken = kwargs if args else kwargs | {"func": beside}
             facts = (word, function, tuple(range(len(primals))), bool(bound.get("has_aux")))
+            at = frames.at()
+            if word not in LATER and self.only_counted(word, function, at):
+                with self.watch.apart():
+                    return call(transform, args, kwargs)
+            with self.watch.awake():
+                return telling(call, facts, bound, (others, spoken), (args, kwargs))
+
+        def telling(call: Caller, facts: Any, bound: Any, given: Any, plainly: Any) -> Any:
+            primals = bound.get("primals", ())
             ask = self.asked(facts, primals, {})
             if ask is not None and word == "linearize" and any(t.requires_grad for t in tensors_in(primals)):
                 if not ask.inner:
@@ -98,9 +110,9 @@ class Transforms:
                     self.watch.say(Note(ask.where, f"{ask.title}: not explained: {said}"))
                 ask = None
             if ask is None:
-                return call(transform, args, kwargs)
+                return call(transform, *plainly)
             ask.tangents = tuple(tensors_in(bound.get("tangents", ())))
-            result = self.through(ask, transform, others, spoken, call)
+            result = self.through(ask, transform, given[0], given[1], call)
             if word in LATER and not ask.inner:
                 return result[0], self.later(ask, result[1]), *result[2:]
             return result
@@ -113,14 +125,18 @@ class Transforms:
 
         @wraps(product)
         def asking(*args: Any, **kwargs: Any) -> Any:
-            call = caller(sys._getframe(1))
+            call, at = caller(sys._getframe(1)), frames.at()
+            if self.only_counted(ask.word, ask.function, at):
+                with self.watch.apart():
+                    return call(product, args, kwargs)
+            with self.watch.awake():
+                return telling(call, args, kwargs)
+
+        def telling(call: Caller, args: Any, kwargs: Any) -> Any:
             if self.asked((ask.word, product, 0, False), args, kwargs) is None or self.recorder.inside is not None:
                 return call(product, args, kwargs)
-            self.watch.busy = True  # the call of grad inside it is torch's own
-            try:
+            with self.watch.apart():  # the call of grad inside it is torch's own
                 result = call(product, args, kwargs)
-            finally:
-                self.watch.busy = False
             given = tuple(tensors_in((args, kwargs)))
             seeds, tangents = (given, ()) if ask.word == "vjp" else ((), given)
             here = replace(ask, seeds=seeds, tangents=tangents, where=frames.here())
@@ -152,10 +168,19 @@ class Transforms:
 
         return wraps(function)(watched) if hasattr(function, "__name__") else watched
 
+    def only_counted(self, word: str, function: Any, at: Where) -> bool:
+        """Whether a call is counted and nobody need record it; what a `vmap` is of is seen only where it runs."""
+        key, watch = (at, word, title_of(function)), self.watch
+        if word == "vmap" or not watch.skips(key, word not in (*GRADIENTS, *PRODUCTS)):
+            return False
+        watch.number += 1
+        watch.is_told(key, at, once=word not in (*GRADIENTS, *PRODUCTS))
+        return True
+
     def asked(self, facts: Any, args: Any, keywords: Any) -> Ask | None:
         """A call that is about to happen; None where it is let alone."""
         recorder, outer = self.recorder, self.recorder.inside
-        if self.watch.busy or recorder.paused or recorder not in active_modes() or recorder.abroad():
+        if self.watch.busy or recorder.paused or recorder not in active_modes() or frames.asked_by_symgrad():
             return None
         if outer is None and (
             recorder.abroad() or recorder.guard(numberless, tensors_in((args, keywords))) is not False
@@ -194,13 +219,8 @@ class Transforms:
             return  # nothing was differentiated
         ask.rows = next((int(t.shape[0]) for t in tensors_in(result) if t.dim()), 0)
         watch.number += 1
-        key = (ask.where.file, ask.where.line, ask.title)
-        self.times[key] = self.times.get(key, 0) + 1
-        derivative = ask.word in (*GRADIENTS, *PRODUCTS)
-        chosen = is_checked(self.times[key]) if derivative else self.times[key] == 1
-        if watch.call != watch.number if watch.call is not None else not chosen:
-            short = ask.where.short
-            watch.session.count(short)
+        key = (Where(ask.where.file, ask.where.line, ""), ask.word, title_of(ask.function))
+        if not watch.is_told(key, ask.where, once=ask.word not in (*GRADIENTS, *PRODUCTS)):
             return
         watch.busy = True
         try:
