@@ -19,11 +19,11 @@ from symgrad.language.outside.values import MOST, Array, too_large
 from symgrad.language.steps.builder import Builder
 from symgrad.language.steps.calls import Meaning, Ref
 from symgrad.language.steps.complaints import shown_shape
-from symgrad.language.steps.elaborate import Elaborator
 from symgrad.language.steps.extents import LARGEST_GUESS
 from symgrad.language.steps.kinds import Kind
 from symgrad.language.steps.made import Made
 from symgrad.language.steps.names import Names
+from symgrad.language.steps.statements import Statements
 from symgrad.program import Apply, Constant, Number, Own, Program, Tensor
 from symgrad.shapes import Shape, Size, SizeMismatch, Sizes, size_symbol, with_numbers
 
@@ -81,7 +81,7 @@ def elaborate(question: Question, wanted: Mapping[str, Wanted], extra: int = 0) 
     }
     counts = {name: sizes.fresh() if value is None else value for name, value in question.numbers.items()}
     environment |= counts
-    elaborator = Elaborator(question.script.source.text, builder, environment, question.symbolic, extra)
+    elaborator = Statements(question.script.source.text, builder, environment, question.symbolic, extra)
     output = elaborator.run(question.script, question.output)
     builder.forget_counts(output.name)
     if elaborator.seed is not None:

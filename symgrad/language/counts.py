@@ -35,7 +35,7 @@ def number_names(script: Script) -> dict[str, bool]:
     """The names that stand where only a number can, with whether it is a size."""
     found: dict[str, bool] = {}
     for statement in script.statements:
-        for node in walk(statement.value):
+        for node in (inner for part in statement.read for inner in walk(part)):
             for place, size in places_of_numbers(node):
                 for name in bare(place):
                     found[name] = found.get(name, False) or size

@@ -15,8 +15,8 @@ from symgrad.language.grammar.nodes import Script
 from symgrad.language.grammar.syntax import parse
 from symgrad.language.steps.builder import Builder
 from symgrad.language.steps.calls import Meaning, Ref
-from symgrad.language.steps.elaborate import Elaborator
 from symgrad.language.steps.names import tensor_names
+from symgrad.language.steps.statements import Statements
 from symgrad.ops.entry import entry_of, named
 from symgrad.program import Apply, Constant, Program
 from symgrad.shapes import Shape, Sizes
@@ -55,7 +55,7 @@ def expanded_once(program: Program, only: Collection[str] | None = None) -> Prog
             continue
         begin = len(builder.steps)
         environment = meanings(named(step.op), step, shapes)
-        result = Elaborator(script.source.text, builder, environment).run(script, step.result.name)
+        result = Statements(script.source.text, builder, environment).run(script, step.result.name)
         if builder.sizes.shape(result.shape) != builder.sizes.shape(step.result.shape):
             raise bug(f"{step.op} is not what its expansion {script.source.text!r} says")
         builder.steps[begin:] = [replace(new, span=step.span) for new in builder.steps[begin:]]

@@ -1,8 +1,8 @@
 """Lines of a program as people paste them: what they say beside the expression is taken from them.
 
 Comes in: the statements of a text. Goes out: the statements that compute the output, the names that are to have a
-gradient (``requires_grad=True``), and what ``out.backward(v)`` was given. ``import`` lines, ``print`` and what reads
-``x.grad`` say nothing that has to be computed.
+gradient (``requires_grad=True``), and what ``out.backward(v)`` was given. ``print`` and what reads
+``x.grad`` say nothing that has to be computed; a call that writes over a tensor does, also where nobody reads it.
 """
 
 from __future__ import annotations
@@ -13,15 +13,28 @@ from dataclasses import replace
 
 from symgrad.errors import NotationError
 from symgrad.language.grammar.modules import as_functions
-from symgrad.language.grammar.nodes import Attribute, Call, Keyword, Name, Node, Script, Statement, Word, dotted, walk
+from symgrad.language.grammar.nodes import (
+    Attribute,
+    Call,
+    Keyword,
+    Name,
+    Node,
+    Script,
+    Statement,
+    Subscript,
+    Word,
+    dotted,
+    rebuilt,
+    walk,
+    written_name,
+)
 from symgrad.language.grammar.syntax import parse
-from symgrad.language.in_place import without_writing
+from symgrad.ops import COMPOUND_SPELLINGS, SPELLINGS
 from symgrad.source import Source
 from symgrad.ways import Setting
 
 PROMPT = re.compile(r"[ \t]*(?:>>>|\.\.\.:?(?= |$)|In \[\d+\]:)[ ]?")
 """What a console puts before what was typed."""
-IMPORT = re.compile(r"^[ \t]*(?:import|from)[ \t][^\n;#]*", re.MULTILINE)
 SAYS = ("print", "torch.manual_seed")
 """Calls that stand for themselves and compute nothing here: random numbers have a seed of their own."""
 MARKED = re.compile(r"(\.requires_grad)[ \t]*=[ \t]*True\b")
@@ -30,6 +43,10 @@ HANDED_ON = ("Variable", "autograd.Variable", "torch.autograd.Variable")
 """What torch's tensors were wrapped in: the tensor itself."""
 OPTIMIZERS, OF_OPTIMIZERS = ("optim.", "torch.optim."), ("zero_grad", "step")
 ASKS, MARKS, FLAG = "backward", "requires_grad_", "requires_grad"
+WRITTEN = ("copy", "zero", "fill")
+"""Methods that are there to write."""
+INPLACE = "inplace"
+"""An option that says where the result is written, and not what it is."""
 WHOLE = (Setting("command", value="run SCRIPT", sentence="a whole script: {}"),)
 
 
@@ -41,8 +58,7 @@ def script_of(source: Source) -> Script:
     (2, frozenset({'x'}), 'v')
     """
     entered = typed(source.text)
-    text = IMPORT.sub(lambda match: " " * len(match.group()), entered)
-    text = MARKED.sub(lambda match: f"{match[1]}_()".ljust(len(match.group())), text)
+    text = MARKED.sub(lambda match: f"{match[1]}_()".ljust(len(match.group())), entered)
     script = parse(Source(text) if text.strip() else source)
     calls = [(n, call) for n, s in enumerate(script.statements) if (call := asking(s)) is not None]
     if len(calls) > 1:
@@ -55,19 +71,19 @@ def script_of(source: Source) -> Script:
             raise NotationError("this comes after backward", span=statement.span, hints=("leave it out", *WHOLE))
     kept: list[Statement] = []
     leaves: set[str] = set()
-    before = script.statements[:end]
+    before = [replace(s, value=rebuilt(s.value, handed_back)) for s in as_functions(script.statements[:end])]
     if entered != source.text:  # a console shows what is not assigned
         output = None if calls else before[-1]
-        before = tuple(s for s in before if s.target is not None or s is output)
-    for statement in without_writing(as_functions(before)):
+        before = [s for s in before if s.names or s.targets or s is output or is_written(s)]
+    for statement in before:
         marked = without_mark(statement)
         if marked is not None:
             leaves.add(marked[0])
             kept += [replace(statement, value=marked[1])] if marked[1] is not None else []
         elif not is_said(statement):
             kept.append(unwrapped(statement))
-    if not calls and kept == list(script.statements) and not leaves and entered == source.text:
-        return replace(script, source=source)
+    if not calls and len(kept) == len(script.statements) and not leaves and entered == source.text:
+        return Script(source, tuple(kept))
     kept, seed, asked = asked_of(kept, calls[0][1]) if calls else (kept, None, "")
     if not kept:
         raise NotationError("there is no expression", span=(0, len(source.text)), hints=('"x@a"',))
@@ -88,14 +104,15 @@ def asked_of(kept: Sequence[Statement], call: Call) -> tuple[list[Statement], No
     """What leads to the tensor whose backward is called, that tensor last; what v is; and what the tensor is called."""
     owner, seed, found = call.function.parts[0], argument_of(call), list(kept)
     if isinstance(seed, Name):
-        places = [n for n, s in enumerate(found) if s.target == seed.name]
-        read = {part.name for s in found for part in walk(s.value) if isinstance(part, Name)}
-        if len(places) == 1 and seed.name not in read:
+        places = [n for n, s in enumerate(found) if seed.name in s.names]
+        read = {part.name for s in found for node in s.read for part in walk(node) if isinstance(part, Name)}
+        if len(places) == 1 and found[places[0]].target and seed.name not in read:
             seed = found.pop(places[0]).value
     name = owner.name if isinstance(owner, Name) else ""
-    last = [n for n, s in enumerate(found) if name and s.target == name][-1:]
-    if last:
-        return found[: last[0] + 1], seed, name
+    while name and found and found[-1].target not in (None, name) and not is_written(found[-1]):
+        found.pop()
+    if name and found and name in (found[-1].target, written_name(found[-1].value)):
+        return found, seed, name
     return [*found, Statement(owner.span, None, owner)], seed, name
 
 
@@ -104,6 +121,8 @@ def left_of(text: str, kept: Sequence[Statement]) -> str:
     found, end = "", 0
     for start, stop in (statement.span for statement in kept):
         gap = start - end
+        if gap < 0:  # a loop has its body once for each turn
+            continue
         found += (";" + " " * (gap - 1) if end else " " * gap) + text[start:stop]
         end = stop
     return found
@@ -112,7 +131,7 @@ def left_of(text: str, kept: Sequence[Statement]) -> str:
 def asking(statement: Statement) -> Call | None:
     """``out.backward(v)``, which stands for itself."""
     call = statement.value
-    if statement.target is None and isinstance(call, Call) and isinstance(call.function, Attribute):
+    if not statement.names and isinstance(call, Call) and isinstance(call.function, Attribute):
         return call if call.function.name == ASKS else None
     return None
 
@@ -131,13 +150,13 @@ def is_said(statement: Statement) -> bool:
     if (dotted(function) or "").startswith(OPTIMIZERS):
         return True
     steps = isinstance(function, Attribute) and function.name in OF_OPTIMIZERS
-    return statement.target is None and (steps or dotted(function) in SAYS)
+    return not statement.names and (steps or dotted(function) in SAYS)
 
 
 def reads_gradient(statement: Statement) -> bool:
     """``x.grad`` alone."""
     parts = walk(statement.value)
-    return statement.target is None and any(isinstance(part, Attribute) and part.name == "grad" for part in parts)
+    return not statement.names and any(isinstance(part, Attribute) and part.name == "grad" for part in parts)
 
 
 def without_mark(statement: Statement) -> tuple[str, Node | None] | None:
@@ -147,7 +166,7 @@ def without_mark(statement: Statement) -> tuple[str, Node | None] | None:
         owner = value.function.owner
         if statement.target is not None:
             return statement.target, owner
-        return (owner.name, None) if isinstance(owner, Name) else None
+        return (owner.name, None) if isinstance(owner, Name) and not statement.targets else None
     if statement.target is None or not isinstance(value, Call):
         return None
     wrapped = dotted(value.function) in HANDED_ON and value.positional
@@ -171,3 +190,34 @@ def unwrapped(statement: Statement) -> Statement:
 def is_flag(keyword: Keyword) -> bool:
     """``requires_grad=True``."""
     return keyword.name == FLAG and isinstance(keyword.value, Word) and keyword.value.value is True
+
+
+# Calls that write their result over what they were given --------------------------------------------------------
+
+
+def handed_back(node: Node) -> Node:
+    """A call that writes, ``F.relu(h, inplace=True)`` or ``h.add_(1)``, as the one with that result, marked so."""
+    if not isinstance(node, Call):
+        return node
+    told = [k for k in node.keywords if k.name == INPLACE]
+    function, word = node.function, plain_word(node.function)
+    if not told and not word:
+        return node
+    if word and isinstance(function, Attribute):
+        function = replace(function, name=word)
+    over = bool(word) or any(k.value != Word(k.value.span, False) for k in told)
+    return replace(node, function=function, keywords=tuple(k for k in node.keywords if k not in told), over=over)
+
+
+def plain_word(function: Node) -> str:
+    """``scatter_add`` for ``scatter_add_``, where there is such a method; nothing for any other."""
+    name = function.name if isinstance(function, Attribute) else ""
+    word = name.removesuffix("_")
+    known = word in WRITTEN or f"Tensor.{word}" in SPELLINGS or f"Tensor.{word}" in COMPOUND_SPELLINGS
+    return word if known and word != name and not name.endswith("__") else ""
+
+
+def is_written(statement: Statement) -> bool:
+    """Whether a statement writes over a tensor."""
+    writes = any(isinstance(part, Call) and part.over for part in walk(statement.value))
+    return writes or bool(statement.sign) or any(isinstance(target, Subscript) for target in statement.targets)

@@ -141,7 +141,7 @@ def output_name(wishes: Sequence[str], script: Script, names: Names, spoken: fro
 
     One that has to share its name with what is assigned on the way keeps it.
     """
-    on_the_way = {str(statement.target) for statement in script.statements[:-1]}
+    on_the_way = {name for statement in script.statements[:-1] for name in statement.names}
     named = (script.asked, *wishes) if script.asked and wishes is OUTPUTS else wishes
     name = free_name(named, {*names.inputs, *on_the_way} | spoken)
     return name if name in named else free_name(wishes, {*names.inputs} | spoken)

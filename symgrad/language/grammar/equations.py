@@ -7,7 +7,7 @@ one where brackets with letters stand on its left, or where it says Σ_j, √, �
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from symgrad.errors import NotationError, Span, UnknownNameError
 from symgrad.language.grammar.nodes import Equation, Name, Statement, Subscript
@@ -77,14 +77,21 @@ def definition(text: str, output: str) -> str:
     return in_one_line(text) if whole else f"{output} = {text.strip()}"
 
 
-def is_equation(text: str) -> bool:
-    """Whether one statement is an index equation.
+def is_equation(text: str, counts: Collection[str] = ()) -> bool:
+    """Whether one statement is an index equation; ``counts`` are names that are numbers, and no index.
 
     >>> [is_equation(t) for t in ("out[i] = x[i]", "h = sum_j x[j]", "h = x.sum()", "x[0]", "z = a[i] == b")]
     [True, True, False, False, False]
     """
     text = text.partition("#")[0]
-    return bool(LEFT.match(text) or (PLAIN_LEFT.match(text) and SAID.search(text)))
+    left = LEFT.match(text)
+    if left is None:
+        return bool(PLAIN_LEFT.match(text) and SAID.search(text))
+    name, _, inside = left[0].partition("[")
+    slots = [slot.strip() for slot in inside.rpartition("]")[0].split(",")]
+    words = {word for slot in slots for word in re.findall(NAME, slot)}
+    bare = [slot for slot in slots if re.fullmatch(NAME, slot) and not re.fullmatch(LETTER, slot)]
+    return not (bare or words & {name.strip(), *counts})  # x[x > 0] = …, x[mask] = …, x[k] = … in a loop
 
 
 def equation(text: str, start: int) -> Equation:
@@ -133,13 +140,13 @@ def check_order(statements: Sequence[Statement]) -> None:
                 raise NotationError(
                     told, span=name.span, hints=(f"the statement {name.name} = … in front of this one",)
                 )
-        made.add(early.target)
+        made |= set(early.names)
 
 
 def check_letters(statements: Sequence[Statement], equations: Sequence[Equation]) -> None:
     """Refuse x[i] in a statement of Python's beside equations in which i is an index."""
     letters = {node.name for equation in equations for node in walk(equation.statement) if isinstance(node, Letter)}
-    letters -= {str(statement.target) for statement in statements}
+    letters -= {name for statement in statements for name in statement.names}
     for statement in statements:
         for node in walk_python(statement.value):
             for item in node.items if isinstance(node, Subscript) else ():
@@ -170,11 +177,11 @@ def check_calls(statement: Tree) -> None:
 def check_constants(statements: Iterable[Statement], equations: Sequence[Equation]) -> None:
     """Refuse an assignment to π or e where an equation reads it as the number that it is there."""
     for statement in statements:
-        for equation in equations if statement.target in CONSTANTS else ():
+        for name, equation in ((n, e) for n in statement.names if n in CONSTANTS for e in equations):
             tensors = {tensor.name for tensor in equation.tensors}
             read = {node.name for node in walk(equation.statement) if isinstance(node, Bare)} - tensors
-            if statement.target in read:
-                told = f"{statement.target} is a number of its own in index equations"
+            if name in read:
+                told = f"{name} is a number of its own in index equations"
                 raise NotationError(told, span=statement.span, hints=("another name for what is computed here",))
 
 

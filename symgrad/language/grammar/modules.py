@@ -32,8 +32,8 @@ def as_functions(statements: Iterable[Statement]) -> list[Statement]:
         if statement.target is not None and isinstance(value, Call) and function_of(value) is not None:
             made[statement.target] = value
             continue
-        if statement.target is not None:
-            made.pop(statement.target, None)
+        for name in statement.names:
+            made.pop(name, None)
         changed = called(value, made)
         found.append(statement if changed is value else replace(statement, value=changed))
     return found

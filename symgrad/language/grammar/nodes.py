@@ -199,15 +199,34 @@ class Equation(Node):
 
 @dataclass(frozen=True)
 class Statement(Node):
-    """``h = expression``, or an expression alone."""
+    """``h = expression``, or an expression alone.
+
+    ``targets`` are what is more than one name (``p = q``, ``p, *q``, ``h[1:]``), ``sign`` is that of ``h += 1``; what
+    stands ``apart`` is under ``with torch.no_grad()``.
+    """
 
     target: str | None
     value: Node
+    targets: tuple[Node, ...] = ()
+    sign: str = ""
+    apart: bool = False
 
     @property
     def parts(self) -> tuple[Node, ...]:
-        """The expression."""
-        return (self.value,)
+        """What is assigned to where that is more than a name, and the expression."""
+        return (*self.targets, self.value)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names that are given a value."""
+        return (self.target,) if self.target is not None else tuple(n for t in self.targets for n in names_given(t))
+
+    @property
+    def read(self) -> tuple[Node, ...]:
+        """What is read: the expression, and of what it is written into."""
+        into = [t for t in self.targets if self.sign or isinstance(t, Subscript)]
+        into += [s for t in self.targets if t not in into for s in walk(t) if isinstance(s, Subscript)]
+        return (*into, self.value)
 
 
 @dataclass(frozen=True)
@@ -223,6 +242,15 @@ class Script:
     leaves: frozenset[str] = frozenset()
     seed: Node | None = None
     asked: str = ""
+
+
+def names_given(target: Node) -> Iterator[str]:
+    """The names in what is assigned to; not x in ``x[0] = …``, which is written into."""
+    if isinstance(target, Name):
+        yield target.name
+    elif isinstance(target, (Items, Star)):
+        for part in target.parts:
+            yield from names_given(part)
 
 
 def walk(node: Node) -> Iterator[Node]:
@@ -257,3 +285,12 @@ def dotted(node: Node) -> str | None:
         words.append(node.name)
         node = node.owner
     return ".".join([node.name, *reversed(words)]) if isinstance(node, Name) else None
+
+
+def written_name(node: Node) -> str:
+    """The name that ``h.add_(1).mul_(2)`` writes over; nothing for anything else."""
+    while isinstance(node, Call) and node.over:
+        node = node.function.owner if isinstance(node.function, Attribute) else node
+        if isinstance(node, Name):
+            return node.name
+    return ""

@@ -1,18 +1,19 @@
-"""Text → syntax tree, by Python's own parser and a whitelist.
+"""Text → statements, as Python has them: what is assigned to what, imports, loops over a range, and no_grad.
 
-Comes in: what the user typed. Goes out: a `Script`. Only ``ast.parse`` in expression mode is used; nothing is
-ever compiled to code or evaluated. Spans are character offsets into the whole text, although Python counts
-UTF-8 bytes within a line: each statement is parsed as one line of its own, with blanks for line ends and
-comments, so that a byte column of the statement is all there is to translate.
+Comes in: what the user typed. Goes out: a `Script` of statements in the order in which they run: a loop over a written
+range is its body once for each number, and a name that was imported is what it stands for. Everything else of Python
+is refused here or by `symgrad.language.grammar.expressions`, with its place; a script as it stands is run by
+``symgrad run``.
 """
 
 from __future__ import annotations
 
-import ast
+import re
 from collections.abc import Iterator, Sequence
-from math import isinf
+from dataclasses import replace
+from itertools import pairwise
 
-from symgrad.errors import InputError, NotationError, Span
+from symgrad.errors import NotationError, Span, UnknownNameError
 from symgrad.language.grammar.equations import (
     check_constants,
     check_letters,
@@ -21,36 +22,39 @@ from symgrad.language.grammar.equations import (
     is_equation,
     pieces,
 )
+from symgrad.language.grammar.expressions import expression
 from symgrad.language.grammar.nodes import (
     Attribute,
-    Binary,
     Call,
-    Dots,
     Items,
-    Keyword,
     Name,
     Node,
     Number,
     Script,
-    Slice,
     Star,
     Statement,
     Subscript,
-    Text,
     Unary,
-    Word,
+    dotted,
+    rebuilt,
 )
-from symgrad.language.grammar.tokens import ALLOWED, LENGTH, Token, statements, tokenize
+from symgrad.language.grammar.tokens import AUGMENTED, CLOSES, LENGTH, Token, keyword_refused, statements, tokenize
 from symgrad.source import Source
 from symgrad.ways import Setting
 
 ENTRIES = "each entry of an equation has letters on the left: out[i] = …"
-SCRIPT = Setting("command", value="run SCRIPT", sentence="a script that writes into entries: {}")
-SIGNS: dict[type[ast.AST], str] = {
-    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**",
-    ast.MatMult: "@", ast.UAdd: "+", ast.USub: "-", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=",
-    ast.Eq: "==", ast.NotEq: "!=", ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^", ast.Invert: "~",
-}  # fmt: skip
+RUN = Setting("command", value="run SCRIPT", sentence="a script as it stands: {}")
+FORMS = ("for k in range(3):", "with torch.no_grad():")
+TURNS = 100
+"""Statements that all loops of a text may come to."""
+SHORT = {"torch.nn.functional": "F", "torch.nn": "nn", "numpy": "np", "jax.numpy": "jnp", "torch.linalg": "linalg"}
+"""What modules are called in a text."""
+HELD = "·"
+"""What stands in the names of what a loop runs over, and in no name that somebody writes."""
+KNOWN = ("torch", "numpy", "math", "jax")
+"""Packages whose functions a text is read in."""
+COUNTED = re.compile(r"\bfor\s+(\w+)\s+in\b|(?:^|[;\n])[ \t]*(\w+)[ \t]*=[ \t]*\d+[ \t]*(?=[;\n])")
+"""Names that are numbers, and no index of an equation."""
 
 
 def parse(source: Source, length: int = LENGTH) -> Script:
@@ -61,7 +65,8 @@ def parse(source: Source, length: int = LENGTH) -> Script:
 
     Raises `NotationError`, with a span, for whatever is not an expression over tensors.
     """
-    stated = [(text, span) for text, span in pieces(source.text) if is_equation(text)]
+    counts = {name for found in COUNTED.findall(source.text) for name in found if name}
+    stated = [(text, span) for text, span in pieces(source.text) if is_equation(text, counts)]
     text = source.text
     for _, (start, stop) in stated:
         text = text[:start] + " " * (stop - start) + text[stop:]
@@ -69,8 +74,9 @@ def parse(source: Source, length: int = LENGTH) -> Script:
     if not groups and not stated:
         raise NotationError("there is no expression", span=(0, len(source.text)), hints=('"x@a"',))
     equations = [equation(text, span[0]) for text, span in stated]
-    later = frozenset(name.name for node in equations for name in node.tensors)
-    read = [s for n, group in enumerate(groups) for s in statements_of(source.text, group, groups[n + 1 :], later)]
+    read = list(Block(source.text).read(groups))
+    if not read and not stated:
+        raise NotationError("there is no expression", span=(0, len(source.text)), hints=('"x@a"',))
     check_constants(read, equations)
     read += [Statement(node.span, node.statement.name, node) for node in equations]
     read.sort(key=lambda statement: statement.span[0])
@@ -79,161 +85,220 @@ def parse(source: Source, length: int = LENGTH) -> Script:
     return Script(source, tuple(read))
 
 
-def statements_of(
-    text: str, group: Sequence[Token], rest: Sequence[Sequence[Token]], later: frozenset[str]
-) -> Iterator[Statement]:
-    """One statement; for ``q, r = …`` one for each name that is used later, in ``rest`` or by the equations."""
-    names = unpacked(group)
-    if not names or not (rest or later):
-        yield statement(text, group)
-        return
-    used = {token.word for other in rest for token in other if token.kind == "name"} | later
-    value = statement(text, group[2 * len(names) :])
-    for place, name in enumerate(names):
-        if name.word in used:
-            part = Subscript(value.span, value.value, (Number(name.span, place),))
-            yield Statement(value.span, name.word, part)
+class Block:
+    """Reads groups of tokens, one after the other; ``text`` is the whole text."""
 
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.imported: dict[str, str] = {}
+        self.turns = 0
+        self.before: list[Statement] = []
 
-def unpacked(group: Sequence[Token]) -> tuple[Token, ...]:
-    """The names on the left of ``q, r = …``; none for any other statement."""
-    count = 0
-    while 2 * count + 1 < len(group) and group[2 * count].kind == "name":
-        sign = group[2 * count + 1].word
-        if sign == "=":
-            return tuple(group[: 2 * count + 1 : 2]) if count else ()
-        if sign != ",":
-            return ()
-        count += 1
-    return ()
+    def read(self, groups: Sequence[Sequence[Token]]) -> Iterator[Statement]:
+        """The statements of ``groups``."""
+        place = 0
+        while place < len(groups):
+            group = groups[place]
+            place += 1
+            head = group[0].word if group[0].kind == "name" else ""
+            if head in ("import", "from"):
+                self.imports(group)
+            elif head in ("for", "with"):
+                inside = len(list(self.inside(group, groups[place:])))
+                yield from self.block(group, groups[place : place + inside])
+                place += inside
+            else:
+                yield self.statement(group)
 
+    def inside(self, head: Sequence[Token], rest: Sequence[Sequence[Token]]) -> Iterator[Sequence[Token]]:
+        """The groups of ``rest`` that stand in the block of ``head``: on its line, or further in than it."""
+        alone = head[-1].word == ":"
+        for group in rest:
+            column = self.column(group[0])
+            if not (column is None if not alone else column is None or column > (self.column(head[0]) or 0)):
+                return
+            yield group
 
-def statement(text: str, group: Sequence[Token]) -> Statement:
-    """One assignment or expression."""
-    span = (group[0].span[0], group[-1].span[1])
-    if len(group) > 1 and group[0].kind == "name" and group[1].word == "=":
-        target, value = group[0], group[2:]
+    def column(self, token: Token) -> int | None:
+        """Where a token stands in its line; None where something stands before it."""
+        start = self.text.rfind("\n", 0, token.span[0]) + 1
+        return None if self.text[start : token.span[0]].strip() else token.span[0] - start
+
+    def block(self, head: Sequence[Token], rest: Sequence[Sequence[Token]]) -> Iterator[Statement]:
+        """A loop over a range turn by turn, or what stands under ``with torch.no_grad()``."""
+        colon = next((n for n, t in enumerate(head) if t.word == ":" and not level_of(head[:n])), None)
+        if colon is None or colon < 2:
+            raise NotationError("this line ends in a colon", span=span_of(head), hints=FORMS)
+        body = [*([head[colon + 1 :]] if head[colon + 1 :] else []), *rest]
+        if not body:
+            raise NotationError("this block is empty", span=span_of(head), hints=FORMS)
+        span = (head[0].span[0], body[-1][-1].span[1])
+        for turn in self.turned(head[:colon]) if head[0].word == "for" else self.apart(head[:colon]):
+            found = [*self.before, *([turn] if turn is not None else [])]
+            self.before = []
+            for statement in [*found, *self.read(body)]:
+                self.turns += 1
+                if self.turns > TURNS:
+                    told = f"the loops come to more than {TURNS} statements"
+                    raise NotationError(told, span=span_of(head[:colon]), hints=(RUN,))
+                yield replace(statement, span=span, apart=statement.apart or (head[0].word == "with" and turn is None))
+
+    def turned(self, head: Sequence[Token]) -> Iterator[Statement]:
+        """What a loop's name is, turn by turn; what it runs over is read once, before all turns."""
+        name, word, over = head[1], head[2].word if len(head) > 2 else "", head[3:]
+        if name.kind != "name" or word != "in" or not over:
+            raise NotationError("a loop here has one name", span=span_of(head), hints=(FORMS[0], RUN))
+        node = self.expression(over)
+        numbers = written_range(node)
+        if numbers is None and not (isinstance(node, Items) and node.items):
+            told = "how often a loop turns has to stand in the text"
+            raise NotationError(told, span=node.span, hints=("range(3), (x, y)", RUN))
+        if numbers is None:
+            held = tuple(Name(node.span, f"{name.word}{HELD}{n}") for n in range(len(node.parts)))
+            self.before = [Statement(node.span, None, node, (Items(node.span, held),))]
+        for value in held if numbers is None else (Number(node.span, n) for n in numbers):
+            yield self.assigned(Statement(name.span, name.word, value))
+
+    def apart(self, head: Sequence[Token]) -> Iterator[Statement | None]:
+        """Once, where it is torch.no_grad()."""
+        node = self.expression(head[1:])
+        path = dotted(node.function) if isinstance(node, Call) and len(node.parts) == 1 else None
+        if path not in ("torch.no_grad", "torch.autograd.no_grad"):
+            raise NotationError("this block is not read here", span=span_of(head), hints=(FORMS[1], RUN))
+        yield None
+
+    def imports(self, group: Sequence[Token]) -> None:
+        """What ``import torch as t`` and ``from math import pi`` give names to."""
+        words = [token.word for token in group if token.word not in ("(", ")")]
+        at = words.index("import") if "import" in words else len(words)
+        module = "".join(words[1:at]) + "." if words[0] == "from" else ""
+        for part in " ".join(words[at + 1 :]).replace(" . ", ".").split(","):
+            path, _, name = part.partition(" as ")
+            path, name = path.strip(), name.strip()
+            if not all(word.isidentifier() for word in [*path.split("."), name or "x"]) and path != "*":
+                raise NotationError("this does not read as an import", span=span_of(group), hints=("import torch",))
+            if path == "*" and module.partition(".")[0] != "torch":
+                raise UnknownNameError(f"what {module[:-1]} has is not known here", span=span_of(group), hints=(RUN,))
+            whole = module + path if name or module else path.partition(".")[0]
+            self.imported[name or path.partition(".")[0]] = whole
+
+    def statement(self, group: Sequence[Token]) -> Statement:
+        """One assignment or expression."""
+        span, signs = span_of(group), assignments(group)
+        if not signs:
+            return Statement(span, None, self.expression(group))
+        *parts, value = between(group, signs)
+        sign = group[signs[0]].word
         if not value:
             raise NotationError("the assignment has no value", span=span)
-        if target.word in ("True", "False", "None"):
-            raise NotationError(f"{target.word} cannot be assigned to", span=target.span)
-        return Statement(span, target.word, expression(text, value))
-    return Statement(span, None, expression(text, group))
+        if sign != "=" and len(signs) > 1:
+            raise NotationError(f"{sign} goes to one name", span=group[signs[0]].span, hints=("h += 1",))
+        targets = tuple(self.target(part, group[place]) for part, place in zip(parts, signs, strict=True))
+        found = self.expression(value)
+        if len(targets) == 1 and isinstance(targets[0], Name) and sign == "=":
+            return self.assigned(Statement(span, targets[0].name, found))
+        return self.assigned(Statement(span, None, found, targets, sign.removesuffix("=")))
 
+    def assigned(self, statement: Statement) -> Statement:
+        """``statement``, after which its names are no imports any more."""
+        for name in statement.names:
+            self.imported.pop(name, None)
+        return statement
 
-def expression(text: str, group: Sequence[Token]) -> Node:
-    """The expression that the tokens of ``group`` spell."""
-    start = group[0].span[0]
-    line = [" "] * (group[-1].span[1] - start)
-    level = 0
-    for token in group:
-        level += (token.word in ("(", "[")) - (token.word in (")", "]")) if token.kind == "sign" else 0
-        if token.word == "=" and token.kind == "sign" and not level:
-            before = {t.word for t in group if t.span[0] < token.span[0]}
-            entries = (ENTRIES, SCRIPT) if before & {"[", "("} else ()
-            raise NotationError(
-                "an assignment goes to one name, at the beginning", span=token.span, hints=("h = x@a; h.T", *entries)
-            )
-        line[token.span[0] - start : token.span[1] - start] = token.word
-    return Reader("".join(line), start).read()
+    def target(self, group: Sequence[Token], sign: Token) -> Node:
+        """What is assigned to: names, several of them, entries."""
+        if not group:
+            raise NotationError("nothing stands before this", span=sign.span, hints=("h = x@a; h.T",))
+        if group[0].word in ("True", "False", "None") and len(group) == 1:
+            raise NotationError(f"{group[0].word} cannot be assigned to", span=group[0].span)
+        found = expression(self.text, group)
+        for node in [found] if isinstance(found, Star) else unfolded(found):
+            node = node.value if isinstance(node, Star) and node is not found else node
+            if isinstance(node, Attribute):
+                raise NotationError(f"{node.name} is not assigned to here", span=node.span, hints=(RUN,))
+            if not isinstance(node, (Name, Subscript)):
+                entries = (ENTRIES,) if isinstance(node, Call) else ()
+                told = "an assignment goes to names, or to entries of one"
+                raise NotationError(told, span=sign.span, hints=("h = x@a; h.T", *entries, RUN))
+        return self.followed(found) if isinstance(found, Subscript) else found
 
+    def expression(self, group: Sequence[Token]) -> Node:
+        """An expression, with what was imported in the place of its names."""
+        for token in group:
+            if token.kind == "name":
+                keyword_refused(token, block=True)
+        return self.followed(expression(self.text, group))
 
-class Reader:
-    """Turns Python's tree for one line of text into nodes with spans in the whole text."""
+    def followed(self, node: Node) -> Node:
+        """``node`` with what was imported in the place of its names."""
+        return rebuilt(node, self.stands_for) if self.imported else node
 
-    def __init__(self, line: str, start: int) -> None:
-        self.line = line
-        self.start = start
-        self.characters: list[int] = []
-        for position, character in enumerate(line):
-            self.characters += [position] * len(character.encode())
-        self.characters.append(len(line))
-
-    def read(self) -> Node:
-        """The node for the line."""
-        try:
-            tree = ast.parse(self.line, mode="eval").body
-        except SyntaxError as error:
-            raise self.syntax_error(error) from None
-        except (ValueError, RecursionError, MemoryError, OverflowError):
-            raise NotationError("this does not read as an expression", span=self.whole) from None
-        return self.node(tree)
-
-    @property
-    def whole(self) -> Span:
-        """The span of the line."""
-        return (self.start, self.start + len(self.line))
-
-    def syntax_error(self, error: SyntaxError) -> NotationError:
-        """Python's complaint, with its place in the whole text."""
-        column = min(max((error.offset or 1) - 1, 0), len(self.line))
-        stop = (error.end_offset or 0) - 1
-        span = (self.start + column, self.start + max(min(stop, len(self.line)), column + 1))
-        said = (error.msg or "").rstrip(".")
-        found = () if said.startswith("invalid syntax") or not said else (f"Python says: {said}",)
-        return NotationError("this does not read as an expression", span=span, found=found, hints=(ALLOWED,))
-
-    def span(self, tree: ast.expr | ast.keyword) -> Span:
-        """The characters that ``tree`` was written as."""
-        stop = tree.end_col_offset if tree.end_col_offset is not None else tree.col_offset
-        return (self.start + self.characters[tree.col_offset], self.start + self.characters[stop])
-
-    def node(self, tree: ast.expr) -> Node:
-        """The node for ``tree``, or a refusal."""
-        span = self.span(tree)
-        match tree:
-            case ast.Name(id=name):
-                return Name(span, name)
-            case ast.Constant(value=value):
-                return self.constant(span, value)
-            case ast.List(elts=items) | ast.Tuple(elts=items):
-                return Items(span, tuple(self.node(item) for item in items))
-            case ast.UnaryOp(op=sign, operand=operand) if type(sign) in SIGNS:
-                return Unary(span, SIGNS[type(sign)], self.node(operand))
-            case ast.BinOp(left=left, op=operator, right=right) if type(operator) in SIGNS:
-                return Binary(span, SIGNS[type(operator)], self.node(left), self.node(right))
-            case ast.Compare(left=left, ops=[relation], comparators=[right]) if type(relation) in SIGNS:
-                return Binary(span, SIGNS[type(relation)], self.node(left), self.node(right))
-            case ast.Compare():
-                raise NotationError("comparisons do not chain over tensors", span=span, hints=("(0 < x) * (x < 1)",))
-            case ast.Attribute(value=owner, attr=name):
-                return Attribute(span, self.node(owner), name)
-            case ast.Subscript(value=owner, slice=key):
-                indices = key.elts if isinstance(key, ast.Tuple) else [key]
-                return Subscript(span, self.node(owner), tuple(self.item(item) for item in indices))
-            case ast.Call():
-                return self.call(span, tree)
-        raise NotationError("this form of Python is not allowed here", span=span, hints=(ALLOWED,))
-
-    def constant(self, span: Span, value: object) -> Node:
-        """A number, a string, or True, False, None."""
-        if value is None or isinstance(value, bool):
-            return Word(span, value)
-        if isinstance(value, float) and isinf(value):
-            raise InputError("this number is not finite", span=span, hints=("a number up to about 1.8e308",))
-        if isinstance(value, (int, float)):
-            return Number(span, value)
-        if isinstance(value, str):
-            return Text(span, value)
-        raise NotationError("... stands inside brackets only", span=span, hints=("x[..., 0]",))
-
-    def item(self, tree: ast.expr) -> Node:
-        """One index inside brackets."""
-        if isinstance(tree, ast.Slice):
-            start, stop, step = (None if t is None else self.node(t) for t in (tree.lower, tree.upper, tree.step))
-            return Slice(self.span(tree), start, stop, step)
-        if isinstance(tree, ast.Constant) and tree.value is Ellipsis:
-            return Dots(self.span(tree))
-        return self.node(tree)
-
-    def call(self, span: Span, tree: ast.Call) -> Call:
-        """A call with its arguments."""
-        positional = tuple(
-            Star(self.span(a), self.node(a.value)) if isinstance(a, ast.Starred) else self.node(a) for a in tree.args
+    def stands_for(self, node: Node) -> Node:
+        """A name that was imported as what it stands for; anything else as it is."""
+        path = self.imported.get(node.name) if isinstance(node, Name) else None
+        if path is None or not isinstance(node, Name):
+            return node
+        if path.partition(".")[0] not in KNOWN:
+            told = f"{path} is no library that a text is read in"
+            raise UnknownNameError(told, span=node.span, hints=("the same function of torch's or NumPy's", RUN))
+        if SHORT.get(path, path) == node.name:
+            return node
+        module, _, rest = next(
+            ((s, *path.removeprefix(m).partition(".")[1:]) for m, s in SHORT.items() if f"{path}.".startswith(f"{m}.")),
+            path.partition("."),
         )
-        keywords = []
-        for keyword in tree.keywords:
-            if keyword.arg is None:
-                raise NotationError("** is not allowed among arguments", span=self.span(keyword))
-            keywords.append(Keyword(self.span(keyword), keyword.arg, self.node(keyword.value)))
-        return Call(span, self.node(tree.func), positional, tuple(keywords))
+        found: Node = Name(node.span, module)
+        for word in rest.split(".") if rest else ():
+            found = Attribute(node.span, found, word)
+        return found
+
+
+def written_range(node: Node) -> range | None:
+    """The numbers of ``range(3)``; None for what is no range of written numbers."""
+    if not isinstance(node, Call) or dotted(node.function) != "range" or node.keywords:
+        return None
+    signed = [(p.operand, -1) if isinstance(p, Unary) and p.sign == "-" else (p, 1) for p in node.positional]
+    bounds = [sign * part.value for part, sign in signed if isinstance(part, Number) and isinstance(part.value, int)]
+    if len(bounds) != len(node.positional) or not 1 <= len(bounds) <= 3 or bounds[2:] == [0]:
+        return None
+    return range(*bounds)
+
+
+def unfolded(node: Node) -> Iterator[Node]:
+    """What several targets are one by one."""
+    if not isinstance(node, Items):
+        yield node
+        return
+    for item in node.items:
+        yield from [item] if isinstance(item, Star) else unfolded(item)
+
+
+def span_of(group: Sequence[Token]) -> Span:
+    """Where a group of tokens stands."""
+    return (group[0].span[0], group[-1].span[1])
+
+
+def level_of(tokens: Sequence[Token]) -> int:
+    """How many brackets are open behind ``tokens``."""
+    signs = [token.word for token in tokens if token.kind == "sign"]
+    return sum(sign in CLOSES for sign in signs) - sum(sign in CLOSES.values() for sign in signs)
+
+
+def assignments(group: Sequence[Token]) -> list[int]:
+    """Where = and += stand outside brackets."""
+    found, level = [], 0
+    for place, token in enumerate(group):
+        if token.kind == "sign":
+            level += (token.word in CLOSES) - (token.word in CLOSES.values())
+            if not level and (token.word == "=" or token.word in AUGMENTED):
+                found.append(place)
+    return found
+
+
+def between(group: Sequence[Token], signs: Sequence[int]) -> list[Sequence[Token]]:
+    """The tokens before, between and behind the ``signs``."""
+    ends = [-1, *signs, len(group)]
+    return [group[a + 1 : b] for a, b in pairwise(ends)]
+
+
+__all__ = ["parse"]

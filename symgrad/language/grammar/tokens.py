@@ -35,13 +35,17 @@ TOKEN = re.compile(
     | (?P<text>    "[^"\\\r\n]*" | '[^'\\\r\n]*' )
     | (?P<number>  (?: [0-9][0-9_]* (?: \.(?!\.) [0-9_]* )? | \.[0-9][0-9_]* ) (?: [eE] [+-]? [0-9]+ )? )
     | (?P<name>    [^\W\d] \w* )
-    | (?P<refused> (?: \*\* | // | << | >> | [-+*/%@&|^:] )=(?!=) | -> | << | >> )
-    | (?P<sign>    \.\.\. | \*\* | // | <= | >= | == | != | [-+*/%@<>=.,;:()\[\]&|^~] )
+    | (?P<refused> (?: << | >> | : )=(?!=) | -> | << | >> )
+    | (?P<sign>    (?: \*\* | // | [-+*/%@&|^] )=(?!=)
+                 | \.\.\. | \*\* | // | <= | >= | == | != | [-+*/%@<>=.,;:()\[\]&|^~] )
     """,
     re.VERBOSE,
 )
 
 KEYWORDS = frozenset(keyword.kwlist) - {"True", "False", "None"}
+BLOCKS = ("import", "from", "as", "for", "in", "with")
+"""Those that a statement may begin with, or that stand in such a beginning."""
+AUGMENTED = ("**=", "//=", "-=", "+=", "*=", "/=", "%=", "@=", "&=", "|=", "^=")
 INSTEAD = {
     "lambda": "what it returns, alone: x**3",
     **dict.fromkeys(("if", "else"), "where(x > 0, x, 0)"),
@@ -122,10 +126,6 @@ def refused(text: str, position: int, word: str) -> NotationError:
     hint = (f"write {LOOKALIKES[word]} instead",) if word in LOOKALIKES else (ALLOWED,)
     if word in REFUSED_SIGNS:
         problem = REFUSED_SIGNS[word]
-    elif len(word) > 1 and word.endswith("="):
-        name = re.search(r"\w*$", text[:position].rstrip())
-        own = name[0] if name and name[0] else "x"
-        problem, hint = f"{word} is not allowed", (f"write {own} = {own} {word[:-1]} …",)
     else:
         shown = word if word.isprintable() and word.strip() else f"U+{ord(sure):04X}"
         problem = f"the character {shown} is not part of an expression"
@@ -165,11 +165,16 @@ def check_word(token: Token, following: str) -> None:
             raise NotationError(
                 f"the name {word} is written in look-alike letters", span=span, hints=(f"write {plain} instead",)
             )
-        if word in KEYWORDS:
-            hint = INSTEAD.get(word, ALLOWED)
-            raise NotationError(f"the Python keyword `{word}` is not allowed", span=span, hints=(hint,))
+        keyword_refused(token)
         if word.startswith("__"):
             raise NotationError("names that begin with two underscores are not allowed", span=span, hints=(ALLOWED,))
+
+
+def keyword_refused(token: Token, block: bool = False) -> None:
+    """Refuse a keyword, in the place of an expression also one that a ``block`` begins with."""
+    if token.word in KEYWORDS and (block or token.word not in BLOCKS):
+        hint = INSTEAD.get(token.word, ALLOWED)
+        raise NotationError(f"the Python keyword `{token.word}` is not allowed", span=token.span, hints=(hint,))
 
 
 def check_nesting(tokens: Sequence[Token]) -> None:
@@ -204,7 +209,7 @@ def check_nesting(tokens: Sequence[Token]) -> None:
             counts[-1][strength:] = [counts[-1][strength] + 1] + [0] * (TIGHT - strength)
         elif word == ";" and open_brackets:
             raise NotationError("a semicolon inside brackets", span=token.span, hints=("use a comma",))
-        elif word in (",", ";", "=", ":"):
+        elif word in (",", ";", "=", ":", *AUGMENTED):
             counts[-1] = [0] * (TIGHT + 1)
         else:
             counts[-1][TIGHT] += 1

@@ -96,13 +96,6 @@ class Applier:
         sizes = [self.builder.sizes.number(size) for size in tensors[0].meaning.shape]
         return [Argument(op.implied[spelled](sizes), tensors[0].span, "dim")]
 
-    def write_over(self, arguments: Sequence[Argument], word: str, span: Span) -> None:
-        """The call of ``word`` at ``span`` writes its result over its first tensor."""
-        first = arguments[0].meaning if arguments else None
-        if isinstance(first, Ref) and first.name in self.builder.inputs:
-            told = f"{word} writes over {first.name}, which torch refuses of a leaf that requires a gradient"
-            self.builder.remarks[told] = None
-
     def part(self, parts: Parts, place: int, span: Span, name: str | None) -> Meaning:
         """One of the results of a call that gives several."""
         if not isinstance(parts.op, Compound):

@@ -28,6 +28,7 @@ from symgrad.language.steps.taken import Taken
 from symgrad.ops.entry import named, playing
 from symgrad.program import Apply, Argument, Constant, Number, Own, Role, Tensor, free_name
 from symgrad.shapes import Shape, Size, SizeMismatch, Sizes, with_numbers
+from symgrad.ways import Setting
 
 MOST_AXES = 16
 """More axes than anybody has; keeps the work for nonsense small."""
@@ -59,7 +60,8 @@ class Builder:
     """Collects steps over inputs of given shapes.
 
     ``kept`` are names that intermediate results may not have: what the text assigns, and the output. Of what the text
-    has ``made``, ``leaves`` are to have a gradient; the others are constants.
+    has ``made``, ``leaves`` are to have a gradient; the others are constants. ``stale`` are results whose entries were
+    written over since, and by what.
     """
 
     def __init__(self, sizes: Sizes, inputs: Mapping[str, Shape], kept: Collection[str] = ()) -> None:
@@ -74,6 +76,7 @@ class Builder:
         self.leaves: set[str] = set()
         self.remarks: dict[str, None] = {}
         self.positions: dict[tuple[str, int], None] = {}
+        self.stale: dict[tuple[str, int], str] = {}
 
     def make(self, made: Made, code: str, name: str | None = None) -> Ref:
         """A tensor that the text makes with ``code``, as an input of the program; what is not drawn is made once."""
@@ -143,6 +146,8 @@ class Builder:
         that the user wrote: the table is made for sensible ones, so what it trips over with others is refused.
         """
         label = label or op.name
+        for operand in operands:
+            self.check_fresh(operand, span)
         operands = [self.known(operand) for operand in operands]
         beyond = [n for n, value in options.items() if endless(value) and n not in LENGTHS]
         if beyond:
@@ -175,6 +180,15 @@ class Builder:
             if len(self.pending) == 1:
                 self.put_beside()
         return result
+
+    def check_fresh(self, operand: Operand, span: Span | None) -> None:
+        """Refuse what shares its entries with a tensor that was written over since."""
+        ref = operand.meaning
+        word = self.stale.get((ref.name, ref.copy)) if self.stale and isinstance(ref, Ref) else None
+        if word is not None:
+            run = Setting("command", value="run SCRIPT", sentence="a script as it stands: {}")
+            told = f"{word} writes over {operand.text}, or over what shares its entries, and that is read elsewhere"
+            raise UnsupportedError(told, span=span, hints=(run,))
 
     def put_beside(self) -> None:
         """Steps for what derivatives read beside operands and outputs; what those read in turn comes after them."""

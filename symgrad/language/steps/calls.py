@@ -11,7 +11,7 @@ from __future__ import annotations
 import inspect
 import types
 from collections.abc import Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Union, get_args, get_origin
 
 import sympy as sp
@@ -31,7 +31,7 @@ class Ref:
     """A tensor of the program; ``pair`` marks torch's (values, indices), of which only values are here.
 
     ``complex`` marks one that is complex in torch: its last axis has size 2, (re, im). ``kind``
-    is what torch would hold its entries as.
+    is what torch would hold its entries as. ``copy`` numbers tensors of one name that torch has as copies.
     """
 
     name: str
@@ -39,6 +39,7 @@ class Ref:
     pair: bool = False
     complex: bool = False
     kind: Kind = Kind.REAL
+    copy: int = field(default=0, compare=False)
 
 
 Meaning = Any

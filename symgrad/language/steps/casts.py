@@ -24,8 +24,8 @@ TYPES = ("double", "float", "half", "bfloat16", "long", "int", "bool")
 """Methods that are called after a type."""
 MOVES = ("cpu", "cuda")
 """Methods after which the numbers are kept elsewhere."""
-SHORTER = ("float", "half", "bfloat16", "float16", "float32")
-"""Types that would keep fewer digits."""
+SHORTER = {"float": 7, "float32": 7, "half": 3, "float16": 3, "bfloat16": 2}
+"""Types that would keep fewer digits, and how many."""
 Reader = Callable[[Node], Meaning]
 OPTIONS = ("copy", "non_blocking", "memory_format", "device")
 """What a cast may be told beside the type: nothing that changes a number."""
@@ -36,25 +36,26 @@ def is_cast(word: str) -> bool:
     return word in (*TYPES, *TYPED, *MOVES)
 
 
-def cast(apply: Applier, owner: Meaning, node: Call, word: str, meaning: Reader, name: str | None) -> Ref:
-    """``owner`` as the call of the method ``word`` makes it."""
+def cast(apply: Applier, owner: Meaning, node: Call, word: str, meaning: Reader, name: str | None) -> tuple[Ref, bool]:
+    """``owner`` as the call of the method ``word`` makes it, and whether torch hands back the tensor itself."""
     if not isinstance(owner, Ref):
         raise NotationError(f"{word} is said of a tensor, not of {kind_of(owner)}", span=node.span)
     kind, spelled = wanted(apply.tensor(owner, node.span), node, word, meaning)
     if kind is None:
-        return owner
+        return owner, True
     if owner.complex:
         raise UnsupportedError(f"{word} of a complex tensor is not supported yet", span=node.span)
+    same = owner.kind is kind and spelled not in (*SHORTER, "int", "short")
     if kind is Kind.REAL:
         if spelled in SHORTER and owner.kind is Kind.REAL:
-            kept = f"{excerpt(apply.text, node.span)} keeps all its digits here: all numbers have double precision"
-            apply.builder.remarks[kept] = None
-        return replace(owner, kind=kind)
+            told = f"{excerpt(apply.text, node.span)} is not rounded here: all numbers have double precision, where "
+            apply.builder.remarks[f"{told}torch would keep about {SHORTER[spelled]} digits"] = None
+        return replace(owner, kind=kind), same
     if owner.kind <= kind:
-        return replace(owner, kind=kind)
+        return replace(owner, kind=kind), same
     operands = [(owner, node.span), *([(0, node.span)] if kind is Kind.TRUTH else [])]
     step = apply.step(named(SIGNS["!="] if kind is Kind.TRUTH else TO_WHOLE), operands, {}, node.span, word, name)
-    return replace(step, kind=kind)
+    return replace(step, kind=kind), False
 
 
 def wanted(owner: Ref, node: Call, word: str, meaning: Reader) -> tuple[Kind | None, str]:

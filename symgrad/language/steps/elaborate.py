@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from symgrad.errors import NotationError, ShapeError, Span, UnknownNameError, UnsupportedError, bug
+from symgrad.entries.spec import Op
+from symgrad.errors import NotationError, ShapeError, Span, UnknownNameError, bug
 from symgrad.language.grammar.nodes import (
     Attribute,
     Binary,
@@ -20,7 +21,6 @@ from symgrad.language.grammar.nodes import (
     Name,
     Node,
     Number,
-    Script,
     Star,
     Subscript,
     Text,
@@ -30,21 +30,19 @@ from symgrad.language.grammar.nodes import (
 )
 from symgrad.language.outside.constants import INFINITY, NAMED, arithmetic, is_number, number_in_words
 from symgrad.language.steps.apply import Applier, first_of_pair, placed
-from symgrad.language.steps.builder import Builder, Operand
+from symgrad.language.steps.builder import Builder
 from symgrad.language.steps.calls import TOLD, Argument, Meaning, Parts, Ref, kind_of
 from symgrad.language.steps.casts import cast, held_first, is_cast
-from symgrad.language.steps.complaints import excerpt, no_inputs, no_tensor, turned, uncalled, unknown_function
+from symgrad.language.steps.complaints import excerpt, turned, uncalled, unknown_function
 from symgrad.language.steps.complexes import VIEWS, seen_as
+from symgrad.language.steps.entries import Entries
 from symgrad.language.steps.extents import METHODS, Extents, shape_of
 from symgrad.language.steps.kinds import Kind
 from symgrad.language.steps.made import Given, Made, dtype_of
 from symgrad.language.steps.makers import maker_of
 from symgrad.language.steps.names import PROPERTIES, is_module_path, spelling_of
-from symgrad.language.steps.part_count import count_of
-from symgrad.language.steps.picks import picked
-from symgrad.language.steps.seeds import weights
+from symgrad.language.steps.sharing import Sharing
 from symgrad.language.steps.stated import stated
-from symgrad.language.steps.subscripts import ALL, key_of
 from symgrad.ops import ground
 from symgrad.ops.calls.operators import LOGIC, SIGNS
 from symgrad.ops.calls.registry import Compound, find_compound
@@ -77,40 +75,19 @@ class Elaborator:
         self.environment = dict(environment)
         self.extents = Extents(builder.sizes, symbolic, extra)
         self.apply = Applier(text, builder, self.extents.whole)
+        self.sharing = Sharing(builder, self.environment, self.extents.whole)
+        self.entries = Entries(self.apply, self.extents, self.sharing, self.meaning)
+        self.read: set[str] = set()
         self.seed: tuple[Own, Made] | None = None
 
-    def run(self, script: Script, output: str) -> Ref:
-        """Every statement of ``script``; the value of the last one, under the name ``output``."""
-        *earlier, last = script.statements
-        for statement in earlier:
-            if statement.target is None:
-                raise NotationError(
-                    "only the last expression is the output, this one is not used",
-                    span=statement.span,
-                    hints=("h = … to use it later",),
-                )
-            name = None if statement.target == output else statement.target
-            self.environment[statement.target] = self.meaning(statement.value, name or f"{output}_2")
-            if statement.target in script.leaves:
-                self.builder.want(self.environment[statement.target], statement)
-        result = self.meaning(last.value, output)
-        if isinstance(result, Ref):
-            result = self.apply.tensor(result, last.value.span)
-        if not isinstance(result, Ref):
-            what = "a number" if is_number(result) else kind_of(result)
-            parts = result if isinstance(result, tuple) else ()
-            several = isinstance(result, Parts) or any(isinstance(part, Ref) for part in parts)
-            raise no_tensor(what, several, excerpt(self.text, last.value.span), last.value.span)
-        if last.target is not None:
-            self.environment[last.target] = result
-        if script.seed is not None:
-            self.seed = weights(script.seed, self.text, self.environment, self.builder, self.maker, self.meaning)
-        if not self.builder.inputs and not self.builder.leaves:
-            raise no_inputs(last.value.span)
-        if result.name != output:
-            operand = Operand(result, excerpt(self.text, last.value.span))
-            result = self.builder.apply(playing(Role.HANDS_ON), [operand], {}, last.value.span, name=output)
-        return result
+    def spread(self, value: Meaning, over: Ref, span: Span) -> Ref:
+        """``value`` in the shape of what it is written over."""
+        if is_number(value):
+            nothing = self.apply.step(ground.zeros_like, [(over, span)], {}, span, "=", None)
+            return self.apply.step(ground.add, [(nothing, span), (value, span)], {}, span, "=", None)
+        if len(shape_of(value)) > len(shape_of(over)):
+            raise ShapeError("what is written has more axes than where it is written", span=span)
+        return self.apply.step(ground.expand, [(value, span)], {"shape": over.shape}, span, "=", None)
 
     def meaning(self, node: Node, name: str | None = None) -> Meaning:
         """What ``node`` stands for; a step made for it gets the name ``name``."""
@@ -120,7 +97,7 @@ class Elaborator:
             case Number() | Text() | Word():
                 return node.value
             case Items():
-                return tuple(self.meaning(item) for item in node.items)
+                return tuple(value for item in node.items for value in self.items(item))
             case Unary():
                 return self.unary(node, name)
             case Binary():
@@ -130,12 +107,19 @@ class Elaborator:
             case Attribute():
                 return self.attribute(node, name)
             case Subscript():
-                return self.subscript(node, name)
+                return self.entries.subscript(node, name)
             case Equation():
                 return stated(self.builder, node, self.environment, name)
             case Star():
                 raise NotationError("* stands before an argument only", span=node.span)
         raise NotationError("this does not stand for anything here", span=node.span)
+
+    def items(self, item: Node) -> tuple[Meaning, ...]:
+        """What stands at one place of a list: ``*parts`` for several."""
+        if not isinstance(item, Star):
+            return (self.meaning(item),)
+        value, span = self.meaning(item.value), item.span
+        return tuple(self.entries.unpacked(value, [None] * self.entries.counted(value, None, span), (), (), span))
 
     # Operators --------------------------------------------------------------------------------------
 
@@ -202,6 +186,8 @@ class Elaborator:
         made = self.maker(node)
         if made is not None:
             return self.builder.make(made, excerpt(self.text, node.span), name)
+        if isinstance(callee, Name) and callee.name in self.environment:
+            raise unknown_function(callee.name, callee.span, is_tensor=True)
         if path in VIEWS and len(node.positional) == 1 and not node.keywords:
             owner = self.meaning(node.positional[0], name)
             return placed(node.span, lambda: seen_as(self.builder, owner, str(path)))
@@ -220,7 +206,13 @@ class Elaborator:
         elif isinstance(callee, Attribute):
             owner = self.meaning(callee.owner)
             if is_cast(callee.name):
-                return cast(self.apply, owner, node, callee.name, self.meaning, name)
+                found, same = cast(self.apply, owner, node, callee.name, self.meaning, name)
+                return found if same or found.name != owner.name else self.sharing.copied(found)
+            if node.over and callee.name == "copy":
+                source = self.meaning(node.positional[0]) if len(node.positional) == 1 else None
+                if not isinstance(owner, Ref) or not (isinstance(source, Ref) or is_number(source)):
+                    raise NotationError("copy_ takes one tensor", span=node.span, hints=("h.copy_(a)",))
+                return self.sharing.write(owner, self.spread(source, owner, node.span), "copy_", node.span)
             arguments = self.arguments(node)
             if callee.name in METHODS:
                 return self.extents.method(callee.name, owner, arguments, node.span)
@@ -235,12 +227,40 @@ class Elaborator:
         if op is None:
             raise unknown_function(spelled, callee.span, spelled in self.environment)
         arguments = [replace(a, meaning=held_first(a.meaning, node)) for a in arguments[:1]] + arguments[1:]
-        if node.over:
-            self.apply.write_over(arguments, excerpt(self.text, callee.span).rpartition(".")[2], node.span)
-        if isinstance(op, Compound):
-            parts = Parts(op, spelled, tuple(arguments))
-            return parts if op.several else self.apply.part(parts, 0, node.span, name)
-        return self.apply.call(op, spelled, arguments, node.span, name)
+        return self.made_by(op, spelled, arguments, node, name)
+
+    def made_by(
+        self, op: Op | Compound, spelled: str, arguments: list[Argument], node: Call, name: str | None
+    ) -> Meaning:
+        """The result of a call, and whose entries it shares, or is written over."""
+        owner = arguments[0].meaning if arguments else None
+        word = spelled.rpartition(".")[2]
+
+        def called(first: Ref | None, wish: str | None = None) -> Meaning:
+            given = arguments if first is None else [replace(arguments[0], meaning=first), *arguments[1:]]
+            if isinstance(op, Compound):
+                parts = Parts(op, spelled, tuple(given))
+                return parts if op.several else self.apply.part(parts, 0, node.span, wish)
+            return self.apply.call(op, spelled, given, node.span, wish)
+
+        found = called(None, name)
+        if not node.over:
+            self.sharing.seen(word, owner, found, called)
+            return found
+        over = excerpt(self.text, node.function.span).rpartition(".")[2]
+        if not isinstance(owner, Ref) or not isinstance(found, Ref):
+            raise NotationError(f"{over} writes over one tensor", span=node.span)
+        return self.sharing.write(owner, found, over, node.span)
+
+    def held(self, owner: Ref, span: Span, name: str | None = None) -> Ref:
+        """The entries of a tensor, apart from where they came from: ``x.detach()``, ``x.data``."""
+
+        def again(ref: Ref, wish: str | None = None) -> Ref:
+            return self.apply.step(playing(Role.CUTS), [(ref, span)], {}, span, "detach", wish)
+
+        found = again(owner, name)
+        self.sharing.seen("detach", owner, found, again)
+        return found
 
     def maker(self, node: Call) -> Made | None:
         """What a call makes of numbers alone, not yet part of the program."""
@@ -285,6 +305,8 @@ class Elaborator:
             return len(shape_of(owner))
         if isinstance(owner, Ref) and owner.pair and node.name in ("values", "indices"):
             return first_of_pair(owner, 0 if node.name == "values" else 1, node.span)
+        if isinstance(owner, Ref) and node.name == "data":
+            return self.held(owner, node.span, name)
         op = find(f"Tensor.{node.name}")
         if isinstance(owner, Parts) and isinstance(owner.op, Compound) and node.name in owner.op.fields:
             return self.apply.part(owner, owner.op.fields.index(node.name), node.span, name)
@@ -294,6 +316,12 @@ class Elaborator:
             raise UnknownNameError(told, span=(node.span[1] - len(node.name), node.span[1]), hints=(hint,))
         if node.name not in PROPERTIES:
             raise NotationError(f"{node.name} has to be called", span=node.span, hints=(f"x.{node.name}()",))
+        found = self.property(node, op, owner, name)
+        self.sharing.seen(node.name, owner, found, lambda ref: self.property(node, op, ref, None))
+        return found
+
+    def property(self, node: Attribute, op: Op, owner: Ref, name: str | None) -> Ref:
+        """x.T, x.mT."""
         operand = (self.apply.tensor(owner, node.owner.span), node.owner.span)
         rank = len(shape_of(owner))
         if node.name == "T" and rank != 2:
@@ -301,48 +329,3 @@ class Elaborator:
             order = {"dims": tuple(reversed(range(rank)))}
             return self.apply.step(ground.permute, [operand], order, node.span, ".T", name)
         return self.apply.step(op, [operand], {}, node.span, f".{node.name}", name)
-
-    def subscript(self, node: Subscript, name: str | None) -> Meaning:
-        """x[0, 1:], x.shape[0]."""
-        owner = self.meaning(node.owner)
-        if isinstance(owner, Ref) and owner.pair:
-            key = key_of(node.items, 1, self.meaning, self.extents.whole, node.span)
-            return first_of_pair(owner, int(key[0][1]) if key[0][0] == "int" else -1, node.span)
-        if isinstance(owner, Ref):
-            return self.entries(owner, node, name)
-        if isinstance(owner, Parts) and len(node.items) == 1:
-            kind, *part = key_of(node.items, 1, self.meaning, self.extents.whole, node.span)[0]
-            if kind != "int":
-                raise UnsupportedError("one part at a time", span=node.span, hints=("[0], [1], …",))
-            count = 0 if part[0] >= 0 else count_of(owner, self.extents, self.builder, node.span)
-            if count is None:
-                raise UnsupportedError("parts are counted from the front here", span=node.span, hints=("[0], [1], …",))
-            if part[0] + count < 0:
-                raise ShapeError(f"there is no part {part[0]} among {count}", span=node.span)
-            return self.apply.part(owner, part[0] + count, node.span, name)
-        if isinstance(owner, tuple) and len(node.items) == 1:
-            kind, *numbers = key_of(node.items, 1, self.meaning, self.extents.whole, node.span)[0]
-            if kind == "pick":
-                raise UnsupportedError("a list has no entries at several places", span=node.span)
-            if kind == "int" and not -len(owner) <= numbers[0] < len(owner):
-                raise ShapeError(f"index {numbers[0]} is out of range, there are {len(owner)}", span=node.span)
-            return owner[numbers[0]] if kind == "int" else owner[slice(*(numbers or [None]))]
-        raise NotationError(f"{kind_of(owner)} has no indices", span=node.span)
-
-    def entries(self, owner: Ref, node: Subscript, name: str | None) -> Ref:
-        """x[0, 1:, [2, 0]]: whole numbers and slices first, then what is picked."""
-        written = key_of(node.items, len(shape_of(owner)), self.meaning, self.extents.whole, node.span)
-        key = tuple(ALL if item[0] == "pick" else item for item in written)
-        picks = [item[1] for item in written if item[0] == "pick"]
-        found = owner
-        if not picks or any(item != ALL for item in key):
-            self.extents.prepare(key, owner.shape, node.span)
-            called = None if picks else name
-            operands = [(owner, node.owner.span)]
-            found = self.apply.step(playing(Role.INDEXES), operands, {"key": key}, node.span, "indexing", called)
-        if not picks:
-            return found
-        left = [item for item in written if item[0] != "int"]
-        axes = [axis for axis, item in enumerate(left) if item[0] == "pick"]
-        result: Ref = placed(node.span, lambda: picked(self.builder, self.extents, found, axes, picks, node.span, name))
-        return replace(result, kind=owner.kind, complex=owner.complex)

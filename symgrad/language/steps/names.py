@@ -78,15 +78,15 @@ def names_of(script: Script, given: Collection[str] = ()) -> Names:
     inputs: dict[str, Span] = {}
     assigned: set[str] = set()
     for statement in script.statements:
-        for name in tensor_names(statement.value):
+        for name in (name for node in statement.read for name in tensor_names(node)):
             if not any(name.name in known for known in (assigned, inputs, numbers)):
                 check_input(name)
                 if name.name in LIBRARIES and name.name not in given:
                     check_library(name, statement.value)
                 inputs[name.name] = name.span
-        if statement.target is not None:
-            check_target(statement.target, statement.span)
-            assigned.add(statement.target)
+        for target in statement.names:
+            check_target(target, statement.span)
+            assigned.add(target)
     return Names(inputs, frozenset(assigned))
 
 
@@ -173,7 +173,7 @@ def candidate_ranks(script: Script, names: Names) -> dict[str, Candidates]:
     """For each input the ranks to try, by the operations it is a direct operand of."""
     uses: dict[str, list[Candidates]] = {name: [] for name in names.inputs}
     for statement in script.statements:
-        for node in walk(statement.value):
+        for node in (inner for part in statement.read for inner in walk(part)):
             for operand, candidates in rank_hints(node):
                 if isinstance(operand, Name) and operand.name in uses:
                     uses[operand.name].append(candidates)

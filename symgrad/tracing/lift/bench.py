@@ -20,7 +20,7 @@ from symgrad.entries.spec import Op
 from symgrad.language.grammar.syntax import parse
 from symgrad.language.steps.builder import Builder, Operand
 from symgrad.language.steps.calls import Ref
-from symgrad.language.steps.elaborate import Elaborator
+from symgrad.language.steps.statements import Statements
 from symgrad.numeric.exact import Array
 from symgrad.ops.entry import named
 from symgrad.program import BLACK_BOX, Apply, Role, Tensor, free_name
@@ -168,7 +168,7 @@ class Bench(ABC):
         for target in {statement.target for statement in parse(Source(text)).statements} & self.users:
             text = re.sub(rf"\b{target}\b", free_name((str(target),), {*self.users, *self.builder.used}), text)
         try:
-            ref = Elaborator(text, self.builder, environment).run(parse(Source(text)), self.builder.fresh_name())
+            ref = Statements(text, self.builder, environment).run(parse(Source(text)), self.builder.fresh_name())
         except Refusals as error:
             raise Refused(why(error)) from error
         for step in self.builder.steps[begin:]:

@@ -1,0 +1,233 @@
+"""Tensors of a text that share their entries, and what they hold after one of them is written over.
+
+Comes in: which call made a tensor of which other, as torch does it: ``x.T`` and ``x[1:]`` are views of x, ``+x`` is x
+itself, ``x * 2`` is new. Goes out: after ``h.add_(1)`` or ``h[0] = 1``, what every name stands for: views are taken
+again of what was written, and what was written through a view is put back in its place. Where that is not known, what
+shares the entries is refused as soon as it is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from symgrad.entries.spec import FAMILIES
+from symgrad.errors import ShapeError, Span, UnsupportedError
+from symgrad.language.steps.builder import Builder, Caller
+from symgrad.language.steps.calls import Meaning, Ref
+from symgrad.language.steps.complaints import shown_shape
+from symgrad.language.steps.subscripts import ALL, Key
+from symgrad.ops import ground
+from symgrad.ops.calls.registry import find_compound
+from symgrad.ops.entry import playing
+from symgrad.program import Role
+from symgrad.shapes import Size, SizeMismatch
+
+Again = Callable[[Ref], Ref]
+"""The same call of another tensor."""
+Back = Callable[[Ref, Ref], Ref]
+"""A tensor, and what its view holds now → what the tensor holds now."""
+
+SAME = ("contiguous", "positive", "view_as", "view", "unsqueeze", "squeeze", "unflatten", "cpu")
+"""Calls whose result has the entries of the first tensor in their order, and shares them."""
+IF_DENSE = ("reshape", "reshape_as", "flatten", "ravel", "contiguous")
+"""Those that copy where the entries do not lie one behind the other."""
+TURNS = ("T", "mT", "t", "transpose", "swapaxes", "swapdims", "adjoint", "H", "mH")
+"""Views that are undone by the same call."""
+OTHERS = (
+    "permute", "movedim", "moveaxis", "narrow", "select", "diagonal", "expand", "expand_as", "broadcast_to", "unfold",
+    "real", "imag", "view_as_real", "view_as_complex", "atleast_1d", "atleast_2d", "atleast_3d", "dropout", "conj",
+)  # fmt: skip
+"""Views, or calls that may hand back what they were given, through which nothing is written here."""
+APART = ("detach", "data")
+"""Views that autograd does not see."""
+DENSE = ("symgrad.ops.scalar.pointwise", "symgrad.ops.scalar.scalars", "symgrad.ops.scalar.activations")
+"""Families whose results lie in memory as their operands do."""
+
+
+@dataclass(frozen=True)
+class View:
+    """What a tensor shares its entries with; None where it is not known how to take it again, or to write through.
+
+    Over one of ``several`` that a call gives torch lets nobody write.
+    """
+
+    base: Ref
+    again: Again | None = None
+    back: Back | None = None
+    dense: bool = False
+    several: bool = False
+
+
+class Sharing:
+    """Which tensors are views, and what is done where one is written over."""
+
+    def __init__(self, builder: Builder, environment: dict[str, Meaning], whole: Callable[[Size, Span], int]) -> None:
+        self.builder = builder
+        self.whole = whole
+        self.environment = environment
+        self.views: dict[str, View] = {}
+        self.copies = 0
+
+    def copied(self, found: Ref) -> Ref:
+        """``found`` as a tensor of its own, although no step makes it: ``x.float()``."""
+        self.copies += 1
+        return replace(found, copy=self.copies)
+
+    def seen(self, word: str, owner: Meaning, found: Meaning, again: Again) -> None:
+        """``found`` is what the call of ``word`` makes of ``owner``, which ``again`` makes of another tensor."""
+        if not isinstance(owner, Ref) or not isinstance(found, Ref) or found.name in (owner.name, *self.views):
+            return
+        dense = self.dense(owner)
+        if word in IF_DENSE and not dense:
+            self.views[found.name] = View(owner)
+        elif word in (*SAME, *IF_DENSE):
+            self.views[found.name] = View(owner, again, self.reshaped, dense)
+        elif word in TURNS:
+            self.views[found.name] = View(owner, again, lambda _, new: again(new))
+        elif word in (*OTHERS, *APART):
+            self.views[found.name] = View(owner, again)
+
+    def part(self, owner: Meaning, found: Meaning, again: Again) -> None:
+        """``found`` is one of several tensors that a call makes of ``owner``."""
+        if isinstance(owner, Ref) and isinstance(found, Ref) and found.name != owner.name:
+            self.views[found.name] = View(owner, again, several=True)
+
+    def indexed(self, owner: Ref, key: Key, found: Ref, again: Again, span: Span) -> None:
+        """``found`` is ``owner[key]``, of whole numbers and slices."""
+        if found.name != owner.name:
+            dense = self.dense(owner) and all(item == ALL for item in key[1:])
+            dense = dense and (key[0][0] in ("int", "all") or key[0][3:] == (1,))
+            put = lambda base, new: self.put(base, key, new, span)  # noqa: E731
+            self.views[found.name] = View(owner, again, put, dense)
+
+    def dense(self, ref: Ref) -> bool:
+        """Whether the entries of a tensor are known to lie one behind the other."""
+        if ref.name in self.views:
+            return self.views[ref.name].dense
+        step = self.builder.step_of(ref.name)
+        if step is None or len(step.result.shape) < 2:
+            return True
+        if FAMILIES.get(str(step.op)) in DENSE or str(step.op) == playing(Role.COPIES).name:
+            return all(self.dense(Ref(name, ())) for name in step.tensors)
+        return False
+
+    def reshaped(self, base: Ref, new: Ref) -> Ref:
+        """``new`` in the shape of ``base``."""
+        return Caller(self.builder, None)(ground.reshape, new, shape=base.shape)
+
+    def put(self, base: Ref, key: Key, new: Ref, span: Span) -> Ref:
+        """``base`` with ``new`` in the place of ``base[key]``."""
+        call = Caller(self.builder, span, self.whole)
+        if ("new",) in key:
+            axes = [place for place, item in enumerate(i for i in key if i[0] != "int") if item == ("new",)]
+            sizes = tuple(size for axis, size in enumerate(new.shape) if axis not in axes)
+            return self.put(base, tuple(i for i in key if i != ("new",)), call(ground.reshape, new, shape=sizes), span)
+        axis = next((n for n, item in enumerate(key) if item != ALL), None)
+        if axis is None:
+            return new
+        item, rest = key[axis], tuple(ALL if n <= axis else item for n, item in enumerate(key))
+        if item[0] == "int":
+            place = item[1] % max(call.whole(base.shape[axis]), 1)
+            item = ("slice", place, place + 1, 1)
+            new = call(ground.unsqueeze, new, dim=axis)
+        if any(other != ALL for other in rest):
+            part = tuple(item if n == axis else ALL for n in range(len(key)))
+            new = self.put(call(playing(Role.INDEXES), base, key=part), rest, new, span)
+        scatter = find_compound("torch.slice_scatter")
+        assert scatter is not None
+        last = scatter.steps(call, 0, base, new, axis, *item[1:])
+        assert last is not None
+        return call.last(last[0], last[1], last[2], None)
+
+    # What is written over ------------------------------------------------------------------------------------
+
+    def roots(self, ref: Ref) -> list[Ref]:
+        """The tensor, what it is a view of, what that is a view of, …."""
+        found = [ref]
+        while found[-1].copy == 0 and found[-1].name in self.views:
+            found.append(self.views[found[-1].name].base)
+        return found
+
+    def write(self, owner: Ref, new: Ref, word: str, span: Span) -> Ref:
+        """What ``owner`` is after the call of ``word`` wrote ``new`` over it; every name is brought up to date."""
+        if new.name == owner.name and new.copy == owner.copy:
+            return new
+        new = self.fitting(owner, new, word, span)
+        bases = self.roots(owner)
+        root, seen = bases[-1], all(self.tracked(ref) for ref in bases[:-1])
+        if root.copy == 0 and seen and (root.name in self.builder.inputs or root.name in self.builder.leaves):
+            raise leaf_written(word, root.name, span)
+        if any(self.views[ref.name].several for ref in bases[:-1]):
+            told = f"{word} writes over one of several views, which torch refuses where they have a gradient"
+            raise UnsupportedError(told, span=span, hints=(f"{word.removesuffix('_')} in its place",))
+        now: dict[tuple[str, int], Ref | None] = {mark(owner): new}
+        for below, base in pairwise(bases):
+            view, held = self.views[below.name], now[mark(below)]
+            under = view.back(base, held) if view.back is not None and held is not None else None
+            now[mark(base)] = under
+            if held is not None and under is not None:
+                self.views[held.name] = replace(view, base=under)
+        alike = [Ref(name, ()) for name in self.views if mark(self.roots(Ref(name, ()))[-1]) == mark(root)]
+        gone = {mark(ref) for ref in (root, owner, *alike)}
+        for name, value in list(self.environment.items()):
+            self.environment[name] = self.updated(value, now, gone)
+        for place in gone:
+            self.builder.stale[place] = word
+        return new
+
+    def updated(self, value: Meaning, now: dict[tuple[str, int], Ref | None], gone: set[tuple[str, int]]) -> Meaning:
+        """What a name stands for, after what is ``gone`` was written over."""
+        if isinstance(value, tuple):
+            return tuple(self.updated(part, now, gone) for part in value)
+        if not isinstance(value, Ref) or mark(value) not in gone:
+            return value
+        found = self.after(value, now)
+        return value if found is None else replace(found, pair=value.pair, kind=value.kind)
+
+    def after(self, ref: Ref, now: dict[tuple[str, int], Ref | None]) -> Ref | None:
+        """What a tensor is ``now``: a view is taken again; None where that is not known."""
+        if mark(ref) not in now:
+            view = self.views.get(ref.name)
+            base = None if view is None else self.after(view.base, now)
+            found = None if base is None or view is None or view.again is None else view.again(base)
+            now[mark(ref)] = found
+            if found is not None and view is not None and base is not None:
+                self.views[found.name] = replace(view, base=base)
+        return now[mark(ref)]
+
+    def tracked(self, ref: Ref) -> bool:
+        """Whether autograd sees that a view is one."""
+        step = self.builder.step_of(ref.name)
+        return step is None or str(step.op) != playing(Role.CUTS).name
+
+    def fitting(self, owner: Ref, new: Ref, word: str, span: Span) -> Ref:
+        """``new``, which has to fit where ``owner`` is."""
+        sizes = self.builder.sizes
+        try:
+            if len(new.shape) != len(owner.shape):
+                raise SizeMismatch(len(new.shape), len(owner.shape))
+            for one, other in zip(new.shape, owner.shape, strict=True):
+                sizes.unify(one, other)
+        except SizeMismatch:
+            shapes = f"{shown_shape(new.shape, sizes)} over {shown_shape(owner.shape, sizes)}"
+            raise ShapeError(f"what {word} writes has another shape", span=span, found=(shapes,)) from None
+        if new.kind is not owner.kind and (new.kind > owner.kind or word in ("copy_", "=")):
+            raise UnsupportedError(f"{word} writes numbers of another type", span=span, hints=("1.0 * (…)",))
+        return replace(new, kind=owner.kind)
+
+
+def mark(ref: Ref) -> tuple[str, int]:
+    """What tells tensors apart that share no entries."""
+    return ref.name, ref.copy
+
+
+def leaf_written(word: str, name: str, span: Span) -> UnsupportedError:
+    """The error for what torch refuses."""
+    plain = f"{word.removesuffix('_')} in its place" if word.endswith("_") else "inplace=False, or h = h + 1"
+    return UnsupportedError(
+        f"{word} writes over {name}, which torch refuses of a leaf that requires a gradient",
+        span=span,
+        hints=(plain, f"first h = {name}.clone()"),
+    )

@@ -1,0 +1,197 @@
+"""Statements → steps: what a name stands for, one line after the other, as Python has it.
+
+Comes in: a `Script`. Goes out: the tensor that is its output. The right side is read first, then its targets are
+assigned from left to right; what is written into a tensor reaches every name that shares its entries
+(`symgrad.language.steps.sharing`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from symgrad.errors import NotationError, Span, UnsupportedError
+from symgrad.language.grammar.nodes import (
+    Binary,
+    Call,
+    Items,
+    Name,
+    Node,
+    Script,
+    Star,
+    Statement,
+    Subscript,
+    Unary,
+    walk,
+    written_name,
+)
+from symgrad.language.grammar.syntax import HELD, RUN
+from symgrad.language.outside.constants import is_number
+from symgrad.language.steps.builder import Operand
+from symgrad.language.steps.calls import Meaning, Parts, Ref, kind_of
+from symgrad.language.steps.complaints import excerpt, no_inputs, no_tensor
+from symgrad.language.steps.elaborate import Elaborator
+from symgrad.language.steps.kinds import Kind
+from symgrad.language.steps.seeds import weights
+from symgrad.ops import ground
+from symgrad.ops.entry import playing
+from symgrad.program import Role
+
+
+class Statements(Elaborator):
+    """Reads the statements of a script over an environment of tensors and constants."""
+
+    def run(self, script: Script, output: str) -> Ref:
+        """Every statement of ``script``; the value of the last one, under the name ``output``."""
+        *earlier, last = script.statements
+        nodes = (part for s in script.statements for node in s.read for part in walk(node))
+        self.read = {part.name for part in nodes if isinstance(part, Name)}
+        for statement in earlier:
+            self.state(statement, output)
+            for name in script.leaves.intersection(statement.names):
+                self.builder.want(self.environment[name], statement)
+        named = last.target is None and (last.targets or last.sign)
+        if named:
+            self.state(last, output)
+        result = self.shown(last) if named else self.meaning(last.value, output)
+        if isinstance(result, Ref):
+            result = self.apply.tensor(result, last.value.span)
+        if not isinstance(result, Ref):
+            what = "a number" if is_number(result) else kind_of(result)
+            parts = result if isinstance(result, tuple) else ()
+            several = isinstance(result, Parts) or any(isinstance(part, Ref) for part in parts)
+            raise no_tensor(what, several, excerpt(self.text, last.value.span), last.value.span)
+        if last.target is not None:
+            self.environment[last.target] = result
+        if script.seed is not None:
+            self.seed = weights(script.seed, self.text, self.environment, self.builder, self.maker, self.meaning)
+        if not self.builder.inputs and not self.builder.leaves:
+            raise no_inputs(last.value.span)
+        if result.name != output:
+            operand = Operand(result, excerpt(self.text, last.value.span))
+            result = self.builder.apply(playing(Role.HANDS_ON), [operand], {}, last.value.span, name=output)
+        return result
+
+    def state(self, statement: Statement, output: str) -> None:
+        """One statement before the last: the right side first, then its targets from left to right."""
+        targets = statement.targets or (() if statement.target is None else (Name(statement.span, statement.target),))
+        if statement.sign:
+            self.augment(statement)
+            return
+        if not targets:
+            if not any(isinstance(part, Call) and part.over for part in walk(statement.value)):
+                raise NotationError(
+                    "only the last expression is the output, this one is not used",
+                    span=statement.span,
+                    hints=("h = … to use it later", RUN),
+                )
+            self.check_apart(statement)
+            self.meaning(statement.value, self.wish(written_name(statement.value) or None, output))
+            return
+        before = set(self.builder.used)
+        value = self.wished(targets[0], statement.value, output)
+        if statement.apart:
+            value = self.cut(value, before, statement.span, self.wish(statement.target, output))
+        for target in targets:
+            self.check_apart(statement, target)
+            self.assign(target, value, statement.value.span, output)
+
+    def wish(self, name: str | None, output: str) -> str | None:
+        """What the step for a name should be called: not as the output is."""
+        return f"{output}_2" if name == output else name
+
+    def wished(self, target: Node, value: Node, output: str) -> Meaning:
+        """What ``value`` stands for; its parts are called as what they are assigned to."""
+        if isinstance(target, Name):
+            return self.meaning(value, None if HELD in target.name else self.wish(target.name, output))
+        alike = isinstance(target, Items) and isinstance(value, Items) and len(target.items) == len(value.items)
+        if not isinstance(target, Items) or not isinstance(value, Items) or not alike:
+            return self.meaning(value)
+        if any(isinstance(part, Star) for part in (*target.items, *value.items)):
+            return self.meaning(value)
+        return tuple(self.wished(*pair, output) for pair in zip(target.items, value.items, strict=True))
+
+    def cut(self, value: Meaning, before: Collection[str], span: Span, name: str | None = None) -> Meaning:
+        """``value`` as it is made under torch.no_grad(): what is new has no gradient."""
+        if isinstance(value, tuple):
+            return tuple(self.cut(part, before, span) for part in value)
+        if isinstance(value, Parts):
+            raise UnsupportedError("several tensors under torch.no_grad() are not read here", span=span, hints=(RUN,))
+        if not isinstance(value, Ref) or value.name in before or value.name in self.builder.made:
+            return value
+        return self.held(value, span, name)
+
+    def check_apart(self, statement: Statement, target: Node | None = None) -> None:
+        """Refuse writing under torch.no_grad(), which autograd does not see."""
+        if statement.apart and (target is None or not isinstance(target, (Name, Items))):
+            told = "writing over a tensor under torch.no_grad() is not read here"
+            raise UnsupportedError(told, span=statement.value.span, hints=(RUN,))
+
+    def assign(self, target: Node, value: Meaning, span: Span, output: str) -> None:
+        """What ``target`` stands for from here on."""
+        if isinstance(target, Name):
+            self.environment[target.name] = value
+        elif isinstance(target, Subscript):
+            self.put(target, value, span)
+        elif isinstance(target, Items):
+            stars = [n for n, part in enumerate(target.items) if isinstance(part, Star)]
+            names = [t.name if isinstance(t, Name) else None for t in target.items]
+            unread = [None if n is None or n in self.read else n for n in names]
+            wishes = [self.wish(name, output) for name in names]
+            parts = self.entries.unpacked(value, wishes, unread, stars, span)
+            for part, found in zip(target.items, parts, strict=True):
+                self.assign(part.value if isinstance(part, Star) else part, found, span, output)
+
+    def augment(self, statement: Statement) -> None:
+        """``h += 1``, ``h[0] *= x``: in torch the tensor itself is written over."""
+        target, span = statement.targets[0], statement.span
+        if not isinstance(target, (Name, Subscript)):
+            raise NotationError(f"{statement.sign}= goes to one name", span=target.span, hints=("h += 1",))
+        self.check_apart(statement)
+        whole = Binary(span, statement.sign, target, statement.value)
+        owner = self.meaning(target)
+        name = target.name if isinstance(target, Name) else None
+        found = self.meaning(whole, name)
+        if isinstance(owner, Ref) and isinstance(found, Ref):
+            found = self.sharing.write(owner, found, f"{statement.sign}=", span)
+        elif name is None:
+            raise NotationError(f"{kind_of(owner)} is not written into", span=span)
+        if name is not None:
+            self.environment[name] = found
+
+    def put(self, target: Subscript, value: Meaning, span: Span) -> None:
+        """``h[1:] = a``: the entries of h at these places are the entries of a."""
+        owner = self.meaning(target.owner)
+        if not isinstance(owner, Ref):
+            raise NotationError(f"{kind_of(owner)} is not written into", span=target.span)
+        if not (isinstance(value, Ref) or is_number(value)):
+            raise NotationError(f"{kind_of(value)} is not written into entries", span=span, hints=(RUN,))
+        mask = self.meaning(target.items[0]) if len(target.items) == 1 and is_plain(target.items[0]) else None
+        if isinstance(mask, Ref) and mask.kind is Kind.TRUTH:
+            if isinstance(value, Ref) and value.shape:
+                told = "what is written at the places of a mask is one number here"
+                raise UnsupportedError(told, span=span, hints=("torch.where(mask, a, h)", RUN))
+            new = self.apply.step(
+                ground.where, [(mask, target.span), (value, span), (owner, target.owner.span)], {}, span, "where", None
+            )
+            self.sharing.write(owner, new, "=", target.span)
+            return
+        view = self.entries.subscript(target, None)
+        if not isinstance(view, Ref) or (view.name not in self.sharing.views and view.name != owner.name):
+            told = "entries at a list of places are not written here"
+            raise UnsupportedError(told, span=target.span, hints=("h.index_copy(0, places, a)", RUN))
+        self.sharing.write(view, self.spread(value, view, span), "=", target.span)
+
+    def shown(self, last: Statement) -> Meaning:
+        """The output of a text that ends in ``h[0] = 1`` or ``p = q = x``: the first of what is written."""
+        node = last.targets[0]
+        while isinstance(node, Subscript):
+            node = node.owner
+        if not isinstance(node, Name):
+            told = "several names are given a value last, and one of them is the output"
+            raise NotationError(told, span=last.span, hints=("a line with that name",))
+        return self.environment[node.name]
+
+
+def is_plain(node: Node) -> bool:
+    """Whether an index is one value, and no slice, new axis or dots."""
+    return isinstance(node, (Name, Binary, Unary, Call))

@@ -1,0 +1,118 @@
+"""Random programs of several lines, about names, aliases and writes: what Python and torch make of them, or a refusal.
+
+The text runs as it stands, by Python itself, on torch's tensors; symgrad reads it. Values and gradients are torch's, or
+symgrad refuses and says what would do.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import symgrad
+from symgrad.errors import SymgradError
+from symgrad.language import inputs_of
+from tests.compare import assert_same
+
+NAMES = ("x", "a", "y", "z", "h")
+UNARY = ("{} * 2", "{}.sin()", "torch.exp({} / 4)", "+{}", "-{}", "{}", "{}.clone()", "{}.contiguous()", "{}.double()",
+         "{}.reshape(-1)", "{}.view(-1)", "{}.to(torch.float64)", "{}.flip(0)", "{}.detach()", "{} - {}.mean()",
+         "{}.view(3, 1).T.reshape(3)", "{}.view(1, 3)[0]", "{}[None].squeeze(0)", "{}.expand(3)", "{}.float()")  # fmt: skip
+BINARY = ("{} * {}", "{} + {}", "{} - {}", "torch.maximum({}, {})", "torch.where({} > 0.5, {}, 1.5)")
+WRITES = ("{0}.mul_(2)", "{0}.add_({1})", "{0} += {1}", "{0} *= 3", "{0}[1:] = {1}[:2]", "{0}[0] = 2", "{0}[::2] *= 2",
+          "{0}[-1] = {1}.sum()", "torch.relu_({0})", "{0}.sin_()", "{0}.copy_({1})", "{0}[{0} > 1] = 0.5", "{0}.view(3, 1)[1:].mul_(3)",
+          "F.relu({0}, inplace=True)", "{0}[:2].add_({1}[1:])", "{0} -= {0}", "{0}.data.mul_(2)", "{0}.detach().add_(1)")  # fmt: skip
+SEVERAL = ("{0}, {1} = {2}, {3}", "{0}, {1} = {1}, {0}", "{0}, {1} = [{2} * 2, {0}]", "({0}, {1}) = ({3}, {2})",
+           "{0} = {1} = {2} * 2", "{0}, {1} = torch.stack([{2}, {3}])", "{0}, ({1}, {4}) = {2}, ({3}, {0} * 3)",
+           "{0}, *{4} = {2}, {3} * 2, {1}; {4} = {4}[0]", "{0}, {1} = torch.cat([{2}, {3}]).split(3)", "{0}, {1} = ({2} + 1).repeat(2).chunk(2)",
+           "for k in range(3): {0} = {0} * 0.5 + k", "for k in range(3): {0}[k] = {1}[2 - k]", "for t in ({2}, {3}): {0} = {0} + t",
+           "with torch.no_grad(): {0} = {2} * 3", "with torch.no_grad(): {0} = {2}")  # fmt: skip
+
+
+def program(rng: random.Random) -> str:
+    """A text of a few lines that computes a vector of three, of x and a."""
+    known, lines = ["x", "a"], []
+
+    def value(form: str) -> str:
+        return form.format(*(rng.choice(known) for _ in range(form.count("{}"))))
+
+    for _ in range(rng.randint(2, 6)):
+        kind = rng.random()
+        if kind < 0.45:
+            name = rng.choice(NAMES)
+            lines.append(f"{name} = {value(rng.choice((*UNARY, *BINARY)))}")
+            known.append(name)
+        elif kind < 0.75 and len(known) > 2:
+            lines.append(rng.choice(WRITES).format(rng.choice(known[2:] * 3 + known[:2]), rng.choice(known)))
+        else:
+            form, names = rng.choice(SEVERAL), rng.sample(NAMES, 2)
+            if form.startswith(("{0}, {1} = {1}", "for")):
+                names = rng.sample(sorted({*known}), 2)
+            other = rng.choice(("u", "w"))
+            lines.append(form.format(*names, rng.choice(known), rng.choice(known), other))
+            known += [n for n in names if f"{n}" in form.format(*names, "", "", "").partition("=")[0]]
+    sums = [f"{name} * {k + 2}" for k, name in enumerate(dict.fromkeys((*known[2:][-3:], "x", "a")))]
+    return "\n".join([*lines, " + ".join(sums)])
+
+
+def by_python(text: str, numbers: dict[str, Any]) -> tuple[torch.Tensor, dict[str, Any]]:
+    """What the last line is, and the gradients of its sum with weights; raises as Python or torch does."""
+    leaves = {name: torch.tensor(array, requires_grad=True) for name, array in numbers.items()}
+    *lines, last = text.split("\n")
+    scope = {"torch": torch, "F": torch.nn.functional, **leaves}
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        exec("\n".join(["def go(x, a):", *(f"    {line}" for line in lines), f"    return {last}"]), scope)
+        out = scope["go"](**leaves)
+        (out * torch.tensor([1.0, -2.0, 3.0])).sum().backward()
+    finally:
+        torch.set_default_dtype(before)
+    return out, {name: leaf.grad for name, leaf in leaves.items()}
+
+
+NUMBERS = {"x": np.array([0.5, -1.25, 2.0]), "a": np.array([1.5, 0.25, -0.75])}
+
+
+def judged(text: str) -> str:
+    """How symgrad and Python agree: equal, refused by either or both; anything else fails."""
+    try:
+        out, gradients = by_python(text, NUMBERS)
+    except NameError:
+        return "a name without a value"
+    except (RuntimeError, ValueError, TypeError, IndexError) as error:
+        out, gradients, refusal = None, {}, str(error)
+    try:
+        read = set(inputs_of(text))
+        found = symgrad.explain(text, check=False, seed=[1, -2, 3], **{n: v for n, v in NUMBERS.items() if n in read})
+    except SymgradError as error:
+        return "both refuse" if out is None else f"symgrad refuses: {error.problem}"
+    if out is None:
+        return f"torch refuses: {refusal.split(':')[0][:60]}"
+    assert_same(out.detach(), found.output, what=text, tolerance=1e-6)
+    for name, gradient in found.gradients.items():
+        own = torch.zeros(3) if gradients[name] is None else gradients[name]
+        assert_same(own, gradient.value, what=f"{name} of {text}", tolerance=1e-6)
+    return "equal"
+
+
+def verdicts(seeds: range) -> Counter[str]:
+    """How many programs came out how."""
+    return Counter(judged(program(random.Random(seed))) for seed in seeds)
+
+
+def test_random_programs_are_read_as_python_reads_them() -> None:
+    found = verdicts(range(60))
+    assert found["equal"] >= 20, found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(8))
+def test_more_random_programs(part: int) -> None:
+    found = verdicts(range(1000 + 250 * part, 1250 + 250 * part))
+    assert found["equal"] >= 80, found
