@@ -90,3 +90,7 @@ class Setting:
 
 Hint = str | Setting
 """What would do."""
+
+
+RUN = Setting("command", value="run SCRIPT", sentence="a script as it stands: {}")
+"""What reads all of Python."""

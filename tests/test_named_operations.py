@@ -88,7 +88,7 @@ OTHER_WORDS: dict[str, dict[str, str]] = {
     "a kind of reason, of slip, of word in a text": {
         "explanation/reasons.py": "sum",
         "testing/": "sign",
-        "language/grammar/syntax.py": "sign",
+        "language/grammar/": "sign",
         "language/grammar/tokens.py": "sign",
     },
     "a method that tells a tensor of torch's, which may not be imported": {

@@ -141,7 +141,7 @@ def test_what_torch_keeps_as_truth_values_is_refused_with_a_reason(text: str, wo
 
 
 WORDS = {
-    "truth", "whole", "counted", "kept", "masked", "joined", "cut", "first", "behind", "bounded", "subscripts", "real",
+    "truth", "whole", "counted", "kept", "masked", "joined", "cut", "first", "behind", "bounded", "subscripts", "real", "alike", "numbers",
 }  # fmt: skip
 
 
@@ -151,7 +151,7 @@ def test_what_entries_say_of_truth_values_is_one_of_the_words_there_are() -> Non
 
 @pytest.mark.parametrize(
     ("name", "words"),
-    [("transpose", {"kept"}), ("matmul", {"kept"}), ("relu", {"kept"}), ("mean", {"real"}), ("sqrt", {"real"}),
+    [("transpose", {"kept"}), ("matmul", {"kept", "alike"}), ("relu", {"kept"}), ("mean", {"real"}), ("sqrt", {"real"}),
      ("tanh", {"real"}), ("leaky_relu", {"real"}), ("exp2", {"real"}), ("complex_mul", {"real"}), ("sum", {"counted"}),
      ("lt", {"truth"}), ("add", {"joined"}), ("scatter_reduce", {"first", "joined"}), ("det", {"real"})],
 )  # fmt: skip

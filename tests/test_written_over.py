@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -49,12 +51,7 @@ REFUSED = {
     "h = x * 2; h.detach().mul_(2); h": "symgrad run",
     "h = x * 2; h.data.add_(1); h * 2": "symgrad run",
     "k = torch.stack([x, x]).T; w = k.reshape(-1); k.add_(1); w": "symgrad run",
-    "p, q = torch.cat([x, x]).chunk(2); p.add_(1); q": "in its place",
-    "h = x * 2; p, *q = h; p.add_(1); h": "in its place",
-    "h = x; h.mul_(2)": "x.clone()",
-    "x += 1; x": "x.clone()",
-    "x.view(-1).exp_()": "x.clone()",
-    "x[0] = 1; x * 2": "x.clone()",
+    "h = torch.cat([x, x]); p, q = h.chunk(2); p.add_(1); h": "symgrad run",
     "h = x[0] * 2; h.add_(x); h": "",
     "h = x > 0; h.add_(x); h": "",
 }
@@ -117,7 +114,20 @@ def test_a_page_is_equal_to_torch_only_where_torch_runs_what_is_written(text: st
     assert (f"Torch itself refuses this text: {said}" in told) == bool(said)
 
 
-@pytest.mark.parametrize("text", ["F.relu(x, inplace=True)", "x.exp_().sum()", "h = x; h.mul_(2)"])
+LEAVES = (
+    "F.relu(x, inplace=True)",
+    "x.exp_().sum()",
+    "h = x; h.mul_(2)",
+    "x += 1; x * x",
+    "x.view(-1).exp_()",
+    "x[0] = 1",
+)
+
+
+@pytest.mark.parametrize("text", LEAVES)
 def test_that_torch_writes_over_no_leaf_is_said(text: str) -> None:
-    with pytest.raises(SymgradError, match="writes over x, which torch refuses of a leaf that requires a gradient"):
-        symgrad.explain(text, x=X)
+    found = symgrad.explain(text, x=X)
+    told = " ".join(found.to_text(brief=True).split())
+    assert not found.passed
+    assert "Equal to torch" not in told
+    assert re.search("Torch itself refuses this text: a (leaf Variable|view of a leaf)", told)

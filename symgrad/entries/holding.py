@@ -6,7 +6,8 @@ function are not. Where torch has its own way the entry says so (``holds``):
 truth, whole: it is that, whatever comes in · counted: truth values are counted · kept: as the operands are · joined:
 kept, and a sum of truth values is "or" · cut: kept, and a fraction would be cut off · first: as what is written into ·
 behind: as the operands behind the first · bounded: as the operands and the options · subscripts: as the letters say ·
-real: a number · masked: the last operand is added, where torch would read truth values as who takes part.
+real: a number · masked: the last operand is added, where torch would read truth values as who takes part · alike: torch
+takes operands of one type · numbers: no truth values.
 """
 
 from __future__ import annotations
@@ -33,8 +34,10 @@ from symgrad.notation.tree import (
     Root,
     Size,
     parts,
+    walk,
 )
 
+TORCHS = ("torch.", "F.", "Tensor.")
 KEPT, REAL = frozenset({"kept"}), frozenset({"real"})
 
 
@@ -63,7 +66,20 @@ def found(name: str) -> frozenset[str]:
     broken = any(isinstance(value, float) and value % 1 for value in op.defaults.values())
     if not text or op.pairs or broken or op.residual is not None:  # what solves an equation of whole numbers is none
         return REAL
-    return KEPT if stays_whole(spelled(text).right, name) else REAL
+    right = spelled(text).right
+    how = KEPT if stays_whole(right, name) else REAL
+    torchs = any(word.startswith(TORCHS) for word in op.spelled) and len(set(op.operands) - op.data) > 1
+    return how | {"alike"} if torchs and contracts(right) else how
+
+
+def contracts(node: Node) -> bool:
+    """Whether products of entries of two tensors are added up: what torch hands to a product of matrices."""
+    if isinstance(node, Big) and node.sign == "Σ":
+        inside = list(walk(node.body))
+        names = {part.name for part in inside if isinstance(part, Access)}
+        plain = not any(isinstance(part, (Call, Root, Condition, Power)) for part in inside)
+        return plain and len(names) > 1 and any(isinstance(part, Binary) and part.sign in "·*" for part in inside)
+    return isinstance(node, Binary) and node.sign in "+·*" and any(map(contracts, parts(node)))
 
 
 def stays_whole(node: Node, name: str) -> bool:

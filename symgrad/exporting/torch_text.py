@@ -22,7 +22,7 @@ from symgrad.exporting.parts import Parts, Statement, free, listed, names_in, re
 from symgrad.exporting.shapes import only_shapes, without_shapes
 from symgrad.exporting.statistics import in_lines, with_statistics
 from symgrad.language.steps.names import ATTRIBUTES
-from symgrad.ops.calls.picks import VIEWS
+from symgrad.ops.calls.picks import SHARING
 
 MISREAD = ("torch.median", "torch.nanmedian")
 """Along an axis, torch 2.13 reads beside the storage of an expanded tensor here: they are given their own storage."""
@@ -108,7 +108,7 @@ def is_view(value: ast.expr) -> bool:
     if isinstance(value, ast.Subscript):
         return is_view(value.value) and not names_in(value.slice)
     return (
-        isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in VIEWS
+        isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in SHARING
         and is_view(value.func.value)
     )  # fmt: skip
 

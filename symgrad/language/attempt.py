@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from symgrad.errors import InputError, ShapeError, SymgradError, seed_apart
+from symgrad.errors import ShapeError, SymgradError, seed_apart
 from symgrad.language.grammar.nodes import Script
 from symgrad.language.outside.constants import tidy
 from symgrad.language.outside.given import Wanted, starting_shape
@@ -21,7 +21,7 @@ from symgrad.language.steps.calls import Meaning, Ref
 from symgrad.language.steps.complaints import shown_shape
 from symgrad.language.steps.extents import LARGEST_GUESS
 from symgrad.language.steps.kinds import Kind
-from symgrad.language.steps.made import Made
+from symgrad.language.steps.made import Made, held_as
 from symgrad.language.steps.names import Names
 from symgrad.language.steps.statements import Statements
 from symgrad.program import Apply, Constant, Number, Own, Program, Tensor
@@ -273,19 +273,7 @@ def filled(sizes: Sizes, made: Made, code: str, seed: int | None) -> Array:
     shape = tuple(number(sizes, size) for size in made.shape)
     if prod(shape) > MOST:
         raise too_large(shape, code)
-    return held_as(made.kind, made.fill(shape, plain, np.random.default_rng(seed)), code)
-
-
-def held_as(kind: Kind, array: Array, code: str) -> Array:
-    """What torch makes of numbers that are to be whole, or truth values: ``torch.tensor([1.7], dtype=torch.long)``."""
-    if kind is Kind.REAL or (array.dtype != object and np.issubdtype(array.dtype, np.integer) and kind is Kind.WHOLE):
-        return array
-    try:
-        entries = [int(e != 0) if kind is Kind.TRUTH else int(e) for e in array.reshape(-1).tolist()]
-    except (OverflowError, ValueError) as error:
-        raise InputError(f"{code} is to hold whole numbers", hints=("finite numbers",)) from error
-    found = np.array(entries, dtype=array.dtype if array.dtype == object else np.int64).reshape(array.shape)
-    return array if (found == array).all() else found
+    return held_as(made, made.fill(shape, plain, np.random.default_rng(seed)), code)
 
 
 def check_constants(step: Apply, values: Mapping[Size, int]) -> None:

@@ -31,7 +31,7 @@ from symgrad.language.grammar.nodes import (
 from symgrad.language.grammar.syntax import parse
 from symgrad.ops import COMPOUND_SPELLINGS, SPELLINGS
 from symgrad.source import Source
-from symgrad.ways import Setting
+from symgrad.ways import RUN
 
 PROMPT = re.compile(r"[ \t]*(?:>>>|\.\.\.:?(?= |$)|In \[\d+\]:)[ ]?")
 """What a console puts before what was typed."""
@@ -47,7 +47,6 @@ WRITTEN = ("copy", "zero", "fill")
 """Methods that are there to write."""
 INPLACE = "inplace"
 """An option that says where the result is written, and not what it is."""
-WHOLE = (Setting("command", value="run SCRIPT", sentence="a whole script: {}"),)
 
 
 def script_of(source: Source) -> Script:
@@ -62,13 +61,11 @@ def script_of(source: Source) -> Script:
     script = parse(Source(text) if text.strip() else source)
     calls = [(n, call) for n, s in enumerate(script.statements) if (call := asking(s)) is not None]
     if len(calls) > 1:
-        raise NotationError(
-            "there are two calls of backward here", span=calls[1][1].span, hints=("one of them", *WHOLE)
-        )
+        raise NotationError("there are two calls of backward here", span=calls[1][1].span, hints=("one of them", RUN))
     end = calls[0][0] if calls else len(script.statements)
     for statement in script.statements[end + 1 :]:
         if not (is_said(statement) or reads_gradient(statement)):
-            raise NotationError("this comes after backward", span=statement.span, hints=("leave it out", *WHOLE))
+            raise NotationError("this comes after backward", span=statement.span, hints=("leave it out", RUN))
     kept: list[Statement] = []
     leaves: set[str] = set()
     before = [replace(s, value=rebuilt(s.value, handed_back)) for s in as_functions(script.statements[:end])]

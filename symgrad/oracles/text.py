@@ -24,7 +24,7 @@ from symgrad.ops.entry import plays
 from symgrad.oracles.report import TOLERANCE
 from symgrad.oracles.torch import NO_ARGUMENT, TorchRun, first_line, only_data, run_torch, torch_version
 from symgrad.program import Number, Program, Role
-from symgrad.ways import Setting
+from symgrad.ways import RUN
 
 if TYPE_CHECKING:
     from symgrad.reference import Answer
@@ -37,7 +37,6 @@ MASKS = ("mask", "condition")
 CUTS = re.compile(r"\b(?:detach|detach_|no_grad|data|item|tolist|float|int|requires_grad_)\b")
 """What stops a gradient: torch's backward is no derivative of the forward pass behind it, and is meant so."""
 BESIDE = 1e-3
-RUN = Setting("command", value="run SCRIPT", sentence="a script, run as it stands: {}")
 
 
 @dataclass(frozen=True, eq=False)

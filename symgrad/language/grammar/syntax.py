@@ -40,10 +40,9 @@ from symgrad.language.grammar.nodes import (
 )
 from symgrad.language.grammar.tokens import AUGMENTED, CLOSES, LENGTH, Token, keyword_refused, statements, tokenize
 from symgrad.source import Source
-from symgrad.ways import Setting
+from symgrad.ways import RUN
 
 ENTRIES = "each entry of an equation has letters on the left: out[i] = …"
-RUN = Setting("command", value="run SCRIPT", sentence="a script as it stands: {}")
 FORMS = ("for k in range(3):", "with torch.no_grad():")
 TURNS = 100
 """Statements that all loops of a text may come to."""

@@ -25,7 +25,7 @@ from symgrad.language.steps.compound_calls import (
     holds_complex,
     last_step,
 )
-from symgrad.language.steps.kinds import kind_of_result
+from symgrad.language.steps.kinds import type_of_result
 from symgrad.ops.calls.registry import Compound, Last
 from symgrad.ops.entry import named
 from symgrad.ops.lookup import TORCHS, find, normal
@@ -55,8 +55,8 @@ class Applier:
         described = [Operand(meaning, excerpt(self.text, where)) for meaning, where in operands]
         if speaks_of_complex(op, described, label):
             return complex_step(self.builder, op, described, options, span, label, name, self.whole)
-        kind = placed(span, lambda: kind_of_result(op, [holding(meaning) for meaning, _ in operands], options))
-        return replace(self.builder.apply(op, described, options, span, label, name, chosen), kind=kind)
+        type_ = placed(span, lambda: type_of_result(op, [holding(meaning) for meaning, _ in operands], options))
+        return replace(self.builder.apply(op, described, options, span, label, name, chosen), **type_)
 
     def call(self, op: Op, spelled: str, arguments: list[Argument], span: Span, name: str | None) -> Meaning:
         """The step for a call, or the number it comes to when it holds no tensor."""

@@ -21,14 +21,14 @@ from symgrad.errors import InputError, ShapeError, Span, SymgradError, Unsupport
 from symgrad.language.grammar.nodes import Statement
 from symgrad.language.steps.calls import Meaning, Ref, holding
 from symgrad.language.steps.complaints import mismatch, shapes_found, unmade
-from symgrad.language.steps.kinds import Kind, kind_of_result
+from symgrad.language.steps.kinds import Kind, type_of_result
 from symgrad.language.steps.made import Made
 from symgrad.language.steps.ruled import ruling
 from symgrad.language.steps.taken import Taken
 from symgrad.ops.entry import named, playing
 from symgrad.program import Apply, Argument, Constant, Number, Own, Role, Tensor, free_name
 from symgrad.shapes import Shape, Size, SizeMismatch, Sizes, with_numbers
-from symgrad.ways import Setting
+from symgrad.ways import RUN
 
 MOST_AXES = 16
 """More axes than anybody has; keeps the work for nonsense small."""
@@ -82,12 +82,12 @@ class Builder:
         """A tensor that the text makes with ``code``, as an input of the program; what is not drawn is made once."""
         same = [n for n, (own, other) in self.made.items() if own.code == code and other.shape == made.shape]
         if name is None and same and not made.drawn:
-            return Ref(same[0], made.shape, kind=made.kind)
+            return Ref(same[0], made.shape, kind=made.kind, few_bits=made.few_bits)
         called = self.claim(name) if name is not None else self.unclaimed("c")
         self.used.add(called)
         draws = sum(other.drawn for _, other in self.made.values())
         self.made[called] = (Own(code, draws if made.drawn else None), made)
-        return Ref(called, made.shape, kind=made.kind)
+        return Ref(called, made.shape, kind=made.kind, few_bits=made.few_bits)
 
     def forget_counts(self, output: str) -> None:
         """Positions that no step reads: x[arange(n), y] reads y alone, x[tensor([-1])] those counted from the front."""
@@ -186,9 +186,8 @@ class Builder:
         ref = operand.meaning
         word = self.stale.get((ref.name, ref.copy)) if self.stale and isinstance(ref, Ref) else None
         if word is not None:
-            run = Setting("command", value="run SCRIPT", sentence="a script as it stands: {}")
             told = f"{word} writes over {operand.text}, or over what shares its entries, and that is read elsewhere"
-            raise UnsupportedError(told, span=span, hints=(run,))
+            raise UnsupportedError(told, span=span, hints=(RUN,))
 
     def put_beside(self) -> None:
         """Steps for what derivatives read beside operands and outputs; what those read in turn comes after them."""
@@ -324,10 +323,10 @@ class Caller:
     def last(self, name: str | Op, operands: Sequence[Any], options: Mapping[str, Any], wish: str | None) -> Ref:
         """The same, under the name ``wish``; what torch keeps as truth values or whole numbers stays that."""
         op, chosen = named(name), {**named(name).defaults, **options}
-        kind = kind_of_result(op, [holding(operand) for operand in operands], chosen)
+        type_ = type_of_result(op, [holding(operand) for operand in operands], chosen)
         described = [Operand(operand, op.name) for operand in operands]
         written = tuple(options) if self.settled is not None else ()  # by the author of a text: they may make no sense
-        return replace(self.builder.apply(op, described, chosen, self.span, name=wish, chosen=written), kind=kind)
+        return replace(self.builder.apply(op, described, chosen, self.span, name=wish, chosen=written), **type_)
 
     def number(self, size: Size) -> int | None:
         """A size as a number, None where it is open."""

@@ -31,7 +31,8 @@ class Ref:
     """A tensor of the program; ``pair`` marks torch's (values, indices), of which only values are here.
 
     ``complex`` marks one that is complex in torch: its last axis has size 2, (re, im). ``kind``
-    is what torch would hold its entries as. ``copy`` numbers tensors of one name that torch has as copies.
+    is what torch would hold its entries as. ``copy`` numbers tensors of one name that torch has as copies;
+    ``few_bits`` is their type where it holds less than 64 bits.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Ref:
     complex: bool = False
     kind: Kind = Kind.REAL
     copy: int = field(default=0, compare=False)
+    few_bits: str = field(default="", compare=False)
 
 
 Meaning = Any
@@ -271,4 +273,6 @@ def kind_of(meaning: Meaning) -> str:
 
 def holding(meaning: Ref | Number | None) -> Holding | None:
     """What torch would hold an operand as; None for one that is left out."""
-    return Holding(meaning.kind) if isinstance(meaning, Ref) else None if meaning is None else written(meaning)
+    if isinstance(meaning, Ref):
+        return Holding(meaning.kind, few_bits=meaning.few_bits, axes=bool(meaning.shape))
+    return None if meaning is None else written(meaning)

@@ -16,7 +16,7 @@ from symgrad.language.steps.apply import Applier
 from symgrad.language.steps.calls import Meaning, Ref, kind_of
 from symgrad.language.steps.complaints import excerpt
 from symgrad.language.steps.kinds import Kind
-from symgrad.language.steps.made import DTYPES, NO_TYPE, TYPED, UNREAD, dtype_of
+from symgrad.language.steps.made import DTYPES, NARROW, NO_TYPE, TYPED, UNREAD, dtype_of
 from symgrad.ops.calls.operators import SIGNS, TO_WHOLE
 from symgrad.ops.entry import named
 
@@ -50,12 +50,13 @@ def cast(apply: Applier, owner: Meaning, node: Call, word: str, meaning: Reader,
         if spelled in SHORTER and owner.kind is Kind.REAL:
             told = f"{excerpt(apply.text, node.span)} is not rounded here: all numbers have double precision, where "
             apply.builder.remarks[f"{told}torch would keep about {SHORTER[spelled]} digits"] = None
-        return replace(owner, kind=kind), same
+        return replace(owner, kind=kind, few_bits=""), same and not owner.few_bits
+    few_bits = spelled if spelled in NARROW and kind is Kind.WHOLE and spelled not in ("int", "int32") else ""
     if owner.kind <= kind:
-        return replace(owner, kind=kind), same
+        return replace(owner, kind=kind, few_bits=few_bits), same and few_bits == owner.few_bits
     operands = [(owner, node.span), *([(0, node.span)] if kind is Kind.TRUTH else [])]
     step = apply.step(named(SIGNS["!="] if kind is Kind.TRUTH else TO_WHOLE), operands, {}, node.span, word, name)
-    return replace(step, kind=kind), False
+    return replace(step, kind=kind, few_bits=few_bits), False
 
 
 def wanted(owner: Ref, node: Call, word: str, meaning: Reader) -> tuple[Kind | None, str]:

@@ -38,7 +38,7 @@ from symgrad.language.steps.complexes import VIEWS, seen_as
 from symgrad.language.steps.entries import Entries
 from symgrad.language.steps.extents import METHODS, Extents, shape_of
 from symgrad.language.steps.kinds import Kind
-from symgrad.language.steps.made import Given, Made, dtype_of
+from symgrad.language.steps.made import TYPE_OF, Given, Made, dtype_of
 from symgrad.language.steps.makers import maker_of
 from symgrad.language.steps.names import PROPERTIES, is_module_path, spelling_of
 from symgrad.language.steps.sharing import Sharing
@@ -51,7 +51,7 @@ from symgrad.ops.lookup import find
 from symgrad.program import Own, Role
 from symgrad.ways import Setting
 
-INSTEAD = {"data": "x.detach()", "H": "x.mT, which is the same of real numbers", "grad": "the page says what x.grad is"}
+INSTEAD = {"H": "x.mT, which is the same of real numbers", "grad": "the page says what x.grad is"}
 """What would do where a tensor's attribute has no place in a text."""
 
 
@@ -256,10 +256,10 @@ class Elaborator:
         """The entries of a tensor, apart from where they came from: ``x.detach()``, ``x.data``."""
 
         def again(ref: Ref, wish: str | None = None) -> Ref:
-            return self.apply.step(playing(Role.CUTS), [(ref, span)], {}, span, "detach", wish)
+            return self.apply.step(playing(Role.CUTS), [(ref, span)], {}, span, playing(Role.CUTS).name, wish)
 
         found = again(owner, name)
-        self.sharing.seen("detach", owner, found, again)
+        self.sharing.seen(playing(Role.CUTS).name, owner, found, again)
         return found
 
     def maker(self, node: Call) -> Made | None:
@@ -273,7 +273,7 @@ class Elaborator:
         given = Given(spelled, arguments, node.span, dtype_of(node))
         made: Made = placed(node.span, lambda: maker(given))
         given.finished()
-        return made
+        return replace(made, held=given.dtype or TYPE_OF.get(spelled.rpartition(".")[2], ""))
 
     def arguments(self, node: Call) -> list[Argument]:
         """What stands between the brackets."""

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 
 from symgrad.errors import NotationError, ShapeError, Span, UnsupportedError
 from symgrad.language.grammar.nodes import Node, Subscript
-from symgrad.language.grammar.syntax import RUN
 from symgrad.language.steps.apply import Applier, first_of_pair, placed
 from symgrad.language.steps.builder import Builder, Caller
 from symgrad.language.steps.calls import Argument, Meaning, Parts, Ref, bind, kind_of
@@ -20,12 +19,12 @@ from symgrad.language.steps.extents import LARGEST_GUESS, Extents, shape_of
 from symgrad.language.steps.picks import picked
 from symgrad.language.steps.sharing import Sharing
 from symgrad.language.steps.subscripts import ALL, Key, key_of
+from symgrad.ops.calls.picks import SHARING
 from symgrad.ops.calls.registry import Compound
 from symgrad.ops.entry import playing
 from symgrad.program import Role
+from symgrad.ways import RUN
 
-CUTS = ("chunk", "split", "unbind", "tensor_split", "hsplit", "vsplit", "dsplit")
-"""Calls whose results are views of what they cut."""
 MOST_PARTS = 100
 """How many names a text may give to the parts of a tensor at once."""
 
@@ -174,7 +173,7 @@ class Entries:
         if not isinstance(parts.op, Compound) and not self.extents.symbolic:
             count_of(parts, self.extents, self.builder, span)
         found = self.apply.part(parts, place, span, name)
-        if parts.spelled.rpartition(".")[2] in CUTS:
+        if SHARING.get(parts.spelled.rpartition(".")[2]) == "several":
             self.sharing.part(parts.arguments[0].meaning, found, again)
         return found
 
@@ -191,7 +190,8 @@ def count_of(parts: Parts, extents: Extents, builder: Builder, span: Span) -> in
         return None
     length = bound.options.get("split_size_or_sections", 1)
     chunks = bound.options.get("chunks")
-    wanted = sum(length) if isinstance(length, tuple) else 2 * (chunks if isinstance(chunks, int) else length)
+    each = chunks if isinstance(chunks, int) else length
+    wanted = sum(length) if isinstance(length, tuple) else 2 * each if isinstance(each, int) else None
     if extents.sizes.number(shape[dim]) is None and not extents.symbolic and isinstance(wanted, int):
         if wanted > LARGEST_GUESS:
             raise ShapeError("this needs a tensor with a given shape", span=span)

@@ -18,6 +18,9 @@ import sympy as sp
 from symgrad.entries.holding import held_as
 from symgrad.entries.spec import Op
 from symgrad.errors import UnsupportedError
+from symgrad.ops.calls.operators import sign_of
+from symgrad.ops.calls.picks import MOVERS
+from symgrad.program import Role
 
 
 class Kind(IntEnum):
@@ -33,16 +36,27 @@ REMEDY = "1.0 * (…) makes numbers of it"
 
 @dataclass(frozen=True)
 class Holding:
-    """An operand: what torch would hold its entries as, and its number where it is one."""
+    """An operand: what torch would hold its entries as, its number where it is one, and its type of less than 64 bits.
+
+    One without ``axes`` gives way to the type of another that has some.
+    """
 
     kind: Kind
     number: Any = None
+    few_bits: str = ""
+    axes: bool = True
 
 
 def written(number: Any) -> Holding:
     """A number that the text writes."""
     whole = isinstance(number, int) or (isinstance(number, sp.Expr) and number.is_integer)
     return Holding(Kind.WHOLE if whole else Kind.REAL, number)
+
+
+def type_of_result(op: Op, operands: Sequence[Holding | None], options: Mapping[str, Hashable]) -> dict[str, Any]:
+    """What torch holds the result as: its kind, and its type of less than 64 bits."""
+    kind = kind_of_result(op, operands, options)
+    return {"kind": kind, "few_bits": few_bits_of(op, operands, kind)}
 
 
 def kind_of_result(op: Op, operands: Sequence[Holding | None], options: Mapping[str, Hashable]) -> Kind:
@@ -59,6 +73,7 @@ def kind_of_result(op: Op, operands: Sequence[Holding | None], options: Mapping[
     if how & {"truth", "whole"}:
         return Kind.TRUTH if "truth" in how else Kind.WHOLE
     moving = [h for n, h in enumerate(operands) if h is not None and (op.variadic or op.operands[n] not in op.data)]
+    check_types(op, moving, options)
     kinds = [h.kind for h in (moving[1:] if "behind" in how else moving)]
     if "bounded" in how:
         kinds += [written(v).kind for v in options.values() if v is not None]
@@ -71,6 +86,48 @@ def kind_of_result(op: Op, operands: Sequence[Holding | None], options: Mapping[
     if kind is not Kind.REAL and "bounded" not in how:
         check_fit(op, kind, kinds, moving, options)
     return kind
+
+
+def check_types(op: Op, moving: Sequence[Holding], options: Mapping[str, Any]) -> None:
+    """Refuse what torch refuses of these types."""
+    how, tensors = held_as(op), [h.kind for h in moving if h.number is None]
+    if "numbers" in how and Kind.TRUTH in tensors:
+        raise refusal(f"torch has no {op.name} of truth values", REMEDY)
+    alike = "alike" in how or ("subscripts" in how and len(tensors) > 1 and reduces(options))
+    if alike and (len(set(tensors)) > 1 or tensors[:2] == [Kind.TRUTH, Kind.TRUTH]):
+        raise refusal(f"torch's {op.name} takes numbers of one type", REMEDY)
+    exponent = moving[-1].number if sign_of(op.operation) == "**" else None
+    if (
+        exponent is not None
+        and max(tensors, default=Kind.REAL) is Kind.WHOLE
+        and isinstance(exponent, int)
+        and exponent < 0
+    ):
+        raise refusal("torch takes no whole number to a negative power", REMEDY)
+
+
+def few_bits_of(op: Op, operands: Sequence[Holding | None], kind: Kind) -> str:
+    """The type of few bits that torch holds a result of this kind in, if any; refused where that is computed in.
+
+    Entries that are only moved stay what they are.
+    """
+    tensors = [h for h in operands if h is not None and h.number is None and h.kind is kind]
+    if not any(h.few_bits for h in tensors) or kind is Kind.TRUTH:
+        return ""
+    own = [h for h in tensors if h.axes] or tensors
+    if any(not h.few_bits for h in own) or (kind is Kind.WHOLE and "counted" in held_as(op)):
+        return ""
+    if op.name not in MOVERS and not is_same(op):
+        does = "whole numbers wrap round" if kind is Kind.WHOLE else "numbers have few digits"
+        raise refusal(
+            f"torch computes {op.name} in {own[0].few_bits} here, where {does}", "a type of 64 bits: .long(), .double()"
+        )
+    return own[0].few_bits
+
+
+def is_same(op: Op) -> bool:
+    """Whether the result of an operation has the entries of its operand."""
+    return op.role in (Role.HANDS_ON, Role.CUTS, Role.COPIES, Role.INDEXES)
 
 
 def check_fit(op: Op, kind: Kind, kinds: Sequence[Kind], moving: Sequence[Holding], options: Mapping[str, Any]) -> None:

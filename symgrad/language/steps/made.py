@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.errors import NotationError, ShapeError, Span, UnknownNameError, UnsupportedError
+from symgrad.errors import InputError, NotationError, ShapeError, Span, UnknownNameError, UnsupportedError
 from symgrad.language.grammar.nodes import Call, Word, dotted
 from symgrad.language.outside.constants import is_number
 from symgrad.language.outside.values import Array
@@ -29,7 +29,7 @@ Fill = Callable[[tuple[int, ...], Numbers, Generator], Array]
 class Made:
     """A tensor of the text's own: its shape, its numbers, what torch would hold them as, and whether they are drawn.
 
-    One that ``counts`` is 0, 1, 2, … up to its length.
+    One that ``counts`` is 0, 1, 2, … up to its length. ``held`` is the type that the text names.
     """
 
     shape: Shape
@@ -37,8 +37,64 @@ class Made:
     kind: Kind = Kind.REAL
     drawn: bool = False
     counts: bool = False
+    held: str = ""
+
+    @property
+    def few_bits(self) -> str:
+        """The type where it holds less than 64 bits; what is computed in float32 is shown in double precision here."""
+        return self.held if self.held in NARROW else ""
 
 
+NARROW = {
+    "uint8": np.uint8, "int8": np.int8, "int16": np.int16, "short": np.int16, "int32": np.int32, "int": np.int32,
+    "half": np.float16, "float16": np.float16, "bfloat16": None,
+}  # fmt: skip
+"""Types in which whole numbers wrap early, or numbers have few digits, and what NumPy has for them."""
+HELD = {**NARROW, "float": np.float32, "float32": np.float32}
+
+
+def held_as(made: Made, array: Array, code: str) -> Array:
+    """What torch makes of numbers that are to be of the type that the text names."""
+    if made.kind is not Kind.REAL:
+        array = wholes(made.kind, array, code)
+    if made.held not in HELD or made.kind is Kind.TRUTH:
+        return array
+    type_: Any = HELD[made.held]  # None is bfloat16, which NumPy has not
+    if made.kind is Kind.WHOLE:
+        top = int(np.iinfo(type_).max)
+        if any(entry > top or entry < -top - 1 for entry in array.reshape(-1).tolist()):
+            raise InputError(
+                f"{code}: torch refuses a number that {made.held} does not hold", found=(f"at most {top}",)
+            )
+        found = array.astype(np.int64).astype(type_).astype(np.int64)
+    else:
+        with np.errstate(over="ignore"):
+            found = array.astype(np.float64)
+            found = to_bfloat16(found) if type_ is None else found.astype(type_).astype(np.float64)
+    return array if (found == array).all() else found
+
+
+def to_bfloat16(array: Array) -> Array:
+    """Numbers rounded to the eight bits that torch.bfloat16 keeps, to even at a tie."""
+    bits = array.astype(np.float32).view(np.uint32).astype(np.uint64)
+    rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000
+    return np.asarray(rounded.astype(np.uint32).view(np.float32).astype(np.float64))
+
+
+def wholes(kind: Kind, array: Array, code: str) -> Array:
+    """Numbers that are to be whole, or truth values: ``torch.tensor([1.7], dtype=torch.long)``."""
+    if array.dtype != object and np.issubdtype(array.dtype, np.integer) and kind is Kind.WHOLE:
+        return array
+    try:
+        entries = [int(e != 0) if kind is Kind.TRUTH else int(e) for e in array.reshape(-1).tolist()]
+    except (OverflowError, ValueError) as error:
+        raise InputError(f"{code} is to hold whole numbers", hints=("finite numbers",)) from error
+    found = np.array(entries, dtype=array.dtype if array.dtype == object else np.int64).reshape(array.shape)
+    return array if (found == array).all() else found
+
+
+TYPE_OF = {"FloatTensor": "float32", "HalfTensor": "float16", "IntTensor": "int32"}
+"""Types that the name of what makes a tensor says."""
 DTYPES = {
     **dict.fromkeys(("float", "double", "half", "float16", "bfloat16", "float32", "float64"), Kind.REAL),
     **dict.fromkeys(("int", "long", "short", "uint8", "int8", "int16", "int32", "int64"), Kind.WHOLE),

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 
 from symgrad.entries.spec import FAMILIES
@@ -19,6 +20,7 @@ from symgrad.language.steps.calls import Meaning, Ref
 from symgrad.language.steps.complaints import shown_shape
 from symgrad.language.steps.subscripts import ALL, Key
 from symgrad.ops import ground
+from symgrad.ops.calls.picks import SHARING
 from symgrad.ops.calls.registry import find_compound
 from symgrad.ops.entry import playing
 from symgrad.program import Role
@@ -29,35 +31,18 @@ Again = Callable[[Ref], Ref]
 Back = Callable[[Ref, Ref], Ref]
 """A tensor, and what its view holds now → what the tensor holds now."""
 
-SAME = ("contiguous", "positive", "view_as", "view", "unsqueeze", "squeeze", "unflatten", "cpu")
-"""Calls whose result has the entries of the first tensor in their order, and shares them."""
-IF_DENSE = ("reshape", "reshape_as", "flatten", "ravel", "contiguous")
-"""Those that copy where the entries do not lie one behind the other."""
-TURNS = ("T", "mT", "t", "transpose", "swapaxes", "swapdims", "adjoint", "H", "mH")
-"""Views that are undone by the same call."""
-OTHERS = (
-    "permute", "movedim", "moveaxis", "narrow", "select", "diagonal", "expand", "expand_as", "broadcast_to", "unfold",
-    "real", "imag", "view_as_real", "view_as_complex", "atleast_1d", "atleast_2d", "atleast_3d", "dropout", "conj",
-)  # fmt: skip
-"""Views, or calls that may hand back what they were given, through which nothing is written here."""
-APART = ("detach", "data")
-"""Views that autograd does not see."""
 DENSE = ("symgrad.ops.scalar.pointwise", "symgrad.ops.scalar.scalars", "symgrad.ops.scalar.activations")
 """Families whose results lie in memory as their operands do."""
 
 
 @dataclass(frozen=True)
 class View:
-    """What a tensor shares its entries with; None where it is not known how to take it again, or to write through.
-
-    Over one of ``several`` that a call gives torch lets nobody write.
-    """
+    """What a tensor shares its entries with; None where it is not known how to take it again, or to write through."""
 
     base: Ref
     again: Again | None = None
     back: Back | None = None
     dense: bool = False
-    several: bool = False
 
 
 class Sharing:
@@ -79,28 +64,27 @@ class Sharing:
         """``found`` is what the call of ``word`` makes of ``owner``, which ``again`` makes of another tensor."""
         if not isinstance(owner, Ref) or not isinstance(found, Ref) or found.name in (owner.name, *self.views):
             return
-        dense = self.dense(owner)
-        if word in IF_DENSE and not dense:
+        dense, how = self.dense(owner), SHARING.get(word)
+        if how == "if dense" and not dense:
             self.views[found.name] = View(owner)
-        elif word in (*SAME, *IF_DENSE):
+        elif how in ("in order", "if dense"):
             self.views[found.name] = View(owner, again, self.reshaped, dense)
-        elif word in TURNS:
+        elif how == "turned":
             self.views[found.name] = View(owner, again, lambda _, new: again(new))
-        elif word in (*OTHERS, *APART):
+        elif how is not None:
             self.views[found.name] = View(owner, again)
 
     def part(self, owner: Meaning, found: Meaning, again: Again) -> None:
         """``found`` is one of several tensors that a call makes of ``owner``."""
         if isinstance(owner, Ref) and isinstance(found, Ref) and found.name != owner.name:
-            self.views[found.name] = View(owner, again, several=True)
+            self.views[found.name] = View(owner, again)
 
     def indexed(self, owner: Ref, key: Key, found: Ref, again: Again, span: Span) -> None:
         """``found`` is ``owner[key]``, of whole numbers and slices."""
         if found.name != owner.name:
-            dense = self.dense(owner) and all(item == ALL for item in key[1:])
+            dense = self.dense(owner) and bool(key) and all(item == ALL for item in key[1:])
             dense = dense and (key[0][0] in ("int", "all") or key[0][3:] == (1,))
-            put = lambda base, new: self.put(base, key, new, span)  # noqa: E731
-            self.views[found.name] = View(owner, again, put, dense)
+            self.views[found.name] = View(owner, again, partial(self.put, key=key, span=span), dense)
 
     def dense(self, ref: Ref) -> bool:
         """Whether the entries of a tensor are known to lie one behind the other."""
@@ -117,13 +101,14 @@ class Sharing:
         """``new`` in the shape of ``base``."""
         return Caller(self.builder, None)(ground.reshape, new, shape=base.shape)
 
-    def put(self, base: Ref, key: Key, new: Ref, span: Span) -> Ref:
+    def put(self, base: Ref, new: Ref, key: Key, span: Span) -> Ref:
         """``base`` with ``new`` in the place of ``base[key]``."""
         call = Caller(self.builder, span, self.whole)
         if ("new",) in key:
             axes = [place for place, item in enumerate(i for i in key if i[0] != "int") if item == ("new",)]
             sizes = tuple(size for axis, size in enumerate(new.shape) if axis not in axes)
-            return self.put(base, tuple(i for i in key if i != ("new",)), call(ground.reshape, new, shape=sizes), span)
+            new = call(ground.reshape, new, shape=sizes)
+            return self.put(base, new, tuple(i for i in key if i != ("new",)), span)
         axis = next((n for n, item in enumerate(key) if item != ALL), None)
         if axis is None:
             return new
@@ -134,7 +119,7 @@ class Sharing:
             new = call(ground.unsqueeze, new, dim=axis)
         if any(other != ALL for other in rest):
             part = tuple(item if n == axis else ALL for n in range(len(key)))
-            new = self.put(call(playing(Role.INDEXES), base, key=part), rest, new, span)
+            new = self.put(call(playing(Role.INDEXES), base, key=part), new, rest, span)
         scatter = find_compound("torch.slice_scatter")
         assert scatter is not None
         last = scatter.steps(call, 0, base, new, axis, *item[1:])
@@ -156,12 +141,7 @@ class Sharing:
             return new
         new = self.fitting(owner, new, word, span)
         bases = self.roots(owner)
-        root, seen = bases[-1], all(self.tracked(ref) for ref in bases[:-1])
-        if root.copy == 0 and seen and (root.name in self.builder.inputs or root.name in self.builder.leaves):
-            raise leaf_written(word, root.name, span)
-        if any(self.views[ref.name].several for ref in bases[:-1]):
-            told = f"{word} writes over one of several views, which torch refuses where they have a gradient"
-            raise UnsupportedError(told, span=span, hints=(f"{word.removesuffix('_')} in its place",))
+        root = bases[-1]
         now: dict[tuple[str, int], Ref | None] = {mark(owner): new}
         for below, base in pairwise(bases):
             view, held = self.views[below.name], now[mark(below)]
@@ -197,11 +177,6 @@ class Sharing:
                 self.views[found.name] = replace(view, base=base)
         return now[mark(ref)]
 
-    def tracked(self, ref: Ref) -> bool:
-        """Whether autograd sees that a view is one."""
-        step = self.builder.step_of(ref.name)
-        return step is None or str(step.op) != playing(Role.CUTS).name
-
     def fitting(self, owner: Ref, new: Ref, word: str, span: Span) -> Ref:
         """``new``, which has to fit where ``owner`` is."""
         sizes = self.builder.sizes
@@ -221,13 +196,3 @@ class Sharing:
 def mark(ref: Ref) -> tuple[str, int]:
     """What tells tensors apart that share no entries."""
     return ref.name, ref.copy
-
-
-def leaf_written(word: str, name: str, span: Span) -> UnsupportedError:
-    """The error for what torch refuses."""
-    plain = f"{word.removesuffix('_')} in its place" if word.endswith("_") else "inplace=False, or h = h + 1"
-    return UnsupportedError(
-        f"{word} writes over {name}, which torch refuses of a leaf that requires a gradient",
-        span=span,
-        hints=(plain, f"first h = {name}.clone()"),
-    )

@@ -24,7 +24,7 @@ from symgrad.language.grammar.nodes import (
     walk,
     written_name,
 )
-from symgrad.language.grammar.syntax import HELD, RUN
+from symgrad.language.grammar.syntax import HELD
 from symgrad.language.outside.constants import is_number
 from symgrad.language.steps.builder import Operand
 from symgrad.language.steps.calls import Meaning, Parts, Ref, kind_of
@@ -35,6 +35,7 @@ from symgrad.language.steps.seeds import weights
 from symgrad.ops import ground
 from symgrad.ops.entry import playing
 from symgrad.program import Role
+from symgrad.ways import RUN
 
 
 class Statements(Elaborator):
@@ -171,7 +172,7 @@ class Statements(Elaborator):
                 told = "what is written at the places of a mask is one number here"
                 raise UnsupportedError(told, span=span, hints=("torch.where(mask, a, h)", RUN))
             new = self.apply.step(
-                ground.where, [(mask, target.span), (value, span), (owner, target.owner.span)], {}, span, "where", None
+                ground.where, [(mask, target.span), (value, span), (owner, target.owner.span)], {}, span, "=", None
             )
             self.sharing.write(owner, new, "=", target.span)
             return

@@ -27,7 +27,6 @@ CHOICES = frozenset({
 """Functions each of whose results is an entry of their first argument."""
 RANKED = frozenset({"sort", "topk", "kthvalue", "mode", "median", "nanmedian", "msort", "cummax", "cummin", *POOLS})
 """Choices that depend on the values: the places come as the second result."""
-
 MOVERS = (CHOICES - RANKED) | frozenset({
     "fftshift", "ifftshift", "hstack", "vstack", "dstack", "column_stack", "row_stack", "block_diag", "tril", "triu",
     "diag", "diag_embed", "diagflat", "pad", "constant_pad_nd", "__setitem__", "index_put", "scatter", "masked_scatter",
@@ -37,10 +36,11 @@ MOVERS = (CHOICES - RANKED) | frozenset({
 WRITES = frozenset({"__setitem__", "index_put", "scatter", "masked_scatter", "slice_scatter", "select_scatter",
                     "diagonal_scatter", "index_copy", "put"})  # fmt: skip
 """Functions that write entries over others: one that is written over again gets a gradient from torch all the same."""
-VIEWS = frozenset({
-    "diagonal", "expand", "flatten", "movedim", "narrow", "permute", "reshape", "select", "squeeze", "transpose",
-    "unflatten", "unsqueeze",
-})  # fmt: skip
-"""Methods that move nothing: what they give is had again for nothing."""
-NEW_COPIES = frozenset({"clone", "copy"})
-"""Functions whose result is the argument in memory of its own."""
+SHARING = {
+    **dict.fromkeys(["positive", "view_as", "view", "unsqueeze", "squeeze", "unflatten", "cpu"], "in order"),
+    **dict.fromkeys(["contiguous", "reshape", "reshape_as", "flatten", "ravel"], "if dense"),
+    **dict.fromkeys(["T", "mT", "t", "transpose", "swapaxes", "swapdims", "adjoint", "H", "mH"], "turned"),
+    **dict.fromkeys(["chunk", "split", "unbind", "tensor_split", "hsplit", "vsplit", "dsplit"], "several"),
+    **dict.fromkeys(["permute", "movedim", "moveaxis", "narrow", "select", "diagonal", "expand", "expand_as", "broadcast_to", "unfold", "real", "imag", "conj", "view_as_real", "view_as_complex", "atleast_1d", "atleast_2d", "atleast_3d", "dropout", "detach", "data"], "seen"),
+}  # fmt: skip
+"""Calls whose result shares its entries with the first argument: in their order, if those lie one behind the other, …."""

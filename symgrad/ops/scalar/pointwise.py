@@ -41,14 +41,14 @@ op("zeros_like(x)", "out = 0", "0, in the shape of x", ("torch.{}", "np.{}"), pa
 op("ones_like(x)", "out = 1", "1, in the shape of x", ("torch.{}", "np.{}"), pathless=True)
 op("add(x, y)", "out = x + y", "the sum, entry by entry", examples=("x + y", "x + b with x:2x3 b:3", "x + 2 with x:3"), holds="joined")
 op("sub(x, y)", "out = x − y", "the difference, entry by entry", home=("torch.{}", "torch.subtract", "Tensor.{}", "Tensor.subtract", "np.subtract"),
-   examples=("x - y", "1 - x with x:3"))
+   examples=("x - y", "1 - x with x:3"), holds="kept numbers")
 mul = op("mul(x, y)", "out = x·y", "the product, entry by entry", home=("torch.{}", "torch.multiply", "Tensor.{}", "Tensor.multiply", "np.multiply"),
    examples=("x * y", "3 * x with x:3", "x * x with x:3"))
 op("div(x, y)", "out = x / y", "the quotient, entry by entry",
    home=("torch.{}", "torch.divide", "torch.true_divide", "Tensor.{}", "Tensor.divide", "Tensor.true_divide", "np.divide"),
    domain={"y": positive()}, examples=("x / y", "x / 2 with x:3", "1 / y with y:3"))
 op("neg(x)", "out = −x", "x with the other sign", home=("torch.{}", "torch.negative", "Tensor.{}", "Tensor.negative", "np.negative"),
-   examples=("-x",))
+   examples=("-x",), holds="kept numbers")
 op("pow(x, y)", "out = x^y", "each entry of x to the power of that of y", also="torch.float_power Tensor.float_power np.float_power", domain={"x": positive()},
    home=("torch.{}", "Tensor.{}", "np.power"), edges=({"x": 0.0, "y": 0.0}, {"x": 0.0, "y": 2.0}),
    examples=("x ** 3", "x ** y with x:3 y:3", "2 ** x with x:3"),
