@@ -6,6 +6,7 @@ otherwise than Python runs it is refused, with both numbers.
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import Callable
 from typing import Any
@@ -21,6 +22,7 @@ from symgrad.explanation import Explanation
 from symgrad.language import read as language_read
 from symgrad.oracles import Text, ask_torch
 from symgrad.oracles.report import Outcome
+from symgrad.testing import check_backward
 from symgrad_cli.main import main
 from tests.compare import assert_same
 
@@ -151,6 +153,19 @@ def test_drawn_numbers_are_the_same_on_both_sides() -> None:
             ).outcome
             is Outcome.EQUAL
         ), text
+
+
+def test_a_formula_that_a_backward_is_held_against_is_the_typed_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A candidate was accused by a formula that is none of its author's."""
+    truth = importlib.import_module("symgrad.testing.right.truth")
+    check_backward(torch.sin, "x.sin()", x=torch.tensor([1.0, 2.0], dtype=torch.float64))
+    monkeypatch.setattr(truth, "read", lambda text, **given: language_read("x.cos()", **given))
+    truth.reading_of.cache_clear()
+    try:
+        with pytest.raises(UnsupportedError, match="otherwise than Python runs it"):
+            check_backward(torch.sin, "x.sin()", x=torch.tensor([1.0, 2.0], dtype=torch.float64))
+    finally:
+        truth.reading_of.cache_clear()
 
 
 def test_a_second_run_of_torchs_is_made_of_the_text_alone() -> None:

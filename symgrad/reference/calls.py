@@ -251,6 +251,7 @@ class Caller:
             raise Unread("it takes too much memory") from error
         except Exception as error:
             words = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+            words = words.removesuffix(", but expected one of:")
             raise Refused(words, isinstance(error, TypeError) and any(w in words for w in BINDING)) from error
 
 
