@@ -13,6 +13,7 @@ import torch
 
 from symgrad import InputError, ShapeError, UnknownNameError
 from symgrad.testing import assert_backward, check_backward
+from symgrad.testing.slips.slips import LINEAR
 from tests.candidates import draws, function, randn, with_ctx
 
 MATMUL = function(torch.matmul, lambda v, x, a: (v @ a.T, x.T @ v))
@@ -185,18 +186,18 @@ def test_an_interrupt_is_nobodys_finding() -> None:
 
 
 def test_what_no_mistake_explains_is_not_named() -> None:
-    """A mistake has to give what came in every entry and for every seed."""
-    for backward in (
-        lambda v, x, a: (v @ a.T + torch.eye(3, dtype=x.dtype), x.T @ v),
-        lambda v, x, a: (v @ a.T * torch.linspace(1, 1.001, 3, dtype=x.dtype), x.T @ v),
-        lambda v, x, a: (v @ a.T if v.sum() == 1 else -v @ a.T, x.T @ v),
-        lambda v, x, a: (v @ a if v.sum() == 1 else v @ a.T + 1, x.T @ v),
+    """A mistake has to give what came in every entry and for every seed; that it is not linear in v is seen of any."""
+    for kind, backward in (
+        ("not_linear", lambda v, x, a: (v @ a.T + torch.eye(3, dtype=x.dtype), x.T @ v)),
+        ("value", lambda v, x, a: (v @ a.T * torch.linspace(1, 1.001, 3, dtype=x.dtype), x.T @ v)),
+        ("not_linear", lambda v, x, a: (v @ a.T if v.sum() == 1 else -v @ a.T, x.T @ v)),
+        ("not_linear", lambda v, x, a: (v @ a if v.sum() == 1 else v @ a.T + 1, x.T @ v)),
     ):
         report = check_backward(
             function(torch.matmul, backward), "x @ a", x=randn(3, 3), a=randn(3, 3, seed=1), only="value"
         )
-        assert [f.kind for f in report.findings] == ["value"]
-        assert report.findings[0].evidence["cause"] == ""
+        assert [f.kind for f in report.findings] == [kind]
+        assert report.findings[0].evidence["cause"] == ("" if kind == "value" else LINEAR)
 
 
 def test_a_pair_of_numpy_functions_needs_no_graph() -> None:

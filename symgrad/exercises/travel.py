@@ -23,9 +23,9 @@ from symgrad.render.html.travel import listed
 from symgrad.testing.right.bench import Trial
 from symgrad.testing.right.rounding import rounding_of
 from symgrad.testing.right.truth import Formula
-from symgrad.testing.slips.diagnosis import Case, guarded
+from symgrad.testing.slips.diagnosis import Case, guarded, of_the_whole
 from symgrad.testing.slips.share_slips import share_slips
-from symgrad.testing.slips.slips import Slip, whole_slips
+from symgrad.testing.slips.slips import Slip
 from symgrad.testing.slips.step_slips import step_slips
 
 MOST_NUMBERS, MOST_WRONG = 6_000, 4_000
@@ -130,7 +130,7 @@ def slips(explanation: Explanation, values: Values, name: str, trials: list[Tria
     blank = tuple(replace(t, got=np.zeros_like(t.expected)) for t in trials)  # nothing came yet
     case = Case(formula, name, blank, rounding_of(["float64"], None, EXACT), others, {name: blank})
     every = chain(
-        guarded(whole_slips(formula, name, blank, others)), guarded(share_slips(formula, name, blank)),
+        guarded(of_the_whole(formula, name, blank, others, "float64")), guarded(share_slips(formula, name, blank)),
         guarded(step_slips(case)),
     )  # fmt: skip
     yield from (slip for slip in islice(every, MOST_SLIPS) if slip.kind != "scaled" or "every entry" not in slip.said)

@@ -20,7 +20,6 @@ from symgrad.explanation.formulas import Shapes
 from symgrad.language.outside import arguments
 from symgrad.oracles import torch_version
 from symgrad.testing.batteries.contract import contract, printed
-from symgrad.testing.batteries.eager import eager_error
 from symgrad.testing.batteries.exactness import exactness
 from symgrad.testing.batteries.kinks import beside_kinks
 from symgrad.testing.batteries.layout import layout
@@ -42,6 +41,8 @@ BATTERIES: Mapping[str, Callable[[Bench], Outcome]] = {
 """In the order in which they are run and told."""
 REPORTED: ContextVar[Callable[[BackwardReport], object]] = ContextVar("REPORTED", default=lambda report: None)
 """Who is told of every report that is made: the pytest plugin writes them into a folder."""
+AGAIN = 2
+"""How often a finding of those has to come again."""
 STEADY = ("layout", "mask", "accumulation", "double_backward", "duality")
 """Those that compare a candidate with itself: one that says something else each time is not asked."""
 
@@ -131,8 +132,6 @@ def checked(
         return report_of(request, truth, number, [Outcome(Battery("value", "failed", 1), (other,))])
     rounding = rounding_of([*run.dtypes, *request.types], allowed, held.tolerance if held else 0.0)
     bench = bench_of(request.candidate, run, held, rounding, request.arrays, number)
-    if bench.formula is not None and allowed is None:
-        bench = replace(bench, rounding=replace(rounding, eager=eager_error(bench)))
     found = outcomes(bench, chosen)
     if batteries == (None, None) and order == 1 and len(found) > 1:
         found.append(not_made("double_backward", "order=2 asks for it"))
@@ -200,14 +199,31 @@ def outcomes(bench: Bench, chosen: Sequence[str]) -> list[Outcome]:
         elif differs and name in STEADY:
             found.append(not_made(name, "it says something else each time"))
         else:
-            found.append(BATTERIES[name](bench))
-            differs |= name == "determinism" and bool(found[-1].findings)
+            found.append(repeated(bench, name))
+            differs |= any(f.kind == "nondeterministic" and not f.evidence.get("slight") for f in found[-1].findings)
     if bench.failure and not any(o.findings for o in found):
         found.append(contract(bench))
     loud = tuple(printed(bench, bench.pulls))
     if loud:
         found.append(Outcome(Battery("quiet", "failed", 1), loud))
     return found
+
+
+def repeated(bench: Bench, name: str) -> Outcome:
+    """What a battery finds; one that compares the candidate with itself has to find it again, one call later each time.
+
+    What came once is a candidate that says something else now and then.
+    """
+    made = BATTERIES[name](bench)
+    kept = made.findings
+    for _ in range(AGAIN if kept and name in STEADY else 0):
+        bench.candidate.run().pull(bench.mixed)
+        kept = tuple(f for f in BATTERIES[name](bench).findings if f in kept)
+    lost = [f for f in made.findings if f not in kept]
+    if not lost:
+        return made
+    said = f"what comes changes from call to call: {lost[0].message.splitlines()[0]}; but not when it was asked again"
+    return replace(made, findings=(*kept, Finding("nondeterministic", lost[0].input, lost[0].where, said)))
 
 
 def report_of(request: Request, truth: Truth | str | None, number: int, found: Sequence[Outcome]) -> BackwardReport:
@@ -218,8 +234,8 @@ def report_of(request: Request, truth: Truth | str | None, number: int, found: S
     if any(f.kind.startswith("mutates") for f in every):  # torch noticed it, too
         told = ("inplace operation", "written-to tensor", "read-only")
         every = [f for f in every if f.kind.startswith("mutates") or not any(part in f.message for part in told)]
-    if any(f.kind == "nondeterministic" for f in every):  # no wonder
-        every = [f for f in every if f.kind != "value"]
+    once = {id(next((f for f in every if f.kind == "nondeterministic"), None))}  # every battery may have met it
+    every = [f for f in every if f.kind != "nondeterministic" or id(f) in once]
     every.sort(key=lambda f: RANK.index(f.kind) if f.kind in RANK else len(RANK))
     name = getattr(request.function, "__name__", type(request.function).__name__)
     text = truth.text if truth is not None and not isinstance(truth, str) else name

@@ -6,6 +6,7 @@ Comes in: the arguments of `check_backward`. Goes out: a `Request`, or a `Symgra
 from __future__ import annotations
 
 import importlib.util
+import inspect
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -51,6 +52,8 @@ def requested(function: Any, expression: Any, inputs: Mapping[str, Any], wrt: Se
         )
     if not pair and importlib.util.find_spec("torch") is None:
         raise UnsupportedError("PyTorch is not installed", hints=("a pair (forward, backward) of NumPy functions",))
+    if inputs and not pair:
+        bound(function, list(inputs))
     given = {name: arrived(value, name, pair) for name, value in inputs.items()}
     parameters = {} if pair else parameters_of(function, expression, given, wrt)
     tensors = {n: v for n, v in {**given, **parameters}.items() if hasattr(v, "dtype") and hasattr(v, "shape")}
@@ -73,6 +76,26 @@ def requested(function: Any, expression: Any, inputs: Mapping[str, Any], wrt: Se
         candidate = Tensors(function, given, wanted, parameters)
     types = tuple(str(tensors[name].dtype).removeprefix("torch.") for name in wanted)
     return Request(candidate, function, given, arrays, scalars, types)
+
+
+def bound(function: Any, names: Sequence[str]) -> None:
+    """Raises `InputError` where a function takes another number of arguments than there are inputs."""
+    owner = getattr(function, "__self__", None)
+    forward = getattr(owner, "forward", None) if hasattr(owner, "backward") else None
+    try:
+        signature = inspect.signature(function if forward is None else forward)
+        places = ["ctx"] if forward is not None and "ctx" in list(signature.parameters)[:1] else []
+    except (TypeError, ValueError):  # of C
+        return
+    try:
+        signature.bind(*places, *names)
+    except TypeError:
+        takes = ", ".join(p for p in signature.parameters if p not in places) or "nothing"
+        called = getattr(function, "__name__", type(function).__name__)
+        raise InputError(
+            f"{called} does not take these inputs: {', '.join(names)}",
+            found=(f"it takes {takes}",), hints=(f"lambda {', '.join(names)}: …",),
+        ) from None  # fmt: skip
 
 
 def arrived(value: Any, name: str, pair: bool) -> Any:

@@ -13,7 +13,7 @@ import numpy as np
 from symgrad.testing.candidates.attempts import Pull, Returned
 from symgrad.testing.candidates.pairs import summed
 from symgrad.testing.data import Finding
-from symgrad.testing.right.bench import Bench, Outcome, not_made, outcome, shown
+from symgrad.testing.right.bench import Bench, Outcome, not_made, outcome
 
 BATTERY = "contract"
 
@@ -34,15 +34,18 @@ def contract(bench: Bench) -> Outcome:
 
 
 def raised(bench: Bench) -> Iterator[Finding]:
-    """A backward that raises, unless what it returned says why."""
+    """A backward that raises, for some v or through a graph that was used, unless what it returned says why."""
     for weights, pull in zip(bench.weights, bench.pulls, strict=True):
-        if not pull.failure:
-            continue
-        if any(True for returned in pull.returned for _ in breaches(returned)):
-            return
         who = pull.functions[0] if len(pull.functions) == 1 else "backward"
-        yield Finding("raises", "", who, f"{who} {pull.failure} with v = {weights.name}", {"seed": weights.name})
-        return
+        if bench.candidate.spent and not pull.failure:
+            said = f"{who} {bench.candidate.spent} when it is called a second time through the same graph"
+            yield Finding("raises", "", who, said, {})
+            return
+        if pull.failure and any(True for returned in pull.returned for _ in breaches(returned)):
+            return
+        if pull.failure:
+            yield Finding("raises", "", who, f"{who} {pull.failure} with v = {weights.name}", {"seed": weights.name})
+            return
 
 
 def breaches(returned: Returned) -> Iterator[tuple[str, int, Finding]]:
@@ -61,7 +64,6 @@ def breaches(returned: Returned) -> Iterator[tuple[str, int, Finding]]:
             continue
         name = returned.names[position] if position < len(returned.names) else ""
         what = name or f"argument {position + 1}"
-        numbers = returned.numbers[position] if position < len(returned.numbers) else None
         evidence = {"function": returned.function, "argument": position + 1}
         if meta.shape != right.shape:
             fits = summed(np.zeros(meta.shape), right.shape) is not None
@@ -69,7 +71,7 @@ def breaches(returned: Returned) -> Iterator[tuple[str, int, Finding]]:
             evidence |= {"returned": meta.shape, "wanted": right.shape}
             if fits:
                 yield "unreduced", position, Finding(
-                    "unreduced", name, what, f"{shapes}: {adding(meta.shape, right.shape, numbers)}", evidence
+                    "unreduced", name, what, f"{shapes}: {adding(meta.shape, right.shape)}", evidence
                 )  # fmt: skip
             else:
                 yield "shape", position, Finding("shape", name, what, shapes, evidence)
@@ -85,18 +87,15 @@ def breaches(returned: Returned) -> Iterator[tuple[str, int, Finding]]:
             )  # fmt: skip
 
 
-def adding(shape: tuple[int, ...], right: tuple[int, ...], numbers: object) -> str:
-    """What the engine does to a gradient that was left unreduced, and what would do."""
+def adding(shape: tuple[int, ...], right: tuple[int, ...]) -> str:
+    """What autograd does to a gradient that was left unreduced, and what would do."""
     extra = len(shape) - len(right)
     axes = (*range(extra), *(extra + n for n, size in enumerate(right) if size == 1 and shape[extra + n] != 1))
     call = f".sum({axes[0] if len(axes) == 1 else axes})"
-    value = ""
-    if isinstance(numbers, np.ndarray) and numbers.size:
-        reduced = summed(numbers, right)
-        if reduced is not None and reduced.size:
-            value = f" (its first entry {shown(float(numbers.reshape(-1)[0]))} becomes "
-            value += f"{shown(float(reduced.reshape(-1)[0]))})"
-    return f"what was broadcast has to be added up, {call}; the engine does it{value}, nobody else would"
+    said = (
+        f"what was broadcast has to be added up, {call}; autograd does that silently, and whoever else calls it gets "
+    )
+    return f"{said}the wrong shape"
 
 
 def counted(number: int, what: str = "gradient") -> str:

@@ -6,6 +6,7 @@ The engine owns v, and other branches read it; a gradient is added to what ``.gr
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -21,6 +22,8 @@ ADVICE = {
     "mutates_input": "the input belongs to the caller",
 }
 
+TWICE, SPREAD = 2, 4.0
+"""Of two calls one is right where every second is wrong; and how far, in spreads, a steady error has to stick out."""
 ALIKE = 100
 """How many times what rounding may do two gradients have to be apart to be told from one another."""
 
@@ -52,12 +55,12 @@ def nondeterministic(bench: Bench) -> Outcome:
     unsteady = random_forward(bench, fresh)
     if unsteady is not None:
         return outcome("determinism", 3, [unsteady])
-    found = list(again(bench, bench.run.pull(bench.mixed), "through the same graph"))
+    found = list(again(bench, bench.baseline, bench.run.pull(bench.mixed), "through the same graph"))
     if not found:
         other, right = elsewhere(bench)
         pull = fresh.pull(bench.mixed)
         found = list(of_another_call(bench, pull, right) if right is not None else ())
-        found = found or list(again(bench, pull, "afresh"))
+        found = found or list(again(bench, bench.baseline, pull, "afresh"))
         if not found and other is not None and right is not None:
             found = list(of_another_call(bench, other.pull(bench.mixed), right, there=True))
     return outcome("determinism", 3, found[:1])
@@ -76,16 +79,43 @@ def random_forward(bench: Bench, fresh: Run) -> Finding | None:
     return None
 
 
-def again(bench: Bench, pull: Pull, when: str) -> Iterator[Finding]:
-    """What differs the second time."""
+def again(bench: Bench, once: Pull, pull: Pull, when: str) -> Iterator[Finding]:
+    """What differs the second time; ``slight`` where rounding may be as large."""
     if pull.failure:
         yield Finding("nondeterministic", "", "backward", f"the second time, {when}, backward {pull.failure}", {})
         return
-    for name, where, first, second in differing(bench, bench.baseline, pull):
+    slight = not any(differing(bench, once, pull, bench.rounding.allowed))
+    for name, where, first, second in differing(bench, once, pull):
         before, after = apart(first, second)
         said = f"{where}: {before} the first time, {after} the second time, {when}, with the same v"
-        yield Finding("nondeterministic", name, where, said, {"first": first, "second": second})
+        yield Finding("nondeterministic", name, where, said, {"first": first, "second": second, "slight": slight})
         return
+
+
+def steadied(bench: Bench) -> tuple[Bench, tuple[Finding, ...]]:
+    """The bench without what comes only now and then, which is told: wrong seeds are asked for again.
+
+    An entry stays wrong where what came is farther from the right number than it is from itself.
+    """
+    pulls, found = list(bench.pulls), list[Finding]()
+    trials = {name: bench.trials(name) for name in bench.candidate.names}
+    for number, (weights, pull) in enumerate(zip(bench.weights, bench.pulls, strict=True)):
+        wrong = [name for name, every in trials.items() if every[number].off.any()]
+        more = [bench.run.pull(weights.seeds) for _ in range(TWICE if wrong else 0)]
+        others = [other for other in more if any(differing(bench, pull, other))]
+        if not others:
+            continue
+        more += [bench.run.pull(weights.seeds) for _ in range(TWICE)]
+        found += again(bench, pull, others[0], "through the same graph")
+        gradients = dict(pull.gradients)
+        for name in wrong:
+            right, shape = trials[name][number].expected, bench.candidate.shapes[name]
+            came = np.stack([np.zeros(shape) if (g := p.gradients.get(name)) is None else g for p in (pull, *more)])
+            room = SPREAD * np.ptp(came, axis=0)
+            steady = (right < came.min(0) - room) | (right > came.max(0) + room)
+            gradients[name] = np.where(steady, came[0], right)
+        pulls[number] = replace(pull, gradients=gradients)
+    return (replace(bench, pulls=tuple(pulls)), tuple(found[:1])) if found else (bench, ())
 
 
 Gradients = Mapping[str, Array]

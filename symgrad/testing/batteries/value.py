@@ -15,12 +15,14 @@ from symgrad.language.outside.literals import in_words
 from symgrad.numeric import Array
 from symgrad.oracles import run_torch, torch_version
 from symgrad.testing.batteries.kinks import GRADCHECK, Excuse, excused
+from symgrad.testing.batteries.purity import steadied
 from symgrad.testing.candidates.attempts import Run
-from symgrad.testing.data import Finding
+from symgrad.testing.data import BLIND, Finding
 from symgrad.testing.right.bench import Bench, Outcome, Trial, apart, largest_of, not_made, outcome, place, shown
 from symgrad.testing.right.known import cotangent_lines
 from symgrad.testing.right.legend import legend
 from symgrad.testing.right.rounding import EPSILON
+from symgrad.testing.right.shaking import vanishing
 from symgrad.testing.right.truth import Truth
 from symgrad.testing.slips.candidate_line import Suspect, suspects
 from symgrad.testing.slips.diagnosis import Case, Cause, causes, formulas
@@ -62,6 +64,8 @@ def forward(bench: Bench) -> Finding | None:
         label = label_of(n, right)
         finite = a[np.isfinite(a)]
         limit = max(bench.rounding.allowed, 1e-7 if bench.formula is None else 0.0)
+        held = bench.rounding.within(a) & (True if bench.eager is None else np.isfinite(bench.eager.outputs[n]))
+        a, b = np.where(held, a, np.nan), np.where(held, b, np.nan)
         trial = Trial(bench.weights[0], a, b, limit * max(1.0, float(np.abs(finite).max(initial=0.0))), 1.0)
         if trial.off.any():
             at = worst(trial)
@@ -77,7 +81,8 @@ def value(bench: Bench) -> Outcome:
     """Every seed, every input."""
     if bench.truth is None:
         return not_made("value", "there is nothing to hold it against")
-    found, notes, count, worst_ulps = [], [], 0, 0.0
+    bench, unsteady = steadied(bench)
+    found, notes, count, worst_ulps = list[Finding](), list[str](), 0, 0.0
     for name in bench.candidate.names:
         trials = forgiven(bench, name, bench.trials(name))
         count += len(trials)
@@ -89,13 +94,47 @@ def value(bench: Bench) -> Outcome:
             worst_ulps = max([worst_ulps, *(ulps(bench, t) for t in excuse.trials if not t.off.any())])
         none = all(pull.gradients.get(name) is None for pull in bench.pulls)
         if bad:
-            found.append(finding(bench, name, excuse, bad, none))
-    found = list(in_lines(bench, found))
+            steady = all(f.evidence["slight"] for f in unsteady)
+            found.append(finding(bench, name, excuse, bad, none, steady))
+    found = [*unsteady, *in_lines(bench, found)]
+    notes += [*beyond(bench), *blind(bench)]
     if not found and bench.rounding.dtype != "float64":
         notes.append(rounded(bench, worst_ulps))
-    if bench.formula is None:
+    if bench.truth is not None and bench.formula is None:
         notes.append(f"held against {bench.truth.said}")
     return outcome("value", count, found, "; ".join(notes))
+
+
+def beyond(bench: Bench) -> Iterator[str]:
+    """An entry that the type does not hold, which is compared with nothing."""
+    for name in bench.candidate.names:
+        for right, trial, pull in zip(bench.expected, bench.trials(name), bench.pulls, strict=True):
+            lost = np.isnan(trial.expected) & np.isfinite(right[name])
+            if lost.any() and not pull.failure:
+                at = tuple(int(i) for i in np.argwhere(lost)[0])
+                dtype = bench.rounding.dtype
+                what = "is too large for" if not bench.rounding.within(right[name])[at] else "is lost on the way in"
+                yield (
+                    f"{place(f'{name}.grad', at)} = {shown(float(right[name][at]))} {what} {dtype} with "
+                    f"v = {trial.weights.name}, and is not compared"
+                )
+                break
+
+
+def blind(bench: Bench) -> Iterator[str]:
+    """An input of which every gradient is 0 because what comes back to one step is in the left null space of its J."""
+    formula = bench.formula
+    for name in bench.candidate.names if formula is not None else ():
+        if formula is None or any(largest_of(t.expected) > EPSILON["float32"] * t.scale for t in bench.trials(name)):
+            continue
+        for program, values, seed in zip(formula.programs, formula.values, bench.mixed, strict=True):
+            step = vanishing(program, values, seed, name)
+            if step is not None:
+                yield (
+                    f"{BLIND}: {name}.grad is 0 whatever v is, because all that comes back to {step.called} adds up to "
+                    "0 in it: no factor that is wrong there shows; weigh its entries by different numbers"
+                )
+                break
 
 
 def forgiven(bench: Bench, name: str, trials: Sequence[Trial]) -> list[Trial]:
@@ -174,13 +213,13 @@ def worst(trial: Trial) -> tuple[int, ...]:
 
 
 def telling(bad: Sequence[Trial]) -> Trial:
-    """The seed that shows most: the basis seed with the largest difference, else the largest of all."""
+    """The seed that shows most: the basis seed with the largest difference, else the first."""
     basis = [t for t in bad if "onehot" in t.weights.name]
-    sizes = [float(np.where(t.off, t.gaps(t.expected), 0.0).max()) for t in basis or bad]
-    return next(t for t, size in zip(basis or bad, sizes, strict=True) if size >= max(sizes) * (1 - ALIKE))
+    sizes = [float(np.where(t.off, t.gaps(t.expected), 0.0).max()) for t in basis]
+    return next((t for t, size in zip(basis, sizes, strict=True) if size >= max(sizes) * (1 - ALIKE)), bad[0])
 
 
-def finding(bench: Bench, name: str, excuse: Excuse, bad: Sequence[Trial], none: bool) -> Finding:
+def finding(bench: Bench, name: str, excuse: Excuse, bad: Sequence[Trial], none: bool, steady: bool) -> Finding:
     """One input that is wrong, and why."""
     trial = telling(bad)
     at = worst(trial)
@@ -195,9 +234,12 @@ def finding(bench: Bench, name: str, excuse: Excuse, bad: Sequence[Trial], none:
         cause = Cause("kink", excuse.outside)
     elif formula is not None:
         every = {n: forgiven(bench, n, bench.trials(n)) for n in bench.candidate.names}
-        wrong = {n: trials for n, trials in every.items() if any(t.off.any() for t in trials)}
+        whole = [all(np.isfinite(t.expected).all() for t in row) for row in zip(*every.values(), strict=True)]
+        sound = [number for number, fine in enumerate(whole) if fine] or range(len(whole))
+        wrong = {n: [ts[i] for i in sound] for n, ts in every.items() if any(t.off.any() for t in ts)}
         others = {n: n not in wrong for n in every if n != name}
-        cause = causes(Case(formula, name, tuple(excuse.trials), bench.rounding, others, wrong, none))
+        sure = tuple(excuse.trials[i] for i in sound)
+        cause = causes(Case(formula, name, sure, bench.rounding, others, wrong, none, steady))
     if formula is not None:
         entry, line = formulas(formula, name, at, trial)
     yours, right = apart(float(trial.got[at]), float(trial.expected[at]))

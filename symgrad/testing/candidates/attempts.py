@@ -38,7 +38,6 @@ class Returned:
     got: tuple[Meta | None, ...]
     wanted: tuple[Meta | None, ...]
     names: tuple[str, ...]
-    numbers: tuple[Array | None, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,6 +99,7 @@ class Candidate(Protocol):
     names: tuple[str, ...]
     shapes: Mapping[str, tuple[int, ...]]
     masks: bool
+    spent: str
 
     def run(self, variation: Variation = PLAIN) -> Run:
         """The forward pass on fresh copies of the inputs."""

@@ -21,7 +21,7 @@ from symgrad.testing.candidates.quiet import listening
 class Pair:
     """``(forward, backward)`` on NumPy arrays."""
 
-    masks = False
+    masks, spent = False, ""
 
     def __init__(
         self, pair: tuple[Callable[..., Any], Callable[..., Any]], inputs: Mapping[str, Any], wanted: Sequence[str]
@@ -97,7 +97,7 @@ class PairRun:
             numbers = tuple(None if a is None else a.astype(np.float64) for a in arrays_got)
         if looked.failure:
             return Pull({}, f"returns what is no array: {looked.failure}", heard.printed, changes)
-        returned = (Returned("backward", metas, wanted, self.owner.names, numbers),)
+        returned = (Returned("backward", metas, wanted, self.owner.names),)
         if len(got) != len(wanted):
             return Pull({}, f"returns {len(got)} gradients for {len(wanted)} inputs", heard.printed, changes, returned)
         gradients: dict[str, Array | None] = {}

@@ -101,8 +101,7 @@ def contract(ctx: Any, result: Any, function: str, labels: dict[int, str]) -> Re
     metas = tuple(
         Meta(tuple(t.shape), named(t.dtype), str(t.device)) if isinstance(t, torch.Tensor) else None for t in got
     )
-    numbers = tuple(snapshot(t) for t in got)
-    return Returned(function, metas, tuple(wanted), tuple(names), numbers)
+    return Returned(function, metas, tuple(wanted), tuple(names))
 
 
 def named(dtype: Any) -> str:

@@ -52,6 +52,8 @@ class Tensors:
         """Whether the function writes into its inputs, which is then done to copies of the leaves."""
         self.frees = False
         """Whether its graph serves one backward only, as torch.compile's may: each pull then runs forward again."""
+        self.spent = ""
+        """What a second backward through the same graph raised, where one through a fresh graph does not."""
         self.functions: Mapping[type[Any], str] | None = None
         """The user's own Functions of its graph, once it has run."""
 
@@ -212,12 +214,17 @@ class TorchRun:
         ]
 
     def pull(self, seeds: Seeds, layouts: Sequence[Layout | None] = (), watched: bool = False) -> Pull:
-        """``torch.autograd.grad`` on the graph that is kept; what raises is looked at."""
+        """``torch.autograd.grad`` on the graph that is kept; what raises is looked at, and tried by a fresh graph."""
+        before = self.used
         found = self.fresh().pull_here(seeds, layouts, watched)
-        if DONATED in found.failure and not self.owner.frees:
-            self.owner.frees = True
-            found = self.fresh().pull_here(seeds, layouts, watched)
-        return found
+        if not found.failure or not before or self.owner.frees:
+            return found
+        again = self.owner.run(self.variation).pull_here(seeds, layouts, watched)
+        if again.failure:
+            return found
+        self.owner.frees = True
+        self.owner.spent = "" if DONATED in found.failure else found.failure
+        return again
 
     def fresh(self) -> TorchRun:
         """This run, or the same once more where its graph is used up."""

@@ -7,7 +7,7 @@ back once through one graph.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -16,8 +16,9 @@ from symgrad.errors import bug
 from symgrad.numeric import Array
 from symgrad.testing.candidates.attempts import Candidate, Pull, Run
 from symgrad.testing.data import FAILED, NOT_MADE, PASSED, Battery, Finding
+from symgrad.testing.right.eager import Eager, eager_of
 from symgrad.testing.right.rounding import LEAST, Rounding
-from symgrad.testing.right.seeds import Weights, null_seed, seeds
+from symgrad.testing.right.seeds import Weights, null_seed, real_seeds, seeds
 from symgrad.testing.right.truth import Formula, Truth
 
 
@@ -30,6 +31,8 @@ class Trial:
     got: Array
     limit: float
     scale: float
+    eager: float = 0.0
+    """How far off torch's own backward is in the same type, relative to ``scale``."""
 
     def same(self, other: Array) -> bool:
         """Whether ``other`` is what came."""
@@ -46,7 +49,7 @@ class Trial:
 
     @cached_property
     def off(self) -> Array:
-        """Where what came is not what was expected; entries without a right answer are left out."""
+        """Where what came is not what was expected; entries without a right answer are left out, NaN."""
         return (self.gaps(self.expected) > self.limit) & np.isfinite(self.expected)
 
 
@@ -64,6 +67,7 @@ class Bench:
     expected: tuple[Mapping[str, Array], ...] = ()
     rows: Mapping[str, Array] = field(default_factory=dict)
     number: int = 0
+    eager: Eager | None = None
 
     @property
     def formula(self) -> Formula | None:
@@ -73,7 +77,7 @@ class Bench:
     @property
     def failure(self) -> str:
         """Why there are no gradients at all."""
-        return next((pull.failure for pull in self.pulls if pull.failure), "")
+        return self.baseline.failure
 
     @property
     def mixed(self) -> tuple[Array, ...]:
@@ -112,7 +116,7 @@ class Bench:
         return {name: self.trials_of(name) for name in self.candidate.names}
 
     def trials_of(self, name: str) -> list[Trial]:
-        """Each seed once."""
+        """Each seed once; what the type does not hold, on the way of torch's own backward either, has no answer."""
         found = []
         largest_expected = [largest_of(e[name]) for e in self.expected]
         if name in self.rows and len(self.rows[name]):
@@ -121,12 +125,19 @@ class Bench:
         else:
             floors = [max(largest_expected, default=0.0)] * len(largest_expected)
         told = zip(self.weights, self.pulls, self.expected, map(max, floors, largest_expected), strict=True)
-        for weights, pull, expected, scale in told:
+        for number, (weights, pull, expected, scale) in enumerate(told):
             came, right = pull.gradients.get(name), expected[name]
             got = np.zeros(right.shape) if came is None else came
+            held, eager = self.rounding.within(right) & (not pull.failure), 0.0
+            if self.eager is not None and name in self.eager.gradients[number]:
+                theirs = self.eager.gradients[number][name]
+                held = held & np.isfinite(theirs)
+                eager = float(np.abs(theirs - right)[held & np.isfinite(right)].max(initial=0.0)) / max(scale, 1e-30)
+            if not held.all():
+                right, got = np.where(held, right, np.nan), np.where(held, got, np.nan)
             largest = 0.0 if scale else largest_of(got)
-            limit = self.rounding.allowed * max(scale, largest, LEAST.get(self.rounding.dtype, 0.0))
-            found.append(Trial(weights, right, got, limit, scale or largest))
+            limit = self.rounding.beside(eager) * max(scale, largest, LEAST.get(self.rounding.dtype, 0.0))
+            found.append(Trial(weights, right, got, limit, scale or largest, eager))
         return found
 
 
@@ -143,21 +154,32 @@ def bench_of(
     weights = list(seeds(shapes, number))
     expected: list[Mapping[str, Array]] = []
     rows: dict[str, Array] = {}
+    reach = 0.0
     if truth is not None:
         expected, rows = expected_of(truth, weights, candidate.names)
-        blind = null_seed(rows, shapes)
-        if blind is not None:
-            weights.append(blind)
-            expected.append(combined(blind, rows) if whole(rows) else truth.pull(blind.seeds))
+        sums = [np.abs(array).sum(0) for array in rows.values()] or [array for e in expected for array in e.values()]
+        reach = max(map(largest_of, sums), default=0.0)
+    weights += real_seeds(shapes, run.dtypes, number, rounding.dtype, reach)
+    blind = null_seed(rows, shapes, run.dtypes)
+    weights += [blind] if blind is not None else []
+    if truth is not None:
+        others = weights[len(expected) :]
+        known = rows and whole(rows)
+        expected += [combined(w, rows) for w in others] if known else truth.pulls([w.seeds for w in others])
     pulls: list[Pull] = []
     for w in weights:
         pulls.append(run.pull(w.seeds, watched="onehot" not in w.name))
         if pulls[-1].failure and len(pulls) == 1:
             weights, expected = weights[:1], expected[:1]
             break
-    return Bench(
-        candidate, run, truth, rounding, arrays, tuple(weights), tuple(pulls), tuple(expected), rows, number
+    eager = eager_of(truth, rounding.dtype, weights) if isinstance(truth, Formula) else None
+    bench = Bench(
+        candidate, run, truth, rounding, arrays, tuple(weights), tuple(pulls), tuple(expected), rows, number, eager
     )  # fmt: skip
+    if eager is None or rounding.given:
+        return bench
+    off = max((t.eager for name in candidate.names for t in bench.trials(name)), default=0.0)
+    return replace(bench, rounding=replace(rounding, eager=off))
 
 
 def expected_of(

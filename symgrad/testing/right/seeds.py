@@ -1,7 +1,8 @@
 """The seeds a backward pass is tried with: every row of J where that is little, weights that mix rows, and blind ones.
 
 Ones alone are a blind test: 1ᵀJ is 0 for softmax and layer norm, and a backward that ignores v passes it. Zeros have to
-give zeros, and so has a v of the left null space of J.
+give zeros, and so has a v of the left null space of J. Whole numbers alone are blind, too: a backward that rounds v,
+casts it to a type with fewer digits, clips it or drops what is small gives the same for them.
 """
 
 from __future__ import annotations
@@ -12,11 +13,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from symgrad.numeric import Array
+from symgrad.testing.right.rounding import LARGEST, LEAST, rounded
 
 MOST_ROWS = 64
 """Outputs with more entries than this are not tried row by row."""
-RANDOM, SOME = 2, 8
+SOME = 8
 RANK = 1e-9
+NEAR = ((1.0,), (1000.0, 100.0, 10.0), (0.001, 0.01, 0.1))
+"""The sizes of random seeds with all their digits: the first of which the type holds what comes back."""
+ROOM = 64
+"""How far from the largest and the smallest number of the type gradients have to stay: more may stand on the way."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,9 +38,7 @@ class Weights:
 def seeds(shapes: Sequence[tuple[int, ...]], number: int) -> Iterator[Weights]:
     """Random integers from generator ``number``, the basis (some of it, where it is large), zeros and ones."""
     generator = np.random.default_rng(number)
-    for trial in range(RANDOM):
-        drawn = tuple(drawn_integers(generator, shape, 4) for shape in shapes)
-        yield Weights(f"random integers {trial + 1}", drawn)
+    yield Weights("random integers", tuple(drawn_integers(generator, shape, 4) for shape in shapes))
     sizes = [int(np.prod(shape, dtype=object)) for shape in shapes]
     places = [(n, at) for n, shape in enumerate(shapes) for at in range(sizes[n])]
     if len(places) > MOST_ROWS:
@@ -57,8 +61,22 @@ def drawn_integers(generator: np.random.Generator, shape: tuple[int, ...], large
     return np.where(found == 0, largest + 1, found).astype(np.float64)
 
 
-def null_seed(rows: Mapping[str, Array], shapes: Sequence[tuple[int, ...]]) -> Weights | None:
-    """A v with vᵀJ = 0, from the rows of J by every input; None where there is only 0."""
+def real_seeds(
+    shapes: Sequence[tuple[int, ...]], dtypes: Sequence[str], number: int, coarsest: str, reach: float
+) -> Iterator[Weights]:
+    """Random numbers with all digits of the outputs' types: near 1, large and small; ``reach`` is the largest Σ|J|."""
+    generator = np.random.default_rng(number + 4)
+    low, high = ROOM * LEAST.get(coarsest, 0.0), LARGEST.get(coarsest, np.inf) / ROOM
+    for sizes in NEAR:
+        drawn = [generator.uniform(0.25, 2, shape) * generator.choice((-1.0, 1.0), shape) for shape in shapes]
+        size = next((s for s in sizes if not reach or low <= s * reach <= high), 0.0)
+        if size:
+            told = tuple(rounded(size * a, dtype) for a, dtype in zip(drawn, dtypes, strict=True))
+            yield Weights(f"random numbers near {size:g}", told)
+
+
+def null_seed(rows: Mapping[str, Array], shapes: Sequence[tuple[int, ...]], dtypes: Sequence[str]) -> Weights | None:
+    """A v with vᵀJ = 0 but for rounding, from the rows of J by every input; None where there is only 0."""
     flat = [array.reshape(len(array), -1) for array in rows.values()]
     matrix = np.concatenate(flat, 1) if flat else np.zeros((0, 0))
     if not matrix.size or not np.isfinite(matrix).all():
@@ -69,8 +87,8 @@ def null_seed(rows: Mapping[str, Array], shapes: Sequence[tuple[int, ...]]) -> W
         return None
     vector, parts, begin = left[:, -1], [], 0
     vector = vector / np.abs(vector).max()
-    for shape in shapes:
+    for shape, dtype in zip(shapes, dtypes, strict=True):
         size = int(np.prod(shape, dtype=object))
-        parts.append(vector[begin : begin + size].reshape(shape))
+        parts.append(rounded(vector[begin : begin + size].reshape(shape), dtype))
         begin += size
     return Weights("a v with vᵀJ = 0", tuple(parts))

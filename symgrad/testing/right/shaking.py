@@ -17,13 +17,15 @@ from symgrad.calculus import flowing, local_pullback, positions, standard
 from symgrad.calculus.local import SEED
 from symgrad.errors import SymgradError
 from symgrad.indexing import Equation
-from symgrad.numeric import Array, Values, as_float
+from symgrad.numeric import Array, Values, as_float, numeric_pullback
 from symgrad.numeric.exact import plus
 from symgrad.numeric.forward import evaluated
 from symgrad.numeric.sweeps import pull_step
 from symgrad.program import Apply, Program
 
 SIGNS = (-1.0, 0.0, 1.0)
+NOTHING = 1e-13
+"""Of the sum of magnitudes: less is 0 but for rounding."""
 
 
 def moved_values(values: Values, share: float, generator: np.random.Generator) -> Values:
@@ -51,6 +53,20 @@ def shaken_pullback(
             name = str(step.arguments[place])
             carried[name] = plus(carried[name], noisy) if name in carried else noisy
     return {name: as_float(carried.get(name, np.zeros(values[name].shape))) for name in wanted}
+
+
+def vanishing(program: Program, values: Values, seed: Array, name: str) -> Apply | None:
+    """The last step in which all that comes back for a seed cancels, on the way to one input."""
+    found: list[Apply] = []
+
+    def seen(step: Apply, place: int, cotangent: Array, part: Array) -> None:
+        terms = magnitude(step, program, values, as_float(cotangent), place)
+        if terms.any() and np.abs(as_float(part)).max() <= NOTHING * terms.max():
+            found.append(step)
+
+    if any(t.name == name for t in program.inputs):
+        numeric_pullback(program, values, seed, [name], seen)
+    return found[0] if found else None
 
 
 def magnitude(step: Apply, program: Program, values: Values, cotangent: Array, place: int) -> Array:

@@ -7,7 +7,7 @@ where nothing was confirmed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -22,13 +22,14 @@ from symgrad.numeric import Array
 from symgrad.oracles import check_form
 from symgrad.render import formula_text
 from symgrad.testing.right.bench import Trial, place
-from symgrad.testing.right.rounding import EPSILON, LOWER, Rounding
+from symgrad.testing.right.rounding import EPSILON, LOWER, Rounding, rounded
 from symgrad.testing.right.truth import Formula
 from symgrad.testing.slips.forward_slips import forward_slips
 from symgrad.testing.slips.operation_slips import operation_slips
+from symgrad.testing.slips.seed_slips import seed_slips
 from symgrad.testing.slips.share_slips import share_slips, weighted_slips
 from symgrad.testing.slips.shift_slips import shift_slips
-from symgrad.testing.slips.slips import Slip, other_forms, whole_slips
+from symgrad.testing.slips.slips import LINEAR, Slip, later_slips, other_forms, whole_slips
 from symgrad.testing.slips.step_slips import step_slips
 from symgrad.testing.slips.wrong_line import wrong_step
 
@@ -45,7 +46,7 @@ class Case:
     """One wrong gradient, and what is known of the rest.
 
     ``others`` says of the other inputs whether theirs is right, ``wrong`` are the
-    trials of all that are not, ``none`` says that no gradient came.
+    trials of all that are not, ``none`` says that no gradient came, ``steady`` that the same comes for the same v.
     """
 
     formula: Formula
@@ -55,6 +56,7 @@ class Case:
     others: Mapping[str, bool] = field(default_factory=dict)
     wrong: Mapping[str, Sequence[Trial]] = field(default_factory=dict)
     none: bool = False
+    steady: bool = True
 
 
 @dataclass(frozen=True)
@@ -74,11 +76,11 @@ def causes(case: Case) -> Cause:
         return missing(case)
     formula, name, trials = case.formula, case.name, case.trials
     parts = share_slips(formula, name, trials)
-    whole = whole_slips(formula, name, trials, case.others)
+    whole = of_the_whole(formula, name, trials, case.others, case.rounding.dtype)
     steps, weighted = guarded(step_slips(case)), guarded(weighted_slips(formula, name, trials))
     others = chain(
-        other_forms(formula, name, axes=True), guarded(forward_slips(formula, name)), shift_slips(name, trials),
-        guarded(operation_slips(case)),
+        other_forms(formula, name, axes=True), guarded(forward_slips(formula, name)),
+        guarded(shift_slips(formula, name, trials)), guarded(operation_slips(case)),
     )  # fmt: skip
     for slip in chain(whole, parts, steps, weighted, others):
         if confirmed(slip, trials):
@@ -86,16 +88,49 @@ def causes(case: Case) -> Cause:
     return rounding(case) or line(case) or somewhere(case)
 
 
+def of_the_whole(
+    formula: Formula, name: str, trials: Sequence[Trial], others: Mapping[str, bool], dtype: str
+) -> Iterator[Slip]:
+    """What concerns the gradient as a whole, then v as a whole, then what is less likely."""
+    yield from whole_slips(formula, name, trials)
+    yield from seed_slips(formula, name, trials, dtype)
+    yield from later_slips(formula, name, others)
+
+
 def somewhere(case: Case) -> Cause:
-    """Where it differs, if that is not everywhere: an edge, a column, entries that nothing comes back to."""
+    """Where it differs, if that is not everywhere: an edge, a column, entries that nothing comes back to; and when."""
     off = np.any([t.off for t in case.trials], axis=0)
     count = int(off.sum())
-    if off.ndim == 0 or count in (0, off.size):
-        return Cause("value", "")
-    which = region(f"{case.name}.grad", off)
-    if not any(t.got[off].any() for t in case.trials):
-        return Cause("missing_path", f"nothing comes back to {which}, whatever v is; the other entries are right")
-    return Cause("value", "", (f"only {which} differ{'s' if count == 1 else ''}, whatever v is",))
+    tested = [t for t in case.trials if (np.maximum(np.abs(t.expected), np.abs(t.got))[off] > t.limit).any()]
+    always = all(t.off.any() for t in tested)
+    here = region(f"{case.name}.grad", off) if off.ndim and count not in (0, off.size) else ""
+    if here and always and not any(t.got[off].any() for t in case.trials):
+        return Cause("missing_path", f"nothing comes back to {here}, whatever v is; the other entries are right")
+    more = [f"only {here} differ{'s' if count == 1 else ''}{', whatever v is' if always else ''}"] if here else []
+    wrong = [t for t in tested if t.off.any()]
+    if case.steady and not always:
+        fine = [t.weights.name for t in tested if not t.off.any()]
+        more.append(
+            f"for some v it is right ({listed(fine)}), for others wrong ({listed(t.weights.name for t in wrong)})"
+        )
+    basis = [t for t in case.trials if t.weights.basic]
+    size = sum(s.size for s in case.trials[0].weights.seeds)
+    if case.steady and len(basis) == size and any(not linear(t, basis) for t in wrong):
+        return Cause("not_linear", LINEAR, tuple(more))
+    return Cause("value", "", tuple(more))
+
+
+def listed(names: Iterable[str]) -> str:
+    """The first few names."""
+    every = list(names)
+    return ", ".join(every[:FIRST]) + (f" and {len(every) - FIRST} more" if len(every) > FIRST else "")
+
+
+def linear(trial: Trial, basis: Sequence[Trial]) -> bool:
+    """Whether what came for a seed is what came for the basis, weighted and added up."""
+    weights = np.concatenate([s.reshape(-1) for s in trial.weights.seeds])
+    gaps = trial.gaps(np.tensordot(weights, np.stack([t.got for t in basis]), 1))
+    return bool((gaps <= max(trial.limit, *(t.limit for t in basis))).all())
 
 
 def region(name: str, mask: Array) -> str:
@@ -179,16 +214,6 @@ def computed_in(case: Case, lower: str) -> bool:
         without += float(np.abs(t.expected - t.got).max(initial=0.0))
         within += float(np.abs(made - t.got).max(initial=0.0))
     return within <= without / 16
-
-
-def rounded(array: Array, dtype: str) -> Array:
-    """Numbers in a lower type, as float64."""
-    if dtype == "bfloat16":
-        bits = np.asarray(array, np.float32).view(np.uint32)
-        bits = (bits + 0x7FFF + ((bits >> 16) & 1)) & np.uint32(0xFFFF0000)
-        return bits.astype(np.uint32).view(np.float32).astype(np.float64)
-    with np.errstate(over="ignore"):
-        return np.asarray(array).astype(dtype).astype(np.float64)
 
 
 def line(case: Case) -> Cause | None:

@@ -13,11 +13,15 @@ import numpy as np
 
 from symgrad.calculus import flowing
 from symgrad.errors import SymgradError
+from symgrad.language import expand_composites
 from symgrad.numeric import as_float, forward, numeric_pullback
 from symgrad.program import Apply, Program
 from symgrad.testing.right.truth import Formula
 from symgrad.testing.slips.forward_tensors import written
 from symgrad.testing.slips.slips import Slip
+
+ROOTS = {"mean": 1.0, "var": 1.0, "std": 0.5}
+"""What divides by the number of entries, and the power of that number."""
 
 
 def forward_slips(formula: Formula, name: str) -> Iterator[Slip]:
@@ -42,6 +46,33 @@ def forward_slips(formula: Formula, name: str) -> Iterator[Slip]:
             yield Slip(
                 "missing_step", said,
                 lambda t, p=other, k=known: as_float(numeric_pullback(p, k, t.weights.seeds[0], [name])[name]),  # type: ignore[misc]  # a default binds
+            )  # fmt: skip
+    yield from miscounted(formula, name)
+
+
+def miscounted(formula: Formula, name: str) -> Iterator[Slip]:
+    """The right lines, read at a variance or a mean that divides by n − 1 where n belongs, or the other way round."""
+    program, values = formula.programs[0], formula.values[0]
+    for wider in (program, expand_composites(program)):
+        known = forward(wider, {t.name: values[t.name] for t in wider.inputs})
+        for step in wider.steps:
+            count = np.size(known[step.tensors[0]]) // max(np.size(known[step.result.name]), 1) if step.tensors else 0
+            factor = count / (count - 1) if count > 1 else 1.0
+            if step.op not in ROOTS or factor == 1:
+                continue
+            wrong, right = ("n", "n − 1") if dict(step.options).get("correction") == 1 else ("n − 1", "n")
+            factor = 1 / factor if wrong == "n" else factor
+            result = as_float(known[step.result.name]) * factor ** ROOTS[step.op]
+            rest = replace(
+                wider, inputs=(*wider.inputs, step.result), steps=tuple(s for s in wider.steps if s is not step)
+            )
+            point = forward(rest, {t.name: known[t.name] for t in wider.inputs} | {step.result.name: result})
+            point = known.with_arrays({t.name: point[t.name] for t in rest.tensors()})
+            said = f"the lines are right with {wrong} = {count - (wrong != 'n')} in the place of {right}, in "
+            said += f"{step.result.name} = {written(step)}"
+            yield Slip(
+                "wrong_option", said,
+                lambda t, p=wider, k=point: as_float(numeric_pullback(p, k, t.weights.seeds[0], [name])[name]),  # type: ignore[misc]  # a default binds
             )  # fmt: skip
 
 

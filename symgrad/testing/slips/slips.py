@@ -21,7 +21,7 @@ from symgrad.closed_form.writing.sums import SUMS
 from symgrad.errors import SymgradError
 from symgrad.numeric import Array, as_float, evaluate, numeric_pushforward
 from symgrad.oracles.forms import evaluate_text
-from symgrad.testing.right.bench import Trial
+from symgrad.testing.right.bench import Trial, shown
 from symgrad.testing.right.truth import Formula
 from symgrad.testing.slips.forward_tensors import tensors_of
 
@@ -29,6 +29,7 @@ Made = Callable[[Trial], Array]
 AXIS, MOST_AXES = (ast.Constant, ast.UnaryOp, ast.USub, ast.Load), 5
 LARGEST = 1000
 """The largest denominator of a factor that is told as a fraction."""
+LINEAR = "vᵀJ is linear in v, whatever the function is"
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +41,7 @@ class Slip:
     made: Made
 
 
-def whole_slips(formula: Formula, name: str, trials: Sequence[Trial], others: Mapping[str, bool]) -> Iterator[Slip]:
+def whole_slips(formula: Formula, name: str, trials: Sequence[Trial]) -> Iterator[Slip]:
     """In the order in which they are believed."""
     yield Slip("sign", "the sign is turned", lambda t: -t.expected)
     yield from other_forms(formula, name)
@@ -50,7 +51,10 @@ def whole_slips(formula: Formula, name: str, trials: Sequence[Trial], others: Ma
             yield Slip("wrong_axis", said, lambda t: t.expected.swapaxes(-1, -2))
         yield Slip("transposed", "it is the transpose of what it should be", lambda t: t.expected.swapaxes(-1, -2))
     yield from scaled(formula, name, trials)
-    yield from without_seed(formula, name, trials)
+
+
+def later_slips(formula: Formula, name: str, others: Mapping[str, bool]) -> Iterator[Slip]:
+    """Those that are believed after what concerns v."""
     yield from swapped(formula, name, others)
     yield from itself(formula, name)
     yield from elementwise(formula, name)
@@ -172,11 +176,13 @@ def scaled(formula: Formula, name: str, trials: Sequence[Trial]) -> Iterator[Sli
         if min(abs(k - factor) for k in known) < 1e-3 * abs(factor)
         else factor
     )  # one choice
-    yield Slip("scaled", f"every entry is {told_factor(factor, formula, name, trial)}", lambda t: factor * t.expected)
+    text, missing = told_factor(factor, formula, name, trial)
+    said = f"the factor {missing} is missing: every entry is {text}" if missing else f"every entry is {text}"
+    yield Slip("missing_factor" if missing else "scaled", said, lambda t: factor * t.expected)
 
 
-def told_factor(factor: float, formula: Formula, name: str, trial: Trial) -> str:
-    """``3 times what it should be: as if multiplied by 3, the number of rows of x``."""
+def told_factor(factor: float, formula: Formula, name: str, trial: Trial) -> tuple[str, str]:
+    """``3 times what it should be: as if multiplied by 3, the number of rows of x``; and the factor that is missing."""
     ratio = Fraction(abs(factor)).limit_denominator(LARGEST)
     exact = abs(float(ratio) - abs(factor)) < 1e-9 * abs(factor)
     times = "of" if exact and ratio < 1 else "times"
@@ -184,17 +190,20 @@ def told_factor(factor: float, formula: Formula, name: str, trial: Trial) -> str
     counts = counted(formula, name, trial)
     for number in (abs(factor), 1 / abs(factor)):
         if round(number) > 2 and abs(number - round(number)) < 1e-9 and round(number) in counts:
-            by = "multiplied" if number == abs(factor) else "divided"
-            return f"{text}: as if {by} by {counts[round(number)]}, {round(number)}"
-    return text if exact else text + as_if_missing(factor, formula)
+            by, instead = ("multiplied", "sum for a mean") if number == abs(factor) else ("divided", "mean for a sum")
+            return f"{text}: as if {by} by {counts[round(number)]}, {round(number)} (a {instead})", ""
+    return text, missing_number(factor, formula)
 
 
-def as_if_missing(factor: float, formula: Formula) -> str:
-    """The number of the forward pass that a factor is, or 1 by it is; empty where there is none."""
+def missing_number(factor: float, formula: Formula) -> str:
+    """The number of the forward pass that a factor is one by, or a power of it; empty where there is none."""
     for tensor, called, array in tensors_of(formula.programs[0], formula):
-        for number, missing in ((array, f"1/{tensor}"), (1 / array, tensor)) if array.size == 1 and array.all() else ():
-            if abs(abs(float(number.reshape(()))) - abs(factor)) < 1e-9 * abs(factor):
-                return f": as if the factor {missing} were missing{called}"
+        number = abs(float(array.reshape(()))) if array.size == 1 else 0.0
+        if number in (0.0, 1.0) or not np.isfinite(number):
+            continue
+        for power, missing in ((1, f"1/{tensor}"), (-1, tensor), (2, f"1/{tensor}²"), (-2, f"{tensor}²")):
+            if abs(number**power - abs(factor)) < 1e-9 * abs(factor):
+                return f"{missing} ({called[2:] or tensor} = {shown(float(array.reshape(())))})"
     return ""
 
 
@@ -207,20 +216,6 @@ def counted(formula: Formula, name: str, trial: Trial) -> dict[int, str]:
         for axis, size in enumerate(shape):
             found.setdefault(int(size), f"the length of axis {axis} of {what}")
     return found
-
-
-def without_seed(formula: Formula, name: str, trials: Sequence[Trial]) -> Iterator[Slip]:
-    """The gradient of the sum of all outputs, whatever v is."""
-    if len({b"".join(s.tobytes() for s in t.weights.seeds) for t in trials}) < 2:
-        return
-    ones = formula.pull([np.ones(s.shape) for s in trials[0].weights.seeds])[name]
-    yield Slip("ignores_seed", "v is not used: this is what v = ones gives, whatever v is", lambda t: ones)
-    if ones.any():
-        said = "v is added up before it is used: every output gets the same weight"
-        yield Slip("ignores_seed", said, lambda t: ones * sum(float(s.sum()) for s in t.weights.seeds))
-    first = trials[0].got
-    if first.any():
-        yield Slip("ignores_seed", "v is not used: the same comes whatever v is", lambda t: first)
 
 
 def swapped(formula: Formula, name: str, others: Mapping[str, bool]) -> Iterator[Slip]:

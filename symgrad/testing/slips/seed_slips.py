@@ -1,0 +1,98 @@
+"""Backwards that do not take v as it is: left out, cast, rounded, clipped, one of its entries read for all the others.
+
+Comes in: the formula, an input and its trials. Goes out: `Slip` s, each the right gradient for what was made of v.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice, pairwise
+
+import numpy as np
+
+from symgrad.numeric import Array
+from symgrad.testing.right.bench import Trial, shown
+from symgrad.testing.right.rounding import LOWER, rounded
+from symgrad.testing.right.truth import Formula
+from symgrad.testing.slips.slips import LINEAR, Slip
+
+MOST_CUTS = 40
+"""Sizes that are tried as the one below which entries are dropped."""
+PLAIN: tuple[tuple[str, Callable[[Array], Array]], ...] = (
+    ("v is rounded to whole numbers", np.round),
+    ("v is cast to whole numbers (.long(), .int()), which drops what follows the point", np.trunc),
+    ("v is cast to int8", lambda v: np.trunc(v).astype(np.int64).astype(np.int8).astype(np.float64)),
+    ("negative entries of v are dropped, as by relu", lambda v: np.maximum(v, 0)),
+    ("positive entries of v are dropped", lambda v: np.minimum(v, 0)),
+    ("|v| stands where v belongs", np.abs),
+    ("only the sign of v is used", np.sign),
+    ("v is squared", np.square),
+)
+"""What is made of v entry by entry."""
+
+
+def seed_slips(formula: Formula, name: str, trials: Sequence[Trial], dtype: str) -> Iterator[Slip]:
+    """v left out; one entry for others; then what is not linear in v."""
+    if len({b"".join(s.tobytes() for s in t.weights.seeds) for t in trials}) < 2:
+        return
+
+    def of(kind: str, said: str, change: Callable[[Array], Array]) -> Slip:
+        return Slip(kind, said, lambda t: formula.pull([change(s) for s in t.weights.seeds])[name])
+
+    ones = formula.pull([np.ones(s.shape) for s in trials[0].weights.seeds])[name]
+    yield Slip("ignores_seed", "v is not used: this is what v = ones gives, whatever v is", lambda t: ones)
+    if ones.any():
+        said = "v is added up before it is used: every output gets the same weight"
+        yield Slip("ignores_seed", said, lambda t: ones * sum(float(s.sum()) for s in t.weights.seeds))
+    first = trials[0].got
+    if first.any():
+        yield Slip("ignores_seed", "v is not used: the same comes whatever v is", lambda t: first)
+    rank = max(s.ndim for s in trials[0].weights.seeds)
+    for axis in range(rank if trials[0].expected.size > 1 else 0):
+        for said, change in along(axis, rank):
+            yield of("ignores_seed", said, change)
+    for lower in LOWER.get(dtype, ()):
+        yield of("precision", f"v is cast to {lower}, and loses digits", lambda v, d=lower: rounded(v, d))  # type: ignore[misc]  # a default binds
+    for said, change in (*PLAIN, *cut_off(formula, name, trials)):
+        yield of("not_linear", f"{said}; {LINEAR}", change)
+
+
+def along(axis: int, rank: int) -> Iterator[tuple[str, Callable[[Array], Array]]]:
+    """One entry along an axis, or their mean, for all of them."""
+    for place, written in ((0, "0"), (-1, "-1")):
+        entry = ", ".join([":"] * axis + [written])
+        said = f"v[{entry}] is used for every entry along axis {axis} of v"
+        if axis == 0 and rank == 1:
+            said += f": a number, v[{written}], multiplies all rows, where each has its own, v[:, None]"
+        yield said, lambda v, p=place: broadcast(np.take(v, [p], axis), v) if v.ndim > axis else v  # type: ignore[misc]  # a default binds
+    said = f"the mean of v along axis {axis} is used for every entry of v"
+    yield said, lambda v: broadcast(v.mean(axis, keepdims=True), v) if v.ndim > axis else v
+
+
+def broadcast(small: Array, like: Array) -> Array:
+    """As many entries as ``like`` has."""
+    return np.array(np.broadcast_to(small, like.shape))
+
+
+def cut_off(formula: Formula, name: str, trials: Sequence[Trial]) -> Iterator[tuple[str, Callable[[Array], Array]]]:
+    """v clipped at a number or to a length, which the largest seed tells; and what is small dropped."""
+    largest = max(trials, key=lambda t: max((float(np.abs(s).max(initial=0.0)) for s in t.weights.seeds), default=0.0))
+    seeds = largest.weights.seeds
+    number = ratio(largest.got, formula.pull([np.sign(s) for s in seeds])[name])
+    if number > 0:
+        yield f"v is clipped at ±{shown(number)}", lambda v: np.clip(v, -number, number)
+    length = ratio(largest.got, largest.expected) * float(np.linalg.norm(seeds[0]))
+    if length > 0 and len(seeds) == 1:
+        said = f"v is scaled down where it is longer than {shown(length)}"
+        yield said, lambda v: v * min(1.0, length / max(float(np.linalg.norm(v)), 1e-300))
+    sizes = np.unique(np.abs(np.concatenate([s.reshape(-1) for t in trials for s in t.weights.seeds])))
+    for small, next_one in islice(pairwise(sizes), MOST_CUTS):
+        said = f"small entries of v are dropped: {shown(float(small))} is, {shown(float(next_one))} is not"
+        yield said, lambda v, s=small: v * (np.abs(v) > s)  # type: ignore[misc]  # a default binds
+
+
+def ratio(got: Array, right: Array) -> float:
+    """The number that ``right`` was multiplied by, at its largest entry; 0 where there is none."""
+    at = np.unravel_index(int(np.argmax(np.abs(np.nan_to_num(right)))), right.shape) if right.size else ()
+    found = float(got[at] / right[at]) if right.size and right[at] else 0.0
+    return found if np.isfinite(found) else 0.0
