@@ -19,8 +19,8 @@ MOST_ROWS = 64
 """Outputs with more entries than this are not tried row by row."""
 SOME = 8
 RANK = 1e-9
-NEAR = ((1.0,), (1000.0, 100.0, 10.0), (0.001, 0.01, 0.1))
-"""The sizes of random seeds with all their digits: the first of which the type holds what comes back."""
+TIMES = ((1.0,), (-(2.0**12), -(2.0**6), -(2.0**3)), (2.0**-12, 2.0**-6, 2.0**-3))
+"""What the random seed with all its digits is multiplied by: the first of which the type holds what comes back."""
 ROOM = 64
 """How far from the largest and the smallest number of the type gradients have to stay: more may stand on the way."""
 
@@ -64,15 +64,17 @@ def drawn_integers(generator: np.random.Generator, shape: tuple[int, ...], large
 def real_seeds(
     shapes: Sequence[tuple[int, ...]], dtypes: Sequence[str], number: int, coarsest: str, reach: float
 ) -> Iterator[Weights]:
-    """Random numbers with all digits of the outputs' types: near 1, large and small; ``reach`` is the largest Σ|J|."""
+    """Random numbers with all digits of the outputs' types, their large and small multiples; ``reach`` is max Σ|J|."""
     generator = np.random.default_rng(number + 4)
     low, high = ROOM * LEAST.get(coarsest, 0.0), LARGEST.get(coarsest, np.inf) / ROOM
-    for sizes in NEAR:
-        drawn = [generator.uniform(0.25, 2, shape) * generator.choice((-1.0, 1.0), shape) for shape in shapes]
-        size = next((s for s in sizes if not reach or low <= s * reach <= high), 0.0)
+    whole = [np.asarray(generator.integers(64, 512, shape)) for shape in shapes]
+    drawn = [(3 * a + 1) / 768 * generator.choice((-1.0, 1.0), a.shape) for a in whole]  # thirds: no type holds them
+    for sizes in TIMES:
+        size = next((s for s in sizes if not reach or low <= abs(s) * reach <= high), 0.0)
         if size:
-            told = tuple(rounded(size * a, dtype) for a, dtype in zip(drawn, dtypes, strict=True))
-            yield Weights(f"random numbers near {size:g}", told)
+            told = tuple(size * rounded(a, dtype) for a, dtype in zip(drawn, dtypes, strict=True))
+            by = "" if size == 1 else f" times {size:g}" if abs(size) > 1 else f" divided by {1 / size:g}"
+            yield Weights(f"random numbers{by}", told)
 
 
 def null_seed(rows: Mapping[str, Array], shapes: Sequence[tuple[int, ...]], dtypes: Sequence[str]) -> Weights | None:

@@ -113,9 +113,7 @@ def somewhere(case: Case) -> Cause:
         more.append(
             f"for some v it is right ({listed(fine)}), for others wrong ({listed(t.weights.name for t in wrong)})"
         )
-    basis = [t for t in case.trials if t.weights.basic]
-    size = sum(s.size for s in case.trials[0].weights.seeds)
-    if case.steady and len(basis) == size and any(not linear(t, basis) for t in wrong):
+    if case.steady and not all(linear(t, case.trials) for t in wrong):
         return Cause("not_linear", LINEAR, tuple(more))
     return Cause("value", "", tuple(more))
 
@@ -126,11 +124,23 @@ def listed(names: Iterable[str]) -> str:
     return ", ".join(every[:FIRST]) + (f" and {len(every) - FIRST} more" if len(every) > FIRST else "")
 
 
-def linear(trial: Trial, basis: Sequence[Trial]) -> bool:
-    """Whether what came for a seed is what came for the basis, weighted and added up."""
+def linear(trial: Trial, trials: Sequence[Trial]) -> bool:
+    """Whether what came for a seed is what came for the basis, weighted and added up, or for a multiple of the seed."""
     weights = np.concatenate([s.reshape(-1) for s in trial.weights.seeds])
-    gaps = trial.gaps(np.tensordot(weights, np.stack([t.got for t in basis]), 1))
-    return bool((gaps <= max(trial.limit, *(t.limit for t in basis))).all())
+    basis = [t for t in trials if t.weights.basic]
+    if len(basis) == weights.size:
+        return agree(trial, np.tensordot(weights, np.stack([t.got for t in basis]), 1), basis)
+    for other in trials:
+        seed = np.concatenate([s.reshape(-1) for s in other.weights.seeds])
+        times = weights[0] / seed[0] if seed[0] else 0.0
+        if times and np.array_equal(weights, times * seed) and not agree(trial, times * other.got, ()):
+            return False
+    return True
+
+
+def agree(trial: Trial, made: Array, others: Sequence[Trial]) -> bool:
+    """Whether two gradients are the same, as far as the numbers go that one was made of."""
+    return bool((trial.gaps(made) <= max([trial.limit, *(t.limit for t in others)])).all())
 
 
 def region(name: str, mask: Array) -> str:

@@ -6,7 +6,6 @@ Comes in: the formula, an input and its trials. Goes out: `Slip` s, each the rig
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice, pairwise
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from symgrad.testing.right.rounding import LOWER, rounded
 from symgrad.testing.right.truth import Formula
 from symgrad.testing.slips.slips import LINEAR, Slip
 
-MOST_CUTS = 40
+CUTS = [digit * 10.0**power for power in range(-6, 3) for digit in (1, 2, 5)]
 """Sizes that are tried as the one below which entries are dropped."""
 PLAIN: tuple[tuple[str, Callable[[Array], Array]], ...] = (
     ("v is rounded to whole numbers", np.round),
@@ -86,9 +85,11 @@ def cut_off(formula: Formula, name: str, trials: Sequence[Trial]) -> Iterator[tu
         said = f"v is scaled down where it is longer than {shown(length)}"
         yield said, lambda v: v * min(1.0, length / max(float(np.linalg.norm(v)), 1e-300))
     sizes = np.unique(np.abs(np.concatenate([s.reshape(-1) for t in trials for s in t.weights.seeds])))
-    for small, next_one in islice(pairwise(sizes), MOST_CUTS):
-        said = f"small entries of v are dropped: {shown(float(small))} is, {shown(float(next_one))} is not"
-        yield said, lambda v, s=small: v * (np.abs(v) > s)  # type: ignore[misc]  # a default binds
+    for size in CUTS:
+        small, others = sizes[(sizes < size) & (sizes > 0)], sizes[sizes >= size]
+        if len(small) and len(others):
+            said = f"small entries of v are dropped: {shown(float(small[-1]))} is, {shown(float(others[0]))} is not"
+            yield said, lambda v, s=size: v * (np.abs(v) >= s)  # type: ignore[misc]  # a default binds
 
 
 def ratio(got: Array, right: Array) -> float:

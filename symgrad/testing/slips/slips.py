@@ -163,7 +163,8 @@ def summed(text: str) -> Iterator[tuple[str, str, str]]:
 
 def scaled(formula: Formula, name: str, trials: Sequence[Trial]) -> Iterator[Slip]:
     """A number times what it should be, with what that number counts."""
-    trial = max(trials, key=lambda t: float(np.abs(t.expected).max(initial=0.0)))
+    whole = [t for t in trials if all((s == np.round(s)).all() for s in t.weights.seeds)]  # where less is rounded
+    trial = max(whole or trials, key=lambda t: float(np.abs(t.expected).max(initial=0.0)))
     if not trial.expected.any():
         return
     at = np.unravel_index(int(np.argmax(np.abs(trial.expected))), trial.expected.shape)
