@@ -20,8 +20,8 @@ from symgrad.testing.right.truth import Formula
 from symgrad.testing.slips.forward_tensors import written
 from symgrad.testing.slips.slips import Slip
 
-ROOTS = {"mean": 1.0, "var": 1.0, "std": 0.5}
-"""What divides by the number of entries, and the power of that number."""
+POWERS = (1.0, 0.5, -1.0, -0.5)
+"""Of n / (n − 1), in a mean, a variance or a standard deviation."""
 
 
 def forward_slips(formula: Formula, name: str) -> Iterator[Slip]:
@@ -57,23 +57,19 @@ def miscounted(formula: Formula, name: str) -> Iterator[Slip]:
         known = forward(wider, {t.name: values[t.name] for t in wider.inputs})
         for step in wider.steps:
             count = np.size(known[step.tensors[0]]) // max(np.size(known[step.result.name]), 1) if step.tensors else 0
-            factor = count / (count - 1) if count > 1 else 1.0
-            if step.op not in ROOTS or factor == 1:
-                continue
-            wrong, right = ("n", "n − 1") if dict(step.options).get("correction") == 1 else ("n − 1", "n")
-            factor = 1 / factor if wrong == "n" else factor
-            result = as_float(known[step.result.name]) * factor ** ROOTS[step.op]
-            rest = replace(
-                wider, inputs=(*wider.inputs, step.result), steps=tuple(s for s in wider.steps if s is not step)
-            )
-            point = forward(rest, {t.name: known[t.name] for t in wider.inputs} | {step.result.name: result})
-            point = known.with_arrays({t.name: point[t.name] for t in rest.tensors()})
-            said = f"the lines are right with {wrong} = {count - (wrong != 'n')} in the place of {right}, in "
-            said += f"{step.result.name} = {written(step)}"
-            yield Slip(
-                "wrong_option", said,
-                lambda t, p=wider, k=point: as_float(numeric_pullback(p, k, t.weights.seeds[0], [name])[name]),  # type: ignore[misc]  # a default binds
-            )  # fmt: skip
+            for power in POWERS if count > 1 else ():
+                result = as_float(known[step.result.name]) * (count / (count - 1)) ** power
+                rest = tuple(other for other in wider.steps if other is not step)
+                cut = replace(wider, inputs=(*wider.inputs, step.result), steps=rest)
+                point = forward(cut, {t.name: known[t.name] for t in wider.inputs} | {step.result.name: result})
+                point = known.with_arrays({t.name: point[t.name] for t in cut.tensors()})
+                counted = (
+                    f"n − 1 = {count - 1} in the place of n" if power > 0 else f"n = {count} in the place of n − 1"
+                )
+                yield Slip(
+                    "wrong_option", f"the lines are right with {counted}, in {step.result.name} = {written(step)}",
+                    lambda t, p=wider, k=point: as_float(numeric_pullback(p, k, t.weights.seeds[0], [name])[name]),  # type: ignore[misc]  # a default binds
+                )  # fmt: skip
 
 
 def without(program: Program, step: Apply, operand: str) -> Program:
