@@ -21,10 +21,19 @@ said("linear_cross_entropy(x, linear_weight, target, *, linear_bias=None, weight
      "label_smoothing=0.0, options: unused=None)", "cross_entropy(linear(x, linear_weight, linear_bias), target, weight, "
      "reduction=reduction, ignore_index=ignore_index, label_smoothing=label_smoothing)",
      "A linear layer and the cross entropy of its result.", "F.linear_cross_entropy")
-ROWS = "mean(-(target * logsigmoid(x) + (1 - target) * logsigmoid(-x)) * weight, dim=-1)"
+ROWS = "-(target * logsigmoid(x) + (1 - target) * logsigmoid(-x)) * weight"
+
+
+def averaged(x: Any, target: Any, weight: Any, reduction: str) -> str:
+    """−(y·log σ(x) + (1 − y)·log σ(−x)), its mean over the classes; torch adds up over the axis of x's, by x's number of them."""
+    shapes = [tuple(getattr(t, "shape", ())) for t in (target, weight)]
+    own = not x.shape or all(len(s) <= len(x.shape) and (not s or x.shape[-1] != 1 or s[-1] == 1) for s in shapes)
+    rows = f"mean({ROWS}, dim=-1)" if own else f"sum({ROWS}, dim={len(x.shape) - 1}) / x.shape[-1]"
+    return {"none": rows, "sum": f"sum({rows})"}.get(reduction, f"mean({rows})")
+
+
 said("multilabel_soft_margin_loss(x, target, weight=None, size_average: reduction=None, reduce: reduction=None, "
-     "reduction: 'none' | 'mean' | 'sum'='mean')", f"mean({ROWS})", "−(y·log σ(x) + (1 − y)·log σ(−x)), its mean over the classes.",
-     "F.multilabel_soft_margin_loss", instead={"reduction=none": ROWS, "reduction=sum": f"sum({ROWS})"})
+     "reduction: 'none' | 'mean' | 'sum'='mean')", averaged, None, "F.multilabel_soft_margin_loss")
 said("_weight_norm(v, g, dim: int=0)", lambda v, g, dim: "v * (g / abs(v))" if not (axes := tuple(a for a in range(len(v.shape)) if a != dim))
      else f"v * (g / norm(v, p=2, dim={axes}, keepdim={dim >= 0}))", "v·g/|v|, the length over all axes but one.",
      "torch._weight_norm", "aten._weight_norm")

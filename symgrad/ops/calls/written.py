@@ -1,7 +1,7 @@
 """Calls written down: ``softmin(x, dim=-1)`` is ``softmax(-x, dim=dim)``, entries of the table and Python's signs between them.
 
 Comes in: the text, what applies an entry, what the names are. Goes out: the last step; those before it are applied. Names
-are entries where they are called, or else other calls, and otherwise operands and options; ``x.shape`` is a shape; statements
+are entries where they are called, or else other calls, and otherwise operands and options; ``x.shape`` is a shape, ``x.shape[0]`` a size; statements
 before the last, with ``;`` between them, name what is used twice. A term or a factor that is left out (None) falls away. The
 text is Python's by its grammar alone: nothing is evaluated but these steps.
 """
@@ -49,6 +49,8 @@ def last_of(text: str, apply: Apply, names: Mapping[str, Any]) -> Last:
                 return tuple(value(node.value).shape)
             case ast.Tuple():
                 return tuple(map(value, node.elts))
+            case ast.Subscript(value=ast.Attribute(attr="shape") as shape, slice=at):
+                return value(shape)[value(at)]
         name, operands, options = step(node)
         return operands[0] if name == "identity" else apply(name, *operands, **options)
 
