@@ -93,3 +93,17 @@ def test_exports_and_formulas_divide_by_it_too(shape: tuple[str, ...], other: tu
     assert_same(out.detach(), made.detach())
     for name, leaf in leaves.items():
         assert_same(leaf.grad, own[name].grad)
+
+
+@pytest.mark.parametrize("shape", [(3,), (2, 3), (2, 3, 4)])
+@pytest.mark.parametrize("rest", ["", ", label_smoothing=0.2", ", reduction='none'", ", reduction='sum'"])
+def test_weights_of_classes_have_a_gradient_where_targets_are_probabilities(shape: tuple[int, ...], rest: str) -> None:
+    """By classes torch refuses it."""
+    drawn = np.random.default_rng(0)
+    sizes = {"a": shape, "t": shape, "w": (shape[min(1, len(shape) - 1)],)}
+    found = symgrad.explain(
+        f"F.cross_entropy(a, t, weight=w{rest})", **{n: drawn.uniform(0.1, 1, s) for n, s in sizes.items()}
+    )
+    assert found.passed
+    assert found.gradients["w"].value.any()
+    assert found.outcome == "equal"

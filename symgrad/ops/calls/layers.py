@@ -21,6 +21,19 @@ said("linear_cross_entropy(x, linear_weight, target, *, linear_bias=None, weight
      "label_smoothing=0.0, options: unused=None)", "cross_entropy(linear(x, linear_weight, linear_bias), target, weight, "
      "reduction=reduction, ignore_index=ignore_index, label_smoothing=label_smoothing)",
      "A linear layer and the cross entropy of its result.", "F.linear_cross_entropy")
+def by_probabilities(x: Any, target: Any, weight: Any, reduction: str, label_smoothing: float) -> str | None:
+    """Cross entropy with a probability for each class: the weights of the classes have a gradient then."""
+    if weight is None or len(target.shape) != len(x.shape):
+        return None
+    axis, soft = min(len(x.shape) - 1, 1), float(label_smoothing)
+    w = "weight" if axis == len(x.shape) - 1 else f"reshape(weight, shape={(-1, *[1] * (len(x.shape) - axis - 1))})"
+    each = f"{1 - soft!r} * sum(s * target, dim={axis}) + {soft!r} * mean(s, dim={axis})" if soft else f"sum(s * target, dim={axis})"
+    end = {"none": "-rows", "sum": "-sum(rows)"}.get(reduction, "-mean(rows)")
+    return f"s = log_softmax(x, dim={axis}) * {w}; rows = {each}; {end}"
+
+
+said("cross_entropy(x, target, weight=None, size_average: reduction=None, ignore_index=-100, reduce: reduction=None, "
+     "reduction: 'none' | 'mean' | 'sum'='mean', label_smoothing: 0 <= float <= 1=0.0)", by_probabilities, None, "F.cross_entropy")
 ROWS = "-(target * logsigmoid(x) + (1 - target) * logsigmoid(-x)) * weight"
 
 
