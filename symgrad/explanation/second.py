@@ -133,7 +133,7 @@ def hessian_of(explanation: Explanation, first: str, second: str) -> Hessian:
             return np.asarray(np.reshape(other.value, found.jacobian.shape))
 
         numbers = np.reshape(found.value, found.jacobian.shape)
-        checks = second_checks(program, inputs, where_exact(seed.value), first, second, numbers, near)
+        checks = second_checks(program, inputs, where_exact(seed.value), first, second, numbers, near, explanation.text)
         checks += (form_check,) if form_check is not None else ()
     return replace(found, checks=checks, written=lambda: form)
 

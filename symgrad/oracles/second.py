@@ -1,11 +1,11 @@
 """Independent answers for second derivatives: differences of derived gradients, and the symmetry of mixed partials.
 
-torch's own double backward is in `symgrad.oracles.torch`.
+torch's own double backward, of the text as it was typed, is in `symgrad.oracles.text`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -15,7 +15,8 @@ from symgrad.numeric.exact import all_tame
 from symgrad.oracles.differences import FINER, UNSETTLED, settled, without_digits
 from symgrad.oracles.elementwise import Elementwise, TooLarge
 from symgrad.oracles.report import REFUSES, TOLERANCE, UNTAMED, Check, Standing, compare, compare_some, skipped
-from symgrad.oracles.torch import first_line, torch_second
+from symgrad.oracles.text import Text, torch_second
+from symgrad.oracles.torch import first_line
 from symgrad.program import Program
 
 TORCH = "double backward (create_graph=True), torch {version}, float64"
@@ -23,8 +24,13 @@ DIFFERENCES = "central differences of the derived gradient"
 SYMMETRY = "H = Hᵀ: the order of differentiation does not matter"
 LARGEST = 200
 """Entries of the largest input whose Hessian is checked column by column."""
-STEP, ACCURACY, ONE_SIDED = 1e-6, 1e-6, 1e-3
+STEP, WIDE, ACCURACY, ONE_SIDED = 1e-6, 1e-3, 1e-6, 1e-3
 CORNER = "the gradient jumps there, or has two slopes, and any number between is as good"
+KINK = (
+    "the slope of the gradient is {there:.6g} there; the program has {here:.6g}{torch}, because at this point it goes "
+    "by a chosen value (0 for the slope of a norm at 0) that has no slope of its own"
+)
+NOT_DERIVED = ("not implemented", "not differentiable")
 OWN_RULE = "torch's own rule is no derivative there; SymPy on its own, and differences, have the derived number"
 LOTS, BESIDE = 3, 1e-6
 JUMPS = "the derived number is another one right beside this point"
@@ -34,11 +40,11 @@ LARGEST_SYMPY = 64
 
 def second_checks(
     program: Program, inputs: Mapping[str, Array], seed: Array, first: str, second: str, found: Array,
-    near: Callable[[Mapping[str, Array]], Array] | None = None,
+    near: Callable[[Mapping[str, Array]], Array] | None = None, text: Text | None = None,
 ) -> tuple[Check, ...]:  # fmt: skip
     """What is known of the matrix ``found``: rows are the entries of ``first``, columns those of ``second``.
 
-    ``near`` makes it at other inputs: where it jumps, the point stands on a kink.
+    ``near`` makes it at other inputs: where it jumps, the point stands on a kink. ``text`` is what torch is asked.
     """
     rows, columns = found.shape
     if max(rows, columns) > LARGEST:
@@ -46,28 +52,30 @@ def second_checks(
         return (skipped(TORCH.format(version="(any)"), why), skipped(DIFFERENCES, why))
     unmade = skipped("double backward by torch", "torch is not installed")
     try:
-        answer = torch_second(program, inputs, seed, first, second)
+        answer = torch_second(text, program, inputs, seed, first, second)
     except RuntimeError as error:  # a backward that torch itself cannot differentiate
-        if "not implemented" not in str(error) and not isinstance(error, NotImplementedError):
+        if not any(said in str(error) for said in NOT_DERIVED):
             raise
         answer, unmade = None, skipped("double backward by torch", f"{REFUSES}{first_line(error)}")
-    standing = None
-    if not (finite(found).all() and (answer is None or finite(answer[0]).all())):
+    standing, ours = None, as_float(found)
+    out = forward(program, inputs)[program.output]
+    there = finite(found).all() and (answer is None or finite(answer[0]).all())
+    if not there or not finite(out)[np.asarray(seed) != 0].all():
         standing = _standing(program, inputs, seed, first, second, found)
-    checks = [unmade]
+    differences = _by_differences(program, inputs, seed, first, second, found, standing, near)
+    check = unmade
     if answer is not None:
-        expected, version = answer
-        check = compare(TORCH.format(version=version), expected, as_float(found), standing=standing)
-        if check.passed is False:
-            check = _beside_corners(check, program, inputs, seed, first, second, expected, as_float(found), standing)
-        checks = [check]
-    checks.append(_by_differences(program, inputs, seed, first, second, found, standing, near))
-    if checks[0].passed is False and checks[1].passed and answer is not None:
+        note = f"torch runs the steps as read here: {answer[2]}" if answer[2] and text is not None else ""
+        check = compare(TORCH.format(version=answer[1]), answer[0], ours, note=note, standing=standing)
+    if check.passed is False or differences.note or not differences.passed:
+        check, differences = _beside_corners(
+            check, differences, program, inputs, seed, first, second, answer and answer[0], ours, standing
+        )
+    if check.passed is False and differences.passed and answer is not None:
         mathematics = _by_sympy(program, inputs, seed, first, second, found.size)
-        checks[0] = _beside_own_rules(checks[0], answer[0], as_float(found), mathematics, standing)
-    if first == second:
-        checks.append(compare(SYMMETRY, found.T, found, standing=standing))
-    return tuple(checks)
+        check = _beside_own_rules(check, answer[0], ours, mathematics, standing)
+    symmetry = [compare(SYMMETRY, found.T, found, standing=standing)] if first == second else []
+    return (check, differences, *symmetry)
 
 
 def _standing(
@@ -111,34 +119,73 @@ def _beside_own_rules(
 
 
 def _beside_corners(
-    check: Check, program: Program, inputs: Mapping[str, Array], seed: Array, first: str, second: str, expected: Array,
-    found: Array, standing: Standing | None,
-) -> Check:  # fmt: skip
-    """``check`` without entries where the gradient jumps, or has two slopes and both answers lie between."""
+    check: Check, differences: Check, program: Program, inputs: Mapping[str, Array], seed: Array, first: str,
+    second: str, torchs: Array | None, found: Array, standing: Standing | None,
+) -> tuple[Check, Check]:  # fmt: skip
+    """Both checks without entries where the gradient jumps or has two slopes, or its slope is not the program's."""
     point = {name: as_float(array) for name, array in inputs.items()}
     on_the_way = [as_float(array) for array in forward(program, point).arrays.values()]
     if not all(all_tame(array[np.isfinite(array)]) for array in on_the_way):
-        return skipped(check.oracle, UNTAMED)
-    (right, finer_right), (left, finer_left) = sides = _both_sides(program, point, seed, first, second)
-    jumps = _jumps(right, finer_right) | _jumps(left, finer_left)
+        return (skipped(check.oracle, UNTAMED) if check.passed is False else check), differences
+    sides = _both_sides(program, point, seed, first, second, STEP)
+    jumps = np.logical_or.reduce([_jumps(*side) for side in sides])
+    answers = [found] if torchs is None else [found, torchs]
+    corners = _two_slopes(*sides) & np.logical_and.reduce([_between(sides, answer) for answer in answers])
+    kinks = np.zeros(found.shape, dtype=bool)
+    for step in (STEP, WIDE):  # where the gradient itself cancels, one step settles only with the wider one
+        right, left = ((near, far) for near, far in _both_sides(program, point, seed, first, second, step))
+        kinks |= _smooth(right, left) & ~_about(right[0], found)
+        slope = right[0]
+        if kinks.any():
+            break
+    kinks &= ~(jumps | corners)
+    if torchs is not None:  # what torch has otherwise is no choice of both
+        kinks &= ~np.isfinite(torchs) | _about(torchs, found)
+    void = jumps | corners | kinks
+    if not void.any():
+        return check, differences
+    notes = []
+    if (jumps | corners).any():
+        notes.append(f"{int((jumps | corners).sum())} of {void.size} entries are left out: {CORNER}")
+    if kinks.any():
+        at = tuple(int(n) for n in np.argwhere(kinks)[0])
+        theirs = "" if torchs is None else f", torch {float(torchs[at]):.6g}"
+        notes.append(KINK.format(there=float(slope[at]), here=float(found[at]), torch=theirs))
+    mathematics, void = (found, void) if standing is None else (standing.mathematics, void | standing.void)
+    apart, note = Standing(mathematics, void), "; ".join(notes)
+    if torchs is not None and check.passed is not None:
+        check = compare(check.oracle, torchs, found, note="; ".join(filter(None, [note, check.note])), standing=apart)
+    if differences.passed is None or kinks.any():
+        differences = compare(DIFFERENCES, np.where(void, found, slope), found, ACCURACY, note, apart)
+    return check, differences
+
+
+def _about(one: Array, other: Array) -> Array:
+    """Where two numbers are the same as closely as a quotient on one side shows."""
+    with np.errstate(invalid="ignore"):
+        return np.asarray(np.abs(one - other) <= ONE_SIDED * np.maximum(1.0, np.abs(one)))
+
+
+def _between(sides: Sequence[tuple[Array, Array]], answer: Array) -> Array:
+    """Where an answer lies between the two slopes."""
+    (right, _), (left, _) = sides
     low, high = np.minimum(left, right), np.maximum(left, right)
     with np.errstate(invalid="ignore"):
         slack = ACCURACY * np.maximum(1.0, np.abs(right)) + ONE_SIDED * (high - low)
-        between = [(low - slack <= answer) & (answer <= high + slack) for answer in (expected, found)]
-        void = jumps | (_two_slopes(*sides) & between[0] & between[1])
-    if standing is not None:
-        void |= standing.void
-    mathematics = found if standing is None else standing.mathematics
-    note = f"{int(void.sum())} of {void.size} entries are left out: {CORNER}" if void.any() else ""
-    return compare(check.oracle, expected, found, note=note, standing=Standing(mathematics, void))
+        return np.asarray((low - slack <= answer) & (answer <= high + slack))
+
+
+def _smooth(right: tuple[Array, Array], left: tuple[Array, Array]) -> Array:
+    """Where both sides, at both steps, have one slope."""
+    return np.asarray(_about(right[0], left[0]) & _about(*right) & _about(*left))
 
 
 def _both_sides(
-    program: Program, point: Mapping[str, Array], seed: Array, first: str, second: str
+    program: Program, point: Mapping[str, Array], seed: Array, first: str, second: str, step: float = STEP
 ) -> list[tuple[Array, Array]]:
     """The quotients to the right and those to the left, each at a step and at a finer one."""
     quotients = partial(_quotients, program, point, seed, first, second, back=0.0)
-    return [(quotients(step), quotients(step / FINER)) for step in (STEP, -STEP)]
+    return [(quotients(side), quotients(side / FINER)) for side in (step, -step)]
 
 
 def _two_slopes(right: tuple[Array, Array], left: tuple[Array, Array]) -> Array:

@@ -22,7 +22,16 @@ from symgrad.numeric.exact import Array, as_float
 from symgrad.ops import named
 from symgrad.ops.entry import plays
 from symgrad.oracles.report import TOLERANCE
-from symgrad.oracles.torch import NO_ARGUMENT, TorchRun, first_line, only_data, run_torch, torch_version
+from symgrad.oracles.torch import (
+    NO_ARGUMENT,
+    TorchRun,
+    first_line,
+    leaves_of,
+    only_data,
+    run_torch,
+    torch_forward,
+    torch_version,
+)
 from symgrad.program import Number, Program, Role
 from symgrad.ways import RUN
 
@@ -152,6 +161,60 @@ def answer(text: Text, kinds: Mapping[str, str], inputs: Mapping[str, Array], le
 def plain_number(value: Number) -> int | float:
     """A number as Python has it."""
     return int(value) if int(value) == value else float(value)
+
+
+def torch_second(
+    text: Text | None, program: Program, inputs: Mapping[str, Array], seed: Array, first: str, second: str
+) -> tuple[Array, str, str] | None:
+    """∂²(Σ v·out) / ∂first ∂second by differentiating torch's backward (``create_graph=True``), and torch's version.
+
+    A row for each entry of ``first``, a column for each of ``second``; None when torch is not installed. Torch is asked
+    for the text; where that is none for it, for the steps, and the last word says why.
+    """
+    if torch_version() is None:
+        return None
+    import torch
+
+    out, leaves, why = output_with_graph(text, program, inputs, {first, second})
+    rows, columns = (np.size(inputs[name]) for name in (first, second))
+    result = torch.zeros(rows, columns, dtype=torch.float64)
+    total = (torch.tensor(as_float(seed), dtype=out.dtype).reshape(out.shape) * out).sum()
+    gradient = None
+    if total.requires_grad and leaves[first].requires_grad:
+        (gradient,) = torch.autograd.grad(total, leaves[first], create_graph=True, allow_unused=True)
+    if gradient is not None and gradient.requires_grad and leaves[second].requires_grad:
+        for row, entry in enumerate(gradient.reshape(-1)):
+            (found,) = torch.autograd.grad(entry, leaves[second], retain_graph=True, allow_unused=True)
+            if found is not None:
+                result[row] = found.reshape(-1)
+    return np.asarray(result.numpy()), torch.__version__.split("+")[0], why
+
+
+def output_with_graph(
+    text: Text | None, program: Program, inputs: Mapping[str, Array], wanted: Collection[str]
+) -> tuple[Any, Mapping[str, Any], str]:
+    """torch's output, its leaves, and why it is that of the steps and not of the text, where it is."""
+    import torch
+
+    from symgrad.reference import Refused, Unread
+
+    kinds = {} if text is None else account(program, text)
+    rest = {*wanted} - only_data(program) - kinds.keys()
+    why = "it was asked for the steps"
+    if text is not None and all(np.size(array) for array in inputs.values()):
+        try:
+            with warnings.catch_warnings(), torch.enable_grad():
+                warnings.simplefilter("ignore")
+                found = answer(text, kinds, inputs, rest)
+            out = found.output
+            if not isinstance(out, (np.ndarray, np.generic)):
+                leaves = {name: found.leaves.get(name, torch.zeros(())) for name in wanted}
+                return torch.view_as_real(out.resolve_conj()) if out.is_complex() else out, leaves, ""
+            why = "the text is NumPy's"
+        except (Refused, Unread) as error:
+            why = str(error)
+    leaves = leaves_of(inputs, rest)
+    return torch_forward(program, leaves), leaves, why
 
 
 def gradients_of(found: Answer, seed: Array, wanted: Sequence[str], version: str) -> TorchRun:

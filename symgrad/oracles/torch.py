@@ -98,32 +98,6 @@ def run_torch(
         return TorchRun(np.asarray(out.detach().numpy()), gradients, version, data=data)
 
 
-def torch_second(
-    program: Program, inputs: Mapping[str, Array], seed: Array, first: str, second: str
-) -> tuple[Array, str] | None:
-    """∂²(Σ v·out) / ∂first ∂second by differentiating torch's backward (``create_graph=True``), and the version.
-
-    A row for each entry of ``first``, a column for each of ``second``; None when torch is not installed.
-    """
-    if torch_version() is None:
-        return None
-    import torch
-
-    leaves = leaves_of(inputs, {first, second} - only_data(program))
-    result = torch.zeros(leaves[first].numel(), leaves[second].numel(), dtype=torch.float64)
-    out = torch_forward(program, leaves)
-    total = (torch.tensor(as_float(seed), dtype=torch.float64).reshape(out.shape) * out).sum()
-    gradient = None
-    if total.requires_grad and leaves[first].requires_grad:
-        (gradient,) = torch.autograd.grad(total, leaves[first], create_graph=True, allow_unused=True)
-    if gradient is not None and gradient.requires_grad and leaves[second].requires_grad:
-        for row, entry in enumerate(gradient.reshape(-1)):
-            (found,) = torch.autograd.grad(entry, leaves[second], retain_graph=True, allow_unused=True)
-            if found is not None:
-                result[row] = found.reshape(-1)
-    return np.asarray(result.numpy()), torch.__version__.split("+")[0]
-
-
 def leaves_of(inputs: Mapping[str, Array], wanted: Collection[str], kind: str = "float64") -> dict[str, Any]:
     """The inputs as tensors of a ``kind``; those that are wanted collect gradients."""
     import torch
