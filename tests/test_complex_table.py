@@ -17,7 +17,7 @@ from symgrad.entries.spec import View
 from symgrad.indexing import fresh
 from symgrad.language.steps.multilinear import multilinear, terms_of
 from symgrad.ops.calls.complex_rules import ARITHMETIC
-from symgrad.ops.calls.of_runs import OF_RUNS
+from symgrad.ops.calls.registry import OF_RUNS
 from symgrad.ops.entry import named
 from symgrad.program import Apply, Constant
 from symgrad.tracing.lift.complex.complexes import DEFINITIONS

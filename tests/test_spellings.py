@@ -10,7 +10,7 @@ import torch.nn.functional as F
 
 import symgrad
 from symgrad.ops import find, find_compound
-from symgrad.ops.calls.of_runs import OF_RUNS
+from symgrad.ops.calls.registry import OF_RUNS
 from symgrad.tracing.lift.calls import COMPOSITIONS
 from tests.compare import assert_same
 

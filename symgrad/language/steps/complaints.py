@@ -9,7 +9,7 @@ from symgrad.language.grammar.modules import functions_like
 from symgrad.language.grammar.nodes import Call, Node, Statement, dotted
 from symgrad.notation.einsum import parse_subscripts
 from symgrad.ops import COMPOUND_SPELLINGS, SPELLINGS
-from symgrad.ops.calls.of_runs import OF_RUNS
+from symgrad.ops.calls.registry import OF_RUNS
 from symgrad.ops.lookup import close, find
 from symgrad.shapes import Shape, Size, SizeMismatch, Sizes
 from symgrad.ways import Hint, Setting

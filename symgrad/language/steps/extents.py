@@ -14,7 +14,7 @@ import sympy as sp
 from symgrad.errors import NotationError, ShapeError, Span, UnsupportedError
 from symgrad.language.steps.calls import Argument, Meaning, Ref, kind_of
 from symgrad.language.steps.subscripts import Key, least_sizes
-from symgrad.ops.moving.slicing import falls_with_size
+from symgrad.ops.moving.subscripts import falls_with_size
 from symgrad.shapes import Size, Sizes
 
 LARGEST_GUESS = 10_000

@@ -21,32 +21,28 @@ said("linear_cross_entropy(x, linear_weight, target, *, linear_bias=None, weight
      "label_smoothing=0.0, options: unused=None)", "cross_entropy(linear(x, linear_weight, linear_bias), target, weight, "
      "reduction=reduction, ignore_index=ignore_index, label_smoothing=label_smoothing)",
      "A linear layer and the cross entropy of its result.", "F.linear_cross_entropy")
+ENDS = {"none": "{}", "sum": "sum({})", "mean": "mean({})"}
+
+
 def by_probabilities(x: Any, target: Any, weight: Any, reduction: str, label_smoothing: float) -> str | None:
     """Cross entropy with a probability for each class: the weights of the classes have a gradient then."""
-    if weight is None or len(target.shape) != len(x.shape):
-        return None
     axis, soft = min(len(x.shape) - 1, 1), float(label_smoothing)
-    w = "weight" if axis == len(x.shape) - 1 else f"reshape(weight, shape={(-1, *[1] * (len(x.shape) - axis - 1))})"
-    each = f"{1 - soft!r} * sum(s * target, dim={axis}) + {soft!r} * mean(s, dim={axis})" if soft else f"sum(s * target, dim={axis})"
-    end = {"none": "-rows", "sum": "-sum(rows)"}.get(reduction, "-mean(rows)")
-    return f"s = log_softmax(x, dim={axis}) * {w}; rows = {each}; {end}"
+    w = f"reshape(weight, shape={(-1, *[1] * (len(x.shape) - axis - 1))})"
+    each = f"{soft - 1!r} * sum(s * target, dim={axis}) - {soft!r} * mean(s, dim={axis})" if soft else f"-sum(s * target, dim={axis})"
+    return None if weight is None or len(target.shape) != len(x.shape) else f"s = log_softmax(x, dim={axis}) * {w}; {ENDS[reduction].format(each)}"
 
 
-said("cross_entropy(x, target, weight=None, size_average: reduction=None, ignore_index=-100, reduce: reduction=None, "
-     "reduction: 'none' | 'mean' | 'sum'='mean', label_smoothing: 0 <= float <= 1=0.0)", by_probabilities, None, "F.cross_entropy")
-ROWS = "-(target * logsigmoid(x) + (1 - target) * logsigmoid(-x)) * weight"
-
-
-def averaged(x: Any, target: Any, weight: Any, reduction: str) -> str:
+def over_classes(x: Any, target: Any, weight: Any, reduction: str) -> str:
     """−(y·log σ(x) + (1 − y)·log σ(−x)), its mean over the classes; torch adds up over the axis of x's, by x's number of them."""
-    shapes = [tuple(getattr(t, "shape", ())) for t in (target, weight)]
-    own = not x.shape or all(len(s) <= len(x.shape) and (not s or x.shape[-1] != 1 or s[-1] == 1) for s in shapes)
-    rows = f"mean({ROWS}, dim=-1)" if own else f"sum({ROWS}, dim={len(x.shape) - 1}) / x.shape[-1]"
-    return {"none": rows, "sum": f"sum({rows})"}.get(reduction, f"mean({rows})")
+    own = not x.shape or all(len(s) <= len(x.shape) and (not s or x.shape[-1] != 1 or s[-1] == 1) for s in
+                             (tuple(getattr(t, "shape", ())) for t in (target, weight)))
+    return ENDS[reduction].format(f"mean({ROWS}, dim=-1)" if own else f"sum({ROWS}, dim={len(x.shape) - 1}) / x.shape[-1]")
 
 
-said("multilabel_soft_margin_loss(x, target, weight=None, size_average: reduction=None, reduce: reduction=None, "
-     "reduction: 'none' | 'mean' | 'sum'='mean')", averaged, None, "F.multilabel_soft_margin_loss")
+REDUCED = "size_average: reduction=None, {}reduce: reduction=None, reduction: 'none' | 'mean' | 'sum'='mean'"
+said(f"cross_entropy(x, target, weight=None, {REDUCED.format('ignore_index=-100, ')}, label_smoothing: 0 <= float <= 1=0.0)", by_probabilities, None, "F.cross_entropy")
+ROWS = "-(target * logsigmoid(x) + (1 - target) * logsigmoid(-x)) * weight"
+said(f"multilabel_soft_margin_loss(x, target, weight=None, {REDUCED.format('')})", over_classes, None, "F.multilabel_soft_margin_loss")
 said("_weight_norm(v, g, dim: int=0)", lambda v, g, dim: "v * (g / abs(v))" if not (axes := tuple(a for a in range(len(v.shape)) if a != dim))
      else f"v * (g / norm(v, p=2, dim={axes}, keepdim={dim >= 0}))", "v·g/|v|, the length over all axes but one.",
      "torch._weight_norm", "aten._weight_norm")
