@@ -19,6 +19,7 @@ import sympy as sp
 import symgrad
 from symgrad.calculus import pullback
 from symgrad.closed_form.rewriting import rules as rewriting
+from symgrad.explanation.proofs import turn
 from symgrad.indexing import deltas
 from symgrad.language import read
 from symgrad.numeric import forward, named
@@ -26,7 +27,6 @@ from symgrad.ops import TABLE
 from symgrad.oracles import Elementwise, check_differences, check_form, compare, forms
 from symgrad.oracles.adjoint import shaken
 from symgrad.oracles.floats import apart
-from symgrad.oracles.neighbours import turn
 from symgrad.oracles.other_sizes import resized
 from symgrad.oracles.points import holds
 from tests.cases import forget

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import importlib
 import json
+import subprocess
+import sys
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -191,6 +194,38 @@ def test_a_second_run_of_torchs_is_made_of_the_text_alone() -> None:
         assert counts == {"text": 1, "steps": 0}
         symgrad.explain("out[i] = Σ_j x[i,j]*a[j]")
         assert counts["steps"] == 1
+
+
+def test_what_is_small_is_not_run_without_numbers_first() -> None:
+    """The device without numbers loads torch's compiler, a second of time: only what may be large goes there."""
+    code = (
+        "import sys, symgrad; symgrad.explain('softmax(q @ k.T / 2, dim=-1) @ u'); "
+        "symgrad.explain('x@a', shapes={'x': (720, 720), 'a': (720, 720)}); symgrad.explain('F.conv2d(x, w)'); "
+        "sys.exit('torch._dynamo' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_loss_behind_the_text_is_asked_for_as_well() -> None:
+    found = symgrad.explain("x @ a", then="mean((out - y)**2)")
+    assert found.downstream is not None
+    assert (found.outcome, found.downstream.outcome) == (Outcome.EQUAL, Outcome.EQUAL)
+
+
+def test_texts_that_are_explained_in_several_threads_are_each_their_own() -> None:
+    texts = [f"y = x * {n}; y.add_(a); y * a" for n in range(2, 10)]
+    found: dict[str, Any] = {}
+    threads = [
+        threading.Thread(target=lambda text=text: found.__setitem__(text, symgrad.explain(text, x=X, a=X)))
+        for text in texts
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for n, text in enumerate(texts, 2):
+        assert found[text].outcome is Outcome.EQUAL
+        assert_same(n * np.array(X), found[text].gradients["x"].value)
 
 
 def test_what_the_reader_computes_is_what_torch_says_of_a_text() -> None:

@@ -13,12 +13,14 @@ from functools import cached_property
 import numpy as np
 import sympy as sp
 
+from symgrad.errors import SymgradError
 from symgrad.exactness import FLOATS_HOLD, LARGEST_EXPONENT
 from symgrad.explanation.formulas import Derived
 from symgrad.explanation.jacobian import Jacobian
 from symgrad.explanation.singular import Singular, singular
-from symgrad.numeric import Array, Values, evaluate, plain, term_sizes
+from symgrad.numeric import Array, Values, evaluate, forward, numeric_pullback, plain, term_sizes
 from symgrad.numeric.exact import all_tame, as_float, finite
+from symgrad.ops import entry_of
 from symgrad.oracles import (
     Check,
     Elementwise,
@@ -41,7 +43,6 @@ from symgrad.oracles.differences import largest_number
 from symgrad.oracles.digits import Truth
 from symgrad.oracles.elementwise import TooLarge
 from symgrad.oracles.kinks import at_kinks
-from symgrad.oracles.neighbours import turn
 from symgrad.oracles.own_rule import own_rule
 from symgrad.oracles.report import (
     NO_GRADIENT,
@@ -72,7 +73,7 @@ IN_SINGLE = "torch's own gradient is {error:.0e} off: it holds a number in singl
 AT_A_POINT = (
     "there is no derivative by {name} at this point: here {got:.4g}, torch's own {torch:.4g}; beside it both agree"
 )
-MOST_LOST = 1e-6
+NEIGHBOURS, MOST_LOST = 8, 1e-6
 """What numbers of any size may take from a result, relative to it."""
 
 
@@ -310,3 +311,20 @@ def whole(expected: Array, gradient: Array) -> Array:
     if np.issubdtype(exactly.dtype, np.integer) and held and np.all(as_float(expected) == np.round(as_float(expected))):
         return np.asarray(expected).astype(np.int64)
     return expected
+
+
+def turn(program: Program, inputs: Mapping[str, Array], seed: Array, name: str) -> float:
+    """The largest change of ∂out/∂``name`` between floats that lie side by side; 0 where a step has kinks."""
+    entries = [entry_of(step.op) for step in program.steps]
+    if not all(entry is not None and entry.smooth for entry in entries):
+        return 0.0
+    generator, point = np.random.default_rng(13), as_float(inputs[name])
+    found = []
+    try:
+        for _ in range(NEIGHBOURS):
+            moved = point + np.spacing(np.abs(point)) * generator.choice([-1.0, 0.0, 1.0], point.shape)
+            values = forward(program, {**inputs, name: moved})
+            found.append(as_float(numeric_pullback(program, values, seed, [name])[name]))
+    except (SymgradError, ArithmeticError):
+        return 0.0
+    return float(np.nan_to_num(np.ptp(np.stack(found), axis=0)).max(initial=0.0))

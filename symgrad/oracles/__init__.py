@@ -9,10 +9,9 @@ from symgrad.oracles.differences import check_differences
 from symgrad.oracles.elementwise import Elementwise
 from symgrad.oracles.forms import Dropped, check_form, dropped_forms
 from symgrad.oracles.out_of_range import out_of_range, real_output, rounds
-from symgrad.oracles.own_values import values_apart
 from symgrad.oracles.report import Check, compare, compare_mathematics, skipped
 from symgrad.oracles.second import second_checks
-from symgrad.oracles.text import Text, ask_torch, check_reading
+from symgrad.oracles.text import Text, ask_torch, check_reading, values_apart
 from symgrad.oracles.torch import TorchRun, run_torch, torch_version
 
 __all__ = [

@@ -45,7 +45,7 @@ MASKS = ("mask", "condition")
 """Operands that torch takes truth values for, among those that are whole numbers here."""
 CUTS = re.compile(r"\b(?:detach|detach_|no_grad|data|item|tolist|float|int|requires_grad_)\b")
 """What stops a gradient: torch's backward is no derivative of the forward pass behind it, and is meant so."""
-BESIDE = 1e-3
+BESIDE, MOST_NAMED = 1e-3, 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,6 +251,30 @@ def alike(ours: Array, theirs: Array) -> bool:
     known = np.isfinite(a) & np.isfinite(b)
     scale = max(1.0, float(np.abs(b[known]).max(initial=0.0)))
     return bool(np.all(np.abs(a[known] - b[known]) <= TOLERANCE * scale))
+
+
+def values_apart(name: str, ours: Array, theirs: Array) -> str:
+    """Which entries of the output torch has otherwise: sign(NaN) is 0 there, hardswish(−∞) is NaN. Empty where none.
+
+    >>> values_apart("out", np.array([np.nan, 1.0]), np.array([0.0, 1.0]))
+    "torch's own forward pass has another value at out[0]: 0, by the equation nan"
+    """
+    a, b = as_float(ours), as_float(theirs)
+    if a.shape != b.shape:
+        return ""
+    with np.errstate(invalid="ignore"):
+        largest = np.abs(b[np.isfinite(b)]).max(initial=1.0)
+        same = (a == b) | (np.isnan(a) & np.isnan(b)) | (np.abs(a - b) <= TOLERANCE * largest)
+    places = [tuple(int(i) for i in at) for at in np.argwhere(~same)]
+    if not places:
+        return ""
+    named = [f"{name}[{','.join(map(str, at))}]" if at else name for at in places[:MOST_NAMED]]
+    more = f" and {len(places) - MOST_NAMED} more" if len(places) > MOST_NAMED else ""
+    at = places[0]
+    return (
+        f"torch's own forward pass has another value at {', '.join(named)}{more}: "
+        f"{float(b[at]):.6g}, by the equation {float(a[at]):.6g}"
+    )
 
 
 def check_reading(program: Program, inputs: Mapping[str, Array], output: Array, found: TorchRun) -> None:
