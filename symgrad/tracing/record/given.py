@@ -106,8 +106,10 @@ def seeds_of(value: Any, count: int) -> tuple[Any, ...]:
     return parts if len(parts) == count else (None,) * count
 
 
-def seed_text(seeds: tuple[Any, ...]) -> str:
-    """``1 1 1 (given)``."""
+def seed_text(seeds: tuple[Any, ...], outputs: tuple[Any, ...] = ()) -> str:
+    """``1 1 1 (given)``; nothing where none was given and an output is more than one number, so that torch has none."""
+    if any(seed is None and out.numel() != 1 for seed, out in zip(seeds, outputs, strict=False)):
+        return ""
     if len(seeds) != 1:
         return f"one for each of {len(seeds)} outputs"
     (seed,) = seeds

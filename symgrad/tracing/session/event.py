@@ -146,7 +146,7 @@ def unexplained(scene: Scene, problem: str, found: tuple[str, ...], error: Excep
     return Backward(
         scene.number,
         scene.where,
-        seed_text(scene.seeds),
+        seed_text(scene.seeds, scene.outputs),
         "",
         (),
         (),
@@ -180,7 +180,7 @@ def failed(scene: Scene, names: dict[int, str], error: Exception) -> Backward:
     return Backward(
         scene.number,
         scene.where,
-        seed_text(scene.seeds),
+        seed_text(scene.seeds, scene.outputs),
         "",
         shown,
         roles,

@@ -46,7 +46,8 @@ def _told(event: Backward | Note, width: int) -> list[str]:
         failed = [f"  {event.failure}", *(f"  {reason}" for reason in event.reasons)]
         return [title, *program_lines(event, width), *failed, *notes]
     if not event.explained:
-        return [title, *program_lines(event, width), f"  {event.letter} = {event.seed}{event.weights}", *notes]
+        seed = [f"  {event.letter} = {event.seed}{event.weights}"] if event.seed else []
+        return [title, *program_lines(event, width), *seed, *notes]
     lines = [title, *both(event, width)]
     lines += [f"  lengths: {event.told.flow}"] if event.told.flow else []
     lines += [f"  {event.told.warning}"] if event.told.warning else []
@@ -161,9 +162,11 @@ def closing(session: Session) -> str:
 def legend(session: Session) -> str:
     """What the columns are, said once, at the end."""
     told = [leaf for call in session.calls if call.explained and not call.failure for leaf in call.leaves]
-    if not told:
+    failed = [call for call in session.calls if any("J" in reason for reason in call.reasons)]
+    if not told and not failed:
         return ""
-    letters = dict.fromkeys(call.letter for call in session.calls if call.explained and not call.failure)
+    shown = [call for call in session.calls if call.explained and not call.failure] or failed
+    letters = dict.fromkeys(call.letter for call in shown)
     sums = " or ".join(f"{letter}ᵀJ" for letter in letters)
     weighs = f"{' or '.join(letters)} weighs the rows; added up they are {sums}, which backward adds to .grad."
     lines = [ROWS, weighs, *([EQUAL] if any(leaf.agrees for leaf in told) else [])]
@@ -195,7 +198,7 @@ def _page(event: Backward) -> list[str]:
     """One call that was not told before."""
     parts = ["```", *event.program, "```", ""] if event.program else []
     if not event.explained:
-        return [*parts, f"{event.letter} = {event.seed}", ""]
+        return [*parts, *([f"{event.letter} = {event.seed}", ""] if event.seed else [])]
     if event.failure:
         return [*parts, f"Fails: `{event.failure}`", "", *(f"- {reason.strip()}" for reason in event.reasons), ""]
     head = [f"| | J | {event.letter}ᵀJ | before | added | after | |", "|---|---|---|---|---|---|---|"]
