@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from symgrad.tracing import run_script
-from symgrad.tracing.story.tell import event_text
+from symgrad.tracing.story.tell import event_text, legend, to_markdown
 
 pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.*:DeprecationWarning")  # scripts still use it
 HEAD = "import torch\n"
@@ -303,3 +303,58 @@ def test_a_name_that_was_assigned_again_means_one_thing(tmp_path):
     assert "bases = x[:, None] * bases_0 + t4 * bases_0_2" in story
     assert "(bases[:, :-1] * bases[:, 1:]).sum()" in story
     assert "= torch" in story
+
+
+BEYOND = {
+    "a number over float32": (
+        "x = torch.tensor(1e-20, requires_grad=True)\n(1e-30 / x).backward()\n",
+        "float32",
+        "-1e10",
+    ),
+    "an angle in half precision": (
+        "x = torch.tensor(2e-3, dtype=torch.float16, requires_grad=True)\ntorch.atan2(x, x.detach()).backward()\n",
+        "float16",
+        "250",
+    ),
+    "with a sum above it": (
+        "x = torch.tensor([1e-20, 1.], requires_grad=True)\nh = x * 2\n(1e-30 / h).sum().backward()\n",
+        "float32",
+        "-2.5e09",
+    ),
+}
+
+
+@pytest.mark.parametrize(("source", "kind", "number"), BEYOND.values(), ids=BEYOND)
+def test_what_torch_does_not_reach_is_no_missing_derivative(tmp_path, source, kind, number):
+    story = told(tmp_path, source)
+    assert f"torch's own backward overflows in {kind}" in story
+    assert number in story
+    assert "torch overflows" in story
+    assert "undefined" not in story
+    assert "there is no J" not in story
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "x = torch.zeros(2, requires_grad=True)\nx.sqrt().sum().backward()\n",
+        "x = torch.zeros(2, requires_grad=True)\n(1 / x).sum().backward()\n",
+        "x = torch.zeros(2, requires_grad=True)\n(x**-1.5).sum().backward()\n",
+    ],
+)
+def test_a_point_without_a_derivative_is_still_called_that(tmp_path, source):
+    story = told(tmp_path, source)
+    assert "undefined here" in story
+    assert "overflows" not in story
+
+
+def test_no_seed_is_said_where_torch_had_none(tmp_path):
+    path = tmp_path / "script.py"
+    path.write_text(
+        "import torch\nx = torch.ones(2, requires_grad=True)\ny = x * 2\ntry:\n    y.backward()\nexcept RuntimeError:\n    pass\n"
+    )
+    session = run_script(str(path), [])
+    (call,) = session.calls
+    assert call.seed == ""
+    assert "v weighs the rows" in legend(session)
+    assert "implicit: one output" not in to_markdown(session)

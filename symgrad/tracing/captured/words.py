@@ -19,7 +19,7 @@ from symgrad.render.content.words import counted
 from symgrad.tracing.captured.recorded import Recorded
 from symgrad.tracing.lift.binding import Refusals
 from symgrad.tracing.lift.labels import HIDDEN, UNNAMED, cast_of, told_steps
-from symgrad.tracing.lift.singular import NEAR_AN_EDGE
+from symgrad.tracing.lift.singular import NEAR_AN_EDGE, OVERFLOWS
 
 NOT_CHECKED = "torch's own, not checked"
 """What is said of a number that torch computed and nothing derived stands beside."""
@@ -175,7 +175,9 @@ def listing(program: Recorded) -> str:
 def chosen_by_torch(program: Recorded, reasons: Mapping[str, str]) -> list[str]:
     """The steps at which a pullback takes torch's choice, one line each."""
     return [
-        f"≈ {where}{':' if reason.startswith(NEAR_AN_EDGE) else ' has no derivative at this point:'} {reason}; "
+        f"≈ {where}: {reason}"
+        if reason.startswith(OVERFLOWS)
+        else f"≈ {where}{':' if reason.startswith(NEAR_AN_EDGE) else ' has no derivative at this point:'} {reason}; "
         "the numbers there are torch's own choice"
         for where, reason in located(program, reasons)
     ]

@@ -21,6 +21,8 @@ from symgrad.tracing.record.trace import real_precision
 
 NEAR_AN_EDGE = "torch has a rule of its own so near to an edge: at"
 """How a reason begins that is none of numbers that are not finite."""
+OVERFLOWS = "torch's own backward overflows"
+"""How a reason begins where there is a derivative."""
 NEAR = 1e-3
 """How far apart, relative to the larger, a derived number and torch's are the same: float16 programs, too."""
 
@@ -67,6 +69,12 @@ def settled(
         if choice.shape != ours.shape:
             continue
         differ = ~alike(ours, choice) & ~rounded(ours, choice, kinds_of(origin))
+        beyond = differ & np.isfinite(ours) & ~np.isfinite(choice) & meets_numbers(origin, cotangent, arrays)
+        if beyond.any():  # the derivative is a number, which torch's own way to it does not reach
+            reason = reason or overflowed(
+                origin, name, tuple(map(int, np.argwhere(beyond)[0])), cotangent, ours, choice
+            )
+            differ &= ~beyond
         if differ.any():
             found[name] = np.where(differ, choice, ours)
             told = np.argwhere(differ & ~of_nothing(ours, choice, cotangent, kinds_of(origin)))
@@ -74,6 +82,26 @@ def settled(
                 at = tuple(map(int, told[0]))
                 reason = reason or why(origin, name, at, arrays, cotangent, (float(ours[at]), float(choice[at])))
     return found, reason
+
+
+def meets_numbers(origin: Origin, cotangent: Array, arrays: Mapping[str, Array]) -> bool:
+    """Whether all that a call read and gave, and what comes back to it, are numbers."""
+    read = [arrays[name] for name in (*origin.box.names, origin.steps[-1])]
+    return all(finite(array).all() for array in (cotangent, *read))
+
+
+def overflowed(origin: Origin, name: str, at: tuple[int, ...], cotangent: Array, ours: Array, choice: Array) -> str:
+    """Which number torch does not reach in the type of its tensors, and whether it does in double precision."""
+    kind = next(iter(sorted(kinds_of(origin))), "float64")
+    said = f"{OVERFLOWS} in {kind} and gives {digits(float(choice[at]))}, the derivative is {digits(float(ours[at]))}"
+    try:
+        wide = as_float(
+            origin.box.pull(cotangent, [origin.box.names.index(name)], wide=True)[origin.box.names.index(name)]
+        )
+    except (SymgradError, RuntimeError):
+        return said
+    reached = kind != "float64" and bool(alike(ours, wide)[at])
+    return f"{said}, as torch finds in float64: x.double()" if reached else said
 
 
 def alike(first: Array, second: Array) -> Array:

@@ -105,6 +105,7 @@ def told_of(scene: Scene, result: Any, error: Exception | None) -> Backward:
         notes += not_finite(program, born)
     notes += [] if repeated else closed
     notes += [*remarks.hooked(program, targets, rows), *chosen_by_torch(program, judge.chosen)]
+    notes += remarks.overflowed(rows, judge)
     notes += remarks.rounded(program, judge.coarse, judge.rough)
     notes += ruled_by_torch(program, judge.rules) if any(row.ruled for row in rows) else []
     notes += [

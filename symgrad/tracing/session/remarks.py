@@ -6,17 +6,20 @@ would stumble over.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
+import torch
 
 from symgrad.explanation.notable import pairs_compared, pairs_in_words
 from symgrad.program import Pullback
 from symgrad.tracing.captured.capture import Capture
 from symgrad.tracing.lift.observed import changed
-from symgrad.tracing.record.numbers import short
+from symgrad.tracing.lift.singular import OVERFLOWS
+from symgrad.tracing.record.numbers import digits, short
 from symgrad.tracing.record.trace import same
+from symgrad.tracing.session.agreement import Judge
 from symgrad.tracing.session.scene import Scene
 from symgrad.tracing.story.events import Leaf
 from symgrad.tracing.story.summary import some
@@ -73,6 +76,23 @@ def put_there(scene: Scene, tensors: list[Any]) -> str:
 
     places = {place(tensor) for tensor in tensors}
     return places.pop() if len(places) == 1 else "earlier lines"
+
+
+def overflowed(rows: Sequence[Leaf], judge: Judge) -> list[str]:
+    """A note where what was derived is a number and torch's is none, unless the step is named already."""
+    if any(reason.startswith(OVERFLOWS) for reason in judge.chosen.values()):
+        return []
+    label = {judge.program.labels[name]: name for name in judge.derived}
+    kinds: dict[str, list[str]] = {}
+    for row in rows:
+        if row.overflows and not row.lost:
+            kinds.setdefault(judge.kind(label[row.name]), []).append(row.name)
+    largest = {kind: digits(torch.finfo(getattr(torch, kind)).max) for kind in kinds}
+    return [
+        f"by {some(names)} the derivative is a number, and {OVERFLOWS} in {kind}, whose largest number is "
+        f"{largest[kind]}: a type of a wider range reaches it, as x.float() or x.double()"
+        for kind, names in kinds.items()
+    ]
 
 
 def rounded(program: Capture, coarse: Mapping[str, float], rough: Mapping[str, float]) -> list[str]:

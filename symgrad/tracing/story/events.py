@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from symgrad.numeric.exact import Array, euclidean
 from symgrad.render.page import Equations
 from symgrad.tracing.record.trace import Where
@@ -45,6 +47,13 @@ class Leaf:
     why: str = ""
     changed: str = ""
     ruled: bool = False
+
+    @property
+    def overflows(self) -> bool:
+        """Whether what was derived is a number that torch does not reach."""
+        if self.added is None or self.after is None or self.added.shape != self.after.shape:
+            return False
+        return bool(np.any(np.isfinite(self.added) & ~np.isfinite(self.after)))
 
     @property
     def none(self) -> bool:
