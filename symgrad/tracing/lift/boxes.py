@@ -57,9 +57,9 @@ class BlackBox:
                 found=(f"{node.where.short}: {node.where.text}" if node.where else "",),
             )
 
-    def pull(self, cotangent: Array, wanted: Sequence[int], wide: bool = False) -> dict[int, Array]:
-        """vᵀJ by the ``wanted`` arguments, from torch; ``wide`` of the same numbers in double precision."""
-        leaves, results = self._graph(wide)
+    def pull(self, cotangent: Array, wanted: Sequence[int]) -> dict[int, Array]:
+        """vᵀJ by the ``wanted`` arguments, from torch."""
+        leaves, results = self._graph()
         found = results[self.index]
         weights = like(cotangent, found)
         chosen = [leaves[n] for n in wanted]
@@ -99,12 +99,23 @@ class BlackBox:
         result: Any = GRAD([g for g, _ in pairs], [weights], [u for _, u in pairs], allow_unused=True)[0]
         return nothing if result is None else as_array(result).astype(np.float64)
 
-    def _graph(self, wide: bool = False) -> tuple[list[Any], list[Any]]:
+    def fresh(self, tensor: Any) -> Any:
+        """The numbers to compute with."""
+        return tensor
+
+    def _graph(self) -> tuple[list[Any], list[Any]]:
         """Fresh leaves, and the results computed from them."""
         with torch._C.DisableTorchFunction(), torch.enable_grad():
-            held = [node.tensor().detach() for node in self.arguments]
-            leaves = [(t.double() if wide else t).clone().requires_grad_(True) for t in held]
+            leaves = [self.fresh(node.tensor().detach()).clone().requires_grad_(True) for node in self.arguments]
             return leaves, self.run([leaf.clone() for leaf in leaves])
+
+
+class Wide(BlackBox):
+    """The same call on the same numbers in double precision."""
+
+    def fresh(self, tensor: Any) -> Any:
+        """The numbers, as doubles."""
+        return tensor.double()
 
 
 def refuse_written_behind(node: Node) -> None:

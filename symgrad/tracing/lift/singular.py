@@ -92,15 +92,17 @@ def meets_numbers(origin: Origin, cotangent: Array, arrays: Mapping[str, Array])
 
 def overflowed(origin: Origin, name: str, at: tuple[int, ...], cotangent: Array, ours: Array, choice: Array) -> str:
     """Which number torch does not reach in the type of its tensors, and whether it does in double precision."""
-    kind = next(iter(sorted(kinds_of(origin))), "float64")
+    from symgrad.tracing.lift.boxes import BlackBox, Wide  # loads torch, which a sweep need not
+
+    kind, box = min(kinds_of(origin), default="float64"), origin.box
     said = f"{OVERFLOWS} in {kind} and gives {digits(float(choice[at]))}, the derivative is {digits(float(ours[at]))}"
+    if kind == "float64" or type(box) is not BlackBox:
+        return said
+    place, wide = box.names.index(name), Wide(**vars(box))
     try:
-        wide = as_float(
-            origin.box.pull(cotangent, [origin.box.names.index(name)], wide=True)[origin.box.names.index(name)]
-        )
+        reached = bool(alike(ours, as_float(wide.pull(cotangent, [place])[place]))[at])
     except (SymgradError, RuntimeError):
         return said
-    reached = kind != "float64" and bool(alike(ours, wide)[at])
     return f"{said}, as torch finds in float64: x.double()" if reached else said
 
 
