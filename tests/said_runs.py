@@ -344,6 +344,25 @@ def born_back(told: Told, m: re.Match[str]) -> bool:
     return np.isfinite(value) and (groups.get("here") is None or like(value, number(groups["here"]), 6e-3))
 
 
+def in_mathematics(told: Told, m: re.Match[str]) -> bool:
+    """Where torch's gradient is a number, it is that; somewhere it is none."""
+    lost = False
+    for name, shown in re.findall(r"(\w+)\.grad is (.*?)(?: and (?=\w+\.grad is )|$)", m["grads"]):
+        torchs = np.asarray(told.truth.gradient(name)).reshape(-1)
+        lost |= bool(np.isnan(torchs).any())
+        numbers = [number(text) for text in re.findall(NUMBER, shown)]
+        if len(numbers) == torchs.size:
+            pairs = zip(numbers, torchs, strict=True)
+            if not all(np.isfinite(own) and (np.isnan(other) or like(other, own, 6e-3)) for own, other in pairs):
+                return False
+    return lost
+
+
+def nan_of_infinity(told: Told, m: re.Match[str]) -> bool:
+    """Some gradient is nan."""
+    return any(bool(np.isnan(told.truth.gradient(name)).any()) for name in told.truth.inputs)
+
+
 def no_value(told: Told, m: re.Match[str]) -> bool:
     """Something of the script has no value, and the advice is one for an operation that has a domain."""
     lacking = any(not torch.isfinite(torch.as_tensor(v)).all() for v in told.scope.values())
@@ -403,9 +422,9 @@ NOTES: dict[str, Rule] = {
     r"\w+ is a leaf itself: nothing was computed on the way to it, so this reaches nothing else": leaf_itself,
     r"≈ .* has no derivative at this point: an argument is nan; the numbers there are torch's own choice": nan_there,
     rf"  keep {AT} away from it: clamp it, or add a small eps to it before .*": born_back,
-    rf"  the weight that arrives there is 0, so in the mathematics {AT} does not count: its part is 0\. Step by step .*": (
-        born_back
-    ),
+    rf"  the weight that arrives there is 0: this way adds nothing to the gradient by {AT}\. Step by step .*": born_back,
+    r"  In the mathematics (?P<grads>\w+\.grad is .*)\.": in_mathematics,
+    r"  ∞ · 0 is nan: .* has the slope 0 where the infinity comes back to it": nan_of_infinity,
     rf"  0 · ∞: the weight that arrives there is 0 and the slope infinite, and both move with {AT}; .*": born_back,
     r"(?P<x>condition|data|places|t\d+)\d*: (?P<code>.+)": called,
     rf"\S+ᵀJ by {NAMES} is 0(?: \(the digits are rounding\))?(?:: (?P<why>.*))?": zero,

@@ -358,3 +358,25 @@ def test_no_seed_is_said_where_torch_had_none(tmp_path):
     assert call.seed == ""
     assert "v weighs the rows" in legend(session)
     assert "implicit: one output" not in to_markdown(session)
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("x = torch.tensor([0., 4.], requires_grad=True)\ntorch.where(x > 0, x.sqrt(), x).sum().backward()\n", "x.grad is [1 0.25]"),
+        ("x = torch.tensor([0., 4.], requires_grad=True)\ntorch.where(x > 0, x.sqrt(), 3 * x).sum().backward()\n", "x.grad is [3 0.25]"),
+        ("x = torch.tensor([0., 1.], requires_grad=True)\nt = torch.tensor([0., 1.])\n(-t * x.log()).sum().backward()\n", "x.grad is [0 -1]"),
+        ("x = torch.tensor([0., 2.], requires_grad=True)\ntorch.where(x > 0, 1 / x, 0 * x).sum().backward()\n", "x.grad is [0 -0.25]"),
+    ],
+)  # fmt: skip
+def test_what_the_gradient_is_where_step_by_step_it_is_nan(tmp_path, source, said):
+    story = told(tmp_path, source)
+    assert f"In the mathematics {said}." in story
+    assert "does not count" not in story
+
+
+def test_infinity_times_zero_is_told_where_it_happens(tmp_path):
+    story = told(tmp_path, "x = torch.zeros(2, requires_grad=True)\n(x**2).sum().sqrt().backward()\n")
+    assert "∞ · 0 is nan: x ** 2 (line 3) has the slope 0 where the infinity comes back to it" in story
+    alone = told(tmp_path, "x = torch.zeros(2, requires_grad=True)\nx.sqrt().sum().backward()\n")
+    assert "∞ · 0" not in alone

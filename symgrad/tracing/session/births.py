@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from symgrad.errors import SymgradError
-from symgrad.explanation.notable import undefined_anywhere
 from symgrad.numeric.exact import Array, as_float
 from symgrad.numeric.forward import compute, forward_from
 from symgrad.numeric.sweeps import pull_step
 from symgrad.ops import entry_of
 from symgrad.program import Apply
 from symgrad.tracing.captured.words import Lines, step_text
-from symgrad.tracing.record.numbers import digits
+from symgrad.tracing.lift.sweeps import pull
+from symgrad.tracing.record.numbers import digits, short
+from symgrad.tracing.session.no_slope import away, no_slope
 
 if TYPE_CHECKING:
     from symgrad.numeric import Values
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 
 SAME = 1e-3
 """Results in torch's precision and in float64 are the same within this share: a place that is chosen would differ."""
-RANK = 1e-10
-"""Values that differ by less than this share of the largest are equal."""
 TRIED = (1.0, 2.0, -1.0)
 """What an entry is put to, to see whether anything moves with it."""
 
@@ -72,7 +71,7 @@ def births(found: list[Birth]) -> Callable[[Apply, int, Array, Array], None]:
     return seen
 
 
-def not_finite(program: Capture, found: list[Birth]) -> list[str]:
+def not_finite(program: Capture, found: list[Birth], seeds: Mapping[str, Array]) -> list[str]:
     """Where NaN and infinity come from, and what the mathematics says there.
 
     What goes back through a value that is NaN already is not born there.
@@ -86,7 +85,43 @@ def not_finite(program: Capture, found: list[Birth]) -> list[str]:
         own = told(program, birth)
         if not any(own[1:] == other[1:] for other in lines):  # one place, met on both ways through a step
             lines.append(own)
-    return [line for own in lines for line in own]
+    found_lines = [line for own in lines for line in own]
+    return [*found_lines, *infinity_times_nothing(program, seeds, there), *in_mathematics(program, seeds, there)]
+
+
+def in_mathematics(program: Capture, seeds: Mapping[str, Array], found: list[Birth]) -> list[str]:
+    """The gradients that step by step are nan, without the parts that weigh 0; nothing where one of them counts."""
+
+    def left_out(step: Apply, place: int, weights: Array, result: Array) -> Array:
+        own = as_float(result)
+        nothing = weights.shape == own.shape and as_float(weights) == 0
+        return np.where(nothing & ~np.isfinite(own), 0.0, own)
+
+    if not all_lost(program, found):
+        return []
+    plain = pull(program.recording, program.values, program.boxes, seeds, program.wanted)
+    whole = pull(program.recording, program.values, program.boxes, seeds, program.wanted, shaken=left_out)
+    lost = [n for n in whole if np.isnan(as_float(plain[n])).any() and np.isfinite(as_float(whole[n])).all()]
+    told = [f"{program.labels[n]}.grad is {short(as_float(whole[n]))}" for n in lost[:2]]
+    return [f"  In the mathematics {' and '.join(told)}."] if told else []
+
+
+def infinity_times_nothing(program: Capture, seeds: Mapping[str, Array], found: list[Birth]) -> list[str]:
+    """Which step makes nan of an infinity that was born behind it: its own slope is 0 there."""
+    turned: list[Apply] = []
+
+    def seen(step: Apply, place: int, weights: Array, result: Array) -> None:
+        w, r = as_float(weights), as_float(result)
+        if np.isinf(w).any() and not np.isnan(w).any() and np.isnan(r).any():
+            turned.append(step)
+
+    if not any(np.isinf(birth.result).any() for birth in found):
+        return []
+    pull(program.recording, program.values, program.boxes, seeds, program.wanted, seen)
+    lines = (
+        f"  ∞ · 0 is nan: {step_text(program, s)}{program.place(s.result.name)} has the slope 0" for s in turned[:1]
+    )
+    return [f"{line} where the infinity comes back to it" for line in lines]
 
 
 def spoilt(program: Capture) -> bool:
@@ -170,8 +205,7 @@ def told(program: Capture, birth: Birth) -> list[str]:
         lines.append(away(step, entry))
     elif weight == 0 and not counts(program, step, first):
         lines.append(
-            f"  the weight that arrives there is 0, so in the mathematics {entry} does not count: "
-            "its part is 0. "
+            f"  the weight that arrives there is 0: this way adds nothing to the gradient by {entry}. "
             "Step by step it is 0 · ∞ (or 0 · nan), which is nan."
         )
         lines += cure(program, birth, source)
@@ -274,51 +308,6 @@ def helps(program: Capture, birth: Birth, source: str, safe: Array) -> bool:
         np.allclose(as_float(after[n]), as_float(program.arrays[n]), rtol=SAME, atol=0, equal_nan=True)
         for n in program.ends
     )
-
-
-def no_slope(program: Capture, step: Apply, source: str, entry: str, value: float) -> list[str]:
-    """Why there is no J, and what would do: advice that fits the cause alone."""
-    if value != value or value in (float("inf"), float("-inf")):
-        return [f"  {entry} is {digits(value)} already: nothing has a derivative there. Look for what made it so."]
-    op = entry_of(step.op)
-    known = as_float(program.arrays[source])
-    reads = known.ndim > 1 and known.shape[-1] == known.shape[-2]
-    if step.result.name in program.boxes or (op is not None and any(d.matrix for d in op.domain.values())):
-        return vectors_of_equals(known) if reads else ["  there is no J at this matrix"]
-    if whatever := undefined_anywhere(step, program.recording):
-        return [f"  there is no J: {whatever}"]
-    lines = [f"  there is no J at {entry} = {digits(value)}: the slope of {step.op} is infinite or undefined there."]
-    made = as_float(program.arrays[step.result.name])
-    if np.isfinite(made).all():
-        return [*lines, away(step, entry)]
-    domains = list(op.domain.values()) if op is not None else []
-    outside = any(not d.low < value < d.high or value in d.avoid for d in domains)
-    if not outside and not np.isnan(made).any():
-        return [f"  {step.op} is too large for floats at {entry} = {digits(value)}: what comes back is no slope of it"]
-    what = ": what goes into it has to be kept inside its domain" if outside else ""
-    return [*lines, f"  {step.op} has no finite value there either{what}"]
-
-
-def away(step: Apply, entry: str) -> str:
-    """What keeps an entry from where there is no slope."""
-    return f"  keep {entry} away from it: clamp it, or add a small eps to it before {step.op}"
-
-
-def vectors_of_equals(matrix: Array) -> list[str]:
-    """What there is to say of a matrix at which a decomposition has no derivative."""
-    found = np.linalg.svd(matrix, compute_uv=False) if np.isfinite(matrix).all() else np.zeros(0)
-    largest = float(found.max(initial=0.0))
-    if found.size and np.any(found.min(axis=-1) <= RANK * largest):
-        return [
-            "  the matrix has no full rank: to a singular value of 0 belong no vectors in particular, so there is no J"
-        ]
-    if found.size and np.any(np.abs(np.diff(found, axis=-1)) <= RANK * largest):
-        return [
-            "  two of its values are equal: any two directions in their plane may be their vectors, so there is no J.",
-            "  the values by themselves have one (eigvalsh, svdvals), and so has what does not change as the two turn;",
-            "  small different numbers on the diagonal take the values apart",
-        ]
-    return ["  there is no J at this matrix"]
 
 
 __all__ = ["Birth", "births", "not_finite", "spoilt", "watching"]

@@ -102,7 +102,7 @@ def told_of(scene: Scene, result: Any, error: Exception | None) -> Backward:
         notes += [*paths.missing(scene, lifted, letter), *slopes(program), *own_backward.compared(program)]
     numbers = (array for row in rows for array in (row.added, row.after) if array is not None)
     if spoilt(program) or not all(np.isfinite(array).all() for array in numbers):
-        notes += not_finite(program, born)
+        notes += not_finite(program, born, seeds)
     notes += [] if repeated else closed
     notes += [*remarks.hooked(program, targets, rows), *chosen_by_torch(program, judge.chosen)]
     notes += remarks.overflowed(rows, judge)
