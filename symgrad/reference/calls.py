@@ -6,7 +6,6 @@ float64, without changing what the process's usual type is, which other threads 
 
 from __future__ import annotations
 
-import inspect
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,8 +20,6 @@ from symgrad.reference.words import (
     CONSTANTS,
     DRAWN,
     DROPS,
-    DTYPES,
-    FIELDS,
     IMPLICIT,
     LESS,
     LOWER,
@@ -40,10 +37,9 @@ PLAIN = (int, float, complex, str, bool, type(None), slice, type(...), torch.dty
 DEVICES, CASTS = ("cpu", "cuda", "mps", "xpu", "meta"), ("float", "int", "bool")
 BINDING = ("argument", "positional", "keyword", "must be", "should be", "received an invalid combination")
 """Words of an exception that says that a function does not take its arguments."""
-IMPLICITLY = "Implicit dimension choice for {} has been deprecated."
+IMPLICITLY = "Implicit dimension choice for {} has been deprecated. Change the call to include dim=X as an argument."
 """What torch says where no dim is named."""
-TYPES = (float, int, bool, complex, np.float64, np.float32, np.float16, np.int64, np.int32, np.int8, np.uint8, np.bool_)
-"""What a function of torch's or NumPy's may be handed, tuples and lists of it, and which types."""
+"""What a function of torch's or NumPy's may be handed, tuples and lists of it, and types of numbers."""
 
 
 @dataclass(frozen=True)
@@ -68,19 +64,10 @@ class Function:
     says: bool = False
 
 
-def parameter(tensor: Any, requires_grad: bool = True) -> Any:
-    """``nn.Parameter(t)``."""
-    return tensor.detach().requires_grad_(requires_grad)
-
-
-def variable(tensor: Any, requires_grad: bool = False) -> Any:
-    """``Variable(t)``: the tensor itself."""
-    return tensor.detach().requires_grad_() if requires_grad else tensor
-
-
 SAID: Mapping[tuple[str, str], Callable[..., Any]] = {
     ("torch", "device"): lambda *_: "cpu", ("torch", "manual_seed"): lambda *_: None,
-    ("torch.nn", "Parameter"): parameter, ("torch.autograd", "Variable"): variable,
+    ("torch.nn", "Parameter"): lambda t, requires_grad=True: t.detach().requires_grad_(requires_grad),
+    ("torch.autograd", "Variable"): lambda t, requires_grad=False: t.detach().requires_grad_() if requires_grad else t,
 }  # fmt: skip
 """What a text says, beside what it computes."""
 
@@ -105,8 +92,9 @@ class Caller:
             return self.plain(lambda: getattr(owner, word)) if word in PROPERTIES else Function(word, owner=owner)
         if (isinstance(owner, list) and word == "append") or (isinstance(owner, torch.Size) and word == "numel"):
             return Function(word, getattr(owner, word), says=True)
-        if word in FIELDS and isinstance(owner, (tuple, torch.finfo, torch.iinfo)) and hasattr(owner, word):
-            return getattr(owner, word)
+        found = getattr(owner, word, None) if isinstance(owner, (tuple, torch.finfo)) else None
+        if found is not None and not callable(found):  # one of the results of a call
+            return found
         raise Unread(f"{word} is not read")
 
     def of_library(self, module: Any, word: str) -> Any:
@@ -115,11 +103,11 @@ class Caller:
         whole = f"{name}.{word}"
         if whole in PARTS:
             return Library(PARTS[whole])
-        if word in CONSTANTS.get(name, ()) or (name in ("torch", "numpy") and word in DTYPES):
-            return getattr(module, word)
+        found = getattr(module, word, None)
+        if word in CONSTANTS.get(name, ()) or is_type(found):
+            return found
         if (name, word) in SAID:
             return Function(word, SAID[name, word], says=True)
-        found = getattr(module, word, None)
         if (name == "math" and word in OF_NUMBERS) or (name == "torch.nn" and is_module(word)):
             return Function(word, found, says=True)
         if name not in ("math", "torch.nn", "torch.autograd") and is_allowed(word) and callable(found):
@@ -151,8 +139,8 @@ class Caller:
         if function.numpys:
             return self.numpy(own, args, kwargs)
         if name in IMPLICIT and own is getattr(torch.nn.functional, name) and len(args) < 2 and "dim" not in kwargs:
-            raise Refused(f"{IMPLICITLY.format(name)} Change the call to include dim=X as an argument.", binding=True)
-        if (name.rstrip("_") in DROPS and draws_in(own, args, kwargs)) or kwargs.get("dropout_p"):
+            raise Refused(IMPLICITLY.format(name), binding=True)
+        if kwargs.get("dropout_p") or (name.rstrip("_") in DROPS and draws_in(name, args, kwargs)):
             raise Unread("its numbers are drawn in torch")
         return self.counted(own, args, kwargs, name)
 
@@ -203,7 +191,7 @@ class Caller:
         for value in values:
             if isinstance(value, (list, tuple)):
                 self.handed(value)
-            elif isinstance(value, dict) or (not isinstance(value, PLAIN) and value not in TYPES):
+            elif isinstance(value, dict) or (not isinstance(value, PLAIN) and not is_type(value)):
                 raise Unread("an argument that is not read")
 
     def counted(self, called: Any, args: list[Any], kwargs: dict[str, Any], name: str) -> Any:
@@ -255,21 +243,22 @@ class Caller:
             raise Refused(words, isinstance(error, TypeError) and any(w in words for w in BINDING)) from error
 
 
+def draws_in(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Whether a call of dropout draws numbers, as in training, which only ``rrelu`` has to be told."""
+    usual = "rrelu" not in name
+    training = kwargs.get("training", args[2] if usual and len(args) > 2 else usual)
+    return bool(training) and kwargs.get("p", (*args, 1, 1)[1]) != 0
+
+
+def is_type(value: Any) -> bool:
+    """Whether a value is a type of numbers."""
+    kinds = (np.generic, float, int, complex)
+    return isinstance(value, torch.dtype) or (isinstance(value, type) and issubclass(value, kinds))
+
+
 def is_tensor(value: Any) -> bool:
     """Whether a value is a tensor, or an array of NumPy's."""
     return isinstance(value, (torch.Tensor, np.ndarray))
-
-
-def draws_in(called: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-    """Whether a call draws numbers, as in training."""
-    try:
-        bound = inspect.signature(called).bind(*args, **kwargs)
-    except TypeError:
-        return False
-    except ValueError:
-        return True
-    bound.apply_defaults()
-    return bool(bound.arguments.get("training", bound.arguments.get("train")) and bound.arguments.get("p", 1) != 0)
 
 
 def is_double(found: Any, args: Any, kwargs: Any) -> bool:

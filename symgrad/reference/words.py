@@ -62,17 +62,9 @@ WORDS = words("""
     vstack where xlog1py xlogy zero zeros zeros_like
     """)
 PROPERTIES = words("T mT H mH real imag shape dtype ndim data is_leaf requires_grad itemsize nbytes device")
-FIELDS = words(
-    "values indices eigenvalues eigenvectors Q R U S Vh V sign logabsdet LU pivots solution residuals rank L info "
-    "inverse P singular_values mantissa exponent result eps max min tiny mean std var count counts"
-)
-"""Names of the parts of a call that gives several, and of ``torch.finfo``."""
-MAKERS = words(
-    "tensor as_tensor ones zeros full eye linspace logspace arange scalar_tensor tril_indices triu_indices hann_window "
-    "hamming_window bartlett_window blackman_window rand randn randint randperm fftfreq rfftfreq"
-)
+MAKERS = words("tensor as_tensor ones zeros full eye linspace arange hann_window rand randn randint randperm")
 """Functions of torch's that make a tensor of no other."""
-DRAWN = words("rand randn randint randperm rand_like randn_like randint_like")
+DRAWN = words("rand randn randint randperm rand_like randn_like")
 """Functions whose numbers are drawn: they are handed in."""
 DROPS = words("dropout dropout1d dropout2d dropout3d alpha_dropout feature_alpha_dropout rrelu")
 """Functions that draw numbers unless they are told ``training=False``, or 0."""
@@ -82,10 +74,6 @@ LESS = {torch.float32, torch.float16, torch.bfloat16}
 IMPLICIT = words("softmax log_softmax softmin")
 SHORT = {"BCELoss": "binary_cross_entropy", "BCEWithLogitsLoss": "binary_cross_entropy_with_logits", "Sequential": ""}
 """Modules whose functions have longer names."""
-DTYPES = words(
-    "float double half float16 bfloat16 float32 float64 int long short uint8 int8 int16 int32 int64 bool complex64 "
-    "complex128 cfloat cdouble bool_"
-)
 CONSTANTS = {
     "math": ("pi", "e", "tau", "inf", "nan"), "numpy": ("pi", "e", "inf", "nan", "newaxis"),
     "torch": ("pi", "e", "inf", "nan", "strided", "contiguous_format", "preserve_format"),
