@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from itertools import pairwise
 
+import numpy as np
 import pytest
 import torch
 
@@ -332,3 +335,53 @@ for n in range(25):
     assert numbers == []
     last = told(tmp_path, source, call=49 if between else 25)[1]
     assert len([event for event in last.events if "starts afresh" not in getattr(event, "text", "")]) == 1
+
+
+# What is held ----------------------------------------------------------------------------------------------
+
+
+def arrays_in(value, seen):
+    """The arrays that something refers to, by identity."""
+    if id(value) in seen or isinstance(value, (str, int, float, type(None), type)):
+        return
+    seen[id(value)] = value
+    if isinstance(value, np.ndarray):
+        return
+    parts = (
+        value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple, set, frozenset)) else ()
+    )
+    for part in (*parts, *vars(value).values()) if hasattr(value, "__dict__") else parts:
+        arrays_in(part, seen)
+
+
+def test_what_is_kept_of_a_told_call_does_not_grow_with_its_tensors(tmp_path):
+    kept = []
+    for wide in (40, 400):
+        source = (
+            LOOP.format(optimizer="SGD", steps=3).replace("(3, 4)", f"(3, {wide})").replace("(4, 2)", f"({wide}, 2)")
+        )
+        _, session = told(tmp_path, source, pictures=False)
+        seen = {}
+        arrays_in(session.events, seen)
+        kept.append(sum(array.nbytes for array in seen.values() if isinstance(array, np.ndarray)))
+        assert len(session.calls) == 3
+        assert [leaf.length for leaf in session.calls[0].leaves] != [0.0] * 4
+    assert max(kept) < 16 * 1024
+
+
+def test_a_recorder_that_rests_holds_nothing(tmp_path, monkeypatch):
+    held = []
+    monkeypatch.setattr(torch, "turn", lambda: held.append(sum(tensor_alive() for tensor_alive in made)), raising=False)
+    made = []
+
+    def note(tensor):
+        there = weakref.ref(tensor)
+        made.append(lambda: there() is not None)
+        return tensor
+
+    monkeypatch.setattr(torch, "note", note, raising=False)
+    source = LOOP.format(optimizer="SGD", steps=8).replace("net(x).pow(2)", "torch.note(net(x).pow(2))")
+    told(tmp_path, source.replace("    optimizer.step()", "    optimizer.step()\n    torch.turn()"))
+    nodes = [node for node in gc.get_objects() if isinstance(node, Node)]
+    assert nodes == []
+    assert held[-1] <= 1

@@ -22,6 +22,7 @@ from symgrad.tracing.lift.opened import opened
 from symgrad.tracing.record import frames
 from symgrad.tracing.record.given import seed_text, stands_for
 from symgrad.tracing.record.names import node_names
+from symgrad.tracing.record.numbers import KEPT as KEPT_WHOLE
 from symgrad.tracing.record.trace import as_array
 from symgrad.tracing.record.weakly import Weakly
 from symgrad.tracing.session import diagnose, kinks, leaves, own_backward, paths, remarks
@@ -217,7 +218,7 @@ def leaf(scene: Scene, judge: Judge, name: str, tensor: Any, true: Any, formulas
         form,
         None if before is None else as_array(before),
         added,
-        None if after is None else np.array(as_array(after)),
+        None if after is None else kept(as_array(after)),
         error,
         agrees,
         judge.rounding(name) or bool(agrees and not added.any() and as_array(true).any()),
@@ -228,6 +229,11 @@ def leaf(scene: Scene, judge: Judge, name: str, tensor: Any, true: Any, formulas
         changed,
         ruled,
     )
+
+
+def kept(array: Any) -> Any:
+    """A copy; of a large array, which nobody keeps when it was told, the array itself."""
+    return array.copy() if array.size <= KEPT_WHOLE else array
 
 
 def roles_of(scene: Scene, program: Capture, targets: Any) -> tuple[str, ...]:

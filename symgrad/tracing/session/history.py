@@ -170,8 +170,9 @@ class History:
 
     def say(self, event: Backward | Note) -> None:
         """Keep an event and pass it on."""
-        self.session.events.append(event)
-        self.tell(event)
+        kept = event.given_back() if isinstance(event, Backward) else event
+        self.session.events.append(kept)
+        self.tell(kept)
 
     def heard(self, spelling: str, subject: Any, where: Where) -> None:
         """The recorder saw something that may matter."""

@@ -114,7 +114,7 @@ class Scene:
                 true = found[place]
             else:
                 before, after = self.before[id(tensor)], tensor.grad
-                true = None if after is None else after.detach().clone() if before is None else after.detach() - before
+                true = None if after is None else after.detach() if before is None else after.detach() - before
             chosen[lifted.refs[id(node)].name] = (tensor, true)
         return chosen
 

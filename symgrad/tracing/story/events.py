@@ -6,12 +6,13 @@ call of ``backward`` or ``grad``, or a note about something that happened betwee
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
-from symgrad.numeric.exact import Array, euclidean
 from symgrad.render.page import Equations
+from symgrad.tracing.record.numbers import brief, length_of
 from symgrad.tracing.record.trace import Where
 from symgrad.tracing.story.told_lines import ToldLines
 
@@ -35,9 +36,9 @@ class Leaf:
     shape: tuple[int, ...]
     jacobian: str
     form: str | None
-    before: Array | None
-    added: Array | None
-    after: Array | None
+    before: Any
+    added: Any
+    after: Any
     error: float | None
     agrees: bool | None
     rounding: bool = False
@@ -47,10 +48,13 @@ class Leaf:
     why: str = ""
     changed: str = ""
     ruled: bool = False
+    overflowed: bool | None = None  # as `overflows` found it while there were numbers
 
     @property
     def overflows(self) -> bool:
         """Whether what was derived is a number that torch does not reach."""
+        if self.overflowed is not None:
+            return self.overflowed
         if self.added is None or self.after is None or self.added.shape != self.after.shape:
             return False
         return bool(np.any(np.isfinite(self.added) & ~np.isfinite(self.after)))
@@ -63,7 +67,12 @@ class Leaf:
     @property
     def length(self) -> float:
         """The Euclidean length of what was added."""
-        return euclidean(self.added) if self.added is not None else 0.0
+        return length_of(self.added) if self.added is not None else 0.0
+
+    def given_back(self) -> Leaf:
+        """What is kept of it."""
+        before, added, after = map(brief, (self.before, self.added, self.after))
+        return replace(self, before=before, added=added, after=after, overflowed=self.overflows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,6 +115,10 @@ class Backward:
     def agrees(self) -> bool:
         """Whether nothing that was compared differs."""
         return all(leaf.agrees is not False for leaf in self.leaves)
+
+    def given_back(self) -> Backward:
+        """What is kept of it once it is told: of large arrays what is said of them."""
+        return replace(self, leaves=tuple(leaf.given_back() for leaf in self.leaves), told=self.told.given_back())
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from symgrad.backward import Line
 from symgrad.errors import SymgradError
 from symgrad.render.html.pieces import environment, inline_picture
 from symgrad.render.page import Equations, Grid, Grids, named
+from symgrad.tracing.record.numbers import KEPT
 from symgrad.tracing.record.numbers import MOST as FEW
 from symgrad.tracing.record.trace import Where
 from symgrad.tracing.story.events import Backward, Leaf, Note, Session
@@ -31,8 +32,6 @@ MOST_SHORT = 200
 """Those after them that have a line each; what disagrees has one beyond that, as often."""
 MOST_AGAIN, MOST_LENGTHS = 40, 8
 """Rows and columns of the table of calls that repeat one."""
-LARGEST = 144
-"""Entries of a gradient whose numbers are all there."""
 NAME = re.compile(r"[^\W\d][\w.]*")
 
 
@@ -163,7 +162,7 @@ def told(event: Backward | Note, key: str) -> Told:
     grids = tuple(
         Grid(named(f"{leaf.name}.grad"), leaf.added)
         for leaf in leaves
-        if leaf.added is not None and FEW < leaf.added.size <= LARGEST
+        if leaf.added is not None and FEW < leaf.added.size <= KEPT
     )
     alarms = (event.failure, event.told.warning)
     flow = [f"lengths: {event.told.flow}"] if event.told.flow else []

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from symgrad.numeric.exact import Array, euclidean
 from symgrad.tracing.captured.words import shape_text
 from symgrad.tracing.lift.labels import cast_of
 from symgrad.tracing.lift.sweeps import pull_by_lot
-from symgrad.tracing.record.numbers import digits
+from symgrad.tracing.record.numbers import KEPT, digits
 from symgrad.tracing.story.turns import folded, woven
 from symgrad.ways import Setting
 
@@ -61,6 +61,16 @@ class ToldLines:
     source: Backward | None = None
     labels: frozenset[str] = frozenset()
 
+    def given_back(self) -> ToldLines:
+        """The same without the numbers of large lines."""
+        source = self.source
+        if source is None:
+            return self
+        gradients = {own: without_numbers(line) for own, line in source.gradients.items()}
+        lines = (tuple(map(without_numbers, some)) for some in (source.forward, source.lines))
+        ahead, back = lines
+        return replace(self, source=replace(source, forward=ahead, lines=back, gradients=gradients))
+
     def letter(self, seed: str) -> str:
         """What the name of a cotangent begins with; ``seed`` where there are no lines."""
         return seed if self.source is None else self.source.letter
@@ -99,6 +109,11 @@ class ToldLines:
         return frozenset(line.name.removesuffix(".grad") for line in gradients)
 
 
+def without_numbers(line: Line) -> Line:
+    """A line; a large one without its values."""
+    return line if line.value is None or np.size(line.value) <= KEPT else replace(line, value=None)
+
+
 def told_lines(program: Capture, seeds: Mapping[str, Any], ones: bool, asked: bool) -> ToldLines:
     """The lines of one call; of a long program only if that call was ``asked`` for."""
     steps = len(program.recording.steps)
@@ -127,6 +142,7 @@ def told_lines(program: Capture, seeds: Mapping[str, Any], ones: bool, asked: bo
     shapes = [shape_text(line.shape) if line.shape is not None else "" for line in found.forward]
     scale = sum(euclidean(seed) for seed in seeds.values())
     owners = {line.name: line.of for line in found.lines}
+    found = replace(found, gradients={own: without_numbers(line) for own, line in found.gradients.items()})
     return ToldLines(
         tuple(forward),
         tuple(shapes),
