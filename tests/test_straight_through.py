@@ -306,3 +306,19 @@ def test_a_number_that_was_taken_out_of_a_tensor_is_no_constant(taken: str, how:
     cuts = [note for note in call.notes if "a number" in note]
     assert len(cuts) == bool(how)
     assert all(f"a way from w was cut in line 4 by {how}: a number (" in note for note in cuts)
+
+
+def test_a_detach_that_meets_what_shares_its_leaf_is_told(tmp_path: Path) -> None:
+    """``m * W / W.norm().detach()``: the share of the norm is cut, though the two sides are made apart."""
+    page = told(
+        tmp_path,
+        "import torch\nW = torch.tensor([3., 4.], requires_grad=True)\nm = torch.tensor(2., requires_grad=True)\n"
+        "(m * W / W.norm().detach()).sum().backward()\n",
+    )
+    assert "a part of the way from W is cut in line" in page
+    assert "[0.4 0.4] is what is declared, [0.064 -0.048] the real one" in page
+
+
+def test_without_a_detach_no_cut_is_told(tmp_path: Path) -> None:
+    source = "import torch\nW = torch.tensor([3., 4.], requires_grad=True)\n(2 * W / W.norm()).sum().backward()\n"
+    assert "cut in line" not in told(tmp_path, source)

@@ -41,7 +41,7 @@ def slopes(program: Capture) -> Iterator[str]:
 
 
 def where_joined(program: Capture, cut: Apply) -> tuple[Apply | None, str]:
-    """The step at which what a detach gave meets what it was made of, or what that was made into; and which it is."""
+    """The step at which what a detach gave meets what it was made of, or what that was made into; and which that is."""
     recording, source = program.recording, str(cut.arguments[0])
     above, below, held = recording.reaching([source]), recording.reached([source]), {cut.result.name}
     for step in program.recording.steps:
@@ -51,6 +51,9 @@ def where_joined(program: Capture, cut: Apply) -> tuple[Apply | None, str]:
         by = next((name for name in others if name in above), None)
         if by is None and not below.isdisjoint(others):
             by = source
+        if by is None:  # m * W meets W.norm().detach(): both were made of W
+            shared = (name for name in program.wanted if name in above)
+            by = next((name for name in shared if not recording.reached([name]).isdisjoint(others)), None)
         if by is not None:
             return step, by
         held.add(step.result.name)
