@@ -2,8 +2,9 @@
 
 ``PYTHONPATH=. python tests/conformance/sweep.py`` runs every variant with autograd support on all of its samples, in
 float64 and complex128, and writes docs/reference/coverage.md. ``--samples N`` takes the first of each, ``--only NAME``
-some variants, ``--dtype`` one type; ``--jobs N``, ``--output FILE``. Complex inputs are compared as pairs. A page is
-written where nothing was left out. Exit 1 if anything is wrong or an error.
+some variants, ``--dtype`` one type, float32 among them; ``--seeds`` other weights than random ones, or beside them;
+``--jobs N``, ``--output FILE``. Complex inputs are compared as pairs. A page is written where nothing was left out. Exit
+1 if anything is wrong or an error.
 """
 
 from __future__ import annotations
@@ -26,6 +27,11 @@ import numpy as np
 from tests.conformance.outcomes import Outcome, page
 
 DTYPES = ("float64", "complex128")
+SINGLE = "float32"
+"""Only where it is asked for; torch's own digits end there."""
+RTOL_SINGLE = 1e-3
+SEEDS = ("random", "ones", "whole")
+"""Kinds of weights: ones are what ``.sum()`` has, small whole ones meet each other again."""
 RTOL, RTOL_DECOMPOSED = 1e-9, 1e-7
 COARSE = {"nn.functional.hardsigmoid": 1e-7}
 """torch's own gradient is coarser than float64 there: it multiplies by 1/6 in single precision."""
@@ -39,7 +45,10 @@ def variants(only: str | None = None, dtype: str = "float64") -> list[str]:
     return [_name(op) for op in _database(dtype) if only is None or only in _name(op)]
 
 
-def run(name: str, samples: int | None = None, dtype: str = "float64", filled_with: float | None = None) -> Outcome:
+def run(
+    name: str, samples: int | None = None, dtype: str = "float64", filled_with: float | None = None,
+    kinds: Sequence[str] = SEEDS[:1],
+) -> Outcome:  # fmt: skip
     """One variant, on its first ``samples`` samples, or on all of them; every entry that is followed at one value, if so."""
     import torch
 
@@ -55,14 +64,14 @@ def run(name: str, samples: int | None = None, dtype: str = "float64", filled_wi
                 for tensor in _tensors((sample.input, sample.args, sample.kwargs)):
                     if tensor.requires_grad and tensor.layout == torch.strided:
                         tensor.detach().fill_(filled_with)
-            verdicts[judge(op, sample, filled_with is not None)] += 1
+            verdicts[judge(op, sample, filled_with is not None, kinds)] += 1
     except Exception as error:
         verdicts["error", f"samples: {type(error).__name__}: {error}"] += 1
     return Outcome(name, verdicts, time.monotonic() - begin)
 
 
-def judge(op: Any, sample: Any, singular: bool = False) -> tuple[str, str]:
-    """Capture, pull a random seed back, compare with torch.autograd.grad; the verdict, and why.
+def judge(op: Any, sample: Any, singular: bool = False, kinds: Sequence[str] = SEEDS[:1]) -> tuple[str, str]:
+    """Capture, pull seeds of these kinds back, compare with torch.autograd.grad; the verdict, and why.
 
     At a ``singular`` point torch may have a rule that is no derivative, or lose it on its way: the slope on both sides of
     what torch computes forward decides then. Of black boxes NaN and ∞ are one there.
@@ -99,7 +108,8 @@ def judge(op: Any, sample: Any, singular: bool = False) -> tuple[str, str]:
         program = capture(lambda *values: _called(op, sample, filled(values)), *[t.detach().clone() for t in chosen])
         if len(program.inputs) != len(leaves):
             return "error", f"{len(program.inputs)} inputs for {len(leaves)} tensors"
-        if not program.black_boxes and any(t.dtype != _wider(t) for t in leaves):
+        single = all(t.dtype == torch.float32 for t in chosen)
+        if not single and not program.black_boxes and any(t.dtype != _wider(t) for t in leaves):
             # Derived is held against torch in double precision: its own sums lose what a small difference is made of.
             leaves = [t.detach().to(_wider(t)).requires_grad_(True) for t in leaves]
             expected = [
@@ -107,34 +117,43 @@ def judge(op: Any, sample: Any, singular: bool = False) -> tuple[str, str]:
                 for t in _tensors(_called(op, sample, filled([leaf.clone() for leaf in leaves])))
                 if t.is_floating_point() or t.is_complex()
             ]
-        generator = torch.Generator().manual_seed(0)
-        seeds = [_seed(t, generator) for t in expected]
-        pairs = [(t, s) for t, s in zip(expected, seeds, strict=True) if t.requires_grad]
-        try:
-            truth = torch.autograd.grad([t for t, _ in pairs], leaves, [s for _, s in pairs], allow_unused=True)
-        except RuntimeError as error:
-            return "skipped", f"torch itself: {error}"
-        found = program.pullback(seeds if len(seeds) > 1 else seeds[0])
     except SymgradError as error:
         return "refused", error.problem
     except Exception as error:
         return "error", f"{type(error).__name__}: {error}"[:200]
     tolerance = COARSE.get(_name(op), RTOL_DECOMPOSED if len(program.operations) > 1 else RTOL)
-    for (name, got), true in zip(found.items(), truth, strict=True):
-        right = np.zeros(got.shape) if true is None else as_array(true)
-        own = np.asarray(got, dtype=float)
-        if singular and program.black_boxes:
-            own, right = (np.where(np.isfinite(a), a, np.nan) for a in (own, right))
-        if not close(own, right, tolerance):
-            place = list(found).index(name)
-            if (
-                singular
-                and own.shape == leaves[place].shape
-                and is_the_slope(op, sample, filled, leaves, seeds, place, own, right)
-            ):
-                continue
-            gap = np.nanmax(np.abs(np.asarray(got, dtype=float) - right)) if right.size else 0
-            return "wrong", f"{name} differs by {gap:.3g}"
+    tolerance = RTOL_SINGLE if single else tolerance
+    for kind in kinds:
+        generator = torch.Generator().manual_seed(0)
+        seeds = [_seed(t, generator, kind) for t in expected]
+        pairs = [(t, s) for t, s in zip(expected, seeds, strict=True) if t.requires_grad]
+        try:
+            truth = torch.autograd.grad(
+                [t for t, _ in pairs], leaves, [s for _, s in pairs], allow_unused=True, retain_graph=True
+            )
+        except RuntimeError as error:
+            return "skipped", f"torch itself: {error}"
+        try:
+            found = program.pullback(seeds if len(seeds) > 1 else seeds[0])
+        except SymgradError as error:
+            return "refused", error.problem
+        except Exception as error:
+            return "error", f"{type(error).__name__}: {error}"[:200]
+        for (name, got), true in zip(found.items(), truth, strict=True):
+            right = np.zeros(got.shape) if true is None else as_array(true)
+            own = np.asarray(got, dtype=float)
+            if singular and program.black_boxes:
+                own, right = (np.where(np.isfinite(a), a, np.nan) for a in (own, right))
+            if not close(own, right, tolerance):
+                place = list(found).index(name)
+                if (
+                    singular
+                    and own.shape == leaves[place].shape
+                    and is_the_slope(op, sample, filled, leaves, seeds, place, own, right)
+                ):
+                    continue
+                gap = np.nanmax(np.abs(np.asarray(got, dtype=float) - right)) if right.size else 0
+                return "wrong", f"{name} differs by {gap:.3g}, {kind} seeds"
     boxes = program.black_boxes
     return ("black box", boxes[0].reason or boxes[0].spelling) if boxes else ("derived", "")
 
@@ -170,10 +189,14 @@ def _wider(tensor: Any) -> Any:
     return {torch.float32: torch.float64, torch.complex64: torch.complex128}.get(tensor.dtype, tensor.dtype)
 
 
-def _seed(tensor: Any, generator: Any) -> Any:
-    """Random weights for an output; complex ones for a complex output."""
+def _seed(tensor: Any, generator: Any, kind: str) -> Any:
+    """Weights for an output; complex ones for a complex output."""
     import torch
 
+    if kind == "ones":
+        return torch.ones_like(tensor).detach()
+    if kind == "whole":
+        return torch.randint(-3, 5, tensor.shape, generator=generator).to(tensor.dtype)
     dtype = torch.complex128 if tensor.is_complex() else torch.float64
     return torch.randn(tensor.shape, generator=generator, dtype=dtype).to(tensor.dtype)
 
@@ -249,10 +272,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--only")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--output", type=Path, default=Path("docs/reference/coverage.md"))
-    parser.add_argument("--dtype", choices=DTYPES)
+    parser.add_argument("--dtype", choices=(*DTYPES, SINGLE))
+    parser.add_argument("--seeds", choices=SEEDS, nargs="+", default=list(SEEDS[:1]))
     parser.add_argument("--verbose", action="store_true")
     chosen = parser.parse_args(arguments)
-    found = {d: swept(d, chosen) for d in DTYPES if chosen.dtype in (None, d)}
+    found = {d: swept(d, chosen) for d in ([chosen.dtype] if chosen.dtype else DTYPES)}
     import torch
 
     if chosen.only is None and chosen.dtype is None and chosen.samples is None:
@@ -266,7 +290,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def swept(dtype: str, chosen: argparse.Namespace) -> list[Outcome]:
     """Every variant in one type, by name."""
     outcomes = []
-    jobs = [(name, chosen.samples, dtype) for name in variants(chosen.only, dtype)]
+    jobs = [(name, chosen.samples, dtype, None, tuple(chosen.seeds)) for name in variants(chosen.only, dtype)]
     with get_context("spawn").Pool(chosen.jobs) as pool:
         for outcome in pool.imap_unordered(_run, jobs, chunksize=1):
             outcomes.append(outcome)
@@ -277,7 +301,7 @@ def swept(dtype: str, chosen: argparse.Namespace) -> list[Outcome]:
     return sorted(outcomes, key=lambda o: o.name)
 
 
-def _run(job: tuple[str, int | None, str]) -> Outcome:
+def _run(job: tuple[str, int | None, str, None, tuple[str, ...]]) -> Outcome:
     return run(*job)
 
 
