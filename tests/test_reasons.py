@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import symgrad
 from symgrad import explain
 from symgrad.closed_form.texts.pieces import NoForm
 from symgrad.closed_form.texts.source_text import Writer
@@ -208,3 +209,28 @@ def test_a_long_text_is_explained_whatever_its_depth(text: str) -> None:
     assert explanation.gradients["x"].closed_form is None
     assert explanation.backward.gradients["x"].text is not None
     assert "x.grad" in explanation.to_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "sizes"),
+    [
+        ("softmax(x @ w, 1)", {"x": (2, 3), "w": (3, 4)}),
+        ("var(x @ w, 1)", {"x": (2, 3), "w": (3, 4)}),
+        ("layer_norm(x @ w, (4,))", {"x": (2, 3), "w": (3, 4)}),
+        ("F.normalize(x * w, dim=0) - F.normalize(w * x, dim=0)", {"x": (3,), "w": (3,)}),
+        ("x @ w - w[0] * x.sum()", {"x": (3,), "w": (3,)}),
+    ],
+)
+def test_whatever_x_is_holds_of_the_formula_or_names_the_numbers(text: str, sizes: dict[str, tuple[int, ...]]) -> None:
+    """With ones for w all columns are equal, and softmax gives a quarter whatever x is: with another w it does not."""
+    page = " ".join(symgrad.explain(text, shapes=sizes).to_text().split())
+    drawn = np.random.default_rng(1)
+    other = {name: drawn.uniform(0.5, 1.5, size) for name, size in sizes.items()}
+    moves = (
+        np.abs(np.asarray(symgrad.explain(text, wrt=["x"], **other).gradients["x"].jacobian.dense(), float)).max()
+        > 1e-9
+    )
+    said = [part for part in page.split(". ") if "stays the same whatever x is" in part]
+    for sentence in said:
+        assert ("whatever x is while w has the entries given, which are all equal" in sentence) == moves
+    assert said

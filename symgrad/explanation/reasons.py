@@ -7,13 +7,13 @@ through which everything passes, and holds of the program up to there: tested on
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
-from symgrad.calculus import flowing, local_pullback, positions, standard
+from symgrad.calculus import flowing, local_pullback, moving, positions, standard
 from symgrad.errors import SymgradError
 from symgrad.explanation.evidence import elsewhere
 from symgrad.explanation.nothing import ENOUGH, Point, nothing, vanishes
@@ -36,8 +36,8 @@ class Reason:
 
     ``kind`` is "slope" (J of that part is 0 here; ``everywhere``: the step's slope is, whatever the numbers), "still"
     (J of that part is 0 at other points, too) or "sum" (the entries along ``axes`` add up to ``total`` whatever the
-    input is, and their weights are equal). What is 0 in floats alone is "lost", or its "rows" are: ``lost`` says how.
-    ``rounding`` says that digits are left.
+    input is, and their weights are equal); ``given`` says for which numbers of other inputs alone. What is 0 in floats
+    alone is "lost", or its "rows" are: ``lost`` says how. ``rounding`` says that digits are left.
     """
 
     step: Apply
@@ -46,6 +46,7 @@ class Reason:
     everywhere: bool = False
     axes: tuple[int, ...] = ()
     total: float = 0.0
+    given: str = ""
     lost: Lost | None = None
 
     def says(self, name: str, step: str) -> str:
@@ -59,11 +60,11 @@ class Reason:
             slope = "its slope is 0 everywhere" if self.everywhere else f"its slope by {name} is 0 here"
             return f"nothing comes back through {step}, {slope}"
         if self.kind == "still":
-            return f"{step} stays the same whatever {name} is"
+            return f"{step} stays the same whatever {name} is{self.given}"
         along = f" along {'axis' if len(self.axes) == 1 else 'axes'} {', '.join(map(str, self.axes))}"
         total = 0.0 if abs(self.total) < CLOSE else self.total
         return (
-            f"the entries of {step} add up to {total:.4g}{along if self.axes else ''} whatever {name} is, "
+            f"the entries of {step} add up to {total:.4g}{along if self.axes else ''} whatever {name} is{self.given}, "
             "so equal weights (ones, .sum()) give 0"
         )
 
@@ -140,7 +141,9 @@ class Vanishing:
             part = self._part(step)
             found = nothing(part, name, arrived, left)
             if found is None and part.sizes(arrived)[name] is None and self._still(part.program, name):
-                return Reason(step, "still", bool(np.any(as_float(left) != 0)))  # too large to measure, and constant
+                given = self._while(part.program, name, as_float)
+                digits = bool(np.any(as_float(left) != 0))
+                return Reason(step, "still", digits, given=given)  # too large to measure, and constant
             if found is None or found.why == "weights":
                 continue
             if found.why == "floats":
@@ -148,7 +151,9 @@ class Vanishing:
             if found.why == "J":
                 if flat(step, self.program, name):
                     return Reason(step, "slope", found.rounding, everywhere=True)
-                return Reason(step, "still" if self._still(part.program, name) else "slope", found.rounding)
+                if not self._still(part.program, name):
+                    return Reason(step, "slope", found.rounding)
+                return Reason(step, "still", found.rounding, given=self._while(part.program, name, as_float))
             if found.everywhere:
                 reason = self._sum(part.program, step, name, arrived, found.rounding)
                 if reason is not None:
@@ -178,6 +183,24 @@ class Vanishing:
                 return False
             tried += 1
         return tried > ENOUGH
+
+    def _while(self, part: Program, name: str, made: Callable[[Array], Array]) -> str:
+        """For which other inputs alone what is ``made`` of a part's value stays as it is wherever ``name`` is moved."""
+        draw, told = np.random.default_rng(17), []
+        others = [
+            t.name for t in part.inputs if t.name in part.relevant() and t.name in moving(part) - self.held - {name}
+        ]
+        for other in others:
+            shape, out = np.shape(self.values[name]), []
+            moved = {other: draw.uniform(0.5, 1.5, np.shape(self.values[other]))}
+            for _ in range(ENOUGH):
+                there = forward_from(part, self.values, {**moved, name: draw.uniform(0.5, 1.5, shape)})
+                out.append(np.asarray(made(as_float(there[part.output]))))
+            if not np.allclose(out[:1], out[1:], rtol=CLOSE, atol=CLOSE, equal_nan=True):
+                entries = as_float(self.values[other])
+                equal = entries.size > 1 and np.ptp(entries) == 0
+                told.append(f"{other} has the entries given{', which are all equal' if equal else ''}")
+        return f" while {' and '.join(told)}" if told else ""
 
     def _points(self, part: Program, name: str) -> Iterator[Array]:
         """What a part comes to where its input is moved; far away, too, where it may be flat only near by.
@@ -215,7 +238,9 @@ class Vanishing:
             spread = np.ptp(as_float(weights), axis=axes).max()
             even = spread <= CLOSE * np.abs(as_float(weights)).max()
             if even and np.ptp(sums) <= CLOSE * scale:
-                return Reason(step, "sum", rounding, axes=() if len(axes) == len(shape) else axes, total=float(sums[0]))
+                given = self._while(part, name, partial(np.sum, axis=axes))
+                whole = len(axes) == len(shape)
+                return Reason(step, "sum", rounding, axes=() if whole else axes, total=float(sums[0]), given=given)
         return None
 
 

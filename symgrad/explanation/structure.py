@@ -76,6 +76,9 @@ def _copies(name: str, terms: Sequence[Term]) -> Iterator[Claim]:
             yield from _multiple(name, terms[0].value)
     where = ", found in the forward pass" if any("·" in n for n in read) else ", each weight goes back to it"
     found = ", found in the forward pass" if any("·" in n for n in read) else ""
+    if read:
+        stay = f"a permutation that leaves the entries of {name} in their order at these numbers{found}"
+        yield Claim(Structure("permutation", "", stay), tests.multiple(1.0))
     yield Claim(
         Structure("permutation", "", f"a permutation: the output holds the entries of {name} in another order{found}"),
         tests.permutation,

@@ -162,7 +162,10 @@ def _count(jacobian: Jacobian) -> str:
         return f"{size}, every entry is 0"
     many = f"all {total:,}" if found == total else f"{found:,} of {total:,}"
     words = {"here": f"{many} entries are not 0 here", "at most": f"at most {many} entries can be nonzero"}
-    return f"{size}, {words.get(where, f'{many} entries can be nonzero')}"
+    here = jacobian.clear()[0].data
+    moving = int(np.count_nonzero(here[np.isfinite(here)])) if found == total and where != "here" else found
+    less = f", {moving:,} {'is' if moving == 1 else 'are'} here" if moving < found else ""
+    return f"{size}, {words.get(where, f'{many} entries can be nonzero')}{less}"
 
 
 PLAN = " `symgrad plan` says how much of it is 0, and how few passes make all of it."

@@ -97,7 +97,8 @@ def _why_zero(explanation: Explanation, gradient: Gradient, found: Nothing, wher
     elif equal:
         why = (
             "With equal weights {L} is a multiple of the sum of the outputs, and that sum stays the same whatever "
-            "`{name}` does. Other weights show more."
+            f"`{{name}}` does{'' if len(explanation.inputs) == 1 else ' while the other inputs stay as they are'}. "
+            "Other weights show more."
         )
     else:
         why = "These weights balance each other out: {L} does not move when `{name}` does."
