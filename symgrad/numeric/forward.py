@@ -160,11 +160,11 @@ def compute(step: Apply, program: Program, arrays: dict[str, Array]) -> None:
             found=(str(error),),
             hints=("each position once", "an operation that adds up what meets"),
         ) from None
-    except ValueError as error:
-        if not any(a is not None and a.size == 0 for a in arguments):
-            raise
-        raise ShapeError(
-            f"{op.name} has no value for a tensor without entries", span=step.span, found=(str(error),)
+    except (ArithmeticError, AttributeError, TypeError, ValueError) as error:
+        empty = any(a is not None and a.size == 0 for a in arguments)
+        at = "for a tensor without entries" if empty else "at these numbers and options"
+        raise (ShapeError if empty else InputError)(
+            f"{op.name} has no value {at}", span=step.span, found=(str(error),)
         ) from None
 
 

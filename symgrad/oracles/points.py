@@ -11,6 +11,7 @@ from operator import ge, gt, le, lt
 
 import sympy as sp
 
+from symgrad.exactness import MOST_BITS
 from symgrad.indexing.symbols import Expr
 
 DIGITS = 50
@@ -30,6 +31,11 @@ def holds(relation: Expr, first: Expr, second: Expr) -> bool:
     if relation.func in COMPARED and first.is_Rational and second.is_Rational:
         return bool(COMPARED[relation.func](first.p * second.q, second.p * first.q))
     return bool(relation.func(first, second))
+
+
+def bits_of(value: Expr) -> int:
+    """The bits of an exact number; 1 of any other."""
+    return max(int(value.p).bit_length(), int(value.q).bit_length()) if value.is_Rational else 1
 
 
 class Point:
@@ -55,14 +61,14 @@ class Point:
         parts = [self.value(a) for a in node.args]
         if any(part is sp.nan for part in parts):
             return sp.nan
-        if node.is_Pow and abs(parts[1]) > LARGEST_POWER:
+        if node.is_Pow and (abs(parts[1]) > LARGEST_POWER or abs(parts[1]) * bits_of(parts[0]) > MOST_BITS):
             parts[0] = parts[0].evalf(self.digits)
         asked = parts[1:] if node.is_Pow else [] if isinstance(node, EASY) else parts
         if any(part.is_Float and abs(part) > FARTHEST for part in asked):
             return sp.nan
         try:
             found = node.func(*parts)
-            found = found if found.is_Number else found.evalf(self.digits)
+            found = found if found.is_Number and bits_of(found) <= MOST_BITS else found.evalf(self.digits)
         except (TypeError, ValueError, OverflowError):
             return sp.nan
         return found if found.is_Number and found.is_extended_real else sp.nan  # δ(0), a jump's slope, is none

@@ -150,6 +150,10 @@ def in_every(terms: Sequence[Sequence[Expr]]) -> tuple[list[Counter[Expr]], Coun
     return counts, shared
 
 
+MOST_FACTORS = 32
+"""As often a factor stands beside itself where the common ones are looked for; a higher power stays one."""
+
+
 def _over_totals(term: Expr, roots: Collection[Expr]) -> list[Expr]:
     """The factors of a term; what it is divided by more than once, if it holds a sum, stands there as often.
 
@@ -162,8 +166,9 @@ def _over_totals(term: Expr, roots: Collection[Expr]) -> list[Expr]:
         base, exponent = factor.as_base_exp()
         if base.has(sp.Sum) and exponent.is_Rational and exponent < 0:
             unit = sp.S.Half if base in roots else sp.Rational(1, exponent.q)
-            factors += [base**-unit] * int(-exponent / unit)
-        elif exponent.is_Integer and exponent > 1 and (isinstance(base, sigmoid) or isinstance(1 - base, sigmoid)):
+            often = -exponent / unit
+            factors += [base**-unit] * int(often) if often <= MOST_FACTORS else [factor]
+        elif exponent.is_Integer and MOST_FACTORS >= exponent > 1 and (isinstance(base, sigmoid) or isinstance(1 - base, sigmoid)):
             factors += [base] * int(exponent)
         else:
             factors.append(factor)

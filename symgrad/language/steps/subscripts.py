@@ -19,6 +19,8 @@ from symgrad.shapes import Size
 Item = tuple[Any, ...]
 Key = tuple[Item, ...]
 ALL: Item = ("all",)
+FARTHEST = 2**31
+"""Beyond the end of every axis: a slice that goes further ends there as well."""
 FLIPPED = "x.flip(0) turns an axis round"
 EXAMPLES = ("x[0], x[-1], x[:, 1:], x[::2], x[..., None], x[[0, 2]]",)
 
@@ -56,7 +58,7 @@ def item_of(node: Node, meaning: Callable[[Node], Meaning], whole: Callable[[Siz
     """One item of a key."""
     if isinstance(node, Slice):
         start, stop, step = (
-            None if part is None else integer(meaning(part), part.span, whole)
+            None if part is None else max(-FARTHEST, min(integer(meaning(part), part.span, whole), FARTHEST))
             for part in (node.start, node.stop, node.step)
         )
         if step is not None and step < 1:
