@@ -113,7 +113,8 @@ class Walker:
         truths = [getattr(side, "dtype", None) == np.bool_ for side in (left, right)]
         if any(truths) and sign in (ast.Sub, ast.MatMult, ast.FloorDiv, ast.Mod):
             raise UnsupportedError("torch has no such arithmetic of truth values")
-        return SIGNS[sign](left, right)
+        fitting = (float(s) if isinstance(s, int) and s.bit_length() > 63 else s for s in (left, right))
+        return SIGNS[sign](*fitting)
 
     def places(self, node: ast.AST) -> Any:
         """What stands between brackets; positions are whole numbers."""

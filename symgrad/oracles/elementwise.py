@@ -25,7 +25,7 @@ from symgrad.numeric.exact import Array, as_float, finite
 from symgrad.numeric.forward import Values, folded, with_numbers_read
 from symgrad.ops import only_read
 from symgrad.oracles.floats import apart, untamed
-from symgrad.oracles.points import DIGITS, Point, holds
+from symgrad.oracles.points import DIGITS, Point, holds, in_few_digits
 from symgrad.program import Apply, Program
 
 Place = tuple[str, tuple[int, ...]]
@@ -154,8 +154,9 @@ class Elementwise:
             return self._computed(node, places)
         if isinstance(node, Stable):
             return node.definition(self._scalar(node.args[0], places, read))
+        parts = [self._scalar(a, places, read) for a in node.args]
         try:
-            return node.func(*(self._scalar(a, places, read) for a in node.args))
+            return node.func(*(in_few_digits(*parts) if node.is_Pow else parts))
         except TypeError:  # atan2(0, log 0) asks SymPy whether NaN < 0
             return sp.nan
 

@@ -38,6 +38,14 @@ def bits_of(value: Expr) -> int:
     return max(int(value.p).bit_length(), int(value.q).bit_length()) if value.is_Rational else 1
 
 
+def in_few_digits(base: Expr, exponent: Expr, digits: int = DIGITS) -> list[Expr]:
+    """Base and exponent of a power, as decimals where all its digits would be too many."""
+    if not (base.is_number and exponent.is_number):
+        return [base, exponent]
+    long = abs(exponent) > LARGEST_POWER or abs(exponent) * bits_of(base) > MOST_BITS
+    return [base.evalf(digits) if long else base, exponent]
+
+
 class Point:
     """The numbers of some symbols; every subformula is evaluated once, to so many ``digits``."""
 
@@ -61,8 +69,8 @@ class Point:
         parts = [self.value(a) for a in node.args]
         if any(part is sp.nan for part in parts):
             return sp.nan
-        if node.is_Pow and (abs(parts[1]) > LARGEST_POWER or abs(parts[1]) * bits_of(parts[0]) > MOST_BITS):
-            parts[0] = parts[0].evalf(self.digits)
+        if node.is_Pow:
+            parts = in_few_digits(parts[0], parts[1], self.digits)
         asked = parts[1:] if node.is_Pow else [] if isinstance(node, EASY) else parts
         if any(part.is_Float and abs(part) > FARTHEST for part in asked):
             return sp.nan

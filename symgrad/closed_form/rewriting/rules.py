@@ -168,7 +168,7 @@ def _over_totals(term: Expr, roots: Collection[Expr]) -> list[Expr]:
             unit = sp.S.Half if base in roots else sp.Rational(1, exponent.q)
             often = -exponent / unit
             factors += [base**-unit] * int(often) if often <= MOST_FACTORS else [factor]
-        elif exponent.is_Integer and MOST_FACTORS >= exponent > 1 and (isinstance(base, sigmoid) or isinstance(1 - base, sigmoid)):
+        elif exponent in range(2, MOST_FACTORS) and (isinstance(base, sigmoid) or isinstance(1 - base, sigmoid)):
             factors += [base] * int(exponent)
         else:
             factors.append(factor)

@@ -16,7 +16,7 @@ from typing import Any, Union, get_args, get_origin
 
 import sympy as sp
 
-from symgrad.entries.spec import Op, is_operand
+from symgrad.entries.spec import FAMILIES, Op, is_operand
 from symgrad.errors import NotationError, Span, UnknownNameError
 from symgrad.language.outside.constants import is_number
 from symgrad.language.steps.kinds import Holding, Kind, written
@@ -154,6 +154,7 @@ def by_role(
     """Operands and options, checked for their kind, with the defaults filled in."""
     operands: list[tuple[Ref | Number | None, Span]] = []
     options: dict[str, Hashable] = {}
+    tensors = FAMILIES.get(op.name, "").startswith("symgrad.ops.contracting.") and "np" not in op.name
     for parameter in op.signature.parameters.values():
         if parameter.kind is parameter.VAR_POSITIONAL:
             if not listed:
@@ -163,7 +164,8 @@ def by_role(
             absent = parameter.name not in given or (
                 parameter.default is None and given[parameter.name].meaning is None
             )
-            operands.append((None, span) if absent else operand(spelled, parameter.name, given[parameter.name], form))
+            found = (None, span) if absent else operand(spelled, parameter.name, given[parameter.name], form, tensors)
+            operands.append(found)
         elif parameter.name in given:
             options[parameter.name] = option(spelled, parameter, given[parameter.name], form)
         elif parameter.default is parameter.empty:
@@ -206,10 +208,12 @@ def parameter_name(parameters: Collection[str], keyword: str, given: Collection[
     return next((name for name in RENAMED.get(keyword, ()) if name in parameters and name not in given), None)
 
 
-def operand(spelled: str, name: str, argument: Argument, form: tuple[str, ...]) -> tuple[Ref | Number, Span]:
-    """A tensor or a number, or a refusal."""
+def operand(
+    spelled: str, name: str, argument: Argument, form: tuple[str, ...], tensors: bool = False
+) -> tuple[Ref | Number, Span]:
+    """A tensor, or a number where not only ``tensors`` will do, or a refusal."""
     meaning = argument.meaning
-    if isinstance(meaning, Ref) or is_number(meaning):
+    if isinstance(meaning, Ref) or (is_number(meaning) and not tensors):
         return meaning, argument.span
     what = kind_of(meaning)
     named = Setting("let", sentence="give a list of numbers a name, and its value: {}")

@@ -19,6 +19,7 @@ from symgrad.language.grammar.nodes import (
     Call,
     Dots,
     Equation,
+    Items,
     Keyword,
     Name,
     Node,
@@ -215,10 +216,13 @@ def rank_hints(node: Node) -> Iterator[tuple[Node, Candidates]]:
 
 
 def of_matrices(spelled: str, operands: tuple[Node, ...]) -> Iterator[tuple[Node, Candidates]]:
-    """A matrix first, then matrices or vectors: what compounds of linear algebra take."""
+    """A matrix first, then matrices or vectors: what compounds of linear algebra take; in a list, matrices."""
     compound = find_compound(spelled)
     for position, operand in enumerate(operands if compound is not None and compound.matrices else ()):
-        yield operand, ((2, 0), (3, 2)) if position == 0 else ((2, 0), (1, 1), (3, 2))
+        if isinstance(operand, Items):
+            yield from ((item, ((2, 0), (1, 9))) for item in operand.items)
+        else:
+            yield operand, ((2, 0), (3, 2)) if position == 0 else ((2, 0), (1, 1), (3, 2))
 
 
 def by_table(op: Op | None, operands: tuple[Node, ...]) -> Iterator[tuple[Node, Candidates]]:
