@@ -66,14 +66,14 @@ def push_steps(step: Apply, program: Program, values: Values, changes: Sequence[
     ]
 
 
-Watcher = Callable[[Apply, int, Array, Array], None]
-"""Told about a step, a place among its arguments, the cotangent that came in and the one that goes out there."""
+Watcher = Callable[[Apply, int, Array, Array], Array | None]
+"""Told of a step, a place among its arguments, the cotangent that came in and what goes out there; may return another."""
 
 
 def numeric_pullback(
     program: Program, values: Values, seed: Array, wanted: Sequence[str], seen: Watcher | None = None
 ) -> Mapping[str, Array]:
-    """vᵀJ for each of ``wanted``, by the derived local pullbacks from the output back; ``seen`` may watch."""
+    """vᵀJ for each of ``wanted``, by the derived local pullbacks from the output back; ``seen`` may watch or change."""
     return numeric_pullbacks(program, values, [seed], wanted, seen)[0]
 
 
@@ -92,8 +92,8 @@ def numeric_pullbacks(
         for place in places:
             parts = [found[place] for found in pulled]
             if seen is not None:
-                for cotangent, part in zip(cotangents, parts, strict=True):
-                    seen(step, place, cotangent, part)
+                told = [(part, seen(step, place, c, part)) for c, part in zip(cotangents, parts, strict=True)]
+                parts = [part if other is None else other for part, other in told]
             name = str(step.arguments[place])
             carried[name] = list(map(plus, carried[name], parts)) if name in carried else parts
     still = {name: np.zeros(values[name].shape, dtype=np.int64) for name in wanted if name not in carried}

@@ -13,14 +13,12 @@ from functools import lru_cache
 import numpy as np
 import sympy as sp
 
-from symgrad.calculus import flowing, local_pullback, positions, standard
+from symgrad.calculus import local_pullback, standard
 from symgrad.calculus.local import SEED
 from symgrad.errors import SymgradError
 from symgrad.indexing import Equation
 from symgrad.numeric import Array, Values, as_float, numeric_pullback
-from symgrad.numeric.exact import plus
 from symgrad.numeric.forward import evaluated
-from symgrad.numeric.sweeps import pull_step
 from symgrad.program import Apply, Program
 
 SIGNS = (-1.0, 0.0, 1.0)
@@ -39,20 +37,13 @@ def shaken_pullback(
 ) -> Mapping[str, Array]:
     """vᵀJ with noise from generator ``number``."""
     generator = np.random.default_rng(number)
+
+    def noisy(step: Apply, place: int, cotangent: Array, part: Array) -> Array:
+        noise = share * magnitude(step, program, values, cotangent, place)
+        return np.asarray(as_float(part) + noise * generator.choice(SIGNS, part.shape))
+
     point = moved_values(values, share, generator)
-    reached = flowing(program, wanted)
-    carried: dict[str, Array] = {program.output: np.asarray(seed)}
-    for step in reversed(program.steps):
-        cotangent = carried.get(step.result.name)
-        places = positions(step, reached)
-        if cotangent is None or not places:
-            continue
-        for place, part in pull_step(step, program, point, cotangent, places).items():
-            noise = share * magnitude(step, program, values, cotangent, place)
-            noisy = as_float(part) + noise * generator.choice(SIGNS, part.shape)
-            name = str(step.arguments[place])
-            carried[name] = plus(carried[name], noisy) if name in carried else noisy
-    return {name: as_float(carried.get(name, np.zeros(values[name].shape))) for name in wanted}
+    return {name: as_float(a) for name, a in numeric_pullback(program, point, seed, wanted, noisy).items()}
 
 
 def vanishing(program: Program, values: Values, seed: Array, name: str) -> Apply | None:

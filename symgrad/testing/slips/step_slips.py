@@ -17,14 +17,12 @@ from symgrad.calculus.local import SEED, TANGENT
 from symgrad.errors import SymgradError
 from symgrad.indexing import Equation
 from symgrad.language import expand_composites
-from symgrad.numeric import Array, as_float, forward
-from symgrad.numeric.exact import plus
+from symgrad.numeric import Array, as_float, forward, numeric_pullback
 from symgrad.numeric.forward import evaluated
-from symgrad.numeric.sweeps import pull_step
+from symgrad.program import Apply
 from symgrad.testing.right.bench import Trial
 from symgrad.testing.right.truth import Formula
-from symgrad.testing.slips.option_slips import axes, options
-from symgrad.testing.slips.places import Change, Place
+from symgrad.testing.slips.places import Change, Place, axes, options
 from symgrad.testing.slips.slips import Slip, square
 from symgrad.testing.slips.term_slips import altered_equations
 
@@ -108,24 +106,11 @@ def made(formula: Formula, name: str, place: Place, change: Change) -> Callable[
 
 def altered(place: Place, seed: Array, name: str, change: Change) -> Array:
     """vᵀJ by the derived steps but for one."""
-    program, values = place.program, place.values
-    reached = flowing(program, [name])
-    carried: dict[str, Array] = {program.output: np.asarray(seed)}
-    for step in reversed(program.steps):
-        cotangent = carried.get(step.result.name)
-        places = positions(step, reached)
-        if cotangent is None or not places:
-            continue
-        for position in places:
-            own = step is place.step and position == place.position
-            part = (
-                change(as_float(cotangent))
-                if own
-                else pull_step(step, program, values, cotangent, [position])[position]
-            )
-            target = str(step.arguments[position])
-            carried[target] = plus(carried[target], part) if target in carried else part
-    return as_float(carried.get(name, np.zeros(np.shape(values[name]))))
+
+    def instead(step: Apply, position: int, cotangent: Array, part: Array) -> Array | None:
+        return change(as_float(cotangent)) if step is place.step and position == place.position else None
+
+    return as_float(numeric_pullback(place.program, place.values, seed, [name], instead)[name])
 
 
 Family = Callable[[Place], Iterator[tuple[str, str, Change]]]
