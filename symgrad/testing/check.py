@@ -22,8 +22,7 @@ from symgrad.oracles import torch_version
 from symgrad.testing.batteries.contract import contract, printed
 from symgrad.testing.batteries.exactness import exactness
 from symgrad.testing.batteries.kinks import beside_kinks
-from symgrad.testing.batteries.layout import layout
-from symgrad.testing.batteries.mask import mask
+from symgrad.testing.batteries.layout import layout, mask
 from symgrad.testing.batteries.purity import accumulation, nondeterministic, purity, random_forward
 from symgrad.testing.batteries.second import double_backward, duality
 from symgrad.testing.batteries.value import cut, forward, misshapen, value

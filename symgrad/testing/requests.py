@@ -18,8 +18,7 @@ from symgrad.language import inputs_of, value_from
 from symgrad.language.outside import arguments
 from symgrad.numeric import Array, as_float
 from symgrad.testing.candidates.attempts import Candidate
-from symgrad.testing.candidates.jax_pairs import in_jax_types, is_jax, jax_pair
-from symgrad.testing.candidates.pairs import Pair
+from symgrad.testing.candidates.pairs import Pair, in_jax_types, is_jax, jax_pair
 
 
 @dataclass(frozen=True, eq=False)

@@ -65,37 +65,30 @@ def breaches(returned: Returned) -> Iterator[tuple[str, int, Finding]]:
         name = returned.names[position] if position < len(returned.names) else ""
         what = name or f"argument {position + 1}"
         evidence = {"function": returned.function, "argument": position + 1}
-        if meta.shape != right.shape:
-            fits = summed(np.zeros(meta.shape), right.shape) is not None
-            shapes = f"{returned.function} returns the shape {meta.shape} for {what}, which is {right.shape}"
-            evidence |= {"returned": meta.shape, "wanted": right.shape}
-            if fits:
-                yield "unreduced", position, Finding(
-                    "unreduced", name, what, f"{shapes}: {adding(meta.shape, right.shape)}", evidence
-                )  # fmt: skip
-            else:
-                yield "shape", position, Finding("shape", name, what, shapes, evidence)
-        if meta.dtype != right.dtype:
-            said = f"{returned.function} returns {meta.dtype} for {what}, which is {right.dtype}: the engine casts it"
-            yield "dtype", position, Finding(
-                "dtype", name, what, said, {**evidence, "returned": meta.dtype, "wanted": right.dtype}
-            )  # fmt: skip
-        if meta.device != right.device:
-            said = f"{returned.function} returns a gradient on {meta.device} for {what}, which is on {right.device}"
-            yield "device", position, Finding(
-                "device", name, what, said, {**evidence, "returned": meta.device, "wanted": right.device}
-            )  # fmt: skip
+        returns = f"{returned.function} returns"
+        breach = "shape" if summed(np.zeros(meta.shape), right.shape) is None else "unreduced"
+        reduced = f": {adding(meta.shape, right.shape)}" if breach == "unreduced" else ""
+        for kind, came, due, said in (
+            (breach, meta.shape, right.shape, f"the shape {meta.shape} for {what}, which is {right.shape}{reduced}"),
+            ("dtype", meta.dtype, right.dtype, f"{meta.dtype} for {what}, which is {right.dtype}: the engine casts it"),
+            (
+                "device",
+                meta.device,
+                right.device,
+                f"a gradient on {meta.device} for {what}, which is on {right.device}",
+            ),
+        ):
+            if came != due:
+                more = {**evidence, "returned": came, "wanted": due}
+                yield kind, position, Finding(kind, name, what, f"{returns} {said}", more)
 
 
 def adding(shape: tuple[int, ...], right: tuple[int, ...]) -> str:
     """What autograd does to a gradient that was left unreduced, and what would do."""
     extra = len(shape) - len(right)
     axes = (*range(extra), *(extra + n for n, size in enumerate(right) if size == 1 and shape[extra + n] != 1))
-    call = f".sum({axes[0] if len(axes) == 1 else axes})"
-    said = (
-        f"what was broadcast has to be added up, {call}; autograd does that silently, and whoever else calls it gets "
-    )
-    return f"{said}the wrong shape"
+    said = f"what was broadcast has to be added up, .sum({axes[0] if len(axes) == 1 else axes}); autograd does that "
+    return f"{said}silently, and whoever else calls it gets the wrong shape"
 
 
 def counted(number: int, what: str = "gradient") -> str:

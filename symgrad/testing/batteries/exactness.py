@@ -15,8 +15,7 @@ from symgrad.numeric import Array, as_float, is_exact, numeric_pullbacks
 from symgrad.program import Apply
 from symgrad.testing.candidates.attempts import Variation
 from symgrad.testing.data import Finding
-from symgrad.testing.right.bench import Bench, Outcome, apart, not_made, outcome, place
-from symgrad.testing.right.eager import eager_of
+from symgrad.testing.right.bench import Bench, Outcome, apart, eager_of, not_made, outcome, place
 from symgrad.testing.right.rounding import EPSILON
 from symgrad.testing.right.seeds import Weights
 from symgrad.testing.right.truth import Formula

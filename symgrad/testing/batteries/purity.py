@@ -14,7 +14,7 @@ from symgrad.errors import SymgradError
 from symgrad.numeric import Array
 from symgrad.testing.candidates.attempts import Change, Pull, Run, Variation
 from symgrad.testing.data import Finding
-from symgrad.testing.right.bench import Bench, Outcome, apart, differing, not_made, outcome, place
+from symgrad.testing.right.bench import Bench, Outcome, apart, differing, largest_at, not_made, outcome, place
 
 ADVICE = {
     "mutates_seed": "v belongs to the engine, and other branches read it",
@@ -150,7 +150,7 @@ def of_another_call(
             continue
         limit = bench.rounding.allowed * max(1.0, float(np.abs(strange).max(initial=0.0)))
         if (np.abs(came - strange) <= limit).all() and (np.abs(expected - strange) > ALIKE * limit).any():
-            at = tuple(int(i) for i in np.unravel_index(int(np.abs(expected - strange).argmax()), came.shape))
+            at = largest_at(np.abs(expected - strange))
             where = place(f"{name}.grad", at)
             yours, ours = apart(float(came[at]), float(expected[at]))
             said = f"{where}: of two forward passes at different inputs, the backward of one gives {yours}, which "

@@ -14,7 +14,7 @@ from symgrad.calculus import back
 from symgrad.errors import SymgradError
 from symgrad.numeric import Array, as_float, forward, numeric_pullback, numeric_pushforward
 from symgrad.testing.data import Finding
-from symgrad.testing.right.bench import Bench, Outcome, Trial, apart, not_made, outcome, place, shown
+from symgrad.testing.right.bench import Bench, Outcome, Trial, apart, largest_at, not_made, outcome, place, shown
 from symgrad.testing.right.rounding import EPSILON
 from symgrad.testing.right.seeds import drawn_integers
 from symgrad.testing.right.truth import Formula
@@ -91,10 +91,7 @@ def compared(bench: Bench, name: str, right: dict[str, Array], came: object) -> 
         trial = Trial(bench.weights[0], expected, numbers, 100 * bench.rounding.allowed * scale, scale)
         if not trial.off.any():
             continue
-        at = tuple(
-            int(i)
-            for i in np.unravel_index(int(np.argmax(np.where(trial.off, trial.gaps(expected), -1))), expected.shape)
-        )  # one place
+        at = largest_at(np.where(trial.off, trial.gaps(expected), -1))
         yours, ours = apart(float(numbers[at]), float(expected[at]))
         where = f"∂(Σ w·{name}.grad)/∂{place(by, at)}"
         lost = "" if numbers.any() else f": {name}.grad does not depend on {by} any more"
@@ -125,15 +122,8 @@ def duality(bench: Bench) -> Outcome:
         scale = max(scale, 0.0 if gradient is None else float(np.sum(np.abs(gradient * u))), 1.0)
         if abs(left - right) > bench.rounding.allowed * scale or np.isnan(left - right):
             said = f"⟨v, Ju⟩ = {shown(left)} by jvp and ⟨vᵀJ, u⟩ = {shown(right)} by backward, for random u of {name}"
-            found.append(
-                Finding(
-                    "duality",
-                    name,
-                    name,
-                    said + wrong_side(bench, name, u, left, right),
-                    {"jvp": left, "backward": right},
-                )
-            )  # one finding
+            said += wrong_side(bench, name, u, left, right)
+            found.append(Finding("duality", name, name, said, {"jvp": left, "backward": right}))
     return outcome("duality", count, found) if count else not_made("duality", "no jvp of its own")
 
 

@@ -18,9 +18,19 @@ from symgrad.testing.batteries.kinks import GRADCHECK, Excuse, excused
 from symgrad.testing.batteries.purity import steadied
 from symgrad.testing.candidates.attempts import Run
 from symgrad.testing.data import BLIND, Finding
-from symgrad.testing.right.bench import Bench, Outcome, Trial, apart, largest_of, not_made, outcome, place, shown
-from symgrad.testing.right.known import cotangent_lines
-from symgrad.testing.right.legend import legend
+from symgrad.testing.right.bench import (
+    Bench,
+    Outcome,
+    Trial,
+    apart,
+    largest_at,
+    largest_of,
+    not_made,
+    outcome,
+    place,
+    shown,
+)
+from symgrad.testing.right.known import cotangent_lines, legend
 from symgrad.testing.right.rounding import EPSILON
 from symgrad.testing.right.shaking import vanishing
 from symgrad.testing.right.truth import Truth
@@ -217,7 +227,7 @@ def worst(trial: Trial) -> tuple[int, ...]:
     """The place of the largest difference; of several that are as large but for rounding, the first."""
     gaps = np.where(trial.off, trial.gaps(trial.expected), -1.0)
     largest = gaps >= gaps.max() * (1 - ALIKE)
-    return tuple(int(i) for i in np.unravel_index(int(np.argmax(largest)), gaps.shape))
+    return largest_at(largest)
 
 
 def telling(bad: Sequence[Trial]) -> Trial:

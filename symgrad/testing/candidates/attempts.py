@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+import numpy as np
+
 from symgrad.numeric import Array
 from symgrad.testing.candidates.layouts import Layout
 
@@ -49,6 +51,18 @@ class Change:
     where: str
     before: float
     after: float
+
+
+def change_of(kind: str, what: str, where: str, before: Array, after: Array) -> Change | None:
+    """The first entry of a tensor that is no longer what it was; None where there is none."""
+    if before.shape != after.shape:
+        return Change(kind, what, where, float("nan"), float("nan"))
+    differ = np.argwhere((before != after) & ~((before != before) & (after != after)))
+    if not len(differ):
+        return None
+    at = tuple(int(i) for i in differ[0])
+    place = f"{what}[{','.join(map(str, at))}]" if at else what
+    return Change(kind, f"{where}: {place}", what, float(before[at]), float(after[at]))
 
 
 @dataclass(frozen=True, eq=False)

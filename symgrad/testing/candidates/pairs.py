@@ -1,8 +1,9 @@
-"""A pair of NumPy functions as a candidate: ``forward(*inputs)`` and ``backward(v, *inputs)``.
+"""A pair of NumPy functions as a candidate: ``forward(*inputs)`` and ``backward(v, *inputs)``; also what JAX makes.
 
 ``backward`` returns a gradient for each input that is differentiated, in order (alone, if there is one); where forward
 returns a tuple, v is a tuple of the same length. A gradient that was left unreduced is added up, as torch's engine
-would, after that was noted.
+would, after that was noted. A function of JAX's (``custom_vjp``, ``jit``) becomes such a pair, in the types that JAX
+computes in; jax is imported here, and only for such a candidate.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ from typing import Any
 import numpy as np
 
 from symgrad.numeric import Array
-from symgrad.testing.candidates.attempts import PLAIN, Change, Meta, Pull, Returned, Seeds, Variation
+from symgrad.testing.candidates.attempts import PLAIN, Change, Meta, Pull, Returned, Seeds, Variation, change_of
 from symgrad.testing.candidates.layouts import Layout
 from symgrad.testing.candidates.quiet import listening
+
+OWN = ("jax", "jaxlib")
 
 
 class Pair:
@@ -132,11 +135,57 @@ def written(
     before: Mapping[str, Array], after: Mapping[str, Any], kind: str, where: str = "backward"
 ) -> tuple[Change, ...]:
     """The arrays that are no longer what they were."""
-    found = []
-    for name, was in before.items():
-        differ = np.argwhere((was != after[name]) & ~((was != was) & (after[name] != after[name])))
-        if len(differ):
-            at = tuple(int(i) for i in differ[0])
-            place = f"{name}[{','.join(map(str, at))}]" if at else name
-            found.append(Change(kind, f"{where}: {place}", name, float(was[at]), float(after[name][at])))
-    return tuple(found)
+    found = [change_of(kind, name, where, was, after[name]) for name, was in before.items()]
+    return tuple(change for change in found if change is not None)
+
+
+def is_jax(function: Any) -> bool:
+    """Whether a function was made by a transformation of JAX's: a plain function of jax.numpy does not show it."""
+    return type(function).__module__.partition(".")[0] in OWN
+
+
+def in_jax_types(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Arrays and tensors as arrays of the types that JAX holds them in; anything else as it is."""
+    import jax.numpy as jnp
+
+    found = {}
+    for name, value in inputs.items():
+        array = value.detach().cpu().numpy() if hasattr(value, "detach") else value
+        found[name] = np.array(jnp.asarray(array)) if hasattr(array, "dtype") else value
+    return found
+
+
+def jax_pair(
+    function: Any, inputs: Mapping[str, Any], wanted: Sequence[str]
+) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Forward, and backward by ``jax.vjp`` with respect to the wanted inputs."""
+    import jax
+    import jax.numpy as jnp
+
+    names = list(inputs)
+    places = [names.index(name) for name in wanted]
+
+    def handed(values: Sequence[Any]) -> list[Any]:
+        return [jnp.asarray(v) if isinstance(v, np.ndarray) else v for v in values]
+
+    def arrays(result: Any) -> Any:
+        return tuple(map(np.array, result)) if isinstance(result, (tuple, list)) else np.array(result)
+
+    def forward(*values: Any) -> Any:
+        return arrays(function(*handed(values)))
+
+    def backward(v: Any, *values: Any) -> Any:
+        given = handed(values)
+
+        def of_wanted(*moved: Any) -> Any:
+            whole = list(given)
+            for place, value in zip(places, moved, strict=True):
+                whole[place] = value
+            return function(*whole)
+
+        result, pull = jax.vjp(of_wanted, *(given[place] for place in places))
+        several = isinstance(result, (tuple, list))
+        seed = type(result)(map(jnp.asarray, v)) if several else jnp.asarray(v)
+        return tuple(map(np.array, pull(seed)))
+
+    return forward, backward

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from symgrad.numeric import Array
-from symgrad.testing.candidates.attempts import Change, Meta, Returned
+from symgrad.testing.candidates.attempts import Change, Meta, Returned, change_of
 from symgrad.tracing.record.torch_graph import graph_behind
 
 MOST = 1 << 20
@@ -119,15 +119,4 @@ def snapshot(tensor: Any) -> Array | None:
 def changed(kind: str, what: str, where: str, before: Array | None, tensor: Any) -> Change | None:
     """The first entry of a tensor that is no longer what it was."""
     after = None if before is None else snapshot(tensor)
-    if before is None or after is None:
-        return None
-    if before.shape != after.shape:
-        return Change(kind, what, where, float("nan"), float("nan"))
-    if np.array_equal(before, after):
-        return None
-    differ = np.argwhere((before != after) & ~(np.isnan(before) & np.isnan(after)))
-    if not len(differ):
-        return None
-    at = tuple(int(i) for i in differ[0])
-    place = f"{what}[{','.join(map(str, at))}]" if at else what
-    return Change(kind, f"{where}: {place}", what, float(before[at]), float(after[at]))
+    return None if before is None or after is None else change_of(kind, what, where, before, after)

@@ -6,17 +6,20 @@ back once through one graph.
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from symgrad.errors import bug
-from symgrad.numeric import Array
+from symgrad.numeric import Array, as_float
+from symgrad.oracles.torch import only_data, torch_forward
 from symgrad.testing.candidates.attempts import Candidate, Pull, Run
+from symgrad.testing.candidates.quiet import listening
 from symgrad.testing.data import FAILED, NOT_MADE, PASSED, Battery, Finding
-from symgrad.testing.right.eager import Eager, eager_of
 from symgrad.testing.right.rounding import LEAST, Rounding
 from symgrad.testing.right.seeds import Weights, null_seed, real_seeds, seeds
 from symgrad.testing.right.truth import Formula, Truth
@@ -254,8 +257,13 @@ def differing(bench: Bench, first: Pull, second: Pull, share: float = 0.0) -> It
         gap = np.where(np.isfinite(gap), gap, np.inf)
         largest = float(np.abs(left[np.isfinite(left)]).max(initial=0.0))
         if gap.size and gap.max() > share * max(largest, 1.0):
-            at = tuple(int(i) for i in np.unravel_index(int(np.argmax(gap)), gap.shape))
+            at = largest_at(gap)
             yield name, place(f"{name}.grad", at), float(left[at]), float(right[at])
+
+
+def largest_at(array: Array) -> tuple[int, ...]:
+    """The place of the largest entry."""
+    return tuple(int(i) for i in np.unravel_index(int(np.argmax(array)), array.shape))
 
 
 def place(name: str, at: Sequence[int]) -> str:
@@ -275,3 +283,46 @@ def apart(first: float, second: float) -> tuple[str, str]:
         if texts[0] != texts[1]:
             break
     return texts
+
+
+@dataclass(frozen=True, eq=False)
+class Eager:
+    """The outputs, and for each seed the gradients."""
+
+    outputs: tuple[Array, ...]
+    gradients: tuple[Mapping[str, Array], ...]
+
+
+def eager_of(formula: Formula, dtype: str, every: Sequence[Weights]) -> Eager | None:
+    """The table's torch calls on inputs of the candidate's type."""
+    if dtype == "float64" or importlib.util.find_spec("torch") is None:
+        return None
+    import torch
+
+    wanted = {*formula.wanted}.difference(*map(only_data, formula.programs))
+    kind = getattr(torch, dtype)
+    found: dict[str, Any] = {}
+    with listening(), torch.enable_grad():
+        for name, array in formula.inputs.items():
+            number = torch.as_tensor(as_float(array) if array.dtype.kind == "O" else np.asarray(array))
+            found[name] = number.to(kind).requires_grad_(name in wanted) if number.is_floating_point() else number
+        outs = [torch_forward(program, found) for program in formula.programs]
+        leaves = {n: found[n] for n in formula.wanted if n in found and found[n].requires_grad}
+        gradients = []
+        for weights in every:
+            told = [
+                (out, torch.as_tensor(seed).to(out.dtype))
+                for out, seed in zip(outs, weights.seeds, strict=True) if out.requires_grad
+            ]  # fmt: skip
+            came: Sequence[Any] = [None] * len(leaves)
+            if told and leaves:
+                ends, seeds = zip(*told, strict=True)
+                came = torch.autograd.grad(ends, list(leaves.values()), seeds, retain_graph=True, allow_unused=True)
+            gradients.append({n: as_array(g, found[n]) for n, g in zip(leaves, came, strict=True)})
+        return Eager(tuple(as_array(out, out) for out in outs), tuple(gradients))
+    return None
+
+
+def as_array(tensor: Any, like: Any) -> Array:
+    """The numbers of a tensor in float64; zeros for none."""
+    return np.zeros(tuple(like.shape)) if tensor is None else np.asarray(tensor.detach().double().numpy())

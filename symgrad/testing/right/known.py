@@ -1,23 +1,33 @@
-"""What a right backward may compute on its way: tensors of the forward pass, their cotangents, and parts of our lines.
+"""What a right backward may compute on its way, by name, and what the names in a message stand for.
 
-Comes in: the formula and a seed. Goes out: each quantity by what the page calls it, with its numbers. A line of a
-candidate that gives one of them fits.
+Comes in: the formula and a seed, or the lines of a message. Goes out: tensors of the forward pass, their cotangents and
+parts of our lines, each with its numbers: a line of a candidate that gives one of them fits; and a line for each
+intermediate that a message names, ``t4 = rsqrt((x * x).mean(-1) + eps)``.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
 from symgrad.backward import backward
 from symgrad.calculus import flowing
+from symgrad.closed_form.texts.pieces import NoForm
+from symgrad.closed_form.texts.source_text import Writer
 from symgrad.errors import SymgradError
 from symgrad.language import expand_composites
 from symgrad.numeric import Array, as_float, forward, numeric_pullback
 from symgrad.oracles.forms import evaluate_lowered
+from symgrad.program import Apply, Constant, Program
 from symgrad.testing.right.truth import Formula
+
+WORD = re.compile(r"(?<![\w.])(?:v_)?([A-Za-z]\w*)")
+SPAN = 80
+"""A longer definition is one step, and its operands get lines of their own."""
+MOST_NAMES = 8
 
 Known = Mapping[str, Array]
 MOST, LONGEST = 80, 80
@@ -95,3 +105,44 @@ def parts(formula: Formula, seed: Array, names: Sequence[str]) -> Iterator[tuple
                 arrays[line.target] = as_float(evaluate_lowered(line.code, arrays))
         except (SymgradError, ValueError, TypeError, KeyError):
             return
+
+
+def legend(formula: Formula, lines: Sequence[str]) -> list[str]:
+    """``where t3 = mean(x * x) + 1e-06``: intermediates by name, in the order in which they are met."""
+    own = set(WORD.findall(formula.text))
+    programs = [p for one in formula.programs for p in both(one)]
+    known = {step.result.name: (program, step) for program in reversed(programs) for step in reversed(program.steps)}
+    made = {name: own.code for program in programs for name, own in program.made.items()}
+    ends = {program.output for program in programs}
+    waiting = [name for line in lines for name in WORD.findall(line)]
+    found: dict[str, str] = {}
+    while waiting and len(found) < MOST_NAMES:
+        name = waiting.pop(0)
+        if name in made and name not in own:
+            found[name] = made[name]
+        elif name in known and name not in found and name not in own and name not in ends:
+            text, further = defined(*known[name])
+            found[name] = text
+            waiting += further or [word for word in WORD.findall(text) if word in made]
+    return [f"where {name} = {text}" for name, text in found.items()]
+
+
+def both(program: Program) -> Iterator[Program]:
+    """A program as it was written, and with its composite steps opened."""
+    yield program
+    try:
+        yield expand_composites(program)
+    except SymgradError:
+        return
+
+
+def defined(program: Program, step: Apply) -> tuple[str, list[str]]:
+    """What computes a tensor, from the inputs if that is short, else from its operands, which are then asked for."""
+    try:
+        text, _ = Writer(program).step(step)
+    except (NoForm, SymgradError):
+        text = ""
+    if 0 < len(text) <= SPAN:
+        return text, []
+    operands = [str(a.value) if isinstance(a, Constant) else a for a in step.arguments]
+    return f"{step.called}({', '.join(operands)})", list(step.tensors)

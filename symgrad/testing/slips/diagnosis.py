@@ -8,30 +8,36 @@ where nothing was confirmed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 
 import numpy as np
 import sympy as sp
 
+from symgrad.calculus import flowing
 from symgrad.calculus.sweeps import substitute
 from symgrad.closed_form import closed_form
 from symgrad.closed_form.form import views
 from symgrad.errors import SymgradError
-from symgrad.numeric import Array
+from symgrad.numeric import Array, as_float, numeric_pullback
+from symgrad.ops.entry import plays
 from symgrad.oracles import check_form
+from symgrad.program import Apply, Program, Role
 from symgrad.render import formula_text
-from symgrad.testing.right.bench import Trial, place
+from symgrad.testing.right.bench import Trial
 from symgrad.testing.right.rounding import EPSILON, LOWER, Rounding, rounded
 from symgrad.testing.right.truth import Formula
 from symgrad.testing.slips.forward_slips import forward_slips
 from symgrad.testing.slips.operation_slips import operation_slips
-from symgrad.testing.slips.seed_slips import seed_slips
+from symgrad.testing.slips.seed_slips import seed_slips, shift_slips
 from symgrad.testing.slips.share_slips import share_slips, weighted_slips
-from symgrad.testing.slips.shift_slips import shift_slips
 from symgrad.testing.slips.slips import LINEAR, Slip, later_slips, other_forms, whole_slips
 from symgrad.testing.slips.step_slips import step_slips
-from symgrad.testing.slips.wrong_line import wrong_step
+
+MOST = 64
+"""Entries of a cotangent that is solved for."""
+SPARE = 2
+"""Entries beyond the unknowns that have to fit: one may do so by accident of the numbers."""
 
 LONGEST = 100
 """A longer formula of one entry is left out of the message."""
@@ -262,4 +268,52 @@ def formulas(formula: Formula, name: str, at: tuple[int, ...], trial: Trial) -> 
     return text if len(text) <= LONGEST else "", line
 
 
-__all__ = ["Case", "Cause", "causes", "formulas", "place"]
+def wrong_step(formula: Formula, trials: Mapping[str, Sequence[Trial]]) -> Apply | None:
+    """The step nearest to the inputs with another cotangent of which everything would follow."""
+    if len(formula.programs) > 1:
+        return None
+    program = formula.programs[0]
+    names = [name for name in trials if any(t.name == name for t in program.inputs)]
+    on_the_way = flowing(program, names) & program.relevant()
+    for step in program.steps:
+        name = step.result.name
+        if name == program.output or name not in on_the_way or plays(step.op, Role.COPIES):
+            continue
+        if 0 < np.size(formula.values[0][name]) <= MOST and follows(formula, program, name, names, trials):
+            return step
+    return None
+
+
+def follows(
+    formula: Formula, program: Program, through: str, names: Sequence[str], trials: Mapping[str, Sequence[Trial]]
+) -> bool:
+    """Whether one change of the cotangent of ``through`` gives all differences, for every seed."""
+    try:
+        matrix = pulls(formula, replace(program, output=through), through, names)
+    except SymgradError:
+        return False
+    rank = int(np.linalg.matrix_rank(matrix))
+    reached = np.abs(matrix).max(axis=1) > 0
+    if rank == 0 or int(reached.sum()) < rank + SPARE:
+        return False
+    for row in zip(*(trials[name] for name in names), strict=True):
+        gaps = np.concatenate([(t.got - t.expected).reshape(-1) for t in row])
+        limits = np.concatenate([np.full(t.got.size, 100 * t.limit) for t in row])
+        if not np.isfinite(gaps).all():
+            return False
+        solved, *_ = np.linalg.lstsq(matrix, gaps, rcond=None)
+        if (np.abs(matrix @ solved - gaps) > limits).any():
+            return False
+    return True
+
+
+def pulls(formula: Formula, part: Program, through: str, names: Sequence[str]) -> Array:
+    """The linear map from a cotangent of ``through`` to the gradients, a column for each of its entries."""
+    shape = np.shape(formula.values[0][through])
+    columns = []
+    for at in np.ndindex(*shape):
+        one = np.zeros(shape)
+        one[at] = 1.0
+        found = numeric_pullback(part, formula.values[0], one, names)
+        columns.append(np.concatenate([as_float(found[name]).reshape(-1) for name in names]))
+    return np.stack(columns, axis=1)

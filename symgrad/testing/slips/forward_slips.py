@@ -17,8 +17,7 @@ from symgrad.language import expand_composites
 from symgrad.numeric import as_float, forward, numeric_pullback
 from symgrad.program import Apply, Program
 from symgrad.testing.right.truth import Formula
-from symgrad.testing.slips.forward_tensors import written
-from symgrad.testing.slips.slips import Slip
+from symgrad.testing.slips.slips import Slip, written
 
 POWERS = (1.0, 0.5, -1.0, -0.5)
 """Of n / (n − 1), in a mean, a variance or a standard deviation."""

@@ -22,8 +22,7 @@ from symgrad.ops import TABLE
 from symgrad.program import Apply
 from symgrad.shapes import Shape, SizeMismatch, Sizes
 from symgrad.testing.right.bench import Trial
-from symgrad.testing.slips.option_slips import AXES
-from symgrad.testing.slips.places import Change, Place
+from symgrad.testing.slips.places import AXES, Change, Place
 from symgrad.testing.slips.slips import Slip
 from symgrad.testing.slips.step_slips import Wrong, made, places_of
 

@@ -20,8 +20,7 @@ from symgrad.numeric import Array, as_float, evaluate
 from symgrad.render import formula_text
 from symgrad.testing.right.bench import Trial
 from symgrad.testing.right.truth import Formula
-from symgrad.testing.slips.forward_tensors import tensors_of
-from symgrad.testing.slips.slips import Slip
+from symgrad.testing.slips.slips import Slip, tensors_of
 
 MOST_ENTRIES, MOST_TERMS, LEVELS = 64, 8, 3
 LARGEST = 1000
