@@ -67,7 +67,7 @@ def push_steps(step: Apply, program: Program, values: Values, changes: Sequence[
 
 
 Watcher = Callable[[Apply, int, Array, Array], Array | None]
-"""Told of a step, a place among its arguments, the cotangent that came in and what goes out there; may return another."""
+"""Told of a step, a place among its arguments, the cotangent that came in and what goes out; may return another."""
 
 
 def numeric_pullback(
