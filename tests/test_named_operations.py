@@ -93,7 +93,7 @@ OTHER_WORDS: dict[str, dict[str, str]] = {
     },
     "a method that tells a tensor of torch's, which may not be imported": {
         "language/outside/values.py": "detach",
-        "testing/candidates/jax_pairs.py": "detach",
+        "testing/candidates/pairs.py": "detach",
         "testing/requests.py": "detach",
         "tracing/captured/capture.py": "detach",
     },
