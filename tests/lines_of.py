@@ -25,6 +25,6 @@ def as_pasted(lines: Backward, inputs: Mapping[str, Any], *seeds: Any) -> dict[s
     """The same with torch's floats as they are: what is computed of truth values alone has theirs."""
     space: dict[str, Any] = {}
     exec(lines.code(), space)
-    given = [torch.as_tensor(np.asarray(inputs[name])) for name in lines.inputs]
+    given = [torch.as_tensor(np.asarray(inputs[name])) for name in lines.inputs if name not in lines.constants]
     found = space["backward"](*given, *(torch.as_tensor(np.asarray(seed, dtype=float)) for seed in seeds))
     return dict(zip(lines.gradients, found if isinstance(found, tuple) else (found,), strict=True))

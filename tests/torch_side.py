@@ -209,10 +209,11 @@ def evaluate(
     tensors: Mapping[str, Any],
     as_numbers: bool = True,
     shake: Callable[[torch.Tensor], torch.Tensor] = lambda value: value,
+    floats: torch.dtype = F64,
 ) -> torch.Tensor:
     """What ``text`` comes to in torch; truth values as the numbers that they are in symgrad.
 
-    ``shake`` is what becomes of the value of each statement but the last.
+    ``shake`` is what becomes of the value of each statement but the last, ``floats`` what torch's floats are.
     """
     scope = Names({"torch": torch, "F": EXACT, "math": math, **tensors})
     nothing: dict[str, Any] = {}
@@ -220,7 +221,7 @@ def evaluate(
     precision = torch.get_default_dtype()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # torch advises against some things that it does
-        torch.set_default_dtype(F64)  # (x > 0) / 3 is float32 otherwise
+        torch.set_default_dtype(floats)  # (x > 0) / 3 is float32 otherwise
         try:
             for statement in statements:
                 name, _, right = statement.partition(" = ")

@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 import sympy as sp
 
+from symgrad.backward.parts.code import with_modules
 from symgrad.calculus import Sweep
 from symgrad.closed_form import closed_form
 from symgrad.explanation.data import Explanation, Gradient
@@ -72,7 +73,7 @@ def build(
         if derived.jacobian == 0 and not finite(values[program.output]).all():
             matrix, form = replace(matrix, told=()), None  # it is 0 only because nothing is left of it here
         gradients[name] = Gradient(
-            name, form.text if form else None, derived.sweep, plain(numeric[name]), matrix, checks,
+            name, with_modules(form.text) if form else None, derived.sweep, plain(numeric[name]), matrix, checks,
             form.steps if form else (), program, values.with_arrays({program.seed: weights}),
             None if proofs and proofs.lost else met,
         )  # fmt: skip
@@ -104,4 +105,4 @@ def slope_form(explanation: Explanation, name: str) -> str | None:
         or not check_form(form.text, explanation.program, sweep, explanation.values, np.ones((), dtype=np.int64)).passed
     ):
         return None
-    return form.text
+    return with_modules(form.text)

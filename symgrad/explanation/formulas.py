@@ -12,6 +12,7 @@ from itertools import islice, product
 
 import numpy as np
 
+from symgrad.backward.parts.code import with_modules
 from symgrad.calculus import Sweep, jacobians, pullback, pullbacks
 from symgrad.calculus.sweeps import Whole
 from symgrad.closed_form import Form, closed_form_of, masked_form
@@ -93,9 +94,14 @@ def derive_only(program: Program, wanted: Sequence[str], shapes: Shapes | None =
     derived = derive(program, wanted)
     points = tuple(islice(samples(program, shapes or {}), PLACES))
     return tuple(
-        replace(d, form=proven_form(d, *points[0])[0] if points else None, structure=proven_structure(d, points))
-        for d in derived.values()
+        replace(d, form=shown_form(d, points), structure=proven_structure(d, points)) for d in derived.values()
     )
+
+
+def shown_form(derived: Derived, points: Sequence[Sample]) -> Form | None:
+    """The closed form as a page shows it, where it is proven."""
+    form = proven_form(derived, *points[0])[0] if points else None
+    return None if form is None else replace(form, text=with_modules(form.text))
 
 
 def proven_structure(derived: Derived, points: Sequence[Sample]) -> Structure:

@@ -13,6 +13,7 @@ from itertools import combinations_with_replacement
 import numpy as np
 import sympy as sp
 
+from symgrad.backward.parts.code import with_modules
 from symgrad.calculus import Sweep, back, second_derivative
 from symgrad.closed_form import closed_form
 from symgrad.errors import InputError, ShapeError
@@ -175,7 +176,7 @@ def _form(
     if written is None:
         return None, None
     checked = check_form(written.text, program, sweep, values, seed)
-    return (written.text, checked) if checked.passed else (None, None)
+    return (with_modules(written.text), checked) if checked.passed else (None, None)
 
 
 def _constant(program: Program, formula: Expr, inputs: tuple[str, str]) -> bool:

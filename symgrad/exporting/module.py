@@ -9,13 +9,13 @@ import keyword
 import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import sympy as sp
 
 from symgrad.backward.parts.code import IMPORTS, function_name
 from symgrad.exporting.parts import Parts, free
-from symgrad.exporting.shapes import misfit
+from symgrad.exporting.shapes import misfit, one_shape
 from symgrad.exporting.torch_text import function_class, plain
 from symgrad.ops.entry import plays
 from symgrad.program import Program, Role, Tensor
@@ -35,6 +35,8 @@ class Told:
     required: tuple[Size, ...]
     formulas: tuple[str, ...]
     provisos: tuple[str, ...]
+    pointwise: bool = False
+    casts: Mapping[str, str] = field(default_factory=dict)
 
 
 def name_for(wish: str | None, program: Program, parts: Parts) -> str:
@@ -70,7 +72,10 @@ def docstring(told: Told, first: str = "", indent: int = 4) -> list[str]:
 
 def checked(told: Told, rank: str) -> list[str]:
     """The check of shapes, as statements."""
-    condition, words = misfit(told.inputs, told.required, rank)
+    if told.pointwise:
+        condition, words = one_shape([t.name for t in told.inputs])
+    else:
+        condition, words = misfit(told.inputs, told.required, rank)
     if not condition:
         return []
     first = f"if {condition}:"
@@ -96,7 +101,8 @@ def of_torch(parts: Parts, told: Told, style: str, forward_only: bool) -> str:
     arguments = ", ".join(parts.inputs)
     several = len(parts.outputs)
     body = [*docstring(told), "", *function_class(parts, told.name)]
-    call = f"{kind}.apply({arguments})"
+    given = [f"{name}.to({told.casts[name]})" if name in told.casts else name for name in parts.inputs]
+    call = f"{kind}.apply({', '.join(given)})"
     extra = any("mark_non_differentiable" in line for line in body)
     cut = "" if not extra else "[0]" if several == 1 else f"[:{several}]"
     wrapper = [*checked(told, RANK), f"return {call}{cut}"]
@@ -112,6 +118,7 @@ def in_functions(functions: Mapping[str, Sequence[str]], told: Told, rank: str =
     for number, (head, body) in enumerate(functions.items()):
         words = docstring(told) if number == 0 else [f'"""vᵀJ of `{told.name}`: a gradient for each input."""']
         check = checked(told, rank) if number == 0 else []
+        check += [f"{name} = {name}.to({cast})" for name, cast in told.casts.items()] if rank == RANK else []
         lines += [*(["", ""] if number else []), head, *indented([*words, *check, *body])]
     return lines
 

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from symgrad.backward import Backward, Line
-from symgrad.backward.parts.code import read_by
+from symgrad.backward.parts.code import Conditions, read_by
 from symgrad.backward.shortening.merging import put
 from symgrad.errors import UnsupportedError
 
@@ -72,7 +72,7 @@ def parts_of(lines: Backward) -> Parts:
         if line.code is None:
             hints = (line.own,) if line.own else ()
             raise UnsupportedError(f"this cannot be exported: {line.name} has no code", found=hints)
-        tree = ast.parse(line.code, mode="eval").body
+        tree = Conditions(lines.inputs).visit(ast.parse(line.code, mode="eval")).body
         return Statement(called(line.target), put(tree, {old: ast.Name(name) for old, name in new.items()}))
 
     ends = tuple(dict.fromkeys(page[end] for end in lines.seeds))

@@ -10,7 +10,7 @@ import ast
 from collections.abc import Collection, Iterable, Sequence
 
 from symgrad.closed_form.texts.pieces import NoForm
-from symgrad.closed_form.texts.size_text import size_text
+from symgrad.closed_form.texts.size_text import least_sizes, size_text
 from symgrad.exporting.parts import Statement
 from symgrad.program import Tensor
 from symgrad.shapes import Size
@@ -32,8 +32,16 @@ def misfit(inputs: Sequence[Tensor], required: Sequence[Size], rank: str) -> tup
     needs = [in_text(size, inputs) for size in required]
     wrong += [f"{text} < 0" for text in needs if text is not None]
     said = [f"{t.name}: {'×'.join(str(s).replace(' ', '') for s in t.shape) or 'one number'}" for t in inputs]
+    said += least_sizes(required)
     count = ".numel()" if rank.endswith("()") else ".size"
     return " or ".join(wrong).replace(".numel()", count), ", ".join(said)
+
+
+def one_shape(names: Sequence[str]) -> tuple[str, str]:
+    """The same, where all have one shape, which may be any."""
+    first, *others = names
+    wrong = " or ".join(f"{name}.shape != {first}.shape" for name in others)
+    return wrong, f"{', '.join(names)} in one shape"
 
 
 def known_size(size: Size, before: Sequence[Tensor], tensor: Tensor, axis: int) -> str | None:
@@ -81,4 +89,4 @@ def without_shapes(statement: Statement, names: Collection[str], way: str) -> St
     return Statement(statement.target, Kept().visit(ast.parse(ast.unparse(statement.value), mode="eval")).body)
 
 
-__all__ = ["misfit", "only_shapes", "without_shapes"]
+__all__ = ["misfit", "one_shape", "only_shapes", "without_shapes"]

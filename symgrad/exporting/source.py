@@ -25,6 +25,7 @@ from symgrad.language.outside import arguments
 from symgrad.numeric import Values, forward
 from symgrad.numeric.assumed import assumed_value
 from symgrad.oracles.other_sizes import resized
+from symgrad.oracles.text import cast_of
 from symgrad.program import Program
 from symgrad.render.content.forward import forward_equations
 from symgrad.render.content.teller import formula_of, teller_of
@@ -36,12 +37,18 @@ STYLES = ("class", "functions")
 
 @dataclass(frozen=True)
 class Source:
-    """What is exported: the program, its lines, and what is called how."""
+    """What is exported: the program, its lines, and what is called how.
+
+    ``pointwise``: with any number of axes, all inputs in one shape. ``cast`` is what torch computes in, whatever floats
+    it is given: "torch.float64" of a text with ``x.double()``.
+    """
 
     title: str
     program: Program
     lines: Backward
     told: tuple[str, ...]
+    pointwise: bool = False
+    cast: str = ""
 
 
 @to_be_run()
@@ -121,7 +128,33 @@ def texts(source: Any, wanted: Sequence[str] | None, shapes: Shapes | None) -> S
     chosen = wanted or [name for name in names if flows(program, name)]
     if not chosen:
         raise UnsupportedError("nothing flows back to any input: there is no backward to be written")
-    return of_program(text, program, chosen, known)
+    found = of_program(text, program, chosen, known)
+    pointwise, cast = not known and is_pointwise(text, found, chosen), cast_of(text, *point_of(program, known))
+    return replace(found, pointwise=pointwise, cast=cast)
+
+
+ANYHOW = ((2, 3), (2, 3, 2))
+"""Shapes at which what is right for a vector may be right as it stands."""
+
+
+def is_pointwise(text: str, found: Source, wanted: Sequence[str]) -> bool:
+    """Whether the lines are the same whatever axes the inputs have, one shape for all of them."""
+    inputs = found.program.inputs
+    if (
+        found.program.required
+        or not inputs
+        or any(len(t.shape) != 1 or t.shape != inputs[0].shape or t.shape[0].is_Integer for t in inputs)
+    ):
+        return False
+    own = parts_of(found.lines)
+    try:
+        return all(
+            alike(own, parts_of(of_program(text, read(text, shapes=dict.fromkeys((t.name for t in inputs), s)).program,
+                                           wanted, None).lines))
+            for s in ANYHOW
+        )  # fmt: skip
+    except SymgradError:
+        return False
 
 
 def in_general(text: str) -> Program:
@@ -186,9 +219,13 @@ def same(own: Parts, program: Program, wanted: Sequence[str], values: Any) -> bo
         other = parts_of(backward(replace(program, sizes=values.sizes), wanted, values=values))
     except SymgradError:
         return False
-    return [ast.unparse(s.value) for s in (*own.forward, *own.backward)] == [
-        ast.unparse(s.value) for s in (*other.forward, *other.backward)
-    ]
+    return alike(own, other)
+
+
+def alike(one: Parts, other: Parts) -> bool:
+    """Whether the statements are the same."""
+    first, second = ([ast.unparse(s.value) for s in (*parts.forward, *parts.backward)] for parts in (one, other))
+    return first == second
 
 
 def captured(program: Capture, wanted: Sequence[str] | None) -> Source:
@@ -204,7 +241,10 @@ def written(found: Source, to: str, style: str, name: str | None, forward_only: 
     parts = parts_of(found.lines)
     called = module.name_for(name, found.program, parts)
     page = [replace(tensor, name=own) for tensor, own in zip(found.program.inputs, parts.inputs, strict=True)]
-    told = module.Told(found.title, called, tuple(page), found.program.required, found.told, found.lines.provisos)
+    told = module.Told(
+        found.title, called, tuple(page), found.program.required, found.told, found.lines.provisos, found.pointwise,
+        dict.fromkeys(parts.gradients, found.cast) if found.cast else {},
+    )  # fmt: skip
     if to == "torch":
         return module.of_torch(parts, told, style, forward_only)
     return arrays.of_arrays(parts, told, to, style, forward_only)

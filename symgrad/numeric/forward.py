@@ -11,16 +11,18 @@ from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
+import sympy as sp
 
 from symgrad.calculus.local import OUT, Standard, derive, known_name, operand, standard, unfolded
 from symgrad.entries.written import WrittenTwice
 from symgrad.errors import InputError, ShapeError, UnsupportedError
 from symgrad.exactness import MOST_BITS, bits
-from symgrad.indexing import Equation
+from symgrad.indexing import Bracket, Equation
+from symgrad.indexing.symbols import is_access, name_of
 from symgrad.lowering.reading import names_read, number
 from symgrad.numeric.budget import MOST_EXACT, MOST_HELD, check_program, entries
 from symgrad.numeric.evaluate import evaluate, evaluate_forward
@@ -215,7 +217,17 @@ def pulled_as(form: Standard, step: Apply, values: Values) -> Array:
     equation = derive(form.key).equation
     if not isinstance(step.op, Pullback) and named(step.op).data:
         by = at_places if isinstance(step.op, str) else where_read
+    if OUT in names_read(equation.right):
+        equation = without_own(equation)
     return evaluated(equation, form, values, {}, by)
+
+
+@lru_cache(maxsize=256)
+def without_own(equation: Equation) -> Equation:
+    """``[out ≠ 0]·e`` as e: where e is 0 that is what the output is."""
+    sides = [(b, b.args[0].lhs) for b in equation.right.atoms(Bracket)]
+    own = [b for b, side in sides if is_access(side) and name_of(side) == OUT]
+    return Equation(equation.axes, equation.right.xreplace(dict.fromkeys(own, sp.S.One)))
 
 
 def at_places(equation: Equation, arrays: Mapping[str, Array], sizes: Mapping[Size, int]) -> Array:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from symgrad.errors import SymgradError, UnsupportedError
-from symgrad.numeric import forward
+from symgrad.numeric import Values, forward
 from symgrad.numeric.exact import Array, as_float
 from symgrad.ops import named
 from symgrad.ops.entry import plays
@@ -156,6 +156,31 @@ def answer(text: Text, kinds: Mapping[str, str], inputs: Mapping[str, Array], le
             given[name] = torch.tensor(as_float(array), dtype=torch.float64, requires_grad=name in leaves)
     numbers = {name: plain_number(value) for name, value in text.numbers.items()}
     return run(text.typed, {**given, **numbers}, text.draws)
+
+
+CASTS = re.compile(r"\b(?:double|float|half|bfloat16|to|type|type_as|dtype|float_power)\b")
+"""What makes other floats of floats."""
+
+
+def cast_of(text: str, program: Program, values: Values) -> str:
+    """What torch's result is of float32 as of float64, where that is one type; "" where it is what was given."""
+    if not CASTS.search(text):
+        return ""
+    import torch
+
+    from symgrad.reference import Refused, Unread, run
+
+    kinds = {"whole": torch.int64, "truth": torch.bool}
+    asked = account(program, Text(text))
+    types = {t.name: kinds.get(asked.get(t.name, "")) for t in program.inputs}
+    found = set()
+    for floats in (torch.float32, torch.float64):
+        given = {name: torch.as_tensor(as_float(values[name])).to(kind or floats) for name, kind in types.items()}
+        try:
+            found.add(str(run(text, given).output.dtype))
+        except (Refused, Unread, RuntimeError):
+            return ""
+    return found.pop() if len(found) == 1 else ""
 
 
 def plain_number(value: Number) -> int | float:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import re
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import cache
 from keyword import iskeyword
 
@@ -70,6 +70,44 @@ def home(name: str) -> str:
     return next((s for s in places if not s.startswith("torch._")), f"torch.{name}")
 
 
+class Conditions(ast.NodeTransformer):
+    """``where(c, x, 0)`` → ``where(c != 0, x, 0)``: an input that is read as a condition may hold numbers."""
+
+    def __init__(self, inputs: Collection[str]) -> None:
+        self.inputs = inputs
+
+    def visit_Call(self, node: ast.Call) -> ast.Call:
+        """The condition of a call, where an input stands there."""
+        self.generic_visit(node)
+        op = SPELLINGS.get(node.func.id) if isinstance(node.func, ast.Name) else None
+        place = len(node.args) if op is None or op.chooses is None else op.chooses[0]
+        given = node.args[place] if place < len(node.args) else None
+        if isinstance(given, ast.Name) and given.id in self.inputs:
+            node.args[place] = ast.Compare(given, [ast.NotEq()], [ast.Constant(0)])
+        return node
+
+
+CALLED = re.compile(r"(?<![\w.])([^\W\d]\w*)(?=\()")
+"""A function by its bare name, where it is called."""
+
+
+def with_modules(text: str) -> str:
+    """A line as it is shown: a bare name is a function of `torch.nn.functional` or of torch, another has its module.
+
+    >>> with_modules("softmax(x).exp() @ solve(a.T, v)")
+    'softmax(x).exp() @ torch.linalg.solve(a.T, v)'
+    """
+
+    def placed(found: re.Match[str]) -> str:
+        try:
+            place = home(found[1])
+        except UnsupportedError:
+            return found[1]
+        return found[1] if place in (f"torch.{found[1]}", f"F.{found[1]}") else place
+
+    return CALLED.sub(placed, text)
+
+
 def as_function(
     name: str,
     arguments: Sequence[str],
@@ -87,7 +125,7 @@ def as_function(
             needed |= read_by([code])
     body = [*reversed(kept), *backward]
     texts = [f"    {line}" for line in docstring(told)]
-    texts += [f"    {target} = {placed(code)}" for target, code in body]
+    texts += [f"    {target} = {placed(code, arguments)}" for target, code in body]
     texts.append(f"    return {', '.join(results)}")
     whole = "\n".join([f"def {function_name(name)}({', '.join(arguments)}):", *texts])
     imports = [line for name, line in IMPORTS.items() if name == "torch." or re.search(rf"\b{re.escape(name)}", whole)]
@@ -116,9 +154,9 @@ def function_name(wish: object) -> str:
     return wish
 
 
-def placed(code: str) -> str:
-    """Code with its functions where torch has them."""
-    return ast.unparse(Homes().visit(ast.parse(code, mode="eval")))
+def placed(code: str, inputs: Collection[str] = ()) -> str:
+    """Code with its functions where torch has them; ``inputs`` may be conditions that hold numbers."""
+    return ast.unparse(Homes().visit(Conditions(inputs).visit(ast.parse(code, mode="eval"))))
 
 
 def read_by(codes: Iterable[str]) -> frozenset[str]:

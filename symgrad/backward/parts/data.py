@@ -35,7 +35,7 @@ from symgrad.notebook import Listed
 from symgrad.numeric import Array
 from symgrad.ops.entry import entry_of
 from symgrad.oracles.edges import own_numbers
-from symgrad.program import Apply, Argument, Constant, Program
+from symgrad.program import Apply, Argument, Constant, Own, Program
 
 
 @dataclass(frozen=True)
@@ -134,8 +134,17 @@ class Backward(Listed):
             )
         seeds = [seed for seed in self.seeds.values() if seed is not None]
         results = [line.target for line in self.gradients.values()]
+        made = {name: own.code for name, own in self.constants.items()}
+        given = [name for name in self.inputs if name not in made]
         with room_for(self.source):
-            return as_function(name, [*self.inputs, *seeds], forward, backward, results, self.provisos)
+            return as_function(name, [*given, *seeds], [*made.items(), *forward], backward, results, self.provisos)
+
+    @property
+    def constants(self) -> Mapping[str, Own]:
+        """The inputs that the text makes itself, the same at every call."""
+        pairs = zip(self.source.inputs, self.inputs, strict=True)
+        own = {page: self.source.made[t.name] for t, page in pairs if t.name in self.source.made}
+        return {page: made for page, made in own.items() if made.seed is None and made.code.startswith("torch.")}
 
     def __repr__(self) -> str:
         return "\n".join([*map(str, self.forward), "", *map(str, self.statements)])

@@ -50,7 +50,7 @@ def guarded_inside(text: str, names: Collection[str]) -> str | None:
 
 
 class Guarding(ast.NodeTransformer):
-    """a / t → where(t != 0, a / t, 0), for the tensors that are named, turned ones among them"""
+    """a / t ** 2 → where(t != 0, a / t ** 2, 0), for the tensors that are named, turned ones among them"""
 
     def __init__(self, names: Collection[str]) -> None:
         self.names = names
@@ -58,7 +58,8 @@ class Guarding(ast.NodeTransformer):
     def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
         """A quotient with its condition."""
         self.generic_visit(node)
-        below = ast.unparse(node.right)
+        power = isinstance(node.right, ast.BinOp) and isinstance(node.right.op, ast.Pow)
+        below = ast.unparse(node.right.left if power else node.right)  # type: ignore[attr-defined]  # as was asked
         if not isinstance(node.op, ast.Div) or below.removesuffix(".T") not in self.names:
             return node
         return ast.parse(f"where({below} != 0, {ast.unparse(node)}, 0)", mode="eval").body

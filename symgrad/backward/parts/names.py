@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from keyword import iskeyword
 
-from symgrad.backward.parts.code import MODULES
+from symgrad.backward.parts.code import MODULES, with_modules
 from symgrad.program import SEEDS, Apply, Program, free_name
 
 UNNAMED = re.compile(r"(t|wide)\d+")
@@ -117,5 +117,6 @@ class Names:
         return self._shown.get(target) or self.shown(target)
 
     def shown(self, text: str) -> str:
-        """``text`` with the labels of the user where they are no names of Python: ``fc1.weight``."""
+        """``text`` with the labels of the user where they are no names of Python: ``fc1.weight``; and with modules."""
+        text = with_modules(text)
         return text if self._pattern is None else self._pattern.sub(lambda m: self._labels[m[1]], text)

@@ -6,13 +6,32 @@ so where it is a part of another it is divided by //.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import sympy as sp
 
 from symgrad.closed_form.texts.pieces import ADD, ATOM, MULTIPLY, NEGATE, POWER, NoForm, Text, bracketed
 from symgrad.program import Tensor
 from symgrad.shapes import Size, Slot
+
+
+def least_sizes(required: Iterable[Size]) -> tuple[str, ...]:
+    """What sizes have to be where nothing in ``required`` is negative, the strictest of each: ``m ≥ 6``.
+
+    >>> m = sp.Symbol("m")
+    >>> least_sizes([m - 2, m - 6])
+    ('m ≥ 6',)
+    """
+    strictest: dict[Size, Size] = {}
+    for size in required:
+        least, rest = sp.expand(size).as_coeff_Add()
+        strictest[rest] = min(least, strictest.get(rest, least))
+    found = []
+    for rest, least in strictest.items():
+        taken = [-term for term in sp.Add.make_args(rest) if term.could_extract_minus_sign()]
+        if rest.free_symbols:
+            found.append(f"{rest + sum(taken)} ≥ {sum(taken) - least}")
+    return tuple(found)
 
 
 def size_text(size: Size, tensors: Sequence[Tensor]) -> Text:

@@ -190,12 +190,12 @@ for space, home, x in ((1, "torch.{}", "1x2x5"), (2, "aten._{}", "1x2x4x5"), (3,
        ranks={"x": (space + 2, space + 1)},
        examples=tuple(f"F.{name}(x, {size}) with x:{x}" for size in (2, 1, 3)))
 op("lp_pool1d(x, norm_type: float, kernel_size: int >= 1, stride: int >= 1=kernel_size)",
-   "out[…,i] = (Σ_{r<kernel_size} x[…,i·stride + r]^norm_type)^(1/norm_type)",
-   "the length of every window of the last axis, of positive entries", F, domain=positive(), edges=({"x": 0.0},), holds="cut",
+   "out[…,i] = [out[…,i] ≠ 0]·(Σ_{r<kernel_size} x[…,i·stride + r]^norm_type)^(1/norm_type)",
+   "the length of every window of the last axis, of positive entries; the derivative at 0 is 0", F, domain=positive(), holds="cut", reuse=True,
    checks=partial(check_space, space=1),
    examples=("F.lp_pool1d(x, 2, 2) with x:1x2x6", "F.lp_pool1d(x, 3, 3, stride=1) with x:2x5"))  # fmt: skip
 op("lp_pool2d(x, norm_type: float, kernel_size: 2*int >= 1, stride: 2*int >= 1=kernel_size)",
-   "out[…,i,j] = (Σ_{r<kernel_size0,s<kernel_size1} x[…,i·stride0 + r,j·stride1 + s]^norm_type)^(1/norm_type)",
-   "the length of every window of the last two axes, of positive entries", F, domain=positive(), edges=({"x": 0.0},), holds="cut",
+   "out[…,i,j] = [out[…,i,j] ≠ 0]·(Σ_{r<kernel_size0,s<kernel_size1} x[…,i·stride0 + r,j·stride1 + s]^norm_type)^(1/norm_type)",
+   "the length of every window of the last two axes, of positive entries; the derivative at 0 is 0", F, domain=positive(), holds="cut", reuse=True,
    checks=partial(check_space, space=2),
    examples=("F.lp_pool2d(x, 2, 2) with x:1x2x4x6", "F.lp_pool2d(x, 3, (1, 2), stride=1) with x:2x3x3"))  # fmt: skip

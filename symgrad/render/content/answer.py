@@ -32,7 +32,7 @@ from symgrad.ops.entry import plays
 from symgrad.oracles.report import NO_GRADIENT, REFUSES, TURNED, Check, Outcome, Verdict
 from symgrad.program import Program, Role, Stated
 from symgrad.render import numbers
-from symgrad.render.content.first_lines import Room, first_lines, formulas_instead, listing, short_forms
+from symgrad.render.content.first_lines import Room, first_lines, formulas_instead, listing, short_forms, with_constants
 from symgrad.render.content.singular import singular_blocks
 from symgrad.render.content.speaker import speaker_of
 from symgrad.render.content.teller import Teller
@@ -113,6 +113,7 @@ def answer_of(explanation: Explanation, teller: Teller, room: Room) -> Answer:
         )
     places = tuple(found_places(teller, tuple(formulas.values())))
     agreement = _agreement(explanation)
+    lines = with_constants(lines, explanation.backward)
     return Answer(lines, cut, tuple(formulas.values()), places, agreement, special, zeros, kinks, told)
 
 

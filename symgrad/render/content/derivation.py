@@ -6,12 +6,13 @@ from collections.abc import Iterator, Sequence
 
 from symgrad.backward import Backward, backward
 from symgrad.closed_form.texts.pieces import NoForm
+from symgrad.closed_form.texts.size_text import least_sizes
 from symgrad.closed_form.texts.source_text import Writer
 from symgrad.explanation.formulas import Derived, sample
 from symgrad.indexing import Equation as IndexEquation
 from symgrad.program import Program, Stated
 from symgrad.render.content.answer import line_by_line
-from symgrad.render.content.first_lines import Room, first_lines, readable, short_forms
+from symgrad.render.content.first_lines import Room, first_lines, readable, short_forms, with_constants
 from symgrad.render.content.forward import forward_equations
 from symgrad.render.content.jacobian import LONGEST, left_of, structure_words, too_long
 from symgrad.render.content.pullback import sweep_blocks
@@ -32,11 +33,18 @@ def derivation_page(program: Program, derived: Sequence[Derived], order: int = 1
     facts = [(t.name, size_text(t.shape)) for t in program.inputs] + [(program.output, size_text(program.out.shape))]
     return Page(
         (Code(title_of(program)),), tuple(facts),
-        (*answer(program, lines, derived), *renamed(program), *made_here(program),
+        (*answer(program, lines, derived), *where_it_holds(program), *renamed(program), *made_here(program),
          *left_out(program, [d.name for d in derived])),
         (*derivatives(teller, derived), pullbacks(teller, derived, lines),
          *([second_lines(teller, [d.name for d in derived])] if order == 2 else [])),
     )  # fmt: skip
+
+
+def where_it_holds(program: Program) -> Iterator[Paragraph]:
+    """The sizes at which the text means these steps."""
+    needs = least_sizes(program.required)
+    if needs:
+        yield Paragraph((f"All of this is for {', '.join(needs)}: at other sizes the text means something else.",))
 
 
 def answer(program: Program, lines: Backward | None, derived: Sequence[Derived]) -> Iterator[Listing]:
@@ -46,7 +54,7 @@ def answer(program: Program, lines: Backward | None, derived: Sequence[Derived])
     told, _ = short_forms({d.name: None if d.form is None else d.form.text for d in derived}, lines, ROOM)
     told = told or first_lines(lines, program, [d.name for d in derived if readable(lines, d.name)], ROOM)[0]
     if told:
-        yield Listing("\n".join(told))
+        yield Listing("\n".join(with_constants(told, lines)))
 
 
 def derivatives(teller: Teller, derived: Sequence[Derived]) -> tuple[Section, Section]:

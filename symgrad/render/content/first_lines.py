@@ -10,6 +10,7 @@ the user's, defined by another line here, or named in words with the place where
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -53,6 +54,12 @@ def short_forms(forms: Mapping[str, str | None], lines: Backward, room: Room) ->
     if len(texts) <= room.lines:
         return texts, False
     return (*texts[: room.lines - 1], f"… and {len(texts) - room.lines + 1} more lines, {room.others}"), True
+
+
+def with_constants(told: Sequence[str], lines: Backward) -> tuple[str, ...]:
+    """Lines of code, and below them what a constant is that they read."""
+    read = set(re.findall(r"(?<![\w.])[^\W\d]\w*", " ".join(line.partition("=")[2] for line in told)))
+    return (*told, *(f"  with {name} = {own.code}" for name, own in lines.constants.items() if name in read))
 
 
 def shorter(lines: Backward, forms: Sequence[str]) -> bool:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from symgrad.backward import Backward, backward
+from symgrad.backward.parts.code import with_modules
 from symgrad.calculus import pullback as derive_pullback
 from symgrad.closed_form import closed_form
 from symgrad.errors import InputError, ShapeError, UnknownNameError, UnsupportedError
@@ -204,7 +205,7 @@ class Capture(Recorded, Listed):
             return None
         seed = np.random.default_rng(0).integers(-3, 4, size=np.shape(self.arrays[program.output]))
         check = check_form(form.text, program, sweep, self.values, seed)
-        return relabelled(form.text, self.labels) if check.passed else None
+        return relabelled(with_modules(form.text), self.labels) if check.passed else None
 
     def jacobian(self, name: str, *, output: str | None = None) -> Jacobian:
         """∂out/∂input: formula where it is short, structure, sparse and dense numbers."""
