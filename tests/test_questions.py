@@ -41,7 +41,7 @@ EXPLAINED = [
     (
         14,
         "cross_entropy(z,t) --let z=[[1,2,3],[0,1,0]] --let t=[0,1] --wrt z",
-        "divides a sum by 2: that is where the division by 2 comes",
+        "is a mean over 2 samples: that is the division by 2",
     ),
     (15, "layer_norm(x) --let x=[1,2,4] --seed [1,0,0]", "v - v.mean(-1, keepdim=True) - out * (v * out).mean(-1,"),
     (16, "X+b --let X=[[1,2],[3,4],[5,6]] --let b=[1,2]", "b is broadcast, so its gradient adds up what it feeds"),
@@ -96,7 +96,7 @@ SCRIPTS = [
     (9, VECTOR + "(x**2).sum().backward()\n(x**2).sum().backward()\n", "x.grad already held what line 5 put there; backward adds"),
     (11, "x = torch.randn(1, 3, requires_grad=True)\nx.std(0).sum().backward()\n", "there is no J: std divides 0 by 0, as one value has no spread"),
     (13, VECTOR + "F.softmax(x, 0).sum().backward()\n", "add up to 1 whatever x is, so equal weights (ones, .sum()) give 0"),
-    (14, "z = torch.randn(4, 3, requires_grad=True)\nF.cross_entropy(z, torch.tensor([0, 2, 1, 1])).backward()\n", "cross_entropy divides a sum by 4: that is where the division by 4 comes from"),
+    (14, "z = torch.randn(4, 3, requires_grad=True)\nF.cross_entropy(z, torch.tensor([0, 2, 1, 1])).backward()\n", "cross_entropy is a mean over 4 samples: that is the division by 4"),
     (16, "x = torch.randn(3, 1, requires_grad=True)\nF.mse_loss(x, torch.randn(3)).backward()\n", "9 pairs count and not 3"),
     (16, "x = torch.randn(3, 1, requires_grad=True)\ny = torch.randn(3)\n((x - y) ** 2).mean().backward()\n", "x 3×1 meets y 3: both are broadcast to 3×3, so 9 pairs count and not 3"),
     (17, VECTOR + "a = torch.ones(3, 2)\ntorch.autograd.functional.jacobian(lambda x: x @ a, x)\n", "J by x is 2×3, aᵀ: a row for each entry of out, a column"),

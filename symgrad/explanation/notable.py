@@ -36,8 +36,7 @@ def quotients(program: Program, values: Values) -> Iterator[tuple[Apply, float]]
         if plays(step.op, Role.AVERAGES):
             yield step, np.size(values[str(step.arguments[0])]) / max(1, np.size(out))
         elif options.get("reduction") == "mean" and isinstance(step.op, str) and entry_of(step.op) is not None:
-            added = replace(step, options=tuple((k, "sum" if k == "reduction" else v) for k, v in step.options))
-            alone = program.alone(added, values.sizes)
+            alone = reduced(step, "sum", program, values)
             try:
                 total = forward(alone, {t.name: as_float(values[t.name]) for t in alone.inputs})[step.result.name]
             except (SymgradError, ValueError, ArithmeticError):
@@ -49,18 +48,55 @@ def quotients(program: Program, values: Values) -> Iterator[tuple[Apply, float]]
                 yield step, 0.0
 
 
-def mean_in_words(step: Apply, count: float) -> str:
-    """``cross_entropy divides a sum by 4: that is where the division by 4 comes from``."""
+def mean_in_words(step: Apply, count: float, program: Program, values: Values) -> str:
+    """``mse_loss is a mean over 32 numbers: that is the division by 32``, with the 2 of its square one by 16.
+
+    Of a sum in which weights count it is told that they do: other ones give another number.
+    """
     if count == 0:
         return f"{step.op} divides a sum of nothing by 0: no entry counts, so its mean is nan"
     number = f"{round(count)}" if abs(count - round(count)) < CLOSE * count else f"{count:.4g}"
-    return f"{step.op} divides a sum by {number}: that is where the division by {number} comes from"
+    if plays(step.op, Role.AVERAGES):
+        return f"{step.op} divides a sum by {number}: that is where the division by {number} comes from"
+    first, second, *others = step.tensors
+    if any(abs(by_weights - count) > CLOSE * count for by_weights in doubled(step, program, values, others)):
+        return f"{step.op} is a weighted mean: the division by {number} is that by the sum of the weights"
+    one, other, n = as_float(values[first]), as_float(values[second]), round(count)
+    chosen = 0 < other.ndim < one.ndim and n <= other.size  # classes, one for each row
+    if chosen or (one.ndim > 1 and n == len(one) < one.size):
+        over = f"{number} samples" if not chosen or n == other.size else f"the {number} of {other.size} that count"
+    elif n != one.size:
+        return f"{step.op} is a mean: that is the division by {number}"
+    else:
+        over = f"{number} numbers"
+    alone = reduced(step, "sum", program, values)
+    known = forward(alone, {name: as_float(values[name]) for name in step.tensors})
+    slope = as_float(numeric_pullback(alone, known, np.ones(()), [first])[first])
+    square = n == one.size and np.isclose(np.sum(slope**2), 4 * float(as_float(known[step.result.name])))
+    half = f", which with the 2 of the square is a division by {n / 2:.4g}" if square else ""
+    return f"{step.op} is a mean over {over}: that is the division by {number}{half}"
+
+
+def reduced(step: Apply, how: str, program: Program, values: Values) -> Program:
+    """A loss alone with another reduction."""
+    options = tuple((key, how if key == "reduction" else value) for key, value in step.options)
+    return program.alone(replace(step, options=options), values.sizes)
+
+
+def doubled(step: Apply, program: Program, values: Values, names: Sequence[str]) -> Iterator[float]:
+    """By what the sum is divided where one of ``names`` has twice its entries: only by weights is it another number."""
+    alone = program.alone(step, values.sizes)
+    for name in names:
+        twice = {t.name: as_float(values[t.name]) * (1 + (t.name == name)) for t in alone.inputs}
+        yield from (count for _, count in quotients(alone, forward(alone, twice)))
 
 
 def nothing_by_nothing(program: Program, values: Values) -> str | None:
     """Which step is 0/0 whatever the numbers are: ``std divides 0 by 0, as one value has no spread``."""
     undefined = next((said for step in program.steps if (said := undefined_anywhere(step, program))), None)
-    return undefined or next((mean_in_words(step, count) for step, count in means(program, values) if count == 0), None)
+    return undefined or next(
+        (mean_in_words(step, count, program, values) for step, count in means(program, values) if count == 0), None
+    )
 
 
 def undefined_anywhere(step: Apply, program: Program) -> str | None:

@@ -274,7 +274,7 @@ def _divided(explanation: Explanation) -> Words:
     relevant = explanation.program.relevant()
     found = [(s, n) for s, n in means(explanation.program, explanation.values) if s.result.name in relevant]
     if len(found) == 1:
-        return (f"{mean_in_words(*found[0])}.",)
+        return (f"{mean_in_words(*found[0], explanation.program, explanation.values)}.",)
     return ()
 
 

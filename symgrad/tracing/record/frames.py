@@ -296,6 +296,16 @@ def asked_by_symgrad() -> bool:
     return False
 
 
+def variables_of_torch(*names: str) -> tuple[Any, ...] | None:
+    """What these variables hold in the nearest function of torch's that runs and has them all."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if internal(frame.f_code.co_filename) and set(names) <= frame.f_locals.keys():
+            return tuple(frame.f_locals[name] for name in names)
+        frame = frame.f_back
+    return None
+
+
 def asked_by_torch() -> bool:
     """Whether torch itself, and not the user's line, is what runs: an optimiser that reads ``.grad``."""
     frame: FrameType | None = sys._getframe(1)

@@ -33,6 +33,8 @@ NEAR, JUMP = 1e-13, 1e-6
 """How far a matrix is moved that is decomposed, and how far a gradient moves with it that has no value there."""
 SHOWN = 1e-2
 """From what difference on, relative to the largest entry, it is said that torch's is rounding."""
+NO_DIGIT = 0.5
+"""From what difference on no digit of torch's gradient is right."""
 LOTS = 4
 """How often weights are drawn: by one lot, much may cancel as well."""
 
@@ -52,6 +54,7 @@ class Judge:
         self.open: dict[str, Array] = {}
         self._moved: list[dict[str, Array]] = []
         self._free: list[dict[str, float]] = []
+        self._doubtful: set[str] = set()
         self.chosen: dict[str, str] = {}
         self.rules: dict[str, str] = {}
         self.coarse: dict[str, float] = {}
@@ -90,8 +93,11 @@ class Judge:
         return any(free is None or size <= floor_of(free, kind) for free in self.free(name))
 
     def is_small(self, name: str) -> bool:
-        """Whether a gradient is no larger than the rounding of the terms that are added up into it."""
-        return 0 < largest(self.derived[name]) <= self.floor(name)
+        """Whether a gradient is no larger than the rounding of the terms that are added up into it.
+
+        What cancelled before the last step is not seen there: of a gradient of which torch has no digit it may be so.
+        """
+        return name in self._doubtful or 0 < largest(self.derived[name]) <= self.floor(name)
 
     def free(self, name: str) -> Iterator[float | None]:
         """The largest entry of a small gradient if nothing cancelled on the way, by one lot after the other.
@@ -124,7 +130,10 @@ class Judge:
                 break
         near = agrees and (error <= max(tolerance, SHOWN) or self.rounding(name) or not own.any())
         if not near and self.kind(name) == "float32" and self.precision.explains(name, got):
-            self.coarse |= {} if self.rounding(name) else {name: error}
+            if error > NO_DIGIT and own.any():
+                self._doubtful.add(name)
+                self._free.clear()
+            self.coarse |= {} if self.rounding(name) or not own.any() else {name: error}
             return error, True
         if agrees and not near and self.kind(name) != "float64":
             self.rough[name] = error

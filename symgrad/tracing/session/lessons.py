@@ -66,7 +66,7 @@ def divided(program: Capture) -> Iterator[str]:
     """The one loss that takes a mean, and by what that divides; a mean that the script writes says so itself."""
     losses = [(s, n) for s, n in means(program.recording, program.values) if not plays(s.op, Role.AVERAGES)]
     if len(losses) == 1:
-        yield mean_in_words(*losses[0])
+        yield mean_in_words(*losses[0], program.recording, program.values)
 
 
 def rows_added(program: Capture, seeds: Mapping[str, Array]) -> Iterator[str]:

@@ -183,4 +183,5 @@ def apart(v: Array | None, declared: Array, real: Array) -> str:
     if declared.size <= MOST:
         return f"for the v that it was given {short(declared)} is what is declared, {short(real)} the real one"
     gap = float(np.abs(declared - real).max())
-    return f"for the v that it was given the two are up to {gap:.2g} apart"
+    size = short(np.abs(real).max())
+    return f"for the v that it was given the two are up to {gap:.2g} apart, and the real one's largest entry is {size}"

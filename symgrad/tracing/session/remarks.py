@@ -24,6 +24,8 @@ from symgrad.tracing.session.scene import Scene
 from symgrad.tracing.story.events import Leaf
 from symgrad.tracing.story.summary import some
 
+CLIPPING = ("total_norm", "max_norm", "clip_coef_clamped")
+"""What torch's own function that clips gradients by their norm calls that norm, the bound, and the factor."""
 Targets: TypeAlias = Mapping[str, tuple[Any, Any]]
 """Leaves by their names in a program, each with what torch gave it."""
 
@@ -117,6 +119,20 @@ def rounded(program: Capture, coarse: Mapping[str, float], rough: Mapping[str, f
             "leave as much"
         )
     return notes
+
+
+def clipped(found: tuple[Any, ...] | None) -> str:
+    """What ``clip_grad_norm_`` does, told from its own `CLIPPING`: the norm of all gradients together, and the factor.
+
+    Nothing where something else writes.
+    """
+    if found is None:
+        return ""
+    total, most, factor = (float(value) for value in found)
+    norms = f"the norm of all of them together is {digits(total)}, max_norm is {digits(most)}"
+    if factor == 1:
+        return f"no gradient is clipped: {norms}"
+    return f"every gradient is clipped: {norms}, so each is multiplied by {digits(factor)}"
 
 
 def from_within(scene: Scene) -> list[str]:

@@ -28,7 +28,7 @@ from symgrad.tracing.record.standing_in import Caller, caller_with_all
 from symgrad.tracing.record.torch_graph import leaves_behind
 from symgrad.tracing.record.trace import Where, as_array, tensors_in
 from symgrad.tracing.record.weakly import Uncounted, Weakly
-from symgrad.tracing.session import curvature, paths, rows
+from symgrad.tracing.session import curvature, paths, remarks, rows
 from symgrad.tracing.session.event import remember, told_of, unexplained
 from symgrad.tracing.session.functional_calls import Functionals
 from symgrad.tracing.session.history import UNCHANGED, History
@@ -297,12 +297,13 @@ class Watch(History):
         for leaf, _, name in self.filled.values():
             owner = leaf()
             if owner is not None and owner.grad is tensor and where.text and ("grad" in where.text):
-                by_torch = frames.asked_by_torch()  # clip_grad_norm_ and the like: one note for all leaves
-                key = (where.file, where.line, "written", "" if by_torch or "zero" in spelling else name)
+                by_torch = frames.asked_by_torch()  # one note for all leaves
+                clips = remarks.clipped(frames.variables_of_torch(*remarks.CLIPPING)) if by_torch else ""
+                key = (where.file, where.line, "written", "" if by_torch or "zero" in spelling else name, clips[:30])
                 if key not in self.told:
                     self.told.add(key)
-                    what = f"{name}.grad is {short(as_array(tensor))} from here on"
-                    self.say(Note(where, f"{what}; other gradients may be changed here, too" if by_torch else what))
+                    others = "; other gradients may be changed here, too" if by_torch else ""
+                    self.say(Note(where, clips or f"{name}.grad is {short(as_array(tensor))} from here on{others}"))
                 return
 
     def dropped(self, tensor: Any, where: Where) -> None:

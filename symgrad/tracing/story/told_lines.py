@@ -142,6 +142,8 @@ def told_lines(program: Capture, seeds: Mapping[str, Any], ones: bool, asked: bo
     shapes = [shape_text(line.shape) if line.shape is not None else "" for line in found.forward]
     scale = sum(euclidean(seed) for seed in seeds.values())
     owners = {line.name: line.of for line in found.lines}
+    leaves = [np.inf if line.value is None else euclidean(line.value) for line in found.gradients.values()]
+    arrived = max(leaves, default=0.0)
     found = replace(found, gradients={own: without_numbers(line) for own, line in found.gradients.items()})
     return ToldLines(
         tuple(forward),
@@ -156,6 +158,7 @@ def told_lines(program: Capture, seeds: Mapping[str, Any], ones: bool, asked: bo
             scale,
             lambda name: length_by_lot(program, seeds, owners[name]),
             lambda name: zero_before(program, seeds, owners[name]),
+            arrived,
         ),
         program.labels.get(program.ends[0], program.ends[0]) if ones and len(program.ends) == 1 else "",
         found,
@@ -238,12 +241,14 @@ def warning_of(
     scale: float = 0.0,
     by_lot: Callable[[str], float | None] = lambda name: 0.0,
     zero: Callable[[str], str] = lambda name: "",
+    arrived: float = np.inf,
 ) -> str:
     """Where the gradient vanishes, explodes or dies, if it does: one branch that does is none, others come after it.
 
     ``scale`` is the length of the seed: beside a first branch that is rounding, what has this length is not large.
     ``by_lot`` is how long a cotangent would be if nothing cancelled on the way: vanishing is said of what shrinks.
-    ``zero`` is the input of zeros at which one dies.
+    ``zero`` is the input of zeros at which one dies; ``arrived`` the length of the longest gradient: what a mask or a
+    slope of 0 takes away before any leaf has not exploded.
     """
     finite = [(name, value) for name, value in lengths if np.isfinite(value)]
     if len(finite) < 2 or not finite[0][1]:
@@ -264,6 +269,6 @@ def warning_of(
             return f"what reaches {name} cancels: its length is {left:.0e}, with other signs it would be about {about}"
         return f"the gradient vanishes: from {first} to {name} its length shrinks by a factor of {start / left:.0e}"
     name, most = max(finite, key=lambda pair: pair[1])
-    if most > STEEP * max(start, scale):
+    if most > STEEP * max(start, scale) and arrived > STEEP**0.5 * max(start, scale):
         return f"the gradient explodes: from {first} to {name} its length grows by a factor of {most / start:.0e}"
     return ""
