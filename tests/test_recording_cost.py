@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 import weakref
 from itertools import pairwise
 
@@ -386,3 +388,94 @@ def test_a_recorder_that_rests_holds_nothing(tmp_path, monkeypatch):
     nodes = [node for node in gc.get_objects() if isinstance(node, Node) and node.where is not None]
     assert [node for node in nodes if node.where.file.startswith(str(tmp_path))] == []
     assert held[-1] <= 1
+
+
+# Nothing of ours is seen -----------------------------------------------------------------------------------
+
+SUBCLASSES = """
+import torch
+log = []
+class Deep(torch.Tensor):
+    @staticmethod
+    def __new__(cls, data):
+        return torch.Tensor._make_subclass(cls, data, data.requires_grad)
+    __torch_function__ = torch._C._disabled_torch_function_impl
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        log.append(str(func))
+        plain = lambda t: torch.Tensor._make_subclass(torch.Tensor, t) if isinstance(t, Deep) else t
+        with torch._C._DisableTorchDispatch():
+            return func(*map(plain, args), **(kwargs or {}))
+class Wrapped(torch.Tensor):
+    @staticmethod
+    def __new__(cls, inner):
+        return torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype)
+    def __init__(self, inner):
+        self.inner = inner.detach()
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        log.append(str(func))
+        inside = lambda t: t.inner if isinstance(t, Wrapped) else t
+        out = func(*torch.utils._pytree.tree_map(inside, args), **torch.utils._pytree.tree_map(inside, kwargs or {}))
+        return torch.utils._pytree.tree_map(lambda t: Wrapped(t) if isinstance(t, torch.Tensor) else t, out)
+w = torch.ones(3, requires_grad=True)
+for make in (Deep, Wrapped):
+    x = make(torch.tensor([1.0, 2.0, 3.0]))
+    (x * w).sum().backward()
+    x.add_(1)
+    leaf = make(torch.ones(3)).requires_grad_()
+    (leaf * 2).sum().backward()
+    optimizer = torch.optim.SGD([leaf], lr=0.1)
+    optimizer.step()
+    leaf.grad = None
+    leaf.grad
+print("\\n".join(log))
+"""
+
+FOLLOWED = """
+import sys
+import torch
+w = torch.ones(3, requires_grad=True)
+seen = []
+def follow(frame, event, argument):
+    if frame.f_code.co_filename == __file__:
+        seen.append((event, frame.f_code.co_name, frame.f_lineno))
+    return follow
+def loss():
+    return (w * 2).exp().sum()
+sys.{way}(follow)
+for _ in range(2):
+    loss().backward()
+    w.add(1)
+sys.{way}(None)
+print(seen)
+"""
+
+
+@pytest.mark.parametrize(
+    "source",
+    [SUBCLASSES, FOLLOWED.format(way="settrace"), FOLLOWED.format(way="setprofile")],
+    ids=["subclasses", "a trace", "a profile"],
+)
+def test_a_script_that_looks_at_what_is_asked_of_it_sees_nothing_of_ours(tmp_path, source):
+    path = tmp_path / "script.py"
+    path.write_text(source, encoding="utf-8")
+    code = "from symgrad_cli.run import run; run()"
+    plain, watched = (
+        subprocess.run([sys.executable, *command, str(path)], capture_output=True, text=True, check=True).stdout
+        for command in ([], ["-c", code, "-o", str(tmp_path / "story.txt")])
+    )
+    assert plain.strip()
+    assert watched == plain
+
+
+def test_a_forked_child_tells_no_story(tmp_path):
+    path = tmp_path / "script.py"
+    path.write_text(
+        "import os, torch\nw = torch.ones(3, requires_grad=True)\n(w * 2).sum().backward()\n"
+        "child = os.fork()\nif child:\n    os.waitpid(child, 0)\n",
+        encoding="utf-8",
+    )
+    code = "from symgrad_cli.run import run; run()"
+    found = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)
+    assert found.stdout.count("J: one row for each entry") == 1

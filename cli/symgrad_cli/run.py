@@ -80,8 +80,11 @@ def run(
         elif style == "markdown" and file is not None:
             file.add(event_markdown(event) + "\n")
 
+    began = os.getpid()
     session = run_script(script, list(arguments), tell=tell, only=only, call=call if code is None else code,
                          patience=output.patience, pictures=style in PAGES, order=order, expand=expand)  # fmt: skip
+    if os.getpid() != began:
+        return session.status  # a forked child: the story is its parent's
     if code is not None:
         as_python = code_of(session, code)
         say(as_python, stdout) if file is None else file.add(as_python)

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from symgrad.tracing.record import frames
 from symgrad.tracing.record.cuts import leaves_of
 from symgrad.tracing.record.given import Given
-from symgrad.tracing.record.guard import unheard
+from symgrad.tracing.record.guard import numberless, unheard
 from symgrad.tracing.record.trace import Cut, Node, Where, upstream, version
 from symgrad.tracing.record.weakly import Weakly
 
@@ -75,7 +75,7 @@ def asked(recorder: Nodes, spelling: str, function: Any, args: tuple[Any, ...], 
     """What a call will give, if that can be differentiated again."""
     kind = CALLS[spelling]
     given = Given.of(kind, function, args, keywords)
-    if not given.again or given.batched:
+    if not given.again or given.batched or numberless([*given.outputs, *(given.asked or ())]):
         return None
     outputs = tuple(recorder.node_of(t) for t in given.outputs)
     weights = tuple(None if t is None else recorder.node_of(t) for t in given.passed)
@@ -98,6 +98,8 @@ def in_grad(tensors: Sequence[Any]) -> list[Any]:
 
 def hooked(recorder: Nodes, tensor: Any) -> None:
     """A hook was put on the present value of ``tensor``; it is not held, since it may hold the tensor itself."""
+    if numberless([tensor]):
+        return
     node = recorder.node_of(tensor)
     with unheard():
         node.hooks = weakref.ref(tensor._backward_hooks)

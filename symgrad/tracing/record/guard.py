@@ -17,8 +17,6 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
-from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.utils._python_dispatch import _disable_current_modes
 
 P = ParamSpec("P")
@@ -26,6 +24,8 @@ R = TypeVar("R")
 WARNINGS: Any = warnings
 AUTOGRAD: Any = torch._C._autograd
 """Modules of which the type stubs leave something out."""
+PLAINLY: Any = torch.Tensor.__torch_dispatch__
+"""What a tensor answers with whose class has no ``__torch_dispatch__`` of its own."""
 SILENT = ("ignore", None, Warning, None, 0)
 """The warning filter that lets nothing through."""
 
@@ -66,8 +66,12 @@ def elsewhere() -> bool:
 
 
 def numberless(tensors: Iterable[Any]) -> bool:
-    """Whether one of the tensors holds no numbers, though no mode says so: a meta or a fake one, kept from its mode."""
-    return any(t.is_meta or isinstance(t, (FakeTensor, FunctionalTensor)) for t in tensors)
+    """Whether one of the tensors holds no numbers that may be asked for, though no mode says so.
+
+    A meta tensor has none; a class with a ``__torch_dispatch__`` of its own, as a fake one's, would see whatever is
+    asked of it.
+    """
+    return any(t.is_meta or type(t).__torch_dispatch__ is not PLAINLY for t in tensors)
 
 
 @contextmanager

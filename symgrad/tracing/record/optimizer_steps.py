@@ -14,6 +14,7 @@ from typing import Any
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from symgrad.tracing.record import frames
+from symgrad.tracing.record.guard import numberless
 from symgrad.tracing.record.mode import Recorder
 from symgrad.tracing.record.trace import Call, Node, version
 
@@ -62,6 +63,7 @@ class Steps:
         """The weights that will be written, those copied that a backward may still read."""
         recorder = self.recorder
         found = [t for group in optimizer.param_groups for t in group["params"] if t.grad is not None]
+        found = [t for t in found if not numberless([t])]
         for tensor in found:
             recorder.storages.protect(tensor, False)
         return [(tensor, recorder.node_of(tensor), version(tensor)) for tensor in found]

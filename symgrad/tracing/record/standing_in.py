@@ -49,7 +49,7 @@ def standing_for(frame: FrameType) -> FunctionType:
 
 def caller(frame: FrameType | None) -> Caller:
     """Calls ``function(*arguments, **keywords)`` as ``frame`` would, which torch's handler may have called."""
-    if frame is None:
+    if frame is None or followed():
         return _plainly
     if frame.f_code is not HANDLING:
         return standing_for(frame)
@@ -59,6 +59,8 @@ def caller(frame: FrameType | None) -> Caller:
 
 def caller_with_all(frame: FrameType | None) -> Caller:
     """As `caller`, for functions that warn from further below: the frames around ``frame`` stand in as well."""
+    if followed():
+        return _plainly
     first = FIRST[-1] if FIRST else None
     levels = [standing_for(around) for around in islice(standing(frame, first), LEVELS)]
 
@@ -68,6 +70,11 @@ def caller_with_all(frame: FrameType | None) -> Caller:
         return function(*arguments, **keywords)
 
     return nested
+
+
+def followed() -> bool:
+    """Whether the program follows its own frames: none that bear its file's name may be added to them."""
+    return sys.gettrace() is not None or sys.getprofile() is not None
 
 
 def asking(function: Any, frame: FrameType) -> Any:

@@ -33,7 +33,7 @@ BEHIND = (
 
 UNRECORDED = (
     "a gradient comes from something that was not recorded: torch.compile, torch.jit, torch.func, a second backward, "
-    "another thread, or a value made before recording began"
+    "another thread, a tensor class with a __torch_dispatch__, or a value made before recording began"
 )
 """What is said of a tensor that nobody saw being made."""
 

@@ -40,7 +40,7 @@ from symgrad.tracing.story.summary import summary
 
 TRIES = 10
 """Sweeps of one Jacobian of which the first that can be explained tells of all."""
-NUMBERLESS = "its tensors hold no numbers: they are meta or fake ones"
+NUMBERLESS = "its tensors hold no numbers, or are of a class whose __torch_dispatch__ would see what is asked of them"
 
 
 class Watch(History):
@@ -321,7 +321,7 @@ class Watch(History):
 
     def read_none(self, tensor: Any, where: Where) -> None:
         """``x.grad`` was read and is None: why."""
-        if not self.session.calls or frames.asked_by_torch():
+        if not self.session.calls or frames.asked_by_torch() or numberless([tensor]):
             return
         key = (where.file, where.line, "read")
         if key in self.told:

@@ -87,6 +87,7 @@ def page_html(session: Session) -> str:
     text: str = environment().get_template("run.html.jinja").render(
         title=session.script, script=session.script, torch=session.torch_version, sources=sources, full=full,
         brief=brief, left=left, calls=len(session.calls), wrong=wrong, failed=failed, checked=checked,
+        counted=sum(session.counted.values()),
         status=session.status, at=Places(sources), closing=closing(session).splitlines(),
         legend=legend(session).splitlines(),
     )  # fmt: skip
