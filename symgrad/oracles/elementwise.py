@@ -7,6 +7,7 @@ small programs: formulas grow with every step.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager
 from fractions import Fraction
@@ -36,6 +37,8 @@ READ = "·read"
 SMALLEST = float(np.finfo(float).smallest_subnormal)
 LARGEST = 1500
 """Nodes times entries beyond which the explicit formulas are not formed."""
+MOST_TERMS = 40 * LARGEST
+"""Terms of all sums, those that are 0 among them, beyond which they are not either."""
 
 
 class TooLarge(Exception):
@@ -60,24 +63,32 @@ class Elementwise:
         self.values = values.with_arrays({read_only(name): array for name, array in values.arrays.items()})
         self.point = Point({}, digits)
         self.entries: dict[str, Array] = {}
+        self._terms = 0
         self.made_of: dict[Place, set[Place]] = {}
         self.chosen_by: dict[Place, set[Place]] = {}
+        made = {program.output, *(step.result.name for step in program.steps)}
+        if any(self.values[name].size > LARGEST for name in made):  # each entry has a node at least
+            raise TooLarge
         for tensor in program.inputs:
-            self.entries[tensor.name] = self._inputs(tensor.name)
+            self.entries[tensor.name] = np.full(self.values[tensor.name].shape, None, dtype=object)
         for step in program.steps:
             self.entries[step.result.name] = self._explicit(step.result.name, definition(step, program))
             if folded(step, program):
                 self._unfold(step)
 
-    def _inputs(self, name: str) -> Array:
-        """One real symbol per entry of an input, and the number it has."""
-        values = self.values[name]
-        result = np.empty(values.shape, dtype=object)
-        for at, value in np.ndenumerate(values):
-            symbol = sp.Dummy(f"{name}{at}", real=True)
-            self.point.known[symbol] = exactly(value, self.point.digits)
-            result[at] = symbol
-        return result
+    def _symbol(self, name: str, at: tuple[int, ...]) -> Expr:
+        """The real symbol of one entry of an input, made when it is first asked for, and the number it has."""
+        symbol = self.entries[name][at]
+        if symbol is None:
+            symbol = self.entries[name][at] = sp.Dummy(f"{name}{at}", real=True)
+            self.point.known[symbol] = exactly(self.values[name][at], self.point.digits)
+        return symbol
+
+    def _all_of(self, name: str) -> Array:
+        """Every entry of a tensor in a row."""
+        for at in np.ndindex(*self.entries[name].shape):
+            self._symbol(name, at)
+        return self.entries[name].reshape(-1)
 
     def _explicit(self, name: str, equation: Equation) -> Array:
         """Every entry of one step's result, in the inputs' symbols."""
@@ -90,7 +101,7 @@ class Elementwise:
             self._asked = self.chosen_by[name, at] = set()
             result[at] = self._scalar(equation.right, places, (name,))
             budget -= size_of(result[at], budget)
-            if budget <= 0:
+            if budget < 0:
                 raise TooLarge
         return result
 
@@ -122,18 +133,21 @@ class Elementwise:
                 self._asked.add((name.removesuffix(READ), at))
                 return exactly(array[at])
             self._met.add((name, at))
-            return array[at]
+            return self._symbol(name, at)
         if not node.args:
             return sp.Integer(self.values.sizes[node]) if node in self.values.sizes else node
         if isinstance(node, (sp.Sum, sp.Product)):
             indices = [limit[0] for limit in node.limits]
             ranges = [range(number(k.size, self.values.sizes)) for k in indices]
-            if np.prod([len(r) for r in ranges]) > LARGEST:
+            if math.prod(len(r) for r in ranges) > LARGEST:
                 raise TooLarge
-            parts = [
-                self._scalar(node.function, {**places, **dict(zip(indices, map(sp.Integer, at), strict=True))}, read)
-                for at in product(*ranges)
-            ]
+            parts, budget = [], LARGEST
+            for at in product(*ranges):
+                inside = {**places, **dict(zip(indices, map(sp.Integer, at), strict=True))}
+                parts.append(self._scalar(node.function, inside, read))
+                budget, self._terms = budget - size_of(parts[-1], budget), self._terms + 1
+                if budget < 0 or self._terms > MOST_TERMS:
+                    raise TooLarge
             return sp.Add(*parts) if isinstance(node, sp.Sum) else sp.Mul(*parts)
         if node.is_Mul:
             return self._multiplied(node.args, places, read)
@@ -210,8 +224,7 @@ class Elementwise:
 
         No value, no derivative: the row of an output that is not a number (0/0, log 0) holds nothing but NaN.
         """
-        outputs = self.entries[self.program.output].reshape(-1)
-        inputs = self.entries[wanted].reshape(-1)
+        outputs, inputs = self._all_of(self.program.output), self._all_of(wanted)
         result = np.empty((outputs.size, inputs.size), dtype=object)
         there = finite(self.values[self.program.output]).reshape(-1)
         for row, entry in enumerate(outputs):
@@ -230,11 +243,11 @@ class Elementwise:
     @no_deeper()
     def second(self, first: str, second: str, seed: Array) -> Array:
         """∂²(Σ v·out) / ∂first ∂second, entry by entry; NaN where an output that counts has no value."""
-        outputs, weights = self.entries[self.program.output].reshape(-1), np.asarray(seed).reshape(-1)
+        outputs, weights = self._all_of(self.program.output), np.asarray(seed).reshape(-1)
         there = finite(self.values[self.program.output]).reshape(-1)
         counted = [(exactly(w), out, ok) for w, out, ok in zip(weights, outputs, there, strict=True) if w != 0]
         total = sp.Add(*(w * out for w, out, ok in counted if ok))
-        rows, columns = self.entries[first].reshape(-1), self.entries[second].reshape(-1)
+        rows, columns = self._all_of(first), self._all_of(second)
         nowhere = [
             out.free_symbols or self._inputs_of(row, {*rows, *columns}) or {*rows, *columns}
             for row, out in enumerate(outputs) if weights[row] != 0 and not there[row]
@@ -337,6 +350,6 @@ def size_of(expression: Expr, limit: int) -> int:
     """The number of nodes, counted no further than ``limit``."""
     count = 0
     for count, _ in enumerate(sp.preorder_traversal(expression), start=1):
-        if count >= limit:
+        if count > limit:
             break
     return count
