@@ -30,6 +30,7 @@ from symgrad.indexing import Equation
 from symgrad.indexing.equation import with_names
 from symgrad.numeric import Array, Values, as_float, evaluate, forward
 from symgrad.numeric.budget import MOST_IN_GRID
+from symgrad.numeric.exact import is_exact
 from symgrad.oracles.forms import check_form, reader_of
 from symgrad.oracles.report import compare
 from symgrad.program import Program
@@ -308,6 +309,8 @@ def agrees(
     """`proven_at` for one set of values of a group."""
     shape = np.shape(own["out"])
     seed = np.ones(()) if unit else np.random.default_rng(5).integers(-4, 5, size=shape)
+    if not is_exact(own["out"]):  # whole numbers beside floats would be computed in fractions
+        seed = seed.astype(float)
     if not read_by([text.rpartition("; ")[2]]):  # a number reads back as no tensor
         text = f"{text} + 0 * v"
     if sum(np.size(a) for a in own.arrays.values()) <= SMALL:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from math import prod
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import sympy as sp
@@ -233,19 +234,24 @@ def _insymbols_of(cell: Math) -> bool:
     return isinstance(cell, Formula) and not cell.expression.is_number
 
 
+_numbered: WeakKeyDictionary[Jacobian, dict[tuple[object, ...], list[Expr]]] = WeakKeyDictionary()
+"""The entries of a Jacobian at numbered places, row by row: the page and its picture ask for the same."""
+
+
 def symbols_of(teller: Teller, jacobian: Jacobian, names: Names) -> tuple[tuple[Formula | None, ...], ...] | None:
     """Every entry in symbols, None where it is 0 whatever the numbers; nothing where they divide by 0 here."""
     assert jacobian.formula is not None
     names = names.ordered(list(reading(jacobian.formula, names)))
+    made, key = _numbered.setdefault(jacobian, {}), tuple(teller.folded.items())
     try:
-        matrix = jacobian.matrix()
+        if key not in made:
+            matrix = jacobian.matrix()
+            places = np.ndindex(matrix.rows, matrix.cols)
+            made[key] = [teller.numbered(matrix[at], {}, jacobian.values) for at in places]
     except InputError:
         return None
-    result = []
-    for r in range(matrix.rows):
-        cells = [teller.numbered(matrix[r, c], {}, jacobian.values) for c in range(matrix.cols)]
-        result.append(tuple(Formula(cell, names) if cell != 0 else None for cell in cells))
-    return tuple(result)
+    cells = [Formula(cell, names) if cell != 0 else None for cell in made[key]]
+    return tuple(tuple(cells[r : r + jacobian.shape[1]]) for r in range(0, len(cells), jacobian.shape[1] or 1))
 
 
 def _matrix(jacobian: Jacobian, cells: tuple[tuple[Math | None, ...], ...], names: Names) -> Matrix:
