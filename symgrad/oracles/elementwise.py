@@ -11,7 +11,7 @@ import math
 from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager
 from fractions import Fraction
-from itertools import product
+from itertools import islice, product
 from typing import Any
 
 import numpy as np
@@ -200,15 +200,13 @@ class Elementwise:
         argument, entry = self._number(node.args[0], places), node.args[0]
         if not isinstance(node, Stable):
             return node.func(argument)
-        if argument.is_zero and is_access(entry) and np.signbit(as_float(self._entry(entry, places))):
-            return exactly(node.evaluate(np.asarray(-0.0)))
+        if argument.is_zero and is_access(entry):
+            at = tuple(self._place(i, places) for i in indices_of(entry))
+            if np.signbit(as_float(self.values[name_of(entry)][at])):
+                return exactly(node.evaluate(np.asarray(-0.0)))
         return (
             node.definition(argument) if argument.is_Rational else exactly(node.evaluate(np.asarray(float(argument))))
         )
-
-    def _entry(self, node: Expr, places: Mapping[Index, Expr]) -> Any:
-        """An entry of a tensor as it stands in the forward pass."""
-        return self.values[name_of(node)][tuple(self._place(i, places) for i in indices_of(node))]
 
     def _number(self, node: Expr, places: Mapping[Index, Expr]) -> Expr:
         """``node`` for the numbers of the forward pass."""
@@ -347,9 +345,5 @@ def exactly(value: Any, digits: int = DIGITS) -> Expr:
 
 
 def size_of(expression: Expr, limit: int) -> int:
-    """The number of nodes, counted no further than ``limit``."""
-    count = 0
-    for count, _ in enumerate(sp.preorder_traversal(expression), start=1):
-        if count > limit:
-            break
-    return count
+    """The number of nodes, one more than ``limit`` at most."""
+    return sum(1 for _ in islice(sp.preorder_traversal(expression), limit + 1))
