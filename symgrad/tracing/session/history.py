@@ -70,7 +70,6 @@ class History:
         pictures: bool = False,
         order: int = 1,
         expand: bool = False,
-        every: int | None = None,
     ) -> None:
         self.session = Session(script, torch_version=torch.__version__.split("+")[0])
         self.recorder = Recorder(self.heard)
@@ -83,7 +82,7 @@ class History:
         self.number = 0
         self.called: dict[int, tuple[weakref.ref[Any], str]] = {}  # leaves by what they were called when in sight
         self.letters: dict[int, str] = {}  # what the seed was called, by the number of the call
-        self.sampling, self.patience, self.pictures = Sampling(call, every), patience, pictures
+        self.sampling, self.patience, self.pictures = Sampling(call), patience, pictures
         self.order, self.expand = order, expand
         self.shown: dict[tuple[str, int], list[tuple[int, Outline]]] = {}
         self.filled: Filled = {}

@@ -78,10 +78,10 @@ class Program:
 
 
 class Sampling:
-    """The programs of a run; ``call`` is the only one that is wanted, ``every`` tells each so many calls."""
+    """The programs of a run; ``call`` is the only one that is wanted, if one is."""
 
-    def __init__(self, call: int | None = None, every: int | None = None) -> None:
-        self.call, self.every = call, every
+    def __init__(self, call: int | None = None) -> None:
+        self.call = call
         self.programs: dict[tuple[Where, Hashable], Program] = {}
         self.glimpses: dict[Hashable, Program] = {}
         self.lines: Counter[Where] = Counter()
@@ -90,12 +90,11 @@ class Sampling:
         self.thin: set[Where] = set()
         self.last: Program | None = None
         self.met = self.made = self.began = self.vain = self.waiting = 0
-        self.patience, self.owed = PATIENCE, False
+        self.patience = PATIENCE
 
-    def meet(self, number: int, at: Where, outputs: Sequence[Any]) -> Program | None:
+    def meet(self, at: Where, outputs: Sequence[Any]) -> Program | None:
         """The program of a call that is about to run; None where only one call is wanted, and nothing is compared."""
         self.met += 1
-        self.owed |= self.every is not None and number % self.every == 0
         if self.call is not None:
             return None
         glimpse = (at, nodes_made() - self.made, *map(glimpsed, outputs))
@@ -128,7 +127,7 @@ class Sampling:
         """Whether a call that was recorded is to be told: it is due, and all of its graph was made meanwhile."""
         if program is None:
             return self.call == number
-        return (self.owed or program.count >= program.goal) and program.graph.first >= self.began
+        return program.count >= program.goal and program.graph.first >= self.began
 
     def tell(self, program: Program | None) -> None:
         """It was told."""
@@ -136,7 +135,7 @@ class Sampling:
             program.told, program.goal = True, program.count + 1
             while not is_checked(program.goal):
                 program.goal += 1
-            self.waiting, self.patience, self.owed = 0, PATIENCE, False
+            self.waiting, self.patience = 0, PATIENCE
 
     def goes_on(self, number: int, at: Where, program: Program | None, recorded: bool, told: bool) -> bool:
         """A call is over: whether the recorder is to be on until the next one."""
@@ -154,10 +153,10 @@ class Sampling:
         elif program.is_due:
             self.waiting = self.patience
         follows = program.after
-        if (follows is not None and follows.is_next) or (self.every is not None and (number + 1) % self.every == 0):
+        if follows is not None and follows.is_next:
             return True
         able = self.vain <= FREE + number // SHARE
-        return able and (follows is None or self.waiting > 0 or self.owed)
+        return able and (follows is None or self.waiting > 0)
 
     def give_up(self) -> None:
         """What did not come again is not waited for any longer; where it is seen by chance later it is told."""

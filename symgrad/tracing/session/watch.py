@@ -124,7 +124,7 @@ class Watch(History):
         self.busy, self.during, self.number = True, [], self.number + (not self.within)
         self.outer, self.inner = given.outputs, []
         at = frames.at()
-        program = None if self.within else guard(self.sampling.meet, self.number, at, given.outputs)
+        program = None if self.within else guard(self.sampling.meet, at, given.outputs)
         scene = guard(self.look, given)
         self.recorder.paused = given.batched  # its tensors are several in one
         told = True
@@ -153,7 +153,7 @@ class Watch(History):
         if self.within:
             return call(run, args, keywords)
         at = frames.at()
-        program = guard(self.sampling.meet, self.number, at, outputs_of(args, keywords))
+        program = guard(self.sampling.meet, at, outputs_of(args, keywords))
         self.busy, said = True, False
         try:
             return call(run, args, keywords)
