@@ -189,3 +189,58 @@ def test_an_exception_passes_through(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert play(tmp_path, body)[0].events == []
     assert capsys.readouterr().out == "RuntimeError\nZeroDivisionError\n"
     assert "= torch" in play(tmp_path, body + "\ngrad(lambda x: x.sum())(x)")[1]
+
+
+BESIDE = {
+    "det at the identity": (
+        "I = torch.eye(3, dtype=torch.float64)\ntorch.func.hessian(torch.det)(I)",
+        [
+            "81 entries of 81 that are no numbers",
+            "the point is no singularity of it",
+            "torch.autograd.functional.hessian",
+        ],
+    ),
+    "the forward rule of cholesky_inverse": (
+        (
+            "L = torch.tensor([[1., 0.], [.5, 2.]], dtype=torch.float64)\n"
+            "u = torch.tensor([[1., 2.], [.5, 2.]], dtype=torch.float64)\n"
+            "torch.func.jvp(torch.cholesky_inverse, (L,), (u,))"
+        ),
+        ["torch's forward rule fails ⟨v, Ju⟩ = ⟨vᵀJ, u⟩, ours holds"],
+    ),
+    "norm at 0, twice": (
+        (
+            "f = lambda p, q: torch.exp(-torch.linalg.norm(p - q) ** 2)\n"
+            "p = torch.tensor([1.0, 2.0], dtype=torch.float64)\n"
+            "torch.func.jacfwd(torch.func.grad(f), argnums=1)(p, p)"
+        ),
+        [
+            "that is no derivative at this point: the gradient has the slope 2 there",
+            "x.pow(2).sum() in the place of norm",
+        ],
+    ),
+    "|FFT| at 0, along u": (
+        (
+            "z, u = torch.zeros(4, dtype=torch.float64), torch.ones(4, dtype=torch.float64)\n"
+            "torch.func.jvp(torch.func.grad(lambda x: (torch.fft.fft(x).abs() ** 2).sum()), (z,), (u,))"
+        ),
+        ["the gradient has the slope 8 there, where both answers have 0"],
+    ),
+    "elu at 0, along u": (
+        (
+            "x, u = torch.tensor([0., 1.], dtype=torch.float64), torch.ones(2, dtype=torch.float64)\n"
+            "torch.func.jvp(torch.func.grad(lambda x: torch.nn.functional.elu(x).sum()), (x,), (u,))"
+        ),
+        ["undefined here: the gradient has no slope along u there"],
+    ),
+}
+"""Points where torch has lost a derivative, or both go by a chosen slope: what moving the point shows is said."""
+
+
+@pytest.mark.parametrize("name", BESIDE)
+def test_what_moving_the_point_shows_is_said_beside_two_answers(name: str, tmp_path: Path) -> None:
+    body, wanted = BESIDE[name]
+    _, said = play(tmp_path, f"import torch\n{body}")
+    said = " ".join(said.split())
+    assert not [part for part in wanted if part not in said], said
+    assert "elu" not in name or "forward rule fails" not in said

@@ -205,17 +205,43 @@ def _quotients(
     program: Program, point: Mapping[str, Array], seed: Array, first: str, second: str, step: float, back: float = 1.0
 ) -> Array:
     """(G(a + step) − G(a − back·step)) / (step + back·step) for every entry of ``second``, a column each."""
+
+    def gradient(moved: Mapping[str, Array]) -> Array:
+        return numeric_pullback(program, forward(program, moved), seed, (first,))[first]
+
+    return quotients(gradient, point, second, step, back, point[first].size)
+
+
+Made = Callable[[Mapping[str, Array]], Array]
+"""Some numbers at a point."""
+
+
+def quotients(made: Made, point: Mapping[str, Array], name: str, step: float, back: float, size: int) -> Array:
+    """(G(a + step) − G(a − back·step)) / (step + back·step) of what is ``made``, a column for each entry."""
     columns = []
-    for at in np.ndindex(*point[second].shape):
+    for at in np.ndindex(*point[name].shape):
         sides = []
         for shift in (step, -back * step):
-            moved = point[second].copy()
+            moved = point[name].copy()
             moved[at] += shift
-            values = forward(program, {**point, second: moved})
-            sides.append(as_float(numeric_pullback(program, values, seed, (first,))[first]).reshape(-1))
+            sides.append(as_float(made({**point, name: moved})).reshape(-1))
         with np.errstate(invalid="ignore"):  # ∞ − ∞: no quotient there
             columns.append((sides[0] - sides[1]) / (step + back * step))
-    return np.stack(columns, axis=1) if columns else np.empty((point[first].size, 0))
+    return np.stack(columns, axis=1) if columns else np.empty((size, 0))
+
+
+def slope_there(
+    made: Callable[[Mapping[str, Array]], Array], point: Mapping[str, Array], name: str, size: int
+) -> Array:
+    """The slope, from both sides and at two steps, of what is ``made`` of a point; NaN where there is no such one."""
+    found = np.full((size, point[name].size), np.nan)
+    for step in (STEP, WIDE):
+        right, left = (
+            (quotients(made, point, name, side, 0.0, size), quotients(made, point, name, side / FINER, 0.0, size))
+            for side in (step, -step)
+        )
+        found = np.where(np.isnan(found) & _smooth(right, left), (right[0] + left[0]) / 2, found)
+    return found
 
 
 def _by_differences(

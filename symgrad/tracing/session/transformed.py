@@ -14,6 +14,9 @@ import numpy as np
 
 from symgrad.errors import SymgradError, UnsupportedError
 from symgrad.numeric.exact import Array, as_float
+from symgrad.numeric.forward import forward as run_forward
+from symgrad.oracles.second import slope_there
+from symgrad.oracles.text import torch_second
 from symgrad.render.content.words import counted
 from symgrad.tracing.captured.capture import Capture
 from symgrad.tracing.captured.words import NOT_CHECKED, shape_text
@@ -34,6 +37,8 @@ from symgrad.tracing.story.events import Backward, Note
 from symgrad.tracing.story.passages import passages
 from symgrad.tracing.story.told_lines import told_lines
 
+MOST_MOVED, CLOSE = 64, 1e-3
+"""Entries of the largest input that is moved, one after the other, and how closely a slope has to be met."""
 MOST = 250_000
 """Entries of a Jacobian that is laid out to be compared."""
 HOW = {
@@ -111,16 +116,73 @@ def whole(
 ) -> Note:
     """J of some nodes by what is asked for, as it was derived, beside what torch returned."""
     program = program_of(ask, ends, named)
-    said, judged, found = [], [], iter(returned)
+    said, judged, beside, found = [], [], list[str](), iter(returned)
     for end in program.outputs:
         for own in program.wanted:
             label = program.labels[own]
             block = program.jacobian(label, output=end)
             for line in about(program, block, label, end, ask.word):
                 said.append(of_a_gradient(line) if second else line)
-            judged.append(compared(block, next(found), kind_of(ends)))
+            torchs = next(found)
+            judged.append(compared(block, torchs, kind_of(ends)))
+            beside.extend(by_moving(ask, program, end, own, block, torchs, second))
     same, _, sentence = min(judged, key=lambda one: (one[0] is not False, one[0] is not None, -one[1]))
-    return Note(ask.where, what, (*said, sentence, *lines_of(program, second), *boxes(program)), same is not False)
+    more = (*said, sentence, *dict.fromkeys(beside), *lines_of(program, second), *boxes(program))
+    return Note(ask.where, what, more, same is not False)
+
+
+def by_moving(
+    ask: Ask, program: Capture, end: str, own: str, block: Any, torchs: Any, second: bool
+) -> Iterator[str]:  # fmt: skip
+    """What differences of the function, or of its gradient, say beside two answers: a torch that lost it, or a kink."""
+    recording, (rows, columns) = program.recording, block.shape
+    own_end = program.ends[list(program.outputs).index(end)]
+    point = {t.name: as_float(program.values[t.name]) for t in recording.inputs}
+    if columns > MOST_MOVED or rows * columns > MOST or program.black_boxes or own not in point:
+        return
+    try:
+        slope = slope_there(lambda moved: run_forward(recording, moved)[own_end], point, own, rows)
+        ours, theirs = as_float(block.dense()), as_float(as_array(torchs)).reshape(rows, columns)
+    except (SymgradError, ValueError):
+        return
+    yield from beside_slopes(program, slope, ours, theirs, "the gradient" if second else "the function")
+    if second and not np.isfinite(theirs).all():
+        yield from other_calls(ask, ours)
+
+
+def beside_slopes(program: Capture, slope: Array, ours: Array, theirs: Array, what: str) -> Iterator[str]:
+    """What slopes, NaN where there is none, say of two answers."""
+    with np.errstate(invalid="ignore"):
+        right, theirs_too = (np.abs(one - slope) <= CLOSE * np.maximum(1.0, np.abs(slope)) for one in (ours, theirs))
+    kinks, lost = np.isfinite(slope + theirs) & ~right & ~theirs_too, np.isfinite(slope) & right & ~theirs_too
+    if kinks.any():
+        at = tuple(int(n) for n in np.argwhere(kinks)[0])
+        yield (
+            f"that is no derivative at this point: {what} has the slope {slope[at]:.6g} there, where both answers have "
+            f"{ours[at]:.6g}: they go by a chosen value (0 for the slope of a norm at 0) that has no slope of its own"
+        )
+        if any(word in str(step.op) for step in program.recording.steps for word in ("norm", "dist")):
+            yield "x.pow(2).sum() in the place of norm(x) ** 2 has no such point"
+    if lost.any():
+        none = int((~np.isfinite(theirs)).sum())
+        rest = f"torch has {none} entries of {theirs.size} that are no numbers; " if none else ""
+        yield f"{rest}differences of {what} find the derived numbers: the point is no singularity of it"
+
+
+def other_calls(ask: Ask, ours: Array) -> Iterator[str]:
+    """Which other call of torch's has the derived number, asked of the steps."""
+    if ask.word != "hessian" or len(ask.wanted) != 1:
+        return
+    first = program_of(ask, list(ask.ends), dict(ask.inside.names))
+    (name,) = first.wanted
+    point = {t.name: as_float(first.values[t.name]) for t in first.recording.inputs}
+    whole = replace(first.recording, output=first.ends[0])
+    try:
+        answer = torch_second(None, whole, point, np.ones(np.shape(first.values[first.ends[0]])), name, name)
+    except (RuntimeError, SymgradError):
+        return
+    if answer is not None and np.allclose(answer[0], ours, rtol=CLOSE, atol=CLOSE):
+        yield "torch.autograd.functional.hessian, a backward through the backward, gives the derived numbers"
 
 
 def of_a_gradient(line: str) -> str:
@@ -168,7 +230,50 @@ def forward(ask: Ask, returned: Sequence[Any], title: str) -> Note:
     sweep = "a sweep forward that is kept for any u" if ask.word == "linearize" else "one sweep forward"
     move = "moves" if len(labels) == 1 else "move"
     what = f"{title} gives {made} by {sweep}: how the outputs move if {', '.join(labels)} {move} along u"
-    return Note(ask.where, what, (*sizes(program, ask.word, second), said, *lines_of(program, second)), agrees)
+    beside = tuple(along_u(ask, program, own, torchs, "the gradient" if second else "the function"))
+    if any(line.startswith("undefined here") for line in beside):
+        agrees, said = True, "not the same as torch's"
+    more = (said, *beside)
+    return Note(ask.where, what, (*sizes(program, ask.word, second), *more, *lines_of(program, second)), agrees)
+
+
+def along_u(ask: Ask, program: Capture, own: Sequence[Array], torchs: Sequence[Array], what: str) -> Iterator[str]:
+    """What moving along u says, and which of two Ju is the one that vᵀJ belongs to."""
+    recording = program.recording
+    point = {t.name: as_float(program.values[t.name]) for t in recording.inputs}
+    moves = dict(zip(program.wanted, (as_float(as_array(t)) for t in ask.tangents), strict=True))
+    if program.black_boxes or not moves.keys() <= point.keys() or len(own) != 1:
+        return
+
+    def moved(by: Mapping[str, Array]) -> Array:
+        there = {name: array + by["u"] * moves[name] if name in moves else array for name, array in point.items()}
+        return run_forward(recording, there)[program.ends[0]]
+
+    ours, theirs = (as_float(one).reshape(-1, 1) for one in (own[0], torchs[0]))
+    try:
+        slope = slope_there(moved, {"u": np.zeros(())}, "u", ours.size)
+    except (SymgradError, ValueError):  # u leads away from where the function is defined
+        slope = None
+    if slope is not None:
+        yield from beside_slopes(program, slope, ours, theirs, what)
+        apart = ~np.isclose(ours, theirs, rtol=CLOSE, atol=CLOSE)
+        if apart.any() and np.isnan(slope[apart]).all():
+            yield f"undefined here: {what} has no slope along u there, ours and torch's are each one side's"
+            return
+    v = np.random.default_rng(0).integers(1, 5, np.shape(program.arrays[program.ends[0]])).astype(float)
+    back = program.pullback(v)
+    right = sum(float(np.sum(as_float(back[program.labels[n]]) * u)) for n, u in moves.items())
+    here, there = (float(v.reshape(-1) @ one[:, 0]) for one in (ours, theirs))
+    if np.isclose(here, right) and not np.isclose(there, right):
+        yield (
+            f"torch's forward rule fails ⟨v, Ju⟩ = ⟨vᵀJ, u⟩, ours holds: for v = {short(v)} the right side is "
+            f"{right:.6g}, the left side {here:.6g} with ours and {there:.6g} with torch's"
+        )
+
+
+def short(weights: Array) -> str:
+    """Weights on one line."""
+    return " ".join(np.array2string(weights, threshold=8).split())
 
 
 def slopes_of(ask: Ask, named: Mapping[int, str]) -> list[Node]:
