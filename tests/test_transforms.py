@@ -216,7 +216,7 @@ BESIDE = {
         ),
         [
             "that is no derivative at this point: the gradient has the slope 2 there",
-            "x.pow(2).sum() in the place of norm",
+            "(x ** 2).sum() for norm(x) ** 2",
         ],
     ),
     "|FFT| at 0, along u": (
