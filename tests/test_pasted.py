@@ -45,6 +45,14 @@ PASTED = (
     ),
 )
 
+SNIPPETS = (
+    "x = torch.tensor([1., 2.], requires_grad=True)\ny = x * 3\ny.mul_(2)\ny.sum().backward()\nx.grad",
+    "x = torch.tensor([1., 2.])\nx.requires_grad_()\ny = x * 3\ny += 1\nloss = (y ** 2).mean()\nloss.backward()\nprint(x.grad)",
+    "x = torch.ones(3, requires_grad=True)\ny = x * 2\nfor _ in range(3):\n    y = y * 2\nv = torch.tensor([0.1, 1.0, 0.0001])\ny.backward(v)\nprint(x.grad)",
+    "w = torch.full((3,), 0.5); w.requires_grad = True; y = w * 2; y[0] = 7; y.backward(torch.arange(3.))",
+    ">>> x = torch.ones(2, requires_grad=True)\n>>> y = x * 3\n>>> y.mul_(5)\ntensor([15., 15.])\n>>> torch.relu_(y)\n>>> y.sum().backward()",
+)
+
 
 CONSOLE = (
     (
@@ -61,7 +69,7 @@ CONSOLE = (
 )
 
 
-@pytest.mark.parametrize("text", CONSOLE)
+@pytest.mark.parametrize("text", [*CONSOLE, SNIPPETS[-1]])
 def test_what_a_console_shows_is_read_as_it_was_typed(text: str) -> None:
     """Without prompts and answers; a mistake is shown where it was typed."""
     typed = "\n".join(
@@ -87,7 +95,7 @@ def ran(text: str) -> dict[str, Any]:
     return {n: t.grad for n, t in own.items() if isinstance(t, torch.Tensor) and t.is_leaf and t.grad is not None}
 
 
-@pytest.mark.parametrize("text", PASTED)
+@pytest.mark.parametrize("text", [*PASTED, *SNIPPETS[:-1]])
 def test_pasted_lines_are_explained_as_they_run(text: str) -> None:
     """The values, the seed and the leaves are those of the lines; every gradient is torch's, and no other is told."""
     expected, found = ran(text), symgrad.explain(text)

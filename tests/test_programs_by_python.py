@@ -106,6 +106,23 @@ def verdicts(seeds: range) -> Counter[str]:
     return Counter(judged(program(random.Random(seed))) for seed in seeds)
 
 
+READ = (
+    "import torch as t, math as m\nt.sin(x) * m.pi", "from torch import sin as cos\ncos(x) * a", "from torch import tanh as t\nt(x)",
+    "from math import pi, sqrt as s\ns(2) * pi * x", "import torch.nn.functional as f\nf.relu(x)", "from torch.nn import functional as g, ReLU\ng.elu(x)",
+    "from torch.nn.functional import (softmax as s)\ns(x, dim=0)", "from math import pi as x\na * x", "from torch import exp\nexp = exp(x)\nexp * a",
+    "import torch\nimport os\nx * 2", "x, s = x / x.sum(), x.sum()\nx * s", "x, a = [a, x]\nx - a * a", "(x, a) = (a, x)\nx - a * a",
+    "p = q = x * 2\nq.add_(a)\np * q", "p, *q, r = x\nx * p + r * q[0]", "(p, q), r = (x, a), x * a\np * q + r", "p, q = q, p = x, a\np - q * 2",
+    "for k in range(2, -1, -1): x = x * k + a\nx", "for i in range(2):\n    h = x * i\n    for j in range(2):\n        h = h + a * j\n    x = h\nx",
+    "for y in (x, a):\n    y = y * 2\ny", "with torch.no_grad():\n    y = x * 2\n    z = x\nx * y + z", "n = 3\nn += 1\nx * n",
+    "y = x * 2\nz, w = y, [y, a]\nz.mul_(3)\nw[0] * w[1] + y", "y = x * 2\ny[0], y[1] = 5, a[2]\ny", "y = torch.stack([x, a])\ny[:, 1:] = y[:, :2].flip(1)\ny.sum(0)",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("text", READ)
+def test_statements_and_imports_are_read_as_python_reads_them(text: str) -> None:
+    assert judged(text) == "equal"
+
+
 def test_random_programs_are_read_as_python_reads_them() -> None:
     found = verdicts(range(60))
     assert found["equal"] >= 20, found

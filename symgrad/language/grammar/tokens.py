@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from symgrad.errors import NotationError, Span
+from symgrad.ways import RUN
 
 LENGTH = 4_000
 """Expressions may have this many characters."""
@@ -50,7 +51,8 @@ INSTEAD = {
     "lambda": "what it returns, alone: x**3",
     **dict.fromkeys(("if", "else"), "where(x > 0, x, 0)"),
     **dict.fromkeys(("and", "or", "not"), "(x > 0) & (x < 1), | and ~"),
-    **dict.fromkeys(("def", "return", "class", "for", "while", "with"), "a script as it stands: symgrad run SCRIPT"),
+    **dict.fromkeys(("def", "return", "class", "while"), "the lines that compute, one after the other"),
+    "for": "for k in range(3): …, as a statement",
 }
 """What would do where a keyword of Python cannot stand."""
 REFUSED_SIGNS = {
@@ -173,8 +175,8 @@ def check_word(token: Token, following: str) -> None:
 def keyword_refused(token: Token, block: bool = False) -> None:
     """Refuse a keyword, in the place of an expression also one that a ``block`` begins with."""
     if token.word in KEYWORDS and (block or token.word not in BLOCKS):
-        hint = INSTEAD.get(token.word, ALLOWED)
-        raise NotationError(f"the Python keyword `{token.word}` is not allowed", span=token.span, hints=(hint,))
+        hints = (INSTEAD.get(token.word, ALLOWED), RUN)
+        raise NotationError(f"the Python keyword `{token.word}` is not allowed", span=token.span, hints=hints)
 
 
 def check_nesting(tokens: Sequence[Token]) -> None:
