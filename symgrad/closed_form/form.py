@@ -121,7 +121,8 @@ def axes_of(program: Program, name: str) -> tuple[Index, ...]:
 
 def without_floats(equation: Equation) -> Equation:
     """Floats that are whole numbers as such."""
-    floats = {f: sp.Integer(int(f)) for f in equation.right.atoms(sp.Float) if float(f).is_integer()}
+    whole = [f for f in equation.right.atoms(sp.Float) if float(f).is_integer() and abs(f) < 1e8]
+    floats = {f: sp.Integer(int(f)) for f in whole}
     return Equation(equation.axes, equation.right.xreplace(floats))
 
 

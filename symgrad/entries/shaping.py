@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Sequence
-from math import isfinite
 from typing import Any
 
 import sympy as sp
@@ -94,9 +93,9 @@ def unify_vector(sizes: Sizes, shape: Shape | None, size: Any, name: str) -> Non
 
 
 def number(value: Any) -> Expr:
-    """A plain number as an exact one: 1e-5 is 1/100000."""
-    finite = isinstance(value, float) and isfinite(value)
-    return sp.Rational(str(value)) if finite else sp.sympify(value, strict=True)
+    """A plain number as an exact one: 1e-5 is 1/100000; one of very many digits stays a float."""
+    short = isinstance(value, float) and (value == 0 or 1e-30 < abs(value) < 1e8)
+    return sp.Rational(str(value)) if short else sp.sympify(value, strict=True)
 
 
 def axis_of(dim: Any, rank: int) -> int:

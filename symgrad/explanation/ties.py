@@ -277,10 +277,9 @@ class Local:
 
     def quotients(self, unit: Array, sign: float) -> Array:
         """Slopes on one side by the forward pass alone, the point itself left out."""
-        found = []
-        for size in STEPS:
-            h = sign * size * max(1.0, float(np.abs(unit * self.inputs[self.name]).max()))
-            found.append((self.out(2 * h * unit) - self.out(h * unit)) / h)
+        scale = sign * max(1.0, float(np.abs(unit * self.inputs[self.name]).max()))
+        with np.errstate(invalid="ignore"):
+            found = [(self.out(2 * h * unit) - self.out(h * unit)) / h for h in (scale * size for size in STEPS)]
         return found[1] + (found[1] - found[0]) / (STEPS[0] / STEPS[1] - 1)
 
     def by_torch(self, weights: Array, at: Place) -> tuple[float | None, str | None]:

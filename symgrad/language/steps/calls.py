@@ -12,12 +12,13 @@ import inspect
 import types
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Union, get_args, get_origin
+from typing import Any, Union, cast, get_args, get_origin
 
 import sympy as sp
 
 from symgrad.entries.spec import FAMILIES, Op, is_operand
 from symgrad.errors import NotationError, Span, UnknownNameError
+from symgrad.exactness import FLOATS_HOLD
 from symgrad.language.outside.constants import is_number
 from symgrad.language.steps.kinds import Holding, Kind, written
 from symgrad.ops.calls.registry import Compound
@@ -228,7 +229,8 @@ def option(spelled: str, parameter: inspect.Parameter, argument: Argument, form:
         what = f"{parameter.name} of {spelled} cannot be {kind_of(meaning)}"
         sizes = ("a number: how large a result is has to stand in the text",) if isinstance(meaning, Ref) else ()
         raise NotationError(what, span=argument.span, hints=(*sizes, *form))
-    return meaning
+    long = isinstance(meaning, int) and abs(meaning) >= FLOATS_HOLD and admits(parameter.annotation, 0.5)
+    return float(cast(int, meaning)) if long else meaning
 
 
 def admits(kind: Any, meaning: Meaning) -> bool:

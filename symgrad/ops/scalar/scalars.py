@@ -126,11 +126,11 @@ op("i1e(x)", "out = i1e(x)", "exp(−|x[i]|)·I₁(x[i]), I₁ the modified Bess
 # fmt: on
 
 
-op("polygamma(n: int >= 0, x)", "out = polygamma(n, x)", "the n-th derivative of digamma; digamma itself for n = 0",
+op("polygamma(n: 0 <= int <= 1000, x)", "out = polygamma(n, x)", "the n-th derivative of digamma; digamma itself for n = 0",
    ("torch.{}", "torch.special.{}", "aten.{}"), domain=positive(), examples=("polygamma(1, x)",),
    arrays="n, x: special.polygamma(n, x)")  # fmt: skip
 
 
-op("mvlgamma(x, p: int >= 1)", "out[…] = Σ_{j<p} lgamma(x[…] − j/2) + p·(p − 1)/4·log(π)",
+op("mvlgamma(x, p: 1 <= int <= 1000)", "out[…] = Σ_{j<p} lgamma(x[…] − j/2) + p·(p − 1)/4·log(π)",
    "the logarithm of the multivariate Γ function of dimension p", TORCH, "torch.special.multigammaln", domain=Domain(low=1, draw=(1.2, 4)),
    examples=("mvlgamma(x, 2)",))  # fmt: skip
