@@ -114,10 +114,11 @@ def counting() -> Iterator[Counter[str]]:
 def count(call: Callable[[int], Any], n: int) -> dict[str, int]:
     """The counts of a call that was made before, at another size."""
     call(WARM)
+    with counting() as found:
+        call(n)  # and what a size loads for the first time is there
     gc.collect()
     blocks = sys.getallocatedblocks()
-    with counting() as found:
-        result = call(n)
+    result = call(n)
     gc.collect()
     held = sys.getallocatedblocks() - blocks
     del result
