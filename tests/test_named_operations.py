@@ -38,7 +38,7 @@ OTHER_WORDS: dict[str, dict[str, str]] = {
     },
     "steps of the lowering, which are not the table's": {
         "lowering/": (
-            "add cos cosh erf erfc erfinv exp expand floor log logaddexp max maximum minimum one_hot "
+            "add cos cosh erf erfc erfinv exp expand floor log logaddexp max maximum minimum "
             "polygamma prod remainder reshape sign sin sinh sqrt sum take tan tanh transpose where"
         ),
         "tracing/captured/on_": (
@@ -143,9 +143,6 @@ NAMED: dict[str, dict[str, str]] = {
         "tracing/lift/decompose.py": "addmm addmv baddbmm embedding",
         "tracing/lift/rewrites.py": "norm",
         "tracing/record/transforms.py": "normalize",
-    },
-    "what a file hands out": {
-        "tracing/lift/complex/matrices.py": "solve",
     },
 }
 """Strings that are the name of an entry, by the reason why: take out what is gone, and add nothing."""

@@ -15,7 +15,7 @@ from symgrad import explain
 from symgrad.closed_form.texts.pieces import NoForm
 from symgrad.closed_form.texts.source_text import Writer
 from symgrad.explanation.nothing import Point, nothing
-from symgrad.explanation.reasons import Vanishing, bottlenecks
+from symgrad.explanation.reasons import Vanishing, passages, way
 from symgrad.language.read import read
 from symgrad.numeric import forward, sparse, sweeps
 from symgrad.tracing import run_script
@@ -86,7 +86,7 @@ def test_weights_that_happen_to_cancel_are_no_reason() -> None:
 
 def test_everything_passes_through_a_bottleneck() -> None:
     program = read("h = relu(x); a = tanh(h); b = exp(h); z = a * b; sum(z)", shapes={"x": (2,)}).program
-    assert [step.op for step in bottlenecks(program, "x")] == ["relu", "mul", "sum"]
+    assert [step.op for step in way(passages(program), "x")] == ["relu", "mul", "sum"]
 
 
 def told(tmp_path: Path, body: str) -> str:

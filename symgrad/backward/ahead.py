@@ -238,6 +238,3 @@ def put_together(statements: Sequence[Statement], read: Collection[str]) -> list
 def names_in(value: ast.expr) -> set[str]:
     """The names that an expression reads."""
     return {node.id for node in ast.walk(value) if isinstance(node, ast.Name)}
-
-
-__all__ = ["Ahead", "Statement", "forward_tree", "names_in", "put_together", "told_ahead"]

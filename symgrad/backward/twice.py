@@ -31,6 +31,3 @@ def twice(program: Program, wanted: Sequence[str], values: Values, seed: Array) 
     if not alone:
         known[program.seed] = as_float(np.asarray(seed))
     return backward(whole, wanted, ends=ends, values=forward(whole, known))
-
-
-__all__ = ["twice"]

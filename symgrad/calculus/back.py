@@ -166,6 +166,3 @@ def pullback_step(step: Apply, place: int, form: Standard, weight: Argument, res
     read = tuple(n for n, name in enumerate(inner) if name in named and isinstance(arguments[n], str))
     found = [(k, beside.get(k, known_name(step, k))) for k in found_letters(step.op) if letter_name(k) in named]
     return Apply(Pullback(step.op, place, read), arguments, step.options, result, step.span, tuple(found))
-
-
-__all__ = ["ONE", "Back", "back", "pullback_step", "steps_back"]

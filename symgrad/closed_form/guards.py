@@ -30,6 +30,3 @@ def guards(rules: Collection[str]) -> tuple[str, ...]:
     ('Where a part of this line divides by 0, that part counts as 0.',)
     """
     return tuple(dict.fromkeys(says for rule, says in SENTENCES.items() if rule in rules))
-
-
-__all__ = ["DIVIDED", "UNGUARDED", "guards"]

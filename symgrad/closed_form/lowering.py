@@ -324,6 +324,3 @@ def grid(node: Expr, sizes: Mapping[Size, int]) -> int:
     """The most points of a grid of indices that an expression lays out."""
     own = [with_numbers(i.size, sizes) for i in node.atoms(Index)]
     return math.prod(int(n) for n in own if n.is_Integer)
-
-
-__all__ = ["condition_text", "grid", "lowered"]

@@ -33,6 +33,3 @@ def counting(places: Sequence[Place], shape: Place, counts: Callable[[Array], bo
         half = left[: len(left) // 2]
         left = half if counts(change(half)) else left[len(left) // 2 :]
     return list(places[left[0] : left[0] + TRIED])
-
-
-__all__ = ["TRIED", "counting"]

@@ -186,14 +186,3 @@ def undetached(
         if np.isfinite(real).all() and not np.allclose(as_float(declared[name]), real, rtol=CLOSE, atol=CLOSE):
             found[name] = real
     return found
-
-
-__all__ = [
-    "mean_in_words",
-    "means",
-    "nothing_by_nothing",
-    "pairs_compared",
-    "pairs_in_words",
-    "undefined_anywhere",
-    "undetached",
-]

@@ -283,16 +283,8 @@ def way(next_of: Mapping[str, Apply], name: str) -> Iterator[Apply]:
         name = step.result.name
 
 
-def bottlenecks(program: Program, name: str) -> Iterator[Apply]:
-    """The steps through whose results everything passes that flows from ``name`` to the output, in order."""
-    return way(passages(program), name)
-
-
 def flat(step: Apply, program: Program, name: str) -> bool:
     """Whether the slope of a step is 0 whatever the numbers, by what is computed from ``name``."""
     reached = flowing(program, (name,))
     key = standard(step, program).key
     return all(local_pullback(key, place).right == 0 for place in positions(step, reached))
-
-
-__all__ = ["Reason", "Vanishing", "bottlenecks"]

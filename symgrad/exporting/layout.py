@@ -106,6 +106,3 @@ def returned(names: Sequence[str]) -> list[str]:
     """``return a, b``."""
     text = f"return {', '.join(names)}"
     return [text] if len(text) <= WIDTH else ["return (", *(f"{STEP}{name}," for name in names), ")"]
-
-
-__all__ = ["assignment", "broken", "returned"]

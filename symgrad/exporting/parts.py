@@ -127,6 +127,3 @@ def read_of(statements: Iterable[Statement]) -> frozenset[str]:
 def listed(names: Sequence[str]) -> str:
     """Several targets, or one: ``x, a``, ``(x,)``."""
     return f"({names[0]},)" if len(names) == 1 else ", ".join(names)
-
-
-__all__ = ["Parts", "Statement", "free", "listed", "names_in", "parts_of", "read_of"]

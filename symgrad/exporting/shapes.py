@@ -87,6 +87,3 @@ def without_shapes(statement: Statement, names: Collection[str], way: str) -> St
             return kept if node.attr == "shape" else ast.Attribute(kept, "numel")
 
     return Statement(statement.target, Kept().visit(ast.parse(ast.unparse(statement.value), mode="eval")).body)
-
-
-__all__ = ["misfit", "one_shape", "only_shapes", "without_shapes"]

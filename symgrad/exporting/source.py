@@ -250,9 +250,6 @@ def written(found: Source, to: str, style: str, name: str | None, forward_only: 
     return arrays.of_arrays(parts, told, to, style, forward_only)
 
 
-__all__ = ["export"]
-
-
 WIDEST, MOST_STEPS = 100, 24
 """Characters of a formula, and steps of a program, beyond which the code says it better."""
 

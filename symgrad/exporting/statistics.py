@@ -98,6 +98,3 @@ def called(function: ast.expr) -> str:
 def given(call: ast.Call) -> Mapping[str, ast.expr]:
     """The options of a call."""
     return {str(keyword.arg): keyword.value for keyword in call.keywords}
-
-
-__all__ = ["in_lines", "with_statistics"]

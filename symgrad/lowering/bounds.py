@@ -57,6 +57,3 @@ def reach(node: Expr, number: Number) -> tuple[int, int] | None:
         ends = (least * low, least * high, greatest * low, greatest * high)
         least, greatest = min(ends), max(ends)
     return least, greatest
-
-
-__all__ = ["holds_always"]

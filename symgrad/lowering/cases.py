@@ -134,6 +134,3 @@ def same_there(one: Expr, other: Expr, left: Expr, bound: Expr) -> bool:
         return True
     at = {left: bound} if bound.is_number else {bound: left}
     return bool(one.xreplace(at) == other.xreplace(at))
-
-
-__all__ = ["Cases", "cases", "conditions", "told"]

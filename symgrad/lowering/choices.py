@@ -133,6 +133,3 @@ def choice(mask: Term, one: Term, other: Term, terms: Terms) -> Term:
     given = tuple(terms.on(term, axes) for term in (mask, one, other))
     kind = FLOAT if FLOAT in holds else WHOLE
     return Term(terms.graph.apply("where", (), given, terms.shape(axes), kind), axes)
-
-
-__all__ = ["choice", "chosen", "clipped"]

@@ -70,6 +70,3 @@ def one_hot(factor: Expr, factors: Sequence[Expr], bound: Sequence[Index], size:
     if not (place.is_Integer and isinstance(index, Index) and index not in bound):
         return False
     return 0 <= place < size(index.size) and not any(index in free_indices(f) for f in factors if f is not factor)
-
-
-__all__ = ["apart", "one_hot", "quarter_zeros", "quotient", "rounded_once", "with_sizes"]

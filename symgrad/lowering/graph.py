@@ -182,4 +182,4 @@ class Graph:
         return self.apply("reduce", (function, tuple(sorted(axes))), (place,), shape, self.holds(place))
 
 
-__all__ = ["FLOAT", "MOST_ENTRIES", "TRUTH", "VIEWS", "WHOLE", "Array", "Graph", "NoPlan", "Node"]
+__all__ = ["FLOAT", "TRUTH", "WHOLE"]

@@ -61,6 +61,3 @@ def numbered_through(equation: Equation, number: Number) -> Equation:
 def sizes_in(node: Expr) -> list[Size]:
     """The sizes among the symbols of an index expression."""
     return [s for s in node.free_symbols if not isinstance(s, Index)]
-
-
-__all__ = ["opened"]

@@ -125,6 +125,3 @@ def settled(node: Expr, index: Index, start: int, number: Number) -> Expr:
     assert gap is not None
     at = gap.slopes[0][1] * start + number(gap.constant)
     return sp.Integer(bool(relation.func(sp.Integer(at), 0)))
-
-
-__all__ = ["Piece", "pieces"]

@@ -210,6 +210,3 @@ def joined(terms: Terms, index: Index, parts: Sequence[Piece], value: Value) -> 
     if len(nodes) == 1:
         return Term(nodes[0], axes)
     return Term(terms.graph.apply("join", (axis,), nodes, terms.shape(axes), holds), axes)
-
-
-__all__ = ["Places", "joined", "scattered"]

@@ -153,6 +153,3 @@ class Products:
                 return True
             node = self.graph.nodes[node.operands[0]]
         return False
-
-
-__all__ = ["Products"]

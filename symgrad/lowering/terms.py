@@ -129,4 +129,4 @@ class Terms:
         return math.prod(self.shape(axes))
 
 
-__all__ = ["NoPlan", "Term", "Terms"]
+__all__ = ["NoPlan"]

@@ -81,6 +81,3 @@ def names_of(slot: Letter | Dots | Row) -> tuple[str, ...]:
 def length_of(slot: Letter | Dots | Row, ranges: Mapping[str, Size]) -> Size:
     """How long the axis of a slot is."""
     return sp.Mul(*(ranges[name] for name in names_of(slot)))
-
-
-__all__ = ["in_front", "length_of", "letters_at", "names_of", "number_of", "places_of", "shape_of", "sizes_at"]

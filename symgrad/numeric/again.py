@@ -77,6 +77,3 @@ def prepared(step: Apply, program: Program, arrays: Arrays, reached: frozenset[s
         return None
 
     return call
-
-
-__all__ = ["Forward"]

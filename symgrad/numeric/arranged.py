@@ -154,4 +154,4 @@ def irregular(shape: Sequence[int], begun: int = 0) -> Array:
     return 1 + (np.arange(begun + 1, begun + prod(shape) + 1) * ((5**0.5 - 1) / 2) % 1).reshape(shape)
 
 
-__all__ = ["ONES", "arranged"]
+__all__ = ["ONES"]

@@ -142,6 +142,3 @@ def in_type(array: Array) -> Array:
     """Whole numbers as they are, everything else in float64."""
     found = np.asarray(array)
     return found if np.issubdtype(found.dtype, np.integer) else as_float(found)
-
-
-__all__ = ["Player", "in_type", "play", "play_tame"]

@@ -108,6 +108,3 @@ def with_torchs_own(
                     f"equation {float(as_float(part)[at]):.4g}"
                 )
     return (found, told) if told else None
-
-
-__all__ = ["OwnNumber", "on_an_edge", "own_numbers", "with_torchs_own"]

@@ -83,6 +83,3 @@ def overflows(explicit: Elementwise, row: int) -> bool:
     beyond = ((name, at) for name, at in way if np.isinf(as_float(explicit.values[name][at])))
     found = (explicit.point.value(explicit.entries[name][at]) for name, at in beyond)
     return any(not np.isnan(real_number(value)) for value in found)
-
-
-__all__ = ["out_of_range", "real_output", "rounds"]

@@ -86,6 +86,3 @@ def between(found: list[Array], answer: Array, allowed: float) -> bool:
     wanted = np.append(answer, weight)
     shares, _ = nnls(table, wanted)
     return bool(np.abs(table @ shares - wanted).max() <= allowed)
-
-
-__all__ = ["at_ties"]

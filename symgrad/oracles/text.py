@@ -343,6 +343,3 @@ def otherwise(name: str, ours: Array, theirs: Array) -> SymgradError:
     return UnsupportedError(
         "this text is read here otherwise than Python runs it, so nothing of it is shown", found=(told,), hints=(RUN,)
     )
-
-
-__all__ = ["Text", "ask_torch", "check_reading", "otherwise"]

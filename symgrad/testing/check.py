@@ -246,6 +246,3 @@ def report_of(request: Request, truth: Truth | str | None, number: int, found: S
     }
     versions = {"symgrad": symgrad.__version__, "torch": torch_version() or "", "numpy": np.__version__}
     return BackwardReport(text, said, tuple(every), tuple(o.battery for o in found), inputs, number, versions)
-
-
-__all__ = ["assert_backward", "check_backward"]

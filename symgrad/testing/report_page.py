@@ -62,6 +62,3 @@ def row(battery: Battery) -> str:
         f'<tr><th scope="row">{escape(battery.name)}</th><td class="{style}">{escape(battery.verdict)}</td>'
         f'<td class="count">{battery.count}</td><td>{escape(battery.note)}</td></tr>'
     )
-
-
-__all__ = ["page"]

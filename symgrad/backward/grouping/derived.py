@@ -78,6 +78,3 @@ def stated(step: Apply, values: Values, known: Mapping[str, Shape] | None = None
     program = Program(inputs, (Apply(step.op.of, arguments, sized(step.options, swap), result, None, read),), "out")
     names |= {std: name for std, name in (("v", weight), ("out", out)) if isinstance(name, str)}
     return Standard(program, names, {}, {})
-
-
-__all__ = ["code_of"]

@@ -110,6 +110,3 @@ def turns(word: str) -> bool:
     """Whether an operation has the axes of its operand in another order, and does nothing else."""
     read = re.fullmatch(r"out\[(.*)\] = x\[(.*)\]", (TABLE[word].definition or "") if word in TABLE else "")
     return read is not None and read[1] != read[2] and sorted(read[1].split(",")) == sorted(read[2].split(","))
-
-
-__all__ = ["in_own_letters"]

@@ -88,6 +88,3 @@ def agrees(found: Array, right: Array) -> bool:
     """Whether these are the numbers that the step gave."""
     scale = float(np.abs(right[np.isfinite(right)]).max(initial=1.0))
     return found.shape == right.shape and bool(np.allclose(as_float(found), right, rtol=NEAR, atol=NEAR * scale))
-
-
-__all__ = ["equation_code"]

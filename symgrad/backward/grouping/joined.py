@@ -64,6 +64,3 @@ def around(step: Apply, tensor: Tensor, dim: int, begin: int, end: int) -> Stand
 def with_size(shape: Shape, dim: int, size: Size) -> Shape:
     """A shape with another size along one axis."""
     return (*shape[:dim], size, *shape[dim + 1 :])
-
-
-__all__ = ["in_three", "is_wide"]

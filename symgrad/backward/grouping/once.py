@@ -54,6 +54,3 @@ def only_turns(step: Apply, tensors: Mapping[str, Tensor]) -> bool:
     """Whether each entry is one of a tensor's in another place, or times a number."""
     sizes = [sp.Mul(*tensors[name].shape) for name in (*step.tensors, step.result.name)]
     return len(set(sizes)) == 1 and moves(step, tensors)
-
-
-__all__ = ["computed_once"]

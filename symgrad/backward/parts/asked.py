@@ -78,6 +78,3 @@ def applied(step: Apply, arguments: Sequence[str]) -> str:
     own = {place: text for text, places in zip(arguments, slots.places, strict=True) for place in places}
     given = ", ".join(own.get(place, "…") for place in range(slots.given))
     return f"{step.called}({given})" + (f"[{slots.result}]" if slots.results > 1 else "")
-
-
-__all__ = ["OPTION", "Asked", "Slots", "answers", "applied", "asked"]

@@ -165,6 +165,3 @@ def may_vanish(node: ast.expr) -> bool:
     numbers = {id(n.value) for n in inside if isinstance(n, ast.Attribute) and n.attr in ("shape", "numel", "pi")}
     held = any(isinstance(n, ast.Compare) for n in inside)
     return not held and any(isinstance(n, ast.Name) and id(n) not in numbers for n in inside)
-
-
-__all__ = ["chosen", "twice_divided", "with_guards"]

@@ -260,6 +260,3 @@ def in_complex_words(
     except OfPairs:
         return lines
     return replace(lines, forward=forward, lines=back, gradients=gradients)
-
-
-__all__ = ["in_complex_words"]

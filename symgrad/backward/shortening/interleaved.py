@@ -92,6 +92,3 @@ def number(node: ast.expr | None, without: int) -> int:
     if node is None:
         return without
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, int) else -1
-
-
-__all__ = ["taking_turns"]

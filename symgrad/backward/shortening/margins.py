@@ -76,6 +76,3 @@ class Margins(ast.NodeTransformer):
         """Whether numbers, which may depend on sizes, are all 0."""
         parts = node.elts if isinstance(node, ast.Tuple) else [node]
         return all(self.sizes.number(part) == 0 for part in parts)
-
-
-__all__ = ["Sizes", "without_margins"]

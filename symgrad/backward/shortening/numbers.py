@@ -90,6 +90,3 @@ def counts_with(expression: ast.expr, name: str) -> bool:
     """Whether a name stands in arithmetic only, where a number may be put for it: 2 has no ``.expand``."""
     found = with_number(expression, name, ast.Constant(1), "like", everywhere=False)
     return ast.dump(found) == ast.dump(expression)
-
-
-__all__ = ["counts_with", "with_number"]

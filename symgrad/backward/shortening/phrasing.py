@@ -184,14 +184,3 @@ def in_one_product(value: ast.expr) -> ast.expr:
     """
     found: ast.expr = InOneProduct().visit(value)
     return found
-
-
-__all__ = [
-    "in_one_fraction",
-    "in_one_product",
-    "is_reciprocal",
-    "times_ones",
-    "with_a_root",
-    "without_ones",
-    "without_turns",
-]

@@ -276,6 +276,3 @@ def in_lowest_terms(expression: ast.expr, shapes: Shapes) -> ast.expr:
     """
     found: ast.expr = Cancelled(shapes).visit(copied(expression))
     return found
-
-
-__all__ = ["Broadcast", "Shapes", "in_lowest_terms", "is_number", "of_ones", "without_expands"]

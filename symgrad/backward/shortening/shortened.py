@@ -88,6 +88,3 @@ def terms_left_out(terms: Sequence[Term]) -> Term:
     """The same in a sum, with the sign that all of them have, or a plus."""
     minus = all(isinstance(op, ast.Sub) for op, _ in terms)
     return ast.Sub() if minus else ast.Add(), left_out(terms)
-
-
-__all__ = ["shortened"]

@@ -69,6 +69,3 @@ class Signs(ast.NodeTransformer):
         if left is not None and isinstance(node.op, ast.Add):
             return ast.BinOp(node.right, ast.Sub(), left)
         return node
-
-
-__all__ = ["copied", "negated", "with_signs"]

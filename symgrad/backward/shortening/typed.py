@@ -308,6 +308,3 @@ def is_broken(node: ast.expr) -> bool:
     if isinstance(node, ast.BinOp):
         return isinstance(node.op, ast.Div) or is_broken(node.left) or is_broken(node.right)
     return isinstance(node, ast.Constant) and isinstance(node.value, float)
-
-
-__all__ = ["as_numbers", "as_read", "as_truth", "holds_wholes", "in_floats", "makes_truths", "without_casts"]

@@ -70,6 +70,3 @@ def centring_rule(program: Program, makers: Mapping[str, Apply], known: Mapping[
         return expression
 
     return (Rule("centred already", "t − mean t → t, where t = x − mean x", again),) if lessened else ()
-
-
-__all__ = ["centre_of", "centring_rule"]

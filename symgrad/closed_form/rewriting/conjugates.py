@@ -83,4 +83,4 @@ def by_both(power: Expr) -> Expr:
     return sp.cosh(power) + sp.sinh(power) if turn.has(sp.I) else sp.cos(turn) + sp.I * sp.sin(turn)
 
 
-__all__ = ["BAR", "DIRECTION", "LENGTH", "as_if_positive", "over_one_range", "with_directions", "within_one_sum"]
+__all__ = ["BAR", "DIRECTION", "LENGTH"]

@@ -43,6 +43,3 @@ def numbered_apart(expression: Expr) -> Expr:
         others = [other[0] for other in expression.limits if other[0] != j]
         return add_up(body, [*others, *(part for part in parts if isinstance(part, Index))])
     return expression
-
-
-__all__ = ["in_a_row", "numbered_apart"]

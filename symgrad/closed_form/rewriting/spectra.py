@@ -145,6 +145,3 @@ def in_turns(body: Expr, turns: dict[Expr, sp.Symbol]) -> Expr:
 
     found = body.replace(sp.cos, lambda angle: (letter(angle) + 1 / letter(angle)) / 2)
     return found.replace(sp.sin, lambda angle: (letter(angle) - 1 / letter(angle)) / (2 * sp.I))
-
-
-__all__ = ["Spectra", "Transform"]

@@ -79,6 +79,3 @@ def without(factors: Sequence[Expr], used: Sequence[Expr]) -> list[Expr]:
     for factor in used:
         left.remove(factor)
     return left
-
-
-__all__ = ["squared"]

@@ -82,6 +82,3 @@ def solved_in(program: Program) -> dict[str, str]:
 def shape_of(notation: Notation, name: str) -> Sequence[Size]:
     """The shape of a tensor of the program, or of the seed."""
     return notation.program.out.shape if name == notation.program.seed else notation.program.tensor(name).shape
-
-
-__all__ = ["Notation", "shape_of", "solved_in"]

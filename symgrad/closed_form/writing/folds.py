@@ -89,6 +89,3 @@ def alike(notation: Notation, numbers: Sequence[Expr]) -> str:
     """One number where all are equal, else each."""
     texts = [notation.texts.size(n) for n in numbers]
     return texts[0] if len(set(texts)) == 1 else f"({', '.join(texts)})"
-
-
-__all__ = ["folded", "unfolded"]

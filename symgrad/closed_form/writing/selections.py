@@ -124,6 +124,3 @@ def on_diagonal(notation: Notation, delta: Expr, v: Expr, axes: Sequence[Index],
         text = notation.texts.tensor(name_of(v))[0]
         return f"zeros_like({wanted}).diagonal_scatter({', '.join(map(str, [text, number, *planes]))})"
     return None
-
-
-__all__ = ["by_steps", "by_windows", "on_diagonal"]

@@ -298,6 +298,3 @@ def between(group: Sequence[Token], signs: Sequence[int]) -> list[Sequence[Token
     """The tokens before, between and behind the ``signs``."""
     ends = [-1, *signs, len(group)]
     return [group[a + 1 : b] for a, b in pairwise(ends)]
-
-
-__all__ = ["parse"]

@@ -103,6 +103,3 @@ def terms_of_step(builder: Builder, op: Op, result: Ref) -> Terms | None:
     shapes = [builder.shape_of(a) if isinstance(a, str) else None if a.value is None else () for a in step.arguments]
     values = [a.value if isinstance(a, Constant) else None for a in step.arguments]
     return multilinear(op, shapes, values, step.result.shape, dict(step.options))
-
-
-__all__ = ["by_halves"]

@@ -60,6 +60,3 @@ def multilinear(
     if terms is None or any(len(set(term)) < len(term) or not term or {*term} & {*held} for term in terms):
         return None
     return terms
-
-
-__all__ = ["Terms", "multilinear", "terms_of"]

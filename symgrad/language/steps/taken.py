@@ -41,6 +41,3 @@ class Taken(set[str]):
             self.counted.pop(name, None)
             if number.isdecimal() and stem in self.counted:
                 self.counted[stem] = min(self.counted[stem], max(2, int(number)))
-
-
-__all__ = ["Taken"]

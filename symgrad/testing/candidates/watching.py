@@ -205,6 +205,3 @@ def watching(at: Key | None = None, put: Array | None = None) -> Iterator[Watch]
         watch.known.clear()
         watch.before.clear()
         watch.held.clear()
-
-
-__all__ = ["Key", "Step", "watching"]

@@ -165,6 +165,3 @@ def bad(trial: Trial, got: Array) -> bool:
         return True
     gap = np.abs(got - trial.expected)
     return bool((~(gap <= 100 * trial.limit) & np.isfinite(trial.expected)).any())
-
-
-__all__ = ["Suspect", "suspects"]

@@ -208,4 +208,4 @@ def _known(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
             yield (path if single or not prefix else f"{prefix}.{path}"), tensor
 
 
-__all__ = ["Where", "capture_function", "recording"]
+__all__ = ["Where"]

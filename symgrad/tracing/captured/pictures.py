@@ -49,6 +49,3 @@ def unsaid_passed(
 
     steps = (step for step in program.forward_steps if step.result.name not in unsaid)
     return tuple(replace(step, arguments=tuple(map(past, step.arguments))) for step in steps), unsaid
-
-
-__all__ = ["picture"]

@@ -115,6 +115,3 @@ class Recorded:
                 places = {own: ast.Name(f"at_{own.partition('·')[2]}") for _, own in step.beside}
                 found[step.result.name] = ast.unparse(put(code, places))
         return found
-
-
-__all__ = ["Box", "Recorded"]

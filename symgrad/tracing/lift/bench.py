@@ -285,6 +285,3 @@ class Bench(ABC):
             if isinstance(error, Refused):
                 raise
             raise Refused(why(error)) from error
-
-
-__all__ = ["Bench"]

@@ -283,6 +283,3 @@ def slice_key(places: Array, shape: tuple[int, ...]) -> tuple[Any, ...] | None:
             if np.array_equal(count[tuple(index)], places):
                 return tuple(("int", int(first[axis])) if a == axis else ("all",) for a in range(len(shape)))
     return None
-
-
-__all__ = ["by_choice", "choose", "places_in", "put"]

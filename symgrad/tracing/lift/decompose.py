@@ -277,6 +277,3 @@ class Taken:
             return part
 
         return mapped((tuple(ordinary(step.args)), ordinary(dict(step.kwargs))), change)  # type: ignore[no-any-return]  # the containers stay
-
-
-__all__ = ["decomposed"]

@@ -47,6 +47,3 @@ def lifted(lifter: Bench, node: Node) -> None:
         for name in list(lifter.boxes)[boxes:]:
             del lifter.boxes[name]
         lifter.source(node)
-
-
-__all__ = ["lifted"]

@@ -174,6 +174,3 @@ def ran(node: Node, definition: Definition | None, turns: list[Node] | None) -> 
         raise Refused(f"it cannot be taken apart: {type(error).__name__}") from error
     finally:
         torch.set_rng_state(after)
-
-
-__all__ = ["Definition", "Expansion", "lifted"]

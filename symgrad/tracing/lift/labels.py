@@ -70,4 +70,4 @@ def settled_labels(
     return found
 
 
-__all__ = ["HIDDEN", "UNNAMED", "cast_of", "goes_without_saying", "settled_labels", "told_steps"]
+__all__ = ["HIDDEN", "UNNAMED"]

@@ -68,6 +68,3 @@ def identifier(label: str) -> str:
     word = "".join(c if c.isalnum() or c == "_" else "_" for c in label).strip("_") or "x"
     word = f"x{word}" if word[0].isdigit() else word
     return f"{word}_" if word in RESERVED else word
-
-
-__all__ = ["RESERVED", "TWICE", "WRITTEN", "Lifted", "Refused", "identifier"]

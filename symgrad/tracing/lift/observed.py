@@ -149,6 +149,3 @@ def stands(call: Call, index: int, read: Sequence[Node], first: str) -> Slots:
     """Where the tensors of a user's call stand; ``first`` is what its first result here is called."""
     places = tuple(tuple(n for n, own in enumerate(call.arguments) if own is node) for node in read)
     return Slots(len(call.arguments), places, call.slots[index], call.slots[-1] + 1, first)
-
-
-__all__ = ["Observation", "Observed", "changed", "looked_at", "stands"]

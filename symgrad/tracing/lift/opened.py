@@ -71,6 +71,3 @@ def insides(before: Program, after: Program) -> dict[str, tuple[str, ...]]:
             found[step.result.name] = tuple(waiting)
             waiting = []
     return found
-
-
-__all__ = ["opened"]

@@ -43,6 +43,3 @@ class Origin:
 
     box: Local
     steps: tuple[str, ...]
-
-
-__all__ = ["Local", "Origin"]

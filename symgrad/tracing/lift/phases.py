@@ -44,6 +44,3 @@ def matter(lifted: Lifted, phases: Mapping[int, Sequence[Node]]) -> bool:
         if not np.all(np.abs(as_float(change)) <= TURNED * largest):
             return True
     return False
-
-
-__all__ = ["FREE", "matter"]

@@ -218,6 +218,3 @@ def by_emptiness(lifter: Bench, node: Node) -> Ref:
     ):
         raise Refused("")
     return lifter.data(lifter.wish(node) or "empty", node.value())
-
-
-__all__ = ["by_emptiness", "overwrite", "plain"]

@@ -169,4 +169,4 @@ def irregular(cotangent: Array, arrived: Mapping[str, Array], values: Iterator[A
     return any(not all_tame(a) for a in (cotangent, *arrived.values(), *values))
 
 
-__all__ = ["Origin", "alike", "calls_in", "irregular", "settled"]
+__all__ = ["Origin"]

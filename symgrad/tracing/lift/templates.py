@@ -226,6 +226,3 @@ def written(lifter: Bench, node: Node, template: Template) -> Ref:
     if template.results:
         lifter.shared[id(call)] = {index: ref(place) for index, place in template.results.items()}
     return ref(Made(template.last))
-
-
-__all__ = ["KNOWN", "Learning", "again"]

@@ -90,6 +90,3 @@ def _plain(array: Any) -> Any:
     if array is None:
         return None  # an operand that was left out
     return array if array.dtype == object or not np.issubdtype(array.dtype, np.floating) else as_float(array)
-
-
-__all__ = ["Again", "evaluate"]

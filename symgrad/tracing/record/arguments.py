@@ -50,6 +50,3 @@ def named_parts(name: str, value: Any) -> Iterator[tuple[str, torch.Tensor]]:
     elif isinstance(value, dict):
         for key, part in value.items():
             yield from named_parts(f"{name}.{key}", part)
-
-
-__all__ = ["argument_names"]

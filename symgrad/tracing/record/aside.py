@@ -186,6 +186,3 @@ def _set_modes(modes: list[Any]) -> None:
         _pop_mode()  # type: ignore[no-untyped-call]  # torch's gap
     for mode in modes:
         _push_mode(mode)  # type: ignore[no-untyped-call]  # torch's gap
-
-
-__all__ = ["StandIns"]

@@ -144,6 +144,3 @@ def as_noted(tensor: Any, node: Node) -> bool:
     assert node.call is not None
     ways = () if tensor.grad_fn is None else tensor.grad_fn.next_functions
     return sum(function is not None for function, _ in ways) == sum(n.carries for n in node.call.nodes())
-
-
-__all__ = ["Batched"]

@@ -203,17 +203,3 @@ def maker_of(tensor: Any, aside: bool = False) -> str:
     except RuntimeError:
         return ""
     return ASIDE if aside and name != COMPILED else name
-
-
-__all__ = [
-    "Forward",
-    "before",
-    "cut_of",
-    "escape",
-    "inside_forward",
-    "kept_inside",
-    "leaves_of",
-    "made_as",
-    "maker_of",
-    "shifted",
-]

@@ -135,6 +135,3 @@ def stands_for(seeds: tuple[Any, ...], name: str, letter: str = "v") -> str:
             continue  # an entry that does not count
         terms.append(entry if value == 1 else f"{digits(value)}·{entry}")
     return ": L = " + (" + ".join(terms) or "0").replace("+ -", "- ") + (", the sum" if (array == 1).all() else "")
-
-
-__all__ = ["Found", "Given", "outputs_of", "read_twice", "seed_text", "stands_for"]

@@ -141,6 +141,3 @@ def ended(recorder: Nodes, gradient: Gradient, tensor: Any, where: Where) -> Non
     how = CONSTANT if not own else f"{' or '.join(dict.fromkeys(own))}.backward, {HISTORYLESS}"
     node = Node("data", tensor.detach(), version(tensor), where, cut=Cut(how, where, leaves), owner=Weakly(tensor))
     recorder.register(tensor, node)
-
-
-__all__ = ["CALLS", "Asked", "Gradient", "asked", "hooked", "note"]

@@ -143,6 +143,3 @@ def registries() -> Iterator[dict[Any, Any]]:
         registry = getattr(module, "__dict__", {}).get("__warningregistry__")
         if isinstance(registry, dict):
             yield registry
-
-
-__all__ = ["Guard", "elsewhere", "in_words", "numberless", "undisturbed", "unheard"]

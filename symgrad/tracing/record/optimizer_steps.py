@@ -76,6 +76,3 @@ class Steps:
         for tensor, node, count in before:
             if version(tensor) != count:
                 self.recorder.overwritten(tensor, node, call, where)
-
-
-__all__ = ["Steps"]

@@ -191,6 +191,3 @@ def _chain(trace: TracebackType | None) -> Iterator[TracebackType]:
     while trace is not None:
         yield trace
         trace = trace.tb_next
-
-
-__all__ = ["OURS", "Caller", "asking", "caller", "caller_with_all", "clean", "clean_printing", "shown"]

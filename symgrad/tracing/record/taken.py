@@ -48,6 +48,3 @@ def numbers_in(given: Any) -> Iterator[float]:
             yield from numbers_in(value)
         elif isinstance(value, float) and len(repr(value)) > len("-0.0001"):
             yield value
-
-
-__all__ = ["HANDS_OUT", "Taken"]

@@ -98,6 +98,3 @@ def outline(outputs: Sequence[Any]) -> Outline:
 def nodes_made() -> int:
     """How many nodes of graphs this thread has made."""
     return int(AUTOGRAD._get_sequence_nr())
-
-
-__all__ = ["Outline", "graph_behind", "leaves_behind", "nodes_made", "outline"]

@@ -248,6 +248,3 @@ def draws(known: Facts, function: Any, args: tuple[Any, ...], keywords: dict[str
     bound.apply_defaults()
     chance = bound.arguments.get("p", bound.arguments.get("dropout_p", 1.0))
     return bool(bound.arguments.get("training", True) and chance)
-
-
-__all__ = ["GRADIENTS", "JACOBIANS", "LATER", "PRODUCTS", "TOLD", "Ask", "Inside"]

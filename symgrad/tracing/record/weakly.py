@@ -40,6 +40,3 @@ class Uncounted:
     def getweakrefs(tensor: Any) -> list[Any]:
         """Those of others."""
         return [ref for ref in weakref.getweakrefs(tensor) if not getattr(ref, "ours", False)]
-
-
-__all__ = ["SWAP", "Key", "Uncounted", "Weakly"]

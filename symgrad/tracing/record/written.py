@@ -105,6 +105,3 @@ def text_of(entry: Any) -> str | None:
     if isinstance(entry, EllipsisType):
         return "..."
     return str(entry) if entry is None or type(entry) is int else None
-
-
-__all__ = ["called", "parts_of", "text_at", "tree_of", "written"]

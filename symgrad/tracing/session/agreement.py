@@ -284,6 +284,3 @@ def difference(derived: Any, got: Any, tolerance: float, before: Any, floor: flo
         gap = np.where(same, 0.0, np.abs(derived - got))
     worst = float(np.max(np.where(np.isfinite(gap), gap, np.inf))) if gap.size else 0.0
     return worst / scale, bool(worst <= max(tolerance * scale, floor))
-
-
-__all__ = ["Judge", "difference", "floor_of", "magnitudes", "precision_of"]

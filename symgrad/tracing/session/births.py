@@ -308,6 +308,3 @@ def helps(program: Capture, birth: Birth, source: str, safe: Array) -> bool:
         np.allclose(as_float(after[n]), as_float(program.arrays[n]), rtol=SAME, atol=0, equal_nan=True)
         for n in program.ends
     )
-
-
-__all__ = ["Birth", "births", "not_finite", "spoilt", "watching"]

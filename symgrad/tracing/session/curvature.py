@@ -136,6 +136,3 @@ def near(program: Capture, ways: dict[str, Array], moved: dict[str, Array], step
     largest = max((float(np.abs(as_float(a)).max(initial=0)) for a in moved.values()), default=0.0)
     worst = max(float(np.abs(q - as_float(a)).max(initial=0)) for q, a in zip(quotients, moved.values(), strict=True))
     return worst <= NEAR * max(largest, 1e-3)
-
-
-__all__ = ["told"]

@@ -342,6 +342,3 @@ def unused(scene: Scene) -> list[str]:
 def output_name(scene: Scene) -> str:
     """What the user calls the output."""
     return scene.sight.get(id(scene.outputs[0])) or frames.subject(scene.where.text) or "the output"
-
-
-__all__ = ["failure", "output_name"]

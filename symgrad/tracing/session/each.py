@@ -21,6 +21,3 @@ def pushed(program: Capture, tangents: Mapping[str, Any]) -> list[Array]:
     """How each output changes."""
     found = program.pushforward(tangents)
     return list(found) if isinstance(found, tuple) else [found]
-
-
-__all__ = ["pulled", "pushed"]

@@ -102,6 +102,3 @@ def through_views(program: Capture, right: Expr, known: Mapping[str, Array]) -> 
     for _ in range(DEPTH):
         right = replace_accesses(right, looked)
     return right
-
-
-__all__ = ["entrywise"]

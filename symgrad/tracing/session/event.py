@@ -263,6 +263,3 @@ def remember(scene: Scene, ran: bool) -> None:
             owner, _, known = scene.watch.filled.get(id(tensor), (None, None, "a leaf"))
             name = scene.sight.get(id(tensor)) or (known if owner is not None and owner() is tensor else "a leaf")
             scene.watch.filled[id(tensor)] = (Weakly(tensor), scene.where, name)
-
-
-__all__ = ["remember", "told_of", "unexplained"]

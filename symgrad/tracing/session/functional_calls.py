@@ -154,6 +154,3 @@ class Functionals:
         elif note.more:
             self.seen[key] = note.more
         watch.say(note)
-
-
-__all__ = ["Functionals"]

@@ -175,6 +175,3 @@ class History:
 
     def heard(self, spelling: str, subject: Any, where: Where) -> None:
         """The recorder saw something that may matter."""
-
-
-__all__ = ["UNCHANGED", "Filled", "History", "Last"]

@@ -74,6 +74,3 @@ def line_of(program: Capture, tie: Tie) -> str:
     out = labels.get(end, end)
     total = out if np.size(program.arrays[end]) == 1 else f"Σ {program.recording.seed}·{out}"
     return tie.says(labels.get(tie.name, tie.name), f"{step}{program.place(tie.step.result.name)}", total)
-
-
-__all__ = ["Passages", "found", "lines"]

@@ -144,6 +144,3 @@ def size(program: Capture, name: str) -> str:
     """``3×3``: rows of J are outputs, columns entries of the leaf."""
     rows = sum(int(np.prod(np.shape(program.arrays[e]), dtype=object)) for e in dict.fromkeys(program.ends))
     return f"{rows}×{int(np.prod(np.shape(program.arrays[name]), dtype=object))}"
-
-
-__all__ = ["Flow", "as_read", "renamed", "size", "structure"]

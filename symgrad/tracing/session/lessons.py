@@ -225,6 +225,3 @@ def by_way_of(scene: Scene, name: str, v: str) -> Iterator[str]:
         f"{own} is a gradient by {by} already{line}, and {name} reads {by} through {own} alone: {v}ᵀJ is H times "
         f"what comes back to {own}, a product with the Hessian"
     )
-
-
-__all__ = ["lessons"]

@@ -121,6 +121,3 @@ def stem(name: str) -> str:
     ('h', 't', 'rewards', 'conv1.weight')
     """
     return re.sub(r"_\d+$|(?<=^t)\d+$|\[\d+\]$", "", name)
-
-
-__all__ = ["KEPT", "Outline", "nearest", "unlike"]

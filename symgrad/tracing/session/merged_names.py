@@ -56,6 +56,3 @@ def is_sum(text: str) -> bool:
         if letter == " " and depth == 0:
             return True
     return False
-
-
-__all__ = ["written_out"]

@@ -109,6 +109,3 @@ def in_numbers(array: Array, label: str) -> str:
         drew = label.startswith("mask")
         return f"what dropout drew, 0 where it drops and {other} elsewhere" if drew else f"only 0 and {other}"
     return ""
-
-
-__all__ = ["nameless"]

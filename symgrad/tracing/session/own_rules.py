@@ -87,6 +87,3 @@ def wide(tensor: Any) -> Any:
     """A copy in double precision, where it holds numbers."""
     copy = tensor.detach().clone()
     return copy.to(torch.complex128) if copy.is_complex() else copy.double() if copy.is_floating_point() else copy
-
-
-__all__ = ["by_torchs_rule"]

@@ -173,4 +173,4 @@ def no_leaf(names: Mapping[int, str], tensor: Any, node: Node, last: Last, fille
     )
 
 
-__all__ = ["Last", "last_of", "missing", "why_none"]
+__all__ = ["Last"]

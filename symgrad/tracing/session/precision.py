@@ -60,6 +60,3 @@ class Precision:
             return False
         left, here, again = (float(np.abs(a - double).max(initial=0)) for a in (own, got, single))
         return bool(np.isfinite([left, here, again]).all()) and left <= SHRINKS * here and here <= ALIKE * again
-
-
-__all__ = ["Precision"]

@@ -81,6 +81,3 @@ def across_a_kink(program: Capture, step: float) -> Iterator[str]:
                 f"{1 - share:.0%} of the slope on its left with {share:.0%} of that on its right"
             )
             return
-
-
-__all__ = ["across_a_kink", "checked_by_quotients", "differentiated", "rounded_away"]

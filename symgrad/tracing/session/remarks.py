@@ -189,13 +189,3 @@ def broadcast_losses(program: Capture) -> list[str]:
     found = pairs_compared(program.recording.steps, lambda name: np.shape(program.arrays[name]))
     labels = program.labels
     return [pairs_in_words(step, *((labels.get(n, n), shape) for n, shape in sides)) for step, *sides in found]
-
-
-__all__ = [
-    "accumulated",
-    "broadcast_losses",
-    "changed_by",
-    "hooked",
-    "overwritten_weights",
-    "without_a_past",
-]

@@ -272,6 +272,3 @@ def in_blocks(places: Array, out: tuple[int, ...], inner: tuple[int, ...]) -> bo
     n = out[0]
     parts = places.reshape(n, -1, n, places.shape[1] // n).any(axis=(1, 3))
     return not bool((parts & ~np.eye(n, dtype=bool)).any())
-
-
-__all__ = ["Sweep", "about", "asking", "greedy", "story"]

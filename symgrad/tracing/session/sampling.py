@@ -208,6 +208,3 @@ def glimpsed(tensor: Any) -> Hashable:
         found.append((node.name(), *(tuple(m.shape) for m in node._input_metadata)))
         node = next((to for to, _ in node.next_functions), None)
     return tuple(found)
-
-
-__all__ = ["Program", "Sampling", "is_checked"]

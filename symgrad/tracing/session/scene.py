@@ -135,6 +135,3 @@ class Scene:
 def state_of(gradient: Any) -> tuple[int, int]:
     """What tells whether anything was added since: which tensor it is, and how often it was written."""
     return (0, 0) if gradient is None else (id(gradient), int(gradient._version))
-
-
-__all__ = ["Scene", "state_of"]

@@ -97,6 +97,3 @@ def forwards(labels: Sequence[str], function: str) -> str:
     asked = asked.replace("(f)", f"(f, argnums={tuple(range(len(labels)))})") if len(labels) > 1 else asked
     pair = [f"({', '.join(names)}{',' if len(names) == 1 else ''})" for names in (labels, weights)]
     return f"torch.func.jvp({asked}, {', '.join(pair)})"
-
-
-__all__ = ["told"]

@@ -160,6 +160,3 @@ def size(shape: Sequence[int]) -> str:
 def kind(dtype: Any) -> str:
     """``float16``."""
     return str(dtype).removeprefix("torch.")
-
-
-__all__ = ["Sensor"]

@@ -58,6 +58,3 @@ def where_joined(program: Capture, cut: Apply) -> tuple[Apply | None, str]:
             return step, by
         held.add(step.result.name)
     return None, ""
-
-
-__all__ = ["slopes"]

@@ -110,6 +110,3 @@ def written_over(error: Exception) -> list[str]:
         "  out of place:            write the result into a new tensor",
         "  every backward first:    then the step of the optimizer, which changes the weights",
     ]
-
-
-__all__ = ["Refusal", "refusal_of", "written_over"]

@@ -257,6 +257,3 @@ def title_of(function: Any) -> str:
     """What a function is called in a title."""
     name = getattr(function, "__name__", type(function).__name__)
     return getattr(function, "symgrad_title", "f" if name == "<lambda>" else name)
-
-
-__all__ = ["Transforms"]

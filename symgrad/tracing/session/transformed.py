@@ -332,6 +332,3 @@ def compared(whole: Any, found: Any, kind: str) -> tuple[bool | None, float, str
         far = f" (largest difference {error:.1g} of the largest entry)" if error else ""
         return True, error, f"= torch in every entry{far}"
     return False, error, f"≠ torch, by {error:.2g} of the largest entry"
-
-
-__all__ = ["boxes", "hessians", "kind_of", "lines_of", "program_of", "sizes", "slopes_of", "told"]

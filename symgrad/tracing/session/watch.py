@@ -345,6 +345,3 @@ def unseen(number: int, where: Where, problem: str) -> Backward:
     """A call of which nothing is known but why."""
     note = f"not explained: {problem}"
     return Backward(number, where, "", "", (), (), (), (note,), explained=False)
-
-
-__all__ = ["Watch"]

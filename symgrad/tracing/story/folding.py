@@ -221,6 +221,3 @@ def stem(labels: Sequence[str]) -> str | None:
         return None
     place = iter(range(len(moving)))
     return NUMBER.sub(lambda m: "k" if moving[next(place)] else m[0], labels[0])
-
-
-__all__ = ["Block", "Folding", "Item", "stem"]

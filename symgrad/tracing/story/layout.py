@@ -98,6 +98,3 @@ def table(rows: Sequence[Sequence[str]], width: int, first: int) -> list[str]:
     if not rows[0][0] and len(whole := f"{before[0]}  {after[0]}") <= width:
         pairs[0] = [whole]  # a head has one line
     return [line for pair in pairs for line in pair]
-
-
-__all__ = ["cut", "folded", "shortened", "table", "wrapped"]

@@ -66,6 +66,3 @@ def rows_of(lines: Sequence[str], marks: set[int]) -> Iterator[Row]:
             text = line if len(line) <= LONGEST else line[: LONGEST - 1] + "…"
             yield Row(number, text, number - before - 1, number in marks)
             before, count = number, count + 1
-
-
-__all__ = ["Listing", "Row", "listings"]

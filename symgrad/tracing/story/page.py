@@ -250,6 +250,3 @@ def read(text: str, shape: str, letter: str = "") -> dict[str, Any]:
     name = name.removeprefix(letter).removesuffix(".grad") if sign else ""
     return {"code": text, "of": name, "name": name, "shape": shape, "reads": " ".join(NAME.findall(right)),
             "where": None}  # fmt: skip
-
-
-__all__ = ["page_html"]

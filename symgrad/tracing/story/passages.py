@@ -81,6 +81,3 @@ def without_length(text: str) -> str:
                 break
         begin = text.find("[", begin + 1)
     return text
-
-
-__all__ = ["passages", "without_length"]

@@ -141,6 +141,3 @@ def inputs(event: Backward) -> str:
     if len("   ".join(given)) > SHORT:
         given = [role for role in given if not role.endswith((" (leaf)", " (asked)"))]
     return counted(len(given), "input") if len(given) > HANDFUL else "   ".join(given)
-
-
-__all__ = ["both"]

@@ -89,6 +89,3 @@ def some(names: Sequence[str]) -> str:
 def leaves(count: int) -> str:
     """``1 leaf``, ``2 leaves``."""
     return f"{count} {'leaf' if count == 1 else 'leaves'}"
-
-
-__all__ = ["MANY", "NAMED", "classes", "some", "summary", "summed_up"]

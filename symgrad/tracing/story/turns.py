@@ -237,6 +237,3 @@ def prefix(name: str, row: Sequence[str]) -> str:
 def listed(names: Sequence[str]) -> str:
     """``w6, w5, w4, …, w1``"""
     return ", ".join(names) if len(names) <= NAMED + 1 else f"{', '.join(names[:NAMED])}, …, {names[-1]}"
-
-
-__all__ = ["folded", "woven"]

@@ -82,6 +82,3 @@ def step_in_words(program: Capture, lines: Mapping[str, str], step: Apply) -> st
     if text is None:
         text = relabelled(right_side(program.recording, step), program.labels)
     return f"{text if numbered else label}{program.place(name)}"
-
-
-__all__ = ["step_in_words", "zeros"]

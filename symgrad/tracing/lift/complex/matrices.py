@@ -280,4 +280,3 @@ def ormqr(p: Expansion, z: Any, tau: Any, other: Any, left: bool = True, transpo
 
 
 lu_factors.spelling = lu_factors.__name__  # type: ignore[attr-defined]  # how the table spells it
-__all__ = ["blocks", "solve"]

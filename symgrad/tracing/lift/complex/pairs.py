@@ -90,4 +90,4 @@ class Pairs(Steps):
         return self(ground.unsqueeze, self.real(value), -1) if isinstance(value, (Node, Ref)) else value
 
 
-__all__ = ["Pairs", "Rule", "convention", "is_complex"]
+__all__ = ["Rule"]

@@ -84,6 +84,3 @@ def sent_through(node: Node, sources: list[Node]) -> tuple[Array, bool]:
         if (nothing | ((imag == sign * MARK) & (real > 0))).all() and not nothing.all():
             return np.where(nothing, -1, real.astype(np.int64) - 1), sign < 0
     raise Refused("it does more than pick entries")
-
-
-__all__ = ["by_places"]

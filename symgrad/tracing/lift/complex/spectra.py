@@ -114,5 +114,3 @@ SPECTRA: Mapping[str, Rule] = {
     "stft": stft,
 }
 """Functions of torch.fft by their last word."""
-
-__all__ = ["SPECTRA"]
