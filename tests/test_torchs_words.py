@@ -22,6 +22,18 @@ class Miscounted(torch.autograd.Function):
         return v, v
 
 
+class OtherShape(torch.autograd.Function):
+    """Its backward gives one entry where the input has two."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, v):
+        return v.repeat(2)[:3]
+
+
 class WritesIntoItsWeight(torch.autograd.Function):
     """Its backward writes into what it is given."""
 
@@ -73,6 +85,10 @@ def no_path():
 
 def unused():
     torch.autograd.grad(leaf(1.0).exp(), leaf(2.0))
+
+
+def other_gradient():
+    OtherShape.apply(leaf(1.0, 2.0)).sum().backward()
 
 
 def miscounted():

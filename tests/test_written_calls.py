@@ -103,7 +103,7 @@ OPTIONS = {
     "indices_or_sections": 1, "index": 0, "diagonal": 1,
 }  # fmt: skip
 """Options under which a call is not the table's own entry, and those that it has to be given."""
-BY_SHAPES = ("gaussian_nll_loss", "solve", "corrcoef", "dsplit", "select_scatter", "diagonal_scatter")
+BY_SHAPES = ("gaussian_nll_loss", "solve", "corrcoef", "dsplit", "select_scatter", "diagonal_scatter", "cross_entropy")
 """Calls that are the table's own, or refused, but for some shapes."""
 
 

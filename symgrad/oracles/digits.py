@@ -40,6 +40,7 @@ UNKNOWN = (
 WHY = {
     "underflow": "{step} underflows", "saturated": "{step} is saturated", "cancelled": "terms of {step} cancel",
     "rounded": "{step} rounds it away",
+    "shares": "terms as large as {most:.2g} are added up in it and cancel, and floats keep some 16 digits of them",
 }  # fmt: skip
 """How a gradient becomes 0 in floats that is not: the slope of what is saturated is rounded to 0."""
 FIRST, MORE = 60, 60
@@ -71,22 +72,24 @@ def lost_digits(program: Program, values: Values, equation: Equation, got: Array
 class Lost:
     """A gradient that is 0 in floats and not in truth: ``size`` is its largest entry, as a text.
 
-    ``how``, a word of `WHY`, is what happened in ``step``. No float is as small as what is ``beyond``.
+    ``how``, a word of `WHY`, is what happened in ``step``, or between the shares of several steps, the largest of which
+    is ``most``. No float is as small as what is ``beyond``.
     """
 
     how: str
     size: str
     step: Apply
     beyond: bool
+    most: float = 0.0
 
     def says(self, step: str) -> str:
         """Why, and how large it is; ``step`` is what the step is called."""
         small = ", smaller than any float" if self.beyond else ""
-        return f"{WHY[self.how].format(step=step)}, and the largest entry is really {self.size}{small}"
+        return f"{WHY[self.how].format(step=step, most=self.most)}, and the largest entry is really {self.size}{small}"
 
     def rows(self, name: str, step: str) -> str:
         """The same of J, where the gradient is 0 in truth."""
-        return f"{WHY[self.how].format(step=step)}: its derivatives by {name} are 0 in floats alone"
+        return f"{WHY[self.how].format(step=step, most=self.most)}: its derivatives by {name} are 0 in floats alone"
 
 
 class Truth:
@@ -124,10 +127,12 @@ class Truth:
     def lost(self, weights: Array) -> Mapping[str, Lost | None] | None:
         """Of each gradient that is 0 in floats what it truly is, None where that is 0; None where it is not known."""
         floats: dict[str, Array] = {}
+        shares: dict[str, float] = {}
 
         def seen(step: Apply, place: int, came: Array, part: Array) -> None:
-            name = str(step.arguments[place])
-            floats[name] = floats.get(name, 0) + as_float(part)
+            name, own = str(step.arguments[place]), as_float(part)
+            floats[name] = floats.get(name, 0) + own
+            shares[name] = max(shares.get(name, 0.0), float(np.abs(own).max(initial=0.0)))
 
         found = numeric_pullback(self.program, self.values, weights, self.names, seen)
         nothing = [name for name in self.names if not np.any(as_float(found[name]))]
@@ -135,7 +140,7 @@ class Truth:
             true = self.pulled(weights, nothing) if nothing else {}
         except TooLong:
             return None
-        return {name: self._lost(name, true, floats) if name in true else None for name in nothing}
+        return {name: self._lost(name, true, floats, shares) if name in true else None for name in nothing}
 
     def pulled(self, weights: Array, names: Sequence[str]) -> Mapping[str, Array]:
         """What truly comes back to each tensor on the way to ``names``, where it is not 0; raises `TooLong`."""
@@ -151,7 +156,9 @@ class Truth:
             self._passes[digits] = ManyDigits(self.program, self.values, digits)
         return self._passes[digits]
 
-    def _lost(self, name: str, true: Mapping[str, Array], floats: Mapping[str, Array]) -> Lost:
+    def _lost(
+        self, name: str, true: Mapping[str, Array], floats: Mapping[str, Array], shares: Mapping[str, float]
+    ) -> Lost:
         """Where, from the output on, the digits went."""
         on_the_way = flowing(self.program, (name,))
         size = largest(true[name])
@@ -160,6 +167,8 @@ class Truth:
             for place in positions(step, on_the_way):
                 at = str(step.arguments[place])
                 if at in true and not np.any(floats.get(at, 0)):
+                    if shares.get(at):
+                        return found("shares", step=step, most=shares[at])
                     how, where = self._how(step, place, true[at])
                     return found(how, step=where)
         raise bug(f"{name} is 0 in floats, and nothing on the way to it is")

@@ -91,7 +91,9 @@ def is_equation(text: str, counts: Collection[str] = ()) -> bool:
     slots = [slot.strip() for slot in inside.rpartition("]")[0].split(",")]
     words = {word for slot in slots for word in re.findall(NAME, slot)}
     bare = [slot for slot in slots if re.fullmatch(NAME, slot) and not re.fullmatch(LETTER, slot)]
-    return not (bare or words & {name.strip(), *counts})  # x[x > 0] = …, x[mask] = …, x[k] = … in a loop
+    if bare and "[" not in text[left.end() :]:  # x[mask] = 0; of out[row] = x[row] the letters are what is wrong
+        return False
+    return not words & {name.strip(), *counts}  # x[x > 0] = …, x[k] = … in a loop
 
 
 def equation(text: str, start: int) -> Equation:

@@ -82,7 +82,7 @@ class Reader:
 
     def syntax_error(self, error: SyntaxError) -> NotationError:
         """Python's complaint, with its place in the whole text."""
-        column = min(max((error.offset or 1) - 1, 0), len(self.line))
+        column = min(max((error.offset or 1) - 1, 0), max(len(self.line) - 1, 0))
         stop = (error.end_offset or 0) - 1
         span = (self.start + column, self.start + max(min(stop, len(self.line)), column + 1))
         said = (error.msg or "").rstrip(".")

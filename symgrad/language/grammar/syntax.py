@@ -219,7 +219,13 @@ class Block:
                 entries = (ENTRIES,) if isinstance(node, Call) else ()
                 told = "an assignment goes to names, or to entries of one"
                 raise NotationError(told, span=sign.span, hints=("h = x@a; h.T", *entries, RUN))
-        return self.followed(found) if isinstance(found, Subscript) else found
+        if not isinstance(found, Subscript):
+            return found
+        name = group[0].word
+        alone = len(re.findall(rf"(?<!\w){re.escape(name)}(?!\w)", self.text)) == 1
+        if alone and "[" in self.text[sign.span[1] :]:  # out[1] = x[1]: meant as an equation
+            raise NotationError(f"{name} is nothing yet, and nothing reads it", span=found.span, hints=(ENTRIES, RUN))
+        return self.followed(found)
 
     def expression(self, group: Sequence[Token]) -> Node:
         """An expression, with what was imported in the place of its names."""

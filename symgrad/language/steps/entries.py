@@ -170,8 +170,10 @@ class Entries:
             given = (replace(parts.arguments[0], meaning=first), *parts.arguments[1:])
             return self.apply.part(replace(parts, arguments=given), place, span, wish)
 
-        if not isinstance(parts.op, Compound) and not self.extents.symbolic:
-            count_of(parts, self.extents, self.builder, span)
+        cut = parts.arguments[0].meaning
+        sizes = shape_of(cut) if isinstance(cut, Ref) and not self.extents.symbolic else ()
+        if not isinstance(parts.op, Compound) and any(self.extents.sizes.number(size) is None for size in sizes):
+            count_of(parts, self.extents, self.builder, span)  # chooses a size
         found = self.apply.part(parts, place, span, name)
         if SHARING.get(parts.spelled.rpartition(".")[2]) == "several":
             self.sharing.part(parts.arguments[0].meaning, found, again)

@@ -69,7 +69,7 @@ def settled(
         if choice.shape != ours.shape:
             continue
         differ = ~alike(ours, choice) & ~rounded(ours, choice, kinds_of(origin))
-        beyond = differ & np.isfinite(ours) & ~np.isfinite(choice) & meets_numbers(origin, cotangent, arrays)
+        beyond = differ & np.isfinite(ours) & np.isinf(choice) & meets_numbers(origin, cotangent, arrays)
         if beyond.any():  # the derivative is a number, which torch's own way to it does not reach
             reason = reason or overflowed(
                 origin, name, tuple(map(int, np.argwhere(beyond)[0])), cotangent, ours, choice

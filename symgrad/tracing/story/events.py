@@ -57,7 +57,7 @@ class Leaf:
             return self.overflowed
         if self.added is None or self.after is None or self.added.shape != self.after.shape:
             return False
-        return bool(np.any(np.isfinite(self.added) & ~np.isfinite(self.after)))
+        return bool(np.any(np.isfinite(self.added) & np.isinf(self.after)))
 
     @property
     def none(self) -> bool:
