@@ -20,10 +20,10 @@ from symgrad.errors import SymgradError, UnsupportedError
 from symgrad.numeric import Values, forward
 from symgrad.numeric.exact import Array, as_float
 from symgrad.ops import named
-from symgrad.ops.entry import plays
 from symgrad.oracles.report import TOLERANCE
 from symgrad.oracles.torch import (
     NO_ARGUMENT,
+    TURNED,
     TorchRun,
     first_line,
     leaves_of,
@@ -31,8 +31,9 @@ from symgrad.oracles.torch import (
     run_torch,
     torch_forward,
     torch_version,
+    turns,
 )
-from symgrad.program import Number, Program, Role
+from symgrad.program import Number, Program
 from symgrad.ways import RUN
 
 if TYPE_CHECKING:
@@ -98,10 +99,10 @@ def ask_torch(
         run_torch(program, inputs, seed, wanted)  # raises what torch says of the numbers
     if found.refused or found.refusal:
         return found
-    if any(plays(step.op, Role.TURNS) for step in program.steps):
+    if turns(program):
         by_steps = run_torch(program, inputs, seed, wanted)
         if by_steps is not None and not alike(by_steps.output, found.output):
-            return replace(by_steps, turned=True, unread="vectors have the signs that they have here")
+            return replace(by_steps, turned=True, unread=TURNED)
     return found
 
 
@@ -234,8 +235,12 @@ def output_with_graph(
             out = found.output
             if not isinstance(out, (np.ndarray, np.generic)):
                 leaves = {name: found.leaves.get(name, torch.zeros(())) for name in wanted}
-                return torch.view_as_real(out.resolve_conj()) if out.is_complex() else out, leaves, ""
-            why = "the text is NumPy's"
+                out = torch.view_as_real(out.resolve_conj()) if out.is_complex() else out
+                if not turns(program) or alike(forward(program, inputs)[program.output], out.detach().numpy()):
+                    return out, leaves, ""
+                why = TURNED
+            else:
+                why = "the text is NumPy's"
         except (Refused, Unread) as error:
             why = str(error)
     leaves = leaves_of(inputs, rest)

@@ -20,8 +20,9 @@ from symgrad.indexing import instantiate
 from symgrad.numeric.exact import Array, as_float
 from symgrad.numeric.forward import numbers, options_of
 from symgrad.ops import beside_letters, named
+from symgrad.ops.entry import plays
 from symgrad.oracles.torch_equation import run_equation
-from symgrad.program import Apply, Operation, Program, Pullback, Stated
+from symgrad.program import Apply, Operation, Program, Pullback, Role, Stated
 from symgrad.shapes import with_numbers
 
 REFUSALS = (RuntimeError, LookupError, ValueError, TypeError, AssertionError, ArithmeticError)
@@ -51,6 +52,15 @@ class TorchRun:
     dialect: bool = False
     data: frozenset[str] = frozenset()
     kept: tuple[str, ...] = ()
+
+
+TURNED = "vectors have the signs that they have here"
+"""Why torch is asked for the steps where it has another sign of an eigenvector, which nobody chose."""
+
+
+def turns(program: Program) -> bool:
+    """Whether vectors are computed whose sign is nobody's choice."""
+    return any(plays(step.op, Role.TURNS) for step in program.steps)
 
 
 def first_line(error: Exception) -> str:
