@@ -106,7 +106,7 @@ class Truth:
         found, rows = self.lost(weights), self.rows
         if found is None or rows is None:
             return "" if tame else UNKNOWN.format(name=name)
-        lost, row = found[name], rows.get(name)
+        lost, row = found.get(name), rows.get(name)  # a sweep in another order may leave the last digit
         if lost is not None:
             return f"{name}.grad is 0 in floats alone: {lost.says(str(lost.step.op))}"
         return "" if row is None else f"{name}.grad is 0, but J is not: {row.rows(name, str(row.step.op))}"
