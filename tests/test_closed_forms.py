@@ -55,10 +55,10 @@ FORMS = {
     ("trace(x @ a)", "x:2x3 a:3x2"): {"x": "v * a.T", "a": "v * x.T"},
     ("outer(x, y)", "x:2 y:3"): {"x": "v @ y", "y": "v.T @ x"},
     ("solve(x @ x.T, y)", "x:3x3 y:3x2"): {
-        "x": "-(solve(x @ x.T, v @ out.T) + solve(x @ x.T, out @ v.T, left=False)) @ x",
-        "y": "solve(x @ x.T, v)",
+        "x": "-(torch.linalg.solve(x @ x.T, v @ out.T) + torch.linalg.solve(x @ x.T, out @ v.T, left=False)) @ x",
+        "y": "torch.linalg.solve(x @ x.T, v)",
     },
-    ("solve(x @ a.T, y)", "x:3x3 a:3x3 y:3"): {"y": "solve(a @ x.T, v)"},
+    ("solve(x @ a.T, y)", "x:3x3 a:3x3 y:3"): {"y": "torch.linalg.solve(a @ x.T, v)"},
     # broadcasting and sums
     ("x + b", "x:2x3 b:3"): {"x": "v", "b": "v.sum(0)"},
     ("x * y", "x:2x3 y:2x3"): {"x": "v * y", "y": "v * x"},
@@ -405,7 +405,7 @@ def test_a_form_that_is_wrong_at_the_point_is_not_shown() -> None:
             "-(F.one_hot(n, 3) * log_softmax(x, dim=1)).sum(1).mean()", "x",
             "v * (log_softmax(x, dim=1).exp() - one_hot(n, 3)) / n.shape[0]", {"x": (4, 3), "n": (4,)},
         ),
-        ("F.one_hot(n, 3) @ w", "w", "zeros_like(w).index_add(0, n, v)", {"n": (4,), "w": (3, 2)}),
+        ("F.one_hot(n, 3).double() @ w", "w", "zeros_like(w).index_add(0, n, v)", {"n": (4,), "w": (3, 2)}),
         ("F.nll_loss(x, n)", "x", "-v * one_hot(n, x.shape[1]) / x.shape[0]", {"x": (4, 3), "n": (4,)}),
         ("chunk(x, 2)[1]", "x", "pad(v, (x.shape[0] // 2, 0))", {"x": (6,)}),
         ("chunk(x, 2)[1]", "x", "pad(v, ((x.shape[0] + 1) // 2, 0))", {"x": (5,)}),

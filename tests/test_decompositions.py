@@ -45,17 +45,17 @@ GILES = [
     ("A @ B", "B", "A.T @ v"),
     ("A.T @ B @ A", "B", "A @ (v @ A.T)"),
     ("inverse(A)", "A", "-out.T @ (v @ out.T)"),
-    ("solve(A, B)", "A", "-solve(A.T, v @ out.T)"),
-    ("solve(A, B)", "B", "solve(A.T, v)"),
+    ("solve(A, B)", "A", "-torch.linalg.solve(A.T, v @ out.T)"),
+    ("solve(A, B)", "B", "torch.linalg.solve(A.T, v)"),
     ("det(A)", "A", "v * out * inverse(A).T"),
     ("slogdet(A).logabsdet", "A", "v * inverse(A).T"),
-    ("eigh(A).eigenvalues", "A", "V = eigh(A).eigenvectors; V @ v.diag() @ V.T"),
+    ("eigh(A).eigenvalues", "A", "V = torch.linalg.eigh(A).eigenvectors; V @ v.diag() @ V.T"),
     (
         "eigh(A).eigenvectors", "A",
         ("w = sum(out * (A @ out), dim=0); K = where(eye(A.shape[0]) == 1, 0, 1 / (w - w[:, None])); "
          "(out @ ((out.T @ v - v.T @ out) * K) @ out.T) / 2"),
     ),
-    ("svdvals(A)", "A", "t = svd(A, full_matrices=False); t.U @ v.diag() @ t.Vh"),
+    ("svdvals(A)", "A", "t = torch.linalg.svd(A, full_matrices=False); t.U @ v.diag() @ t.Vh"),
     (
         "cholesky(A)", "A",
         ("inv = inverse(out); (inv.T @ (v * out).sum(0).diag() @ inv + inv.T @ (v.T @ out).triu(1) @ inv "
@@ -64,8 +64,8 @@ GILES = [
     ("torch.linalg.norm(A)", "A", "v * A / out"),
     (
         "torch.linalg.matrix_norm(A, 2)", "A",
-        ("t = svd(A, full_matrices=False); v * ((t.U * (svdvals(A) == out)) @ t.Vh) "
-         "/ (svdvals(A) == out).sum()"),
+        ("t = torch.linalg.svd(A, full_matrices=False); v * ((t.U * (torch.linalg.svdvals(A) == out)) @ t.Vh) "
+         "/ (torch.linalg.svdvals(A) == out).sum()"),
     ),
 ]  # fmt: skip
 """The reverse mode of M. Giles, Collected matrix derivative results for forward and reverse mode AD (2008), section 2.

@@ -142,6 +142,8 @@ class DigitsEvaluator(Evaluator):
             return Named(np.asarray(int(node), dtype=object), ())
         if not node.is_extended_real:
             raise TooLong
+        if node.is_Float and sp.Float(repr(float(node)), precision=node._prec) == node:  # 0.1, as it was written
+            return Named(np.asarray(mpmath.mpf(repr(float(node))), dtype=object), ())
         return Named(np.asarray(mpmath.mpf(node._to_mpmath(mpmath.mp.prec)), dtype=object), ())
 
     def _power(self, node: Expr) -> Named:

@@ -94,5 +94,5 @@ def terms_of(formula: Expr) -> Expr:
         return over(sp.Sum, terms_of(formula.function), *formula.limits)
     if isinstance(formula, sp.Pow) and formula.exp.is_positive:
         return sp.Pow(terms_of(formula.base), formula.exp)
-    found = sp.Abs(formula)
-    return sp.Abs(formula, evaluate=False) if found.has(sp.re) else found  # SymPy does not know that erfinv is real
+    real = {node: sp.Dummy(real=True) for node in formula.atoms(sp.erfinv)}  # SymPy does not know that it is
+    return sp.Abs(formula.xreplace(real)).xreplace({name: node for node, name in real.items()})

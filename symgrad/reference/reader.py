@@ -120,6 +120,9 @@ class Reader(Expressions):
             case ast.Expr(value=value):
                 self.last = self.value(value)
             case ast.Assign(targets=targets, value=value):
+                for target in targets:  # an index equation is none of Python's, whatever stands on its right
+                    if isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name):
+                        self.owner(target.value)
                 self.assigned(targets, self.value(value))
             case ast.AnnAssign(target=target, value=value):
                 self.assigned([target] if value else [], self.value(value) if value else None)
