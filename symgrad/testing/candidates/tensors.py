@@ -217,13 +217,15 @@ class TorchRun:
         """``torch.autograd.grad`` on the graph that is kept; what raises is looked at, and tried by a fresh graph."""
         before = self.used
         found = self.fresh().pull_here(seeds, layouts, watched)
-        if not found.failure or not before or self.owner.frees:
+        donated = DONATED in found.failure  # raised of the first pull, too: the graph was asked to be kept
+        if not found.failure or not (before or donated) or self.owner.frees:
             return found
+        self.owner.frees = donated
         again = self.owner.run(self.variation).pull_here(seeds, layouts, watched)
         if again.failure:
             return found
         self.owner.frees = True
-        self.owner.spent = "" if DONATED in found.failure else found.failure
+        self.owner.spent = "" if donated else found.failure
         return again
 
     def fresh(self) -> TorchRun:
