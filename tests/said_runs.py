@@ -176,7 +176,7 @@ def reason(told: Told, name: str, why: str) -> bool:
             run = told.over(found["code"], name)
             arrays = other if found["when"] == "everywhere" else [x]
             return all((np.abs(g[np.isfinite(g)]) < 1e-9).all() for g in (slope(run, a) for a in arrays))
-        if found := re.fullmatch(rf"(?P<code>.+?){line} stays the same whatever \w+ is", why):
+        if found := re.fullmatch(rf"(?P<code>.+?){line} stays the same whatever \w+ is(?: while .*given.*)?", why):
             run = told.over(found["code"], name)
             here = run(x).detach().numpy()
             there = [run(a).detach().numpy() for a in other]

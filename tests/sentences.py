@@ -121,6 +121,9 @@ SENTENCES: dict[str, Callable[..., bool]] = {
     rf"a multiple of the identity: each output answers only to the entry of {X} at its own place": (
         lambda j, m: is_diagonal(j) and close(np.diag(j.dense), np.full(len(j.dense), j.dense[0, 0]))
     ),
+    rf"a permutation that leaves the entries of {X} in their order at these numbers(, found in the forward pass)?": (
+        lambda j, m: close(j.dense, np.eye(len(j.dense)))
+    ),
     rf"a permutation: the output holds the entries of {X} in another order(, found in the forward pass)?": (
         lambda j, m: j.unit and (j.marks.sum(axis=0) == 1).all() and row_counts(j) == {1}
     ),
