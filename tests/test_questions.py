@@ -60,7 +60,7 @@ EXPLAINED = [
         "u.grad = P.T @ v with v_P = v @ u.T",
     ),
     (26, "inv(A) --let A=[[2,1],[1,3]]", "A.grad = -out.T @ (v @ out.T)"),
-    (26, "solve(A,b) --let A=[[2,1],[1,3]] --let b=[1,2]", "b.grad = solve(A.T, v)"),
+    (26, "solve(A,b) --let A=[[2,1],[1,3]] --let b=[1,2]", "b.grad = torch.linalg.solve(A.T, v)"),
     (26, "det(A) --let A=[[2,1],[1,3]]", "A.grad = v * out * inverse(A).T"),
     (32, "maximum(x,y) --let x=[1,2] --let y=[1,3]", "left 0, right 1, anything between is legal as long as"),
     (32, "clamp(x,-1,1) --let x=[1,0]", "x[0] = 1 is a kink of clamp: left 1, right 0"),

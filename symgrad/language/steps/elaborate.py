@@ -207,7 +207,9 @@ class Elaborator:
             owner = self.meaning(callee.owner)
             if is_cast(callee.name):
                 found, same = cast(self.apply, owner, node, callee.name, self.meaning, name)
-                return found if same or found.name != owner.name else self.sharing.copied(found)
+                if same or found.name != owner.name or not isinstance(owner, Ref):
+                    return found
+                return self.sharing.copied(owner, found, callee.name)
             if node.over and callee.name == "copy":
                 source = self.meaning(node.positional[0]) if len(node.positional) == 1 else None
                 if not isinstance(owner, Ref) or not (isinstance(source, Ref) or is_number(source)):

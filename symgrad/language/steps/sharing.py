@@ -54,10 +54,14 @@ class Sharing:
         self.environment = environment
         self.views: dict[str, View] = {}
         self.copies = 0
+        self.casts: dict[int, str] = {}
 
-    def copied(self, found: Ref) -> Ref:
-        """``found`` as a tensor of its own, although no step makes it: ``x.float()``."""
+    def copied(self, owner: Ref, found: Ref, word: str) -> Ref:
+        """``found`` as a tensor of its own, although no step makes it: ``x.float()``; that of a float is the same."""
+        if owner.copy and self.casts.get(owner.copy) == word:
+            return replace(found, copy=owner.copy)
         self.copies += 1
+        self.casts[self.copies] = word
         return replace(found, copy=self.copies)
 
     def seen(self, word: str, owner: Meaning, found: Meaning, again: Again) -> None:
