@@ -104,8 +104,8 @@ class ManyDigits:
         except (SymgradError, ArithmeticError, ValueError, TypeError, RecursionError) as error:
             raise TooLong from error
         self.asked = max(self.asked, evaluator.asked)
-        if not all(mpmath.isfinite(entry) for entry in whole.flat):
-            raise TooLong
+        if not all(mpmath.isfinite(entry) and not isinstance(entry, mpmath.mpc) for entry in whole.flat):
+            raise TooLong  # the root of a negative number is no real one
         return whole
 
 
