@@ -99,7 +99,7 @@ REFUSED = {
     "(x > 0) - a": "Subtraction, the `-` operator, with a bool tensor",
     "-(x > 0) * a": "Negation, the `-` operator, on a bool tensor",
     "x.T.view(6)": "view size is not compatible",
-    "softmax(x)": "Implicit dimension choice for softmax",
+    "softmax(x)": "missing 1 required positional arguments",
     "layer_norm(x)": "missing 1 required positional argument: 'normalized_shape'",
     "F.layer_norm(x, 3)": "argument 'normalized_shape'",
     "F.gelu(x, 'tanh')": "takes 1 positional argument but 2 were given",

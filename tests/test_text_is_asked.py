@@ -36,7 +36,7 @@ OUTCOMES: dict[str, tuple[Outcome, bool, str]] = {
     "F.softmax(x, dim=-1)": (Outcome.EQUAL, True, f"Equal to torch {VERSION} in every entry"),
     "y = x; y.mul_(2)": (Outcome.REFUSED, False, "Torch itself refuses this text: a leaf Variable that requires grad"),
     "y = x.exp(); y.mul_(2); y": (Outcome.REFUSED, False, "Torch itself refuses this text: one of the variables needed for gradient"),
-    "softmax(x)": (Outcome.REFUSED, True, "Torch itself refuses this text: Implicit dimension choice for softmax"),
+    "softmax(x)": (Outcome.REFUSED, True, "Torch itself refuses this text: softmax() missing 1 required positional arguments: \"dim\""),
     "layer_norm(x)": (Outcome.REFUSED, True, "Torch itself refuses this text: layer_norm() missing 1 required positional argument"),
     "x // a": (Outcome.UNDERIVED, True, "Torch has no derivative of this: derivative for aten::floor_divide is not implemented."),
     "F.nll_loss(x, y, weight=w)": (Outcome.EQUAL, True, f"Equal to torch {VERSION} in every entry, but for w: torch has no derivative by that."),

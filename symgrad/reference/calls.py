@@ -37,8 +37,6 @@ PLAIN = (int, float, complex, str, bool, type(None), slice, type(...), torch.dty
 DEVICES, CASTS = ("cpu", "cuda", "mps", "xpu", "meta"), ("float", "int", "bool")
 BINDING = ("argument", "positional", "keyword", "must be", "should be", "received an invalid combination")
 """Words of an exception that says that a function does not take its arguments."""
-IMPLICITLY = "Implicit dimension choice for {} has been deprecated. Change the call to include dim=X as an argument."
-"""What torch says where no dim is named."""
 """What a function of torch's or NumPy's may be handed, tuples and lists of it, and types of numbers."""
 
 
@@ -138,8 +136,8 @@ class Caller:
             return self.plain(lambda: own(*args, **kwargs))
         if function.numpys:
             return self.numpy(own, args, kwargs)
-        if name in IMPLICIT and own is getattr(torch.nn.functional, name) and len(args) < 2 and "dim" not in kwargs:
-            raise Refused(IMPLICITLY.format(name), binding=True)
+        if function.bare and name in IMPLICIT and len(args) < 2 and "dim" not in kwargs:
+            own = getattr(torch, name, own)  # F's chooses a dim, with a warning; torch's own wants to be told
         if kwargs.get("dropout_p") or (name.rstrip("_") in DROPS and draws_in(name, args, kwargs)):
             raise Unread("its numbers are drawn in torch")
         return self.counted(own, args, kwargs, name)
