@@ -229,6 +229,14 @@ def test_a_command_loads_what_it_needs(tmp_path: Path) -> None:
         assert seen <= needed, words
 
 
+def test_what_a_watched_script_needs_is_loaded_once_and_looked_at_never(tmp_path: Path) -> None:
+    """Of torch and SymPy the collector sees nothing: it walked over a million objects, twenty times and more."""
+    script = tmp_path / "script.py"
+    script.write_text("import gc\nprint(gc.isenabled(), gc.get_freeze_count() > 200_000, gc.get_stats()[2])\n")
+    ran = python("-m", "symgrad_cli", "run", str(script), cwd=tmp_path)
+    assert ran.stdout.startswith("True True {'collections': 0,"), ran.stdout + ran.stderr
+
+
 @pytest.mark.slow
 def test_a_capture_loads_no_compiler(tmp_path: Path) -> None:
     """Dynamo is a second of every script that asks for one."""

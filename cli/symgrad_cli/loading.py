@@ -8,22 +8,32 @@ from __future__ import annotations
 
 import gc
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 
 NEEDED = ("sympy.tensor.tensor", "symgrad.language", "symgrad.explanation.assemble", "symgrad.render")
 """What every derivation imports; SymPy itself loads its tensors with the first sum."""
 
 
-def load() -> None:
-    """Import it, once in a process; one that has SymPy already, as a notebook has, keeps its own ways."""
+@contextmanager
+def loading() -> Iterator[None]:
+    """Imports inside are looked at by no collector, once in a process; one that has SymPy keeps its own ways."""
     if "sympy" in sys.modules:
+        yield
         return
     collecting = gc.isenabled()
     gc.disable()
     try:
-        for name in NEEDED:
-            import_module(name)
+        yield
     finally:
         gc.freeze()
         if collecting:
             gc.enable()
+
+
+@loading()
+def load(*more: str) -> None:
+    """What every derivation imports, and ``more``."""
+    for name in (*NEEDED, *more):
+        import_module(name)

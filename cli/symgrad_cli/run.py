@@ -13,6 +13,7 @@ from symgrad.errors import InputError
 from symgrad.files import Growing
 from symgrad_cli import options, output
 from symgrad_cli.failures import DISAGREED, reporting
+from symgrad_cli.loading import load, loading
 
 if TYPE_CHECKING:
     from symgrad.tracing.story.events import Session
@@ -60,12 +61,16 @@ def run(
     are; an explanation follows each call. A page (html) has the source beside the story; it goes to a file, as does a
     picture (svg) of one call.
     """
-    from symgrad.tracing import run_script
-    from symgrad.tracing.story.layout import wrapped
-    from symgrad.tracing.story.tell import WIDTH, closing, event_markdown, event_text, legend
-
     if order == 2 and (call is None or code is not None):
         raise InputError("--order 2 is of one call that is told", hints=("--call N --order 2",))
+    with loading():
+        from symgrad.tracing import need_torch, run_script
+
+        need_torch()
+        from symgrad.tracing.story.layout import wrapped
+        from symgrad.tracing.story.tell import WIDTH, closing, event_markdown, event_text, legend
+
+        load("symgrad.tracing.session.script")
     style, path = place(style, path, opened, code)
     file = None if path is None else Growing(path)
     stdout = sys.stdout  # the script may put another in its place: what it catches is its own
