@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -40,217 +41,95 @@ class Stable(sp.Function):
         return self.definition(self.args[0])._eval_evalf(prec)
 
 
-class sigmoid(Stable):  # noqa: N801 -- SymPy functions are spelled as they are written
-    """σ(x) = 1 / (1 + e⁻ˣ)."""
-
-    @staticmethod
-    def definition(x: Expr) -> Expr:
-        return 1 / (1 + sp.exp(-x))
-
-    @staticmethod
-    def evaluate(x: Array) -> Array:
-        result: Array = special.expit(x)
-        return result
-
-    def fdiff(self, argindex: int = 1) -> Expr:
-        """σ' = σ·(1 − σ)."""
-        return self * (1 - self)
-
-
-class softplus(Stable):  # noqa: N801 -- SymPy functions are spelled as they are written
-    """log(1 + eˣ)."""
-
-    @staticmethod
-    def definition(x: Expr) -> Expr:
-        return sp.log(1 + sp.exp(x))
-
-    @staticmethod
-    def evaluate(x: Array) -> Array:
-        result: Array = np.logaddexp(0, x)
-        return result
-
-    def fdiff(self, argindex: int = 1) -> Expr:
-        """softplus' = σ."""
-        return sigmoid(self.args[0])
-
-
-class sign(Stable):  # noqa: N801 -- SymPy functions are spelled as they are written
-    """1, 0 or −1; constant between the edges. SymPy's own sign differentiates to a delta function at 0."""
-
-    is_integer = True
-
-    @staticmethod
-    def definition(x: Expr) -> Expr:
-        return sp.Piecewise((sp.S.One, x > 0), (sp.S.NegativeOne, x < 0), (sp.S.Zero, True))
-
-    @staticmethod
-    def evaluate(x: Array) -> Array:
-        result: Array = np.sign(x)
-        return result
-
-    def fdiff(self, argindex: int = 1) -> Expr:
-        """sign' = 0."""
-        return sp.S.Zero
-
-
-def step(name: str, evaluate: Callable[[Array], Array], definition: Callable[[Expr], Expr], says: str) -> type[Stable]:
-    """A function that is constant between its jumps: its derivative is 0."""
+def row(
+    name: str,
+    says: str,
+    definition: Callable[[Expr], Expr],
+    evaluate: Callable[[Array], Array],
+    slope: Callable[[Expr, Expr], Expr] = lambda f, x: sp.S.Zero,
+    kind: type[Stable] = Stable,
+    **facts: bool,
+) -> type[Stable]:
+    """A function by its definition, its values, and its ``slope``, a formula of the function and of x; 0 for a step."""
     members = {
-        "__doc__": says, "evaluate": staticmethod(evaluate), "definition": staticmethod(definition),
-        "fdiff": lambda self, argindex=1: sp.S.Zero,
+        "__doc__": says, "definition": staticmethod(definition), "evaluate": staticmethod(evaluate),
+        "fdiff": lambda self, argindex=1: slope(self, *self.args), **facts,
     }  # fmt: skip
-    return type(name, (Stable,), members)
+    return type(name, (kind,), members)
 
 
-floor = step("floor", np.floor, sp.floor, "The largest whole number up to x.")
-ceil = step("ceil", np.ceil, sp.ceiling, "The smallest whole number from x on.")
-trunc = step(
-    "trunc", np.trunc, lambda x: sp.Piecewise((sp.floor(x), x >= 0), (sp.ceiling(x), True)), "x without its fraction."
+def largest_where_none(x: Array) -> Array:
+    """x, and +∞ in the place of what is not a number; fractions are numbers."""
+    return x if np.asarray(x).dtype == object else np.where(np.isnan(x), np.inf, x)
+
+
+def i1e_slope(f: Expr, x: Expr) -> Expr:
+    """i0e − i1e/x − sign·i1e; ½ at 0, where i1e/x is ½ too."""
+    zero = Bracket(sp.Eq(x, 0))
+    return i0e(x) - (1 - zero) * f / (x + zero) - sign(x) * f - zero / 2
+
+
+def same(x: Expr) -> Expr:
+    """x itself."""
+    return x
+
+
+sigmoid = row("sigmoid", "1 / (1 + e⁻ˣ).", lambda x: 1 / (1 + sp.exp(-x)), special.expit, lambda f, x: f * (1 - f))
+softplus = row(
+    "softplus", "log(1 + eˣ).", lambda x: sp.log(1 + sp.exp(x)), partial(np.logaddexp, 0), lambda f, x: sigmoid(x)
 )
-nearest = step(
-    "nearest",
-    np.round,
-    lambda x: sp.floor(x + sp.Rational(1, 2)),
-    "The nearest whole number; halves go to the even one.",
-)
-side = step(
-    "side", lambda x: np.copysign(1.0, x), lambda x: sp.Piecewise((sp.S.One, x >= 0), (sp.S.NegativeOne, True)),
-    "1 from 0 on, −1 below.",
+sign = row(
+    "sign", "1, 0 or −1; constant between the edges. SymPy's own sign differentiates to a delta function at 0.",
+    lambda x: sp.Piecewise((sp.S.One, x > 0), (sp.S.NegativeOne, x < 0), (sp.S.Zero, True)), np.sign, is_integer=True,
 )  # fmt: skip
-finite = step(
-    "finite", lambda x: np.isfinite(x).astype(float), lambda x: sp.S.One, "1 for a number, 0 for ±∞ and what is none."
+floor = row("floor", "The largest whole number up to x.", sp.floor, np.floor)
+ceil = row("ceil", "The smallest whole number from x on.", sp.ceiling, np.ceil)
+trunc = row(
+    "trunc", "x without its fraction.", lambda x: sp.Piecewise((sp.floor(x), x >= 0), (sp.ceiling(x), True)), np.trunc
 )
-
-
-class high(Stable):  # noqa: N801 -- SymPy functions are spelled as they are written
-    """x, and +∞ in the place of what is not a number: for conditions in which that counts as larger than anything."""
-
-    @staticmethod
-    def definition(x: Expr) -> Expr:
-        return x
-
-    @staticmethod
-    def evaluate(x: Array) -> Array:
-        if np.asarray(x).dtype == object:  # fractions are numbers
-            return x
-        result: Array = np.where(np.isnan(x), np.inf, x)
-        return result
-
-    def fdiff(self, argindex: int = 1) -> Expr:
-        """1: x moves as itself."""
-        return sp.S.One
-
-
-class low(high):  # noqa: N801 -- SymPy functions are spelled as they are written
-    """x, and −∞ in the place of what is not a number: for conditions in which that counts as less than anything."""
-
-    @staticmethod
-    def evaluate(x: Array) -> Array:
-        return -high.evaluate(-x)
-
-
-class number_or_zero(Stable):  # noqa: N801 -- SymPy functions are spelled as they are written
-    """x, with finite numbers in the place of ±∞ and of what is not a number."""
-
-    @staticmethod
-    def definition(x: Expr) -> Expr:
-        return x
-
-    @staticmethod
-    def evaluate(x: Array) -> Array:
-        result: Array = np.nan_to_num(x)
-        return result
-
-    def fdiff(self, argindex: int = 1) -> Expr:
-        """1 where x is finite."""
-        return finite(self.args[0])
-
-
-class i0e(Stable):  # noqa: N801 -- SymPy functions are spelled as they are written
-    """exp(−|x|)·I₀(x), the Bessel function without its growth."""
-
-    @staticmethod
-    def definition(x: Expr) -> Expr:
-        return sp.exp(-sp.Abs(x)) * sp.besseli(0, x)
-
-    @staticmethod
-    def evaluate(x: Array) -> Array:
-        result: Array = special.i0e(x)
-        return result
-
-    def fdiff(self, argindex: int = 1) -> Expr:
-        """i0e' = i1e − sign·i0e."""
-        return i1e(self.args[0]) - sign(self.args[0]) * self
-
-
-class i1e(Stable):  # noqa: N801 -- SymPy functions are spelled as they are written
-    """exp(−|x|)·I₁(x)."""
-
-    @staticmethod
-    def definition(x: Expr) -> Expr:
-        return sp.exp(-sp.Abs(x)) * sp.besseli(1, x)
-
-    @staticmethod
-    def evaluate(x: Array) -> Array:
-        result: Array = special.i1e(x)
-        return result
-
-    def fdiff(self, argindex: int = 1) -> Expr:
-        """i1e' = i0e − i1e/x − sign·i1e; ½ at 0, where i1e/x is ½ too."""
-        (x,) = self.args
-        zero = Bracket(sp.Eq(x, 0))
-        return i0e(x) - (1 - zero) * self / (x + zero) - sign(x) * self - zero / 2
-
-
-class erfcx(Stable):  # noqa: N801 -- SymPy functions are spelled as they are written
-    """exp(x²)·erfc(x)."""
-
-    @staticmethod
-    def definition(x: Expr) -> Expr:
-        return sp.exp(x**2) * sp.erfc(x)
-
-    @staticmethod
-    def evaluate(x: Array) -> Array:
-        result: Array = special.erfcx(x)
-        return result
-
-    def fdiff(self, argindex: int = 1) -> Expr:
-        """erfcx' = 2x·erfcx − 2/√π."""
-        return 2 * self.args[0] * self - 2 / sp.sqrt(sp.pi)
-
-
-class log_ndtr(Stable):  # noqa: N801 -- SymPy functions are spelled as they are written
-    """The logarithm of the normal distribution function."""
-
-    @staticmethod
-    def definition(x: Expr) -> Expr:
-        return sp.log(sp.erfc(-x / sp.sqrt(2)) / 2)
-
-    @staticmethod
-    def evaluate(x: Array) -> Array:
-        result: Array = special.log_ndtr(x)
-        return result
-
-    def fdiff(self, argindex: int = 1) -> Expr:
-        """log_ndtr' = exp(−x²/2 − log_ndtr)/√(2π)."""
-        return sp.exp(-(self.args[0] ** 2) / 2 - self) / sp.sqrt(2 * sp.pi)
-
-
-class ndtri(Stable):  # noqa: N801 -- SymPy functions are spelled as they are written
-    """The inverse of the normal distribution function; next to 0, 2x − 1 would round."""
-
-    @staticmethod
-    def definition(x: Expr) -> Expr:
-        return sp.sqrt(2) * sp.erfinv(2 * x - 1)
-
-    @staticmethod
-    def evaluate(x: Array) -> Array:
-        result: Array = special.ndtri(x)
-        return result
-
-    def fdiff(self, argindex: int = 1) -> Expr:
-        """ndtri' = √(2π)·exp(ndtri²/2)."""
-        return sp.sqrt(2 * sp.pi) * sp.exp(self**2 / 2)
+nearest = row(
+    "nearest", "The nearest whole number; halves go to the even one.", lambda x: sp.floor(x + sp.Rational(1, 2)),
+    np.round,
+)  # fmt: skip
+side = row(
+    "side", "1 from 0 on, −1 below.", lambda x: sp.Piecewise((sp.S.One, x >= 0), (sp.S.NegativeOne, True)),
+    partial(np.copysign, 1.0),
+)  # fmt: skip
+finite = row(
+    "finite", "1 for a number, 0 for ±∞ and what is none.", lambda x: sp.S.One, lambda x: np.isfinite(x).astype(float)
+)
+high = row(
+    "high", "x, and +∞ in the place of what is not a number: for conditions in which that is larger than anything.",
+    same, largest_where_none, lambda f, x: sp.S.One,
+)  # fmt: skip
+low = row(
+    "low", "x, and −∞ in the place of what is not a number: for conditions in which that is less than anything.",
+    same, lambda x: -largest_where_none(-x), lambda f, x: sp.S.One, kind=high,
+)  # fmt: skip
+number_or_zero = row(
+    "number_or_zero", "x, with finite numbers in the place of ±∞ and of what is not a number.", same, np.nan_to_num,
+    lambda f, x: finite(x),
+)  # fmt: skip
+i0e = row(
+    "i0e", "exp(−|x|)·I₀(x), the Bessel function without its growth.",
+    lambda x: sp.exp(-sp.Abs(x)) * sp.besseli(0, x), special.i0e, lambda f, x: i1e(x) - sign(x) * f,
+)  # fmt: skip
+i1e: type[Stable] = row(
+    "i1e", "exp(−|x|)·I₁(x).", lambda x: sp.exp(-sp.Abs(x)) * sp.besseli(1, x), special.i1e, i1e_slope
+)
+erfcx = row(
+    "erfcx", "exp(x²)·erfc(x).", lambda x: sp.exp(x**2) * sp.erfc(x), special.erfcx,
+    lambda f, x: 2 * x * f - 2 / sp.sqrt(sp.pi),
+)  # fmt: skip
+log_ndtr = row(
+    "log_ndtr", "The logarithm of the normal distribution function.",
+    lambda x: sp.log(sp.erfc(-x / sp.sqrt(2)) / 2), special.log_ndtr,
+    lambda f, x: sp.exp(-(x**2) / 2 - f) / sp.sqrt(2 * sp.pi),
+)  # fmt: skip
+ndtri = row(
+    "ndtri", "The inverse of the normal distribution function; next to 0, 2x − 1 would round.",
+    lambda x: sp.sqrt(2) * sp.erfinv(2 * x - 1), special.ndtri, lambda f, x: sp.sqrt(2 * sp.pi) * sp.exp(f**2 / 2),
+)  # fmt: skip
 
 
 STABLE: tuple[type[Stable], ...] = (

@@ -26,8 +26,9 @@ OTHER_WORDS: dict[str, dict[str, str]] = {
     },
     "words of the notation, in SymPy and on arrays": {
         "functions.py": (
-            "abs acos acosh asin asinh atan atan2 atanh ceil cos cosh erf erfc erfinv exp floor i0e i1e lgamma log "
-            "max maximum min minimum polygamma sigmoid sign sin sinh tan tanh trunc"
+            "abs acos acosh asin asinh atan atan2 atanh ceil cos cosh erf erfc erfcx erfinv exp floor i0e i1e "
+            "lgamma log log_ndtr max maximum min minimum ndtri polygamma sigmoid sign sin sinh softplus tan "
+            "tanh trunc"
         ),
     },
     "what torch calls a parameter": {
@@ -38,13 +39,12 @@ OTHER_WORDS: dict[str, dict[str, str]] = {
     },
     "steps of the lowering, which are not the table's": {
         "lowering/": (
-            "add cos cosh erf erfc erfinv exp expand floor log logaddexp max maximum minimum "
-            "polygamma prod remainder reshape sign sin sinh sqrt sum take tan tanh transpose where"
+            "abs add exp expand floor log logaddexp max maximum minimum prod remainder reshape sign sqrt sum "
+            "take transpose where"
         ),
         "tracing/captured/on_": (
-            "add ceil cos cosh erf erfc erfcx erfinv exp expand floor i0e i1e log log_ndtr logaddexp max "
-            "maximum minimum ndtri polygamma prod remainder reshape sigmoid sign sin sinh softplus sqrt sum take "
-            "tan tanh transpose trunc where"
+            "add atan2 expand logaddexp max maximum minimum polygamma prod remainder reshape softplus sqrt "
+            "sum take transpose where"
         ),
     },
     "words of the notation": {

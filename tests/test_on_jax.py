@@ -69,7 +69,7 @@ def test_the_table_on_jax(case: Case) -> None:
             try:
                 plan = planned(graph, wanted, on)
             except Unplanned as refusal:
-                assert str(refusal) in ("polygamma", "iv", "gamma", "erfcx"), refusal
+                assert str(refusal) in ("polygamma", "besseli"), refusal
                 continue
             (found,) = plan.play([jax.numpy.asarray(arrays[name]) for name in plan.inputs])
             expected = by_plan(equation, arrays, sizes)

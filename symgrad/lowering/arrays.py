@@ -18,8 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from symgrad import special
-from symgrad.functions import STABLE
+from symgrad.functions import PRIMITIVES
 from symgrad.lowering.windows import folded, strided
 
 Array = npt.NDArray[Any]
@@ -29,26 +28,22 @@ Primitives = Mapping[str, Callable[..., Play]]
 
 UFUNCS: dict[str, Any] = {
     "add": np.add, "subtract": np.subtract, "multiply": np.multiply, "divide": np.true_divide, "power": np.power,
-    "exp": np.exp, "sqrt": np.sqrt, "negative": np.negative,
+    "sqrt": np.sqrt, "negative": np.negative,
     "maximum": lambda a, b, out=None: np.maximum(a, b, out=out),
     "minimum": lambda a, b, out=None: np.minimum(a, b, out=out),
-    "absolute": np.absolute, "log": np.log, "sin": np.sin, "cos": np.cos, "tan": np.tan, "sinh": np.sinh,
-    "cosh": np.cosh, "tanh": np.tanh, "arcsin": np.arcsin, "arccos": np.arccos, "arctan": np.arctan,
-    "arcsinh": np.arcsinh, "arccosh": np.arccosh, "arctanh": np.arctanh, "arctan2": np.arctan2,
+    **{name: function for name, (_, function) in PRIMITIVES.items() if isinstance(function, np.ufunc)},
 }  # fmt: skip
 """Functions that can write into the memory of an operand, by name."""
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     **UFUNCS,
-    "sign": np.sign, "floor": np.floor, "remainder": np.remainder, "floor_divide": np.floor_divide,
+    "remainder": np.remainder, "floor_divide": np.floor_divide,
     "equal": np.equal, "not_equal": np.not_equal, "less": np.less, "less_equal": np.less_equal,
     "greater": np.greater, "greater_equal": np.greater_equal, "both": np.logical_and, "any": np.logical_or,
     "not": np.logical_not,
     "clip": np.clip,
-    "erf": special.erf, "erfc": special.erfc, "gammaln": special.gammaln, "gamma": special.gamma, "iv": special.iv,
-    "erfinv": special.erfinv, "polygamma": lambda n, x: special.polygamma(np.asarray(n).astype(np.int64), x),
     "float": lambda x: np.asarray(x).astype(np.float64), "whole": lambda x: np.asarray(x).astype(np.int64),
     "steady": lambda x: np.where(np.isfinite(x), x, 0.0),
-    **{function.__name__: function.evaluate for function in STABLE},
+    **{name: function for name, (_, function) in PRIMITIVES.items()},
 }  # fmt: skip
 """Functions of entries, by name."""
 ROWS = 1 << 10

@@ -1,6 +1,7 @@
 """What functions and relations of SymPy are called among the primitives.
 
-Comes in: nothing. Goes out: tables, from SymPy's classes to the names in `symgrad.lowering.arrays`.
+Comes in: nothing. Goes out: tables, from SymPy's classes to the names in `symgrad.lowering.arrays`, which are those of
+the rows in `symgrad.functions`.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from typing import Any
 
 import sympy as sp
 
-from symgrad.functions import STABLE, finite, high, low, number_or_zero, sign
+from symgrad.functions import PRIMITIVES, finite, high, low, number_or_zero, sign
 from symgrad.indexing.symbols import Expr
 from symgrad.lowering.graph import NoPlan
 
@@ -17,16 +18,15 @@ RELATIONS = {
     sp.Eq: "equal", sp.Ne: "not_equal", sp.Lt: "less", sp.Le: "less_equal", sp.Gt: "greater", sp.Ge: "greater_equal",
 }  # fmt: skip
 FUNCTIONS: dict[Any, str] = {
-    sp.log: "log", sp.sin: "sin", sp.cos: "cos", sp.tan: "tan", sp.sinh: "sinh", sp.cosh: "cosh", sp.tanh: "tanh",
-    sp.erf: "erf", sp.asin: "arcsin", sp.acos: "arccos", sp.atan: "arctan", sp.asinh: "arcsinh", sp.acosh: "arccosh",
-    sp.atanh: "arctanh", sp.atan2: "arctan2", sp.erfc: "erfc", sp.loggamma: "gammaln", sp.gamma: "gamma",
-    sp.besseli: "iv", sp.erfinv: "erfinv", sp.polygamma: "polygamma",
-    **{function: function.__name__ for function in STABLE},
-}  # fmt: skip
+    symbolic: name
+    for name, (symbolic, _) in PRIMITIVES.items()
+    if isinstance(symbolic, type) and symbolic is not sp.exp
+}
+"""Functions of floats; a power of e has rules of its own."""
 EITHER: dict[Any, str] = {
-    sp.Abs: "absolute", sp.sign: "sign", sign: "sign", sp.floor: "floor", sp.Max: "maximum",
+    sp.Abs: "abs", sp.sign: "sign", sign: "sign", sp.floor: "floor", sp.Max: "maximum", high: "high", low: "low",
 }  # fmt: skip
-"""Functions that leave whole numbers whole."""
+"""Functions that leave whole numbers whole, and exact ones exact."""
 FINITE = (finite, high, low, number_or_zero)
 """Functions that ask whether a number is one: of an entry that is, they say nothing."""
 MOST_FACTORS = 8

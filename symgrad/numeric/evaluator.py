@@ -23,13 +23,14 @@ from symgrad.exactness import kept_short
 from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel, is_constant
 from symgrad.indexing.sums import split_factors
 from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of
+from symgrad.lowering.arrays import FUNCTIONS as NUMPYS
 from symgrad.lowering.exponents import Share, exponentials_only, stable_factors
 from symgrad.lowering.factors import quarter_zeros, rounded_once
+from symgrad.lowering.names import EITHER, FUNCTIONS, RELATIONS
 from symgrad.lowering.reading import flat, in_order, is_mask, is_rational, number, scatter_target
 from symgrad.lowering.windows import absorb, fold, kept_axes, line, nothing, slide, strided
 from symgrad.numeric.budget import check_grid
 from symgrad.numeric.exact import EXACT_LIMIT, Array, as_float, exact, exact_power, is_exact
-from symgrad.numeric.functions import EITHER, FUNCTIONS, RELATIONS
 from symgrad.numeric.named import (
     Named,
     added,
@@ -134,12 +135,12 @@ class Evaluator:
         if isinstance(node, Unravel):
             return self._combine(lambda e: unravel_rows(e, self._shape(node.shape))[node.axis], (node.number,))
         if node.func in EITHER:
-            return self._combine(EITHER[node.func], node.args)
+            return self._combine(NUMPYS[EITHER[node.func]], node.args)
         over = rounded_once(node)
         if over:
-            return self._combine(lambda a, b: FUNCTIONS[node.func](as_float(a) / as_float(b)), over)
+            return self._combine(lambda a, b: NUMPYS[FUNCTIONS[node.func]](as_float(a) / as_float(b)), over)
         if node.func in FUNCTIONS:
-            found = self._combine(lambda *parts: FUNCTIONS[node.func](*(as_float(p) for p in parts)), node.args)
+            found = self._combine(lambda *parts: NUMPYS[FUNCTIONS[node.func]](*(as_float(p) for p in parts)), node.args)
             return multiplied([found, *map(self.value, quarter_zeros(node))], [])
         raise bug(f"no numeric value is known for {node.func.__name__}")
 
@@ -219,7 +220,7 @@ class Evaluator:
             return self._number(sp.Integer(int(relation == sp.true)))
         if relation.func not in RELATIONS:
             raise bug(f"no numeric value is known for the condition {relation}")
-        held = self._combine(RELATIONS[relation.func], relation.args)
+        held = self._combine(NUMPYS[RELATIONS[relation.func]], relation.args)
         if self.exactly:  # whole numbers are exact as they are, and a mask may be large
             return Named(np.asarray(held.array, dtype=np.int64), held.axes)
         found = held.array.astype(np.float64)

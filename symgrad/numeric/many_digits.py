@@ -23,11 +23,12 @@ from symgrad.functions import Stable, log_ndtr, sigmoid, softplus
 from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel, accesses, bound_indices
 from symgrad.indexing.equation import with_names
 from symgrad.indexing.symbols import Expr, is_access, name_of
+from symgrad.lowering.arrays import FUNCTIONS
+from symgrad.lowering.names import RELATIONS
 from symgrad.lowering.reading import names_read, number
 from symgrad.numeric.evaluator import Evaluator
 from symgrad.numeric.exact import Array
 from symgrad.numeric.forward import Values, read_by
-from symgrad.numeric.functions import RELATIONS
 from symgrad.numeric.named import Named
 from symgrad.program import Program
 from symgrad.shapes import Size
@@ -162,7 +163,7 @@ class DigitsEvaluator(Evaluator):
         relation = node.args[0] if isinstance(node, Bracket) else None
         if relation is None or relation.func not in RELATIONS or not relation.has(sp.Indexed):
             return super()._condition(node)
-        held = self._combine(partial(related, RELATIONS[relation.func]), relation.args)
+        held = self._combine(partial(related, FUNCTIONS[RELATIONS[relation.func]]), relation.args)
         return Named(np.asarray(held.array, dtype=np.int64), held.axes)
 
 

@@ -18,6 +18,8 @@ import sympy as sp
 from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel
 from symgrad.indexing.deltas import is_delta, solve
 from symgrad.indexing.symbols import Expr, accesses, free_indices
+from symgrad.lowering.arrays import FUNCTIONS
+from symgrad.lowering.names import RELATIONS
 from symgrad.lowering.reading import number
 from symgrad.lowering.windows import line
 from symgrad.numeric.budget import MOST_IN_GRID
@@ -140,18 +142,12 @@ def enumerated(part: Part, sizes: Sizes, arrays: Mapping[str, Array], most: int 
     return {i: numbers[held] for i, numbers in grid.items()}
 
 
-RELATIONS = {
-    sp.Eq: np.equal, sp.Ne: np.not_equal, sp.Lt: np.less, sp.Le: np.less_equal, sp.Gt: np.greater,
-    sp.Ge: np.greater_equal, sp.KroneckerDelta: np.equal,
-}  # fmt: skip
-
-
 def holds(condition: Expr, known: Numbers, sizes: Sizes, arrays: Mapping[str, Array]) -> Any:
     """Where a condition holds: in whole numbers where both its sides are, else as a formula of its own indices."""
     relation = condition.args[0] if isinstance(condition, Bracket) else condition
-    compare = RELATIONS.get(type(relation))
+    compare = {**RELATIONS, sp.KroneckerDelta: "equal"}.get(type(relation))
     if compare is not None and all(side.is_integer and not any(accesses(side)) for side in relation.args[:2]):
-        return compare(*(counted(side, known, sizes, arrays) for side in relation.args[:2]))
+        return FUNCTIONS[compare](*(counted(side, known, sizes, arrays) for side in relation.args[:2]))
     axes = tuple(sorted(free_indices(condition), key=lambda i: i.dummy_index))
     table = as_float(evaluate(Equation(axes, condition), arrays, sizes)) != 0
     return table[tuple(known[i] for i in axes)] if axes else bool(table)

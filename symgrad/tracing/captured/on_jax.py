@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from symgrad.errors import InputError, UnsupportedError, seed_apart
+from symgrad.functions import PRIMITIVES
 from symgrad.lowering.arrays import LIGHT, Engine, Play, Primitives
 from symgrad.numeric.exact import Array
 from symgrad.tracing.captured.planned import Unplanned, WayBack, way_back
@@ -23,9 +24,7 @@ if TYPE_CHECKING:
 
 SAME = (
     "add", "subtract", "multiply", "divide", "power", "remainder", "floor_divide", "equal", "not_equal", "less",
-    "less_equal", "greater", "greater_equal", "maximum", "minimum", "exp", "sqrt", "negative", "absolute", "log",
-    "sin", "cos", "tan", "sinh", "cosh", "tanh", "arcsin", "arccos", "arctan", "arcsinh", "arccosh", "arctanh",
-    "arctan2", "sign", "floor", "ceil", "trunc", "clip",
+    "less_equal", "greater", "greater_equal", "maximum", "minimum", "sqrt", "negative", "clip",
 )  # fmt: skip
 """Functions of entries that jax calls as NumPy does."""
 
@@ -44,13 +43,12 @@ def jax_itself() -> tuple[Any, Any]:
 def functions() -> Mapping[str, Callable[..., Any]]:
     """Functions of entries; what is not here has no plan on jax's arrays."""
     jax, jnp = jax_itself()
-    special = jax.scipy.special
+    named = {name: getattr(numpys, "__name__", name) for name, (_, numpys) in PRIMITIVES.items()}
+    places = (jax.scipy.special, jnp)
     return {
         **{name: getattr(jnp, name) for name in SAME},
-        "both": jnp.logical_and, "any": jnp.logical_or, "not": jnp.logical_not, "nearest": jnp.round,
-        "erf": special.erf, "erfc": special.erfc, "gammaln": special.gammaln, "erfinv": special.erfinv,
-        "sigmoid": jax.nn.sigmoid, "i0e": special.i0e, "i1e": special.i1e, "log_ndtr": special.log_ndtr,
-        "ndtri": special.ndtri,
+        **{name: getattr(at, own) for at in places for name, own in named.items() if hasattr(at, own)},
+        "both": jnp.logical_and, "any": jnp.logical_or, "not": jnp.logical_not,
         "softplus": lambda x: jnp.logaddexp(x, 0),
         "side": lambda x: jnp.copysign(jnp.ones_like(x), x),
         "whole": lambda x: x.astype(jnp.result_type(int)),

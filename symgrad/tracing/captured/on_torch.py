@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from symgrad.errors import InputError, UnsupportedError, seed_apart
+from symgrad.functions import PRIMITIVES
 from symgrad.lowering.arrays import LIGHT, Engine, Play, Primitives
 from symgrad.numeric.exact import Array
 from symgrad.tracing.captured.planned import Unplanned, WayBack, way_back
@@ -42,17 +43,11 @@ FUNCTIONS: Functions = {
     "floor_divide": lambda a, b: a // b, "equal": lambda a, b: a == b, "not_equal": lambda a, b: a != b,
     "less": lambda a, b: a < b, "less_equal": lambda a, b: a <= b, "greater": lambda a, b: a > b,
     "greater_equal": lambda a, b: a >= b, "both": torch.logical_and, "any": torch.logical_or, "not": torch.logical_not,
-    "clip": torch.clamp, "maximum": both_tensors(torch.maximum),
-    "minimum": both_tensors(torch.minimum), "exp": torch.exp, "sqrt": torch.sqrt, "negative": torch.neg,
-    "absolute": torch.abs, "log": torch.log, "sin": torch.sin, "cos": torch.cos, "tan": torch.tan,
-    "sinh": torch.sinh, "cosh": torch.cosh, "tanh": torch.tanh, "arcsin": torch.asin, "arccos": torch.acos,
-    "arctan": torch.atan, "arcsinh": torch.asinh, "arccosh": torch.acosh, "arctanh": torch.atanh,
-    "arctan2": both_tensors(torch.atan2), "sign": torch.sign, "floor": torch.floor, "ceil": torch.ceil,
-    "trunc": torch.trunc, "nearest": torch.round, "erf": torch.erf, "erfc": torch.erfc, "gammaln": torch.lgamma,
-    "erfinv": torch.erfinv, "sigmoid": torch.sigmoid, "i0e": torch.special.i0e, "i1e": torch.special.i1e,
+    "clip": torch.clamp, "maximum": both_tensors(torch.maximum), "minimum": both_tensors(torch.minimum),
+    "sqrt": torch.sqrt, "negative": torch.neg,
+    **{name: getattr(place, name) for place in (torch.special, torch) for name in PRIMITIVES if hasattr(place, name)},
+    "atan2": both_tensors(torch.atan2), "nearest": torch.round,
     "polygamma": lambda n, x: torch.polygamma(int(n), x),
-    "erfcx": torch.special.erfcx, "log_ndtr": torch.special.log_ndtr,
-    "ndtri": torch.special.ndtri,
     "softplus": lambda x: torch.logaddexp(x, torch.zeros_like(x)),
     "side": lambda x: torch.copysign(torch.ones_like(x), x),
     "whole": lambda x: x.to(torch.int64),
