@@ -277,7 +277,8 @@ class Lines:
             return line
         ones = of_ones(self.names.page(draft.of))
         code = ast.unparse(times_ones(value, ones))
-        return replace(line, code=code, text=self.names.shown(code) if draft.filled else line.text)
+        filled = draft.filled or target == self.names.gradient(draft.of)  # nothing but a tensor fits a .grad
+        return replace(line, code=code, text=self.names.shown(code) if filled else line.text)
 
     def said(
         self,

@@ -238,7 +238,8 @@ def number_read(term: Term, draft: Draft, name: str, number: ast.expr, own: str,
     whole = products.without_expands(in_one_product(with_number(term.value, name, number, draft.page)), shapes)
     whole = products.in_lowest_terms(in_one_fraction(whole) if is_reciprocal(number) else whole, shapes)
     through = (*(read for read in term.through if read != draft.of), *draft.reads)
-    return Term(through, products.Broadcast(shapes).bare(whole, ast.Name(own)))
+    bare = products.Broadcast(shapes).bare(whole, ast.Name(own))
+    return Term(through, bare if products.is_number(bare) else whole)  # a row is not read as if it were filled
 
 
 def replaced(term: Term, draft: Draft, name: str, value: ast.expr, shapes: products.Shapes) -> Term:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.backward.parts.asked import applied
+from symgrad.backward.parts.code import with_modules
 from symgrad.backward.parts.names import with_names
 from symgrad.closed_form.texts.pieces import ADD, NoForm, bracketed
 from symgrad.closed_form.texts.source_text import Writer, number_text
@@ -70,7 +71,7 @@ class Lines:
         """``h = relu(t1)``."""
         labels = {**self.labels, **other} if other else self.labels
         name = step.result.name
-        return f"{labels.get(name, name)} = {relabelled(written(self.writer, step), labels)}"
+        return f"{labels.get(name, name)} = {relabelled(with_modules(written(self.writer, step)), labels)}"
 
 
 def right_side(
