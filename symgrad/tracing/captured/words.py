@@ -11,11 +11,12 @@ import numpy as np
 from symgrad.backward.parts.asked import applied
 from symgrad.backward.parts.code import with_modules
 from symgrad.backward.parts.names import with_names
-from symgrad.closed_form.texts.pieces import ADD, NoForm, bracketed
+from symgrad.closed_form.texts.complex_text import inner_text
+from symgrad.closed_form.texts.pieces import ADD, NoForm, Text, bracketed
 from symgrad.closed_form.texts.source_text import Writer, number_text
-from symgrad.ops import entry_of
+from symgrad.ops import entry_of, named
 from symgrad.ops.entry import plays
-from symgrad.program import Apply, Constant, Program, Role
+from symgrad.program import Apply, Argument, Constant, Program, Role
 from symgrad.render.content.words import counted
 from symgrad.tracing.captured.recorded import Recorded
 from symgrad.tracing.lift.binding import Refusals
@@ -30,15 +31,29 @@ NAME = re.compile(r"(?<![\w.])[^\W\d]\w*")
 """A name in a formula, but for what stands behind a dot."""
 
 
+SEEN = re.compile(r"view_as_complex\((\w+)\)")
+"""Pairs that are taken for complex numbers, which they are to the reader."""
+
+
 class OneStep(Writer):
     """Writes one step with every operand as a name; ``told`` are the names that stand in the listing.
 
-    ``pulled`` are the texts of steps of a recorded backward.
+    ``pulled`` are the texts of steps of a recorded backward; ``spoken``: complex numbers are no pairs to the reader.
     """
 
     told: frozenset[str] = frozenset()
     pulled: Mapping[str, str] = {}
-    in_torch = False
+    spoken = False
+
+    def step(self, step: Apply) -> Text:
+        """One operation; of complex numbers, where the inputs are, though they are pairs here."""
+        if not (self.spoken and isinstance(step.op, str) and named(step.op).pairs):
+            return super().step(step)
+        text, binds = inner_text(self, step)
+        return SEEN.sub(r"\1", text), binds
+
+    def maker(self, argument: Argument) -> None:
+        """Every step has a line of its own."""
 
     def tensor(self, name: str) -> tuple[str, int]:
         """A name; a tensor that was only broadcast goes by its own."""
@@ -65,7 +80,7 @@ class Lines:
     def __init__(self, program: Recorded) -> None:
         self.labels, self.writer = program.labels, OneStep(program.recording)
         self.writer.told = frozenset(program.labels)
-        self.writer.pulled = program.pulled
+        self.writer.pulled, self.writer.spoken = program.pulled, bool(program.complexes)
 
     def text(self, step: Apply, other: Mapping[str, str] | None = None) -> str:
         """``h = relu(t1)``."""

@@ -1,0 +1,101 @@
+"""Every line of every story, pasted into Python with the script's tensors, runs and has the numbers of torch.
+
+The listing, the lines of the backward, each gradient's own line, and what ``--code`` gives; a name in a line is one of
+the script's, one that a line before it defines, or a function of torch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from symgrad.backward.grouping import templates
+from symgrad.tracing.session import event as events
+from symgrad.tracing.story.told_lines import ToldLines
+from tests.pasted_stories import Ear, scripts, slips_of
+
+EVERY = [*scripts()]
+
+
+def pasted(source: str, tmp_path: Path) -> Ear:
+    """What came of pasting the lines of a script's story."""
+    path, precision = tmp_path / "script.py", torch.get_default_dtype()
+    path.write_text(source, encoding="utf-8")
+    torch.manual_seed(0)
+    try:
+        return slips_of(path)
+    finally:
+        torch.set_default_dtype(precision)
+        torch.set_grad_enabled(True)
+        torch.set_printoptions(profile="default")
+
+
+@pytest.mark.one_in(12)
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("source", [text for _, text in EVERY], ids=[name for name, _ in EVERY])
+def test_every_line_of_a_story_runs_and_is_right(source: str, tmp_path: Path) -> None:
+    assert pasted(source, tmp_path).wrong == []
+
+
+def test_there_are_many_stories() -> None:
+    assert len(EVERY) > 140
+
+
+ROWS = """import torch
+H, A = torch.tensor([[1.0, 0.0]]), torch.tensor([[1.0, 1.0], [0.0, 1.0]], requires_grad=True)
+P, m = torch.eye(2), 0
+for k in range(2):
+    P = A @ P @ A.T
+    m = m + (H @ P @ H.T).sum() + (P @ H.T).sum()
+m.backward()
+"""
+"""What comes back to H @ P is one row of H.T, which a product does not fill by itself."""
+SOLVED = """import torch
+a, b = torch.tensor([[2.0, 1.0], [0.0, 3.0]], requires_grad=True), torch.ones(2)
+w = torch.linalg.eigvalsh(a @ a.T)
+out = torch.linalg.solve(a, b) * w
+out.backward()
+"""
+"""The listing of a call that fails has functions that torch has below torch.linalg."""
+SPOKEN = """import torch
+z = torch.tensor([1 + 2j, 3 - 1j], requires_grad=True)
+x = torch.arange(6.0, requires_grad=True)
+(torch.fft.fft(z * 2).abs() ** 2).sum().backward()
+(torch.fft.rfft(x).abs() ** 2).sum().backward()
+"""
+NUMBERS = """import torch
+x, w = torch.ones(2, requires_grad=True), torch.ones(3, requires_grad=True)
+(x * 2 + w.mean()).sum().backward()
+"""
+"""A gradient with one number everywhere is a tensor."""
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("source", [ROWS, SPOKEN, NUMBERS], ids=["rows", "spoken", "numbers"])
+def test_lines_that_once_did_not_run(source: str, tmp_path: Path) -> None:
+    templates.forget()
+    ear = pasted(source, tmp_path)
+    assert ear.forms
+    assert ear.wrong == []
+
+
+def test_a_listing_gives_each_function_its_module(tmp_path: Path) -> None:
+    (event,) = pasted(SOLVED, tmp_path).told
+    assert any("= torch.linalg.eigvalsh(" in line for line in event.program)
+    assert any("torch.linalg.solve(a, b)" in line for line in event.program)
+
+
+def test_a_form_with_other_numbers_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told_lines = events.told_lines
+
+    def twice(*given: object) -> ToldLines:
+        found = told_lines(*given)  # type: ignore[arg-type]
+        return replace(found, forms={name: f"2 * ({form})" for name, form in found.forms.items()})
+
+    monkeypatch.setattr(events, "told_lines", twice)
+    ear = pasted("import torch\nx = torch.ones(2, requires_grad=True)\n(x * x).sum().backward()\n", tmp_path)
+    assert ear.wrong
+    assert all("expected 1.0, got 2.0" in what for what in ear.wrong)
