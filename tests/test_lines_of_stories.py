@@ -68,7 +68,7 @@ x = torch.arange(6.0, requires_grad=True)
 """
 NUMBERS = """import torch
 x, w = torch.ones(2, requires_grad=True), torch.ones(3, requires_grad=True)
-(x * 2 + w.mean()).sum().backward()
+(x.mean() + w.sum()).backward()
 """
 """A gradient with one number everywhere is a tensor."""
 
@@ -98,4 +98,4 @@ def test_a_form_with_other_numbers_is_seen(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(events, "told_lines", twice)
     ear = pasted("import torch\nx = torch.ones(2, requires_grad=True)\n(x * x).sum().backward()\n", tmp_path)
     assert ear.wrong
-    assert all("expected 1.0, got 2.0" in what for what in ear.wrong)
+    assert all("x.grad = 2 * (2 * x)" in what for what in ear.wrong)
