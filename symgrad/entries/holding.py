@@ -33,7 +33,6 @@ from symgrad.notation.tree import (
     Power,
     Root,
     Size,
-    parts,
     walk,
 )
 
@@ -79,7 +78,7 @@ def contracts(node: Node) -> bool:
         names = {part.name for part in inside if isinstance(part, Access)}
         plain = not any(isinstance(part, (Call, Root, Condition, Power)) for part in inside)
         return plain and len(names) > 1 and any(isinstance(part, Binary) and part.sign in "·*" for part in inside)
-    return isinstance(node, Binary) and node.sign in "+·*" and any(map(contracts, parts(node)))
+    return isinstance(node, Binary) and node.sign in "+·*" and any(map(contracts, node.parts))
 
 
 def stays_whole(node: Node, name: str) -> bool:
@@ -101,4 +100,4 @@ def stays_whole(node: Node, name: str) -> bool:
             return False
         case Power():
             return isinstance(node.exponent, Number) and stays_whole(node.base, name)
-    return all(stays_whole(part, name) for part in parts(node))
+    return all(stays_whole(part, name) for part in node.parts)

@@ -24,7 +24,6 @@ from symgrad.notation.tree import (
     Power,
     Root,
     Statement,
-    parts,
     walk,
 )
 
@@ -72,7 +71,7 @@ def check_whole(node: Node, functions: Mapping[str, Word]) -> None:
     if broken:
         hints = ("⌊i/2⌋, which is floor(i/2)", "[i ≥ 1]·x[i − 1] + [i = 0]·x[0] for max(i − 1, 0)")
         raise NotationError("an index has to be a sum of whole numbers", span=node.span, hints=hints)
-    for part in () if isinstance(node, (Access, Flat, Floor, Condition)) else parts(node):
+    for part in () if isinstance(node, (Access, Flat, Floor, Condition)) else node.parts:
         check_whole(part, functions)
 
 
@@ -82,7 +81,7 @@ def check_scope(node: Node, letters: set[str], inside: frozenset[str]) -> None:
         told = f"{node.name} stands behind the end of its sum, which goes as far as the product behind it"
         raise NotationError(told, span=node.span, hints=(f"Σ_{node.name} (… + …), or another letter here",))
     inner = inside | {letter.name for letter in letters_of(node)}
-    for part in parts(node):
+    for part in node.parts:
         check_scope(part, letters, inner if not isinstance(part, Letter) or isinstance(node, Statement) else inside)
 
 

@@ -40,7 +40,6 @@ from symgrad.notation.tree import (
     Row,
     Size,
     Statement,
-    parts,
     rebuilt,
     walk,
 )
@@ -272,7 +271,7 @@ def places(node: Node, indexing: bool = False) -> Iterator[tuple[Node, bool]]:
     """Every node, and whether it stands inside an index or says how far one runs."""
     yield node, indexing
     inner = indexing or isinstance(node, (Access, Flat, Letter))
-    for part in parts(node):
+    for part in node.parts:
         yield from places(part, inner)
 
 

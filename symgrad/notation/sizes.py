@@ -32,7 +32,6 @@ from symgrad.notation.tree import (
     Row,
     Statement,
     factors,
-    parts,
     walk,
 )
 from symgrad.notation.write import written
@@ -131,7 +130,7 @@ class Finder:
         inner = (*held, *beside)
         if isinstance(node, (Access, Flat)):
             yield from self.of_access(node, inner)
-        for part in parts(node):
+        for part in node.parts:
             yield from self.slots_in(part, inner)
 
     def rows_in(self, node: Node) -> Iterator[tuple[tuple[str, ...], Size]]:

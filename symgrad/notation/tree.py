@@ -6,15 +6,17 @@ gives what stands directly inside a node, in the order of the text, and `rebuilt
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from symgrad.errors import Span
 
 NOWHERE: Span = (0, 0)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -24,16 +26,9 @@ class Node:
     span: Span = field(default=NOWHERE, compare=False, kw_only=True)
 
     @cached_property
-    def inside(self) -> tuple[Node, ...]:
+    def parts(self) -> tuple[Node, ...]:
         """What stands directly inside, in the order of the text: found once, trees are read again and again."""
-        found: list[Node] = []
-        for part in fields(self):
-            value = getattr(self, part.name)
-            if isinstance(value, Node):
-                found.append(value)
-            elif isinstance(value, tuple):
-                found += (inner for inner in value if isinstance(inner, Node))
-        return tuple(found)
+        return nodes_in(self, Node)
 
 
 @dataclass(frozen=True)
@@ -226,28 +221,40 @@ class Statement(Node):
         return tuple(node for node in walk(self.right) if isinstance(node, (Access, Flat)))
 
 
-def parts(node: Node) -> tuple[Node, ...]:
-    """What stands directly inside ``node``, in the order of the text."""
-    return node.inside
+def nodes_in(node: T, kind: type[T]) -> tuple[T, ...]:
+    """The fields of a node that are nodes of a ``kind``, alone or in a tuple."""
+    values = (getattr(node, part.name) for part in fields(node))  # type: ignore[arg-type]  # every node is a dataclass
+    each = (inner for value in values for inner in (value if isinstance(value, tuple) else (value,)))
+    return tuple(inner for inner in each if isinstance(inner, kind))
+
+
+def with_nodes(node: T, kind: type[T], change: Callable[[T], T]) -> T:
+    """``node`` with ``change`` of each of those in their places; itself where nothing changed."""
+    new: dict[str, Any] = {}
+    for part in fields(node):  # type: ignore[arg-type]  # every node is a dataclass
+        value = getattr(node, part.name)
+        if isinstance(value, kind):
+            found: Any = change(value)
+        elif isinstance(value, tuple):
+            found = tuple(change(inner) if isinstance(inner, kind) else inner for inner in value)
+            found = value if all(map(operator.is_, found, value)) else found
+        else:
+            continue
+        if found is not value:
+            new[part.name] = found
+    return replace(node, **new) if new else node  # type: ignore[type-var]  # every node is a dataclass
 
 
 def walk(node: Node) -> Iterator[Node]:
     """``node`` and everything inside it, in the order of the text."""
     yield node
-    for part in node.inside:
+    for part in node.parts:
         yield from walk(part)
 
 
 def rebuilt(node: Node, change: Callable[[Node], Node]) -> Node:
     """``node`` with ``change`` of each of its parts in the part's place."""
-    new: dict[str, Any] = {}
-    for part in fields(node):
-        value = getattr(node, part.name)
-        if isinstance(value, Node):
-            new[part.name] = change(value)
-        elif isinstance(value, tuple) and any(isinstance(inner, Node) for inner in value):
-            new[part.name] = tuple(change(inner) if isinstance(inner, Node) else inner for inner in value)
-    return replace(node, **new) if new else node
+    return with_nodes(node, Node, change)
 
 
 def factors(node: Node) -> Sequence[Node]:

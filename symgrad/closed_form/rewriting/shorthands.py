@@ -18,40 +18,12 @@ class Shorthand:
         raise AssertionError(f"symgrad bug: {type(self).__name__} is for the page, not for differentiating")
 
 
-class Softmax(Shorthand, sp.Function):
-    """``Softmax(f, (i,))``: exp(f) over the sum of exp(f) for every value of the index i."""
-
-    nargs = 2
-    is_real = True
-
-
-class Masked(Shorthand, sp.Function):
-    """``Masked(f, (i,), c)``: [c]·exp(f) over the sum of [c]·exp(f) for every value of the index i."""
-
-    nargs = 3
-    is_real = True
-
-
 class Mean(Shorthand, sp.Sum):
     """``Mean(f(k), (k, 0, n − 1))``: Σ_k f(k) / n."""
 
 
 class Variance(Shorthand, sp.Sum):
     """``Variance(f(k), (k, 0, n − 1))``: mean_k (f(k) − mean f)²."""
-
-
-class Centred(Shorthand, sp.Function):
-    """``Centred(f, (i,))``: f less its mean over every value of the index i."""
-
-    nargs = 2
-    is_real = True
-
-
-class Standardised(Shorthand, sp.Function):
-    """``Standardised(f, (i,), e)``: f less its mean, over √(variance + e)."""
-
-    nargs = 3
-    is_real = True
 
 
 class Apart(Shorthand, sp.Function):
@@ -66,37 +38,19 @@ class Apart(Shorthand, sp.Function):
         return -cls(second, first) if sp.default_sort_key(second) < sp.default_sort_key(first) else None
 
 
-class Cases(Shorthand, sp.Function):
-    """``Cases(c, a, b)``: a where the condition c holds, b elsewhere."""
-
-    nargs = 3
-    is_real = True
+def shorthand(name: str, nargs: int, says: str, **facts: bool) -> type[sp.Function]:
+    """A real function that only stands for something."""
+    return type(name, (Shorthand, sp.Function), {"__doc__": says, "nargs": nargs, "is_real": True, **facts})
 
 
-class Root(Shorthand, sp.Function):
-    """``Root(q)``: √q of a number such as 2·π, which SymPy would take apart."""
-
-    nargs = 1
-    is_real = True
-    is_positive = True
-
-
-class Normal(Shorthand, sp.Function):
-    """``Normal(z)``: (1 + erf(z / √2)) / 2, the normal distribution."""
-
-    nargs = 1
-    is_real = True
-
-
-class Cross(Shorthand, sp.Function):
-    """``Cross(f, g, (i,))``: the cross product of f and g along the index i, at i."""
-
-    nargs = 3
-    is_real = True
-
-
-class Once(Shorthand, sp.Function):
-    """``Once(f)``: f, which stands there more than once and has a name."""
-
-    nargs = 1
-    is_real = True
+Softmax = shorthand("Softmax", 2, "``Softmax(f, (i,))``: exp(f) over the sum of exp(f) for every value of the index i.")
+Masked = shorthand(
+    "Masked", 3, "``Masked(f, (i,), c)``: [c]·exp(f) over the sum of [c]·exp(f) for every value of the index i."
+)
+Centred = shorthand("Centred", 2, "``Centred(f, (i,))``: f less its mean over every value of the index i.")
+Standardised = shorthand("Standardised", 3, "``Standardised(f, (i,), e)``: f less its mean, over √(variance + e).")
+Cases = shorthand("Cases", 3, "``Cases(c, a, b)``: a where the condition c holds, b elsewhere.")
+Root = shorthand("Root", 1, "``Root(q)``: √q of a number such as 2·π, which SymPy would take apart.", is_positive=True)
+Normal = shorthand("Normal", 1, "``Normal(z)``: (1 + erf(z / √2)) / 2, the normal distribution.")
+Cross = shorthand("Cross", 3, "``Cross(f, g, (i,))``: the cross product of f and g along the index i, at i.")
+Once = shorthand("Once", 1, "``Once(f)``: f, which stands there more than once and has a name.")

@@ -154,7 +154,7 @@ def cross(notation: Notation, node: Expr, prefer: Sequence[Index]) -> Piece:
     return Piece(f"cross({texts}, dim={axis_in(axes, along)})", ATOM, axes)
 
 
-def once(notation: Notation, node: Once, prefer: Sequence[Index]) -> Piece:
+def once(notation: Notation, node: Expr, prefer: Sequence[Index]) -> Piece:
     """p, said before as softmax(x): shares of 1; u, said before as x / norm(x); t for anything else"""
     (inner,) = node.args
     piece = flat(notation.write(inner, prefer))

@@ -7,11 +7,12 @@ Every node carries the span of characters it was written as. Nodes are frozen an
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass
+from functools import cached_property
 
 from symgrad.errors import Span
 from symgrad.notation.tree import Statement as Stated
+from symgrad.notation.tree import nodes_in, with_nodes
 from symgrad.source import Source
 
 
@@ -21,10 +22,10 @@ class Node:
 
     span: Span
 
-    @property
+    @cached_property
     def parts(self) -> tuple[Node, ...]:
         """The nodes directly inside, in the order of the text."""
-        return ()
+        return nodes_in(self, Node)
 
 
 @dataclass(frozen=True)
@@ -61,11 +62,6 @@ class Items(Node):
 
     items: tuple[Node, ...]
 
-    @property
-    def parts(self) -> tuple[Node, ...]:
-        """The items."""
-        return self.items
-
 
 @dataclass(frozen=True)
 class Unary(Node):
@@ -73,11 +69,6 @@ class Unary(Node):
 
     sign: str
     operand: Node
-
-    @property
-    def parts(self) -> tuple[Node, ...]:
-        """The operand."""
-        return (self.operand,)
 
 
 @dataclass(frozen=True)
@@ -88,22 +79,12 @@ class Binary(Node):
     left: Node
     right: Node
 
-    @property
-    def parts(self) -> tuple[Node, ...]:
-        """Left and right."""
-        return (self.left, self.right)
-
 
 @dataclass(frozen=True)
 class Star(Node):
     """``*shape`` among the arguments of a call."""
 
     value: Node
-
-    @property
-    def parts(self) -> tuple[Node, ...]:
-        """What is unpacked."""
-        return (self.value,)
 
 
 @dataclass(frozen=True)
@@ -112,11 +93,6 @@ class Keyword(Node):
 
     name: str
     value: Node
-
-    @property
-    def parts(self) -> tuple[Node, ...]:
-        """The value."""
-        return (self.value,)
 
 
 @dataclass(frozen=True)
@@ -128,11 +104,6 @@ class Call(Node):
     keywords: tuple[Keyword, ...]
     over: bool = False
 
-    @property
-    def parts(self) -> tuple[Node, ...]:
-        """The function, then its arguments."""
-        return (self.function, *self.positional, *self.keywords)
-
 
 @dataclass(frozen=True)
 class Attribute(Node):
@@ -140,11 +111,6 @@ class Attribute(Node):
 
     owner: Node
     name: str
-
-    @property
-    def parts(self) -> tuple[Node, ...]:
-        """What stands before the dot."""
-        return (self.owner,)
 
 
 @dataclass(frozen=True)
@@ -154,11 +120,6 @@ class Slice(Node):
     start: Node | None
     stop: Node | None
     step: Node | None
-
-    @property
-    def parts(self) -> tuple[Node, ...]:
-        """What is written of start, stop and step."""
-        return tuple(part for part in (self.start, self.stop, self.step) if part is not None)
 
 
 @dataclass(frozen=True)
@@ -173,11 +134,6 @@ class Subscript(Node):
     owner: Node
     items: tuple[Node, ...]
 
-    @property
-    def parts(self) -> tuple[Node, ...]:
-        """What is indexed, then the indices."""
-        return (self.owner, *self.items)
-
 
 @dataclass(frozen=True)
 class Equation(Node):
@@ -190,11 +146,6 @@ class Equation(Node):
     tensors: tuple[Name, ...]
     counts: tuple[Name, ...]
     ranks: tuple[tuple[int, bool], ...]
-
-    @property
-    def parts(self) -> tuple[Node, ...]:
-        """The names."""
-        return (*self.tensors, *self.counts)
 
 
 @dataclass(frozen=True)
@@ -211,7 +162,7 @@ class Statement(Node):
     sign: str = ""
     apart: bool = False
 
-    @property
+    @cached_property
     def parts(self) -> tuple[Node, ...]:
         """What is assigned to where that is more than a name, and the expression."""
         return (*self.targets, self.value)
@@ -264,18 +215,7 @@ def walk(node: Node) -> Iterator[Node]:
 
 def rebuilt(node: Node, change: Callable[[Node], Node]) -> Node:
     """``node`` with ``change`` applied to everything inside it, then to itself; itself where nothing changed."""
-    changes: dict[str, Any] = {}
-    for field in fields(node):
-        before = getattr(node, field.name)
-        after: Any = before
-        if isinstance(before, Node):
-            after = rebuilt(before, change)
-        elif isinstance(before, tuple) and any(isinstance(part, Node) for part in before):
-            after = tuple(rebuilt(part, change) if isinstance(part, Node) else part for part in before)
-            after = before if all(map(lambda a, b: a is b, after, before)) else after
-        if after is not before:
-            changes[field.name] = after
-    return change(replace(node, **changes) if changes else node)
+    return change(with_nodes(node, Node, lambda part: rebuilt(part, change)))
 
 
 def dotted(node: Node) -> str | None:
