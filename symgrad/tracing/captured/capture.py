@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,7 +34,7 @@ from symgrad.render import WRITERS
 from symgrad.render.program_picture import Watched
 from symgrad.tracing.captured.on_jax import OnJax
 from symgrad.tracing.captured.pictures import picture
-from symgrad.tracing.captured.planned import WaysBack, settling
+from symgrad.tracing.captured.planned import WaysBack
 from symgrad.tracing.captured.recorded import Box, Recorded
 from symgrad.tracing.captured.words import Lines, listing, relabelled, renamed, told_in_one_line
 from symgrad.tracing.lift.complex.pairs import convention
@@ -98,7 +98,7 @@ class Capture(Recorded, Listed):
     @cached_property
     def _ways_back(self) -> WaysBack:
         """The sweeps back that were asked for, prepared."""
-        return WaysBack()
+        return WaysBack(self._sweep)
 
     @cached_property
     def _on_torch(self) -> OnTorch:
@@ -115,12 +115,12 @@ class Capture(Recorded, Listed):
 
     def _sweep(self, ends: Sequence[str], wanted: Sequence[str]) -> Pull:
         """The sweep from some ends by some inputs."""
-        return settling(self.recording, self.values, self.boxes, ends, wanted, self.origins)
+        return Pull(self.recording, self.values, self.boxes, ends, wanted, self.origins)
 
     @cached_property
     def _on_jax(self) -> OnJax:
         """Those on jax's arrays."""
-        return OnJax()
+        return OnJax(self._sweep, self._ways_back.held)
 
     def pullback(self, seed: Any = None, *, wrt: Sequence[str] | None = None, backend: str = "numpy") -> dict[str, Any]:
         """vᵀJ for every input: what ``backward(seed)`` would add to its ``.grad``.
@@ -130,16 +130,15 @@ class Capture(Recorded, Listed):
         or arrays of finite numbers there and so are the gradients, in the seed's type, on its device, differentiable
         by it; raises `UnsupportedError` where a step has no plan there.
         """
-        chosen, ways = self._names(wrt), self._ways_back
+        chosen = self._names(wrt)
         if arguments.text_of(backend, "backend") not in ("numpy", "torch", "jax"):
             raise InputError(f"there is no backend {backend!r}", hints=("numpy, torch or jax",))
         if backend == "torch":
             found = self._on_torch.pull(self._seeds(seed, self._on_torch.seed), chosen)
         elif backend == "jax":
-            given = self._seeds(seed, self._on_jax.seed)
-            found = self._on_jax.pull(partial(self._sweep, tuple(given), chosen), given, chosen, ways.held)
+            found = self._on_jax.pull(self._seeds(seed, self._on_jax.seed), chosen)
         else:
-            found = ways.pull(partial(self._sweep, wanted=chosen), self._seeds(seed), chosen)
+            found = self._ways_back.pull(self._seeds(seed), chosen)
         return {self.labels[name]: found[name] for name in chosen}
 
     def backward(self, seed: Any = None, wrt: Sequence[str] | None = None) -> Backward:
@@ -177,7 +176,7 @@ class Capture(Recorded, Listed):
     def to_svg(self, seed: Any = None, *, wrt: Sequence[str] | None = None) -> str:
         """The program as a picture, with the length of what ``backward(seed)`` sends back on every way."""
         seeds, watched = self._seeds(seed), Watched()
-        pull(self.recording, self.values, self.boxes, seeds, self._names(wrt), watched, self.origins)
+        pull(self.recording, self.values, self.boxes, seeds, self._names(wrt), seen=watched, origins=self.origins)
         return picture(self, seeds, watched)
 
     def pushforward(self, tangents: Mapping[str, Any]) -> Array | tuple[Array, ...]:

@@ -7,9 +7,9 @@ pure functions of jax, so that they can be compiled, differentiated by the seeds
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,10 +17,7 @@ from symgrad.errors import InputError, UnsupportedError, seed_apart
 from symgrad.functions import PRIMITIVES
 from symgrad.lowering.arrays import LIGHT, Engine, Play, Primitives
 from symgrad.numeric.exact import Array
-from symgrad.tracing.captured.planned import Unplanned, WayBack, way_back
-
-if TYPE_CHECKING:
-    from symgrad.tracing.lift.sweeps import Pull
+from symgrad.tracing.captured.planned import Elsewhere, Unplanned
 
 SAME = (
     "add", "subtract", "multiply", "divide", "power", "remainder", "floor_divide", "equal", "not_equal", "less",
@@ -152,14 +149,12 @@ def engine(dtype: Any) -> Engine:
 
 
 @dataclass(eq=False)
-class OnJax:
+class OnJax(Elsewhere):
     """The prepared sweeps of one program on jax's arrays, by what was asked for and the type."""
 
-    known: dict[Any, WayBack] = field(default_factory=dict)
+    library, words = "jax", "arrays"
 
-    def pull(
-        self, sweep: Callable[[], Pull], seeds: Mapping[str, Any], wanted: Sequence[str], held: dict[str, Array]
-    ) -> dict[str, Any]:
+    def pull(self, seeds: Mapping[str, Any], wanted: Sequence[str]) -> dict[str, Any]:
         """vᵀJ for each of ``wanted``; refused where a call on the way has no plan."""
         jax, jnp = jax_itself()
         types = {np.dtype(seed.dtype) for seed in seeds.values()}
@@ -167,26 +162,9 @@ class OnJax:
             raise InputError("seeds of several outputs are of one type")
         key = (tuple(wanted), tuple(seeds), dtype := types.pop())
         if key not in self.known:
-            try:
-                with jax.ensure_compile_time_eval():  # prepared under jit, too, from what is no tracer
-                    way = way_back(sweep(), tuple(seeds), wanted, held, engine(dtype))
-            except Unplanned as refusal:
-                raise UnsupportedError(
-                    "this pullback has no plan on jax's arrays",
-                    found=(
-                        f"at {refusal}: a black box, a value that is not finite, or a function that jax has not got",
-                    ),
-                    hints=("pullback(seed) gives its numbers on NumPy",),
-                ) from None
-            assert way is not None
-            self.known[key] = way
-        way = self.known[key]
-        slots = way.chain.play([(way.seeds[name], seed) for name, seed in seeds.items()])
-        values = way.sweep.values
-        return {
-            name: jnp.zeros(np.shape(values[name]), dtype) if slot is None else slots[slot]
-            for name, slot in way.found.items()
-        }
+            with jax.ensure_compile_time_eval():  # prepared under jit, too, from what is no tracer
+                self.known[key] = self.prepared(tuple(seeds), wanted, engine(dtype))
+        return self.played(self.known[key], seeds, partial(jnp.zeros, dtype=dtype))
 
     def seed(self, seed: Any, output: Array, name: str) -> Any:
         """A seed as an array of jax of the shape of its output; that of a complex one is a pair."""

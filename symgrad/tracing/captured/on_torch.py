@@ -7,19 +7,18 @@ torch, so that they can be differentiated by the seeds, or mapped over many seed
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 import torch
 
-from symgrad.errors import InputError, UnsupportedError, seed_apart
+from symgrad.errors import InputError, seed_apart
 from symgrad.functions import PRIMITIVES
 from symgrad.lowering.arrays import LIGHT, Engine, Play, Primitives
 from symgrad.numeric.exact import Array
-from symgrad.tracing.captured.planned import Unplanned, WayBack, way_back
-from symgrad.tracing.lift.sweeps import Pull
+from symgrad.tracing.captured.planned import Elsewhere, Unplanned
 
 Functions = Mapping[str, Callable[..., Any]]
 
@@ -233,15 +232,10 @@ def engine(dtype: Any, device: Any) -> Engine:
 
 
 @dataclass(eq=False)
-class OnTorch:
-    """The prepared sweeps of one program on tensors, by what was asked for, the type and the device.
+class OnTorch(Elsewhere):
+    """The prepared sweeps of one program on tensors, by what was asked for, the type and the device."""
 
-    ``sweep`` makes that from some ends by some inputs; ``held`` keeps forward values, as for the sweeps on NumPy.
-    """
-
-    sweep: Callable[[Sequence[str], Sequence[str]], Pull]
-    held: dict[str, Array]
-    known: dict[Any, WayBack] = field(default_factory=dict)
+    library, words = "torch", "tensors"
 
     def pull(self, seeds: Mapping[str, Any], wanted: Sequence[str]) -> dict[str, Any]:
         """vᵀJ for each of ``wanted``; refused where a call on the way has no plan."""
@@ -250,13 +244,7 @@ class OnTorch:
         first = next(iter(seeds.values()))
         key = (tuple(seeds), tuple(wanted), first.dtype, first.device)
         self.prepare(*key)
-        way = self.known[key]
-        slots = way.chain.play([(way.seeds[name], seed) for name, seed in seeds.items()])
-        values = way.sweep.values
-        return {
-            name: first.new_zeros(np.shape(values[name])) if slot is None else slots[slot]
-            for name, slot in way.found.items()
-        }
+        return self.played(self.known[key], seeds, first.new_zeros)
 
     def seed(self, seed: Any, output: Array, name: str) -> Any:
         """A seed as a tensor of the shape of its output; a complex one as pairs."""
@@ -273,23 +261,10 @@ class OnTorch:
         """Have the calls written down."""
         key = (ends, wanted, dtype, device)
         if key not in self.known:
-            self.known[key] = self.prepared(ends, wanted, engine(dtype, device))
+            with torch.no_grad():
+                self.known[key] = self.prepared(ends, wanted, engine(dtype, device))
         return True
 
     # torch.compile runs it, and does not look inside. torch.compiler.assume_constant_result sets this mark, too, but
     # loads Dynamo first: a second that every capture would wait.
     prepare._dynamo_marked_constant = True  # type: ignore[attr-defined]  # an attribute of a function
-
-    def prepared(self, ends: Sequence[str], wanted: Sequence[str], on: Engine) -> WayBack:
-        """The calls, written down once."""
-        try:
-            with torch.no_grad():
-                way = way_back(self.sweep(ends, wanted), ends, wanted, self.held, on)
-        except Unplanned as refusal:
-            raise UnsupportedError(
-                "this pullback has no plan on torch's tensors",
-                found=(f"at {refusal}: a black box, a value that is not finite, or a function that torch has not got",),
-                hints=("pullback(seed) gives its numbers on NumPy",),
-            ) from None
-        assert way is not None
-        return way

@@ -15,18 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.calculus import flowing, positions
+from symgrad.calculus import positions
 from symgrad.calculus.local import SEED
+from symgrad.errors import UnsupportedError
 from symgrad.lowering.arrays import ON_NUMPY, Engine
 from symgrad.lowering.chain import Chain
 from symgrad.numeric.exact import Array, all_tame, as_float, plus
-from symgrad.numeric.forward import Values
 from symgrad.numeric.plans import Prepared, prepared
 from symgrad.oracles.edges import on_an_edge
-from symgrad.program import Apply, Program
-from symgrad.tracing.lift.origins import Origin
-from symgrad.tracing.lift.singular import calls_in
-from symgrad.tracing.lift.sweeps import Pull, pull
+from symgrad.program import Apply
+from symgrad.tracing.lift.sweeps import Pull
 
 SMALL = 1 << 10
 """Arrays of fewer entries are looked at together, at the end."""
@@ -217,71 +215,71 @@ class Preparing:
         return found
 
 
-def way_back(
-    sweep: Pull, ends: Sequence[str], wanted: Sequence[str], held: dict[str, Array], engine: Engine = ON_NUMPY
-) -> WayBack | None:
+def way_back(sweep: Pull, held: dict[str, Array], engine: Engine = ON_NUMPY) -> WayBack | None:
     """Prepare a sweep; ``held`` keeps forward values in the type in which they are computed with.
 
     None where a number is not tame whatever the seeds are. On another engine than NumPy nothing is looked at on the
     way: raises `Unplanned` where a call has no plan.
     """
-    program = sweep.program
-    calls = calls_in(program, sweep.origins or {}, (*wanted, *ends))
-    inner = {step.result.name for steps in calls.values() for step in steps[:-1]}
     doing = Preparing(sweep, held, Chain(engine), guarded=engine is ON_NUMPY)
-    seeds = {name: doing.chain.slot() for name in ends}
+    seeds = {name: doing.chain.slot() for name in sweep.ends}
     for name, slot in seeds.items():
         doing.carried[name] = doing.watch(slot, doing.entries(name))
     try:
         with np.errstate(all="ignore"):
-            for step in reversed(program.steps):
-                name = step.result.name
-                steps = calls.get(name, (step,))
-                if name not in inner and name in doing.carried and any(positions(s, sweep.reached) for s in steps):
+            for name, steps in sweep.groups():
+                if name in doing.carried:
                     doing.call(name, steps)
     except Untame:
         return None
-    found = {name: doing.carried.get(name) for name in wanted}
+    found = {name: doing.carried.get(name) for name in sweep.wanted}
     slots = [slot for slot in found.values() if slot is not None]
     alone = frozenset(name for name, slot in found.items() if slot in doing.own and slots.count(slot) == 1)
     doing.chain.finish({*slots, *doing.watched})
     return WayBack(sweep, doing.chain, seeds, found, tuple(dict.fromkeys(doing.watched)), alone)
 
 
-def settling(
-    program: Program,
-    values: Values,
-    boxes: Mapping[str, Any],
-    ends: Sequence[str],
-    wanted: Sequence[str],
-    origins: Mapping[str, Origin],
-) -> Pull:
-    """The sweep by ``wanted`` from ``ends`` that settles what has no derivative."""
-    calls = calls_in(program, origins, (*wanted, *ends))
-    own = {name: origin for name, origin in origins.items() if name in calls}
-    return Pull(program, values, boxes, flowing(program, wanted), own)
+@dataclass(eq=False)
+class WaysBack:
+    """The prepared sweeps of one program; ``sweep`` makes one from some ends by some inputs, ``held`` is for all."""
+
+    sweep: Callable[[Sequence[str], Sequence[str]], Pull]
+    held: dict[str, Array] = field(default_factory=dict)
+    known: dict[Any, Any] = field(default_factory=dict)
+
+    def pull(self, seeds: Mapping[str, Array], wanted: Sequence[str]) -> dict[str, Array]:
+        """vᵀJ for each of ``wanted``, by plans where seeds are floats."""
+        key, found = (tuple(seeds), tuple(wanted)), None
+        if all(np.asarray(seed).dtype == np.float64 for seed in seeds.values()):
+            if key not in self.known:
+                self.known[key] = way_back(self.sweep(*key), self.held)
+            way = self.known[key]
+            found = None if way is None else way.pull(seeds)
+        return self.sweep(*key).back(seeds) if found is None else found
 
 
 @dataclass(eq=False)
-class WaysBack:
-    """The prepared sweeps of one program, by what was asked for."""
+class Elsewhere(WaysBack):
+    """`WaysBack` on the arrays of another ``library``, by their type as well."""
 
-    known: dict[tuple[tuple[str, ...], tuple[str, ...]], WayBack | None] = field(default_factory=dict)
-    held: dict[str, Array] = field(default_factory=dict)
+    library = words = ""
 
-    def pull(
-        self, sweep: Callable[[tuple[str, ...]], Pull], seeds: Mapping[str, Array], wanted: Sequence[str]
-    ) -> dict[str, Array]:
-        """As `symgrad.tracing.lift.sweeps.pull`, by plans where seeds are floats; ``sweep`` makes it for some ends."""
-        ends = tuple(seeds)
-        found = None
-        if all(np.asarray(seed).dtype == np.float64 for seed in seeds.values()):
-            key = (tuple(wanted), ends)
-            if key not in self.known:
-                self.known[key] = way_back(sweep(ends), ends, wanted, self.held)
-            way = self.known[key]
-            found = None if way is None else way.pull(seeds)
-        if found is None:
-            of = sweep(ends)
-            found = pull(of.program, of.values, of.boxes, seeds, wanted, origins=of.origins, noted=of.noted)
-        return found
+    def prepared(self, ends: Sequence[str], wanted: Sequence[str], on: Engine) -> WayBack:
+        """The calls, written down once; refused where one has no plan."""
+        try:
+            way = way_back(self.sweep(ends, wanted), self.held, on)
+        except Unplanned as refusal:
+            lacks = f"a function that {self.library} has not got"
+            raise UnsupportedError(
+                f"this pullback has no plan on {self.library}'s {self.words}",
+                found=(f"at {refusal}: a black box, a value that is not finite, or {lacks}",),
+                hints=("pullback(seed) gives its numbers on NumPy",),
+            ) from None
+        assert way is not None
+        return way
+
+    def played(self, way: WayBack, seeds: Mapping[str, Any], zeros: Callable[[tuple[int, ...]], Any]) -> dict[str, Any]:
+        """The gradients for seeds; ``zeros`` makes those that nothing reaches."""
+        slots = way.chain.play([(way.seeds[name], seed) for name, seed in seeds.items()])
+        found, values = way.found.items(), way.sweep.values
+        return {n: zeros(np.shape(values[n])) if slot is None else slots[slot] for n, slot in found}

@@ -1,13 +1,13 @@
 """vᵀJ and Ju through a captured program: derived steps by their equations, black boxes by torch.
 
-The same sweep as `symgrad.numeric.sweeps`, over programs that have several outputs and steps nobody derived. A
-cotangent is let go as soon as it has been pulled through its step.
+The same sweep as `symgrad.numeric.sweeps`, over programs that have several outputs and steps nobody derived.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,16 +23,25 @@ from symgrad.tracing.lift.singular import alike, calls_in, irregular, settled
 
 Settle = Callable[[Origin, Mapping[str, Array], Array, Mapping[str, Array]], tuple[dict[str, Array], str]]
 """What arrives at a call's arguments, made another, and why; `settled` is one."""
+Event = tuple[Apply, int, Array, Array]
+"""A step, a place among its arguments, the cotangent that came in, and what went out."""
 
 
 @dataclass
 class Pull:
-    """One sweep back; ``noted`` says of steps why torch's numbers were taken for them."""
+    """A sweep back from ``ends`` to ``wanted``; ``noted`` says of steps why torch's numbers were taken for them.
+
+    ``origins`` are the calls behind the steps: where one meets what is not finite, torch's own numbers for that call
+    are taken where they differ, and the step's name goes to ``noted`` with the reason; ``settle`` is asked about every
+    call, in place of that. ``seen(step, position, cotangent in, cotangent out)`` may watch, ``shaken`` makes another of
+    each step's part, ``drawn`` of the weights that arrive at it.
+    """
 
     program: Program
     values: Values
     boxes: Mapping[str, Any]
-    reached: frozenset[str]
+    ends: Sequence[str]
+    wanted: Sequence[str]
     origins: Mapping[str, Origin] | None = None
     noted: dict[str, str] | None = None
     seen: Any = None
@@ -40,12 +49,33 @@ class Pull:
     settle: Settle | None = None
     drawn: Callable[[Array], Array] | None = None
 
+    def __post_init__(self) -> None:
+        self.reached = flowing(self.program, self.wanted)
+        self.calls = calls_in(self.program, self.origins or {}, (*self.wanted, *self.ends))
+
+    def groups(self) -> Iterator[tuple[str, tuple[Apply, ...]]]:
+        """The calls that lead back, from the last one: the name of what each makes, and its steps."""
+        inner = {step.result.name for steps in self.calls.values() for step in steps[:-1]}
+        for step in reversed(self.program.steps):
+            steps = self.calls.get(step.result.name, (step,))
+            if step.result.name not in inner and any(positions(s, self.reached) for s in steps):
+                yield step.result.name, steps
+
+    def back(self, seeds: Mapping[str, Array]) -> dict[str, Array]:
+        """vᵀJ for each of ``wanted``; a cotangent that nobody asks for is let go when it has been pulled through."""
+        carried: dict[str, Array] = {name: np.asarray(seed) for name, seed in seeds.items()}
+        for name, steps in self.groups():
+            cotangent = carried.get(name) if name in self.wanted else carried.pop(name, None)
+            if cotangent is not None:
+                for source, part in self.call(name, steps, cotangent).items():
+                    carried[source] = plus(carried[source], part) if source in carried else part
+        zero = partial(np.zeros, dtype=np.int64)
+        return {n: carried[n] if n in carried else zero(np.shape(self.values[n])) for n in self.wanted}
+
     def call(self, name: str, steps: Sequence[Apply], cotangent: Array) -> Mapping[str, Array]:
         """What one call sends back to each of its arguments; torch's numbers where a derivative is none."""
-        arrived, told = through(
-            steps, self.program, self.values, self.boxes, cotangent, self.reached, self.shaken, self.drawn
-        )
-        if self.origins and name in self.origins:
+        arrived, told = self.through(steps, cotangent)
+        if self.origins and name in self.calls:
             read = (self.values[n] for s in steps for n in (*s.tensors, s.result.name) if n in self.values.arrays)
             odd = (
                 self.settle
@@ -63,6 +93,31 @@ class Pull:
                 self.seen(*event)
         return arrived
 
+    def through(self, steps: Sequence[Apply], cotangent: Array) -> tuple[dict[str, Array], list[Event]]:
+        """What one call sends back to each of its arguments, step by step, and each step's part in it."""
+        carried = {steps[-1].result.name: cotangent}
+        told: list[Event] = []
+        for step in reversed(steps):
+            name = step.result.name
+            weights = carried.pop(name, None)
+            places = positions(step, self.reached)
+            if weights is None or not places:
+                continue
+            if np.size(weights) == 0:
+                parts = {n: np.zeros(np.shape(self.values[str(step.arguments[n])])) for n in places}
+            elif name in self.boxes:
+                parts = self.boxes[name].pull(weights, places)
+            else:
+                drawn = weights if self.drawn is None else self.drawn(weights)
+                parts = pull_step(step, self.program, self.values, drawn, places)
+            for place, plain in parts.items():
+                shaken = None if name in self.boxes else self.shaken
+                part = plain if shaken is None else shaken(step, place, weights, plain)
+                told.append((step, place, weights, part))
+                source = str(step.arguments[place])
+                carried[source] = plus(carried[source], part) if source in carried else part
+        return carried, told
+
 
 def pull(
     program: Program,
@@ -70,73 +125,10 @@ def pull(
     boxes: Mapping[str, Any],
     seeds: Mapping[str, Array],
     wanted: Sequence[str],
-    seen: Any = None,
-    origins: Mapping[str, Origin] | None = None,
-    noted: dict[str, str] | None = None,
-    shaken: Callable[[Apply, int, Array, Array], Array] | None = None,
-    settle: Settle | None = None,
-    drawn: Callable[[Array], Array] | None = None,
+    **told: Any,
 ) -> dict[str, Array]:
-    """vᵀJ for each of ``wanted``; ``seen(step, position, cotangent in, cotangent out)`` may watch.
-
-    ``origins`` are the calls behind the steps: where one meets what is not finite, torch's own numbers for that call
-    are taken where they differ, and the step's name goes to ``noted`` with the reason. ``shaken`` makes another of each
-    step's part, ``drawn`` of the weights that arrive at it; ``settle`` is asked about every call, in place of that.
-    """
-    calls = calls_in(program, origins or {}, (*wanted, *seeds))
-    settling = {name: origin for name, origin in (origins or {}).items() if name in calls}
-    sweep = Pull(program, values, boxes, flowing(program, wanted), settling, noted, seen, shaken, settle,
-                 drawn)  # fmt: skip
-    keep = set(wanted)
-    inner = {step.result.name for steps in calls.values() for step in steps[:-1]}
-    carried: dict[str, Array] = {name: np.asarray(seed) for name, seed in seeds.items()}
-    for step in reversed(program.steps):
-        name = step.result.name
-        if name in inner:
-            continue
-        cotangent = carried.get(name) if name in keep else carried.pop(name, None)
-        steps = calls.get(name, (step,))
-        if cotangent is None or not any(positions(s, sweep.reached) for s in steps):
-            continue
-        for source, part in sweep.call(name, steps, cotangent).items():
-            carried[source] = plus(carried[source], part) if source in carried else part
-    return {name: carried.get(name, np.zeros(np.shape(values[name]), dtype=np.int64)) for name in wanted}
-
-
-Event = tuple[Apply, int, Array, Array]
-
-
-def through(
-    steps: Sequence[Apply],
-    program: Program,
-    values: Values,
-    boxes: Mapping[str, Any],
-    cotangent: Array,
-    reached: frozenset[str],
-    shaken: Callable[[Apply, int, Array, Array], Array] | None = None,
-    drawn: Callable[[Array], Array] | None = None,
-) -> tuple[dict[str, Array], list[Event]]:
-    """What one call sends back to each of its arguments, step by step, and each step's part in it."""
-    carried = {steps[-1].result.name: cotangent}
-    told: list[Event] = []
-    for step in reversed(steps):
-        name = step.result.name
-        weights = carried.pop(name, None)
-        places = positions(step, reached)
-        if weights is None or not places:
-            continue
-        if np.size(weights) == 0:
-            parts = {n: np.zeros(np.shape(values[str(step.arguments[n])])) for n in places}
-        elif name in boxes:
-            parts = boxes[name].pull(weights, places)
-        else:
-            parts = pull_step(step, program, values, weights if drawn is None else drawn(weights), places)
-        for place, plain in parts.items():
-            part = plain if shaken is None or name in boxes else shaken(step, place, weights, plain)
-            told.append((step, place, weights, part))
-            source = str(step.arguments[place])
-            carried[source] = plus(carried[source], part) if source in carried else part
-    return carried, told
+    """vᵀJ for each of ``wanted``; ``told`` is what else `Pull` may be told."""
+    return Pull(program, values, boxes, tuple(seeds), wanted, **told).back(seeds)
 
 
 def open_entries(

@@ -67,8 +67,8 @@ class Judge:
         """vᵀJ for everything that is wanted, and where it has no number to agree on."""
         program, wanted = self.program, self.program.wanted
         watchers = watching(watcher, magnitudes(program.arrays, wanted, self.terms))
-        self.derived = pull(program.recording, program.values, program.boxes, self.seeds, wanted, watchers,
-                            program.origins, self.chosen)  # fmt: skip
+        self.derived = pull(program.recording, program.values, program.boxes, self.seeds, wanted, seen=watchers,
+                            origins=program.origins, noted=self.chosen)  # fmt: skip
         self.open = open_entries(program.recording, program.values, program.boxes, self.seeds, self.derived,
                                  bool(self.chosen))  # fmt: skip
         return self.derived

@@ -117,7 +117,7 @@ def infinity_times_nothing(program: Capture, seeds: Mapping[str, Array], found: 
 
     if not any(np.isinf(birth.result).any() for birth in found):
         return []
-    pull(program.recording, program.values, program.boxes, seeds, program.wanted, seen)
+    pull(program.recording, program.values, program.boxes, seeds, program.wanted, seen=seen)
     lines = (
         f"  ∞ · 0 is nan: {step_text(program, s)}{program.place(s.result.name)} has the slope 0" for s in turned[:1]
     )
