@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from symgrad.errors import Span
 
 NOWHERE: Span = (0, 0)
-T = TypeVar("T")
+Kind = TypeVar("Kind")
 
 
 @dataclass(frozen=True)
@@ -221,14 +221,14 @@ class Statement(Node):
         return tuple(node for node in walk(self.right) if isinstance(node, (Access, Flat)))
 
 
-def nodes_in(node: T, kind: type[T]) -> tuple[T, ...]:
+def nodes_in(node: Kind, kind: type[Kind]) -> tuple[Kind, ...]:
     """The fields of a node that are nodes of a ``kind``, alone or in a tuple."""
     values = (getattr(node, part.name) for part in fields(node))  # type: ignore[arg-type]  # every node is a dataclass
     each = (inner for value in values for inner in (value if isinstance(value, tuple) else (value,)))
     return tuple(inner for inner in each if isinstance(inner, kind))
 
 
-def with_nodes(node: T, kind: type[T], change: Callable[[T], T]) -> T:
+def with_nodes(node: Kind, kind: type[Kind], change: Callable[[Kind], Kind]) -> Kind:
     """``node`` with ``change`` of each of those in their places; itself where nothing changed."""
     new: dict[str, Any] = {}
     for part in fields(node):  # type: ignore[arg-type]  # every node is a dataclass
