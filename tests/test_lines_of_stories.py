@@ -6,6 +6,7 @@ the script's, one that a line before it defines, or a function of torch.
 
 from __future__ import annotations
 
+import ast
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ import pytest
 import torch
 
 from symgrad.backward.grouping import templates
+from symgrad.backward.lines import Lines
+from symgrad.backward.shortening import merging
 from symgrad.tracing.session import event as events
 from symgrad.tracing.story.told_lines import ToldLines
 from tests.pasted_stories import Ear, scripts, slips_of
@@ -74,13 +77,61 @@ x, w = torch.ones(2, requires_grad=True), torch.ones(3, requires_grad=True)
 """A gradient with one number everywhere is a tensor."""
 
 
+BOX = """import torch
+class Twice(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x): return 2 * x
+    @staticmethod
+    def backward(ctx, v): return 2 * v
+x = torch.tensor([1.0, 2.0], requires_grad=True)
+((Twice.apply(x.expand(3, 2)) ** 2).sum() + (x * 3).sum()).backward()
+"""
+
+
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("source", [ROWS, SPOKEN, NUMBERS], ids=["rows", "spoken", "numbers"])
+@pytest.mark.parametrize("source", [ROWS, SPOKEN, NUMBERS, BOX], ids=["rows", "spoken", "numbers", "box"])
 def test_lines_that_once_did_not_run(source: str, tmp_path: Path) -> None:
     templates.forget()
     ear = pasted(source, tmp_path)
     assert ear.forms
     assert ear.wrong == []
+
+
+def test_a_line_with_other_numbers_is_withheld_and_the_story_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rule that makes two of one: what was proven for each group is no longer what is printed."""
+    templates.forget()
+    with_signs = merging.with_signs
+    monkeypatch.setattr(merging, "with_signs", lambda value: ast.BinOp(ast.Constant(2), ast.Mult(), with_signs(value)))
+    ear = pasted(ROWS, tmp_path)
+    (event,) = ear.told
+    assert event.agrees
+    assert [leaf.form for leaf in event.leaves] == [None]
+    said = "is withheld: at the numbers of this call it gives others than the derivation"
+    assert any(note == f"the line of A.grad {said}" for note in event.notes)
+    assert all("= …  # withheld" in line for line in event.told.lines)
+    assert ear.wrong == []
+
+
+def test_a_form_counts_what_comes_back_through_a_step_without_an_equation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (event,) = pasted(BOX, tmp_path).told
+    assert [leaf.form for leaf in event.leaves] == ["3 * ones_like(x) + v_t1.sum(0)"]
+    monkeypatch.setattr(Lines, "gather", without_boxes(Lines.gather))
+    (event,) = pasted(BOX, tmp_path).told
+    assert [leaf.form for leaf in event.leaves] == [None]
+    assert any("the line of x.grad is withheld" in note for note in event.notes)
+
+
+def without_boxes(gather: Any) -> Any:
+    """What gathers the terms of a cotangent, as if nothing came back through a tensor that a box reads."""
+
+    def gathered(self: Any, name: str, term: Any, *rest: Any) -> None:
+        gather(self, name, None if term is None else ast.Constant(0) if "t1" in ast.unparse(term) else term, *rest)
+
+    return gathered
 
 
 def test_a_listing_gives_each_function_its_module(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from symgrad.tracing.record.numbers import KEPT as KEPT_WHOLE
 from symgrad.tracing.record.trace import as_array
 from symgrad.tracing.record.weakly import Weakly
 from symgrad.tracing.session import diagnose, kinks, leaves, own_backward, paths, remarks
-from symgrad.tracing.session.agreement import Judge
+from symgrad.tracing.session.agreement import Judge, precision_of
 from symgrad.tracing.session.births import all_lost, births, not_finite, spoilt, watching
 from symgrad.tracing.session.entrywise import entrywise
 from symgrad.tracing.session.lessons import lessons
@@ -83,7 +83,8 @@ def told_of(scene: Scene, result: Any, error: Exception | None) -> Backward:
     lost = all_lost(program, born)
     few = len(targets) <= HANDFUL or bool(scene.watch.only)
     ones = len(scene.seeds) == 1 and scene.seeds[0] is None
-    told = ToldLines() if repeated else told_lines(program, seeds, ones, scene.watch.call is not None)
+    asked, unit = scene.watch.call is not None, max((precision_of(kind)[1] for kind in judge.kinds.values()), default=0)
+    told = ToldLines() if repeated else told_lines(program, seeds, ones, asked, unit)
     rows = [
         leaf(scene, judge, name, tensor, true, few and not repeated, flow, lost, told)
         for name, (tensor, true) in targets.items()
@@ -92,7 +93,7 @@ def told_of(scene: Scene, result: Any, error: Exception | None) -> Backward:
     letter = told.letter(letter) if like is None else scene.watch.letters.get(like[0], letter)
     scene.watch.letters[scene.number] = letter
     notes = remarks.accumulated(scene, program, targets, rows, repeated, letter)
-    notes += remarks.without_a_past(program)
+    notes += [*remarks.without_a_past(program), *told.withheld]
     if not repeated:
         ties = kinks.found(program, seeds, met)
         held = {name for name, node in lifted.nodes.items() if node.kind == "data" and node.cut is not None}

@@ -22,6 +22,7 @@ from symgrad.tracing.captured.words import shape_text
 from symgrad.tracing.lift.labels import cast_of
 from symgrad.tracing.lift.sweeps import pull_by_lot
 from symgrad.tracing.record.numbers import KEPT, digits
+from symgrad.tracing.story.held import Evaluated
 from symgrad.tracing.story.turns import folded, woven
 from symgrad.ways import Setting
 
@@ -46,7 +47,8 @@ class ToldLines:
     output back, ``opened`` says what they mention and the program's own listing does not have; ``forms`` are the
     gradients by their names; ``flow`` the lengths on the way, ``warning`` what is extreme about them. ``end`` is the
     output, if it is one number whose weight is 1. ``source`` are the lines themselves, ``labels`` the
-    names of the script. ``places`` are the user's lines that the forward ones stand for.
+    names of the script. ``places`` are the user's lines that the forward ones stand for. ``withheld`` says which lines
+    gave other numbers than the derivation.
     """
 
     forward: tuple[str, ...] = ()
@@ -60,6 +62,7 @@ class ToldLines:
     end: str = ""
     source: Backward | None = None
     labels: frozenset[str] = frozenset()
+    withheld: tuple[str, ...] = ()
 
     def given_back(self) -> ToldLines:
         """The same without the numbers of large lines."""
@@ -114,8 +117,10 @@ def without_numbers(line: Line) -> Line:
     return line if line.value is None or np.size(line.value) <= KEPT else replace(line, value=None)
 
 
-def told_lines(program: Capture, seeds: Mapping[str, Any], ones: bool, asked: bool) -> ToldLines:
-    """The lines of one call; of a long program only if that call was ``asked`` for."""
+def told_lines(
+    program: Capture, seeds: Mapping[str, Any], ones: bool, asked: bool, unit: float = 1.2e-7
+) -> ToldLines:  # fmt: skip
+    """The lines of one call; of a long program only if that call was ``asked`` for. ``unit``: of torch's rounding."""
     steps = len(program.recording.steps)
     if steps > MOST_STEPS and not asked:
         one = Setting("run", value="--call N")
@@ -125,6 +130,7 @@ def told_lines(program: Capture, seeds: Mapping[str, Any], ones: bool, asked: bo
         found = program.backward_by(seeds, program.wanted, ones)
     except SymgradError as error:
         return ToldLines(warning=f"the backward is not told line by line: {error.problem}")
+    found, withheld = Evaluated(program, found, seeds, unit).without_others()
     casts = {step.result.name: cast for step in program.recording.steps if (cast := cast_of(step))}
     listed = {label for name, label in program.labels.items() if name not in casts}
 
@@ -163,6 +169,7 @@ def told_lines(program: Capture, seeds: Mapping[str, Any], ones: bool, asked: bo
         program.labels.get(program.ends[0], program.ends[0]) if ones and len(program.ends) == 1 else "",
         found,
         frozenset(program.labels.values()),
+        withheld,
     )
 
 
