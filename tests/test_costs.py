@@ -25,7 +25,6 @@ from symgrad.backward.parts.slots import always_defined, filled
 from symgrad.calculus import sweeps
 from symgrad.entries import words as vocabulary
 from symgrad.language.steps.taken import Taken
-from symgrad.numeric import again
 from symgrad.oracles.differences import check_differences
 from symgrad.program import Program
 from symgrad.shapes import Slot
@@ -280,14 +279,8 @@ def test_the_steps_that_are_told_are_chosen_once(monkeypatch) -> None:
 def test_differences_compute_what_an_input_reaches(monkeypatch) -> None:
     """Each entry up and down, what it does not reach once; in a long program so many directions are enough."""
     computed: list[str] = []
-    compute, prepared = forwards.compute, again.prepared
-
-    def counted(step, *more):
-        play = prepared(step, *more)
-        return lambda arrays: computed.append(step.result.name) or play(arrays)
-
+    compute = forwards.compute
     monkeypatch.setattr(forwards, "compute", lambda step, *more: computed.append(step.op) or compute(step, *more))
-    monkeypatch.setattr(again, "prepared", counted)
 
     def checked(found, name, gradient):
         inputs = {given.name: given.value for given in found.inputs}

@@ -7,7 +7,7 @@ difference quotients, and what parts them has to stay as the step shrinks.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -70,11 +70,14 @@ def slopes(
     program: Program, inputs: Mapping[str, Array], seed: Array, name: str, at: tuple[int, ...]
 ) -> tuple[float, float] | None:
     """The slopes of L left and right of one entry, where they are two; a jump has infinite ones."""
-    gaps = []
-    left = right = 0.0
+    return two_slopes(lambda shift: _sum(program, inputs, seed, name, at, shift))
+
+
+def two_slopes(value: Callable[[float], float]) -> tuple[float, float] | None:
+    """The slopes of a function of one number left and right of 0, where they are two."""
+    gaps, left, right, here = [], 0.0, 0.0, value(0.0)
     for step in STEPS:
-        low, here, high = (_sum(program, inputs, seed, name, at, shift) for shift in (-step, 0.0, step))
-        left, right = (here - low) / step, (high - here) / step
+        left, right = (here - value(-step)) / step, (value(step) - here) / step
         gaps.append(abs(right - left))
     large = max(1.0, abs(left), abs(right))
     stays = gaps[1] > APART * large and gaps[1] > gaps[0] / 2

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from symgrad.numeric import Array, as_float
-from symgrad.oracles.kinks import APART, STEPS, legal
+from symgrad.oracles.kinks import APART, STEPS, legal, two_slopes
 from symgrad.testing.candidates.attempts import Seeds
 from symgrad.testing.right.bench import Bench, Outcome, Trial, not_made, outcome, place, shown
 from symgrad.testing.right.truth import Formula
@@ -37,15 +37,7 @@ class Excuse:
 
 def slopes(formula: Formula, seeds: Seeds, direction: Mapping[str, Array]) -> Sides | None:
     """The slopes of Σ v·out on both sides of the point along a direction, where they are two."""
-    here = weighed(formula, seeds)
-    gaps, left, right = [], 0.0, 0.0
-    for step in STEPS:
-        low, high = (weighed(moved(formula, direction, shift), seeds) for shift in (-step, step))
-        left, right = (here - low) / step, (high - here) / step
-        gaps.append(abs(right - left))
-    large = max(1.0, abs(left), abs(right))
-    stays = gaps[1] > APART * large and gaps[1] > gaps[0] / 2
-    return (left, right) if stays and np.isfinite(gaps).all() else None
+    return two_slopes(lambda shift: weighed(moved(formula, direction, shift), seeds))
 
 
 def moved(formula: Formula, direction: Mapping[str, Array], step: float) -> Formula:
