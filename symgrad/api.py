@@ -22,8 +22,8 @@ from symgrad.explanation import (
     slope_form,
     with_hessians,
 )
-from symgrad.explanation.assumed import assumptions_of, hints_of, with_room
 from symgrad.explanation.formulas import Derived, Shapes, derive_only
+from symgrad.explanation.notable import assumptions_of, hints_of, with_room
 from symgrad.language import LOSSES, OUTPUTS, Value, expand_composites, inputs_of, read, why_whole
 from symgrad.language.outside import arguments
 from symgrad.numeric import Array

@@ -13,7 +13,7 @@ from typing import Any
 from symgrad.errors import InputError, ShapeError, SymgradError, UnknownNameError
 from symgrad.explanation import Given
 from symgrad.explanation.formulas import Shapes
-from symgrad.explanation.wanted import only_read, wanted_by_itself
+from symgrad.explanation.given import only_read, wanted_by_itself
 from symgrad.language import OUTPUTS, Reading, Value, holds_truths, inputs_of, literal, read, value_from
 from symgrad.language.outside import arguments
 from symgrad.language.steps.names import unknown_tensor

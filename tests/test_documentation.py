@@ -14,9 +14,9 @@ from click.testing import CliRunner
 
 from symgrad.closed_form import assigned
 from symgrad.documents import Page, forum_page, index_page, operation_page
+from symgrad.documents.markdown import LONGEST, Picture, readable
 from symgrad.documents.operation import LINES, distinct_ranks, family_of, shown_example, sized
 from symgrad.documents.pages import file_name
-from symgrad.documents.shown import LONGEST, Picture, readable
 from symgrad.explanation.formulas import derive_only
 from symgrad.functions import PRIMITIVES
 from symgrad.language import read

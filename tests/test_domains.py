@@ -7,9 +7,8 @@ import re
 import numpy as np
 import pytest
 
-from symgrad.documents.domains import conditions, where_defined
+from symgrad.documents.domains import conditions, sample_values, where_defined
 from symgrad.documents.pages import operation_page
-from symgrad.documents.samples import sample_values
 from symgrad.language import read
 from symgrad.ops import Op, entries, find
 from tests import torch_side

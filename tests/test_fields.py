@@ -22,7 +22,7 @@ import torch
 
 from symgrad import special
 from symgrad.calculus import local
-from symgrad.documents.samples import sample_values
+from symgrad.documents.domains import sample_values
 from symgrad.entries import equations as mechanism
 from symgrad.entries import holding, spec
 from symgrad.errors import SymgradError

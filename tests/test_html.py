@@ -19,7 +19,7 @@ from symgrad.errors import SymgradError
 from symgrad.exercises import asked
 from symgrad.numeric import as_float
 from symgrad.render.html import pieces
-from symgrad.render.html.mathml import mathml
+from symgrad.render.html.pieces import mathml
 from symgrad.render.html.travel import travelling
 from symgrad.render.page import named
 from symgrad.ways import Way, asked_by

@@ -27,7 +27,7 @@ from symgrad.language.grammar.nodes import Call, walk
 from symgrad.language.grammar.syntax import parse
 from symgrad.language.grammar.tokens import DEPTH, LENGTH
 from symgrad.language.outside.constants import arithmetic
-from symgrad.language.ranks import assignments
+from symgrad.language.read import assignments
 from symgrad.language.steps.names import candidate_ranks, names_of
 from symgrad.numeric.assumed import read_as_whole
 from symgrad.ops import SPELLINGS, entries, named

@@ -26,9 +26,8 @@ from symgrad.numeric import forward, named
 from symgrad.ops import TABLE
 from symgrad.oracles import Elementwise, check_differences, check_form, compare, forms
 from symgrad.oracles.adjoint import shaken
-from symgrad.oracles.floats import apart
 from symgrad.oracles.other_sizes import resized
-from symgrad.oracles.points import holds
+from symgrad.oracles.points import apart, holds
 from tests.cases import forget
 from tests.compare import assert_same
 

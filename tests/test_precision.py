@@ -13,7 +13,7 @@ import torch.nn.functional as F
 import symgrad
 from symgrad.tracing import run_script
 from symgrad.tracing.session import agreement
-from symgrad.tracing.session.precision import Precision
+from symgrad.tracing.session.own_rules import Precision
 from symgrad.tracing.story.tell import event_text
 
 

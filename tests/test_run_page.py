@@ -22,8 +22,7 @@ from symgrad.tracing import run_script
 from symgrad.tracing.record.trace import Where
 from symgrad.tracing.session.entrywise import formula, numbers_of
 from symgrad.tracing.story.events import Backward, Note, Session
-from symgrad.tracing.story.listed_source import MOST_LINES
-from symgrad.tracing.story.page import MOST_CALLS, MOST_SHORT, page_html
+from symgrad.tracing.story.page import MOST_CALLS, MOST_LINES, MOST_SHORT, page_html
 from symgrad_cli.main import main
 from tests.test_html import Reader
 from tests.test_run import own_default_precision

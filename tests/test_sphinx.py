@@ -17,7 +17,7 @@ from sphinx.testing.util import SphinxTestApp
 
 from symgrad.errors import UnsupportedError
 from symgrad.oracles import Check, check_adjoint
-from symgrad.render.html.mathml import mathml
+from symgrad.render.html.pieces import mathml
 from symgrad.sphinx.truth import UntrueError
 from tests.browser import browser
 

@@ -4,8 +4,7 @@ Comes in: a program and what is asked for. Goes out: a `Backward`.
 """
 
 from symgrad.backward.lines import backward
-from symgrad.backward.parts.data import Backward
-from symgrad.backward.parts.line import LONG, Line
+from symgrad.backward.parts.data import LONG, Backward, Line
 from symgrad.backward.twice import twice
 
 __all__ = ["LONG", "Backward", "Line", "backward", "twice"]

@@ -15,16 +15,12 @@ from functools import cached_property
 
 from symgrad.backward.ahead import Ahead, Statement, names_in, told_ahead
 from symgrad.backward.grouping.groups import Group, groups, inner
-from symgrad.backward.grouping.joined import in_three, is_wide
-from symgrad.backward.grouping.once import computed_once
-from symgrad.backward.grouping.opened import opened, unreadable
+from symgrad.backward.grouping.opened import computed_once, in_three, is_wide, opened, unreadable
 from symgrad.backward.grouping.standard import Standard, standard_group
 from symgrad.backward.grouping.templates import Template, asked_of
-from symgrad.backward.parts.asked import Asked, asked
 from symgrad.backward.parts.code import in_parts
-from symgrad.backward.parts.data import Backward, room_for
-from symgrad.backward.parts.line import Line, Part
-from symgrad.backward.parts.names import UNNAMED, Names
+from symgrad.backward.parts.data import Backward, Line, Part, room_for
+from symgrad.backward.parts.names import UNNAMED, Asked, Names, asked
 from symgrad.backward.shortening.complexes import in_complex_words
 from symgrad.backward.shortening.merging import Draft, Term, merged, put
 from symgrad.backward.shortening.phrasing import times_ones, with_a_root, without_ones, without_turns

@@ -5,10 +5,10 @@ Everything here starts from an operation's index equation and ends in an index e
 
 from symgrad.calculus.back import Back, back, steps_back
 from symgrad.calculus.differentials import Differential, differential, small_change
+from symgrad.calculus.differentiate import Step
 from symgrad.calculus.flow import depending, flowing, flows, moving, positions
 from symgrad.calculus.local import Local, local, local_pullback, local_pushforward, standard, unfolded
 from symgrad.calculus.second import second_derivative
-from symgrad.calculus.steps import Step
 from symgrad.calculus.sweeps import Sweep, jacobian, jacobians, pullback, pullbacks
 
 __all__ = [

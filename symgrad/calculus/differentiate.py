@@ -6,11 +6,16 @@
     ∂ g(t₁, t₂, …) / ∂x[p]      = Σ_a ∂g/∂t_a · ∂t_a/∂x[p]     (the t are the accesses, sums and products in g)
 
 The scalar partials ∂g/∂t_a are SymPy's. Sums are contracted with the deltas as soon as they meet.
+
+The record of a derivation: each move appends what it did as it is made.
+
+An explanation shows these records; nothing writes the story a second time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 import sympy as sp
@@ -196,3 +201,12 @@ def inverse(scalar: Expr, variable: Expr, y: Expr) -> Expr | None:
         if inner == variable:
             return (y / coefficient) ** (1 / core.exp) / inner_coefficient
     return None
+
+
+@dataclass(frozen=True)
+class Step:
+    """``rule`` turned what stood before into ``formula``, because ``why``."""
+
+    rule: str
+    formula: Expr
+    why: str

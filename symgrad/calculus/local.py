@@ -17,10 +17,8 @@ from typing import Any
 
 import sympy as sp
 
-from symgrad.calculus.differentiate import differentiate
-from symgrad.calculus.reuse import reuse_output
-from symgrad.calculus.slots import Slots
-from symgrad.calculus.steps import Step
+from symgrad.calculus.differentiate import Step, differentiate
+from symgrad.calculus.reuse import Slots, reuse_output
 from symgrad.errors import UnsupportedError
 from symgrad.indexing import Equation, Index, add_up, fresh_axes, instantiate, replace_accesses
 from symgrad.indexing.canonical import canonical

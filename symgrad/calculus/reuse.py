@@ -3,12 +3,20 @@
 Comes in: the Jacobian's formula and the equation that defines the output. Goes out: the same function, with
 each product of factors that equals the definition at some indices replaced by that entry of the output.
 Rule: t·f(p) → t·out[p]   where out[i] = f(i) or out[i] = log f(i) is the definition.
+
+Which whole numbers among an operation's options are positions, so that one derivation serves all of them.
+
+Comes in: an entry, the shapes of its operands and its options. Goes out: the options with a `Slot` for each position,
+what stands there, and the largest number that may. Positions from the front and from the end are two families:
+``x[3]`` and ``x[5]`` are one formula, ``x[-3]`` and ``x[-5]`` another.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import product
+from typing import Any
 
 import sympy as sp
 
@@ -17,6 +25,9 @@ from symgrad.indexing.deltas import is_delta
 from symgrad.indexing.equation import Equation
 from symgrad.indexing.sums import over_terms, split_factors
 from symgrad.indexing.symbols import Expr, Index, access, accesses, indices_of, name_of
+from symgrad.ops.entry import entry_of
+from symgrad.program import Operation, Option
+from symgrad.shapes import Shape, Size, Slot
 
 Powers = dict[Expr, Expr]
 Place = tuple[str, tuple[Expr, ...]]
@@ -111,3 +122,26 @@ def _holds(present: Expr, wanted: Expr) -> bool:
     """Whether an exponent contains another: at least as much of it, on the same side of the fraction line."""
     rest = present - wanted
     return bool(present.is_number and wanted.is_number and present * wanted > 0 and rest * present >= 0)
+
+
+@dataclass
+class Slots:
+    """The slots of some steps, in order: ``found`` is the position in each, ``most`` the largest."""
+
+    found: dict[Slot, Any] = field(default_factory=dict)
+    most: dict[Slot, Size] = field(default_factory=dict)
+
+    def open(self, position: Any, most: Size) -> Size:
+        """A slot for a position from 0 to ``most``; for one from the end, −1 − a slot."""
+        if not position >= 0:
+            return -1 - self.open(-1 - position, most)
+        slot = Slot(len(self.found))
+        self.found[slot], self.most[slot] = position, most
+        return slot
+
+    def opened(self, op: Operation, shapes: Sequence[Shape | None], options: tuple[Option, ...]) -> tuple[Option, ...]:
+        """The options of a step with slots for its positions."""
+        entry = entry_of(op) if isinstance(op, str) else None
+        if entry is None or entry.slots is None:
+            return options
+        return tuple({**dict(options), **entry.slots(self.open, shapes, **dict(options))}.items())

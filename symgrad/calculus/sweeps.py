@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import sympy as sp
 
+from symgrad.calculus.differentiate import Step
 from symgrad.calculus.local import INNER, SEED, Derivative, derive, local, local_pullback, no_number, standard
-from symgrad.calculus.steps import Step
 from symgrad.indexing import Equation, Index, add_up, delta, fresh_axes, instantiate, replace_accesses
 from symgrad.indexing.brackets import Bracket, told_once, within
 from symgrad.indexing.canonical import canonical

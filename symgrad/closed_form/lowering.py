@@ -23,8 +23,7 @@ from symgrad.closed_form.form import views
 from symgrad.closed_form.rewriting.asking import boolean, indices_in, reads_tensor
 from symgrad.closed_form.rewriting.rules import APART, simplify
 from symgrad.closed_form.rewriting.shorthands import Mean, Variance
-from symgrad.closed_form.texts.additions import added, signed
-from symgrad.closed_form.texts.axes import common_order, joint_axes
+from symgrad.closed_form.texts.axes import added, common_order, joint_axes, signed
 from symgrad.closed_form.texts.pieces import (
     ADD,
     ATOM,

@@ -19,9 +19,9 @@ import sympy as sp
 
 from symgrad.calculus import local
 from symgrad.calculus.sweeps import substitute
+from symgrad.closed_form.rewriting.averages import LINEAR
 from symgrad.closed_form.rewriting.centring import centre_of, centring_rule
 from symgrad.closed_form.rewriting.merging import outside
-from symgrad.closed_form.rewriting.quotients import LINEAR
 from symgrad.closed_form.rewriting.rules import Rule, simplify
 from symgrad.closed_form.rewriting.shorthands import Cases, Centred
 from symgrad.closed_form.texts.decimals import whole

@@ -4,8 +4,6 @@ Each page is written from the same `Explanation` that the terminal shows, so tha
 not derived and proven.
 """
 
-from symgrad.documents.kinks import kinks_page
-from symgrad.documents.pages import Page, forum_page, index_page, operation_page
-from symgrad.documents.site import write_site
+from symgrad.documents.pages import Page, forum_page, index_page, kinks_page, operation_page, write_site
 
 __all__ = ["Page", "forum_page", "index_page", "kinks_page", "operation_page", "write_site"]

@@ -14,10 +14,8 @@ from itertools import product
 
 from symgrad.calculus import flows
 from symgrad.closed_form import assigned
-from symgrad.documents.conditions import spoken
-from symgrad.documents.domains import where_defined
-from symgrad.documents.samples import sample_seed, sample_values
-from symgrad.documents.shown import Article, Part, Piece, picture_of, readable
+from symgrad.documents.domains import sample_seed, sample_values, spoken, where_defined
+from symgrad.documents.markdown import Article, Part, Piece, picture_of, readable
 from symgrad.errors import InputError, SymgradError
 from symgrad.explanation import Explanation, Given, Seed, build, derive_only, kink_of, with_hessians
 from symgrad.explanation.formulas import Derived

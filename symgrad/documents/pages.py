@@ -2,23 +2,35 @@
 
 Comes in: an entry of the table. Goes out: a `Page`, Markdown with LaTeX formulas. Nothing about a derivative
 is written here: formulas come from `derive`, numbers and proofs from `explain`.
+
+The page about kinks: every point of the table where the derivative is a choice, and who chooses what.
+
+Comes in: operations. Goes out: a `Page`, each row computed when it is written.
+
+Writing all pages into a folder, each file whole or not at all.
+
+Comes in: a folder and the operations wanted. Goes out: ``index.md``, ``forum.md``, ``kinks.md`` and ``ops/NAME.md``.
 """
 
 from __future__ import annotations
 
 import importlib
 import inspect
+import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 from symgrad.api import explain
-from symgrad.documents.conditions import spoken
+from symgrad.documents.domains import spoken
 from symgrad.documents.markdown import article_markdown
 from symgrad.documents.operation import article, family_of, family_says
-from symgrad.ops import COMPOUNDS, FAMILIES, Compound, Op
+from symgrad.errors import InputError, UnknownNameError
+from symgrad.explanation import Kink, edges_of, kink_of
+from symgrad.files import write_whole
+from symgrad.ops import COMPOUNDS, FAMILIES, Compound, Op, close, entries, find
 
 FORUM = "x@a"
 FORUM_SEED = [[1, 2, 3, 4], [5, 6, 7, 8]]
@@ -167,3 +179,105 @@ def equations(op: Op) -> Iterator[str]:
 def cell(text: str) -> str:
     """Text inside a table: a bar would end the cell."""
     return text.replace("|", "\\|")
+
+
+HEADING = ("operation", "at", "left", "right", "symgrad", "torch")
+LEAD = """Where a function has a corner, its derivative from the left is not that from the right.
+Any number between the two is as good as another for descent, and a program has to choose one.
+symgrad's equations choose as torch does.
+Where both sides are one number there is no corner along x₀: the function is smooth there, or it jumps.
+The sides and symgrad's choice are derived; torch's is what `backward()` of torch {version} answers: ∂L/∂x₀ with every \
+entry of the inputs at the point, L the sum of the outputs."""
+
+AT_EDGES = ("operation", "at", "by", "equation", "torch")
+EDGES = """At these points there is no derivative, and no two sides between which one could be chosen: the equation \
+gives ∞ or NaN, which symgrad shows and calls undefined; or torch loses the number to 0·∞.
+torch's own is asked of the installed version; a captured program takes it and names the step in `conventions`."""
+
+
+def kinks_of(ops: Sequence[Op]) -> Iterator[Kink]:
+    """Every kink of ``ops``, in the order of the table."""
+    return (kink_of(op, at) for op in ops for at in op.kinks)
+
+
+def row(kink: Kink) -> tuple[str, ...]:
+    """One kink in words."""
+    torch = "not asked" if kink.torch is None else f"{kink.torch + 0.0:.4g}" + ("" if kink.agrees else "  DIFFERS")
+    return (kink.text, f"{kink.at:g}", *kink.told, torch)
+
+
+def beside(ops: Sequence[Op]) -> Iterator[str]:
+    """How far from its edges torch still has a number of its own, where that is wider than a point."""
+    for op in ops:
+        if op.margin:
+            points = " and ".join(f"{name} = {at:g}" for edge in op.edges for name, at in edge.items())
+            yield f"In `{op.name}` torch still has one within {op.margin} of {points}."
+
+
+def kinks_page(ops: Sequence[Op]) -> Page:
+    """The table as a page."""
+    found = list(kinks_of(ops))
+    version = next((k.version for k in found if k.version), "(not installed)")
+    lines = ["# Kinks", "", LEAD.format(version=version), "", f"| {' | '.join(HEADING)} |", "|---" * len(HEADING) + "|"]
+    for kink in found:
+        text, *numbers = row(kink)
+        lines.append(f"| `{text}` | {' | '.join(numbers)} |")
+    rules = [rule for op in ops for rule in edges_of(op)]
+    if rules:
+        lines += [
+            "",
+            "## Without a derivative",
+            "",
+            "\n".join([EDGES, *beside(ops)]),
+            "",
+            f"| {' | '.join(AT_EDGES)} |",
+            "|---" * len(AT_EDGES) + "|",
+        ]
+        lines += [f"| `{r.text}` | {r.at} | {r.by} | {r.here:.4g} | {r.torch:.4g} |" for r in rules]
+    return Page(PurePosixPath("kinks.md"), "\n".join(lines))
+
+
+def chosen(names: Sequence[str]) -> list[Op]:
+    """The operations called ``names``, all of them when there is none; raises `UnknownNameError`."""
+    if not names:
+        return list(entries())
+    wanted = []
+    for name in names:
+        op = find(name)
+        if op is None:
+            raise UnknownNameError(f"there is no operation {name}", hints=tuple(close(name)) or ("symgrad ops",))
+        wanted.append(op.name)
+    return [op for op in entries() if op.name in wanted]
+
+
+def check_folder(folder: Path) -> None:
+    """Raise `InputError` before any work where it is plain that nothing can be written into ``folder``."""
+    place = folder if folder.exists() else folder.absolute().parent
+    if not place.is_dir():
+        raise InputError(f"cannot write into {folder}", found=(f"{place} is no folder",))
+    if not os.access(place, os.W_OK):
+        raise InputError(f"cannot write into {folder}", found=(f"{place} may not be written",))
+
+
+def put(folder: Path, place: PurePosixPath, text: str) -> Path:
+    """One file into ``folder``, which is made for it; raises `InputError` where that cannot be."""
+    whole = folder / place
+    try:
+        folder.mkdir(exist_ok=True)  # its own folder is the user's to make
+        whole.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot write into {folder}", found=(error.strerror or str(error),)) from None
+    return write_whole(whole, text)
+
+
+def write_site(folder: Path, names: Sequence[str] = (), check: bool = True) -> Iterator[Path]:
+    """Write the pages one by one, yielding each file as it stands; whatever interrupts leaves no folder without one."""
+    ops = chosen(names)
+    check_folder(folder)
+    for op in ops:
+        page = operation_page(op, check)
+        for path, svg in page.pictures:  # before the page: whatever interrupts, a page that stands has its pictures
+            put(folder, path, svg)
+        yield put(folder, page.path, page.text)
+    for page in (forum_page(check), kinks_page(ops), index_page(ops)):
+        yield put(folder, page.path, page.text)

@@ -15,10 +15,9 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any, Unpack
 
-from symgrad.entries.along import REST, SPACES, Along
+from symgrad.entries.along import BY_AVERAGE, BY_WORD, REST, SPACES, Along, Loss
 from symgrad.entries.domain import Domain, reals
 from symgrad.entries.indexed import Indexed
-from symgrad.entries.losses import BY_AVERAGE, BY_WORD, Loss
 from symgrad.entries.on_axes import OnAxes
 from symgrad.entries.readings import Instead, Pointwise, Reading
 from symgrad.entries.shaping import Fits, broadcast, common_shape, fitting

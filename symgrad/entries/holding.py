@@ -15,7 +15,7 @@ from __future__ import annotations
 from fractions import Fraction
 from functools import lru_cache
 
-from symgrad.entries.losses import Loss
+from symgrad.entries.along import Loss
 from symgrad.entries.readings import spelled
 from symgrad.entries.spec import TABLE, Op
 from symgrad.functions import ALSO, ROUNDING

@@ -17,8 +17,8 @@ from symgrad.entries.spec import At, Held, Options, View
 from symgrad.entries.words import functions
 from symgrad.errors import ShapeError
 from symgrad.indexing.symbols import Expr
+from symgrad.notation.linear import in_front, letters_at, shape_of, sizes_at
 from symgrad.notation.meaning import Meaning
-from symgrad.notation.rows import in_front, letters_at, shape_of, sizes_at
 from symgrad.notation.scope import Pattern
 from symgrad.notation.sizes import Finder, ranges
 from symgrad.notation.tree import Access, Dots, Flat, Statement

@@ -22,8 +22,8 @@ from symgrad.entries.words import functions
 from symgrad.errors import InputError, ShapeError
 from symgrad.indexing.symbols import Expr
 from symgrad.notation.inside import checked
+from symgrad.notation.linear import length_of, letters_at
 from symgrad.notation.meaning import Meaning
-from symgrad.notation.rows import length_of, letters_at
 from symgrad.notation.sizes import Finder
 from symgrad.notation.tree import Access, Statement, walk
 from symgrad.shapes import Shape, Sizes

@@ -115,7 +115,7 @@ class Op:
     ``qr({}).Q``, ``{}.T``. ``pairs`` are the operands, ``out`` among them, that are complex in torch and pairs (re, im)
     here (`symgrad.ops.complex.complex_pairs`). ``places`` is what makes torch's call give the whole numbers that
     ``known`` finds: ``.indices`` of its result, or what stands in the place of its last bracket. ``slots`` says which
-    of its options are positions (`symgrad.calculus.slots`): what is derived for one of them holds for all. ``holds``
+    of its options are positions (`symgrad.calculus.reuse`): what is derived for one of them holds for all. ``holds``
     says what torch keeps the result of truth values and whole numbers as, where that does not follow from the equation
     (`symgrad.entries.holding`). ``stated`` is the equation of an operation that is not in the table. ``arrays`` is what
     the operation is in NumPy and in jax, as the body of a function of torch's arguments, where its spelling there does

@@ -19,9 +19,9 @@ from symgrad.entries.words import functions
 from symgrad.errors import ShapeError, bug
 from symgrad.indexing.symbols import Expr
 from symgrad.notation.inside import checked
+from symgrad.notation.linear import in_front, letters_at, shape_of
 from symgrad.notation.meaning import Meaning
 from symgrad.notation.read import read_statement
-from symgrad.notation.rows import in_front, letters_at, shape_of
 from symgrad.notation.scope import Names, names_in, spelled_out
 from symgrad.notation.sizes import Ranges as Found
 from symgrad.notation.tree import Absolute, Access, Call, Condition, Floor, Name, Statement, walk

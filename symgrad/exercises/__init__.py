@@ -1,7 +1,6 @@
 """Exercises: the closed form is hidden, and a student's line is held against the formula."""
 
 from symgrad.exercises.lines import Verdict
-from symgrad.exercises.paged import Exercise, exercise
-from symgrad.exercises.travel import asked
+from symgrad.exercises.travel import Exercise, asked, exercise
 
 __all__ = ["Exercise", "Verdict", "asked", "exercise"]

@@ -14,8 +14,7 @@ import sympy as sp
 from symgrad.errors import ShapeError, SymgradError, seed_apart
 from symgrad.language.grammar.nodes import Script
 from symgrad.language.outside.constants import tidy
-from symgrad.language.outside.given import Wanted, starting_shape
-from symgrad.language.outside.values import MOST, Array, too_large
+from symgrad.language.outside.values import MOST, Array, Wanted, starting_shape, too_large
 from symgrad.language.steps.builder import Builder
 from symgrad.language.steps.calls import Meaning, Ref
 from symgrad.language.steps.complaints import shown_shape

@@ -3,10 +3,17 @@
 What the text and the given shapes leave open is inferred: ranks are tried in order of likeliness until the
 whole program fits, sizes follow from unification with each other and with the output's shape, and sizes that
 nothing fixes become 2, 3, 4, … by order of appearance. `Reading` says what was assumed.
+
+Assignments of ranks to inputs, the likeliest first.
+
+What the two sides of a loss are before they are broadcast: predictions and targets, as somebody wrote them.
+
+Comes in: steps. Goes out: the losses among them that have to broadcast, and the tensors on their two sides.
 """
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -27,13 +34,20 @@ from symgrad.language.attempt import (
 )
 from symgrad.language.counts import number_names
 from symgrad.language.grammar.nodes import Script, walk
-from symgrad.language.outside.given import Wanted, checked_shapes
-from symgrad.language.outside.values import Array
+from symgrad.language.outside.values import Array, Wanted, checked_shapes
 from symgrad.language.pasted import script_of
-from symgrad.language.ranks import assignments
-from symgrad.language.sides import broadcast_sides
-from symgrad.language.steps.names import LIBRARIES, NUMBERS, Names, candidate_ranks, names_of, unknown_tensor
-from symgrad.program import Number, Program, free_name
+from symgrad.language.steps.names import (
+    LIBRARIES,
+    NUMBERS,
+    Candidates,
+    Names,
+    candidate_ranks,
+    names_of,
+    unknown_tensor,
+)
+from symgrad.ops.calls.operators import sign_of
+from symgrad.ops.entry import plays
+from symgrad.program import Apply, Number, Program, Role, free_name
 from symgrad.source import Source
 
 ATTEMPTS = 300
@@ -270,3 +284,45 @@ class Search:
                 continue
             return True
         return False
+
+
+def assignments(candidates: Mapping[str, Candidates]) -> Iterator[dict[str, int]]:
+    """Every choice of one candidate per name, by total unlikeliness; at a tie the first names give way first.
+
+    >>> [list(a.values()) for a in assignments({"x": ((2, 0), (1, 3)), "a": ((2, 0), (1, 2))})]
+    [[2, 2], [2, 1], [1, 2], [1, 1]]
+    """
+    names = list(candidates)
+    # Places count downwards from 0, so that among equals the heap gives the one where the first names moved.
+    start = (0,) * len(names)
+    waiting = [(sum(c[0][1] for c in candidates.values()), start, 0)]
+    while waiting:
+        cost, choice, first = heapq.heappop(waiting)
+        yield {name: candidates[name][-place][0] for name, place in zip(names, choice, strict=True)}
+        for position in range(first, len(names)):
+            options = candidates[names[position]]
+            place = -choice[position]
+            if place + 1 < len(options):
+                step = options[place + 1][1] - options[place][1]
+                further = (*choice[:position], -place - 1, *choice[position + 1 :])
+                heapq.heappush(waiting, (cost + step, further, position))
+
+
+def broadcast_sides(steps: Sequence[Apply], differences: bool = False) -> Iterator[tuple[Apply, str, str]]:
+    """Each loss one side of which is broadcast to the other, or both to a third shape; predictions, then targets.
+
+    With ``differences`` those that are written out, too.
+    """
+    made = {step.result.name: step for step in steps}
+
+    def before(name: str) -> str:
+        step = made.get(name)
+        return before(str(step.arguments[0])) if step is not None and plays(step.op, Role.COPIES) else name
+
+    for step in steps:
+        written = differences and sign_of(step.op) == "-"
+        if ("reduction" in dict(step.options) or written) and len(step.tensors) > 1:
+            sides = step.tensors[:2]
+            first, second = map(before, sides)
+            if (first, second) != sides:
+                yield step, first, second

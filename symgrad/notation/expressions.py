@@ -17,8 +17,7 @@ from __future__ import annotations
 import re
 
 from symgrad.errors import Span
-from symgrad.notation.cursor import DEPTH, Cursor
-from symgrad.notation.tokens import LETTER, Token
+from symgrad.notation.tokens import DEPTH, LETTER, Cursor, Token
 from symgrad.notation.tree import (
     Absolute,
     Access,

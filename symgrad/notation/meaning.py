@@ -21,7 +21,7 @@ from symgrad.errors import bug
 from symgrad.indexing import Bracket, Index, Mod, add_up, bracket, delta, fresh, multiply_up, ravel, row_major, unravel
 from symgrad.indexing.sums import is_guard
 from symgrad.indexing.symbols import Expr, accesses
-from symgrad.notation.rows import number_of
+from symgrad.notation.linear import number_of
 from symgrad.notation.tree import (
     Absolute,
     Access,

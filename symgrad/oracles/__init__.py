@@ -6,9 +6,9 @@ scalar entries, the identity needs no derivative, differences need only the forw
 
 from symgrad.oracles.adjoint import check_adjoint
 from symgrad.oracles.differences import check_differences
+from symgrad.oracles.digits import out_of_range, real_output, rounds
 from symgrad.oracles.elementwise import Elementwise
 from symgrad.oracles.forms import Dropped, check_form, dropped_forms
-from symgrad.oracles.out_of_range import out_of_range, real_output, rounds
 from symgrad.oracles.report import Check, compare, compare_mathematics, skipped
 from symgrad.oracles.second import second_checks
 from symgrad.oracles.text import Text, ask_torch, check_reading, values_apart

@@ -11,8 +11,7 @@ from collections.abc import Iterable
 from symgrad.explanation import Explanation
 from symgrad.render import mathmode
 from symgrad.render.content import page_of
-from symgrad.render.latex_lines import atoms
-from symgrad.render.latex_width import points
+from symgrad.render.latex_lines import atoms, points
 from symgrad.render.mathmode import escaped, typewriter
 from symgrad.render.page import (
     Block,

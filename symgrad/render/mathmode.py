@@ -10,8 +10,8 @@ import numpy as np
 from symgrad.numeric import Array
 from symgrad.render import numbers
 from symgrad.render.formula_latex import GREEK
+from symgrad.render.latex_lines import RELATION, points
 from symgrad.render.latex_lines import lines as broken
-from symgrad.render.latex_width import RELATION, points
 from symgrad.render.page import Equation, Grid, Math
 from symgrad.render.page import number as number_math
 

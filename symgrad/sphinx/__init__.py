@@ -21,9 +21,8 @@ except ImportError as missing:
     raise ImportError('symgrad.sphinx needs Sphinx: pip install "symgrad[docs]"') from missing
 
 import symgrad
-from symgrad.sphinx.builders import block_formula, for_the_builder, inline_formula, name_signs
 from symgrad.sphinx.expression import ClosedFormRole, ExpressionDirective
-from symgrad.sphinx.nodes import nothing, visitors
+from symgrad.sphinx.nodes import block_formula, for_the_builder, inline_formula, name_signs, nothing, visitors
 from symgrad.sphinx.operations import OperationDirective, OperationsDirective, fill_in, listing
 from symgrad.sphinx.scripts import PythonDirective, RunDirective, StampDirective
 from symgrad.sphinx.truth import again, forget, merged, told, unread

@@ -26,15 +26,14 @@ from sphinx.util.docutils import SphinxDirective, SphinxRole
 
 from symgrad.api import derive, explain_values
 from symgrad.closed_form import assigned
-from symgrad.documents.shown import Picture, readable
+from symgrad.documents.markdown import Picture, readable
 from symgrad.errors import InputError, SymgradError
 from symgrad.explanation import Explanation
 from symgrad.language import literal
 from symgrad.render.content import page_of
 from symgrad.render.page import Block, Page
-from symgrad.sphinx.claims import unclaimed, unsaid
 from symgrad.sphinx.nodes import Made, boxed, code_block, pieces, words
-from symgrad.sphinx.truth import untrue
+from symgrad.sphinx.truth import unclaimed, unsaid, untrue
 from symgrad.ways import Way, asked_by
 
 SECTION = {"equation": 0, "jacobian": 1, "seed": 2, "backward": 3, "proof": 4, "second": 5}

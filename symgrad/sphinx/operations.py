@@ -13,8 +13,8 @@ from docutils import nodes
 from docutils.parsers.rst import directives
 from sphinx.util.docutils import SphinxDirective
 
+from symgrad.documents.markdown import Part
 from symgrad.documents.operation import article, family_of, family_says
-from symgrad.documents.shown import Part
 from symgrad.ops import find
 from symgrad.render.page import Code
 from symgrad.sphinx.nodes import Made, as_written, boxed, code_block, pieces, titled, words

@@ -32,10 +32,9 @@ from sphinx.util.docutils import SphinxDirective
 import symgrad
 from symgrad.errors import SymgradError
 from symgrad.oracles.torch import torch_version
-from symgrad.sphinx.claims import unsaid
 from symgrad.sphinx.expression import lines
 from symgrad.sphinx.nodes import Made, boxed, code_block
-from symgrad.sphinx.truth import untrue
+from symgrad.sphinx.truth import unsaid, untrue
 
 
 class CodeDirective(SphinxDirective):

@@ -19,11 +19,10 @@ from symgrad.errors import InputError, SymgradError
 from symgrad.explanation.formulas import Shapes
 from symgrad.language.outside import arguments
 from symgrad.oracles import torch_version
-from symgrad.testing.batteries.contract import contract, printed
 from symgrad.testing.batteries.exactness import exactness
 from symgrad.testing.batteries.kinks import beside_kinks
 from symgrad.testing.batteries.layout import layout, mask
-from symgrad.testing.batteries.purity import accumulation, nondeterministic, purity, random_forward
+from symgrad.testing.batteries.purity import accumulation, contract, nondeterministic, printed, purity, random_forward
 from symgrad.testing.batteries.second import double_backward, duality
 from symgrad.testing.batteries.value import cut, forward, misshapen, value
 from symgrad.testing.data import BackwardReport, Battery, Finding

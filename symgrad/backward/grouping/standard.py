@@ -16,7 +16,7 @@ import sympy as sp
 from symgrad.backward.grouping.groups import Group
 from symgrad.backward.parts.slots import Numbers, filled
 from symgrad.calculus.local import known_name
-from symgrad.calculus.slots import Slots
+from symgrad.calculus.reuse import Slots
 from symgrad.numeric import Values
 from symgrad.ops import found_letters
 from symgrad.program import Apply, Constant, Program, Pullback, Tensor

@@ -12,8 +12,7 @@ import ast
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
-from symgrad.backward.parts.data import Backward
-from symgrad.backward.parts.line import Line
+from symgrad.backward.parts.data import Backward, Line
 from symgrad.backward.shortening.beside import PAD
 from symgrad.backward.shortening.products import is_number, is_zero
 from symgrad.backward.shortening.shortened import shortened

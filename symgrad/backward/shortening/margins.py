@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import sympy as sp
 
-from symgrad.backward.shortening.signs import copied
+from symgrad.backward.shortening.factors import copied
 from symgrad.shapes import Shape
 
 SIGNS: dict[type[ast.operator], Callable[[sp.Expr, sp.Expr], sp.Expr]] = {

@@ -22,15 +22,14 @@ import ast
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from symgrad.backward.parts.asked import Asked, answers
 from symgrad.backward.parts.code import in_parts
+from symgrad.backward.parts.names import Asked, answers
 from symgrad.backward.shortening import products
-from symgrad.backward.shortening.beside import side_by_side, with_common_conditions, with_common_margins
-from symgrad.backward.shortening.interleaved import taking_turns
+from symgrad.backward.shortening.beside import side_by_side, taking_turns, with_common_conditions, with_common_margins
+from symgrad.backward.shortening.factors import copied, negated, with_signs
 from symgrad.backward.shortening.margins import Sizes, without_margins
 from symgrad.backward.shortening.numbers import counts_with, with_number
 from symgrad.backward.shortening.phrasing import in_one_fraction, in_one_product, is_reciprocal, without_turns
-from symgrad.backward.shortening.signs import copied, negated, with_signs
 from symgrad.shapes import Shape
 
 LONGEST = 64

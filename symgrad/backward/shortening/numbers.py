@@ -15,9 +15,9 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
+from symgrad.backward.shortening.factors import copied
 from symgrad.backward.shortening.phrasing import times_ones
 from symgrad.backward.shortening.products import ELEMENTWISE, expanded, is_number, of_ones
-from symgrad.backward.shortening.signs import copied
 
 
 @dataclass

@@ -25,6 +25,7 @@ import sympy as sp
 from symgrad.backward.shortening.factors import (
     Fraction,
     cancelled,
+    copied,
     fraction,
     is_whole,
     negative,
@@ -36,7 +37,6 @@ from symgrad.backward.shortening.factors import (
     written,
 )
 from symgrad.backward.shortening.phrasing import laid_out, product, times_ones
-from symgrad.backward.shortening.signs import copied
 from symgrad.ops import TABLE
 from symgrad.ops.entry import playing
 from symgrad.program import Role

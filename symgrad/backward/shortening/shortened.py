@@ -10,8 +10,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from symgrad.backward.parts.line import LONG
-from symgrad.backward.shortening.signs import copied
+from symgrad.backward.parts.data import LONG
+from symgrad.backward.shortening.factors import copied
 from symgrad.closed_form import one_over, without_plus
 
 Term = tuple[ast.operator, ast.expr]

@@ -14,7 +14,7 @@ import sympy as sp
 
 from symgrad.calculus import local
 from symgrad.calculus.sweeps import substitute
-from symgrad.closed_form.rewriting.quotients import LINEAR
+from symgrad.closed_form.rewriting.averages import LINEAR
 from symgrad.closed_form.rewriting.rules import Rule, simplify
 from symgrad.closed_form.rewriting.shorthands import Centred
 from symgrad.indexing import Equation, Index, fresh_axes

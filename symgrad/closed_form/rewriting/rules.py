@@ -20,9 +20,16 @@ from itertools import permutations
 
 import sympy as sp
 
-from symgrad.calculus.steps import Step
-from symgrad.closed_form.rewriting.averages import centred, constant_out, mean_of, variance
-from symgrad.closed_form.rewriting.in_a_row import numbered_apart
+from symgrad.calculus.differentiate import Step
+from symgrad.closed_form.rewriting.asking import numbered_apart
+from symgrad.closed_form.rewriting.averages import (
+    centred,
+    constant_out,
+    mean_of,
+    softmax_ratio,
+    standardised_ratio,
+    variance,
+)
 from symgrad.closed_form.rewriting.merging import merge_nested, merge_sums, outside, taken_apart
 from symgrad.closed_form.rewriting.of_numbers import (
     absolute,
@@ -39,7 +46,6 @@ from symgrad.closed_form.rewriting.of_numbers import (
     turned_logistic,
     without_one,
 )
-from symgrad.closed_form.rewriting.quotients import softmax_ratio, standardised_ratio
 from symgrad.closed_form.rewriting.shorthands import Apart, Cross
 from symgrad.closed_form.rewriting.squares import squared
 from symgrad.functions import sigmoid

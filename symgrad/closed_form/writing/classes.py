@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 
 import sympy as sp
 
-from symgrad.calculus.steps import Step
+from symgrad.calculus.differentiate import Step
 from symgrad.closed_form.rewriting.asking import indices_in, reads_tensor
 from symgrad.closed_form.texts.notation import Notation
 from symgrad.closed_form.texts.pieces import ATOM, MULTIPLY, NoForm, Piece, flat

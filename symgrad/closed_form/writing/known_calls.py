@@ -7,6 +7,25 @@ the text is shown only after it was read back and agreed with the formula.
     Σ_{o,k} v[n,o,k]·w[o,c,p−s·k+d]        →  conv_transpose1d(v, w, stride=s, padding=d): `convolutions`
     Σ_{a,b} v[n,(c,a,b),(p−a,q−b)]         →  F.fold(v, x.shape[-2:], (k, l)): `folds`
     Σ_j v[p−j,j]                           →  zeros_like(x).index_add(0, arange(n).unfold(0, k, 1)…): `selections`
+
+What is written at positions: an entry goes where a tensor of whole numbers says.
+
+    Σ_j δ(p, n[j])·v[j,q]                       →  zeros_like(x).index_add(0, n, v)
+    Σ_j δ(q, n[p,j])·v[p,j]                     →  zeros_like(x).scatter_add(1, n, v)
+    δ(q, n[p])·v[p]                             →  v[:, None] * one_hot(n, x.shape[1])
+    δ(p, n[q])·v[q]                             →  zeros_like(x).scatter_add(0, n[None], v[None])
+    Σ_j,k δ(p·m + q, n[j,k])·v[j,k]             →  zeros_like(x).flatten().scatter_add(0, n.flatten(), v.flatten())…
+
+Comes in: the δ and what it multiplies. Goes out: the call; None where no call says it.
+
+What a view selects along one axis goes back to where arange, viewed in the same way, says; diagonals to theirs.
+
+    [2 | p − 1]·v[⌊(p − 1)/2⌋]        →  zeros_like(x).index_add(0, arange(x.shape[0])[1::2], v)
+    Σ_j v[p − j, j]                   →  zeros_like(x).index_add(0, arange(n).unfold(0, k, 1).flatten(), v.flatten())
+    δ(q, p + 1)·v[p]                  →  zeros_like(x).diagonal_scatter(v, 1)
+
+Comes in: the one entry of the seed that is read, and what is beside it. Goes out: the call; None where no call says it.
+The conditions under which the entry is read are not looked at: that the call has them is for the proof to say.
 """
 
 from __future__ import annotations
@@ -17,14 +36,15 @@ import sympy as sp
 
 from symgrad.closed_form.rewriting.asking import indices_in, reads_tensor
 from symgrad.closed_form.rewriting.merging import taken_apart
-from symgrad.closed_form.texts.notation import Notation
-from symgrad.closed_form.writing.convolutions import convolution
+from symgrad.closed_form.texts.notation import Notation, shape_of
+from symgrad.closed_form.texts.pieces import ATOM, MULTIPLY, NoForm, Piece, bracketed, flat, subscripted
+from symgrad.closed_form.texts.size_text import size_text
+from symgrad.closed_form.writing.convolutions import convolution, solved
 from symgrad.closed_form.writing.folds import folded, unfolded
-from symgrad.closed_form.writing.places import written_at
-from symgrad.closed_form.writing.selections import by_steps, by_windows, on_diagonal
 from symgrad.indexing import Bracket, Index
-from symgrad.indexing.brackets import Unravel
+from symgrad.indexing.brackets import Ravel, Unravel
 from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of
+from symgrad.shapes import Size
 
 
 def known_call(notation: Notation, node: Expr, axes: Sequence[Index], wanted: str) -> str | None:
@@ -48,4 +68,197 @@ def known_call(notation: Notation, node: Expr, axes: Sequence[Index], wanted: st
     if len(accesses) == 1 and len(accesses) + len(deltas) == len(rest) and bound:
         windows = by_windows(notation, accesses[0], bound[0], axes, wanted) if len(bound) == 1 else None
         return windows or folded(notation, accesses[0], bound, axes, wanted)
+    return None
+
+
+def written_at(
+    notation: Notation, delta: Expr, seed: Expr, beside: Sequence[Expr], axes: Sequence[Index], wanted: str
+) -> str | None:
+    """index_add for positions that hold for whole slices, scatter_add for positions of single entries.
+
+    What stands ``beside`` the seed has no axis of its own.
+    """
+    for here, there in (delta.args, delta.args[::-1]):
+        target = here.indices if isinstance(here, Ravel) else (here,)
+        read = there.args[0] if isinstance(there, sp.Mod) else there
+        if is_access(read) and "·" not in name_of(read) and set(target) <= set(axes):
+            first = list(axes).index(target[0])
+            if tuple(axes[first : first + len(target)]) != tuple(target):
+                return None
+            sizes = shape_of(notation, name_of(read))
+            if any(not isinstance(i, Index) and size != 1 for i, size in zip(indices_of(read), sizes, strict=True)):
+                return None  # one of several positions
+            positions = first_ones(notation, read, seed)
+            if read is not there:  # counted from the end
+                size = bracketed(*size_text(there.args[1], notation.program.inputs), ATOM)
+                positions = Piece(f"{positions.inside(MULTIPLY)} % {size}", MULTIPLY, positions.axes)
+            return along(notation, (first, len(target)), positions, seed, beside, axes, wanted)
+    return None
+
+
+def first_ones(notation: Notation, read: Expr, seed: Expr) -> Piece:
+    """The positions that are read: the whole tensor, or as many as the seed has entries, ``n[:2]``."""
+    indices, given = indices_of(read), shape_of(notation, name_of(seed))
+    whole = {i for i, size in zip(indices_of(seed), given, strict=True) if isinstance(i, Index) and i.size == size}
+    found = Piece(*notation.texts.tensor(name_of(read)), indices)
+    pairs = list(zip(indices, shape_of(notation, name_of(read)), strict=True))
+    fewer = [index in whole and index.size != size for index, size in pairs]
+    if not any(fewer):
+        return found
+    cut = [f":{notation.texts.size(i.size)}" if less else ":" for i, less in zip(indices, fewer, strict=True)]
+    return Piece(f"{found.inside(ATOM)}[{', '.join(cut)}]", ATOM, indices)
+
+
+def along(
+    notation: Notation, place: tuple[int, int], positions: Piece, seed: Expr, beside: Sequence[Expr],
+    axes: Sequence[Index], wanted: str,
+) -> str | None:  # fmt: skip
+    """The call that adds at positions on so many axes from the first on; None where the other axes do not agree."""
+    first, count = place
+    before, after = tuple(axes[:first]), tuple(axes[first + count :])
+    own, numbers = indices_of(seed), positions.axes
+    middle = own[len(before) : len(own) - len(after)]
+    if own[: len(before)] != before or own[len(own) - len(after) :] != after:
+        return None
+    given = [shape_of(notation, name_of(seed))[n] for n, index in enumerate(own) if index in (*before, *after)]
+    slices = all(index.size == size for index, size in zip((*before, *after), given, strict=True))
+    moving = tuple(index for index in middle if isinstance(index, Index))
+    if any(index in axes for index in moving) or any(not isinstance(m, Index) and m != 0 for m in middle):
+        return None
+    moved = Piece(*notation.texts.tensor(name_of(seed)), own)
+    if beside:
+        moved = flat(notation.write(sp.Mul(*beside, seed), own))
+        if moved.axes != own:
+            return None
+    if slices and count == 1 and len(middle) == 1 and numbers == tuple(middle) and moving:
+        return f"zeros_like({wanted}).index_add({first}, {positions.text}, {moved.text})"
+    if slices and count == 1 and numbers == moving and len(moving) > 1 and len(middle) == len(moving):
+        flatly = f"{positions.inside(ATOM)}.flatten()", flattened(moved, first, len(middle), len(own))
+        return f"zeros_like({wanted}).index_add({first}, {flatly[0]}, {flatly[1]})"
+    if numbers != own:
+        return None
+    if count == 1 and not middle and first == len(axes) - 1:
+        if not slices:
+            return None  # one_hot has as many rows as there are positions
+        one_hot = f"one_hot({positions.text}, {notation.texts.size(axes[-1].size)})"
+        return f"{moved.inside(ATOM)}[{', '.join([':'] * len(own) + ['None'])}] * {one_hot}"
+    one = flattened(positions, first, len(middle), len(own)), flattened(moved, first, len(middle), len(own))
+    whole = flattened(Piece(f"zeros_like({wanted})", ATOM, tuple(axes)), first, count, len(axes))
+    back = "" if count == 1 else f".reshape({wanted}.shape)"
+    return f"{whole}.scatter_add({first}, {one[0]}, {one[1]}){back}"
+
+
+def flattened(piece: Piece, first: int, count: int, rank: int) -> str:
+    """``count`` axes from the first on as one: a new one for none."""
+    if count == 1:
+        return piece.text
+    text = piece.inside(ATOM)
+    if count == 0:
+        return f"{text}[{', '.join([':'] * first + ['None'])}]"
+    if rank == count:
+        return f"{text}.flatten()"
+    return f"{text}.flatten({first})" if first + count == rank else f"{text}.flatten({first}, {first + count - 1})"
+
+
+def by_steps(notation: Notation, v: Expr, axes: Sequence[Index], wanted: str) -> str | None:
+    """Every s-th entry from the a-th on; of several axes the last ones first, into zeros as others have left them."""
+    moved, indices, text = axes_of_view(indices_of(v), axes), indices_of(v), notation.texts.tensor(name_of(v))[0]
+    counts = shape_of(notation, name_of(v))
+    places = [n for n, axis in enumerate(axes) if n in moved or counts[n] != axis.size] if moved else []
+    taken = {place: slice_of(indices[place], axes[place], counts[place]) for place in places}
+    if not taken or None in taken.values():
+        return None
+    for place in reversed(places):
+        items = [str(taken[n]) if n in places else ":" for n in range(place)]
+        whole = subscripted(wanted, items) if set(items) - {":"} else wanted
+        text = added(notation, whole, place, axes[place].size, f"[{taken[place]}]", text)
+    return text
+
+
+def slice_of(step: Expr, index: Index, count: Size) -> str | None:
+    """a:b:s, where an entry is read at ⌊(index − a) / s⌋."""
+    quotient = sp.Add(*(part.args[0] if isinstance(part, sp.floor) else part for part in sp.Add.make_args(step)))
+    stride = 1 / quotient.coeff(index) if quotient.coeff(index) else sp.S.Zero
+    start = sp.expand((index / stride - quotient) * stride) if stride else sp.S.Zero
+    if not (stride.is_Integer and stride > 0 and start.is_Integer and start >= 0):
+        return None
+    end = end_of(count, index.size, start, stride)
+    return None if end is None else f"{start if start else ''}:{end}{f':{stride}' if stride > 1 else ''}"
+
+
+def end_of(count: Size, size: Size, start: Expr, stride: Expr) -> str | None:
+    """Where a slice of so many entries ends: empty for the end of the axis, −c for c entries before it."""
+    if sp.expand(count - sp.floor((size - start + stride - 1) / stride)) == 0:
+        return ""
+    if count.is_Integer:
+        return str(start + stride * (count - 1) + 1)
+    steps = count.args[0] if isinstance(count, sp.floor) else count
+    left = sp.expand(size - start + stride - 1 - steps * stride)
+    return f"-{left}" if left.is_Integer and left > 0 else None
+
+
+def by_windows(notation: Notation, v: Expr, shift: Index, axes: Sequence[Index], wanted: str) -> str | None:
+    """Windows that were laid along one axis, each as a last axis of its own."""
+    indices = indices_of(v)
+    places = axes_of_view(indices[:-1], axes)
+    if len(places) != 1 or indices[-1] != shift:
+        return None
+    (place,) = places
+    try:
+        slide = solved(indices[place], axes[place], shift)  # solved for the step: its divisor is how far windows move
+    except NoForm:
+        return None
+    if slide.stride != 1 or slide.padding != 0 or not slide.dilation.is_Integer:
+        return None
+    *counts, width = shape_of(notation, name_of(v))
+    many = sp.floor((axes[place].size - shift.size) / slide.dilation) + 1
+    ends = end_of(counts[place], many, sp.S.Zero, sp.S.One), end_of(width, shift.size, sp.S.Zero, sp.S.One)
+    if None in ends or any(counts[n] != axis.size for n, axis in enumerate(axes) if n != place):
+        return None
+    part = subscripted("", [f":{end}" for end in ends])  # of the windows that there are
+    windows = f".unfold(0, {notation.texts.size(shift.size)}, {slide.dilation}){part}.flatten()"
+    moved = notation.texts.tensor(name_of(v))[0]
+    if place < len(axes) - 1:
+        moved = f"{moved}.movedim(-1, {place + 1})"
+    moved += ".flatten()" if len(axes) == 1 else f".flatten({place}, {place + 1})"
+    return added(notation, wanted, place, axes[place].size, windows, moved)
+
+
+def axes_of_view(indices: Sequence[Expr], axes: Sequence[Index]) -> list[int]:
+    """The axes along which an entry is looked for elsewhere, all others as they are; none where the view is no such."""
+    if len(indices) != len(axes):
+        return []
+    moved = [n for n, (index, axis) in enumerate(zip(indices, axes, strict=True)) if index != axis]
+    return moved if all(indices[n].has(axes[n]) for n in moved) else []
+
+
+def added(notation: Notation, wanted: str, place: int, size: Size, taken: str, moved: str) -> str:
+    """``moved`` added at the numbers of an axis that a view takes."""
+    return f"zeros_like({wanted}).index_add({place}, arange({notation.texts.size(size)}){taken}, {moved})"
+
+
+def on_diagonal(notation: Notation, delta: Expr, v: Expr, axes: Sequence[Index], wanted: str) -> str | None:
+    """δ(q, p + k)·v[…, p]: the k-th diagonal above the main one, or below it; of a matrix the main one has a name."""
+    for row, column in (delta.args, delta.args[::-1]):
+        ahead = sp.expand(column - row)
+        if not (row in axes and len(column.free_symbols & {*axes}) == 1 and not ahead.is_Integer):
+            continue
+        (other,) = column.free_symbols & {*axes}
+        offset = sp.expand(column - other)
+        if not (offset.is_Integer and other != row) or (offset == 0 and len(axes) == 2):
+            return None
+        above = list(axes).index(row) > list(axes).index(other)
+        first, second = (other, row) if above else (row, other)
+        number = offset if above else -offset
+        rest = [axis for axis in axes if axis not in (row, other)]
+        if indices_of(v) != (*rest, first if number >= 0 else second):
+            return None
+        planes = [] if len(axes) == 2 else [list(axes).index(first), list(axes).index(second)]
+        ends = (first.size, second.size - number) if number >= 0 else (second.size, first.size + number)
+        *counts, length = shape_of(notation, name_of(v))
+        whole = any(sp.expand(length - end) == 0 for end in ends)
+        if not whole or any(count != axis.size for count, axis in zip(counts, rest, strict=True)):
+            return None  # a part of the diagonals, as x.diagonal(1)[:2]
+        text = notation.texts.tensor(name_of(v))[0]
+        return f"zeros_like({wanted}).diagonal_scatter({', '.join(map(str, [text, number, *planes]))})"
     return None

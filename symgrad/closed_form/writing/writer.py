@@ -15,17 +15,16 @@ from symgrad.closed_form.rewriting.asking import (
     content_of,
     factor_order,
     has_few_digits,
+    in_a_row,
     indices_in,
     is_decimal,
     is_written_out,
     reads_tensor,
     without,
 )
-from symgrad.closed_form.rewriting.in_a_row import in_a_row
 from symgrad.closed_form.rewriting.of_numbers import roots_together
 from symgrad.closed_form.rewriting.shorthands import Root
-from symgrad.closed_form.texts.additions import added, signed
-from symgrad.closed_form.texts.axes import axis_in, body_order, common_order, joint_axes
+from symgrad.closed_form.texts.axes import added, axis_in, body_order, common_order, joint_axes, signed
 from symgrad.closed_form.texts.decimals import computed_of, decimal_text, over_and_under, quotient_text
 from symgrad.closed_form.texts.notation import Notation
 from symgrad.closed_form.texts.pieces import (
@@ -49,12 +48,17 @@ from symgrad.closed_form.texts.pieces import (
 from symgrad.closed_form.texts.size_text import size_text
 from symgrad.closed_form.writing.classes import is_class, one_hot
 from symgrad.closed_form.writing.complex_forms import in_complex_words
-from symgrad.closed_form.writing.diagonals import on_diagonal
-from symgrad.closed_form.writing.edges import has_edge, is_edge, side_by_side, within_common_edges, within_edges
+from symgrad.closed_form.writing.edges import (
+    has_edge,
+    is_edge,
+    on_diagonal,
+    side_by_side,
+    within_common_edges,
+    within_edges,
+)
 from symgrad.closed_form.writing.entries import entry
-from symgrad.closed_form.writing.function_calls import function
 from symgrad.closed_form.writing.known_calls import known_call
-from symgrad.closed_form.writing.said_shortly import SHORTHANDS, norm, root
+from symgrad.closed_form.writing.said_shortly import SHORTHANDS, function, norm, root
 from symgrad.closed_form.writing.sums import write_sum
 from symgrad.functions import Stable, high
 from symgrad.indexing import Bracket, Index

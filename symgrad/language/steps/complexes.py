@@ -15,8 +15,7 @@ from symgrad.entries.spec import Op
 from symgrad.errors import NotationError, Span, UnsupportedError
 from symgrad.language.steps.builder import Builder, Caller, Operand
 from symgrad.language.steps.calls import Meaning, Ref, kind_of
-from symgrad.language.steps.complex_halves import by_halves
-from symgrad.language.steps.text_pairs import HINT, IDENTITY, Seen, TextPairs, is_complex, seen
+from symgrad.language.steps.complex_halves import HINT, IDENTITY, Seen, TextPairs, by_halves, is_complex, seen
 from symgrad.ops import ground
 from symgrad.ops.calls.complex_rules import ARITHMETIC, REAL, UNMOVED
 from symgrad.ops.complex.complex_pairs import unpaired

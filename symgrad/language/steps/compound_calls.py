@@ -9,8 +9,8 @@ from symgrad.errors import InputError, NotationError, ShapeError, Span, Unsuppor
 from symgrad.language.outside.constants import is_number
 from symgrad.language.steps.builder import Caller
 from symgrad.language.steps.calls import Argument, Parts, Ref, operand, option, parameter_name
+from symgrad.language.steps.complex_halves import HINT, is_complex, seen
 from symgrad.language.steps.kinds import Kind
-from symgrad.language.steps.text_pairs import HINT, is_complex, seen
 from symgrad.ops.calls.registry import Compound, Last, in_front
 
 

@@ -15,10 +15,9 @@ from symgrad.language.steps.apply import Applier, first_of_pair, placed
 from symgrad.language.steps.builder import Builder, Caller
 from symgrad.language.steps.calls import Argument, Meaning, Parts, Ref, bind, kind_of
 from symgrad.language.steps.compound_calls import results_of
-from symgrad.language.steps.extents import LARGEST_GUESS, Extents, shape_of
+from symgrad.language.steps.extents import ALL, LARGEST_GUESS, Extents, Key, key_of, shape_of
 from symgrad.language.steps.picks import picked
 from symgrad.language.steps.sharing import Sharing
-from symgrad.language.steps.subscripts import ALL, Key, key_of
 from symgrad.ops.calls.picks import SHARING
 from symgrad.ops.calls.registry import Compound
 from symgrad.ops.entry import playing

@@ -18,7 +18,7 @@ from symgrad.errors import ShapeError, Span, UnsupportedError
 from symgrad.language.steps.builder import Builder, Caller
 from symgrad.language.steps.calls import Meaning, Ref
 from symgrad.language.steps.complaints import shown_shape
-from symgrad.language.steps.subscripts import ALL, Key
+from symgrad.language.steps.extents import ALL, Key
 from symgrad.ops import ground
 from symgrad.ops.calls.picks import SHARING
 from symgrad.ops.calls.registry import find_compound

@@ -24,7 +24,7 @@ from symgrad.errors import InputError
 from symgrad.indexing import unravel
 from symgrad.indexing.symbols import Expr
 from symgrad.ops.contracting.convolutions import fitting, last, named, slid, window
-from symgrad.ops.moving.kernels import COVERS
+from symgrad.ops.moving.interpolation import COVERS
 from symgrad.shapes import Shape, Size, Sizes, size_of
 
 

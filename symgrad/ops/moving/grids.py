@@ -16,7 +16,7 @@ from symgrad.entries.domain import reals
 from symgrad.entries.equations import op
 from symgrad.entries.spec import no_alignment
 from symgrad.errors import ShapeError, UnsupportedError
-from symgrad.ops.moving.kernels import HAT, cubic, keys
+from symgrad.ops.moving.interpolation import HAT, cubic, keys
 from symgrad.shapes import Shape, Sizes, size_of
 
 KERNELS = {"bilinear": HAT, "bicubic": cubic("(−3/4)"), "nearest": "k[d] = [d = 0]"}

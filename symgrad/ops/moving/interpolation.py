@@ -3,6 +3,11 @@
     out[n,c,i,j] = Σ_{h,w} x[n,c,h,w]·k[s[i] − h]·k[t[j] − w]
 
 Every mode is this equation with a kernel k of its own: how much the entry h counts at the place s.
+
+How much an entry counts at a distance: straight lines, cubics, windows.
+
+Kernels are pieces between whole distances, and each piece holds its left end, so that at a border the derivative by a
+place is the one of the cell that begins there, as in torch.
 """
 
 from __future__ import annotations
@@ -10,14 +15,35 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any
 
+import numpy as np
 import sympy as sp
 
 from symgrad.entries.equations import op
 from symgrad.entries.options import several
 from symgrad.entries.shaping import number
 from symgrad.errors import InputError, ShapeError
-from symgrad.ops.moving.kernels import COVERS, HAT, cubic
 from symgrad.shapes import Shape, Sizes, size_of
+
+HAT = "k[d] = (1 + d)·[−1 ≤ d < 0] + (1 − d)·[0 ≤ d < 1]"
+"""1 − |d| up to distance 1: a straight line from entry to entry."""
+
+COVERS = "covers[i,h,n,m] = [i·n < (h + 1)·m]·[h·m < (i + 1)·n]"
+"""Whether the i-th of m windows over n entries holds the entry h: ⌊i·n/m⌋ ≤ h < ⌈(i + 1)·n/m⌉."""
+
+
+def cubic(a: str) -> str:
+    """Keys' kernel: four pieces of a cubic, with continuous slope."""
+    return (
+        "k[d] = far[−d]·[−2 ≤ d < −1] + near[−d]·[−1 ≤ d < 0] + near[d]·[0 ≤ d < 1] + far[d]·[1 ≤ d < 2], "
+        f"near[d] = ({a} + 2)·d^3 − ({a} + 3)·d² + 1, far[d] = {a}·d^3 − 5·{a}·d² + 8·{a}·d − 4·{a}"
+    )
+
+
+def keys(d: Any, a: float) -> Any:
+    """NumPy: Keys' cubic of a distance."""
+    inner = ((a + 2) * d - (a + 3)) * d * d + 1
+    return np.where(d <= 1, inner, np.where(d < 2, ((d - 5) * d + 8) * d * a - 4 * a, 0))
+
 
 REACH = {"linear": 1, "bilinear": 1, "trilinear": 1, "bicubic": 2}
 """How many entries beyond the border a kernel can meet."""

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from symgrad import special
+from symgrad.entries.along import BY_WORD, REDUCE, SIZE_AVERAGE
 from symgrad.entries.domain import positive, whole
-from symgrad.entries.losses import BY_WORD, REDUCE, SIZE_AVERAGE
 from symgrad.errors import ShapeError
 from symgrad.ops.moving.positions import from_zero, positions
 from symgrad.ops.networks.losses import loss

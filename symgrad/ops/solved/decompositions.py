@@ -9,8 +9,7 @@ import numpy as np
 
 from symgrad.errors import ShapeError, UndefinedError, UnsupportedError
 from symgrad.ops.moving.arranging import at_least
-from symgrad.ops.solved.matrices import batch_of_square, inverted, square
-from symgrad.ops.solved.solving import solved
+from symgrad.ops.solved.solving import batch_of_square, inverted, solved, square
 from symgrad.program import Role
 from symgrad.shapes import Shape, Sizes
 

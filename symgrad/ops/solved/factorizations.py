@@ -13,8 +13,7 @@ from symgrad.entries.domain import matrices
 from symgrad.entries.equations import op
 from symgrad.errors import DomainError, ShapeError, UndefinedError
 from symgrad.ops.moving.arranging import at_least
-from symgrad.ops.solved.matrices import ASYMMETRY, SYMMETRIC, checked_symmetric, square
-from symgrad.ops.solved.solving import solved
+from symgrad.ops.solved.solving import ASYMMETRY, SYMMETRIC, checked_symmetric, solved, square
 from symgrad.shapes import Shape, Size, Sizes
 
 # Cholesky ----------------------------------------------------------------------------------------------------

@@ -15,8 +15,7 @@ from symgrad.entries.equations import op
 from symgrad.entries.spec import no_alignment
 from symgrad.errors import UndefinedError
 from symgrad.ops.moving.arranging import at_least
-from symgrad.ops.solved.matrices import SYMMETRIC, apart, checked_symmetric, column_signs, square
-from symgrad.ops.solved.solving import solved
+from symgrad.ops.solved.solving import SYMMETRIC, apart, checked_symmetric, column_signs, solved, square
 from symgrad.program import Role
 from symgrad.shapes import Shape, Size, Sizes
 

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import UndefinedError
-from symgrad.ops.solved.matrices import square
-from symgrad.ops.solved.solving import solved
+from symgrad.ops.solved.solving import solved, square
 
 
 def eliminated(x: Any) -> Any:

@@ -16,7 +16,7 @@ from symgrad.render.content.first_lines import Room, first_lines, readable, shor
 from symgrad.render.content.forward import forward_equations
 from symgrad.render.content.jacobian import LONGEST, left_of, structure_words, too_long
 from symgrad.render.content.pullback import sweep_blocks
-from symgrad.render.content.second_lines import second_lines
+from symgrad.render.content.second_order import second_lines
 from symgrad.render.content.speaker import left_out, made_here, renamed
 from symgrad.render.content.teller import Teller, teller_of
 from symgrad.render.content.words import size_text

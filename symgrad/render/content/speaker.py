@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from symgrad.explanation.wanted import only_read
+from symgrad.explanation.given import only_read
 from symgrad.program import Program
 from symgrad.render.content.words import listed
 from symgrad.render.formula_latex import name_latex

@@ -31,8 +31,7 @@ from symgrad.testing.right.bench import (
     shown,
 )
 from symgrad.testing.right.known import cotangent_lines, legend
-from symgrad.testing.right.rounding import EPSILON
-from symgrad.testing.right.shaking import vanishing
+from symgrad.testing.right.rounding import EPSILON, vanishing
 from symgrad.testing.right.truth import Truth
 from symgrad.testing.slips.candidate_line import Suspect, suspects
 from symgrad.testing.slips.diagnosis import Case, Cause, causes, formulas

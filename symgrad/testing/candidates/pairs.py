@@ -14,9 +14,18 @@ from typing import Any
 import numpy as np
 
 from symgrad.numeric import Array
-from symgrad.testing.candidates.attempts import PLAIN, Change, Meta, Pull, Returned, Seeds, Variation, change_of
+from symgrad.testing.candidates.attempts import (
+    PLAIN,
+    Change,
+    Meta,
+    Pull,
+    Returned,
+    Seeds,
+    Variation,
+    change_of,
+    listening,
+)
 from symgrad.testing.candidates.layouts import Layout
-from symgrad.testing.candidates.quiet import listening
 
 OWN = ("jax", "jaxlib")
 

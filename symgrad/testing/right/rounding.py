@@ -2,16 +2,30 @@
 
 An entry of vᵀJ is a sum, and what rounding may do to it is measured by Σ|v|·|J|: a sum that cancels has no more digits
 than its terms. In low precision a candidate may be twice as far off as torch's own backward is.
+
+What rounding may do to a gradient: the derived pullback with the last digits of all that stands in it moved.
+
+Comes in: a program with its values, and how much of each number is uncertain. Goes out: vᵀJ with that noise. The
+forward values are moved, and each local pullback by a share of the sum of the magnitudes of its terms: 1 − tanh² has
+few digits where tanh is near 1, however it is computed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
+import sympy as sp
 
-from symgrad.numeric import Array
+from symgrad.calculus import local_pullback, standard
+from symgrad.calculus.local import SEED
+from symgrad.errors import SymgradError
+from symgrad.indexing import Equation
+from symgrad.numeric import Array, Values, as_float, numeric_pullback
+from symgrad.numeric.forward import evaluated
+from symgrad.program import Apply, Program
 
 EPSILON = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 ALLOWED = {"float64": 1e-9, "float32": 2.0**-17, "float16": 2.0**-7, "bfloat16": 2.0**-4}
@@ -70,3 +84,70 @@ def rounded(array: Array, dtype: str) -> Array:
         return bits.astype(np.uint32).view(np.float32).astype(np.float64)
     with np.errstate(over="ignore"):
         return np.asarray(array).astype(dtype).astype(np.float64)
+
+
+SIGNS = (-1.0, 0.0, 1.0)
+NOTHING = 1e-13
+"""Of the sum of magnitudes: less is 0 but for rounding."""
+
+
+def moved_values(values: Values, share: float, generator: np.random.Generator) -> Values:
+    """Every floating number with its last digit moved."""
+    arrays = {n: a for n, a in values.arrays.items() if a.dtype.kind == "f"}
+    return values.with_arrays({n: a * (1 + share * generator.choice(SIGNS, a.shape)) for n, a in arrays.items()})
+
+
+def shaken_pullback(
+    program: Program, values: Values, seed: Array, wanted: Sequence[str], share: float, number: int
+) -> Mapping[str, Array]:
+    """vᵀJ with noise from generator ``number``."""
+    generator = np.random.default_rng(number)
+
+    def noisy(step: Apply, place: int, cotangent: Array, part: Array) -> Array:
+        noise = share * magnitude(step, program, values, cotangent, place)
+        return np.asarray(as_float(part) + noise * generator.choice(SIGNS, part.shape))
+
+    point = moved_values(values, share, generator)
+    return {name: as_float(a) for name, a in numeric_pullback(program, point, seed, wanted, noisy).items()}
+
+
+def vanishing(program: Program, values: Values, seed: Array, name: str) -> Apply | None:
+    """The last step in which all that comes back for a seed cancels, on the way to one input."""
+    found: list[Apply] = []
+
+    def seen(step: Apply, place: int, cotangent: Array, part: Array) -> None:
+        terms = magnitude(step, program, values, as_float(cotangent), place)
+        if terms.any() and np.abs(as_float(part)).max() <= NOTHING * terms.max():
+            found.append(step)
+
+    if any(t.name == name for t in program.inputs):
+        numeric_pullback(program, values, seed, [name], seen)
+    return found[0] if found else None
+
+
+def magnitude(step: Apply, program: Program, values: Values, cotangent: Array, place: int) -> Array:
+    """Σ |terms| of one local pullback, entry by entry; 0 where that cannot be evaluated."""
+    form = standard(step, program)
+    try:
+        return np.abs(
+            as_float(evaluated(in_magnitudes(local_pullback(form.key, place)), form, values, {SEED: cotangent}))
+        )
+    except SymgradError:
+        return np.zeros(np.shape(values[str(step.arguments[place])]))
+
+
+@lru_cache(maxsize=512)
+def in_magnitudes(equation: Equation) -> Equation:
+    """An equation whose terms cannot cancel."""
+    return Equation(equation.axes, magnitudes(equation.right))
+
+
+def magnitudes(node: sp.Expr) -> sp.Expr:
+    """Sums of magnitudes, products of magnitudes; what is neither is taken as it is."""
+    if node.is_Add or node.is_Mul:
+        return node.func(*map(magnitudes, node.args))
+    if isinstance(node, sp.Sum):
+        return node.func(magnitudes(node.function), *node.limits)
+    if node.is_Pow and node.exp.is_Integer and node.exp > 0:
+        return magnitudes(node.base) ** node.exp
+    return sp.Abs(node)

@@ -24,7 +24,7 @@ from symgrad.oracles import ask_torch, check_reading
 from symgrad.program import Program
 from symgrad.question import text_of
 from symgrad.testing.candidates.attempts import Candidate, Seeds, Variation
-from symgrad.testing.right.shaking import shaken_pullback
+from symgrad.testing.right.rounding import shaken_pullback
 from symgrad.tracing import Capture, capture
 from symgrad.tracing.captured.words import renamed
 

@@ -21,7 +21,7 @@ from symgrad.errors import InputError, UnsupportedError
 from symgrad.tracing.captured.capture import Capture
 from symgrad.tracing.lift.lifter import Lifter
 from symgrad.tracing.record import cuts, frames
-from symgrad.tracing.record.arguments import argument_names
+from symgrad.tracing.record.given import argument_names
 from symgrad.tracing.record.mode import Recorder
 from symgrad.tracing.record.names import node_names
 from symgrad.tracing.record.sight import parameters_of

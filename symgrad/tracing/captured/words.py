@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.backward.parts.asked import applied
 from symgrad.backward.parts.code import with_modules
-from symgrad.backward.parts.names import with_names
+from symgrad.backward.parts.names import applied, with_names
 from symgrad.closed_form.texts.complex_text import inner_text
 from symgrad.closed_form.texts.pieces import ADD, NoForm, Text, bracketed
 from symgrad.closed_form.texts.source_text import Writer, number_text

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from symgrad.backward.parts.asked import OPTION
+from symgrad.backward.parts.names import OPTION
 from symgrad.entries.spec import Op
 from symgrad.language.grammar.syntax import parse
 from symgrad.language.steps.builder import Builder, Operand

@@ -21,7 +21,7 @@ from symgrad.program import Role
 from symgrad.tracing.lift.bench import Bench
 from symgrad.tracing.lift.calls.weights import COUNTED
 from symgrad.tracing.lift.choices import choose, places_in
-from symgrad.tracing.lift.graph_parts import (
+from symgrad.tracing.lift.inside import (
     floating,
     followed_by,
     has_nan,

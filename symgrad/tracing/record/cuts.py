@@ -2,20 +2,27 @@
 
 Comes in: a new tensor without a gradient and what it was computed from. Goes out: a `Cut` in words, or None; and what
 lies before the cut, if it is short: a straight-through estimator is told by the slope that it leaves out.
+
+Numbers that a program took out of tensors: from there on they are Python's or NumPy's, and no path leads back.
+
+Comes in: a call that hands out numbers, the node it asked, what it gave. Goes out: a `Cut` for each number, by which
+a constant of a later program is known again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import torch
 
 from symgrad.ops.calls.operators import NEW
 from symgrad.ops.lookup import find
 from symgrad.program import Role
+from symgrad.tracing.record import frames
 from symgrad.tracing.record.spelling import plain_spelling
 from symgrad.tracing.record.trace import ASIDE, COMPILED, Call, Cut, Node, Where, upstream, version
 from symgrad.tracing.record.weakly import Weakly
@@ -203,3 +210,38 @@ def maker_of(tensor: Any, aside: bool = False) -> str:
     except RuntimeError:
         return ""
     return ASIDE if aside and name != COMPILED else name
+
+
+HANDS_OUT = {f"Tensor.{word}": f".{word}()" for word in ("item", "tolist", "numpy")} | {"Tensor.__float__": "float(…)"}
+"""The calls that hand out numbers, as their line writes them."""
+MOST, KEPT = 1024, 8192
+"""Numbers of one tensor that are kept, and of all."""
+
+
+class Taken:
+    """The numbers that were handed out, each with where that was."""
+
+    def __init__(self) -> None:
+        self.cuts: dict[float, Cut] = {}
+
+    def note(self, spelling: str, nodes: Mapping[Any, Node], asked: Sequence[Any], given: Any) -> None:
+        """What a call that hands out numbers gave of a tensor that a path leads to, or led to."""
+        node = nodes.get(asked[0])
+        if node is None or (node.kind == "data" and node.cut is None):
+            return
+        where = frames.here()
+        leaves = leaves_of([node]) if node.kind != "data" or node.cut is None else node.cut.leaves
+        for number in numbers_in(given):
+            self.cuts[number] = Cut(HANDS_OUT[spelling], where, leaves, True)
+        while len(self.cuts) > KEPT:
+            del self.cuts[next(iter(self.cuts))]
+
+
+def numbers_in(given: Any) -> Iterator[float]:
+    """The first numbers of what was handed out that nobody writes by hand: 0.5 and 3.0 are no news."""
+    values = given.reshape(-1)[:MOST].tolist() if isinstance(given, np.ndarray) else given
+    for value in values[:MOST] if isinstance(values, list) else [values]:
+        if isinstance(value, list):
+            yield from numbers_in(value)
+        elif isinstance(value, float) and len(repr(value)) > len("-0.0001"):
+            yield value

@@ -18,7 +18,7 @@ import torch
 from symgrad.ops.calls.operators import NEW
 from symgrad.ops.lookup import find
 from symgrad.tracing.record import frames
-from symgrad.tracing.record.arguments import argument_names
+from symgrad.tracing.record.given import argument_names
 from symgrad.tracing.record.gradients import Gradient
 from symgrad.tracing.record.guard import Guard
 from symgrad.tracing.record.spelling import Facts, asks_in_place, plain_spelling

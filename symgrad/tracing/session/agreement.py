@@ -21,8 +21,7 @@ from symgrad.oracles.adjoint import shaken as rounded
 from symgrad.program import Apply
 from symgrad.tracing.lift.sweeps import open_entries, pull, pull_by_lot
 from symgrad.tracing.session.births import watching
-from symgrad.tracing.session.own_rules import by_torchs_rule
-from symgrad.tracing.session.precision import Precision
+from symgrad.tracing.session.own_rules import Precision, by_torchs_rule
 
 if TYPE_CHECKING:
     from symgrad.tracing.captured.capture import Capture

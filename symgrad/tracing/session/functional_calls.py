@@ -19,7 +19,7 @@ import torch
 from symgrad.errors import SymgradError
 from symgrad.tracing.captured.function import active_modes
 from symgrad.tracing.record import frames, sight
-from symgrad.tracing.record.arguments import argument_names
+from symgrad.tracing.record.given import argument_names
 from symgrad.tracing.record.guard import in_words, numberless, undisturbed
 from symgrad.tracing.record.standing_in import caller
 from symgrad.tracing.record.trace import tensors_in

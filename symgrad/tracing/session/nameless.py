@@ -16,9 +16,9 @@ from symgrad.numeric.exact import Array, as_float
 from symgrad.tracing.captured.capture import Capture
 from symgrad.tracing.lift.lifted import WRITTEN, Lifted
 from symgrad.tracing.record.frames import as_written
+from symgrad.tracing.record.names import called, text_at, tree_of
 from symgrad.tracing.record.numbers import digits, short
 from symgrad.tracing.record.trace import Node, as_array
-from symgrad.tracing.record.written import called, text_at, tree_of
 from symgrad.tracing.session.scene import Scene
 from symgrad.tracing.story.layout import shortened
 from symgrad.tracing.story.summary import some

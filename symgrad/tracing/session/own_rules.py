@@ -3,24 +3,38 @@
 Comes in: a call of the script on the way back. Goes out: torch's numbers for it, and a sentence, where torch's own
 forward pass of that call has the derived slopes and its backward says something else, as that of ``polar`` does at
 negative lengths and that of ``cosine_similarity`` below its ``eps``. Asked only after a gradient was found to differ.
+
+Whether single precision alone explains how far torch's gradient is from the derived one.
+
+Comes in: a captured program, its seeds, and what torch added. Goes out: a verdict, from two runs of the program by
+torch: in double precision the derived gradient, of values in double precision as well, has to be torch's, and in single
+precision torch has to be as far from that as it was in the script.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
 from symgrad.errors import SymgradError
+from symgrad.numeric import forward
 from symgrad.numeric.exact import Array, as_float
 from symgrad.oracles.own_rule import MOST, contradicted
+from symgrad.oracles.torch import run_torch
 from symgrad.tracing.lift.boxes import replaced, rerun
 from symgrad.tracing.lift.origins import Origin
 from symgrad.tracing.lift.singular import alike, kinds_of, rounded
+from symgrad.tracing.lift.sweeps import pull
 from symgrad.tracing.record.numbers import digits
 from symgrad.tracing.record.trace import as_array, tensors_in
+
+if TYPE_CHECKING:
+    from symgrad.tracing.captured.capture import Capture
 
 
 def by_torchs_rule(
@@ -87,3 +101,42 @@ def wide(tensor: Any) -> Any:
     """A copy in double precision, where it holds numbers."""
     copy = tensor.detach().clone()
     return copy.to(torch.complex128) if copy.is_complex() else copy.double() if copy.is_floating_point() else copy
+
+
+SHRINKS = 1e-3
+"""What is left of a difference in double precision, at most, if single precision made it."""
+ALIKE = 10.0
+"""How many times as far from double precision a script may be as the same program run again in single precision."""
+
+
+class Precision:
+    """One call's gradients in double precision, derived and by torch, and torch's in single precision."""
+
+    def __init__(self, program: Capture, seeds: Mapping[str, Array]) -> None:
+        self.program, self.seeds = program, seeds
+
+    @cached_property
+    def runs(self) -> tuple[Mapping[str, Array | None], ...] | None:
+        """The three; None where a step is a black box, several outputs have seeds, or torch does not run it."""
+        program = self.program
+        if program.boxes or len(set(program.ends)) != 1:
+            return None
+        whole = replace(program.recording, output=program.ends[0])
+        given = {tensor.name: as_float(program.arrays[tensor.name]) for tensor in whole.inputs}
+        seed = as_float(self.seeds[program.ends[0]])
+        try:
+            own = pull(whole, forward(whole, given), {}, self.seeds, program.wanted)
+            double, single = (run_torch(whole, given, seed, program.wanted, k) for k in ("float64", "float32"))
+        except (SymgradError, RuntimeError, ValueError, TypeError):
+            return None
+        return None if double is None or single is None else (own, double.gradients, single.gradients)
+
+    def explains(self, name: str, got: Array) -> bool:
+        """Whether the difference of ``got`` from the derived gradient by one tensor is rounding of torch's."""
+        if self.runs is None or any(run.get(name) is None for run in self.runs):
+            return False
+        own, double, single = (as_float(run[name]) for run in self.runs)
+        if not own.shape == double.shape == got.shape:
+            return False
+        left, here, again = (float(np.abs(a - double).max(initial=0)) for a in (own, got, single))
+        return bool(np.isfinite([left, here, again]).all()) and left <= SHRINKS * here and here <= ALIKE * again

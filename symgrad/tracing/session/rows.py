@@ -22,7 +22,7 @@ from symgrad.ops.entry import entry_of
 from symgrad.tracing.captured.capture import Capture
 from symgrad.tracing.captured.words import shape_text
 from symgrad.tracing.lift.lifter import Lifter
-from symgrad.tracing.record.arguments import argument_names
+from symgrad.tracing.record.given import argument_names
 from symgrad.tracing.record.names import node_names
 from symgrad.tracing.record.trace import upstream
 from symgrad.tracing.record.weakly import Weakly

@@ -6,13 +6,12 @@ from symgrad.tracing.lift.calls import (
     layers,
     placing,
     sequences,
-    sparse,
     statistics,
     weights,
 )
 from symgrad.tracing.lift.steps import COMPOSITIONS
 
-FAMILIES = (compositions, factors, layers, placing, sequences, sparse, statistics, weights)
+FAMILIES = (compositions, factors, layers, placing, sequences, statistics, weights)
 """Where they stand."""
 
 __all__ = ["COMPOSITIONS", "FAMILIES"]

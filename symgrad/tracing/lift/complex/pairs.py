@@ -1,6 +1,12 @@
 """What the ways to lift a call on complex tensors share: its arguments as pairs, and the sentence that says so.
 
 Comes in: a recorded call. Goes out: references to pairs, to halves, and to entries of the table applied to them.
+
+Calls on complex tensors that only pick and arrange entries, conjugated or not: views, indices, joins, writes.
+
+Comes in: a recorded call. Goes out: steps that read the same pairs. Which ones they are is found as for real
+tensors (`symgrad.tracing.lift.choices`): numbers are sent through the call in place of the entries. The imaginary part
+of each number is a mark, so that a conjugate, a change of sign and an entry from elsewhere are seen.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from symgrad.ops.solved.matrices import APART
+from symgrad.ops.solved.solving import APART
 from symgrad.tracing.lift.complex.matrices import blocks, solve
 from symgrad.tracing.lift.inside import Expansion, definition
 from symgrad.tracing.lift.lifted import Refused
