@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 N = r"[-−]?(?:\d+(?:\.\d+)?(?:e[+-]?\d+)?|inf|nan)"
 KINK = re.compile(
     rf"(?P<x>.+?)(?:\[(?P<at>[\d,]*)\])? = (?P<value>{N}) is a kink of (?P<op>.+?)(?:, one of (?P<count>\d+))?: left "
-    rf"(?P<left>{N}), right (?P<right>{N}), (?:anything between is legal(?: as long as what is taken for all that tie "
-    rf"adds up to (?P<sum>{N}))?|and (?P<outside>{N}) lies between neither); (?P<taken>.*)\."
+    rf"(?P<left>{N}), right (?P<right>{N}), (?:(?:for it alone )?anything between is legal(?:(?: as long as|, and) what "
+    rf"is taken for all that tie adds up to (?P<sum>{N}))?|and (?P<outside>{N}) lies between neither); (?P<taken>.*)\."
 )
 JUMP = re.compile(
     rf"(?P<x>.+?)(?:\[(?P<at>[\d,]*)\])? = (?P<value>{N}) is a jump of (?P<op>.+?)(?:, one of (?P<count>\d+))?: its "

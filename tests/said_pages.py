@@ -483,7 +483,7 @@ CLAIMS: dict[str, Rule] = {
     r"(?P<op>[\w.]+) divides a sum of nothing by 0: no entry counts, so its mean is nan\.": of_nothing,
     r"(?P<op>[\w.]+) divides 0 by 0(?:, as one value has no spread)?\.": of_nothing,
     r"(?P<op>[\w.]+) (?:is a (?:weighted )?mean|divides a sum)\b.*?(?:the division )?by "
-    rf"(?P<n>{NUMBER})(?: is that by the sum of the weights|: that is where .*|, which with the 2 .*)?\.": divides,
+    rf"(?P<n>{NUMBER})(?: is that by the sum of the weights|: that is where .*|, which (?:with )?the 2 .*)?\.": divides,
     r"(?P<op>\w+) compares (?P<a>.+?) (?P<one>[\d×]+) with (?P<b>.+?) (?P<other>[\d×]+): both are broadcast to "
     r"(?P<wide>[\d×]+), so (?P<n>\d+) pairs count and not (?P<less>\d+)\.": pairs,
     rf"detach leaves a part of \S+ by {X} out: (?P<declared>.*) is what is declared, (?P<real>.*) the real one\.": (

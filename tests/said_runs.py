@@ -439,7 +439,7 @@ NOTES: dict[str, Rule] = {
     r"(?P<x>\w+): the product adds (?P<n>\d+) rows \(samples\); before the sum there is one gradient for each, "
     r"(?P<a>.+)\[:, :, None\] \* (?P<b>.+)\[:, None, :\]": samples,
     r"(?P<op>[\w.]+) (?:is a (?:weighted )?mean|divides a sum)\b.*?(?:the division )?by "
-    rf"(?P<n>{NUMBER})(?: is that by the sum of the weights|: that is where .*|, which with the 2 .*)?": divides,
+    rf"(?P<n>{NUMBER})(?: is that by the sum of the weights|: that is where .*|, which (?:with )?the 2 .*)?": divides,
     rf"{AT} = (?P<value>{NUMBER}) is (?:a kink|a jump) of (?P<op>\w+)(?: \(line \d+\))?.*": kink,
     rf"{AT} = (?P<value>{NUMBER}) is where .* turns over: the slope of .* is (?P<left>{NUMBER}) on the left, "
     rf"(?P<right>{NUMBER}) on the right; .*": turns,

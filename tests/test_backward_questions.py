@@ -97,7 +97,7 @@ QUESTIONS: list[tuple[int, Callable[[], BackwardReport], str]] = [
     (
         41,
         lambda: check_backward(torch.relu, "relu(x)", x=torch.tensor([1e-7, 1.0], dtype=torch.float64)),
-        "x[0] = 1e-07 lies within 1e-06 of a kink: the slope is 0 left of it and 1 right of it, here 1; a difference of step 1e-06, as gradcheck takes, gives 0.55",
+        "x[0] = 1e-07 lies within 1e-06 of a kink: the slope is 0 left of it and 1 right of it, the formula gives 1; a difference of step 1e-06, as gradcheck takes, gives 0.55",
     ),
 ]  # fmt: skip
 

@@ -199,7 +199,8 @@ class Vanishing:
             if not np.allclose(out[:1], out[1:], rtol=CLOSE, atol=CLOSE, equal_nan=True):
                 entries = as_float(self.values[other])
                 equal = entries.size > 1 and np.ptp(entries) == 0
-                told.append(f"{other} has the entries given{', which are all equal' if equal else ''}")
+                alike = f", which are all {'equal' if entries.any() else '0'}" if equal else ""
+                told.append(f"{other} has the entries given{alike}")
         return f" while {' and '.join(told)}" if told else ""
 
     def _points(self, part: Program, name: str) -> Iterator[Array]:

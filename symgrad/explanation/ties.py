@@ -7,7 +7,8 @@ torch's own choice is asked of the torch that is installed, since it differs bet
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -42,7 +43,7 @@ class Tie:
     ``left``, ``here`` and ``right`` are ∂out[to]/∂name[at] as derived, ``torch`` what torch ``version`` answers;
     ``count`` is how many entries of ``name`` stand so, ``whole`` that the slopes are those of Σ v·out itself. Where
     moving all entries that tie together has one slope, ``together`` is that: what is chosen for each has to add up to
-    it.
+    it. ``alone`` says that this is not all that it has to do: at 0 a norm's slopes have the length 1 at most.
     """
 
     step: Apply
@@ -59,12 +60,12 @@ class Tie:
     jump: bool = False
     whole: bool = False
     together: float | None = None
+    alone: bool = False
 
     @property
     def legal(self) -> bool:
         """Whether the choice lies between the two sides."""
-        low, high = sorted((self.left, self.right))
-        return low - ROUNDING <= self.here <= high + ROUNDING
+        return min(self.left, self.right) - ROUNDING <= self.here <= max(self.left, self.right) + ROUNDING
 
     def says(self, name: str, step: str, total: str) -> str:
         """The tie in a sentence; ``name``, ``step`` and ``total`` are what the two and Σ v·out are called.
@@ -81,9 +82,11 @@ class Tie:
             told = f"{who} is a jump of {step}{many}: its slope is {sides}, and there is none at the jump"
         else:
             told = f"{who} is a kink of {step}{many}: left {left}, right {right}, "
+            told += "for it alone " if self.legal and self.alone else ""
             told += "anything between is legal" if self.legal else f"and {here} lies between neither"
             if self.legal and self.together is not None:
-                told += f" as long as what is taken for all that tie adds up to {_digits(self.together)}"
+                told += ", and" if self.alone else " as long as"
+                told += f" what is taken for all that tie adds up to {_digits(self.together)}"
         return f"{told}; {self._taken()}"
 
     def _taken(self) -> str:
@@ -117,12 +120,8 @@ def ties(
         if op is None or op.smooth or passage.step.beside or key in seen:
             continue
         seen.add(key)
-        try:
-            found = _of_step(program, values, passage, counts)
-        except UNSAID:
-            continue
-        if found is not None:
-            yield found
+        with suppress(*UNSAID):
+            yield from _of_step(program, values, passage, counts)
 
 
 def switches(
@@ -137,38 +136,31 @@ def switches(
         if op is None or not op.pathless or step.result.name not in program.relevant():
             continue
         for name in dict.fromkeys(n for n in program.outside(step) if n in reached):
-            try:
-                found = _of_switch(program, values, seed, step, name, text)
-            except UNSAID:
-                continue
-            if found is not None:
-                yield found
-                break
+            with suppress(*UNSAID):
+                if (found := _of_switch(program, values, seed, step, name, text)) is not None:
+                    yield found
+                    break
 
 
-# One step -------------------------------------------------------------------------------------------
-
-
-def _of_step(program: Program, values: Values, passage: Passage, counts: Callable[[str, Array], bool]) -> Tie | None:
-    """An entry of one argument at which a step has two slopes or a jump, and which counts."""
+def _of_step(program: Program, values: Values, passage: Passage, counts: Callable[[str, Array], bool]) -> Iterator[Tie]:
+    """An entry of one argument at which a step has two slopes or a jump, and which counts; the first of them."""
     step, name = passage.step, str(passage.step.arguments[passage.place])
-    if not _searched(values, name, step.result.name) or not np.any(passage.weights):
-        return None
+    op, one_by_one = entry_of(step.op), np.shape(values[name]) == np.shape(values[step.result.name])
+    if op is None or not _searched(values, name, step.result.name) or not np.any(passage.weights):
+        return
     local = Local(program.alone(step, values.sizes), {n: as_float(values[n]) for n in step.tensors}, name)
     drawn = np.random.default_rng(3).uniform(0.5, 1.5, np.shape(passage.weights))
     places = local.corners(drawn * (as_float(passage.weights) != 0))
     for at in counting(places, np.shape(values[name]), lambda change: counts(name, change)):
-        found = local.tie(step, at, as_float(passage.weights) != 0)
-        if found is not None:
-            op = entry_of(step.op)
-            if op is not None and op.found_by("") is not None:  # which of them tie, no hair shows
+        if (found := local.tie(step, at, as_float(passage.weights) != 0)) is not None:
+            if op.found_by("") is not None:  # which of them tie, no hair shows
                 met = (local.tie(step, place, as_float(passage.weights) != 0) for place in places[:TRIED])
                 count = len({tie.to for tie in met if tie is not None})
             else:
-                known = not found.jump or np.shape(values[name]) == np.shape(values[step.result.name])
-                count = len(places) if known and op is not None and found.count else 1
-            return replace(found, together=local.together(found), count=count)
-    return None
+                count = len(places) if (one_by_one or not found.jump) and found.count else 1
+            together, alone = local.together(found) or (None, count > 1 and not one_by_one)
+            yield replace(found, together=together, alone=alone, count=count)
+            return
 
 
 def _searched(values: Values, *names: str) -> bool:
@@ -252,8 +244,11 @@ class Local:
         """The slopes at one entry on its left, at the point, and on its right."""
         return [float(self.slope(way, weights)[at]) for way in (-by, 0 * by, by)]
 
-    def together(self, tie: Tie) -> float | None:
-        """The slope of the tie's output along all arguments' entries that tie there, where it is one on both sides."""
+    def together(self, tie: Tie) -> tuple[float, bool] | None:
+        """The slope along all entries that tie there, where it is one on both sides, and whether more is asked of them.
+
+        Only what follows one of several that move at different speeds asks no more.
+        """
         one = _unit(tie.to, self.out(0 * self.inputs[self.name]).shape)
         ways = {}
         for name in self.inputs:
@@ -265,15 +260,19 @@ class Local:
             ways[name] = way
         if sum(np.count_nonzero(way) for way in ways.values()) < 2:
             return None
+        lots = np.random.default_rng(5)
+        speeds = {name: way * lots.uniform(0.5, 1, way.shape) for name, way in ways.items()}
 
-        def out(h: float) -> float:
+        def out(h: float, ways: Mapping[str, Array] = ways) -> float:
             moved = {name: self.inputs[name] + h * ways[name] for name in self.inputs}
             return float(as_float(forward(self.program, moved)[self.program.output])[tie.to])
 
         moved = [np.abs(self.inputs[name][way != 0]).max(initial=0.0) for name, way in ways.items()]
         step = STEPS[0] * max(1.0, *map(float, moved))
         left, right = ((out(2 * h) - out(h)) / h for h in (-step, step))
-        return round(right, 9) if near(left, right) else None
+        apart_by = (out(2 * step, speeds) - out(step, speeds)) / step
+        follows = any(near(apart_by, right * speed) for way in speeds.values() for speed in way[way != 0])
+        return (round(right, 9), not follows) if near(left, right) else None
 
     def quotients(self, unit: Array, sign: float) -> Array:
         """Slopes on one side by the forward pass alone, the point itself left out."""

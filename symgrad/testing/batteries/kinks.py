@@ -80,10 +80,10 @@ def excused(bench: Bench, name: str, trials: Sequence[Trial]) -> Excuse:
             if not allowed(yours / size, unscaled, bench.rounding.allowed):
                 return Excuse(trials, outside=f"{told}, and {shown(yours)} does not lie between")
             right[at] = yours
-            if not note or ("onehot" in trial.weights.name and not named):
-                named = "onehot" in trial.weights.name
+            if not note or (trial.weights.basic and not named):
+                named = trial.weights.basic
                 note = f"{told}, yours {shown(yours)} is as good as any number between"
-        if off and "onehot" in trial.weights.name:
+        if off and trial.weights.basic:
             lost = together(bench, formula, number, name, off[:MOST])
             if lost:
                 return Excuse(trials, outside=lost)
@@ -190,6 +190,6 @@ def beside(formula: Formula, name: str, at: tuple[int, ...], seeds: Seeds, scale
     entry, here = place(name, at), float(formula.pull(seeds)[name][at])
     yield (
         f"{entry} = {shown(value)} {lies} a kink: the slope is {shown(left)} left of it and "
-        f"{shown(right)} right of it, here {shown(here)}; a difference of step {GRADCHECK:g}, as gradcheck takes, "
-        f"gives {shown(secant)}"
+        f"{shown(right)} right of it, the formula gives {shown(here)}; a difference of step {GRADCHECK:g}, "
+        f"as gradcheck takes, gives {shown(secant)}"
     )

@@ -67,8 +67,7 @@ def real_seeds(
     """Random numbers with all digits of the outputs' types, their large and small multiples; ``reach`` is max Σ|J|."""
     generator = np.random.default_rng(number + 4)
     low, high = ROOM * LEAST.get(coarsest, 0.0), LARGEST.get(coarsest, np.inf) / ROOM
-    whole = [np.asarray(generator.integers(64, 512, shape)) for shape in shapes]
-    drawn = [(3 * a + 1) / 768 * generator.choice((-1.0, 1.0), a.shape) for a in whole]  # thirds: no type holds them
+    drawn = [generator.uniform(0.25, 2.0, shape) * generator.choice((-1.0, 1.0), shape) for shape in shapes]
     for sizes in TIMES:
         size = next((s for s in sizes if not reach or low <= abs(s) * reach <= high), 0.0)
         if size:

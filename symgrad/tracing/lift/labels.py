@@ -47,6 +47,7 @@ def settled_labels(
     free = [name for name in told if UNNAMED.fullmatch(name) and labels.get(name, name) == name]
     unnamed = set(free)
     taken = {label for name, label in labels.items() if name not in unnamed}
+    taken |= {first[0] for label in taken if (first := FIRST.match(label)) is not None}  # out[0]: out is a list
     number = 0
     for name in free:
         if name == ends[-1] and len(set(ends)) == 1 and "out" not in taken:

@@ -11,9 +11,11 @@ a constant of a later program is known again.
 
 from __future__ import annotations
 
+import linecache
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -33,6 +35,8 @@ FEW, DEEP = 8, 3
 """Steps before a cut that are kept, and cuts behind each other: a loop that detaches its state has a long past."""
 VARIABLE = "Variable"
 """`torch.autograd.Variable`, called."""
+OFF = {"no_grad": "torch.no_grad()", "set_grad_enabled": "torch.set_grad_enabled(False)"}
+"""What switches gradients off, by the word that a source has of it."""
 INSIDE = 64
 """Steps of one forward pass of a user's own function that are kept."""
 
@@ -69,12 +73,20 @@ def cut_of(tensor: Any, call: Call, sources: list[Node], where: Where) -> Cut | 
     elif word in ("tensor", "as_tensor", "asarray"):
         how, meant = f"torch.{word}(…), which copies numbers and no history", False
     elif not torch.is_grad_enabled():
-        how = "torch.no_grad()"
+        how = "torch.inference_mode()" if torch.is_inference_mode_enabled() else switched_off_in(where.file)
     elif not tensor.is_floating_point() and not tensor.is_complex():
         how, meant = f"{word}: its result is {str(tensor.dtype).removeprefix('torch.')}, which has no derivative", False
     else:
         how, meant = f"{word}: torch has no derivative for it", False
     return Cut(how, where, leaves_of(carrying), meant)
+
+
+@lru_cache(maxsize=256)
+def switched_off_in(file: str) -> str:
+    """By what a file may switch gradients off: torch does not say which it was."""
+    text = "".join(linecache.getlines(file))
+    found = [call for word, call in OFF.items() if word in text]
+    return " or ".join(found) or OFF["no_grad"]
 
 
 def leaves_of(nodes: list[Node]) -> tuple[Any, ...]:

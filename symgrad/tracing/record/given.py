@@ -78,6 +78,10 @@ class Found:
     sight: Mapping[int, str]
 
 
+MOST_OUTPUTS = 6
+"""Outputs of one call whose weights are told one by one."""
+
+
 @lru_cache(maxsize=16)
 def signature(function: Callable[..., Any]) -> inspect.Signature:
     """Read once."""
@@ -125,10 +129,17 @@ def seed_text(seeds: tuple[Any, ...], outputs: tuple[Any, ...] = ()) -> str:
     return f"{inside.strip('[]') if array.ndim < 2 else inside} (given)"
 
 
-def stands_for(seeds: tuple[Any, ...], name: str, letter: str = "v") -> str:
-    """``L = z[0] + z[1]``: the scalar of the output ``name`` that the weights stand for."""
+def stands_for(seeds: tuple[Any, ...], names: Sequence[str], letter: str = "v") -> str:
+    """``L = z[0] + z[1]``: the scalar of the only one of the outputs ``names`` that the weights stand for.
+
+    Of several each has weights of its own: ``v1 = 1 for y, v2 = [3 4] for z``.
+    """
+    if len(seeds) != 1 and len(set(names)) == len(names) <= MOST_OUTPUTS:
+        told = ["1" if seed is None else short(as_float(as_array(seed))) for seed in seeds]
+        return ": " + ", ".join(f"{letter}{n + 1} = {told[n]} for {name}" for n, name in enumerate(names))
     if len(seeds) != 1 or seeds[0] is None:
         return ""
+    (name,) = names
     array = as_float(as_array(seeds[0]))
     if not 0 < array.size <= 6:
         return f": L = Σ {letter}·{name}" + (", the sum" if array.size and (array == 1).all() else "")

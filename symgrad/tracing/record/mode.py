@@ -122,8 +122,7 @@ class Recorder(TorchFunctionMode):
     def abroad(self) -> bool:
         """Whether this call is in a world of its own, or symgrad's, which is let alone; where it was first is kept."""
         self.stand_ins.meet_dynamo()
-        found = elsewhere()
-        if found and self.left is None:
+        if (found := elsewhere()) and self.left is None:
             self.left = self.guard(frames.here)
         return found or (self.listener is not None and frames.asked_by_symgrad())
 
@@ -299,7 +298,8 @@ class Recorder(TorchFunctionMode):
         """A tensor was written in place: it, and everything that shares entries with it, has a new value."""
         others = [t for t in self.storages.sharing(tensor) if t is not tensor and t in self.nodes]
         silent = not torch.is_grad_enabled() or "__set__" in call.spelling
-        old.destroyed = old.destroyed or where
+        same = call.spelling.startswith((ASKING, "Tensor.detach_"))  # no entry is another one
+        old.destroyed = old.destroyed or (None if same else where)
         if "data.__set__" in call.spelling:
             old.exchanged = old.exchanged or where
             cuts.escape(self.forwards, tensor)
@@ -316,9 +316,9 @@ class Recorder(TorchFunctionMode):
             new = self.data(tensor, None, where)
             new.past = cuts.kept_inside(self.forwards, new, kind="call", call=call, whole=True)
         self.register(tensor, new)
-        for other in () if call.spelling.startswith(ASKING) else others:  # to ask for a gradient changes no entry
+        for other in () if same else others:
             self.alias_changed(other, tensor, new, where, silent)
-        if self.listener is not None:
+        if self.listener is not None and not same:
             self.listener(call.spelling, tensor, where)
 
     def alias_changed(self, other: Any, tensor: Any, new: Node, where: Where, silent: bool) -> None:
@@ -334,7 +334,7 @@ class Recorder(TorchFunctionMode):
             self.nodes[other].version = None
             return  # no entry in common
         old: Node = self.nodes[other]
-        old.destroyed = old.destroyed or where
+        old.beside, old.destroyed = old.destroyed is None or old.beside, old.destroyed or where
         if unseen_by(other, self.counts.get(id(other)), old.held):
             old.behind = old.behind or where
         if not other.requires_grad:

@@ -120,15 +120,15 @@ class Node:
     ``overwrite`` (the first of ``parents`` with entries of the second put in, where ``places`` says), ``shift``
     (the first of ``parents`` with another value, behind autograd's back), ``gradient`` (what ``gradient``, a backward
     with ``create_graph``, gave by its input ``index``), ``data`` (no gradient), or ``unknown`` (a gradient comes from
-    something that was not seen). ``destroyed`` says which line overwrote the value, ``freed`` which backward let go of
-    what was kept for the pullback; ``behind`` which line wrote the value through ``.data``, which its own counter does
-    not count, and ``exchanged`` which gave the tensor other memory, where who read it finds that, and its own maker the
-    old. ``detached`` is what data was detached from, where that was computed in a few steps, and
-    ``past`` how it was made of such data, or in a forward pass of the user's own; ``inner`` that such a pass made it of
-    tensors. ``parts`` are the numbers of the indices that read data, and ``made_by`` is
-    what was called to make it, or the node of torch's graph where that was not seen; ``made_of`` is the one tensor that
-    data was made of. ``hooks`` are what `Tensor.register_hook` put on it, as torch holds them, ``hooked`` the lines
-    that put them there, and ``passage`` what was seen to go through them; ``leaves`` are those upstream, once asked.
+    something that was not seen). ``destroyed`` says which line overwrote the value, or wrote ``beside`` it into shared
+    memory, ``freed`` which backward let go of what was kept for the pullback; ``behind`` which line wrote the value
+    through ``.data``, which its own counter does not count, and ``exchanged`` which gave the tensor other memory, where
+    who read it finds that, and its own maker the old. ``detached`` is what data was detached from, where that was
+    computed in a few steps, and ``past`` how it was made of such data, or in a user's own forward pass; ``inner`` that
+    such a pass made it of tensors. ``parts`` are the numbers of the indices that read data, and ``made_by`` is what was
+    called to make it, or the node of torch's graph where that was not seen; ``made_of`` is the one tensor that data was
+    made of. ``hooks`` are what `Tensor.register_hook` put on it, as torch holds them, ``hooked`` the lines that put
+    them there, and ``passage`` what was seen to go through them; ``leaves`` are those upstream, once asked.
     """
 
     kind: str
@@ -144,6 +144,7 @@ class Node:
     whole: bool = False
     notes: list[str] = field(default_factory=list)
     destroyed: Where | None = None
+    beside: bool = False
     freed: Where | None = None
     lent: Any = None
     behind: Where | None = None

@@ -6,7 +6,7 @@ the mathematics is rounding in both, and rounding has the size of the terms that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -65,7 +65,7 @@ class Judge:
     def pull(self, watcher: Callable[..., Any]) -> dict[str, Array]:
         """vᵀJ for everything that is wanted, and where it has no number to agree on."""
         program, wanted = self.program, self.program.wanted
-        watchers = watching(watcher, magnitudes(program.arrays, wanted, self.terms))
+        watchers = watching(watcher, magnitudes(program.arrays, self.terms))
         self.derived = pull(program.recording, program.values, program.boxes, self.seeds, wanted, seen=watchers,
                             origins=program.origins, noted=self.chosen)  # fmt: skip
         self.open = open_entries(program.recording, program.values, program.boxes, self.seeds, self.derived,
@@ -89,16 +89,20 @@ class Judge:
         if not self.is_small(name):
             return False
         kind = self.kinds.get(name, "float64")
-        if name in self._doubtful and self.precision.runs is not None:  # torch has no digit of it, doubles may have
-            size, kind = largest(as_float(self.precision.runs[0][name])), "float64"
+        if size > self.floor(name) or name in self._doubtful:  # torch has no digit of it, doubles may have
+            if self.precision.runs is not None:
+                size, kind = largest(as_float(self.precision.runs[0][name])), "float64"
+            elif self.kind(name) != "float64" and name not in self._doubtful:
+                return False
         return any(free is None or size <= floor_of(free, kind) for free in self.free(name))
 
     def is_small(self, name: str) -> bool:
-        """Whether a gradient is no larger than the rounding of the terms that are added up into it.
-
-        What cancelled before the last step is not seen there: of a gradient of which torch has no digit it may be so.
-        """
-        return name in self._doubtful or 0 < largest(self.derived[name]) <= self.floor(name)
+        """Whether a gradient is no larger than the rounding of the terms that are added up into it, or on the way."""
+        size = largest(self.derived[name])
+        if name in self._doubtful or 0 < size <= self.floor(name):
+            return True
+        widest = floor_of(max(self.terms.values(), default=0.0), self.kind(name))
+        return 0 < size <= widest and any(size <= 16 * noise for noise in self.noise(name))
 
     def free(self, name: str) -> Iterator[float | None]:
         """The largest entry of a small gradient if nothing cancelled on the way, by one lot after the other.
@@ -240,12 +244,12 @@ class Judge:
         return float(gap.max()) if gap.size and np.isfinite(gap).all() else 0.0
 
 
-def magnitudes(arrays: Mapping[str, Array], leaves: Collection[str], found: dict[str, float]) -> Callable[..., None]:
-    """A watcher for the sweep: how large the terms are that are added up into each leaf's gradient."""
+def magnitudes(arrays: Mapping[str, Array], found: dict[str, float]) -> Callable[..., None]:
+    """A watcher for the sweep: how large the terms are that are added up into each gradient."""
 
     def seen(step: Apply, place: int, weights: Array, result: Array) -> None:
         source = str(step.arguments[place])
-        if source not in leaves or not np.size(weights):
+        if not np.size(weights):
             return
         others = [arrays[name] for name in step.tensors if name != source and np.size(arrays[name])]
         size = largest(weights) * max([1.0, *filter(np.isfinite, map(largest, others))])
@@ -282,4 +286,5 @@ def difference(derived: Any, got: Any, tolerance: float, before: Any, floor: flo
         same = (derived == got) | (np.isnan(derived) & np.isnan(got))
         gap = np.where(same, 0.0, np.abs(derived - got))
     worst = float(np.max(np.where(np.isfinite(gap), gap, np.inf))) if gap.size else 0.0
-    return worst / scale, bool(worst <= max(tolerance * scale, floor))
+    shown = max(scale, largest(np.where(np.isfinite(derived), derived, 0.0)))  # where torch has 0, derived is rounding
+    return worst / shown, bool(worst <= max(tolerance * scale, floor))

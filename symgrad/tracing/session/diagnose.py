@@ -21,6 +21,7 @@ from symgrad.tracing.record.trace import Node, Where
 from symgrad.tracing.session.each import pulled
 from symgrad.tracing.session.scene import Scene
 from symgrad.tracing.session.torchs_words import Refusal, refusal_of, written_over
+from symgrad.tracing.story.summary import some
 
 if TYPE_CHECKING:
     from symgrad.tracing.captured.capture import Capture
@@ -238,9 +239,9 @@ def overwritten(scene: Scene, program: Capture | None, lifted: Lifted | None) ->
             text = step_text(program, step)
             role = "its own output" if step.result.name == name else "its input"
             at = program.place(step.result.name)
-            lines.append(
-                f"The pullback of {text}{at} mentions {label}, {role}; line {where.line} ({where.text}) overwrote it."
-            )
+            did = "wrote into what it shares memory with: torch counts both as one" if node.beside else "overwrote it"
+            here = f"line {where.line} ({where.text})"
+            lines.append(f"The pullback of {text}{at} mentions {label}, {role}; {here} {did}.")
         if weights:
             lines.append(f"  every backward first:    then line {where.line}, which changes the weights")
             lines.append(f"  or the output anew:      computed after line {where.line}, with the new weights")
@@ -327,16 +328,15 @@ def no_path(scene: Scene) -> list[str]:
 
 def unused(scene: Scene) -> list[str]:
     """`torch.autograd.grad` was asked for an input that the output does not depend on."""
-    reached = {id(t) for _, t in scene.leaves} | {
-        id(n.owner()) for n in scene.order if n.owner is not None and n.owner() is not None
-    }
-    names = [scene.sight.get(id(t), "an input") for t in scene.asked or () if id(t) not in reached]
-    return [
-        (
-            f"{', '.join(names) or 'an input'}: there is no path from it to {output_name(scene)}, so no J. "
-            "allow_unused=True gives None, materialize_grads=True zeros."
-        )
-    ]
+    lost = unreached(scene) or f"there is no path from an input to {output_name(scene)}"
+    return [f"{lost}, so no J. allow_unused=True gives None, materialize_grads=True zeros."]
+
+
+def unreached(scene: Scene) -> str:
+    """The inputs that were asked for and that the output does not depend on; empty where there is none."""
+    reached = {id(n.owner()) for n in scene.order if n.owner is not None and n.owner() is not None}
+    lost = [scene.sight.get(id(t), "an input") for t in scene.asked or () if id(t) not in reached]
+    return f"there is no path from {some(list(dict.fromkeys(lost)))} to {output_name(scene)}" if lost else ""
 
 
 def output_name(scene: Scene) -> str:

@@ -123,7 +123,7 @@ def told_of(scene: Scene, result: Any, error: Exception | None) -> Backward:
         scene.number,
         scene.where,
         seed_text(scene.seeds),
-        stands_for(scene.seeds, lifted.labels.get(lifted.outputs[0], lifted.outputs[0]), letter),
+        stands_for(scene.seeds, [lifted.labels.get(name, name) for name in lifted.outputs], letter),
         shown,
         roles_of(scene, program, targets),
         tuple(rows),

@@ -40,7 +40,8 @@ class Last:
 
     ``cuts`` are pairs of a cut and, where it made one, the new leaf's name and line; ``passed`` what reached small
     tensors that are no leaves; ``reached`` are the values that it went through; ``kind`` is backward, or grad;
-    ``chosen`` says that the call named ``inputs=``, ``ended`` which backward of the user's own returned None.
+    ``chosen`` says that the call named ``inputs=``, ``ended`` which backward of the user's own returned None, and what
+    leads to its input.
     """
 
     where: Where
@@ -50,7 +51,7 @@ class Last:
     reached: weakref.WeakSet[Node] = field(default_factory=weakref.WeakSet)
     kind: str = "backward"
     chosen: bool = False
-    ended: tuple[str, ...] = ()
+    ended: tuple[tuple[weakref.WeakSet[Node], str], ...] = ()
 
 
 class History:

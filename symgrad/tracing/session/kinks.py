@@ -61,7 +61,7 @@ def found(program: Capture, seeds: Mapping[str, Array], met: Passages) -> list[T
 
 def lines(program: Capture, met: Sequence[Tie]) -> list[str]:
     """``h[0,1] = 0 is a kink of relu: left 0, right 1, anything between is legal; torch 2.13.0 takes 0``."""
-    told = [line_of(program, tie) for tie in met[:MOST]]
+    told = list(dict.fromkeys(line_of(program, tie) for tie in met[:MOST]))
     rest = len(met) - MOST
     return [*told, f"{rest} more {'step stands' if rest == 1 else 'steps stand'} on kinks"] if rest > 0 else told
 

@@ -63,7 +63,7 @@ def of_each(program: Capture) -> Iterator[str]:
                 yield f"a backward hook of a module changes what goes back: {apart(v, declared[n], real[n])}"
             continue
         if not others:
-            yield f"{who}.backward gives here what its forward derives to"
+            yield f"{who}.backward is the derivative of its forward here"
         for n in others:
             by = "" if len(declared) == 1 else f" by {input_of(program, name, n)}"
             if not box.returned(n):

@@ -15,7 +15,7 @@ from symgrad.tracing.record import frames, sight
 from symgrad.tracing.record.names import node_names
 from symgrad.tracing.record.numbers import short
 from symgrad.tracing.record.trace import Cut, Node, Where, upstream
-from symgrad.tracing.session.diagnose import output_name
+from symgrad.tracing.session.diagnose import output_name, unreached
 from symgrad.tracing.session.history import Filled, Last
 from symgrad.tracing.session.scene import Scene
 from symgrad.tracing.story.summary import some
@@ -37,7 +37,7 @@ def last_of(scene: Scene) -> Last:
         WeakSet(scene.order),
         scene.kind,
         scene.asked is not None,
-        tuple(said for said in scene.sensor.told() if " returned None " in said),
+        tuple((WeakSet(upstream([node])), said) for node, said in scene.sensor.each() if " returned None " in said),
     )
 
 
@@ -97,6 +97,8 @@ def missing(scene: Scene, lifted: Lifted, letter: str) -> list[str]:
                 cut = cut_in_words(node.cut, "", None, scene.where).removeprefix("the path was ")
                 notes.append(f"one of the ways from {who} was {cut}: its part of {letter}ᵀJ is left out")
     notes += taken_out(scene, lifted)
+    if scene.kind == "grad" and (nowhere := unreached(scene)):
+        notes.append(f"{nowhere}: torch gives None there, or zeros with materialize_grads=True")
     if len(unasked) == 1:
         notes.append(f"{unasked[0]} is not asked: requires_grad=False, so {unasked[0]}.grad stays None")
     elif unasked:
@@ -143,9 +145,8 @@ def why_none(
     if any(source is node for reached in last.reached for source in (reached, *reached.sources())):
         if last.chosen:
             return f"{none}: the last backward (line {last.where.line}) was asked by inputs= for others than {name}"
-        return (
-            f"{none}: {last.ended[0] if last.ended else f'the backward in line {last.where.line} passed nothing to it'}"
-        )
+        ended = (said for above, said in last.ended if node in above)
+        return f"{none}: {next(ended, f'the backward in line {last.where.line} passed nothing to it')}"
     return f"{none}: the last backward (line {last.where.line}) had no path to {name}"
 
 

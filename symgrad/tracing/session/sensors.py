@@ -69,7 +69,12 @@ class Sensor:
 
     def told(self) -> list[str]:
         """A sentence for each gradient that is not what torch stored."""
-        return list(dict.fromkeys(said for call, seen in self.returned() for said in of_one(call, seen)))
+        return list(dict.fromkeys(said for _, said in self.each()))
+
+    def each(self) -> Iterator[tuple[Node, str]]:
+        """The same, with the input whose gradient it is."""
+        for call, seen in self.returned():
+            yield from of_one(call, seen)
 
     def returned(self) -> list[tuple[Call, Returned]]:
         """What each backward returned in a call that went well."""
@@ -88,7 +93,7 @@ class Sensor:
             seen = [(self.calls[graph], seen) for graph, seen in self.seen.items() if graph in self.calls]
             return [line for call, returned in seen for line in miscounted(call, returned)]
         if refusal is Refusal.OTHER_GRADIENT:
-            every = (said for call, seen in self.returned() for said in of_one(call, seen, taken=False))
+            every = (said for call, seen in self.returned() for _, said in of_one(call, seen, taken=False))
             return list(dict.fromkeys(every))
         if refusal is Refusal.SHARED_MEMORY:
             broken = [(self.calls[graph], where) for graph, where in self.ended.items() if graph in self.calls]
@@ -118,7 +123,7 @@ def written_to(call: Call, where: str) -> Iterator[str]:
             )
 
 
-def of_one(call: Call, seen: Returned, taken: bool = True) -> Iterator[str]:
+def of_one(call: Call, seen: Returned, taken: bool = True) -> Iterator[tuple[Node, str]]:
     """What one passage gave otherwise than its inputs are, and whether torch has ``taken`` it."""
     name = f"{call.spelling.removesuffix('.apply')}.backward"
     for number, (node, part) in enumerate(zip(call.arguments, seen.parts, strict=False)):
@@ -126,17 +131,17 @@ def of_one(call: Call, seen: Returned, taken: bool = True) -> Iterator[str]:
             continue
         which = f"its input {number + 1}" if len(call.arguments) > 1 else "its input"
         if part is None:
-            yield f"{name} returned None for {which} ({seen.where}): no gradient goes on from there"
+            yield node, f"{name} returned None for {which} ({seen.where}): no gradient goes on from there"
             continue
         shape, dtype = part
         if shape != node.shape:
             sizes = f"{size(shape)} for {which}, which is {size(node.shape)}"
             ends = ": torch added it up; outside its engine nobody would" if taken else ": the two have to be the same"
             if taken or not broadcasts(node.shape, shape):
-                yield f"{name} returned {sizes} ({seen.where}){ends}"
+                yield node, f"{name} returned {sizes} ({seen.where}){ends}"
         elif dtype != node.held.dtype:
             types = f"{kind(dtype)} for {which}, which is {kind(node.held.dtype)}"
-            yield f"{name} returned {types} ({seen.where}): torch cast it"
+            yield node, f"{name} returned {types} ({seen.where}): torch cast it"
 
 
 def broadcasts(small: Sequence[int], large: Sequence[int]) -> bool:

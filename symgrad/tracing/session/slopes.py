@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from symgrad.explanation.notable import undetached
-from symgrad.numeric import as_float, numeric_pullback
+from symgrad.numeric import Array, as_float, numeric_pullback
 from symgrad.ops.entry import plays
 from symgrad.program import Apply, Role
 from symgrad.tracing.captured.capture import Capture
@@ -20,7 +20,24 @@ from symgrad.tracing.record.numbers import MOST, short
 
 
 def slopes(program: Capture) -> Iterator[str]:
-    """What each detach leaves out: the slope that is declared and the real one, where they are one number each."""
+    """What each detach leaves out: the slope that is declared and the real one, where they are one number each.
+
+    Of several on the ways from one tensor each is undone alone: then the real slope is none of these.
+    """
+    found = [*cuts(program)]
+    for own, at, ones, declared, real in found:
+        other = "the real one" if [name for name, *_ in found].count(own) == 1 else "with this detach undone"
+        if np.shape(ones) == declared.shape and np.ptp(declared) == np.ptp(real) == 0:
+            said = f"the slope that was declared is {short(declared.flat[0])}, {other} {short(real.flat[0])}"
+        elif declared.size <= MOST:
+            said = f"for {program.recording.seed} = ones {short(declared)} is what is declared, {short(real)} {other}"
+        else:
+            said = "without it there would be another slope"
+        yield f"a part of the way from {program.labels.get(own, own)} is cut in {at} by .detach(): {said}"
+
+
+def cuts(program: Capture) -> Iterator[tuple[str, str, Array, Array, Array]]:
+    """Each detach: of which tensor a part of the way is cut, where, the weights, and vᵀJ as declared and without it."""
     for step in program.recording.steps:
         join, by = where_joined(program, step) if plays(step.op, Role.CUTS) else (None, "")
         if join is None or not program.boxes.keys().isdisjoint(program.recording.reaching([join.result.name])):
@@ -29,15 +46,7 @@ def slopes(program: Capture) -> Iterator[str]:
         ones = np.ones(np.shape(program.arrays[join.result.name]))
         at = program.place(step.result.name).strip(" ()") or "it"
         for own, real in undetached(part, program.values, ones, [by], step.result.name).items():
-            declared = as_float(numeric_pullback(part, program.values, ones, [own])[own])
-            if np.shape(ones) == declared.shape and np.ptp(declared) == np.ptp(real) == 0:
-                said = f"the slope that was declared is {short(declared.flat[0])}, the real one {short(real.flat[0])}"
-            elif declared.size <= MOST:
-                both = f"{short(declared)} is what is declared, {short(real)} the real one"
-                said = f"for {program.recording.seed} = ones {both}"
-            else:
-                said = "without it there would be another slope"
-            yield f"a part of the way from {program.labels.get(own, own)} is cut in {at} by .detach(): {said}"
+            yield own, at, ones, as_float(numeric_pullback(part, program.values, ones, [own])[own]), real
 
 
 def where_joined(program: Capture, cut: Apply) -> tuple[Apply | None, str]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 import sys
 import weakref
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import wraps
 from typing import Any
@@ -46,18 +46,8 @@ NUMBERLESS = "its tensors hold no numbers, or are of a class whose __torch_dispa
 class Watch(History):
     """One watched run, as `History` describes it."""
 
-    def __init__(
-        self,
-        script: str,
-        tell: Callable[[Any], None] = lambda event: None,
-        only: Sequence[str] = (),
-        call: int | None = None,
-        patience: Callable[[str], AbstractContextManager[None]] = lambda what: nullcontext(),
-        pictures: bool = False,
-        order: int = 1,
-        expand: bool = False,
-    ) -> None:
-        super().__init__(script, tell, only, call, patience, pictures, order, expand)
+    def __init__(self, *given: Any, **options: Any) -> None:
+        super().__init__(*given, **options)
         here = weakref.ref(self)
         os.register_at_fork(after_in_child=lambda: _let_go(here()))
         self.steps = Steps(self.recorder)
