@@ -26,8 +26,7 @@ from symgrad.backward import Backward
 from symgrad.backward.grouping import templates
 from symgrad.backward.grouping.groups import groups
 from symgrad.backward.lines import Lines
-from symgrad.backward.shortening.beside import side_by_side
-from symgrad.backward.shortening.margins import Sizes
+from symgrad.backward.shortening.beside import Sizes, side_by_side
 from symgrad.backward.shortening.products import in_lowest_terms
 from symgrad.backward.shortening.typed import in_floats
 from symgrad.errors import UnsupportedError

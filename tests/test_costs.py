@@ -37,7 +37,7 @@ from tests.compare import assert_same
 from tests.lines_of import run_lines
 
 local = importlib.import_module("symgrad.calculus.local")
-open_ones_ = importlib.import_module("symgrad.language.open_ones")
+open_ones_ = importlib.import_module("symgrad.language.expand")
 forwards = importlib.import_module("symgrad.numeric.forward")
 program_of_run = importlib.import_module("symgrad.tracing.captured.recorded")
 

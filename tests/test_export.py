@@ -404,8 +404,7 @@ def test_the_command_writes_a_file_that_runs(tmp_path: Path) -> None:
 
 
 def test_a_long_line_that_is_broken_reads_back_as_the_same_expression() -> None:
-    from symgrad.exporting.layout import WIDTH, assignment
-    from symgrad.exporting.parts import Statement
+    from symgrad.exporting.parts import WIDTH, Statement, assignment
 
     part = "(i[:, None] - n.shape[0] // 2 * j >= 0) & (some_rather_long_name < another_long_name)"
     texts = [

@@ -39,7 +39,7 @@ def plan(
     Passes are the v of vᵀJ, or the u of Ju, that it takes to find every entry.
     """
     from symgrad.api import plans
-    from symgrad.render.planned import plans_json, plans_text
+    from symgrad.render.derived import plans_json, plans_text
     from symgrad.tracing.story.layout import wrapped
 
     output.check(path)

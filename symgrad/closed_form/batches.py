@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from symgrad.calculus import Sweep
 from symgrad.closed_form.form import Form, closed_form
-from symgrad.language.open_ones import open_ones
+from symgrad.language.expand import open_ones
 from symgrad.program import Program
 
 LEFT = ("[0]", "None", ".expand(", "einsum(", ".shape[")

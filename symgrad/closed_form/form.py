@@ -29,8 +29,7 @@ from symgrad.closed_form.writing.classes import none_left_out, some_left_out
 from symgrad.closed_form.writing.writer import Forms
 from symgrad.functions import sigmoid
 from symgrad.indexing import Bracket, Equation, Index, Unravel, fresh_axes
-from symgrad.indexing.canonical import canonical_at
-from symgrad.indexing.quotients import values_of
+from symgrad.indexing.canonical import canonical_at, values_of
 from symgrad.indexing.symbols import Expr, access, accesses, free_indices, indices_of, is_access, name_of, weight
 from symgrad.ops.entry import plays
 from symgrad.program import Program, Role

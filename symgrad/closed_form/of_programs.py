@@ -27,8 +27,7 @@ from symgrad.closed_form.rewriting.shorthands import Cases, Centred
 from symgrad.closed_form.texts.decimals import whole
 from symgrad.closed_form.texts.notation import solved_in
 from symgrad.indexing import Bracket, Equation, Index, add_up, is_guard
-from symgrad.indexing.canonical import canonical, canonical_at
-from symgrad.indexing.quotients import values_of
+from symgrad.indexing.canonical import canonical, canonical_at, values_of
 from symgrad.indexing.sums import put_in
 from symgrad.indexing.symbols import Expr, access, accesses, free_indices, indices_of, is_access, name_of
 from symgrad.ops.calls.operators import sign_of

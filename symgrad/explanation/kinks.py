@@ -17,7 +17,7 @@ from symgrad.language.read import read
 from symgrad.numeric import Array, as_float, forward, numeric_pullback
 from symgrad.ops import Op
 from symgrad.oracles import run_torch
-from symgrad.oracles.edges import own_numbers
+from symgrad.oracles.own_rule import own_numbers
 from symgrad.program import Program
 
 STEP, ROUNDING = 1e-7, 1e-5

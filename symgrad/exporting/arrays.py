@@ -17,9 +17,8 @@ from functools import cache
 from symgrad.backward.shortening.merging import put
 from symgrad.entries.spec import Op
 from symgrad.errors import UnsupportedError
-from symgrad.exporting.layout import assignment, returned
 from symgrad.exporting.module import Told, checked, docstring, in_functions, indented, whole_module
-from symgrad.exporting.parts import Parts, Statement, free, listed
+from symgrad.exporting.parts import Parts, Statement, assignment, free, listed, returned
 from symgrad.language.steps.names import ATTRIBUTES
 from symgrad.ops import TABLE
 

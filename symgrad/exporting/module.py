@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 import sympy as sp
 
 from symgrad.backward.parts.code import IMPORTS, function_name
-from symgrad.exporting.layout import misfit, one_shape
-from symgrad.exporting.parts import Parts, free
+from symgrad.exporting.parts import Parts, free, misfit, one_shape
 from symgrad.exporting.torch_text import function_class, plain
 from symgrad.ops.entry import plays
 from symgrad.program import Program, Role, Tensor

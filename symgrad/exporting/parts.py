@@ -1,18 +1,203 @@
 """The lines of a forward and a backward pass as one function's parts, before anyone says in which library.
 
 Comes in: a `Backward`. Goes out: `Parts`: statements as syntax trees, in the names of the page.
+
+Statements as lines of source: what is too long for one is broken at its outermost sign or comma.
+
+The shapes that source is written for: a check of them in one statement, and what is read of shapes alone.
+
+Comes in: the shapes of a program's inputs, sizes as symbols where any number will do. Goes out: the condition under
+which they do not fit, and the words for it.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from symgrad.backward import Backward, Line
 from symgrad.backward.parts.code import Conditions, read_by
 from symgrad.backward.shortening.merging import put
+from symgrad.closed_form import without_plus
+from symgrad.closed_form.texts.pieces import NoForm
+from symgrad.closed_form.texts.size_text import least_sizes, size_text
 from symgrad.errors import UnsupportedError
+from symgrad.program import Tensor
+from symgrad.shapes import Size
+
+WIDTH = 96
+"""Characters after which a line is broken, indentation not counted."""
+STEP = "    "
+
+
+def assignment(statement: Statement, after: str = "") -> list[str]:
+    """``target = value`` and what comes ``after`` it, in as many lines as it takes."""
+    text = without_plus(f"{statement.target} = {ast.unparse(statement.value)}{after}")
+    if len(text) <= WIDTH:
+        return [text]
+    body = [f"{STEP}{without_plus(line)}" for line in broken(statement.value)]
+    if after:
+        body.append(f"{STEP}{after.strip()}")
+    return [f"{statement.target} = (", *body, ")"]
+
+
+def broken(value: ast.expr) -> list[str]:
+    """An expression in lines, to stand between brackets."""
+    text = ast.unparse(value)
+    if len(text) <= WIDTH:
+        return [text]
+    if isinstance(value, ast.BinOp):
+        lines = []
+        for sign, operand in operands(value):
+            first, *rest = bracketed(operand, value.op)
+            lines += [f"{sign}{first}", *rest]
+        return lines
+    if isinstance(value, ast.Compare):
+        sign = ast.unparse(ast.Compare(ast.Name("a"), value.ops, [ast.Name("b")]))[2:-1]
+        first, *rest = bracketed(value.comparators[0], ast.BitOr())
+        return [*bracketed(value.left, ast.BitOr()), f"{sign}{first}", *rest]
+    if isinstance(value, ast.Call):
+        head = function_lines(value.func)
+        arguments: list[ast.expr | ast.keyword] = [*value.args, *value.keywords]
+        tail = ", ".join(map(ast.unparse, arguments))
+        if len(head[-1]) + len(tail) < WIDTH:
+            return [*head[:-1], f"{head[-1]}({tail})"]
+        inner = [line for argument in arguments for line in with_comma(argument)]
+        return [*head[:-1], f"{head[-1]}(", *(f"{STEP}{line}" for line in inner), ")"]
+    if isinstance(value, ast.Subscript):
+        head = function_lines(value.value)
+        places = value.slice.elts if isinstance(value.slice, ast.Tuple) else [value.slice]
+        inner = [line for place in places for line in with_comma(place)]
+        if not isinstance(value.slice, ast.Tuple):
+            inner[-1] = inner[-1].removesuffix(",")
+        return [*head[:-1], f"{head[-1]}[", *(f"{STEP}{line}" for line in inner), "]"]
+    return [text]
+
+
+def function_lines(function: ast.expr) -> list[str]:
+    """What is called, or looked up, in lines; the last one ends where a bracket may open."""
+    text = ast.unparse(function)
+    signed = isinstance(function, (ast.BinOp, ast.Compare, ast.UnaryOp))
+    if len(text) <= WIDTH:
+        return [f"({text})" if signed else text]
+    if signed:
+        return ["(", *(f"{STEP}{line}" for line in broken(function)), ")"]
+    if isinstance(function, ast.Attribute):
+        owner = function_lines(function.value)
+        return [*owner[:-1], f"{owner[-1]}.{function.attr}"]
+    return broken(function)
+
+
+def with_comma(argument: ast.expr | ast.keyword) -> list[str]:
+    """An argument in lines, the last of which ends in a comma."""
+    lines = [ast.unparse(argument)] if isinstance(argument, ast.keyword) else broken(argument)
+    return [*lines[:-1], f"{lines[-1]},"]
+
+
+def operands(value: ast.BinOp) -> Iterator[tuple[str, ast.expr]]:
+    """The operands of a chain of one kind of sign, each with the sign before it."""
+    alike = (ast.Add, ast.Sub) if isinstance(value.op, (ast.Add, ast.Sub)) else (type(value.op),)
+    chain: list[tuple[str, ast.expr]] = []
+    node: ast.expr = value
+    while isinstance(node, ast.BinOp) and isinstance(node.op, alike) and not isinstance(node.op, ast.Pow):
+        sign = ast.unparse(ast.BinOp(ast.Name("a"), node.op, ast.Name("b")))[2:-1]
+        chain.append((sign, node.right))
+        node = node.left
+    if not chain:  # a power
+        return iter([("", value.left), ("** ", value.right)])
+    return iter([("", node), *reversed(chain)])
+
+
+def bracketed(operand: ast.expr, sign: ast.operator) -> list[str]:
+    """An operand in lines, in brackets where Python needs them beside ``sign``."""
+    whole = ast.unparse(ast.BinOp(ast.Name("a"), sign, operand)).removeprefix("a ").partition(" ")[2]
+    if len(whole) <= WIDTH:
+        return [whole]
+    lines = broken(operand)
+    if isinstance(operand, (ast.BinOp, ast.Compare)):
+        return ["(", *(f"{STEP}{line}" for line in lines), ")"]
+    return lines
+
+
+def returned(names: Sequence[str]) -> list[str]:
+    """``return a, b``."""
+    text = f"return {', '.join(names)}"
+    return [text] if len(text) <= WIDTH else ["return (", *(f"{STEP}{name}," for name in names), ")"]
+
+
+def misfit(inputs: Sequence[Tensor], required: Sequence[Size], rank: str) -> tuple[str, str]:
+    """A condition, true where shapes do not fit, and what they have to be: ``x.dim() != 2``, "x: m×n".
+
+    ``rank`` is how a library says how many axes a tensor has.
+    """
+    wrong = []
+    for number, tensor in enumerate(inputs):
+        sizes = [known_size(size, inputs[:number], tensor, axis) for axis, size in enumerate(tensor.shape)]
+        if None in sizes or any(f"{tensor.name}." in str(text) for text in sizes):
+            wrong.append(f"{rank.format(tensor.name)} != {len(sizes)}")
+        own = [text or f"{tensor.name}.shape[{axis}]" for axis, text in enumerate(sizes)]
+        if set(sizes) != {None}:
+            wrong.append(f"{tensor.name}.shape != ({', '.join(own)}{',' * (len(own) == 1)})")
+    needs = [in_text(size, inputs) for size in required]
+    wrong += [f"{text} < 0" for text in needs if text is not None]
+    said = [f"{t.name}: {'×'.join(str(s).replace(' ', '') for s in t.shape) or 'one number'}" for t in inputs]
+    said += least_sizes(required)
+    count = ".numel()" if rank.endswith("()") else ".size"
+    return " or ".join(wrong).replace(".numel()", count), ", ".join(said)
+
+
+def one_shape(names: Sequence[str]) -> tuple[str, str]:
+    """The same, where all have one shape, which may be any."""
+    first, *others = names
+    wrong = " or ".join(f"{name}.shape != {first}.shape" for name in others)
+    return wrong, f"{', '.join(names)} in one shape"
+
+
+def known_size(size: Size, before: Sequence[Tensor], tensor: Tensor, axis: int) -> str | None:
+    """What an axis has to be as long as, by the tensors and the axes ``before`` it; None where anything will do."""
+    found = in_text(size, [*before, Tensor(tensor.name, tensor.shape[:axis])])
+    return None if found is not None and f"{tensor.name}.numel" in found else found
+
+
+def in_text(size: Size, tensors: Sequence[Tensor]) -> str | None:
+    """A size as Python over shapes; None where no tensor has it."""
+    try:
+        return size_text(size, tensors)[0]
+    except NoForm:
+        return None
+
+
+def only_shapes(statements: Iterable[Statement]) -> frozenset[str]:
+    """The names of which nothing but the shape, or the number of entries, is read."""
+    whole: set[str] = set()
+    shaped: set[str] = set()
+    for statement in statements:
+        inside = {id(n.value) for n in ast.walk(statement.value) if isinstance(n, ast.Attribute) and is_shape(n)}
+        for node in ast.walk(statement.value):
+            if isinstance(node, ast.Name):
+                (shaped if id(node) in inside else whole).add(node.id)
+    return frozenset(shaped - whole)
+
+
+def is_shape(node: ast.Attribute) -> bool:
+    """``x.shape`` or ``x.numel``."""
+    return node.attr in ("shape", "numel") and isinstance(node.value, ast.Name)
+
+
+def without_shapes(statement: Statement, names: Collection[str], way: str) -> Statement:
+    """``x.shape`` as what it was kept as, ``way``; ``x.numel()`` too."""
+
+    class Kept(ast.NodeTransformer):
+        def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+            self.generic_visit(node)
+            if not (is_shape(node) and isinstance(node.value, ast.Name) and node.value.id in names):
+                return node
+            kept = ast.parse(way.format(node.value.id), mode="eval").body
+            return kept if node.attr == "shape" else ast.Attribute(kept, "numel")
+
+    return Statement(statement.target, Kept().visit(ast.parse(ast.unparse(statement.value), mode="eval")).body)
+
 
 RESERVED = frozenset({"ctx", "inputs", "output", "jax", "jnp", "special", "ValueError", "staticmethod", "tuple"})
 """What the source itself reads: no tensor is called so there."""

@@ -23,8 +23,18 @@ from symgrad.backward.parts.code import Homes
 from symgrad.backward.shortening.merging import put
 from symgrad.backward.shortening.products import is_number
 from symgrad.errors import UnsupportedError
-from symgrad.exporting.layout import assignment, only_shapes, returned, without_shapes
-from symgrad.exporting.parts import Parts, Statement, free, listed, names_in, read_of
+from symgrad.exporting.parts import (
+    Parts,
+    Statement,
+    assignment,
+    free,
+    listed,
+    names_in,
+    only_shapes,
+    read_of,
+    returned,
+    without_shapes,
+)
 from symgrad.language.steps.names import ATTRIBUTES
 from symgrad.ops.calls.picks import SHARING
 

@@ -2,24 +2,35 @@
 
 An entry of the table may say what it is made of, as text in symgrad's own language over the names of its
 operands and options. Reading that text in place of the step is all there is to ``--expand``.
+
+A program whose axes of one entry may have any size: what is true of a batch of one as it is of any batch.
+
+Comes in: a program with axes of one entry. Goes out: the same steps over axes of open sizes, for what is said shortest
+without them: ``x.T @ v`` and not ``v * x[0][:, None]``. An axis that is broadcast, or that an operation asks to be of
+one entry, stays as it is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from functools import lru_cache
+from itertools import count
+from typing import Any
+
+import sympy as sp
 
 from symgrad.entries.spec import Op
-from symgrad.errors import bug
+from symgrad.errors import SymgradError, bug
 from symgrad.language.grammar.nodes import Script
 from symgrad.language.grammar.syntax import parse
 from symgrad.language.steps.builder import Builder
 from symgrad.language.steps.calls import Meaning, Ref
 from symgrad.language.steps.names import tensor_names
 from symgrad.language.steps.statements import Statements
-from symgrad.ops.entry import entry_of, named
-from symgrad.program import Apply, Constant, Program
-from symgrad.shapes import Shape, Sizes
+from symgrad.ops.entry import entry_of, named, plays
+from symgrad.program import Apply, Constant, Program, Role, Tensor
+from symgrad.shapes import Shape, Size, SizeMismatch, Sizes, with_numbers
 from symgrad.source import Source
 
 DEEPEST = 10
@@ -112,3 +123,101 @@ def meanings(op: Op, step: Apply, shapes: Mapping[str, Shape]) -> dict[str, Mean
         for name, a in zip(op.operands, step.arguments, strict=False)
     }
     return {**dict.fromkeys(op.operands), **operands, **dict(step.options)}
+
+
+def open_ones(program: Program) -> Program | None:
+    """``program`` with open sizes in the place of 1, each 1 by `Program.sizes`; None where nothing can be opened.
+
+    >>> from symgrad.language import read
+    >>> wide = open_ones(read("x @ w", shapes={"x": (1, 3), "w": (3, 1)}).program)
+    >>> [tensor.shape for tensor in wide.tensors()]
+    [(o1, m), (m, o2), (o1, o2)]
+    >>> open_ones(read("x + w", shapes={"x": (1, 3), "w": (2, 3)}).program)
+    """
+    return opened_once(program) if any(size == 1 for tensor in program.inputs for size in tensor.shape) else None
+
+
+@lru_cache(maxsize=1024)
+def opened_once(program: Program) -> Program | None:
+    """`open_ones` of a program that has axes of one entry: looking it up compares all its steps."""
+    names = (sp.Symbol(f"o{n}", integer=True, positive=True) for n in count(1))
+    ones: dict[Size, int] = {}
+
+    def opened(shape: Shape) -> Shape:
+        found = tuple(next(names) if size == 1 else size for size in shape)
+        ones.update({new: 1 for new, old in zip(found, shape, strict=True) if old == 1})
+        return found
+
+    shapes = {tensor.name: opened(tensor.shape) for tensor in program.tensors()}
+    symbols = {s: None for shape in shapes.values() for size in shape for s in sorted(size.free_symbols, key=str)}
+    sizes = Sizes.of(symbols, {**program.sizes, **ones})
+    try:
+        for step in program.steps:
+            retype(step, shapes, sizes)
+    except (SymgradError, SizeMismatch, TypeError, ValueError, AttributeError, ArithmeticError, LookupError):
+        return None  # what the table says of a literal 1, it need not say of a symbol
+    found = {name: sizes.shape(shape) for name, shape in shapes.items()}
+    known = set().union(*(size.free_symbols for tensor in program.tensors() for size in tensor.shape))
+    left = {size for shape in found.values() for size in shape} - known
+    if not any(size in ones for size in left):
+        return None
+    wide = replace(
+        program,
+        inputs=tuple(Tensor(tensor.name, found[tensor.name]) for tensor in program.inputs),
+        steps=tuple(settled(step, found, sizes) for step in program.steps),
+        sizes={**program.sizes, **{size: 1 for size in ones if size in left}},
+    )
+    return wide if same_at_one(wide, program, ones) else None
+
+
+def retype(step: Apply, shapes: Mapping[str, Shape], sizes: Sizes) -> None:
+    """Note in ``sizes`` what a step asks of the new ``shapes``."""
+    result = shapes[step.result.name]
+    read = tuple(shapes[a] if isinstance(a, str) else None for a in step.arguments)
+    if plays(step.op, Role.COPIES):
+        for own, size in zip((read[0] or ())[::-1], result[::-1], strict=False):
+            one = sizes.number(own) == 1
+            sizes.unify(own, sp.Integer(1) if one and sizes.number(size) != 1 else size)
+        return
+    op = entry_of(step.op) if isinstance(step.op, str) else None
+    if op is None:
+        raise LookupError(str(step.op))
+    options, number = dict(step.options), [isinstance(a, Constant) and a.value is not None for a in step.arguments]
+    given = tuple(() if is_number else shape for is_number, shape in zip(number, read, strict=True))
+    targets = op.align(sizes, given, **options)
+    for shape, target in zip(read, targets, strict=True):
+        for own, size in zip(shape or (), target or (), strict=True):
+            sizes.unify(own, size)
+    aligned = tuple(
+        () if is_number else sizes.shape(target) if target else target
+        for is_number, target in zip(number, targets, strict=True)
+    )
+    for own, size in zip(result, op.shape(sizes, aligned, **options), strict=True):
+        sizes.unify(own, size)
+
+
+def settled(step: Apply, shapes: Mapping[str, Shape], sizes: Sizes) -> Apply:
+    """A step with every size as its representative; a copy has the shape of its result."""
+
+    def final(value: Any) -> Any:
+        if isinstance(value, tuple):
+            return tuple(final(part) for part in value)
+        return sizes.find(value) if isinstance(value, sp.Expr) else value
+
+    shape = shapes[step.result.name]
+    copies = plays(step.op, Role.COPIES)
+    options = (("shape", shape),) if copies else tuple((key, final(own)) for key, own in step.options)
+    return replace(step, options=options, result=Tensor(step.result.name, shape))
+
+
+def same_at_one(wide: Program, program: Program, ones: Mapping[Size, int]) -> bool:
+    """Whether ``wide`` is ``program`` where the open sizes are 1: shapes, operations, options."""
+
+    def closed(value: Any) -> Any:
+        if isinstance(value, tuple):
+            return tuple(closed(part) for part in value)
+        return with_numbers(value, ones) if isinstance(value, sp.Expr) else value
+
+    shapes = [closed(tensor.shape) for tensor in wide.tensors()]
+    options = [closed(step.options) for step in wide.steps]
+    return shapes == [t.shape for t in program.tensors()] and options == [s.options for s in program.steps]

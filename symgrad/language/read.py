@@ -32,10 +32,10 @@ from symgrad.language.attempt import (
     seed_value,
     settle,
 )
-from symgrad.language.counts import number_names
 from symgrad.language.grammar.nodes import Script, walk
 from symgrad.language.outside.values import Array, Wanted, checked_shapes
 from symgrad.language.pasted import script_of
+from symgrad.language.steps.extents import number_names
 from symgrad.language.steps.names import (
     LIBRARIES,
     NUMBERS,

@@ -11,7 +11,7 @@ from functools import lru_cache
 import sympy as sp
 
 from symgrad.indexing import Bracket, Index, over_same
-from symgrad.indexing.quotients import Quotient, named_quotient
+from symgrad.indexing.canonical import Quotient, named_quotient
 from symgrad.indexing.sums import split_factors
 from symgrad.indexing.symbols import Expr, free_indices
 

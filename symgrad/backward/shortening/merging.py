@@ -25,9 +25,15 @@ from dataclasses import dataclass, field
 from symgrad.backward.parts.code import in_parts
 from symgrad.backward.parts.names import Asked, answers
 from symgrad.backward.shortening import products
-from symgrad.backward.shortening.beside import side_by_side, taking_turns, with_common_conditions, with_common_margins
+from symgrad.backward.shortening.beside import (
+    Sizes,
+    side_by_side,
+    taking_turns,
+    with_common_conditions,
+    with_common_margins,
+    without_margins,
+)
 from symgrad.backward.shortening.factors import copied, negated, with_signs
-from symgrad.backward.shortening.margins import Sizes, without_margins
 from symgrad.backward.shortening.numbers import counts_with, with_number
 from symgrad.backward.shortening.phrasing import in_one_fraction, in_one_product, is_reciprocal, without_turns
 from symgrad.shapes import Shape

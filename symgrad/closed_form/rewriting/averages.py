@@ -12,8 +12,7 @@ import sympy as sp
 from symgrad.closed_form.rewriting.asking import reads_tensor
 from symgrad.closed_form.rewriting.shorthands import Centred, Masked, Mean, Softmax, Standardised, Variance
 from symgrad.indexing import Bracket
-from symgrad.indexing.canonical import canonical_at
-from symgrad.indexing.quotients import Quotient, named_quotient, values_of
+from symgrad.indexing.canonical import Quotient, canonical_at, named_quotient, values_of
 from symgrad.indexing.sums import split_factors
 from symgrad.indexing.symbols import Expr, Index, free_indices
 from symgrad.shapes import Size

@@ -30,7 +30,7 @@ from symgrad.closed_form.rewriting.averages import (
     standardised_ratio,
     variance,
 )
-from symgrad.closed_form.rewriting.merging import merge_nested, merge_sums, outside, taken_apart
+from symgrad.closed_form.rewriting.merging import merge_nested, merge_sums, outside, squared, taken_apart
 from symgrad.closed_form.rewriting.of_numbers import (
     absolute,
     cases,
@@ -47,7 +47,6 @@ from symgrad.closed_form.rewriting.of_numbers import (
     without_one,
 )
 from symgrad.closed_form.rewriting.shorthands import Apart, Cross
-from symgrad.closed_form.rewriting.squares import squared
 from symgrad.functions import sigmoid
 from symgrad.indexing import Bracket, Index, over_same, summed
 from symgrad.indexing.brackets import Mod

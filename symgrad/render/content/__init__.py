@@ -4,8 +4,7 @@ Comes in: an `Explanation` (or, for `symgrad derive`, a program and its formulas
 the only place that knows the words, so that the writers need not repeat them.
 """
 
-from symgrad.render.content.derivation import derivation_page, derivatives, lines_of, pullbacks
 from symgrad.render.content.second_order import second_order_section
-from symgrad.render.content.whole import page_of
+from symgrad.render.content.whole import derivation_page, derivatives, lines_of, page_of, pullbacks
 
 __all__ = ["derivation_page", "derivatives", "lines_of", "page_of", "pullbacks", "second_order_section"]

@@ -34,9 +34,8 @@ from symgrad.program import Program, Role, Stated
 from symgrad.render import numbers
 from symgrad.render.content.first_lines import Room, first_lines, formulas_instead, listing, short_forms, with_constants
 from symgrad.render.content.singular import singular_blocks, why_zero
-from symgrad.render.content.speaker import speaker_of
 from symgrad.render.content.teller import Teller
-from symgrad.render.content.words import listed
+from symgrad.render.content.words import listed, speaker_of
 from symgrad.render.page import Block, Code, Equation, Equations, Formula, Listing, Paragraph, Words
 
 MOST_SAID = 160

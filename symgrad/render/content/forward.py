@@ -22,8 +22,8 @@ from symgrad.ops import named as named_op
 from symgrad.program import Apply
 from symgrad.render import numbers
 from symgrad.render.arrange import reading
-from symgrad.render.content.speaker import speaker_of
 from symgrad.render.content.teller import Teller
+from symgrad.render.content.words import speaker_of
 from symgrad.render.page import (
     Block,
     Code,

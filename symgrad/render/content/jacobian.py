@@ -16,9 +16,8 @@ from symgrad.indexing import Index
 from symgrad.indexing.symbols import Expr, is_access
 from symgrad.lowering.reading import number as size_in_numbers
 from symgrad.render.arrange import reading
-from symgrad.render.content.speaker import Speaker
 from symgrad.render.content.teller import Teller
-from symgrad.render.content.words import structure_math
+from symgrad.render.content.words import Speaker, structure_math
 from symgrad.render.letters import Names
 from symgrad.render.page import (
     Block,

@@ -13,8 +13,7 @@ import numpy as np
 from symgrad.explanation import Explanation, Gradient
 from symgrad.oracles.report import Check, Verdict
 from symgrad.render import numbers
-from symgrad.render.content.speaker import Speaker, speaker_of
-from symgrad.render.content.words import listed
+from symgrad.render.content.words import Speaker, listed, speaker_of
 from symgrad.render.page import Block, Code, Paragraph, Section, Table, Words
 
 PLACED = ("out.backward", "central differences", "the index formula", "the closed form")

@@ -16,9 +16,8 @@ from symgrad.indexing.symbols import Expr, access
 from symgrad.numeric import plain
 from symgrad.program import Program
 from symgrad.render.content.forward import forward_equations
-from symgrad.render.content.speaker import SUM, Speaker, speaker_of
 from symgrad.render.content.teller import Teller, teller_of
-from symgrad.render.content.words import DOTS, PLUS, as_code, listed, shape_words
+from symgrad.render.content.words import DOTS, PLUS, SUM, Speaker, as_code, listed, shape_words, speaker_of
 from symgrad.render.letters import letters_of
 from symgrad.render.page import (
     Block,

@@ -26,9 +26,8 @@ from symgrad.oracles.report import NO_GRADIENT, NO_PATH
 from symgrad.program import Apply
 from symgrad.render import numbers
 from symgrad.render.content.jacobian import COUNTABLE
-from symgrad.render.content.speaker import speaker_of
 from symgrad.render.content.teller import Teller
-from symgrad.render.content.words import listed
+from symgrad.render.content.words import listed, speaker_of
 from symgrad.render.page import Block, Code, Paragraph, Words
 
 MOST = 4

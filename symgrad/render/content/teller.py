@@ -23,7 +23,7 @@ from symgrad.indexing.symbols import Expr, accesses, indices_of, is_access, ment
 from symgrad.numeric import Values
 from symgrad.program import Apply, Program
 from symgrad.render.arrange import delta_sides, parts
-from symgrad.render.content.speaker import Speaker, speaker_of
+from symgrad.render.content.words import Speaker, speaker_of
 from symgrad.render.letters import Names, names_of, visible
 from symgrad.render.page import Formula, Paragraph, Ready, Words, named
 from symgrad.shapes import Size

@@ -1,33 +1,148 @@
 """The page of an explanation: the expression, what was assumed, and the five sections.
 
 With an entry, the page tells the story of that one entry instead.
+
+The page of `symgrad derive`: formulas alone, sizes as symbols, no numbers and no proofs by numbers.
 """
 
 from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 
+from symgrad.backward import Backward, backward
 from symgrad.calculus import flows
+from symgrad.closed_form.texts.pieces import NoForm
+from symgrad.closed_form.texts.size_text import least_sizes
+from symgrad.closed_form.texts.source_text import Writer
 from symgrad.explanation import Explanation
+from symgrad.explanation.formulas import Derived, sample
+from symgrad.indexing import Equation as IndexEquation
 from symgrad.language import definition
 from symgrad.language.outside import arguments
-from symgrad.render.content.answer import answer_of
-from symgrad.render.content.first_lines import ALONE, OPENING
-from symgrad.render.content.forward import forward_section
-from symgrad.render.content.jacobian import jacobian_section
+from symgrad.program import Program, Stated
+from symgrad.render.content.answer import answer_of, line_by_line
+from symgrad.render.content.first_lines import ALONE, OPENING, Room, first_lines, readable, short_forms, with_constants
+from symgrad.render.content.forward import forward_equations, forward_section
+from symgrad.render.content.jacobian import LONGEST, jacobian_section, left_of, structure_words, too_long
 from symgrad.render.content.one_entry import entry_sections
 from symgrad.render.content.proof import proof_section
-from symgrad.render.content.pullback import pullback_section
-from symgrad.render.content.second_order import curvature, second_order_section
+from symgrad.render.content.pullback import pullback_section, sweep_blocks
+from symgrad.render.content.second_order import curvature, second_lines, second_order_section
 from symgrad.render.content.seed import seed_section, slope_of
 from symgrad.render.content.singular import rows_without_value
-from symgrad.render.content.speaker import left_out, made_here, renamed
 from symgrad.render.content.teller import Teller, teller_of
-from symgrad.render.content.words import size_text
-from symgrad.render.page import Block, Code, Listing, Page, Paragraph, Section, Words
+from symgrad.render.content.words import left_out, made_here, renamed, size_text
+from symgrad.render.page import Block, Code, Equation, Equations, Formula, Listing, Page, Paragraph, Section, Words
+
+MOST_STEPS = 12
+"""Steps of a program that is written as one expression."""
+ROOM = Room(others="in section 3")
+
+
+def derivation_page(program: Program, derived: Sequence[Derived], order: int = 1) -> Page:
+    """Forward, Jacobian and pullback of every input, for every size; of ``order`` 2 the second derivatives' lines."""
+    teller, lines = teller_of(program, symbolic=True), lines_of(program, derived)
+    facts = [(t.name, size_text(t.shape)) for t in program.inputs] + [(program.output, size_text(program.out.shape))]
+    return Page(
+        (Code(title_of(program)),), tuple(facts),
+        (*answer(program, lines, derived), *where_it_holds(program), *renamed(program), *made_here(program),
+         *left_out(program, [d.name for d in derived])),
+        (*derivatives(teller, derived), pullbacks(teller, derived, lines),
+         *([second_lines(teller, [d.name for d in derived])] if order == 2 else [])),
+    )  # fmt: skip
+
+
+def where_it_holds(program: Program) -> Iterator[Paragraph]:
+    """The sizes at which the text means these steps."""
+    needs = least_sizes(program.required)
+    if needs:
+        yield Paragraph((f"All of this is for {', '.join(needs)}: at other sizes the text means something else.",))
+
+
+def answer(program: Program, lines: Backward | None, derived: Sequence[Derived]) -> Iterator[Listing]:
+    """The line of each gradient, and what it reads."""
+    if lines is None:
+        return
+    told, _ = short_forms({d.name: None if d.form is None else d.form.text for d in derived}, lines, ROOM)
+    told = told or first_lines(lines, program, [d.name for d in derived if readable(lines, d.name)], ROOM)[0]
+    if told:
+        yield Listing("\n".join(with_constants(told, lines)))
+
+
+def derivatives(teller: Teller, derived: Sequence[Derived]) -> tuple[Section, Section]:
+    """The forward pass, and the Jacobian by every input."""
+    formulas, equations = forward_equations(teller)
+    forward = Section(("Forward",), (equations, *teller.aside(*formulas)))  # what is explained here is not below
+    jacobians = [block for d in derived for block in _jacobian(teller, d)]
+    return forward, Section(teller.say("The Jacobian {J}"), tuple(jacobians))
+
+
+def pullbacks(teller: Teller, derived: Sequence[Derived], lines: Backward | None) -> Section:
+    """What flows back to every input: lines, formulas, forms."""
+    told = set[str]()
+    apart = lines is not None and says_more(lines, derived)
+    found = [*line_by_line(lines)] if lines is not None and apart else []
+    for d in derived:
+        found += _pullback(teller, d, told, lines is not None and apart and readable(lines, d.name))
+    return Section(teller.say("{vJ}: what `out.backward(v)` computes"), tuple(found))
+
+
+def title_of(program: Program) -> str:
+    """The program as one line: ``out = x @ a``; where the text states its output by an equation, that."""
+    last = next((step.op for step in program.steps if step.result.name == program.output), None)
+    return last.text if isinstance(last, Stated) else f"{program.output} = {source_of(program)}"
+
+
+def source_of(program: Program) -> str:
+    """The program as one expression, if that is short."""
+    if not program.steps or len(program.steps) > MOST_STEPS:
+        return "…"
+    try:
+        return Writer(program).step(next(s for s in program.steps if s.result.name == program.output))[0]
+    except NoForm:
+        return "…"
+
+
+def lines_of(program: Program, derived: Sequence[Derived]) -> Backward | None:
+    """The gradients line by line; None where no numbers were found at which they can be proven."""
+    point = sample(program, {})
+    if point is None:
+        return None
+    sized, values, _ = point
+    return backward(sized, [d.name for d in derived], values=values)
+
+
+def says_more(lines: Backward, derived: Sequence[Derived]) -> bool:
+    """Whether there are steps on the way to the gradients, or a line says what no form does."""
+    between = lines.lines and any(line.text is not None for line in lines.statements)
+    return bool(between) or any(d.form is None and readable(lines, d.name) for d in derived)
+
+
+def _jacobian(teller: Teller, derived: Derived) -> Iterator[Block]:
+    """∂out/∂x and its structure."""
+    names = teller.names.entry(derived.axes, teller.program.output).inner(derived.inner)
+    if derived.jacobian is not None:
+        whole = teller.fold(IndexEquation((*derived.axes, *derived.inner), derived.jacobian))
+        back = dict(zip(whole.axes, (*derived.axes, *derived.inner), strict=True))
+        formula = Formula(whole.right.xreplace(back), names)
+        if len(formula.text) <= LONGEST:
+            left = left_of(names, teller.program.output, derived.name, derived.axes, derived.inner)
+            yield Equations((Equation((left, formula)),))
+            yield from structure_words(derived.structure, teller)
+            yield from teller.aside(formula)
+            return
+    yield Paragraph(too_long(teller.say, derived.name, "", derived.structure))
+
+
+def _pullback(teller: Teller, derived: Derived, told: set[str], said: bool) -> Iterator[Block]:
+    """x.grad as a formula and as code; ``said`` is whether lines say it that stand above."""
+    form = derived.form
+    text, steps = (form.text, form.steps) if form else (None, ())
+    yield from sweep_blocks(teller, derived.name, derived.sweep, text, told, steps, said)
+
 
 STATED = re.compile(r"[^()=]*=[^=]")
 """A statement that has a left side."""

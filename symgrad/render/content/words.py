@@ -1,17 +1,26 @@
-"""Small pieces that every section uses: code, sizes in words, the notation of a structure."""
+"""Small pieces that every section uses: code, sizes in words, the notation of a structure.
+
+Sentences in the letters of one program: what the templates call v, out, L and J, under the names that they have.
+
+Comes in: a template. Goes out: words. Where an input is called v, the seed is g, and so everywhere.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import sympy as sp
 
 from symgrad.closed_form import assigned
+from symgrad.explanation.given import only_read
+from symgrad.program import Program
 from symgrad.render.formula_latex import name_latex
 from symgrad.render.formula_text import SUBSCRIPTS, formula_text
-from symgrad.render.page import Code, Math, Ready, Words
+from symgrad.render.letters import Letters, letters_of
+from symgrad.render.page import Code, Math, Paragraph, Ready, Words
 from symgrad.shapes import Shape, Size
 
 DOTS = Ready("…", r"\cdots")
@@ -138,3 +147,142 @@ def typewriter(code: str) -> str:
 def counted(count: int, what: str) -> str:
     """``1 input``, ``1,000 inputs``."""
     return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+OURS = re.compile(r"(?<![\w.{])(?:v|out|L)(?![\w}])")
+"""What is ours in the code of a template: the rest is the user's, or torch's."""
+IN_WORDS = re.compile(r"(?<![A-Za-z0-9_.])(?:v|out|L|J)(?![A-Za-z0-9_])")
+"""The same in what an oracle is called: ⟨v, J u⟩ = ⟨vᵀJ, u⟩."""
+SUM = Ready("Σ", r"\sum")
+
+
+@dataclass(frozen=True)
+class Speaker:
+    """Says templates in ``letters``.
+
+    >>> Speaker()("`{name}.grad` is {count} times {J}", name="x", count=2)
+    (Code(code='x.grad'), ' is 2 times ', Ready(text='J', latex='J'))
+    >>> Speaker(Letters("g"))("`out.backward(v)` reads `{name}`", name="v")
+    (Code(code='out.backward(g)'), ' reads ', Code(code='v'))
+    """
+
+    letters: Letters = field(default_factory=Letters)
+
+    def __call__(self, template: str, **parts: Any) -> Words:
+        """Words from a template: ``{name}`` is a part or one of the symbols, text between backticks is code.
+
+        Parts may be text, numbers, mathematics, code or words; inside backticks they have to be text.
+        """
+        symbols = {"v": self.v, "J": self.J, "L": self.L, "vJ": self.product, "weighed": self.weighed, "sum": SUM}
+        known: dict[str, Any] = {**symbols, **parts}
+        result: list[str | Code | Math] = []
+        for piece in re.split(r"(`[^`]*`|\{\w+\})", template):
+            if piece.startswith("`"):
+                result.append(Code(OURS.sub(self._called, piece[1:-1]).format(**parts)))
+            elif piece.startswith("{"):
+                value = known[piece[1:-1]]
+                result += value if isinstance(value, tuple) else [value if _is_part(value) else str(value)]
+            elif piece:
+                result.append(piece)
+        return _merged(result)
+
+    def oracle(self, name: str) -> str:
+        """What a check is called.
+
+        >>> Speaker(Letters("g", "y")).oracle("⟨v, J u⟩ = ⟨vᵀJ, u⟩ for out")
+        '⟨g, J u⟩ = ⟨gᵀJ, u⟩ for y'
+        """
+        return IN_WORDS.sub(self._called, name)
+
+    def _called(self, match: re.Match[str]) -> str:
+        """What a letter of a template is called."""
+        letters = self.letters
+        ours = {"v": letters.seed, "out": letters.output, "L": letters.loss, "J": letters.jacobian}
+        return ours[match.group()]
+
+    @property
+    def v(self) -> Ready:
+        """The seed."""
+        return _ready(self.letters.seed)
+
+    @property
+    def out(self) -> Ready:
+        """The output."""
+        return _ready(self.letters.output)
+
+    @property
+    def L(self) -> Ready:  # noqa: N802 - what the field calls it
+        """The one number whose gradient is computed."""
+        return _ready(self.letters.loss)
+
+    @property
+    def J(self) -> Ready:  # noqa: N802 - what the field calls it
+        """The Jacobian."""
+        return _ready(self.letters.jacobian)
+
+    @property
+    def product(self) -> Ready:
+        """vᵀJ."""
+        return Ready(f"{self.v.text}ᵀ{self.J.text}", f"{self.v.latex}^{{\\top}} {self.J.latex}")
+
+    @property
+    def weighed(self) -> Ready:
+        """v∘out."""
+        return Ready(f"{self.v.text}∘{self.out.text}", f"{self.v.latex} \\circ {self.out.latex}")
+
+
+def renamed(program: Program) -> Iterator[Paragraph]:
+    """What is called otherwise on this page than on others because something else has its name: v is an input."""
+    ours, usual, taken = letters_of(program), Letters(), program.names | program.spoken
+    what = (
+        (usual.seed, ours.seed, "the seed of backward"),
+        (usual.output, ours.output, "the output"),
+        (usual.loss, ours.loss, "the number whose gradient is computed"),
+        (usual.jacobian, ours.jacobian, "the Jacobian"),
+    )
+    told = [f"{word} is called {name}, since {wish} is taken" for wish, name, word in what if wish in taken - {name}]
+    if told:
+        yield Paragraph((f"On this page {'; '.join(told)}.",))
+
+
+def made_here(program: Program) -> Iterator[Paragraph]:
+    """The tensors that the text makes itself."""
+    for name, own in program.made.items():
+        drawn = "" if own.seed is None else f", drawn once by NumPy's generator with the seed {own.seed}"
+        yield Paragraph((Code(name), " is ", Code(own.code), f"{drawn}: a constant, nothing flows back to it."))
+
+
+def left_out(program: Program, shown: Collection[str]) -> Iterator[Paragraph]:
+    """The inputs that are positions, classes or a mask, where nobody asked for their gradients; constants are said."""
+    read = [name for name in only_read(program) if name not in shown and name not in program.made]
+    if read:
+        many = len(read) > 1
+        said = f"{' are' if many else ' is'} read as positions, classes or a mask: "
+        yield Paragraph(
+            (*listed([(Code(name),) for name in read]), said, f"nothing flows to {'them' if many else 'it'}.")
+        )
+
+
+def speaker_of(program: Program) -> Speaker:
+    """Who speaks on a page about ``program``."""
+    return Speaker(letters_of(program))
+
+
+def _ready(name: str) -> Ready:
+    return Ready(name, name_latex(name))
+
+
+def _is_part(value: Any) -> bool:
+    """Whether a value is code or mathematics already."""
+    return isinstance(value, Code) or hasattr(value, "latex")
+
+
+def _merged(parts: list[str | Code | Math]) -> Words:
+    """Neighbouring text in one piece."""
+    result: list[str | Code | Math] = []
+    for part in parts:
+        if isinstance(part, str) and result and isinstance(result[-1], str):
+            result[-1] += part
+        else:
+            result.append(part)
+    return tuple(result)

@@ -19,7 +19,7 @@ from symgrad.calculus.local import Standard
 from symgrad.entries.spec import Op
 from symgrad.errors import SymgradError
 from symgrad.indexing import Equation
-from symgrad.language.open_ones import retype
+from symgrad.language.expand import retype
 from symgrad.numeric import Array, Values, as_float, forward
 from symgrad.numeric.sweeps import pull_step
 from symgrad.ops.entry import entry_of, plays

@@ -28,10 +28,9 @@ from symgrad.shapes import Sizes
 from symgrad.source import Source
 from symgrad.tracing.lift.binding import Refusals, bound, meaning
 from symgrad.tracing.lift.boxes import BlackBox
-from symgrad.tracing.lift.labels import UNNAMED
+from symgrad.tracing.lift.labels import UNNAMED, Origin
 from symgrad.tracing.lift.lifted import RESERVED, WRITTEN, Refused, identifier, why
 from symgrad.tracing.lift.observed import looked_at, stands
-from symgrad.tracing.lift.origins import Origin
 from symgrad.tracing.lift.values import evaluate
 from symgrad.tracing.lift.verify import disagreement, equal, precision
 from symgrad.tracing.record.trace import Call, Node, Where, mapped

@@ -1,15 +1,27 @@
 """Which steps of a program are told, and under which names.
 
 Comes in: a recording, and the names that its author gave. Goes out: the steps that a listing has, and a name for each.
+
+A call of the user's beside the steps that say what it does.
+
+Comes in: the call, as torch can be asked for its local product. Goes out: an `Origin`. It stands apart from the black
+boxes, which are such calls, so that a sweep that asks none of them loads no torch.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
 
+from symgrad.numeric.exact import Array
 from symgrad.ops.entry import plays
 from symgrad.program import Apply, Program, Role, free_name
+from symgrad.tracing.record.trace import Call, Node
+
+__all__ = ["HIDDEN", "UNNAMED"]
+
 
 CAST = re.compile(r"(bfloat16|half)_\d+")
 """What the recording calls an operand that autocast rounded."""
@@ -71,4 +83,32 @@ def settled_labels(
     return found
 
 
-__all__ = ["HIDDEN", "UNNAMED"]
+class Local(Protocol):
+    """One result of one call, and torch's own vᵀJ of it; ``names`` are what the program calls its arguments."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What the program calls its arguments."""
+
+    @property
+    def call(self) -> Call:
+        """The call, with the values it read."""
+
+    @property
+    def index(self) -> int:
+        """Which of its results."""
+
+    @property
+    def arguments(self) -> tuple[Node, ...]:
+        """The nodes that it differentiates by."""
+
+    def pull(self, cotangent: Array, wanted: Sequence[int]) -> dict[int, Array]:
+        """vᵀJ by the ``wanted`` arguments, from torch."""
+
+
+@dataclass(frozen=True, eq=False)
+class Origin:
+    """One call of the user's: the steps that say what it does, in order, and the call itself."""
+
+    box: Local
+    steps: tuple[str, ...]

@@ -15,7 +15,7 @@ from symgrad.language.steps.calls import Ref
 from symgrad.numeric.exact import Array
 from symgrad.program import Program
 from symgrad.tracing.lift.boxes import BlackBox
-from symgrad.tracing.lift.origins import Origin
+from symgrad.tracing.lift.labels import Origin
 from symgrad.tracing.record.trace import Node, Where
 
 RESERVED = frozenset({"out", "inf", "nan", "pi", "e", "torch", "F", "np"})

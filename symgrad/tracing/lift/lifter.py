@@ -30,9 +30,8 @@ from symgrad.tracing.lift import again, choices, decompose, detached, hooks, pha
 from symgrad.tracing.lift.bench import Bench
 from symgrad.tracing.lift.boxes import BlackBox, refuse_written_behind
 from symgrad.tracing.lift.complex import complexes
-from symgrad.tracing.lift.labels import settled_labels
+from symgrad.tracing.lift.labels import Origin, settled_labels
 from symgrad.tracing.lift.lifted import UNKNOWN, Lifted, Refused
-from symgrad.tracing.lift.origins import Origin
 from symgrad.tracing.lift.steps import in_one_list
 from symgrad.tracing.record.spelling import plain_spelling
 from symgrad.tracing.record.trace import ASIDE, COMPILED, UNCOMPILED, UNRECORDED, Node, as_array, upstream

@@ -14,7 +14,7 @@ import numpy as np
 from symgrad.errors import SymgradError
 from symgrad.numeric.exact import Array, all_tame, as_float, finite
 from symgrad.program import Apply, Program
-from symgrad.tracing.lift.origins import Origin
+from symgrad.tracing.lift.labels import Origin
 from symgrad.tracing.lift.verify import TOLERANCE
 from symgrad.tracing.record.numbers import digits
 from symgrad.tracing.record.trace import real_precision

@@ -16,9 +16,9 @@ from symgrad.calculus import flowing, positions
 from symgrad.numeric.exact import Array, as_float, plus
 from symgrad.numeric.forward import Values
 from symgrad.numeric.sweeps import pull_step, push_step
-from symgrad.oracles.edges import on_an_edge
+from symgrad.oracles.own_rule import on_an_edge
 from symgrad.program import Apply, Program
-from symgrad.tracing.lift.origins import Origin
+from symgrad.tracing.lift.labels import Origin
 from symgrad.tracing.lift.singular import alike, calls_in, irregular, settled
 
 Settle = Callable[[Origin, Mapping[str, Array], Array, Mapping[str, Array]], tuple[dict[str, Array], str]]

@@ -21,9 +21,8 @@ from symgrad.tracing.lift.lifter import Lifter
 from symgrad.tracing.record.gradients import Gradient
 from symgrad.tracing.record.names import node_names
 from symgrad.tracing.record.trace import Node, upstream
-from symgrad.tracing.session.each import pulled, pushed
 from symgrad.tracing.session.rows import about
-from symgrad.tracing.session.scene import Scene
+from symgrad.tracing.session.scene import Scene, pulled, pushed
 from symgrad.tracing.session.transformed import of_a_gradient
 from symgrad.tracing.story.events import Note
 from symgrad.tracing.story.told_lines import told_lines

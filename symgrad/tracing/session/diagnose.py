@@ -18,8 +18,7 @@ from symgrad.program import Apply
 from symgrad.tracing.captured.words import shape_text, step_text
 from symgrad.tracing.record import frames
 from symgrad.tracing.record.trace import Node, Where
-from symgrad.tracing.session.each import pulled
-from symgrad.tracing.session.scene import Scene
+from symgrad.tracing.session.scene import Scene, pulled
 from symgrad.tracing.session.torchs_words import Refusal, refusal_of, written_over
 from symgrad.tracing.story.summary import some
 

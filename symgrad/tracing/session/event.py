@@ -18,7 +18,7 @@ from symgrad.tracing.captured.pictures import picture
 from symgrad.tracing.captured.words import NOT_CHECKED, chosen_by_torch, first_words, ruled_by_torch, shape_text
 from symgrad.tracing.lift.complex.pairs import convention
 from symgrad.tracing.lift.lifter import Lifter
-from symgrad.tracing.lift.opened import opened
+from symgrad.tracing.lift.values import opened
 from symgrad.tracing.record import frames
 from symgrad.tracing.record.given import seed_text, stands_for
 from symgrad.tracing.record.names import node_names

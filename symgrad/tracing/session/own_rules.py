@@ -27,7 +27,7 @@ from symgrad.numeric.exact import Array, as_float
 from symgrad.oracles.own_rule import MOST, contradicted
 from symgrad.oracles.torch import run_torch
 from symgrad.tracing.lift.boxes import replaced, rerun
-from symgrad.tracing.lift.origins import Origin
+from symgrad.tracing.lift.labels import Origin
 from symgrad.tracing.lift.singular import alike, kinds_of, rounded
 from symgrad.tracing.lift.sweeps import pull
 from symgrad.tracing.record.numbers import digits

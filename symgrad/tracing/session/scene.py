@@ -3,16 +3,21 @@
 Comes in: the call's outputs and seeds, then torch's results. Goes out: the nodes behind the outputs, the leaves, and
 torch's own vᵀJ for each. Looking comes before running, since a run overwrites ``.grad`` and frees the graph; what is
 said of it, `symgrad.tracing.session.event` puts together.
+
+A captured program's sweeps with one seed and one result for each output, however many there are.
+
+`Capture.pullback` takes the bare seed of a single output, as ``backward(v)`` does; stories go over all outputs alike.
 """
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from symgrad.numeric import Array
 from symgrad.numeric.exact import as_float
 from symgrad.tracing.captured.capture import Capture
 from symgrad.tracing.lift.lifted import Lifted
@@ -135,3 +140,14 @@ class Scene:
 def state_of(gradient: Any) -> tuple[int, int]:
     """What tells whether anything was added since: which tensor it is, and how often it was written."""
     return (0, 0) if gradient is None else (id(gradient), int(gradient._version))
+
+
+def pulled(program: Capture, seeds: Sequence[Any]) -> dict[str, Any]:
+    """The gradients by input, for one seed for each output."""
+    return program.pullback(seeds if len(seeds) > 1 else seeds[0])
+
+
+def pushed(program: Capture, tangents: Mapping[str, Any]) -> list[Array]:
+    """How each output changes."""
+    found = program.pushforward(tangents)
+    return list(found) if isinstance(found, tuple) else [found]

@@ -17,7 +17,7 @@ from symgrad.tracing.captured.capture import Capture
 from symgrad.tracing.record.trace import as_array, tensors_in
 from symgrad.tracing.record.transforms import Ask
 from symgrad.tracing.session.agreement import difference, precision_of
-from symgrad.tracing.session.each import pulled, pushed
+from symgrad.tracing.session.scene import pulled, pushed
 from symgrad.tracing.session.transformed import (
     boxes,
     hessians,

@@ -28,11 +28,10 @@ from symgrad.tracing.record.names import node_names
 from symgrad.tracing.record.trace import Node, as_array, beginnings, upstream
 from symgrad.tracing.record.transforms import GRADIENTS, PRODUCTS, Ask
 from symgrad.tracing.session.agreement import difference, precision_of
-from symgrad.tracing.session.each import pushed
 from symgrad.tracing.session.event import told_of
 from symgrad.tracing.session.history import History
 from symgrad.tracing.session.rows import about
-from symgrad.tracing.session.scene import Scene
+from symgrad.tracing.session.scene import Scene, pushed
 from symgrad.tracing.story.events import Backward, Note
 from symgrad.tracing.story.passages import passages
 from symgrad.tracing.story.told_lines import told_lines
