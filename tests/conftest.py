@@ -13,7 +13,8 @@ Python's search for cycles rests while the tests are collected, leaves alone wha
 is rarer: libraries and tests are a million objects that stay, and looking through them took a tenth of all time. At the
 end it rests as well: Python would look through all that was derived twice more, and it is freed with the process.
 
-Commands that tests start run on the work tree, as the tests do, from whatever folder.
+Commands that tests start run on the work tree, as the tests do, from whatever folder. Nothing is kept for later runs, nor
+known from earlier ones: the folder for that is the developer's own.
 """
 
 import gc
@@ -31,6 +32,7 @@ settings.register_profile("nightly", max_examples=2000, deadline=None, print_blo
 settings.load_profile("main")
 
 ROOT = Path(__file__).resolve().parents[1]
+os.environ["SYMGRAD_CACHE"] = ""
 os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), str(ROOT / "cli")])
 
 collect_ignore_glob = ["corpus/*", "mutation/*"]

@@ -23,7 +23,7 @@ from torch.nn import functional as F
 
 import symgrad
 from symgrad.backward import Backward
-from symgrad.backward.grouping import templates
+from symgrad.backward.grouping import proven, templates
 from symgrad.backward.grouping.groups import groups
 from symgrad.backward.lines import Lines
 from symgrad.backward.shortening.beside import Sizes, side_by_side
@@ -260,7 +260,7 @@ def test_two_draws_are_not_one() -> None:
 def derivations(program: Capture) -> int:
     """How many lines are derived for a program when nothing is known."""
     templates.derived.cache_clear()
-    templates.forget()
+    proven.forget()
     before = templates.derived.cache_info().misses
     program.backward(np.ones(np.shape(program.results[0])))
     return templates.derived.cache_info().misses - before
@@ -379,7 +379,7 @@ def test_the_lines_grow_with_the_program_and_no_faster(monkeypatch: pytest.Monke
 
 def test_a_wrong_line_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     templates.derived.cache_clear()
-    templates.forget()
+    proven.forget()
     honest = templates.closed_form_of
 
     def lies(*args: Any) -> Any:
@@ -393,7 +393,7 @@ def test_a_wrong_line_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UnsupportedError, match="cannot be written as code"):
         lines.code()
     templates.derived.cache_clear()
-    templates.forget()
+    proven.forget()
 
 
 def test_a_line_that_holds_for_some_data_is_confirmed_on_every_run() -> None:
@@ -470,7 +470,7 @@ def test_whether_a_line_is_shown_does_not_depend_on_what_was_asked_before() -> N
     def shown(*x: float) -> str:
         return str(symgrad.explain("x.std() * 2", x=list(x), check=False).backward.gradients["x"].code)
 
-    templates.forget()
+    proven.forget()
     first, other, again = shown(1, 1), shown(1, 2), shown(1, 1)
     assert first == again == f"where(std(x) != 0, {other}, 0)"  # 0/0 there, where torch says 0
 

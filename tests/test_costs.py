@@ -18,7 +18,7 @@ import torch
 from torch import nn
 
 import symgrad
-from symgrad.backward.grouping import standard, templates
+from symgrad.backward.grouping import proven, standard, templates
 from symgrad.backward.grouping.groups import groups
 from symgrad.backward.parts.names import Names
 from symgrad.backward.parts.slots import always_defined, filled
@@ -48,7 +48,7 @@ def counted():
 
     def of(call):
         templates.derived.cache_clear()
-        templates.forget()
+        proven.forget()
         for made in (local.derive, local.local_pullback, local.standard_key):
             made.cache_clear()
         call()
@@ -217,7 +217,7 @@ def written(text, place):
 
 def test_a_line_that_holds_at_one_position_alone_is_not_taken_for_another(monkeypatch):
     """A form that forgets its slot is right at the first position, and refused because of the others."""
-    templates.forget()
+    proven.forget()
     own = templates.closed_form_of
 
     def forgetful(program, wanted, sweep_of):
@@ -228,11 +228,11 @@ def test_a_line_that_holds_at_one_position_alone_is_not_taken_for_another(monkey
     templates.derived.cache_clear()
     found = symgrad.explain("tanh(x[0])", shapes={"x": (4,)}, check=False).backward
     assert found.gradients["x"].code is not None
-    opened = [found for key, found in templates._settled.items() if any(n.has(Slot) for n in key[0].required)]
+    opened = [found for key, found in proven._settled.items() if any(n.has(Slot) for n in key.origin.program.required)]
     assert opened
     assert not any(found.notation for found in opened)
     templates.derived.cache_clear()
-    templates.forget()
+    proven.forget()
 
 
 def test_numbers_in_slots():

@@ -14,7 +14,7 @@ import pytest
 
 import symgrad
 from symgrad.backward import backward
-from symgrad.backward.grouping import templates
+from symgrad.backward.grouping import proven, templates
 from symgrad.closed_form import grid
 from symgrad.errors import UnsupportedError
 from symgrad.indexing import fresh
@@ -139,7 +139,7 @@ def test_what_has_no_short_notation_is_said_in_array_operations(
 
 
 def test_array_operations_are_confirmed_before_they_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    templates.forget()
+    proven.forget()
     honest = templates.written_out
     monkeypatch.setattr(templates, "written_out", lambda *args: f"2 * {honest(*args)}")
     lines = symgrad.explain("roll(x, 1)", shapes={"x": (2, 2)}, check=False).backward
@@ -147,16 +147,16 @@ def test_array_operations_are_confirmed_before_they_are_shown(monkeypatch: pytes
     assert lines.gradients["x"].own == "the array operations were not confirmed"
     with pytest.raises(UnsupportedError, match="not confirmed"):
         lines.code()
-    templates.forget()
+    proven.forget()
 
 
 def test_a_grid_that_would_not_fit_is_refused_with_its_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    templates.forget()
+    proven.forget()
     monkeypatch.setattr(templates, "MOST_IN_GRID", 7)
     line = symgrad.explain("roll(x, 1)", shapes={"x": (2, 2)}, check=False).backward.gradients["x"]
     assert line.code is None
     assert line.own == "array operations would lay out a grid of 16 points"
-    templates.forget()
+    proven.forget()
     i, j = fresh("i", 3), fresh("j", 4)
     assert grid(i * j, {}) == 12
 

@@ -53,6 +53,7 @@ Examples:
 @options.memory_option
 @options.picture_options
 @click.option("--color/--no-color", default=None, help="Colours in the terminal.  [default: where it shows them]")
+@options.cache_option
 @options.traceback_option
 @reporting
 def explain(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from symgrad.errors import InputError
+from symgrad.kept import keeping
 
 if TYPE_CHECKING:
     from symgrad.language import Value
@@ -28,6 +29,18 @@ WRITES = "Write to FILE instead of the terminal."
 def traceback_option(command: Command) -> Command:
     """``--traceback``."""
     return click.option("--traceback", is_flag=True, help="Show where in symgrad an error arose.")(command)
+
+
+def cache_option(command: Command) -> Command:
+    """``--no-cache``; without it, what was proven once is known to later runs."""
+
+    def chosen(context: click.Context, _: click.Parameter, without: bool) -> None:
+        context.with_resource(keeping(not without))
+
+    return click.option(
+        "--no-cache", is_flag=True, expose_value=False, callback=chosen,
+        help="Derive and prove everything anew, and keep none of it for later runs.",
+    )(command)  # fmt: skip
 
 
 def shape_option(command: Command) -> Command:

@@ -49,6 +49,7 @@ FORMATS = ("text", "markdown", "json", "html", "svg")
 )
 @options.output_options_of(*FORMATS, what="Write the explanation to FILE; the script's own output stays where it was.")
 @options.open_option
+@options.cache_option
 @options.traceback_option
 @reporting
 def run(

@@ -16,8 +16,9 @@ from functools import cached_property
 from symgrad.backward.ahead import Ahead, Statement, names_in, told_ahead
 from symgrad.backward.grouping.groups import Group, groups, inner
 from symgrad.backward.grouping.opened import computed_once, in_three, is_wide, opened, unreadable
+from symgrad.backward.grouping.proven import Template
 from symgrad.backward.grouping.standard import Standard, standard_group
-from symgrad.backward.grouping.templates import Template, asked_of
+from symgrad.backward.grouping.templates import asked_of
 from symgrad.backward.parts.code import in_parts
 from symgrad.backward.parts.data import Backward, Line, Part, room_for
 from symgrad.backward.parts.names import UNNAMED, Asked, Names, asked
@@ -164,7 +165,7 @@ class Lines:
             names = self.in_page(form)
             names["v"] = self.names.cotangent(group.output)
             for own, found in self.templates(group, form, unit):
-                part = Part(group.output, found.equation, names, form.own_sizes, found.rules)
+                part = Part(group.output, found.origin, names, form.own_sizes, found.rules)
                 self.gather(form.names[own], self.expression(found, names, group.output, own), part, found.reason)
 
     def in_page(self, form: Standard) -> dict[str, str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Sequence
 
-from symgrad.calculus.local import local, local_pullback, standard
+from symgrad.calculus.local import derive, local_pullback, standard
 from symgrad.errors import SymgradError
 from symgrad.indexing.symbols import accesses, name_of
 from symgrad.ops import entry_of, named, only_read
@@ -64,12 +64,13 @@ def depending(program: Program, names: Sequence[str]) -> frozenset[str]:
 
 def reads_numbers(step: Apply, program: Program, names: Container[str]) -> bool:
     """Whether an entry of one of some tensors stands in the equation of a step, or may decide what does."""
+    form = standard(step, program)
     try:
-        found = local(step, program)
+        found = derive(form.key)
     except SymgradError:  # over no entries
         return True
     decided = bool(found.residual) or bool(named(step.op).held)
-    return decided or any(name_of(entry) in names for entry in accesses(found.equation.right))
+    return decided or any(form.names.get(name_of(entry)) in names for entry in accesses(found.equation.right))
 
 
 def moving(program: Program) -> frozenset[str]:

@@ -130,11 +130,10 @@ def switches(
     """Comparisons with both sides equal, where Σ v·out has two slopes by the entry that is compared."""
     if len(program.steps) > MOST_STEPS:
         return
-    reached = depending(program, by) & program.relevant()
-    for step in program.steps:
-        op = entry_of(step.op)
-        if op is None or not op.pathless or step.result.name not in program.relevant():
-            continue
+    ops = [(step, entry_of(step.op)) for step in program.steps if step.result.name in program.relevant()]
+    cutting = [step for step, op in ops if op is not None and op.pathless]
+    reached = depending(program, by) & program.relevant() if cutting else ()
+    for step in cutting:
         for name in dict.fromkeys(n for n in program.outside(step) if n in reached):
             with suppress(*UNSAID):
                 if (found := _of_switch(program, values, seed, step, name, text)) is not None:

@@ -135,10 +135,18 @@ Runs of 25 November, on two cores that others used, too; "alone" is the workload
 - **Hessian of the logistic loss**: 5.4 to 7.9 × in turns with its peers, whose megabytes push X out of the processor's memory; alone 1.2 to 1.3 ms beside 13.3 ms, 10 ×. Xᵀ·diag(d)·X alone takes 0.67 ms: that is the floor. The rest is a copy of X (it may be changed before a number is asked for), the look at whether X is tame, the forward, and reading the question (0.1 ms).
 - **Capture, 512 wide**: 2.7 to 3.0 ×. Of 123 ms alone, torch's forward is 50, the same from the equations 46, a copy of the parameters 12 (25 MB, so that the program stays what it is; nine tenths of that is memory that the system hands out for the first time), comparing 8. Two forwards are 2.1 ×. What would help is to compare a product along random directions instead of computing it again.
 - **Capture of 300 steps of 3×3**: 80 ms alone, 130 µs an operation beyond two forwards, and as much however deep the stack is that calls it (each of the 40 frames of pytest around it used to cost 1.5 µs an operation: 117 ms). Beside other work 98 to 102 ms. Every sixth capture Python's collector walks over everything that is loaded, 120 ms.
-- **`symgrad derive`**: 1.5 to 1.9 × its imports. Of some 270 ms of its own, the 300 entries of the table take 77, the other modules 110, the derivation 80. Nothing is stored between two commands: a store would save the derivation alone, so that 1.3 × is out of reach.
+- **`symgrad derive`**: 1.5 to 1.9 × its imports. Of some 270 ms of its own, the 300 entries of the table take 77, the other modules 110, the derivation 80. What `run` and `explain` keep for later runs are the lines of backwards; here it would save the derivation alone, so that 1.3 × is out of reach.
 - **A text of 100 layers, first call**: 1.15 to 1.4 s. The collector takes 0.16 to 0.3 of it. Nobody gave the widths, so that they are 3, 4, 5, … and each of some 500 equations has a plan of its own (0.25 s); the formula of J in one piece grows to 240 nodes before it is given up (0.15 s). A later call takes 0.4 s.
 - **The lines of a GPT, first call**: 1.7 s, beside other work 2.0.
 - **LeNet on tensors** was 1.14 to 1.39 × torch's, where earlier runs had 1.4 to 1.8: each line of the backward is one call into torch of 2 to 4 µs, beside fused kernels."""
+WHOLE = """## Whole commands
+
+What is kept of speed is guarded in every run of CI: `python -m tests.benchmarks.guard` measures whole processes in turns with `import torch`, and is red where one takes 1.6 times the multiple that `tests/benchmarks/kept.txt` has for it.
+A first story of a GPT of two layers takes 2.6 × `import torch`, a second one 1.7 ×; the aims are 3 × and 1.8 ×.
+
+The second is shorter since `symgrad run` and `symgrad explain` keep what was derived and proven of the lines of a backward: text in the user's folder for caches, one file for each version of symgrad, Python, torch, SymPy and NumPy.
+What holds for some data alone is proven again at the numbers at hand, and what torch added is compared in every run.
+`--no-cache` keeps and knows nothing; `SYMGRAD_CACHE` names another folder, or none."""
 FIXED = "vᵀJ of a text has a fixed part of some 0.1 s, the formula of J in one piece, which is tried before it is given up; each step adds 0.3 ms."
 """What the exponents do not show."""
 
@@ -159,7 +167,7 @@ def written(found: Page, runs: Sequence[Mapping[str, float]] = ()) -> str:
         "A first call derives, with every package loaded; nothing is asserted about time, so this page is what one run on one machine found.",
         apart(runs), "",
         f"{machine()}; {', '.join(versions)}; {datetime.date.today().isoformat()}.", "",
-        table(found.rows), "", MISSED, "",
+        table(found.rows), "", MISSED, "", WHOLE, "",
         "## Growth", "",
         "Exponents fitted over several sizes: 0 is the same at every size, 1 grows in proportion.", "",
         "| what | exponent | expected | over |", "| --- | --- | --- | --- |", *growth, "", FIXED, "",

@@ -16,7 +16,7 @@ from sympy.core.cache import clear_cache
 from torch import nn
 
 import symgrad
-from symgrad.backward.grouping import templates
+from symgrad.backward.grouping import proven, templates
 from tests.benchmarks.ratios import FOUND, Row, seconds
 from tests.compare import assert_same
 
@@ -71,7 +71,7 @@ class Loop(nn.Module):
 
 def forget() -> None:
     """Empty every cache that a line could be found in."""
-    templates.forget()
+    proven.forget()
     for cached in (templates.derived, local.derive, local.local_pullback, local.standard_key):
         cached.cache_clear()
     clear_cache()

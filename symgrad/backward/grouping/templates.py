@@ -7,11 +7,10 @@ that stands in its place. Twelve equal layers have one template for each of thei
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -19,15 +18,16 @@ import sympy as sp
 
 from symgrad.backward.grouping.einsums import in_own_letters
 from symgrad.backward.grouping.groups import Group
+from symgrad.backward.grouping.proven import REMEMBERED, Question, Template, known, left, recalled, remember
 from symgrad.backward.grouping.standard import Standard, own_values
 from symgrad.backward.parts.code import read_by
 from symgrad.backward.parts.divided import chosen, twice_divided, with_guards
+from symgrad.backward.parts.origin import Origin
 from symgrad.backward.parts.slots import always_defined, filled
-from symgrad.calculus import Sweep, flows, pullback
+from symgrad.calculus import Sweep, flows
 from symgrad.closed_form import UNGUARDED, closed_form_of, grid, lowered, masked_form
 from symgrad.errors import SymgradError
 from symgrad.indexing import Equation
-from symgrad.indexing.equation import with_names
 from symgrad.numeric import Array, Values, as_float, evaluate, forward
 from symgrad.numeric.budget import MOST_IN_GRID
 from symgrad.numeric.exact import is_exact
@@ -36,40 +36,11 @@ from symgrad.oracles.report import compare
 from symgrad.program import Program
 from symgrad.shapes import Size, Slot
 
-WIDE = 240
-"""Nodes of the formula that a line may come from."""
 SMALL = 20_000
 """Entries of a group up to which a line is proven at more points than the one at hand."""
-REMEMBERED = 4096
-"""Proven templates that are kept."""
-
-
-@dataclass(frozen=True)
-class Template:
-    """``text`` in standard names, None where there is no notation; ``equation`` says the same entry by entry.
-
-    ``rules`` led to the text; with ``careful`` it holds only for some data (no class left out), and is confirmed anew
-    on every run. ``lowered`` is text that says the equation as array operations, where no notation is shorter;
-    ``reason`` is why there is none.
-    """
-
-    text: str | None
-    equation: Equation | None
-    rules: tuple[str, ...] = ()
-    careful: bool = False
-    lowered: bool = False
-    reason: str = ""
-
-    @property
-    def notation(self) -> str | None:
-        """The text where it is short notation, and not laid out as array operations."""
-        return None if self.lowered else self.text
-
-
 CAREFUL = frozenset({"none left out", "above the floor"})
 """Rules of closed forms that hold for the data at hand."""
 
-_settled: OrderedDict[tuple[Program, str, bool, str, frozenset[str], bool], Template] = OrderedDict()
 _unsaid: ContextVar[frozenset[str]] = ContextVar("unsaid", default=frozenset())
 _run: ContextVar[bool] = ContextVar("run", default=False)
 
@@ -95,37 +66,26 @@ def without(calls: frozenset[str]) -> Iterator[None]:
 
 
 @lru_cache(maxsize=REMEMBERED)
-def derived(program: Program, held: tuple[tuple[str, str], ...], wanted: str, unit: bool) -> tuple[Sweep, Template]:
-    """The pullback of a standard group and the form that is claimed for it; ``unit``: the seed is the number 1."""
+def derived(origin: Origin) -> Template:
+    """The form that is claimed for the pullback of a standard group."""
+    question = Question(origin, "claimed")
+    return recalled(question) or claimed_anew(question)
 
-    @lru_cache(maxsize=2)
-    def sweep_of(own: Program) -> Sweep:
-        return called(pullback(own, wanted, Equation((), sp.S.One) if unit else None, WIDE), dict(held))
 
-    sweep = sweep_of(program)
+def claimed_anew(question: Question) -> Template:
+    """It as it is derived, and left for later runs."""
+    origin, program, wanted = question.origin, question.origin.program, question.origin.wanted
     try:
-        form = closed_form_of(program, wanted, sweep_of)
+        form = closed_form_of(program, wanted, lambda own: replace(origin, program=own).sweep)
     except SymgradError:
         form = None
-    equation = sweep.equation if sweep.whole else None
     if form is None:
-        return sweep, Template(None, equation)
-    rules = tuple(dict.fromkeys(step.rule for step in form.steps))
-    return sweep, Template(in_own_letters(program, wanted, form.text), equation, rules, not CAREFUL.isdisjoint(rules))
-
-
-def called(sweep: Sweep, names: Mapping[str, str]) -> Sweep:
-    """``sweep`` with other names for what its formulas read."""
-
-    def renamed(equation: Equation) -> Equation:
-        return Equation(equation.axes, with_names(equation.right, names))
-
-    return replace(sweep, stages=tuple((name, renamed(e)) for name, e in sweep.stages)) if names else sweep
-
-
-def forget() -> None:
-    """Prove every line anew."""
-    _settled.clear()
+        found = Template(None, origin)
+    else:
+        rules = tuple(dict.fromkeys(step.rule for step in form.steps))
+        found = Template(in_own_letters(program, wanted, form.text), origin, rules, not CAREFUL.isdisjoint(rules))
+    left(question, found)
+    return found
 
 
 def template(standard: Standard, wanted: str, unit: bool, values: Values | None, short: bool = False) -> Template:
@@ -145,65 +105,61 @@ def template(standard: Standard, wanted: str, unit: bool, values: Values | None,
     return found if short else settled(standard, wanted, unit, values, as_arrays)
 
 
-Way = Callable[[Standard, Sweep, Template, str, Values, bool], Template]
-"""A way to say the line that was derived and claimed: of a group, by a tensor, at values, the seed being 1 or not."""
+Way = Callable[[Standard, Template, Values], Template]
+"""A way to say the line of a group that was derived and claimed, at values."""
 
 
 def settled(standard: Standard, wanted: str, unit: bool, values: Values | None, way: Way) -> Template:
     """The line as it is said one way, with its slots open; proven, unless it was before."""
-    key = (standard.program, wanted, unit, way.__name__, _unsaid.get(), _run.get())
-    known = _settled.get(key)
-    if known is not None and (known.text is None or values is None or defined(known, standard, values)):
-        return known
     held = tuple((found.inner, name) for name, found in standard.held.items())
-    sweep, claimed = derived(standard.program, held, wanted, unit)
+    origin = Origin(standard.program, held, wanted, unit)
+    question = Question(origin, way.__name__, _unsaid.get(), _run.get())
+    before = known(question)
+    if before is not None and (before.text is None or values is None or defined(before, standard, values)):
+        return before
+    claimed = derived(origin)
     if values is None:
         return replace(claimed, text=None)
-    found = way(standard, sweep, claimed, wanted, values, unit)
+    found = way(standard, claimed, values)
     if not claimed.careful and (claimed.text is None or defined(claimed, standard, values)):
-        _settled[key] = found  # where it is not defined, a convention holds, at this point
-    if len(_settled) > REMEMBERED:
-        _settled.popitem(last=False)
+        remember(question, found)  # where it is not defined, a convention holds, at this point
     return found
 
 
-def as_notation(
-    standard: Standard, sweep: Sweep, claimed: Template, wanted: str, values: Values, unit: bool
-) -> Template:
+def as_notation(standard: Standard, claimed: Template, values: Values) -> Template:
     """The line as a person writes it, if that is proven."""
     if claimed.text is not None and any(f"{call}(" in claimed.text for call in _unsaid.get()):
-        return Template(None, claimed.equation)
+        return Template(None, claimed.origin)
     if _run.get() and claimed.text is not None:
         dropped = not UNGUARDED.isdisjoint(claimed.rules)
-        held = (guarded(standard.program, claimed, wanted) if dropped else None) or claimed
+        held = (guarded(claimed) if dropped else None) or claimed
         held = replace(held, text=chosen(twice_divided(str(held.text))))
-        if held.text != claimed.text and proven(held, sweep, standard, values, unit):
+        if held.text != claimed.text and proven(held, standard, values):
             return held
-    if claimed.text is not None and proven(claimed, sweep, standard, values, unit):
+    if claimed.text is not None and proven(claimed, standard, values):
         return claimed
-    for other in (masked(standard.program, sweep, wanted), guarded(standard.program, claimed, wanted)):
-        if other is not None and proven(other, sweep, standard, values, unit):
-            return other
-    return Template(None, claimed.equation)
+    others = [other for other in (masked(claimed.origin), guarded(claimed)) if other is not None]
+    found = next((other for other in others if proven(other, standard, values)), None)
+    return found or Template(None, claimed.origin, careful=claimed.text is not None or bool(others))
 
 
-def guarded(program: Program, claimed: Template, wanted: str) -> Template | None:
+def guarded(claimed: Template) -> Template | None:
     """The line with the condition that it leaves out elsewhere, for data at which it is 0 / 0: a norm of 0."""
-    if claimed.text is None or claimed.equation is None or "; " in claimed.text:
+    if claimed.text is None or claimed.origin.equation is None or "; " in claimed.text:
         return None
-    text = with_guards(program, claimed.equation, claimed.text, wanted)
+    text = with_guards(claimed.origin.program, claimed.origin.equation, claimed.text, claimed.origin.wanted)
     rules = tuple(rule for rule in claimed.rules if rule not in UNGUARDED)
     return None if text is None else replace(claimed, text=text, rules=rules, careful=True)
 
 
 @lru_cache(maxsize=REMEMBERED)
-def masked(program: Program, sweep: Sweep, wanted: str) -> Template | None:
+def masked(origin: Origin) -> Template | None:
     """The line with a mask for the classes that are left out."""
     try:
-        form = masked_form(program, sweep, wanted)
+        form = masked_form(origin.program, origin.sweep, origin.wanted)
     except SymgradError:
         return None
-    return None if form is None else Template(form.text, sweep.equation, tuple(s.rule for s in form.steps), True)
+    return None if form is None else Template(form.text, origin, tuple(s.rule for s in form.steps), True)
 
 
 def asked_of(
@@ -215,22 +171,25 @@ def asked_of(
             yield own, template(form, own, unit, values, short)
 
 
-def as_arrays(standard: Standard, sweep: Sweep, claimed: Template, wanted: str, values: Values, unit: bool) -> Template:
+def as_arrays(standard: Standard, claimed: Template, values: Values) -> Template:
     """The line as array operations, where no notation is shorter; with the reason where there is none."""
-    equation = claimed.equation
-    text = written_out(standard.program, sweep, wanted)
+    origin = claimed.origin
+    text = written_out(origin)
     if text is None:
-        return Template(None, equation, reason="no array operations of torch say this")
-    points = grid(sweep.equation.right, own_values(standard, values).sizes)  # no size has a slot in it
+        return Template(None, origin, reason="no array operations of torch say this")
+    points = grid(origin.sweep.equation.right, own_values(standard, values).sizes)  # no size has a slot in it
     if points > MOST_IN_GRID:
-        return Template(None, equation, reason=f"array operations would lay out a grid of {points:,} points")
-    long = Template(chosen(text) if _run.get() else text, equation, ("array operations",), lowered=True)
-    if proven(long, sweep, standard, values, unit):
+        return Template(None, origin, (), True, reason=f"array operations would lay out a grid of {points:,} points")
+    long = Template(chosen(text) if _run.get() else text, origin, ("array operations",), lowered=True)
+    if proven(long, standard, values):
         return long
-    return Template(None, equation, reason="the array operations were not confirmed")
+    return Template(None, origin, (), True, reason="the array operations were not confirmed")
 
 
-written_out = lru_cache(maxsize=REMEMBERED)(lowered)
+@lru_cache(maxsize=REMEMBERED)
+def written_out(origin: Origin) -> str | None:
+    """The line as array operations, before it is proven."""
+    return lowered(origin.program, origin.sweep, origin.wanted)
 
 
 def defined(found: Template, standard: Standard, values: Values) -> bool:
@@ -248,12 +207,12 @@ def defined(found: Template, standard: Standard, values: Values) -> bool:
     return bool(np.isfinite(as_float(np.asarray(value))).all())
 
 
-def proven(claimed: Template, sweep: Sweep, standard: Standard, values: Values, unit: bool) -> bool:
+def proven(claimed: Template, standard: Standard, values: Values) -> bool:
     """Whether a text agrees with the index equation: at the point, and where that is cheap near it and elsewhere.
 
     With slots, at several positions: those at hand, the first, the last, and the ends against each other.
     """
-    own = own_values(standard, values)
+    own, sweep, unit = own_values(standard, values), claimed.origin.sweep, claimed.origin.unit
     if not standard.slots.found:
         return proven_at(str(claimed.text), claimed.lowered, sweep, standard, own, unit)
     for n, positions in enumerate(tried(standard, own)):

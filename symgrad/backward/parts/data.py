@@ -31,6 +31,7 @@ import sympy as sp
 
 from symgrad.backward.parts.code import as_function, read_by
 from symgrad.backward.parts.divided import chosen
+from symgrad.backward.parts.origin import Origin
 from symgrad.calculus import Back, back
 from symgrad.closed_form import DIVIDED, guards
 from symgrad.errors import UnsupportedError
@@ -50,19 +51,24 @@ LONG = 160
 class Part:
     """What reaches a tensor through one that reads it; ``equation`` says it entry by entry.
 
-    It is kept as it was derived, in standard names, and put into the names of the page when asked for. ``rules`` led
-    from there to its line.
+    It is derived in standard names, and put into the names of the page, when it is asked for. ``rules`` led from there
+    to its line.
     """
 
     through: str
-    derived: Equation | None
+    origin: Origin | None
     names: Mapping[str, str]
     sizes: Mapping[Size, Size]
     rules: tuple[str, ...] = ()
 
     @property
+    def derived(self) -> Equation | None:
+        """The index equation in standard names; None where it would be too long, or is torch's own."""
+        return None if self.origin is None else self.origin.equation
+
+    @property
     def equation(self) -> Equation | None:
-        """The index equation in the names of the page; None where it would be too long, or is torch's own."""
+        """The index equation in the names of the page."""
         return None if self.derived is None else instantiate(self.derived, self.names, self.sizes)
 
 

@@ -1,0 +1,166 @@
+"""What is known of lines: a memo, which later runs have too.
+
+Comes in: the group that a line belongs to, in standard names, and how it is to be said. Goes out: the `Template` that
+was claimed or proven for it, if one was. What was proven for some data alone is no proof in a later run.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import OrderedDict
+from dataclasses import dataclass, fields
+from enum import Enum
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import sympy as sp
+
+from symgrad import kept
+from symgrad.backward.parts.origin import Origin
+from symgrad.errors import SymgradError
+from symgrad.language.grammar.syntax import parse
+from symgrad.ops import find
+from symgrad.program import Apply, Constant, Program, Pullback, Stated, Tensor
+from symgrad.source import Source
+
+
+@dataclass(frozen=True)
+class Template:
+    """``text`` in standard names, None where there is no notation; it is derived from ``origin``.
+
+    ``rules`` led to the text; with ``careful`` it holds, or is missing, only for some data (no class left out), and is
+    asked anew in every run. ``lowered`` is text that says the equation as array operations, where no notation is
+    shorter; ``reason`` is why there is none.
+    """
+
+    text: str | None
+    origin: Origin
+    rules: tuple[str, ...] = ()
+    careful: bool = False
+    lowered: bool = False
+    reason: str = ""
+
+    @property
+    def notation(self) -> str | None:
+        """The text where it is short notation, and not laid out as array operations."""
+        return None if self.lowered else self.text
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a line is asked for: of which group, and how it is to be said: which way, without which calls, to be run."""
+
+    origin: Origin
+    way: str
+    unsaid: frozenset[str] = frozenset()
+    run: bool = False
+
+
+REMEMBERED = 4096
+"""Proven templates that are remembered."""
+BESIDE = frozenset({
+    "arange", "diagonal_scatter", "eye", "isfinite", "new_ones", "numel", "ones", "to", "view_as_complex",
+    "view_as_real", "zeros",
+})  # fmt: skip
+"""What lines call beside operations of the table."""
+_settled: OrderedDict[Question, Template] = OrderedDict()
+
+
+def forget() -> None:
+    """Prove every line anew."""
+    _settled.clear()
+
+
+def known(question: Question) -> Template | None:
+    """What was proven, by this run or an earlier one."""
+    found = _settled.get(question)
+    if found is None:
+        found = recalled(question)
+        if found is not None:
+            settle(question, found)
+    return found
+
+
+def remember(question: Question, found: Template) -> None:
+    """Have it known; what holds for all data is known to later runs, too."""
+    settle(question, found)
+    if not found.careful:
+        left(question, found)
+
+
+def settle(question: Question, found: Template) -> None:
+    """Have it known in this run."""
+    _settled[question] = found
+    if len(_settled) > REMEMBERED:
+        _settled.popitem(last=False)
+
+
+def recalled(question: Question) -> Template | None:
+    """What an earlier run left."""
+    spelled = spelling(question) if kept.in_use() else None
+    return None if spelled is None else read_back(kept.recall(spelled), question.origin)
+
+
+def left(question: Question, found: Template) -> None:
+    """Leave it for later runs, if they could read it."""
+    spelled = spelling(question) if kept.in_use() else None
+    value = [found.text, [*found.rules], found.careful, found.lowered, found.reason]
+    if spelled is not None and read_back(value, found.origin) == found:
+        kept.keep(spelled, value)
+
+
+def read_back(value: Any, origin: Origin) -> Template | None:
+    """A template out of what a file holds; None where that is none."""
+    match value:
+        case [str() | None as text, [*rules], bool(), bool(), str()] if all(isinstance(rule, str) for rule in rules):
+            if text is None or is_line(text):
+                return Template(text, origin, tuple(rules), *value[2:])
+    return None
+
+
+def is_line(text: str) -> bool:
+    """Whether a text is definitions and an expression in symgrad's own language, and calls what is in the table."""
+    try:
+        parse(Source(text))
+        *definitions, last = ast.parse(text.replace("; ", "\n")).body
+    except (SymgradError, SyntaxError, ValueError):
+        return False
+    nodes = [node for part in (*definitions, last) for node in ast.walk(part)]
+    calls = [node.func for node in nodes if isinstance(node, ast.Call)]
+    names = {call.attr if isinstance(call, ast.Attribute) else ast.unparse(call) for call in calls}
+    whole = isinstance(last, ast.Expr) and all(isinstance(part, ast.Assign) for part in definitions)
+    return whole and all(name in BESIDE or find(name) is not None for name in names)
+
+
+def spelling(value: Any) -> str | None:
+    """A question as text that no other question has; None where it holds what has no such text."""
+    try:
+        return _spelling(value)
+    except TypeError:
+        return None
+
+
+PLAIN = (Question, Origin, Program, Tensor, Apply, Constant, Pullback, Stated)
+"""What is spelled by its fields."""
+
+
+def _spelling(value: Any) -> str:
+    match value:
+        case None | bool() | int() | float() | str() | Fraction() | Enum():
+            return repr(value)
+        case sp.Basic():
+            return str(in_full(value))
+        case type():
+            return value.__qualname__
+        case tuple():
+            return f"({','.join(map(_spelling, value))})"
+        case frozenset():
+            return f"{{{','.join(sorted(map(_spelling, value)))}}}"
+        case _ if isinstance(value, PLAIN):
+            own = [_spelling(getattr(value, field.name)) for field in fields(value) if field.compare]
+            return f"{type(value).__name__}({','.join(own)})"
+    raise TypeError(type(value))
+
+
+in_full = lru_cache(maxsize=2048)(sp.srepr)
