@@ -211,9 +211,14 @@ class Program:
         return self.tensor(self.output)
 
     def alone(self, step: Apply, sizes: Mapping[Size, int] | None = None) -> Program:
-        """The program of one ``step`` by itself, its operands given; at these ``sizes`` where there are some."""
+        """The program of one ``step`` and what it reads beside, its operands given; at these ``sizes``, if any."""
         inputs = tuple(self.tensor(name) for name in dict.fromkeys(step.tensors))
-        return Program(inputs, (step,), step.result.name, dict(self.sizes if sizes is None else sizes))
+        own, read = (step,), {name for _, name in step.beside}
+        while len(own) < len(read) + 1:
+            own = (step, *(s for s in self.steps if s.result.name in read))
+            read |= {n for s in own[1:] for n in (*s.tensors, *(name for _, name in s.beside))} - {*step.tensors}
+            read -= {step.result.name}
+        return Program(inputs, own, step.result.name, dict(self.sizes if sizes is None else sizes))
 
     def numbers(self, shape: Shape) -> tuple[int, ...]:
         """``shape`` in numbers; every size has to be known."""

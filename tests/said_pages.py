@@ -522,7 +522,7 @@ CLAIMS: dict[str, Rule] = {
     r"Exact (?P<kind>integers|fractions) throughout: equal means identical\.": exact,
     r"(?P<names>.*) (?:is|are) read as positions, classes or a mask: nothing flows to (?:it|them)\.": only_read,
     r"Where a part of this line divides by 0, that part counts as 0\.": line_holds,
-    r"Where the length is 0, so is what stands beside it: the gradient is 0 there, also where the line is 0 / 0\.": line_holds,
+    r"Where the length is 0, what comes back through it counts as 0, also where this line has 0 / 0\.": line_holds,
     r"Where a factor is 0 this line divides by 0: the gradient is then the product of the other factors\.": line_holds,
     r"This line is for lengths above the floor that keeps them from 0\.": line_holds,
     rf"For {X}, .*: torch leaves \.grad at None: there is no path\.": no_path,

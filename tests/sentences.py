@@ -108,7 +108,8 @@ X = r"(?P<x>[\w.]+)"
 SENTENCES: dict[str, Callable[..., bool]] = {
     rf"small changes of {X} leave the output as it is: every entry is 0": lambda j, m: not j.marks.any(),
     rf"the output does not depend on {X}: every entry is 0": lambda j, m: not j.marks.any(),
-    r"(nothing flows back through [\w<>=!]+|\w+ only reads \w+ \(as its \w+\): nothing flows back to that)"
+    r"(nothing flows back through [\w<>=!]+|\w+ only reads \w+ \(as its \w+\): nothing flows back to that|"
+    r"\w+ holds \w+ \(its \w+\) constant, as torch does)"
     r"(( and [\w<>=!]+)|(; \w+ only reads .*))?: every entry is 0": lambda j, m: not j.marks.any(),
     rf"the pullback of [\w.]+ reads the shape of {X} alone: every entry is 0": lambda j, m: not j.marks.any(),
     rf"one row: the gradient of the one output by {X}": lambda j, m: len(j.dense) == 1,

@@ -255,7 +255,11 @@ def test_the_shares_of_the_uses_add_up(text: str) -> None:
 
 
 GUARDS = [
-    ("norm(A @ x - y) ** 2", {"A": (4, 3), "x": (3,), "y": (4,)}, "Where the length is 0, so is what stands beside it"),
+    (
+        "norm(A @ x - y) ** 2",
+        {"A": (4, 3), "x": (3,), "y": (4,)},
+        "Where the length is 0, what comes back through it counts as 0",
+    ),
     ("x.std()", {"x": (2, 3)}, "Where a part of this line divides by 0, that part counts as 0."),
     ("x.prod()", {"x": (3,)}, "Where a factor is 0 this line divides by 0"),
     ("F.normalize(x)", {"x": (2, 3)}, "This line is for lengths above the floor"),

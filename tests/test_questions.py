@@ -91,7 +91,7 @@ SCRIPTS = [
     (6, VECTOR + "b = x.exp()\ntorch.relu_(b)\n" + FAILS.format("b.sum().backward()"), "out of place in line 6: b = torch.relu(b)"),
     (7, VECTOR + "s = x[0]\n(s * 2).backward()\ns.grad\n", "s is not a leaf (it was computed in line 5); what flowed through it (2)"),
     (8, VECTOR + "y = torch.tensor((x**2).sum().item())\n" + FAILS.format("y.backward()"), "What .item(), float() and NumPy give is numbers, without a history"),
-    (8, VECTOR + "x.round().sum().backward()\n", "nothing comes back through round(x) (line 5), its slope is 0 everywhere"),
+    (8, VECTOR + "x.round().sum().backward()\n", "nothing comes back through round(x) (line 5), its slope is 0 wherever it has one"),
     (8, VECTOR + "y = x.detach().sum()\ny.requires_grad = True\ny.backward()\n", "cut in line 5 by .detach(); line 6 made y a new leaf"),
     (9, VECTOR + "(x**2).sum().backward()\n(x**2).sum().backward()\n", "x.grad already held what line 5 put there; backward adds"),
     (11, "x = torch.randn(1, 3, requires_grad=True)\nx.std(0).sum().backward()\n", "there is no J: std divides 0 by 0, as one value has no spread"),

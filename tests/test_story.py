@@ -606,7 +606,7 @@ def test_a_line_of_another_file_is_told_with_the_file(tmp_path, monkeypatch, fil
     monkeypatch.syspath_prepend(str(tmp_path))
     _, told = play(tmp_path, PARTS[files])
     sys.modules.pop("blocks", None)
-    assert f"{place}, its slope is 0 everywhere" in " ".join(told.split())
+    assert f"{place}, its slope is 0 wherever it has one" in " ".join(told.split())
 
 
 def test_the_seed_has_one_letter_in_all_that_is_said_of_a_call_and_of_those_like_it(tmp_path):

@@ -8,9 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 DIVIDED = "Where a part of this line divides by 0, that part counts as 0."
-OF_LENGTHS = (
-    "Where the length is 0, so is what stands beside it: the gradient is 0 there, also where the line is 0 / 0."
-)
+OF_LENGTHS = "Where the length is 0, what comes back through it counts as 0, also where this line has 0 / 0."
 SENTENCES = {
     "away from zero": DIVIDED,
     "guard": DIVIDED,

@@ -6,7 +6,7 @@ large (matrices) is made from the formula when asked for.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -62,10 +62,21 @@ class Gradient:
     @cached_property
     def shown(self) -> Array:
         """``value``, each entry that is no more than rounding leaves of 0 as `Rounding`."""
-        if not may_be_rounding(self.value, self.values):
-            return self.value
+        return self._marked(np.asarray)
+
+    @property
+    def single_shown(self) -> Array | None:
+        """`single_variable`, rounding marked alike."""
+        return None if self.single_variable is None else self._marked(both_places)
+
+    def _marked(self, made: Callable[[Array], Array]) -> Array:
+        """What is ``made`` of the gradient, what is rounding marked."""
+        number = made(self.value)
+        if not may_be_rounding(number, self.values):
+            return number
         seed = self.values[self.program.seed]
-        return marked(self.value, term_sizes(self.program, [self.name], self.values, seed, within=True)[self.name])
+        terms = term_sizes(self.program, [self.name], self.values, seed, within=True)[self.name]
+        return marked(number, None if terms is None else made(terms))
 
     @property
     def inner(self) -> tuple[Index, ...]:

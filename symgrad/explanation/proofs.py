@@ -42,6 +42,7 @@ from symgrad.oracles import (
 from symgrad.oracles.differences import largest_number
 from symgrad.oracles.digits import Truth
 from symgrad.oracles.elementwise import TooLarge
+from symgrad.oracles.floats import ROUNDED as BY_ROUNDING
 from symgrad.oracles.kinks import at_kinks
 from symgrad.oracles.own_rule import own_rule
 from symgrad.oracles.report import (
@@ -136,6 +137,8 @@ class Proofs:
             sympys = skipped(SYMPY, entries)
         else:
             sympys = self.by_sympy(entries, gradient, matrix, standing)
+        if BY_ROUNDING in sympys.note and (true := self.truth.beside(name, self.seed)):
+            sympys = replace(sympys, note=f"rounding takes digits that decide: {true}; {sympys.note}", cancelled=True)
         exponents = any(equation.right.has(sp.exp) for _, equation in derived.sweep.stages)
         proven = exponents and sympys.verdict is Verdict.AGREES and not sympys.note
         checks = [
@@ -235,8 +238,11 @@ class Proofs:
             if digits == MOST_LOST and not lost:  # each side may have been rounded to another neighbour
                 lost = check.max_error <= 2 * turn(self.program, self.arrays, self.seed, name)
             return replace(skipped(check.oracle, LAST_DIGIT.format(value=value)), cancelled=True) if lost else check
-        answers = f": here {check.got:.4g}, there {check.expected:.4g}" if check.worst is not None else ""
-        return replace(skipped(check.oracle, f"{CANCELLED.format(size=largest, name=name)}{answers}"), cancelled=True)
+        told = self.truth.beside(name, self.seed)
+        if not told and check.worst is not None:
+            told = f"added up in one order they give {check.got:.4g}, in another {check.expected:.4g}"
+        note = CANCELLED.format(size=largest, name=name) + (f": {told}" if told else "")
+        return replace(skipped(check.oracle, note), cancelled=True)
 
     def of_exponents(self, check: Check) -> Check:
         """``check``, not made where numbers on the way are so large that their last digits are factors as exponents."""

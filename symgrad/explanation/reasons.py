@@ -57,7 +57,8 @@ class Reason:
         if self.lost is not None:
             return self.lost.says(step) if self.kind == "lost" else self.lost.rows(name, step)
         if self.kind == "slope":
-            slope = "its slope is 0 everywhere" if self.everywhere else f"its slope by {name} is 0 here"
+            where = "everywhere" if _smooth(self.step) else "wherever it has one"
+            slope = f"its slope is 0 {where}" if self.everywhere else f"its slope by {name} is 0 here"
             return f"nothing comes back through {step}, {slope}"
         if self.kind == "still":
             return f"{step} stays the same whatever {name} is{self.given}"

@@ -305,8 +305,10 @@ def why_nothing_flows(program: Program, name: str) -> str:
         if isinstance(step.op, Pullback):
             told.append(f"{step.called} reads the shape of {step.arguments[place]} alone")
         elif not reads_all(step) and entry is not None:
-            told.append(f"{step.op} only reads {step.arguments[place]} (as its {entry.operands[place]}): "
-                        "nothing flows back to that")  # fmt: skip
+            of, role = step.arguments[place], entry.operands[place]
+            whole = entry.domain_of(role).whole
+            told.append(f"{step.op} only reads {of} (as its {role}): nothing flows back to that" if whole else
+                        f"{step.op} holds {of} (its {role}) constant, as torch does")  # fmt: skip
     return "; ".join(dict.fromkeys(told)) or f"small changes of {name} leave the output as it is"
 
 

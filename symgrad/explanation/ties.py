@@ -117,7 +117,7 @@ def ties(
     for passage in passages:
         key = (passage.step.result.name, str(passage.step.arguments[passage.place]))
         op = entry_of(passage.step.op)
-        if op is None or op.smooth or passage.step.beside or key in seen:
+        if op is None or op.smooth or key in seen:
             continue
         seen.add(key)
         with suppress(*UNSAID):

@@ -39,8 +39,8 @@ DIGITS = 1400
 LARGEST = 64
 """Entries of the largest result that is made again."""
 SMALLEST = float(np.finfo(float).smallest_subnormal)
-SAME = 1e-6
-"""What differs by a larger share of the number is not rounding of it."""
+SAME, FAR = 1e-6, 1e-3
+"""What differs by a larger share of the number is not rounding of it; of what differs so far digits decide."""
 UNKNOWN = (
     "Numbers on the way, or their squares, are too large or too small for floats: that {name}.grad is 0 says nothing "
     "about its derivatives"
@@ -131,6 +131,21 @@ class Truth:
             return name in self.pulled(weights, [name])
         except TooLong:
             return False
+
+    def beside(self, name: str, weights: Array) -> str:
+        """What an entry of a gradient truly is, and what floats make of it; empty where the same, or unknown."""
+        try:
+            exact: Array = np.array(self.pulled(weights, [name]).get(name, 0), dtype=float)
+        except TooLong:
+            return ""
+        ours = as_float(numeric_pullback(self.program, self.values, weights, [name])[name])
+        off = np.nan_to_num(np.abs(exact - ours))
+        if not np.any(off > FAR * np.abs(exact)):
+            return ""
+        at = np.unravel_index(np.argmax(off), off.shape)
+        entry = f"{name}.grad[{','.join(map(str, at))}]" if at else f"{name}.grad"
+        true = np.broadcast_to(exact, off.shape)[at]
+        return f"{entry} is {true:.4g} in truth, and floats make {ours[at]:.4g} of it"
 
     def lost(self, weights: Array) -> Mapping[str, Lost | None] | None:
         """Of each gradient that is 0 in floats what it truly is, None where that is 0; None where it is not known."""

@@ -123,7 +123,9 @@ def run_text(text: Text, program: Program, inputs: Mapping[str, Array], seed: Ar
             while True:
                 rest = [name for name in wanted if name not in data]
                 try:
-                    found = gradients_of(answer(text, kinds, inputs, rest), seed, rest, version)
+                    found = gradients_of(
+                        answer(text, kinds, inputs, rest), seed, rest, version, others={*inputs} - {*wanted, *kinds}
+                    )
                     return replace(found, gradients={**found.gradients, **dict.fromkeys(data)}, data=data)
                 except (Refused, RuntimeError) as error:
                     if NO_ARGUMENT not in str(error) or not (more := only_data(program) & {*rest}):
@@ -247,8 +249,10 @@ def output_with_graph(
     return torch_forward(program, leaves), leaves, why
 
 
-def gradients_of(found: Answer, seed: Array, wanted: Sequence[str], version: str) -> TorchRun:
-    """The output and the gradients of an answer."""
+def gradients_of(
+    found: Answer, seed: Array, wanted: Sequence[str], version: str, others: Collection[str] = ()
+) -> TorchRun:
+    """The output and the gradients of an answer; by ``others`` nobody asked, and the output may require them."""
     import torch
 
     out: Any = found.output
@@ -257,7 +261,7 @@ def gradients_of(found: Answer, seed: Array, wanted: Sequence[str], version: str
     out = torch.view_as_real(out.resolve_conj()) if out.is_complex() else out
     gradients: dict[str, Array | None] = dict.fromkeys(wanted)
     leaves = {n: found.leaves[n] for n in wanted if n in found.leaves and found.leaves[n].requires_grad}
-    if out.requires_grad and leaves:
+    if leaves and (out.requires_grad or not others):
         weights = torch.tensor(as_float(seed), dtype=out.dtype)
         if isinstance(found.seed, torch.Tensor) and not alike(seed, found.seed.numpy()):
             raise otherwise("v", seed, found.seed.numpy())

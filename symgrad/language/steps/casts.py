@@ -24,8 +24,9 @@ TYPES = ("double", "float", "half", "bfloat16", "long", "int", "bool")
 """Methods that are called after a type."""
 MOVES = ("cpu", "cuda")
 """Methods after which the numbers are kept elsewhere."""
-SHORTER = {"float": 7, "float32": 7, "half": 3, "float16": 3, "bfloat16": 2}
-"""Types that would keep fewer digits, and how many."""
+HALF = "3 digits, and nothing above 65,504"
+SHORTER = {"float": "7 digits", "float32": "7 digits", "half": HALF, "float16": HALF, "bfloat16": "2 digits"}
+"""Types that would keep fewer digits, and what they keep."""
 Reader = Callable[[Node], Meaning]
 OPTIONS = ("copy", "non_blocking", "memory_format", "device")
 """What a cast may be told beside the type: nothing that changes a number."""
@@ -49,7 +50,7 @@ def cast(apply: Applier, owner: Meaning, node: Call, word: str, meaning: Reader,
     if kind is Kind.REAL:
         if spelled in SHORTER and owner.kind is Kind.REAL:
             told = f"{excerpt(apply.text, node.span)} is not rounded here: all numbers have double precision, where "
-            apply.builder.remarks[f"{told}torch would keep about {SHORTER[spelled]} digits"] = None
+            apply.builder.remarks[f"{told}torch would keep about {SHORTER[spelled]}"] = None
         return replace(owner, kind=kind, few_bits=""), same and not owner.few_bits
     few_bits = spelled if spelled in NARROW and kind is Kind.WHOLE and spelled not in ("int", "int32") else ""
     if owner.kind <= kind:

@@ -31,7 +31,7 @@ class Kind(IntEnum):
     REAL = 2
 
 
-REMEDY = "1.0 * (…) makes numbers of it"
+REMEDY = "1.0 * (…) makes floats of it"
 
 
 @dataclass(frozen=True)

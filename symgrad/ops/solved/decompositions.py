@@ -96,7 +96,7 @@ solved("solve(a, b, *, left=True)", system("Σ_j a[…,i,j]·out[…,j,k] = b[�
 EXPANSION = "Σ_j x[…,i,j]·C[i,j]"
 LAPLACE = "((Σ_{i,j} x[…,i,j]·inv[…,j,i]) − size(x, -1))"
 solved("det(x)", f"{EXPANSION} = out[…] where C[i,j] = out[…]·inv[…,j,i], inv: the inverse of x",
-       "the determinant, expanded along any row i (Laplace): C are the cofactors of that row, and do not contain it", ("torch.det", "torch.linalg.det", "Tensor.det", "np.linalg.det"),
+       "the determinant; it is linear in each row i, whose cofactors do not contain that row (Laplace)", ("torch.det", "torch.linalg.det", "Tensor.det", "np.linalg.det"),
        step=f"out[…] = out[…] + out[…]·{LAPLACE}", values=lambda x: np.linalg.det(np.asarray(x, float)),
        shape=batch_of_square, beside={"inv": inverse_of}, kind="regular", letters="b",
        examples=("det(x) with x:3x3", "det(x) with x:2x2x2"))  # fmt: skip
@@ -115,7 +115,7 @@ for name, says, home, logarithm, by_torch, written in (
      lambda x: np.linalg.slogdet(np.asarray(x, float))[1], lambda torch, x: torch.linalg.slogdet(x)[1], "slogdet({}).logabsdet"),
 ):  # fmt: skip
     # one equation for both, since the logarithm's derivative is the share by which det grows
-    solved(f"{name}(x)", f"{EXPANSION} = exp(out[…]) where C[i,j] = exp(out[…])·inv[…,j,i], inv: the inverse of x", f"{says}, expanded along any row i (Laplace) by its cofactors C, whose sign is that of the determinant left out", home,
+    solved(f"{name}(x)", f"{EXPANSION} = exp(out[…]) where C[i,j] = exp(out[…])·inv[…,j,i], inv: the inverse of x", f"{says}; the determinant is linear in each row i, whose cofactors do not contain that row (Laplace)", home,
            step=f"out[…] = out[…] + {LAPLACE}", values=logarithm, torch=by_torch, shape=batch_of_square, written=written,
            beside={"inv": inverse_of}, kind="definite", letters="b",
            examples=tuple(f"{(written or name + '({})').format('x')} with x:{shape}" for shape in ("3x3", "2x2x2")))  # fmt: skip

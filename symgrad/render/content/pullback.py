@@ -122,7 +122,7 @@ def gradient_blocks(teller: Teller, explanation: Explanation, gradient: Gradient
 def _one_variable(teller: Teller, gradient: Gradient) -> Iterator[Block]:
     """The other representative of a gradient by a symmetric matrix."""
     say = teller.say
-    other = gradient.single_variable
+    other = gradient.single_shown
     if other is None:
         return
     yield Paragraph(

@@ -105,7 +105,8 @@ class Teller:
 
 def teller_of(program: Program, source: str | None = None, symbolic: bool = False) -> Teller:
     """Everything a page about ``program`` needs to know first."""
-    folded = {name: e for name, e in views(program).items() if re.fullmatch(r"t\d+", name)}
+    seen = views(program).items()
+    folded = {n: e for n, e in seen if re.fullmatch(r"t\d+", n) and not mentions(e.right, program.output)}
     return Teller(program, source, names_of(program), folded, {} if symbolic else program.sizes)
 
 

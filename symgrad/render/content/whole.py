@@ -59,7 +59,8 @@ def where_it_holds(program: Program) -> Iterator[Paragraph]:
     """The sizes at which the text means these steps."""
     needs = least_sizes(program.required)
     if needs:
-        yield Paragraph((f"All of this is for {', '.join(needs)}: at other sizes the text means something else.",))
+        told = f"All of this is for {', '.join(needs)}: at other sizes the text is refused, or means something else."
+        yield Paragraph((told,))
 
 
 def answer(program: Program, lines: Backward | None, derived: Sequence[Derived]) -> Iterator[Listing]:

@@ -35,7 +35,7 @@ def zeros(
     letter: str,
     lines: Mapping[str, str],
 ) -> list[str]:
-    """``vᵀJ by x is 0: nothing comes back through round(x) (line 5), its slope is 0 everywhere``.
+    """``vᵀJ by x is 0: nothing comes back through round(x) (line 5), its slope is 0 wherever it has one``.
 
     A slope that is 0 at one of ``ties`` is told there; ``letter`` is the seed's name. The data that is ``held`` was
     computed from a leaf. ``lines`` are what the page says of tensors.
