@@ -130,3 +130,13 @@ def test_a_sentence_on_determinants_names_no_letter_that_stands_nowhere(text: st
     said = told(text, x=[[2.0, 1.0], [1.0, 3.0]])
     assert "linear in each row i, whose cofactors do not contain that row" in said
     assert " C" not in said.partition("Differentiated as it stands")[0].partition("determinant")[2]
+
+
+@pytest.mark.parametrize(
+    "text", ["x.norm()", "x / x.norm()", "x.std()", "torch.linalg.norm(x, 3)", "torch.cdist(x[None], y[None])"]
+)
+def test_a_length_is_no_number_that_the_forward_pass_chose(text: str) -> None:
+    """Its equation has a guard for 0, which reads the result; a page in a browser computes it all the same."""
+    values = {"x": [3.0, 4.0]} | ({"y": [1.0, 1.0]} if "y" in text else {})
+    assert "Only v can be edited here" not in explain(text, **values).to_html()
+    assert "chose or solved for" in explain("x.max()", x=[3.0, 4.0]).to_html()

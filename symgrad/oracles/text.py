@@ -118,14 +118,12 @@ def run_text(text: Text, program: Program, inputs: Mapping[str, Array], seed: Ar
     with warnings.catch_warnings(), torch.enable_grad():
         warnings.simplefilter("ignore")
         kinds = account(program, text)
-        data = frozenset(name for name in wanted if name in kinds)
+        data, others = frozenset(name for name in wanted if name in kinds), {*inputs} - {*wanted, *kinds}
         try:
             while True:
                 rest = [name for name in wanted if name not in data]
                 try:
-                    found = gradients_of(
-                        answer(text, kinds, inputs, rest), seed, rest, version, others={*inputs} - {*wanted, *kinds}
-                    )
+                    found = gradients_of(answer(text, kinds, inputs, rest), seed, rest, version, others)
                     return replace(found, gradients={**found.gradients, **dict.fromkeys(data)}, data=data)
                 except (Refused, RuntimeError) as error:
                     if NO_ARGUMENT not in str(error) or not (more := only_data(program) & {*rest}):
@@ -249,9 +247,7 @@ def output_with_graph(
     return torch_forward(program, leaves), leaves, why
 
 
-def gradients_of(
-    found: Answer, seed: Array, wanted: Sequence[str], version: str, others: Collection[str] = ()
-) -> TorchRun:
+def gradients_of(found: Answer, seed: Array, wanted: Sequence[str], version: str, others: Collection[str]) -> TorchRun:
     """The output and the gradients of an answer; by ``others`` nobody asked, and the output may require them."""
     import torch
 

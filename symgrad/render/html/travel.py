@@ -32,6 +32,7 @@ from symgrad.numeric import Array, as_float
 from symgrad.numeric.rounding import Rounding
 from symgrad.ops import Op, entry_of
 from symgrad.program import Apply, Program
+from symgrad.render.content.forward import without_itself
 from symgrad.render.picture import small
 from symgrad.shapes import Size
 
@@ -181,7 +182,8 @@ class Trees:
 
     def step(self, step: Apply, program: Program) -> dict[str, Any]:
         """What a step computes."""
-        return self.equation(step.result.name, local(step, program).equation, entry_of(step.op))
+        name = step.result.name
+        return self.equation(name, without_itself(local(step, program).equation, name), entry_of(step.op))
 
     def equation(self, name: str, equation: Equation, op: Op | None = None) -> dict[str, Any]:
         """``name[axes] = tree``; the forward of an operation takes logarithms as that says (`Op.logs`)."""
