@@ -42,9 +42,9 @@ from symgrad.oracles import (
 from symgrad.oracles.differences import largest_number
 from symgrad.oracles.digits import Truth
 from symgrad.oracles.elementwise import TooLarge
-from symgrad.oracles.floats import ROUNDED as BY_ROUNDING
 from symgrad.oracles.kinks import at_kinks
 from symgrad.oracles.own_rule import own_rule
+from symgrad.oracles.points import BY_ROUNDING
 from symgrad.oracles.report import (
     NO_GRADIENT,
     NO_PATH,

@@ -246,7 +246,7 @@ def out_of_range(name: str, ours: Array, torch: Array | None, real: Array | None
     """Which entry of the output the steps have otherwise than real numbers; where those are not known, than torch.
 
     >>> out_of_range("out", np.array([0.0, 1.0]), np.array([0.0, 1.0]), np.array([0.5, 1.0]))[:104]
-    "Numbers on the way are too large or too small for floats: of out[0] the steps make 0 (torch's, too), rea"
+    "Numbers on the way are too large or too small for floats: of out[0] the steps make 0 (torch's, too); in "
     >>> out_of_range("out", np.array([1.0]), None, np.array([1.0]))
     ''
     """
@@ -266,11 +266,12 @@ def out_of_range(name: str, ours: Array, torch: Array | None, real: Array | None
         made[0] += " (torch's, too)"
     elif theirs is not None:
         made.append(f"torch's {float(theirs[at]):.6g}")
+    truth = ""
     if real is not None:
-        made.append(
-            "real numbers one beyond all floats" if np.isinf(real[at]) else f"real numbers {float(real[at]):.6g}"
+        truth = "; in truth " + (
+            f"it is {real[at]:.6g}" if np.isfinite(real[at]) else "no float is large enough for it"
         )
-    return TOLD.format(entry=f"{name}[{','.join(map(str, at))}]" if at else name, made=", ".join(made))
+    return TOLD.format(entry=f"{name}[{','.join(map(str, at))}]" if at else name, made=", ".join(made) + truth)
 
 
 @no_deeper()

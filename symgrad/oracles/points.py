@@ -31,6 +31,7 @@ LARGEST_POWER = 2000
 FARTHEST = sp.Float("1e10000")
 """Beyond this only what is `EASY`, and powers of a number, are evaluated: a sine would need all its digits."""
 EASY = (sp.Add, sp.Mul, sp.log, sp.Abs, sp.sign, sp.Max, sp.Min, sp.Heaviside, sp.Piecewise)
+BY_ROUNDING = "one of them by rounding"
 COMPARED = {sp.Lt: lt, sp.Le: le, sp.Gt: gt, sp.Ge: ge}
 
 
@@ -102,7 +103,7 @@ def apart(value: Any, found: Expr) -> str:
     if not np.isfinite(here) or not found.is_finite:
         return f"on the way the program has {here:.4g}, SymPy {'no number' if found is sp.nan else written(found)}"
     if abs(here - found) > SAME * max(abs(here), abs(found)):
-        return f"on the way the program has {here:.4g}, SymPy {written(found)}: one of them by rounding"
+        return f"on the way the program has {here:.4g}, SymPy {written(found)}: {BY_ROUNDING}"
     return ""
 
 
