@@ -281,7 +281,7 @@ OVERFLOWS = [
     ("x / x.norm()", [1e200, 2e200], "0 (torch's, too); in truth it is 0.447214"),
     ("x.exp() / x.exp().sum()", [1000.0, 1.0], "nan (torch's, too); in truth it is 1"),
     ("log(exp(x))", [1000.0, 1.0], "inf (torch's, too); in truth it is 1000"),
-    ("exp(x)", [1000.0, 1.0], "inf (torch's, too); in truth no float is large enough for it"),
+    ("exp(x)", [1000.0, 1.0], "inf (torch's, too); in truth no float holds it"),
     ("(x ** 2).sum(0, True).sqrt()", [1e-200, 2e-200], "0 (torch's, too); in truth it is 2.23607e-200"),
 ]
 
