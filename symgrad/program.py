@@ -213,7 +213,8 @@ class Program:
     def alone(self, step: Apply, sizes: Mapping[Size, int] | None = None) -> Program:
         """The program of one ``step`` and what it reads beside, its operands given; at these ``sizes``, if any."""
         inputs = tuple(self.tensor(name) for name in dict.fromkeys(step.tensors))
-        own, read = (step,), {name for _, name in step.beside}
+        own: tuple[Apply, ...] = (step,)
+        read = {name for _, name in step.beside}
         while len(own) < len(read) + 1:
             own = (step, *(s for s in self.steps if s.result.name in read))
             read |= {n for s in own[1:] for n in (*s.tensors, *(name for _, name in s.beside))} - {*step.tensors}

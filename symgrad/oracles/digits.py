@@ -268,9 +268,7 @@ def out_of_range(name: str, ours: Array, torch: Array | None, real: Array | None
         made.append(f"torch's {float(theirs[at]):.6g}")
     truth = ""
     if real is not None:
-        truth = "; in truth " + (
-            f"it is {real[at]:.6g}" if np.isfinite(real[at]) else "no float is large enough for it"
-        )
+        truth = "; in truth " + (f"it is {real[at]:.6g}" if np.isfinite(real[at]) else "no float holds it")
     return TOLD.format(entry=f"{name}[{','.join(map(str, at))}]" if at else name, made=", ".join(made) + truth)
 
 
