@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 
 from symgrad.testing import check_backward
 from symgrad.tracing import run_script
 from symgrad.tracing.story.tell import event_text
+from tests.compare import assert_same
 
 HEAD = """import torch
 import torch.nn.functional as F
@@ -219,6 +222,46 @@ def test_what_is_legal_for_one_entry_is_not_always_for_all(text: str, tmp_path: 
     along = np.array([float(function(torch.tensor(1e-6 * way)) / 1e-6) for way in ways])
     sign = -1 if text.startswith("-") else 1  # the kink is told of what is negated
     assert bool((sign * slopes @ ways.T <= along + 1e-3).all()) is (legal != "alone")
+
+
+# Ranges ---------------------------------------------------------------------------------------------------
+
+BEYOND = {
+    "(x ** 3).sum()": (lambda x: (x**3).sum(), [1e20, 2.0], "x ** 3 is 1e60 at [0]; in float32 that is inf"),
+    "torch.log(1 + torch.exp(x)).sum()": (lambda x: (1 + x.exp()).log().sum(), [200.0, 1.0], "exp(x) is 7.23e86 at [0]; in float32 that is inf"),
+    "torch.log(torch.sigmoid(x)).mean()": (lambda x: x.sigmoid().log().mean(), [-200.0, 1.0], "sigmoid(x) is 1.38e-87 at [0]; in float32 that is 0"),
+    "-torch.softmax(x, 0).log()[0]": (lambda x: -x.softmax(0).log()[0], [1.0, 300.0], "softmax(x, dim=0) is 1.4e-130 at [0]; in float32 that is 0"),
+    "(x.exp() / x.exp().sum())[1]": (lambda x: (x.exp() / x.exp().sum())[1], [99.0, 98.0], "exp(x) is 9.89e42 at [0]; in float32 that is inf"),
+    "(x ** 2).sum().sqrt()": (lambda x: (x**2).sum().sqrt(), [1e-30, 1e-30], "x ** 2 is 1e-60 at [0]; in float32 that is 0"),
+    "torch.log(2 + torch.exp(x)).sum()": (lambda x: F.softplus(x - math.log(2)).sum(), [800.0, 1.0], "exp(x) is 2.73e+347 at [0]; in float64 that is inf"),
+    "torch.log(3 + torch.exp(x)).sum()": (lambda x: (3 + x.exp()).log().sum(), [12.0, 1.0], "exp(x) is 1.63e05 at [0]; in float16 that is inf"),
+}  # fmt: skip
+"""What leaves the range of its type, and the same for doubles, which hold it."""
+
+
+@pytest.mark.parametrize("text", BEYOND)
+def test_what_leaves_the_range_of_its_type_has_a_derivative(text: str, tmp_path: Path) -> None:
+    """The gradient that is told is that of the same function in doubles."""
+    function, numbers, said = BEYOND[text]
+    (kind,) = re.findall(r"in (\w+) that", said)
+    told = story(tmp_path, f"x = torch.tensor({numbers}, dtype=torch.{kind}, requires_grad=True)\n({text}).backward()")
+    assert said in told
+    assert "out of range" in told
+    assert not re.search("undefined|no derivative|has the slope 0|withheld", told)
+    (found,) = re.findall(r"In the mathematics x\.grad is \[(.*?)\]", told)
+    x = torch.tensor(numbers, dtype=torch.float64, requires_grad=True)
+    (gradient,) = torch.autograd.grad(function(x), x)
+    scale = np.abs(gradient.numpy()).max()
+    assert_same(gradient.numpy() / scale, np.array(found.split(), dtype=float) / scale, tolerance=6e-3)
+
+
+@pytest.mark.parametrize(
+    "text", ["x.sqrt().sum()", "x.log().sum()", "(x.sqrt() * x.exp()).sum()", "(1 / x).sum()", "x.norm() / x.prod()"]
+)
+def test_a_singular_point_is_no_matter_of_range(text: str, tmp_path: Path) -> None:
+    told = story(tmp_path, f"x = torch.tensor([0., 1.], requires_grad=True)\n({text}).backward()")
+    assert "out of range" not in told
+    assert "In the mathematics" not in told
 
 
 # Checks ---------------------------------------------------------------------------------------------------

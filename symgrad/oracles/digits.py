@@ -167,14 +167,15 @@ class Truth:
 
     def pulled(self, weights: Array, names: Sequence[str]) -> Mapping[str, Array]:
         """What truly comes back to each tensor on the way to ``names``, where it is not 0; raises `TooLong`."""
-        first = self._pass(FIRST)
+        first = self.at(FIRST)
         rough = first.pulled(weights, names)
-        second = self._pass(FIRST + MORE + first.asked)
+        second = self.at(FIRST + MORE + first.asked)
         exact = second.pulled(weights, names)
         scale = max(1.0, float(np.abs(as_float(weights)).max(initial=0.0)))
         return {name: array for name, array in exact.items() if left(rough[name], array, second.digits, scale)}
 
-    def _pass(self, digits: int) -> ManyDigits:
+    def at(self, digits: int) -> ManyDigits:
+        """The forward pass with so many digits."""
         if digits not in self._passes:
             self._passes[digits] = ManyDigits(self.program, self.values, digits)
         return self._passes[digits]
@@ -200,7 +201,7 @@ class Truth:
         """What took the digits of ``true``, which came back through a step, and in which step."""
         if largest(true) < SMALLEST:
             return "underflow", step
-        numbers, most = self._pass(FIRST).arrays, [abs(entry) for entry in true.flat].index(largest(true))
+        numbers, most = self.at(FIRST).arrays, [abs(entry) for entry in true.flat].index(largest(true))
         for name in (*step.tensors, step.result.name):
             ours, theirs = as_float(self.values[name]), numbers[name]
             gone = (ours == 0) & (theirs != 0)

@@ -21,7 +21,7 @@ from symgrad.program import Apply
 from symgrad.tracing.captured.words import Lines, step_text
 from symgrad.tracing.lift.sweeps import pull
 from symgrad.tracing.record.numbers import digits, short
-from symgrad.tracing.session.no_slope import away, no_slope
+from symgrad.tracing.session.no_slope import InRange, away, no_slope
 
 if TYPE_CHECKING:
     from symgrad.numeric import Values
@@ -71,11 +71,16 @@ def births(found: list[Birth]) -> Callable[[Apply, int, Array, Array], None]:
     return seen
 
 
-def not_finite(program: Capture, found: list[Birth], seeds: Mapping[str, Array]) -> list[str]:
+def not_finite(
+    program: Capture, found: list[Birth], seeds: Mapping[str, Array], real: InRange | None, kinds: Mapping[str, str]
+) -> list[str]:
     """Where NaN and infinity come from, and what the mathematics says there.
 
-    What goes back through a value that is NaN already is not born there.
+    What goes back through a value that is NaN already is not born there. Where there are ``real`` gradients all the
+    same, numbers left the range of their ``kinds``.
     """
+    if real is not None:
+        return [*(told(program, found[0])[:1] if found else []), *real.lines(kinds)]
     there = [b for b in found if all(np.isfinite(as_float(program.arrays[n])).all() for n in b.step.tensors)]
     ahead = born_ahead(program)
     if ahead and not there:

@@ -32,6 +32,7 @@ from symgrad.tracing.session.entrywise import entrywise, written_out
 from symgrad.tracing.session.lessons import lessons
 from symgrad.tracing.session.likeness import KEPT, Outline, nearest
 from symgrad.tracing.session.nameless import nameless
+from symgrad.tracing.session.no_slope import in_range
 from symgrad.tracing.session.scene import Scene, state_of
 from symgrad.tracing.session.slopes import slopes
 from symgrad.tracing.story.events import Backward, Leaf
@@ -80,12 +81,14 @@ def told_of(scene: Scene, result: Any, error: Exception | None) -> Backward:
     judge.pull(watching(births(born), flow.seen, *([] if repeated else [met.seen]), *drawn))
     scene.passed = flow.small_of(scene.order, lifted.refs)
     lost = all_lost(program, born)
+    real = in_range(program, seeds) if born and not lost else None
+    open_as = "lost to 0·∞" if lost else "out of range" if real is not None else ""
     few = len(targets) <= HANDFUL or bool(scene.watch.only)
     ones = len(scene.seeds) == 1 and scene.seeds[0] is None
     asked, unit = scene.watch.call is not None, max((precision_of(kind)[1] for kind in judge.kinds.values()), default=0)
     told = ToldLines() if repeated else told_lines(program, seeds, ones, asked, unit)
     rows = [
-        leaf(scene, judge, name, tensor, true, few and not repeated, flow, lost, told)
+        leaf(scene, judge, name, tensor, true, few and not repeated, flow, open_as, told)
         for name, (tensor, true) in targets.items()
         if scene.watch.wants(program.labels[name])
     ]
@@ -103,9 +106,9 @@ def told_of(scene: Scene, result: Any, error: Exception | None) -> Backward:
         notes += [*paths.missing(scene, lifted, letter), *slopes(program), *own_backward.compared(program)]
     numbers = (array for row in rows for array in (row.added, row.after) if array is not None)
     if spoilt(program) or not all(np.isfinite(array).all() for array in numbers):
-        notes += not_finite(program, born, seeds)
+        notes += not_finite(program, born, seeds, real, judge.kinds)
     notes += [] if repeated else closed
-    notes += [*remarks.hooked(program, targets, rows), *chosen_by_torch(program, judge.chosen)]
+    notes += [*remarks.hooked(program, targets, rows), *chosen_by_torch(program, {} if real else judge.chosen)]
     notes += remarks.overflowed(rows, judge)
     notes += remarks.rounded(program, judge.coarse, judge.rough)
     notes += ruled_by_torch(program, judge.rules) if any(row.ruled for row in rows) else []
@@ -145,18 +148,9 @@ def told_of(scene: Scene, result: Any, error: Exception | None) -> Backward:
 def unexplained(scene: Scene, problem: str, found: tuple[str, ...], error: Exception | None) -> Backward:
     """A call that could not be explained, with the reason."""
     failure = "" if error is None else f"{type(error).__name__}: {first_words(error)}"
-    return Backward(
-        scene.number,
-        scene.where,
-        seed_text(scene.seeds, scene.outputs),
-        "",
-        (),
-        (),
-        (),
-        (f"not explained: {problem}", *(f"  {line}" for line in found)),
-        failure=failure,
-        explained=False,
-    )
+    notes = (f"not explained: {problem}", *(f"  {line}" for line in found))
+    seed = seed_text(scene.seeds, scene.outputs)
+    return Backward(scene.number, scene.where, seed, notes=notes, failure=failure, explained=False)
 
 
 def failed(scene: Scene, names: dict[int, str], error: Exception) -> Backward:
@@ -178,23 +172,11 @@ def failed(scene: Scene, names: dict[int, str], error: Exception) -> Backward:
     if not scene.recorded:
         more = Setting("run", value=f"--call {scene.number}")
         reasons = [*reasons, f"The recorder was off in this call; {more} tells more of it."]
-    message = first_words(error)
-    return Backward(
-        scene.number,
-        scene.where,
-        seed_text(scene.seeds, scene.outputs),
-        "",
-        shown,
-        roles,
-        (),
-        (),
-        (),
-        f"{type(error).__name__}: {message}",
-        tuple(reasons),
-    )
+    failure, seed = f"{type(error).__name__}: {first_words(error)}", seed_text(scene.seeds, scene.outputs)
+    return Backward(scene.number, scene.where, seed, "", shown, roles, failure=failure, reasons=tuple(reasons))
 
 
-def leaf(scene: Scene, judge: Judge, name: str, tensor: Any, true: Any, formulas: bool, flow: leaves.Flow, lost: bool,
+def leaf(scene: Scene, judge: Judge, name: str, tensor: Any, true: Any, formulas: bool, flow: leaves.Flow, lost: str,
     told: ToldLines,
 ) -> Leaf:  # fmt: skip
     """One row."""

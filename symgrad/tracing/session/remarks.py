@@ -102,23 +102,15 @@ def rounded(program: Capture, coarse: Mapping[str, float], rough: Mapping[str, f
 
     By a leaf in ``coarse`` torch's double precision was asked; by one in ``rough`` it is known how far rounding goes.
     """
-
-    def those(found: Mapping[str, float]) -> tuple[str, str]:
-        return some([program.labels[name] for name in found]), f"{max(found.values()):.2g}"
-
-    notes = []
-    if coarse:
-        who, most = those(coarse)
-        notes.append(
-            f"by {who} torch's float32 is up to {most} off (of the largest entry); its float64 is what was derived"
-        )
-    if rough:
-        who, most = those(rough)
-        notes.append(
-            f"by {who} the two are up to {most} apart (of the largest entry): rounding in the steps on the way may "
-            "leave as much"
-        )
-    return notes
+    said = {
+        "torch's float32 is up to {} off (of the largest entry); its float64 is what was derived": coarse,
+        "the two are up to {} apart (of the largest entry): rounding in the steps on the way may leave as much": rough,
+    }
+    return [
+        f"by {some([program.labels[name] for name in found])} {words.format(f'{max(found.values()):.2g}')}"
+        for words, found in said.items()
+        if found
+    ]
 
 
 def clipped(found: tuple[Any, ...] | None) -> str:

@@ -333,5 +333,4 @@ def _let_go(watch: Watch | None) -> None:
 
 def unseen(number: int, where: Where, problem: str) -> Backward:
     """A call of which nothing is known but why."""
-    note = f"not explained: {problem}"
-    return Backward(number, where, "", "", (), (), (), (note,), explained=False)
+    return Backward(number, where, notes=(f"not explained: {problem}",), explained=False)

@@ -27,7 +27,7 @@ class Leaf:
     ``rounding`` says that what was added is no more than rounding leaves of a zero; ``boxed`` that a black box stands
     on the way, whose product is torch's own: where the two are equal nothing was checked, and ``agrees`` is None.
     ``undefined`` is how many entries have no number to agree on: there is no derivative, or (``lost``) it is lost to
-    0·∞ on the way. ``why`` says why what was added is 0, where that was seen;
+    0·∞ or out of range on the way. ``why`` says why what was added is 0, where that was seen;
     ``changed`` what else wrote what stands there, a hook or the like; ``ruled`` that torch's backward of a call on the
     way is no derivative, and what stands there follows from it.
     """
@@ -44,7 +44,7 @@ class Leaf:
     rounding: bool = False
     boxed: bool = False
     undefined: int = 0
-    lost: bool = False
+    lost: str = ""
     why: str = ""
     changed: str = ""
     ruled: bool = False
@@ -90,11 +90,11 @@ class Backward:
 
     number: int
     where: Where
-    seed: str
-    weights: str
-    program: tuple[str, ...]
-    roles: tuple[str, ...]
-    leaves: tuple[Leaf, ...]
+    seed: str = ""
+    weights: str = ""
+    program: tuple[str, ...] = ()
+    roles: tuple[str, ...] = ()
+    leaves: tuple[Leaf, ...] = ()
     notes: tuple[str, ...] = ()
     boxes: tuple[str, ...] = ()
     failure: str = ""

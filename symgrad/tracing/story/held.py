@@ -68,7 +68,7 @@ class Evaluated:
             got, derived = value_of(line.code, known), as_float(line.value)
             if got.shape != derived.shape:
                 return True
-            same = (got == derived) | ~(np.isfinite(got) | np.isfinite(derived))
+            same = (got == derived) | ~np.isfinite(derived)  # what left the range of floats step by step may stay in it
             gap = np.abs(np.where(same, 0.0, got - derived))
             size = np.abs(derived[np.isfinite(derived)]).max(initial=0.0)
             if (gap <= CLOSE * size).all():
@@ -76,7 +76,7 @@ class Evaluated:
             lots = np.random.default_rng(0)
             others = [value_of(line.code, {n: shaken(a, self.unit, lots) for n, a in known.items()})
                       for _ in range(SHAKES)]  # fmt: skip
-        except Unread:
+        except (Unread, RecursionError):  # a sum of hundreds of terms is too deep to be written again
             return False
         except Refused:
             return True
@@ -88,7 +88,7 @@ class Evaluated:
         if self.numbers[name] is None and (code := self.codes.get(name)) is not None:
             read = {own: self.number(own) for own in read_by([code]) if own in self.numbers}
             if all(value is not None for value in read.values()):
-                with suppress(Unread, Refused):
+                with suppress(Unread, Refused, RecursionError):
                     self.numbers[name] = reference(code, read)
         return self.numbers[name]
 

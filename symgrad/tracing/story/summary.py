@@ -20,9 +20,7 @@ NAMED = 6
 
 def summary(event: Backward) -> str:
     """``4 leaves = torch`` on one line, what disagrees first."""
-    wrong, own, equal, other = classes(event.leaves)
-    open_here = [row for row in equal if row.undefined]
-    equal = [row for row in equal if not row.undefined]
+    wrong, own, equal, open_here, other = classes(event.leaves)
     parts = [f"{listed(wrong)} ≠ torch"] if wrong else []
     parts += [f"{leaves(len(equal))} = torch"] if equal else []
     parts += [f"{leaves(len(own))} {NOT_CHECKED}"] if own else []
@@ -34,9 +32,7 @@ def summary(event: Backward) -> str:
 
 def summed_up(event: Backward) -> list[str]:
     """The leaves in the order in which the forward pass reads them, without those that disagree."""
-    _, own, equal, other = classes(event.leaves)
-    open_here = [row for row in equal if row.undefined]
-    equal = [row for row in equal if not row.undefined]
+    _, own, equal, open_here, other = classes(event.leaves)
     lines = [f"{leaves(len(equal))} = torch{extremes(equal, event.letter)}"] if equal else []
     lines += [f"undefined here, in part or whole, by {listed(open_here)}"] if open_here else []
     lines += [f"0 by {listed(some)}{f': {why}' if why else ''}" for why, some in zeros(event.leaves)]
@@ -47,12 +43,13 @@ def summed_up(event: Backward) -> list[str]:
     return lines
 
 
-def classes(rows: Sequence[Leaf]) -> tuple[list[Leaf], list[Leaf], list[Leaf], list[Leaf]]:
-    """What disagrees, what is torch's own, what was derived and agrees, and what was not compared."""
-    wrong = [row for row in rows if row.agrees is False]
-    own = [row for row in rows if row.agrees is None and row.boxed]
-    equal = [row for row in rows if row.agrees]
-    return wrong, own, equal, [row for row in rows if row.agrees is None and not row.boxed]
+def classes(rows: Sequence[Leaf]) -> tuple[list[Leaf], ...]:
+    """What disagrees, is torch's own, was derived and agrees, has entries without a number, and was not compared."""
+    found: tuple[list[Leaf], ...] = ([], [], [], [], [])
+    for row in rows:
+        place = 0 if row.agrees is False else 2 + (row.undefined > 0) if row.agrees else 1 if row.boxed else 4
+        found[place].append(row)
+    return found
 
 
 def extremes(rows: Sequence[Leaf], letter: str) -> str:

@@ -83,7 +83,7 @@ def agreement(leaf: Leaf) -> str:
         return NOT_CHECKED
     if not leaf.undefined:
         return "= torch"
-    what = "lost to 0·∞" if leaf.lost else "torch overflows" if leaf.overflows else "undefined here"
+    what = leaf.lost or ("torch overflows" if leaf.overflows else "undefined here")
     count = int(np.prod(leaf.shape, dtype=object))
     return what if leaf.undefined == count else f"= torch, {leaf.undefined} of {count} {what}"
 
