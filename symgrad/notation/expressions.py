@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 
 from symgrad.errors import Span
-from symgrad.notation.tokens import DEPTH, LETTER, Cursor, Token
+from symgrad.notation.tokens import LETTER, Cursor, Token
 from symgrad.notation.tree import (
     Absolute,
     Access,
@@ -67,18 +67,15 @@ class Expressions(Cursor):
     def expression(self) -> Node:
         """Terms with their signs."""
         start = self.next.span
-        self.depth += 1
-        if self.depth > DEPTH:
-            raise self.too_deep(start)
-        if self.sees("−"):
-            self.take()
-            found: Node = Negative(self.term(), span=start)
-        else:
-            found = self.term()
-        while self.sees("+", "−"):
-            sign = self.take().word
-            found = Binary(sign, found, self.term(), span=self.span_from(start))
-        self.depth -= 1
+        with self.deeper(start):
+            if self.sees("−"):
+                self.take()
+                found: Node = Negative(self.term(), span=start)
+            else:
+                found = self.term()
+            while self.sees("+", "−"):
+                sign = self.take().word
+                found = Binary(sign, found, self.term(), span=self.span_from(start))
         return found
 
     def term(self) -> Node:
@@ -106,11 +103,8 @@ class Expressions(Cursor):
             return self.big()
         if self.sees("−"):
             self.take()
-            self.depth += 1
-            if self.depth > DEPTH:
-                raise self.too_deep(start)
-            operand = self.factor()
-            self.depth -= 1
+            with self.deeper(start):
+                operand = self.factor()
             return Negative(operand, span=self.span_from(start))
         return self.power()
 
@@ -119,12 +113,7 @@ class Expressions(Cursor):
         sign = self.take()
         letters = []
         if self.sees("{"):
-            opened = self.take()
-            letters.append(self.bounded())
-            while self.sees(","):
-                self.take()
-                letters.append(self.bounded())
-            self.expect("}", opened)
+            letters += self.listed(self.bounded, "}")
             names = [letter.name for letter in letters]
             twice = next((letter for n, letter in enumerate(letters) if letter.name in names[:n]), None)
             if twice is not None:
@@ -134,11 +123,8 @@ class Expressions(Cursor):
             letters.append(Letter(token.word, span=token.span))
             if self.sees(","):
                 raise self.refusal("several letters stand in braces", self.next.span, (f"Σ_{{{token.word},…}}",))
-        self.depth += 1
-        if self.depth > DEPTH:
-            raise self.too_deep(sign.span)
-        body = self.product()
-        self.depth -= 1
+        with self.deeper(sign.span):
+            body = self.product()
         return Big(sign.word, tuple(letters), body, span=self.span_from(sign.span))
 
     def power(self) -> Node:
@@ -157,14 +143,9 @@ class Expressions(Cursor):
             return Power(found, exponent, span=self.span_from(start))
         if self.sees("^"):
             self.take()
-            self.depth += 1
-            if self.depth > DEPTH:
-                raise self.too_deep(start)
-            negative = self.next.span if self.sees("−") else None
-            if negative is not None:
-                self.take()
-            exponent = self.power()
-            self.depth -= 1
+            with self.deeper(start):
+                negative = self.take().span if self.sees("−") else None
+                exponent = self.power()
             exponent = exponent if negative is None else Negative(exponent, span=negative)
             return Power(found, exponent, span=self.span_from(start))
         return found
@@ -201,11 +182,8 @@ class Expressions(Cursor):
 
     def row(self, first: Node, closing: str, opened: Token) -> Row:
         """``(i,j)``, its first letter read."""
-        places = [first]
-        while self.sees(","):
-            self.take()
-            places.append(self.expression())
-        self.expect(closing, opened)
+        self.take()
+        places = [first, *self.listed(self.expression, closing, opened)]
         return self.checked_row(places, self.span_from(opened.span))
 
     def checked_row(self, places: list[Node], span: Span) -> Row:
@@ -254,14 +232,7 @@ class Expressions(Cursor):
 
     def entry(self, token: Token) -> Access:
         """``x[i,j+1]``, its name taken."""
-        opened = self.take()
-        slots: list[Node] = []
-        if not self.sees("]"):
-            slots.append(self.place_in())
-        while self.sees(","):
-            self.take()
-            slots.append(self.place_in())
-        self.expect("]", opened)
+        slots = self.listed(self.place_in, "]", empty=True)
         return Access(token.word, tuple(slots), span=self.span_from(token.span))
 
     def place_in(self) -> Node:
@@ -270,12 +241,7 @@ class Expressions(Cursor):
 
     def call(self, token: Token) -> Node:
         """``f(a, b)``; what has a sign of its own is folded into it."""
-        opened = self.take()
-        arguments = [self.expression()]
-        while self.sees(","):
-            self.take()
-            arguments.append(self.expression())
-        self.expect(")", opened)
+        arguments = self.listed(self.expression, ")")
         span = self.span_from(token.span)
         kinds = {"sqrt": Root, "abs": Absolute, "floor": Floor}
         if token.word in kinds:

@@ -62,25 +62,15 @@ class Reader(Expressions):
             return Dots(span=self.take().span)
         if not self.sees("("):
             return self.bounded()
-        opened = self.take()
-        letters = [self.bounded()]
-        while self.sees(","):
-            self.take()
-            letters.append(self.bounded())
-        self.expect(")", opened)
-        return letters[0] if len(letters) == 1 else Row(tuple(letters), span=self.span_from(opened.span))
+        opened = self.next.span
+        letters = self.listed(self.bounded, ")")
+        return letters[0] if len(letters) == 1 else Row(tuple(letters), span=self.span_from(opened))
 
     def definition(self) -> Definition:
         """``s[i,j] = …`` after where."""
         self.take()
         name = self.name("after where there stands a definition", ("where d = x[i] − y[i]",))
-        letters: list[str] = []
-        if self.sees("["):
-            opened = self.take()
-            letters.append(self.letter().word)
-            while self.sees(","):
-                self.take()
-                letters.append(self.letter().word)
-            self.expect("]", opened)
+        letters = self.listed(self.letter, "]") if self.sees("[") else []
         self.expect("=")
-        return Definition(name.word, tuple(letters), self.expression(), span=self.span_from(name.span))
+        own = tuple(letter.word for letter in letters)
+        return Definition(name.word, own, self.expression(), span=self.span_from(name.span))

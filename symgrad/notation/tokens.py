@@ -9,12 +9,15 @@ The tokens of an equation, and how far they are read: what every rule of the gra
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TypeVar
 
 from symgrad.errors import NotationError, Span
 from symgrad.ways import Hint, Setting
 
+Read = TypeVar("Read")
 LENGTH = 6_000
 """Equations may have this many characters."""
 DIGITS = 40
@@ -197,6 +200,29 @@ class Cursor:
             raise self.refusal(f"this {opened.word} is not closed by {word}", opened.span)
         raise self.unexpected(f"here a {word} should stand")
 
+    def listed(
+        self, rule: Callable[[], Read], closing: str, opened: Token | None = None, empty: bool = False
+    ) -> list[Read]:
+        """What a rule reads between commas, up to the bracket that closes; what ``opened`` it is taken, or comes."""
+        opened = opened or self.take()
+        found = [] if empty and self.sees(closing) else [rule()]
+        while self.sees(","):
+            self.take()
+            found.append(rule())
+        self.expect(closing, opened)
+        return found
+
+    @contextmanager
+    def deeper(self, span: Span) -> Iterator[None]:
+        """One level deeper; refused where Python's own stack could not hold it."""
+        self.depth += 1
+        if self.depth > DEPTH:
+            raise self.refusal(
+                f"this is nested more than {DEPTH} levels deep", span, ("name parts of it: h[i] = …; …",)
+            )
+        yield
+        self.depth -= 1
+
     def end(self) -> None:
         """Nothing comes any more, or a refusal."""
         if self.next.kind != "end":
@@ -258,10 +284,6 @@ class Cursor:
     def refusal(self, problem: str, span: Span, hints: tuple[Hint, ...] = ()) -> NotationError:
         """The error, with its place."""
         return NotationError(problem, span=(span[0], max(span[1], span[0] + 1)), hints=hints)
-
-    def too_deep(self, span: Span) -> NotationError:
-        """The refusal of what Python's own stack could not hold."""
-        return self.refusal(f"this is nested more than {DEPTH} levels deep", span, ("name parts of it: h[i] = …; …",))
 
     def name(self, problem: str, hints: tuple[str, ...] = ()) -> Token:
         """A name, or a refusal."""
