@@ -10,7 +10,7 @@ import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, TypeVar
 
 from symgrad.errors import Span
@@ -228,21 +228,26 @@ def nodes_in(node: Kind, kind: type[Kind]) -> tuple[Kind, ...]:
     return tuple(inner for inner in each if isinstance(inner, kind))
 
 
-def with_nodes(node: Kind, kind: type[Kind], change: Callable[[Kind], Kind]) -> Kind:
-    """``node`` with ``change`` of each of those in their places; itself where nothing changed."""
+def with_nodes(node: Kind, kind: type[Kind], change: Callable[[Kind], Kind], deep: bool = False) -> Kind:
+    """``node`` with ``change`` of each of those in their places; itself where nothing changed.
+
+    Where it is to go ``deep``, what is inside is changed first, and the node last: one call for each level.
+    """
     new: dict[str, Any] = {}
     for part in fields(node):  # type: ignore[arg-type]  # every node is a dataclass
         value = getattr(node, part.name)
         if isinstance(value, kind):
-            found: Any = change(value)
+            found: Any = with_nodes(value, kind, change, deep) if deep else change(value)
         elif isinstance(value, tuple):
-            found = tuple(change(inner) if isinstance(inner, kind) else inner for inner in value)
+            inside = partial(with_nodes, kind=kind, change=change, deep=True) if deep else change
+            found = tuple(inside(inner) if isinstance(inner, kind) else inner for inner in value)
             found = value if all(map(operator.is_, found, value)) else found
         else:
             continue
         if found is not value:
             new[part.name] = found
-    return replace(node, **new) if new else node  # type: ignore[type-var]  # every node is a dataclass
+    whole: Kind = replace(node, **new) if new else node  # type: ignore[type-var]  # every node is a dataclass
+    return change(whole) if deep else whole
 
 
 def walk(node: Node) -> Iterator[Node]:

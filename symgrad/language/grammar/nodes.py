@@ -215,7 +215,7 @@ def walk(node: Node) -> Iterator[Node]:
 
 def rebuilt(node: Node, change: Callable[[Node], Node]) -> Node:
     """``node`` with ``change`` applied to everything inside it, then to itself; itself where nothing changed."""
-    return change(with_nodes(node, Node, lambda part: rebuilt(part, change)))
+    return with_nodes(node, Node, change, deep=True)
 
 
 def dotted(node: Node) -> str | None:
