@@ -10,7 +10,7 @@ Comes in: a tensor, an array, nested lists, or nothing. Goes out: an array of th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -42,6 +42,7 @@ from symgrad.tracing.lift.sweeps import Pull, pull, push
 
 if TYPE_CHECKING:
     from symgrad.tracing.captured.on_torch import OnTorch
+    from symgrad.tracing.lift.lifted import Lifted
 
 
 from symgrad.errors import seed_apart
@@ -88,6 +89,12 @@ class Capture(Recorded, Listed):
     ``complexes`` the inputs that are complex in torch: here, in seeds and gradients too, they are pairs (re, im) on a
     last axis.
     """
+
+    @classmethod
+    def of(cls, lifted: Lifted, wanted: Iterable[str], title: str = "", file: str = "") -> Capture:
+        """What was lifted, with the tensors that a gradient goes to, by their names there."""
+        parts = (lifted.arrays, lifted.boxes, lifted.labels, tuple(wanted), lifted.lines, lifted.spellings)
+        return cls(lifted.program, lifted.outputs, *parts, title, lifted.origins, lifted.complexes, file)
 
     @property
     def operations(self) -> tuple[str, ...]:

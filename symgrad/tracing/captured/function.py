@@ -153,19 +153,7 @@ def capture_function(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict
     lifted = Lifter(names).lift(ends, declared)
     wanted = tuple(n for n, node in lifted.nodes.items() if node.kind == "leaf")
     title = getattr(fn, "__name__", None) or type(fn).__name__
-    captured = Capture(
-        lifted.program,
-        lifted.outputs,
-        lifted.arrays,
-        lifted.boxes,
-        lifted.labels,
-        wanted,
-        lifted.lines,
-        lifted.spellings,
-        title,
-        lifted.origins,
-        complexes=lifted.complexes,
-    )
+    captured = Capture.of(lifted, wanted, title)
     captured.ready()
     return captured
 

@@ -16,16 +16,15 @@ from typing import Any
 
 import torch
 
-from symgrad.errors import SymgradError
 from symgrad.tracing.captured.function import active_modes
 from symgrad.tracing.record import frames, sight
 from symgrad.tracing.record.given import argument_names
-from symgrad.tracing.record.guard import in_words, numberless, undisturbed
+from symgrad.tracing.record.guard import numberless
 from symgrad.tracing.record.standing_in import caller
 from symgrad.tracing.record.trace import tensors_in
 from symgrad.tracing.record.transforms import Ask, Inside, wrapped
 from symgrad.tracing.session import second
-from symgrad.tracing.session.history import UNCHANGED, History
+from symgrad.tracing.session.history import History
 from symgrad.tracing.story.events import Note
 
 PRODUCTS = ("hvp", "vhp", "jvp")
@@ -138,17 +137,8 @@ class Functionals:
         if not watch.is_told(key, where):
             return
         before = self.seen.get(key, ())
-        around, watch.busy = watch.busy, True
         title = f"torch.autograd.functional.{ask.word}()"
-        try:
-            with undisturbed(), watch.patience(f"explaining {where.short}"):
-                note = second.told(ask, result)
-        except SymgradError as error:
-            note = Note(where, f"{title}: not explained: {error.problem}", tuple(error.found))
-        except Exception as error:
-            note = Note(where, f"{title}: not explained: {in_words(error)} {UNCHANGED}")
-        finally:
-            watch.busy = around
+        note = watch.explained(where, title, lambda: second.told(ask, result))
         if note.more == before and note.agrees:
             note = Note(where, f"{title}, call {number}: as before, = torch in every entry")
         elif note.more:

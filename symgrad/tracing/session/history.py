@@ -15,8 +15,10 @@ from typing import Any, TypeAlias
 
 import torch
 
+from symgrad.errors import SymgradError
 from symgrad.numeric.exact import Array
 from symgrad.tracing.record import frames
+from symgrad.tracing.record.guard import in_words, undisturbed
 from symgrad.tracing.record.mode import Recorder
 from symgrad.tracing.record.torch_graph import nodes_made
 from symgrad.tracing.record.trace import Cut, Node, Where
@@ -153,6 +155,17 @@ class History:
             yield
         finally:
             self.busy = around
+
+    def explained(self, where: Where, title: str, made: Callable[[], Any], what: str = "explaining") -> Any:
+        """The event that is ``made`` of a call, or a note of ``title`` on why there is none; the script goes on."""
+        with self.apart():
+            try:
+                with undisturbed(), self.patience(f"{what} {where.short}"):
+                    return made()
+            except SymgradError as error:
+                return Note(where, f"{title}: not explained: {error.problem}", (*error.found, *map(str, error.hints)))
+            except Exception as error:
+                return Note(where, f"{title}: not explained: {in_words(error)} {UNCHANGED}")
 
     def wants(self, label: str) -> bool:
         """Whether a leaf is to be shown; it may be asked for as ``state_dict`` has it, ``0.weight``."""

@@ -145,9 +145,8 @@ def story(scene: Scene, sweep: Sweep) -> tuple[str, ...]:
     }
     names = node_names(order, called, scene.sight, outside=scene.where, given=True)
     lifted = Lifter(names, frozenset(own)).lift(ends, [n for n in wanted if n.kind in ("leaf", "data")])
-    inputs = tuple(lifted.refs[id(node)].name for node in wanted if id(node) in lifted.refs)
-    program = Capture(lifted.program, lifted.outputs, lifted.arrays, lifted.boxes, lifted.labels, inputs,
-                      lifted.lines, lifted.spellings, origins=lifted.origins, file=scene.where.file)  # fmt: skip
+    inputs = (lifted.refs[id(node)].name for node in wanted if id(node) in lifted.refs)
+    program = Capture.of(lifted, inputs, file=scene.where.file)
     lines = [line if line.startswith(" ") else f"  {line}" for line in passages(program)]
     for end in dict.fromkeys(program.outputs):
         for name in program.inputs:

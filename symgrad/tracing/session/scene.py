@@ -86,19 +86,7 @@ class Scene:
 
     def program(self, lifted: Lifted, wanted: Iterable[str]) -> Capture:
         """What was lifted, with the tensors that a gradient goes to."""
-        return Capture(
-            lifted.program,
-            lifted.outputs,
-            lifted.arrays,
-            lifted.boxes,
-            lifted.labels,
-            tuple(wanted),
-            lifted.lines,
-            lifted.spellings,
-            origins=lifted.origins,
-            complexes=lifted.complexes,
-            file=self.where.file,
-        )
+        return Capture.of(lifted, wanted, file=self.where.file)
 
     def stops(self) -> frozenset[int]:
         """Where the program begins: at what was asked for, unless one of it was computed from another."""

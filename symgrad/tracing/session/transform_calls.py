@@ -16,15 +16,14 @@ from typing import Any
 
 import torch
 
-from symgrad.errors import SymgradError
 from symgrad.tracing.captured.function import active_modes
 from symgrad.tracing.record import frames, sight
 from symgrad.tracing.record.batched import Batched
-from symgrad.tracing.record.guard import in_words, numberless, undisturbed
+from symgrad.tracing.record.guard import numberless
 from symgrad.tracing.record.standing_in import Caller, caller
 from symgrad.tracing.record.trace import Where, mapped, tensors_in
 from symgrad.tracing.record.transforms import GRADIENTS, LATER, PRODUCTS, TOLD, Ask, Inside
-from symgrad.tracing.session.history import UNCHANGED, History
+from symgrad.tracing.session.history import History
 from symgrad.tracing.session.transformed import told
 from symgrad.tracing.story.events import Note
 
@@ -222,18 +221,13 @@ class Transforms:
         key = (Where(ask.where.file, ask.where.line, ""), ask.word, title_of(ask.function))
         if not watch.is_told(key, ask.where, once=ask.word not in (*GRADIENTS, *PRODUCTS)):
             return
-        watch.busy = True
-        try:
-            with undisturbed(), watch.patience(f"explaining {ask.where.short}"):
-                if problem:
-                    raise RuntimeError(problem)
-                event = told(watch, ask, result)
-        except SymgradError as error:
-            event = Note(ask.where, f"{ask.title}: not explained: {error.problem}", tuple(error.found))
-        except Exception as error:
-            event = Note(ask.where, f"{ask.title}: not explained: {in_words(error)} {UNCHANGED}")
-        finally:
-            watch.busy = False
+
+        def made() -> Any:
+            if problem:
+                raise RuntimeError(problem)
+            return told(watch, ask, result)
+
+        event = watch.explained(ask.where, ask.title, made)
         if event is not None:
             watch.say(event)
 

@@ -293,9 +293,7 @@ def program_of(ask: Ask, ends: list[Node], named: Mapping[int, str]) -> Capture:
     order = upstream(ends)
     names = node_names(order, named, ask.sight, outside=ask.where, given=True)
     lifted = Lifter(names, beginnings(ask.wanted)).lift(ends, [n for n in ask.wanted if n.kind in ("leaf", "data")])
-    inputs = tuple(lifted.refs[id(node)].name for node in ask.wanted)
-    return Capture(lifted.program, lifted.outputs, lifted.arrays, lifted.boxes, lifted.labels, inputs,
-                   lifted.lines, lifted.spellings, origins=lifted.origins, file=ask.where.file)  # fmt: skip
+    return Capture.of(lifted, (lifted.refs[id(node)].name for node in ask.wanted), file=ask.where.file)
 
 
 def by_lines(program: Capture) -> Iterator[str]:

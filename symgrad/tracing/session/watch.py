@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from functools import wraps
+from functools import partial, wraps
 from typing import Any
 
 import torch
@@ -258,15 +258,9 @@ class Watch(History):
 
     def told_twice(self, scene: Scene) -> Note:
         """The second derivatives of one call, or why they cannot be told."""
-        try:
-            with undisturbed(), self.patience(f"the second derivatives of {scene.where.short}"):
-                return curvature.told(scene)
-        except SymgradError as problem:
-            return Note(
-                scene.where, f"order 2: not explained: {problem.problem}", (*problem.found, *map(str, problem.hints))
-            )
-        except Exception as problem:  # the script goes on
-            return Note(scene.where, f"order 2: not explained: {in_words(problem)} {UNCHANGED}")
+        twice = partial(curvature.told, scene)
+        note: Note = self.explained(scene.where, "order 2", twice, "the second derivatives of")
+        return note
 
     # What happens in between ------------------------------------------------------------------------------
 

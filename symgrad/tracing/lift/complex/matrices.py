@@ -28,28 +28,27 @@ def numbers(real: Any) -> Any:
     return torch.complex(first.select(-2, 0), first.select(-2, 1))
 
 
+def of_blocks(function: Any) -> Any:
+    """The same function of the blocks."""
+    return lambda p, z, *rest: numbers(p(function, blocks(z), *rest))
+
+
+def with_integer(function: Any) -> Any:
+    """What torch calls ``…_ex``: the result, and an integer."""
+    return lambda p, z, *rest, check_errors=False, **named: (
+        function(p, z, *rest, **named), torch.zeros(z.shape[:-2], dtype=torch.int32)
+    )  # fmt: skip
+
+
 @definition(also=("inv",))
 def inverse(p: Expansion, z: Any) -> Any:
     """That of the blocks."""
     return numbers(p(torch.linalg.inv, blocks(z)))
 
 
-@definition()
-def matrix_exp(p: Expansion, z: Any) -> Any:
-    """That of the blocks."""
-    return numbers(p(torch.linalg.matrix_exp, blocks(z)))
-
-
-@definition()
-def matrix_power(p: Expansion, z: Any, n: int) -> Any:
-    """That of the blocks."""
-    return numbers(p(torch.linalg.matrix_power, blocks(z), n))
-
-
-@definition()
-def inv_ex(p: Expansion, z: Any, *, check_errors: bool = False) -> Any:
-    """The inverse, and an integer."""
-    return inverse(p, z), torch.zeros(z.shape[:-2], dtype=torch.int32)
+for word in ("matrix_exp", "matrix_power"):
+    definition(word)(of_blocks(getattr(torch.linalg, word)))
+definition("inv_ex")(with_integer(inverse))
 
 
 @definition(also=("pinverse",))
@@ -76,10 +75,7 @@ def solve(p: Expansion, a: Any, b: Any, *, left: bool = True) -> Any:
     return torch.complex(parts.select(-2, 0), parts.select(-2, 1))
 
 
-@definition(also=("_linalg_solve_ex",))
-def solve_ex(p: Expansion, a: Any, b: Any, *, left: bool = True, check_errors: bool = False) -> Any:
-    """The solution, and an integer."""
-    return solve(p, a, b, left=left), torch.zeros(a.shape[:-2], dtype=torch.int32)
+definition("solve_ex", "_linalg_solve_ex")(with_integer(solve))
 
 
 def eye(like: Any) -> Any:
@@ -141,10 +137,7 @@ def cholesky(p: Expansion, z: Any, upper: bool = False) -> Any:
     return lower.mH if upper else lower
 
 
-@definition()
-def cholesky_ex(p: Expansion, z: Any, upper: bool = False, check_errors: bool = False) -> Any:
-    """The factor, and an integer."""
-    return cholesky(p, z, upper), torch.zeros(z.shape[:-2], dtype=torch.int32)
+definition("cholesky_ex")(with_integer(cholesky))
 
 
 @definition()
