@@ -23,6 +23,7 @@ from symgrad.numeric.budget import check_program
 from symgrad.numeric.forward import Later
 from symgrad.oracles import Text
 from symgrad.program import Program
+from symgrad.shapes import with_numbers
 from symgrad.ways import Hint, Setting
 
 KEPT = 256
@@ -95,12 +96,24 @@ def read_once(
         except SymgradError as error:
             error.hints = tuple(as_value(hint, given) for hint in error.hints)
             raise
+        refuse_open_sizes(expression, found.program)
         _READINGS[key] = found
         if len(_READINGS) > KEPT:
             _READINGS.popitem(last=False)
     else:
         _READINGS.move_to_end(key)
     return found
+
+
+def refuse_open_sizes(text: str, program: Program) -> None:
+    """Refuse a program with a size that has a name, and that nothing says."""
+    open_ones = {s for t in program.tensors() for s in t.shape if not with_numbers(s, program.sizes).is_Integer}
+    if open_ones:
+        names = sorted(inputs_of(text) - {tensor.name for tensor in program.inputs})
+        raise InputError(
+            f"{' and '.join(names)} {'is a size' if len(names) == 1 else 'are sizes'}, and nothing says how large",
+            hints=[Setting("let", name, "2") for name in names],
+        )
 
 
 def text_of(typed: str, reading: Reading, given: Mapping[str, Value]) -> Text:

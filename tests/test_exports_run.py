@@ -1,6 +1,6 @@
 """Every exported function runs, by torch itself: in two precisions, at several sizes, contiguous and strided.
 
-The table, and texts that put its operations beside each other: truth values, views, casts, sizes of 1. Where a source
+Texts that put the table's operations beside each other (the table itself: `tests.test_lines_of_the_table`): truth values, views, casts, sizes of 1. Where a source
 does not take some sizes it says so; else it has torch's output, its type and its gradients.
 """
 
@@ -14,11 +14,8 @@ import pytest
 import torch
 
 import symgrad
-from symgrad.errors import UnsupportedError
-from tests.cases import Case, cases
 from tests.exports_run import leaves, slips
-from tests.sampling import draw_inputs
-from tests.test_export import OTHERWISE, run_of
+from tests.test_export import run_of
 
 draw = np.random.default_rng(0)
 
@@ -31,26 +28,6 @@ def numbers(*shape: int) -> np.ndarray:
 def truths(*shape: int) -> np.ndarray:
     """Truth values."""
     return draw.normal(size=shape) > 0
-
-
-TABLE = [case for case in cases() if not any(part in case.example.text for part in OTHERWISE)]
-RESIZED = {2: 3, 3: 5, 4: 2, 5: 4}
-
-
-@pytest.mark.one_in(50)
-@pytest.mark.parametrize("case", TABLE, ids=lambda case: case.name)
-def test_every_exported_function_of_the_table_is_torchs(case: Case) -> None:
-    try:
-        source = symgrad.export(case.example.text, shapes=case.shapes, name="own")
-    except UnsupportedError:  # each with its reason, in test_export.py
-        return
-    assert [*slips(source, case.example.text, case.inputs, case.fixed)] == []
-    other = case.resized(RESIZED)
-    if other is None:
-        return
-    inputs = draw_inputs(case.op, dict(other), case.seed)
-    found = [slip for slip in slips(source, case.example.text, inputs, case.fixed) if "own takes" not in slip]
-    assert found == []
 
 
 TEXTS: list[tuple[str, dict[str, Any]]] = [

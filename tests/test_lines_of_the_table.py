@@ -7,22 +7,29 @@ What has no code stands in ``WITHOUT``, with the reason; the list may only shrin
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import symgrad
-from symgrad.backward import backward
+from symgrad.backward import Backward, backward
 from symgrad.backward.grouping import proven, templates
 from symgrad.closed_form import grid
-from symgrad.errors import UnsupportedError
+from symgrad.errors import SymgradError, UnsupportedError
 from symgrad.indexing import fresh
+from symgrad.language import read
+from symgrad.numeric import forward
 from symgrad.oracles.array_text import evaluate_arrays
 from symgrad.oracles.forms import evaluate_lowered
 from tests.cases import Case, cases
 from tests.compare import assert_same
-from tests.lines_of import run_lines
+from tests.exports_run import LAYOUTS, TOLERANCES, leaves, slips
+from tests.lines_of import run_form, run_lines, strange
+from tests.sampling import draw_inputs
+from tests.test_export import OTHERWISE as NOT_RUN
 from tests.torch_side import tensors
 
 SIGNS = "torch may hand back the other of two vectors: lines that compute the forward again pull back another sign"
@@ -62,9 +69,17 @@ def without(case: Case) -> bool:
     return not WITHOUT.keys().isdisjoint((case.example.text, case.name))
 
 
-@pytest.mark.slow
+SIZES = (1, 2, 3, 7)
+"""What a line for any size is tried at."""
+SEEN = "view_as_complex"
+"""torch takes pairs for complex numbers only where they lie one after another."""
+
+
+@pytest.mark.one_in(64)
 @pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
 def test_the_lines_of_every_example_give_its_pullback(case: Case) -> None:
+    """In one walk: the lines, those without a seed, what is exported, and the closed forms at other sizes."""
+    assert not nothing_asked(case).gradients
     names = [name for name in case.names if name not in case.fixed]
     lines = backward(case.program, names, values=case.values)
     try:
@@ -73,42 +88,108 @@ def test_the_lines_of_every_example_give_its_pullback(case: Case) -> None:
         assert without(case), error
         return
     assert not without(case)
+    assert [*unknown_names(case, lines)] == []
+    assert [*slips_of_forms(case)] == []
     if case.example.text in OTHERWISE:
         return
     (seed,) = case.weights(1)
-    found = run_lines(lines, {k: v.detach() for k, v in tensors(case.inputs, case.fixed).items()}, seed)
     expected = symgrad.numeric.numeric_pullback(case.program, case.values, seed, names)
-    for name in names:
-        assert_same(np.asarray(expected[name], float), found[name].double(), seed=case.seed, what=case.example.text)
+    for floats, layout in PLACES_IN_MEMORY:
+        if layout == "strided" and SEEN in case.example.text:
+            continue
+        given = {name: leaf.detach() for name, leaf in leaves(case.inputs, case.fixed, floats, layout).items()}
+        found = run_lines(lines, given, seed, floats=floats)
+        for name in names:
+            what = f"{case.example.text} in {floats}, {layout}"
+            assert found[name].dtype == floats, what
+            assert_alike(expected[name], found[name], floats, what)
+    if case.last.result.shape == ():
+        without_a_seed(case)
+    assert [*slips_of_export(case)] == []
 
 
-@pytest.mark.one_in(24)
-@pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
-def test_what_nothing_is_asked_of_has_no_lines(case: Case) -> None:
+PLACES_IN_MEMORY = [(floats, layout) for floats in TOLERANCES for layout in LAYOUTS]
+
+
+def assert_alike(expected: Any, found: torch.Tensor, floats: torch.dtype, what: str) -> None:
+    """As `assert_same`, beside the largest entry: a sum of large terms is as coarse as they are."""
+    array = np.asarray(expected, float)
+    scale = np.abs(array[np.isfinite(array)]).max(initial=1.0)
+    assert_same(array / scale, found.double() / scale, tolerance=TOLERANCES[floats], what=what)
+
+
+def nothing_asked(case: Case) -> Backward:
     """``autograd.grad(out, other, allow_unused=True)``, where no path leads to the other: nothing is said, in words."""
     found = backward(case.program, [], values=case.values)
-    assert not found.gradients
     assert not found.lines
+    return found
 
 
-PARTS = 19
+def without_a_seed(case: Case) -> None:
+    """`x_grad = 1 / x.numel()` is a number, and no gradient of x."""
+    given = {name: case.values[name] for name in case.names}
+    found = symgrad.explain(case.example.text, check=False, **given)
+    tensor = run_lines(found.backward, {k: v.detach() for k, v in tensors(case.inputs, case.fixed).items()})
+    for name in found.backward.gradients:
+        value = np.asarray(found.gradients[name].value, float)
+        assert_same(value, tensor[name].double(), what=case.name)
 
 
-@pytest.mark.one_in(PARTS)
-@pytest.mark.parametrize("part", range(PARTS))
-def test_without_a_seed_too_the_lines_give_tensors(part: int) -> None:
-    """`x_grad = 1 / x.numel()` is a number, and no gradient of x. In parts: which outputs are numbers is asked in each."""
-    looked_at = [case for case in cases()[part::PARTS] if case.last.result.shape == ()]
-    assert looked_at
-    for case in looked_at:
-        if without(case) or case.example.text in OTHERWISE:
+def slips_of_export(case: Case) -> Iterator[str]:
+    """What the exported function does otherwise than torch, at the sizes of the example and at others."""
+    if any(part in case.example.text for part in NOT_RUN):
+        return
+    try:
+        source = symgrad.export(case.example.text, shapes=case.shapes, name="own")
+    except UnsupportedError:  # each with its reason, in test_export.py
+        return
+    yield from slips(source, case.example.text, case.inputs, case.fixed)
+    other = case.resized({2: 3, 3: 5, 4: 2, 5: 4})
+    if other is not None:
+        inputs = draw_inputs(case.op, dict(other), case.seed)
+        found = slips(source, case.example.text, inputs, case.fixed)
+        yield from (slip for slip in found if "own takes" not in slip)
+
+
+def slips_of_forms(case: Case) -> Iterator[str]:
+    """Where a closed form for any size does not hold at a size at which the text means the same steps."""
+    for size in SIZES:
+        change = {s: size for shape in case.shapes.values() for s in shape if s != 1}
+        other = case.resized(change) if change else None
+        if other is None:
             continue
-        given = {name: case.values[name] for name in case.names}
-        found = symgrad.explain(case.example.text, check=False, **given)
-        tensor = run_lines(found.backward, {k: v.detach() for k, v in tensors(case.inputs, case.fixed).items()})
-        for name in found.backward.gradients:
-            value = np.asarray(found.gradients[name].value, float)
-            assert_same(value, tensor[name].double(), what=case.name)
+        program = read(case.example.text, shapes=dict(other)).program
+        try:
+            inputs = draw_inputs(case.op, dict(other), case.seed)
+            values = forward(program, inputs)
+        except (SymgradError, ValueError):  # no such numbers of this size
+            continue
+        out = np.asarray(values[program.output])
+        if out.shape != case.program.numbers(case.program.out.shape) and out.ndim != case.output.ndim:
+            continue  # torch gives a number here
+        seed = np.random.default_rng(3).integers(-3, 4, out.shape).astype(float)
+        for found in case.derived:
+            if found.form is None or found.name in case.fixed:
+                continue
+            expected = symgrad.numeric.numeric_pullback(program, values, seed, [found.name])[found.name]
+            for floats in TOLERANCES:
+                given = {name: leaf.detach() for name, leaf in leaves(inputs, case.fixed, floats, "contiguous").items()}
+                given |= {"v": torch.tensor(seed, dtype=floats), "out": torch.tensor(out.astype(float), dtype=floats)}
+                what = f"{found.form.text} by {found.name} of {case.name} at {size} in {floats}"
+                try:
+                    got = run_form(found.form.text, given, floats)
+                    assert_alike(expected, got.expand(np.shape(expected)) if got.dim() == 0 else got, floats, what)
+                except Exception as error:  # whatever a line does wrong
+                    yield f"{what}: {type(error).__name__}: {str(error)[:200]}"
+
+
+def unknown_names(case: Case, lines: Backward) -> Iterator[str]:
+    """The names in printed lines that are no tensor, no function of torch's and defined by no line before."""
+    known = {tensor.name for tensor in case.program.inputs} | {str(seed) for seed in lines.seeds.values()}
+    for line in (*lines.forward, *lines.statements):
+        if line.text is not None and "…" not in line.text:  # the middle of a sum of many terms is left out
+            yield from (f"{name} in {line}" for name in strange(line.text, known))
+        known.add(line.name)
 
 
 def test_the_lists_name_examples_of_the_table() -> None:

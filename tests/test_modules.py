@@ -98,6 +98,13 @@ def test_a_module_that_has_a_name_is_called_by_it() -> None:
         symgrad.explain("act = nn.ReLU(); act = 2 * x; act(x)")
 
 
+@pytest.mark.parametrize("text", ["nn.Identity()(2 * x)", "m = torch.nn.Identity(5); m(x) * 2", "nn.Identity()(x) + x"])
+def test_identity_gives_back_what_it_is_given(text: str) -> None:
+    found = symgrad.explain(text, shapes={"x": (3,)})
+    assert found.passed
+    assert_same(np.full(3, 2), found.gradients["x"].value, what=text)
+
+
 def test_one_with_parameters_is_refused_with_its_function() -> None:
     """They would have a gradient that nobody sees."""
     for text, hint in {"nn.Linear(3, 4)(x)": "F.linear", "nn.LayerNorm(3)(x)": "F.layer_norm"}.items():

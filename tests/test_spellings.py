@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -218,6 +219,10 @@ def test_what_no_wording_covers_is_refused() -> None:
         "nn.PReLU()(x)": r"nn.PReLU is a module[^?]*F\.prelu\(…\)",
         "torch.nn.GroupNorm(1, 3)(x)": r"is a module[^?]*F\.group_norm\(…\)",
         "nn.Linear(3, 4)(x)": r"is a module[^?]*F\.linear\(…\)[^?]*--call module:function",
+        "[a for a in x]": r"`for` is not allowed[^?]*a list entry by entry: \[x\[0\], x\[1\]\]",
+        "h = 2 * x; del x; h": r"`del` is not allowed[^?]*the text without it",
+        "x.view(b, t, -1)": r"b and t are sizes, and nothing says how large[^?]*b=2[^?]*t=2",
+        "x.expand(n, 2, 3)": r"n is a size, and nothing says how large",
         "x / 0": r"divides by zero everywhere\n",
         "x.clamp(float('inf'), 1)": "min of clamp has to be finite",
         "x[[0], [True, False]]": "2 truth values do not fit an axis of 3",
@@ -239,6 +244,13 @@ def test_what_no_wording_covers_is_refused() -> None:
     for text, complaint in refused.items():
         with pytest.raises(symgrad.SymgradError, match=complaint):
             symgrad.explain(text, x=X, **({"y": Y} if "y" in text else {}))
+
+
+def test_a_size_that_is_given_is_a_number_and_one_that_is_not_is_refused() -> None:
+    assert np.shape(symgrad.explain("x.view(b, t, -1)", x=X, b=1, t=2).output) == (1, 2, 3)
+    for ask in (symgrad.jacobian, symgrad.explain):
+        with pytest.raises(symgrad.SymgradError, match="n is a size"):
+            ask("x.reshape(n, 2)", x=X, **({"wrt": "x"} if ask is symgrad.jacobian else {}))
 
 
 @pytest.mark.parametrize(

@@ -45,6 +45,13 @@ SHARED = [
     "h = torch.stack([x, x]); h[0, 1] = x[2]; h[:, 2] += 3; h[..., :1].mul_(2); h",
     "h = x * 2; h.copy_(h.flip(0)); torch.relu_(h); h",
     "h = x * 2; t = (h, h[0]); h.add_(1); t[0] * t[1]",
+    "h = x * 2; h[0], h[1] = h[1], h[0]; h * x",
+    "h = x * 2; h[0], h[1], h[2] = h[1], h[2], h[0]; h * x",
+    "h = x * 2; (h[0], h[1]), h[2] = (h[1], h[2]), h[0]; h * x",
+    "h = x * 2; h[0], g = x[1], h[0]; h * g",
+    "h = x * 2; g, h[0] = h[0], x[1]; h * g",
+    "h = x * 2; g = x * 3; h[0], g[0] = g[0], h[0]; h * g * x",
+    "h = x * 2; h[0], h[1] = h[1] * 1, h[0] * 1; h * x",
 ]
 """Every name that shares the entries sees what was written."""
 REFUSED = {

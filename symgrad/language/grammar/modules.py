@@ -44,8 +44,14 @@ def plain(name: str) -> str:
     return name.replace("_", "").lower()
 
 
+IDENTITY = "identity"
+"""What the function of nn.Identity is called here: torch has none."""
+
+
 def functions_like(module: str) -> list[str]:
     """torch's functions that a module called so may be: ``F.mse_loss`` for ``MSELoss``, and ``F.cross_entropy``."""
+    if module == "Identity":
+        return [IDENTITY]
     long = next((module.replace(short, whole) for short, whole in SHORT.items() if module.startswith(short)), module)
     meant = (plain(long), plain(long.removesuffix("Loss")))
     known = sorted(word for word in (*SPELLINGS, *COMPOUND_SPELLINGS) if word.startswith("F."))
@@ -80,6 +86,8 @@ def as_function(found: Node, made: Mapping[str, Call]) -> Node:
     spelled = function_of(module) if isinstance(module, Call) else None
     if spelled is None or not isinstance(module, Call):
         return found
+    if spelled == IDENTITY:  # which gives back the very tensor
+        return found.positional[0] if len(found.positional) == 1 and not found.keywords else found
     module_, _, word = spelled.rpartition(".")
     function = Attribute(found.function.span, Name(found.function.span, module_), word)
     positional = (*found.positional, *(called(p, made) for p in module.positional))

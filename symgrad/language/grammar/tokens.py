@@ -52,7 +52,8 @@ INSTEAD = {
     **dict.fromkeys(("if", "else"), "where(x > 0, x, 0)"),
     **dict.fromkeys(("and", "or", "not"), "(x > 0) & (x < 1), | and ~"),
     **dict.fromkeys(("def", "return", "class", "while"), "the lines that compute, one after the other"),
-    "for": "for k in range(3): …, as a statement",
+    "for": "for k in range(3): …, as a statement; a list entry by entry: [x[0], x[1]]",
+    "del": "the text without it: a name that no line reads changes nothing",
 }
 """What would do where a keyword of Python cannot stand."""
 REFUSED_SIGNS = {

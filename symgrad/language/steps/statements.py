@@ -147,8 +147,10 @@ class Statements(Elaborator):
             unread = [None if n is None or n in self.read else n for n in names]
             wishes = [self.wish(name, output) for name in names]
             parts = self.entries.unpacked(value, wishes, unread, stars, span)
-            for part, found in zip(target.items, parts, strict=True):
-                self.assign(part.value if isinstance(part, Star) else part, found, span, output)
+            held = {f"{target.span}·{n}": found for n, found in enumerate(parts)}
+            self.environment |= held  # views among them are brought up to date by what is written first
+            for part, name in zip(target.items, held, strict=True):
+                self.assign(part.value if isinstance(part, Star) else part, self.environment.pop(name), span, output)
 
     def augment(self, statement: Statement) -> None:
         """``h += 1``, ``h[0] *= x``: in torch the tensor itself is written over."""
