@@ -227,7 +227,8 @@ class Backward(Listed):
         return {page: made for page, made in own.items() if made.seed is None and made.code.startswith("torch.")}
 
     def __repr__(self) -> str:
-        return "\n".join([*map(str, self.forward), "", *map(str, self.statements)])
+        made = [f"{name} = {own.code}" for name, own in self.constants.items()]
+        return "\n".join([*made, *map(str, self.forward), "", *map(str, self.statements)])
 
 
 LEFT_OUT = "No class may be left out (ignore_index)."
