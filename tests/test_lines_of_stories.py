@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import torch
 
-from symgrad.backward.grouping import templates
+from symgrad.backward.grouping import proven
 from symgrad.backward.lines import Lines
 from symgrad.backward.shortening import merging
 from symgrad.tracing.session import event as events
@@ -91,7 +91,7 @@ x = torch.tensor([1.0, 2.0], requires_grad=True)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("source", [ROWS, SPOKEN, NUMBERS, BOX], ids=["rows", "spoken", "numbers", "box"])
 def test_lines_that_once_did_not_run(source: str, tmp_path: Path) -> None:
-    templates.forget()
+    proven.forget()
     ear = pasted(source, tmp_path)
     assert ear.forms
     assert ear.wrong == []
@@ -101,7 +101,7 @@ def test_a_line_with_other_numbers_is_withheld_and_the_story_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A rule that makes two of one: what was proven for each group is no longer what is printed."""
-    templates.forget()
+    proven.forget()
     with_signs = merging.with_signs
     monkeypatch.setattr(merging, "with_signs", lambda value: ast.BinOp(ast.Constant(2), ast.Mult(), with_signs(value)))
     ear = pasted(ROWS, tmp_path)
