@@ -112,7 +112,7 @@ def refuse_open_sizes(text: str, program: Program) -> None:
         names = sorted(inputs_of(text) - {tensor.name for tensor in program.inputs})
         raise InputError(
             f"{' and '.join(names)} {'is a size' if len(names) == 1 else 'are sizes'}, and nothing says how large",
-            hints=[Setting("let", name, "2") for name in names],
+            hints=tuple(Setting("let", name, "2") for name in names),
         )
 
 
