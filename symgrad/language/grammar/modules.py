@@ -13,7 +13,9 @@ from dataclasses import replace
 from symgrad.language.grammar.nodes import Attribute, Call, Name, Node, Statement, dotted, rebuilt
 from symgrad.ops import COMPOUND_SPELLINGS, SPELLINGS
 from symgrad.ops.calls.registry import find_compound
+from symgrad.ops.entry import playing, plays
 from symgrad.ops.lookup import find
+from symgrad.program import Role
 
 SHORT = {"BCE": "BinaryCrossEntropy"}
 """What the name of a module is short for."""
@@ -44,14 +46,10 @@ def plain(name: str) -> str:
     return name.replace("_", "").lower()
 
 
-IDENTITY = "identity"
-"""What the function of nn.Identity is called here: torch has none."""
-
-
 def functions_like(module: str) -> list[str]:
     """torch's functions that a module called so may be: ``F.mse_loss`` for ``MSELoss``, and ``F.cross_entropy``."""
     if module == "Identity":
-        return [IDENTITY]
+        return [playing(Role.HANDS_ON).name]  # torch has no function for it
     long = next((module.replace(short, whole) for short, whole in SHORT.items() if module.startswith(short)), module)
     meant = (plain(long), plain(long.removesuffix("Loss")))
     known = sorted(word for word in (*SPELLINGS, *COMPOUND_SPELLINGS) if word.startswith("F."))
@@ -86,7 +84,7 @@ def as_function(found: Node, made: Mapping[str, Call]) -> Node:
     spelled = function_of(module) if isinstance(module, Call) else None
     if spelled is None or not isinstance(module, Call):
         return found
-    if spelled == IDENTITY:  # which gives back the very tensor
+    if plays(spelled, Role.HANDS_ON):  # which gives back the very tensor
         return found.positional[0] if len(found.positional) == 1 and not found.keywords else found
     module_, _, word = spelled.rpartition(".")
     function = Attribute(found.function.span, Name(found.function.span, module_), word)
