@@ -118,6 +118,25 @@ def test_a_write_beside_a_value_is_no_write_over_it(body: str, said: str, tmp_pa
     assert [words for words in ("wrote into what it shares memory with", "overwrote it") if words in told] == [said]
 
 
+def test_of_several_writes_in_one_line_the_first_is_not_told_as_the_last(tmp_path: Path) -> None:
+    told = story(
+        tmp_path,
+        "w = torch.tensor([3., 4.], requires_grad=True)\n(w ** 2).sum().backward()\ntorch.nn.utils.clip_grad_value_([w], 1.0)",
+    )
+    assert "w.grad is written over here" in told
+    assert "from here on" not in told
+
+
+def test_a_line_is_not_held_against_rounding(tmp_path: Path) -> None:
+    told = story(
+        tmp_path,
+        "x = torch.randn(6, 3, requires_grad=True)\n(torch.nn.BatchNorm1d(3, affine=False)(torch.relu(x) + x) * 2).sum().backward()",
+    )
+    assert "zeros_like(x)" in told
+    assert "0, but for rounding" in told
+    assert "withheld" not in told
+
+
 # Paths ----------------------------------------------------------------------------------------------------
 
 
@@ -152,6 +171,15 @@ def test_inputs_that_reach_nothing_are_named(how: str, tmp_path: Path) -> None:
     assert told.count("there is no path from z, w to y") == 1
 
 
+def test_what_a_transform_asks_for_has_a_path(tmp_path: Path) -> None:
+    told = story(
+        tmp_path,
+        "w = torch.ones(3)\ntorch.func.vmap(torch.func.grad(lambda w, x: (w * x).sum() ** 2), (None, 0))(w, torch.randn(4, 3))",
+    )
+    assert "= torch" in told
+    assert "no path" not in told
+
+
 def test_of_several_detaches_none_is_said_to_hide_the_real_slope(tmp_path: Path) -> None:
     """a·a³ + a² at 2: declared is 8; the whole slope, 36, comes of undoing both."""
     told = story(
@@ -184,6 +212,16 @@ def test_entries_that_are_0_are_not_only_equal(numbers: str, alike: str, tmp_pat
         tmp_path, f"x = torch.tensor([1., 2., 4.], requires_grad=True)\nc = {numbers}\ny = {made}\ny.sum().backward()"
     )
     assert f"c has the entries given, which are {alike}" in told
+
+
+def test_what_two_inputs_hold_alone_is_not_said_to_hold_whatever_they_are(tmp_path: Path) -> None:
+    """softmax(q @ k.T) @ v stays the same whatever q is where k is 0, or v the same in every row."""
+    told = story(tmp_path, "q, k = (torch.zeros(1, 4, 8, requires_grad=True) for _ in range(2))\nv = torch.ones(1, 4, 8, requires_grad=True)\n"
+                 "F.scaled_dot_product_attention(q, k, v).sum().backward()")  # fmt: skip
+    assert (
+        "whatever q is while k has the entries given, which are all 0, and v has the entries given, which are all equal"
+        in told
+    )
 
 
 def test_the_2_of_a_square_cancels_a_mean_of_two(tmp_path: Path) -> None:

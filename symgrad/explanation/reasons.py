@@ -187,22 +187,28 @@ class Vanishing:
 
     def _while(self, part: Program, name: str, made: Callable[[Array], Array]) -> str:
         """For which other inputs alone what is ``made`` of a part's value stays as it is wherever ``name`` is moved."""
-        draw, told = np.random.default_rng(17), []
-        others = [
-            t.name for t in part.inputs if t.name in part.relevant() and t.name in moving(part) - self.held - {name}
-        ]
-        for other in others:
-            shape, out = np.shape(self.values[name]), []
-            moved = {other: draw.uniform(0.5, 1.5, np.shape(self.values[other]))}
+        free = part.relevant() & moving(part) - self.held - {name}
+        others = [t.name for t in part.inputs if t.name in free]
+
+        def moves(those: Sequence[str]) -> bool:
+            draw, shape, out = np.random.default_rng(17), np.shape(self.values[name]), []
+            moved = {other: draw.uniform(0.5, 1.5, np.shape(self.values[other])) for other in those}
             for _ in range(ENOUGH):
                 there = forward_from(part, self.values, {**moved, name: draw.uniform(0.5, 1.5, shape)})
                 out.append(np.asarray(made(as_float(there[part.output]))))
-            if not np.allclose(out[:1], out[1:], rtol=CLOSE, atol=CLOSE, equal_nan=True):
-                entries = as_float(self.values[other])
-                equal = entries.size > 1 and np.ptp(entries) == 0
-                alike = f", which are all {'equal' if entries.any() else '0'}" if equal else ""
-                told.append(f"{other} has the entries given{alike}")
-        return f" while {' and '.join(told)}" if told else ""
+            return not np.allclose(out[:1], out[1:], rtol=CLOSE, atol=CLOSE, equal_nan=True)
+
+        told = [other for other in others if moves([other])]
+        told = told or (others if len(others) > 1 and moves(others) else [])  # each of them alone would do
+        return f" while {', and '.join(map(self._given, told))}" if told else ""
+
+    def _given(self, other: str) -> str:
+        """An input with the entries that it has."""
+        entries = as_float(self.values[other])
+        equal = entries.size > 1 and np.ptp(entries) == 0
+        return f"{other} has the entries given" + (
+            f", which are all {'equal' if entries.any() else '0'}" if equal else ""
+        )
 
     def _points(self, part: Program, name: str) -> Iterator[Array]:
         """What a part comes to where its input is moved; far away, too, where it may be flat only near by.

@@ -331,10 +331,14 @@ def unused(scene: Scene) -> list[str]:
     return [f"{lost}, so no J. allow_unused=True gives None, materialize_grads=True zeros."]
 
 
-def unreached(scene: Scene) -> str:
-    """The inputs that were asked for and that the output does not depend on; empty where there is none."""
+def unreached(scene: Scene, nameless: bool = True) -> str:
+    """The inputs that were asked for and that the output does not depend on; empty where there is none.
+
+    Those without a name count only if the ``nameless`` do: inside a transform they stand for others.
+    """
     reached = {id(n.owner()) for n in scene.order if n.owner is not None and n.owner() is not None}
-    lost = [scene.sight.get(id(t), "an input") for t in scene.asked or () if id(t) not in reached]
+    asked = [t for t in scene.asked or () if nameless or id(t) in scene.sight]
+    lost = [scene.sight.get(id(t), "an input") for t in asked if id(t) not in reached]
     return f"there is no path from {some(list(dict.fromkeys(lost)))} to {output_name(scene)}" if lost else ""
 
 

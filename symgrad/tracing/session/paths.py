@@ -97,7 +97,7 @@ def missing(scene: Scene, lifted: Lifted, letter: str) -> list[str]:
                 cut = cut_in_words(node.cut, "", None, scene.where).removeprefix("the path was ")
                 notes.append(f"one of the ways from {who} was {cut}: its part of {letter}ᵀJ is left out")
     notes += taken_out(scene, lifted)
-    if scene.kind == "grad" and (nowhere := unreached(scene)):
+    if scene.kind == "grad" and (nowhere := unreached(scene, nameless=False)):
         notes.append(f"{nowhere}: torch gives None there, or zeros with materialize_grads=True")
     if len(unasked) == 1:
         notes.append(f"{unasked[0]} is not asked: requires_grad=False, so {unasked[0]}.grad stays None")

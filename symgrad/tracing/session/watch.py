@@ -287,7 +287,9 @@ class Watch(History):
                 if key not in self.told:
                     self.told.add(key)
                     others = "; other gradients may be changed here, too" if by_torch else ""
-                    self.say(Note(where, clips or f"{name}.grad is {short(as_array(tensor))} from here on{others}"))
+                    last = not by_torch or "zero" in spelling  # whether nothing else of this line writes it again
+                    now = f"is {short(as_array(tensor))} from here on" if last else "is written over here"
+                    self.say(Note(where, clips or f"{name}.grad {now}{others}"))
                 return
 
     def dropped(self, tensor: Any, where: Where) -> None:
