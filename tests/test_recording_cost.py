@@ -148,8 +148,20 @@ def test_what_a_norm_is_given_is_not_copied_for_its_running_statistics(tmp_path,
 # Calls that are only counted -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("options", [{}, {"call": 40}, {"call": 1}])
-def test_nothing_is_intercepted_in_calls_that_are_only_counted(tmp_path, intercepted, monkeypatch, options):
+AHEAD = {
+    "": {1},
+    "call 40": {1, *range(32, 41)},
+    "call 1": {1},
+    "every 20": {1, *range(12, 21), *range(32, 41), *range(52, 61)},
+    "call 1 every 50": {1, *range(42, 51)},
+}
+"""What is asked for by number, and the calls for which the recorder is on before what is told."""
+
+
+@pytest.mark.parametrize("asked", AHEAD)
+def test_nothing_is_intercepted_in_calls_that_are_only_counted(tmp_path, intercepted, monkeypatch, asked):
+    words = asked.split()
+    options = dict(zip(words[::2], map(int, words[1::2]), strict=True))
     turns = []
     monkeypatch.setattr(torch, "turn", lambda: turns.append(len(intercepted)), raising=False)
     source = LOOP.format(optimizer="Adam", steps=60).replace(
@@ -158,9 +170,49 @@ def test_nothing_is_intercepted_in_calls_that_are_only_counted(tmp_path, interce
     _, session = told(tmp_path, source, **options)
     seen = {n + 1 for n, (a, b) in enumerate(pairwise(turns)) if b - a > 8}
     whole = {call.number for call in session.calls}
-    expected = {1: whole, 40: set(range(32, 41))}.get(options.get("call"), whole) | {1}
     assert whole <= seen | {60}
-    assert seen <= expected
+    assert seen <= whole | AHEAD[asked]
+
+
+EVERY = {
+    "every 4": [4, 8, 12],
+    "every 5 call 1": [1, 5, 10],
+    "every 5 call 7": [5, 7, 10],
+    "every 20": [],
+    "every 1": [*range(1, 13)],
+}
+
+
+@pytest.mark.parametrize("asked", EVERY)
+@pytest.mark.parametrize("kind", ["one program", "two lines", "the program changes", "grad"])
+def test_every_nth_call_is_told_and_no_other(tmp_path, asked, kind):
+    words = asked.split()
+    options = dict(zip(words[::2], map(int, words[1::2]), strict=True))
+    line = {
+        "one program": "(w * 2).exp().sum().backward()",
+        "two lines": "if n % 2: (w * 2).sum().backward()\n    else: w.exp().sum().backward()",
+        "the program changes": "h = w * 2 if n < 5 else w.sin() * w\n    h.sum().backward()",
+        "grad": "torch.autograd.grad((w * w).sum(), w)",
+    }[kind]
+    source = f"import torch\nw = torch.ones(3, requires_grad=True)\nfor n in range(12):\n    {line}\n"
+    said, session = told(tmp_path, source, **options)
+    assert [call.number for call in session.calls] == EVERY[asked]
+    assert all(call.explained and call.agrees and call.leaves for call in session.calls), said
+    assert sum(session.counted.values()) == 12 - len(EVERY[asked])
+
+
+def test_every_nth_call_is_an_option_of_the_command(tmp_path):
+    path = tmp_path / "script.py"
+    path.write_text(LOOP.format(optimizer="SGD", steps=10), encoding="utf-8")
+    code = "from symgrad_cli.run import run; run()"
+    command = [sys.executable, "-c", code, "--every", "4", "--call", "1", str(path)]
+    found = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    found = " ".join(found.split())
+    assert "script.py:10 loss.backward() t1 = linear(" in found
+    assert "call 4: the same program" in found
+    assert "call 8: the same program" in found
+    assert "7 further calls" in found
+    assert "checked were calls 1, 4, 8" in found
 
 
 def test_only_some_calls_are_recorded_however_the_programs_change(tmp_path, intercepted, monkeypatch):

@@ -23,6 +23,7 @@ EPILOG = """
 Examples:
   symgrad run train.py --epochs 2
   symgrad run --only conv1.weight --call 3 train.py
+  symgrad run --every 100 train.py
   symgrad run --call 1 --order 2 --only weight train.py
   symgrad run --call 1 --expand train.py
   symgrad run --code 1 train.py
@@ -38,6 +39,8 @@ FORMATS = ("text", "markdown", "json", "html", "svg")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @click.option("--only", multiple=True, metavar="NAME", help="Only this parameter, with its formulas. Repeatable.")
 @click.option("--call", type=click.IntRange(min=1), metavar="N", help="Only the N-th call of backward or grad.")
+@click.option("--every", type=click.IntRange(min=1), metavar="N",
+              help="Only each N-th call: N, 2N, 3N, …; with --call that one as well.")  # fmt: skip
 @click.option("--expand", is_flag=True, help="Show the steps inside composite operations such as softmax.")
 @click.option("--order", type=click.IntRange(1, 2), default=1, show_default=True,
               help="2, with --call N: the second derivatives of that call, too.")  # fmt: skip
@@ -53,8 +56,8 @@ FORMATS = ("text", "markdown", "json", "html", "svg")
 @options.traceback_option
 @reporting
 def run(
-    script: str, arguments: tuple[str, ...], only: tuple[str, ...], call: int | None, expand: bool, order: int,
-    code: int | None, style: str, path: Path | None, opened: bool, traceback: bool,
+    script: str, arguments: tuple[str, ...], only: tuple[str, ...], call: int | None, every: int | None, expand: bool,
+    order: int, code: int | None, style: str, path: Path | None, opened: bool, traceback: bool,
 ) -> int:  # fmt: skip
     """Run SCRIPT as python would, and explain each call of backward and grad in it.
 
@@ -88,7 +91,8 @@ def run(
 
     began = os.getpid()
     session = run_script(script, list(arguments), tell=tell, only=only, call=call if code is None else code,
-                         patience=output.patience, pictures=style in PAGES, order=order, expand=expand)  # fmt: skip
+                         every=every if code is None else None, patience=output.patience, pictures=style in PAGES,
+                         order=order, expand=expand)  # fmt: skip
     if os.getpid() != began:
         return session.status  # a forked child: the story is its parent's
     if code is not None:

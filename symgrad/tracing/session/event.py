@@ -66,8 +66,8 @@ def told_of(scene: Scene, result: Any, error: Exception | None) -> Backward:
         shown,
         tuple((program.labels[t.name], tuple(np.shape(program.arrays[t.name]))) for t in program.recording.inputs),
     )
-    earlier = scene.watch.shown.setdefault(key, []) if scene.watch.call is None else []
-    like = nearest(earlier, outline)
+    earlier, asked = scene.watch.shown.setdefault(key, []), scene.number == scene.watch.call
+    like = None if asked else nearest(earlier, outline)
     repeated = like is not None
     if not repeated:
         earlier[:] = [*earlier[1 - KEPT :], (scene.number, outline)]
@@ -85,7 +85,7 @@ def told_of(scene: Scene, result: Any, error: Exception | None) -> Backward:
     open_as = "lost to 0·∞" if lost else "out of range" if real is not None else ""
     few = len(targets) <= HANDFUL or bool(scene.watch.only)
     ones = len(scene.seeds) == 1 and scene.seeds[0] is None
-    asked, unit = scene.watch.call is not None, max((precision_of(kind)[1] for kind in judge.kinds.values()), default=0)
+    unit = max((precision_of(kind)[1] for kind in judge.kinds.values()), default=0)
     told = ToldLines() if repeated else told_lines(program, seeds, ones, asked, unit)
     rows = [
         leaf(scene, judge, name, tensor, true, few and not repeated, flow, open_as, told)

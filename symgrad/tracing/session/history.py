@@ -24,7 +24,7 @@ from symgrad.tracing.record.torch_graph import nodes_made
 from symgrad.tracing.record.trace import Cut, Node, Where
 from symgrad.tracing.record.weakly import Weakly
 from symgrad.tracing.session.likeness import Outline
-from symgrad.tracing.session.sampling import CLOSELY, Program, Sampling, is_checked
+from symgrad.tracing.session.sampling import CLOSELY, Asked, Program, Sampling, is_checked
 from symgrad.tracing.story.events import Backward, Note, Session
 
 NUMBER = re.compile(r"\[(\d+)\]")
@@ -57,10 +57,11 @@ class Last:
 
 
 class History:
-    """One watched run. ``only`` names leaves and ``call`` the number of a call that is wanted in detail.
+    """One watched run. ``only`` names leaves, ``call`` the number of a call that is wanted in detail.
 
-    With ``pictures`` what is told line by line is drawn as well; with ``order`` 2 that call has its second derivatives,
-    with ``expand`` composite operations are told step by step.
+    With ``every`` each call is told whose number is a multiple of it, and no other but that one. With ``pictures`` what
+    is told line by line is drawn as well; with ``order`` 2 what is told has its second derivatives, too, with
+    ``expand`` composite operations are told step by step.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class History:
         tell: Callable[[Any], None] = lambda event: None,
         only: Sequence[str] = (),
         call: int | None = None,
+        every: int | None = None,
         patience: Callable[[str], AbstractContextManager[None]] = lambda what: nullcontext(),
         pictures: bool = False,
         order: int = 1,
@@ -85,7 +87,7 @@ class History:
         self.number = 0
         self.called: dict[int, tuple[weakref.ref[Any], str]] = {}  # leaves by what they were called when in sight
         self.letters: dict[int, str] = {}  # what the seed was called, by the number of the call
-        self.sampling, self.patience, self.pictures = Sampling(call), patience, pictures
+        self.sampling, self.patience, self.pictures = Sampling(Asked(call, every)), patience, pictures
         self.order, self.expand = order, expand
         self.shown: dict[tuple[str, int], list[tuple[int, Outline]]] = {}
         self.filled: Filled = {}
@@ -119,7 +121,8 @@ class History:
 
     def is_wanted(self, times: int, number: int, once: bool) -> bool:
         """Whether the call with this ``number``, one of so many alike, is told."""
-        return (times == 1 if once else is_checked(times)) if self.call is None else self.call == number
+        asked = self.sampling.asked
+        return number in asked if asked else times == 1 if once else is_checked(times)
 
     @property
     def rests(self) -> bool:

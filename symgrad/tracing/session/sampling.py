@@ -47,6 +47,29 @@ def is_checked(count: int) -> bool:
     return count <= ALWAYS or (count % power == 0 and count // power in STEPS)
 
 
+@dataclass(frozen=True)
+class Asked:
+    """The calls that are wanted by their number, none if all are open: the ``call``-th, and each ``every``-th.
+
+    >>> asked = Asked(call=1, every=100)
+    >>> [n for n in range(1, 250) if n in asked], [n for n in range(1, 250) if asked.is_ahead(n)][:9]
+    ([1, 100, 200], [1, 92, 93, 94, 95, 96, 97, 98, 99])
+    """
+
+    call: int | None = None
+    every: int | None = None
+
+    def __bool__(self) -> bool:
+        return self.call is not None or self.every is not None
+
+    def __contains__(self, number: int) -> bool:
+        return number == self.call or (self.every is not None and number % self.every == 0)
+
+    def is_ahead(self, number: int) -> bool:
+        """Whether the recorder is on for a call with this number, since one that is wanted follows, or is this one."""
+        return any(later in self for later in range(number, number + AHEAD + 1))
+
+
 @dataclass(eq=False)
 class Program:
     """What one line runs again and again: how often it did, and from which of these calls on one is to be told.
@@ -78,10 +101,10 @@ class Program:
 
 
 class Sampling:
-    """The programs of a run; ``call`` is the only one that is wanted, if one is."""
+    """The programs of a run, and which calls of them are ``asked`` for by number, if any are."""
 
-    def __init__(self, call: int | None = None) -> None:
-        self.call = call
+    def __init__(self, asked: Asked) -> None:
+        self.asked = asked
         self.programs: dict[tuple[Where, Hashable], Program] = {}
         self.glimpses: dict[Hashable, Program] = {}
         self.lines: Counter[Where] = Counter()
@@ -93,9 +116,9 @@ class Sampling:
         self.patience = PATIENCE
 
     def meet(self, at: Where, outputs: Sequence[Any]) -> Program | None:
-        """The program of a call that is about to run; None where only one call is wanted, and nothing is compared."""
+        """The program of a call that is about to run; None where calls are wanted by number: nothing is compared."""
         self.met += 1
-        if self.call is not None:
+        if self.asked:
             return None
         glimpse = (at, nodes_made() - self.made, *map(glimpsed, outputs))
         program = self.glimpses.get(glimpse)
@@ -126,7 +149,7 @@ class Sampling:
     def chosen(self, number: int, program: Program | None) -> bool:
         """Whether a call that was recorded is to be told: it is due, and all of its graph was made meanwhile."""
         if program is None:
-            return self.call == number
+            return number in self.asked
         return program.count >= program.goal and program.graph.first >= self.began
 
     def tell(self, program: Program | None) -> None:
@@ -141,7 +164,7 @@ class Sampling:
         """A call is over: whether the recorder is to be on until the next one."""
         self.made = nodes_made()
         if program is None:
-            return self.call is not None and self.call - AHEAD <= number + 1 <= self.call
+            return self.asked.is_ahead(number + 1)
         if self.last is not None:
             self.last.after = program
         self.last = self.latest[at] = program

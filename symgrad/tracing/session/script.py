@@ -12,8 +12,7 @@ import os
 import sys
 import traceback
 import types
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,22 +26,8 @@ LONGEST = 64 * 2**20
 """Bytes of the longest script: some devices never end."""
 
 
-def run(
-    path: str,
-    arguments: Sequence[str],
-    *,
-    tell: Callable[[Any], None] | None = None,
-    only: Sequence[str] = (),
-    call: int | None = None,
-    patience: Callable[[str], AbstractContextManager[None]] = lambda what: nullcontext(),
-    pictures: bool = False,
-    order: int = 1,
-    expand: bool = False,
-) -> Session:
-    """Run ``path`` with ``arguments`` and return what its calls of ``backward`` did, with ``pictures`` drawn, too.
-
-    ``order`` 2 adds the second derivatives of the one ``call``; ``expand`` tells the steps inside composite operations.
-    """
+def run(path: str, arguments: Sequence[str], **options: Any) -> Session:
+    """Run ``path`` with ``arguments`` and return what its calls of ``backward`` did; `History` has the options."""
     file = Path(path)
     if not str(path):
         raise InputError("a script without a name", hints=("symgrad run script.py",))
@@ -58,7 +43,7 @@ def run(
     if len(source) > LONGEST:
         raise InputError(f"{path} is no script: it holds more than {LONGEST:,} bytes")
     name = os.path.abspath(path)  # noqa: PTH100 -- as python names the script: absolute, links kept
-    watch = Watch(path, tell or (lambda event: None), only, call, patience, pictures, order, expand)
+    watch = Watch(path, **options)
     watch.session.source, watch.session.file = source.decode("utf-8", "replace"), name
     module = types.ModuleType("__main__")
     module.__dict__.update(__file__=name, __builtins__=builtins, __cached__=None, __loader__=None, __spec__=None)

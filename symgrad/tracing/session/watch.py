@@ -179,7 +179,7 @@ class Watch(History):
             self.say(unseen(self.number, frames.here(), f"{self.recorder.guard.problem} {UNCHANGED}"))
             return True
         self.sweeping = False
-        if error is None and (self.within or (self.call is None and self.swept(scene, result))):
+        if error is None and (self.within or (not self.sampling.asked and self.swept(scene, result))):
             self.sweeping = self.sweep is None or self.sweep.by != "loop"  # there are more, up to its story
             self.sampling.tell(program)
             remember(scene, True)
