@@ -6,6 +6,7 @@ import gc
 import subprocess
 import sys
 import weakref
+from collections import Counter
 from itertools import pairwise
 
 import numpy as np
@@ -13,8 +14,10 @@ import pytest
 import torch
 
 from symgrad.tracing import run_script
+from symgrad.tracing.record import torch_graph
 from symgrad.tracing.record.mode import Recorder
 from symgrad.tracing.record.trace import Node
+from symgrad.tracing.session import sampling
 from symgrad.tracing.story.tell import event_text
 
 LOOP = """
@@ -213,6 +216,35 @@ def test_every_nth_call_is_an_option_of_the_command(tmp_path):
     assert "call 8: the same program" in found
     assert "7 further calls" in found
     assert "checked were calls 1, 4, 8" in found
+
+
+FEW_CALLS, FEW_NODES = 70, 6
+"""Functions of ours that run in a call that is only counted, and nodes of torch's graph that are read in it."""
+
+
+@pytest.mark.parametrize("layers", [1, 40])
+def test_a_call_that_is_only_counted_runs_little_of_ours_however_large_the_graph_is(tmp_path, monkeypatch, layers):
+    ours, read = [], []
+    own = torch_graph.outline
+    monkeypatch.setattr(sampling, "outline", lambda outputs: read.append(own(outputs)) or read[-1])
+
+    def follow(frame, event, argument):
+        if event == "call" and "/symgrad/tracing/" in frame.f_code.co_filename:
+            ours.append(frame.f_code.co_name)
+
+    monkeypatch.setattr(torch, "follow", follow, raising=False)
+    monkeypatch.setattr(torch, "forget", read.clear, raising=False)
+    source = LOOP.format(optimizer="SGD", steps=99).replace(
+        "net =", f"deep = [torch.nn.Linear(3, 3)] * {layers}\nnet ="
+    )
+    source = source.replace("torch.nn.Linear(3, 4)", "*deep, torch.nn.Linear(3, 4)").replace(
+        "    optimizer.zero_grad()",
+        "    import sys\n    if _ == 54: sys.setprofile(torch.follow); torch.forget()\n"
+        "    if _ == 94: sys.setprofile(None)\n    optimizer.zero_grad()",
+    )
+    told(tmp_path, source)
+    assert 0 < len(ours) / 40 < FEW_CALLS, Counter(ours)
+    assert sum(graph.size for graph in read) / 40 < FEW_NODES
 
 
 def test_only_some_calls_are_recorded_however_the_programs_change(tmp_path, intercepted, monkeypatch):

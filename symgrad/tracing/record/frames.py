@@ -57,7 +57,13 @@ def user_frame() -> FrameType | None:
 def at() -> Where:
     """The file and the number of the user's line that is running, without the rest of `here`."""
     frame = user_frame()
-    return Where("?", 0, "") if frame is None else Where(frame.f_code.co_filename, frame.f_lineno, "")
+    return line_of("?", 0) if frame is None else line_of(frame.f_code.co_filename, frame.f_lineno)
+
+
+@lru_cache(maxsize=4096)
+def line_of(file: str, line: int) -> Where:
+    """A line, the same one each time."""
+    return Where(file, line, "")
 
 
 def here(turn: int = 0) -> Where:

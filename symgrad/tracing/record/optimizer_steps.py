@@ -41,6 +41,8 @@ class Steps:
     def begin(self, optimizer: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> None:
         """A step begins; one that is given a closure runs the program's own lines, and is recorded."""
         self.resume()
+        if self.recorder.stand_ins.rested:
+            return
         own = str(type(optimizer).step.__module__).startswith("torch.")
         if own and len(args) == 1 and not keywords and self.recorder.stand_ins.rest():
             self.before = self.recorder.guard(self.weights, optimizer) or []

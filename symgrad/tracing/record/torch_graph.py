@@ -19,6 +19,8 @@ LEAST_OF_A_LEAF = 1 << 62
 """The nodes of leaves have the largest number that there is: they may be older than any other."""
 NAMELESS = "CppFunction"
 """What the nodes of operations are that have no class of their own in Python."""
+GLIMPSED = 3
+"""Operations that are looked at in every call."""
 NUMBERED = re.compile(r"Backward\d*$")
 
 
@@ -76,8 +78,8 @@ def outline(outputs: Sequence[Any]) -> Outline:
             if node in places:
                 continue
             places[node] = len(places)
-            kind, after = type(node), node.next_functions
-            operations.append(node.name() if kind.__name__ == NAMELESS else kind)
+            operations.append(operation_of(node))
+            after = node.next_functions
             for to, place in after:
                 wiring.append((places.get(to, -1), place))
                 if to is not None:
@@ -93,6 +95,24 @@ def outline(outputs: Sequence[Any]) -> Outline:
     shapes = tuple([tuple(t.shape) for t in outputs])
     known = tuple(operations), tuple(wiring), ends
     return Outline(known, (known, shapes, tuple(sizes)), first, len(operations))
+
+
+def operation_of(node: Any) -> Any:
+    """What tells the operation of a node: its class, or its name where that has none of its own."""
+    kind = type(node)
+    return node.name() if kind.__name__ == NAMELESS else kind
+
+
+def glimpse(tensor: Any) -> Hashable:
+    """The last operations behind a tensor, and the sizes of the first of them: the batch has its size there."""
+    found: list[Any] = []
+    node, last = tensor.grad_fn, None
+    while node is not None and len(found) < GLIMPSED:
+        found.append(operation_of(node))
+        after = node.next_functions
+        node, last = after[0][0] if after else None, node if after else last
+    sizes = () if last is None else [tuple(about.shape) for about in last._input_metadata]
+    return (*found, *sizes)
 
 
 def nodes_made() -> int:

@@ -63,7 +63,7 @@ class Where:
     stop: int = field(default=-1, compare=False)
     path: tuple[tuple[str, Span], ...] = field(default=(), compare=False, repr=False)
 
-    @property
+    @cached_property
     def short(self) -> str:
         """``train.py:12``."""
         return f"{self.file.rpartition('/')[2]}:{self.line}"

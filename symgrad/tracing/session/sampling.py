@@ -12,7 +12,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from symgrad.tracing.record.torch_graph import Outline, nodes_made, outline
+from symgrad.tracing.record.torch_graph import Outline, glimpse, nodes_made, outline
 from symgrad.tracing.record.trace import Where
 from symgrad.ways import Setting
 
@@ -25,8 +25,8 @@ ALIKE = 8
 STEPS = (1, 2, 5)
 """After these, the ones whose number is one of these times a power of ten."""
 CLOSELY = 10
-"""So many calls of a program have their graph looked at; after them, on the mean ``NODES`` nodes a call are."""
-NODES = 16
+"""So many calls of a program have all of their graph looked at; after them, ``NODES`` nodes a call on the mean."""
+NODES = 4
 FREE, SHARE = 24, 50
 """So many calls may be recorded in vain, and one in so many of all besides."""
 PATIENCE = 16
@@ -120,15 +120,15 @@ class Sampling:
         self.met += 1
         if self.asked:
             return None
-        glimpse = (at, nodes_made() - self.made, *map(glimpsed, outputs))
-        program = self.glimpses.get(glimpse)
+        key = (at, nodes_made() - self.made, *map(glimpse, outputs))
+        program = self.glimpses.get(key)
         if program is None or program.unseen >= program.apart:
             graph = outline(outputs)
             program = self.programs.setdefault((at, graph.program), Program(graph))
             program.graph, program.unseen = graph, 0
             if len(self.glimpses) >= MOST:
                 self.glimpses.clear()
-            self.glimpses[glimpse] = program
+            self.glimpses[key] = program
             if program.count == 0:
                 self.begin(at, program)
         else:
@@ -218,16 +218,6 @@ class Sampling:
             left = [program for program in here if not program.told]
             calls = sum(program.count for program in left)
             what = "a program that was not told" if len(left) == 1 else "programs that were not told"
-            same = " with as many operations" if at in self.thin else " with the same operations and sizes"
+            same = " with as many operations, the same where compared" if at in self.thin else " with the same operations and sizes"
             found[at.short] = ("", f"; {calls:,} of them ran {what}") if left else (same, "")
         return found
-
-
-def glimpsed(tensor: Any) -> Hashable:
-    """The last operations behind a tensor, with their sizes: the batch has its size there."""
-    found: list[Hashable] = []
-    node = tensor.grad_fn
-    while node is not None and len(found) < 3:
-        found.append((node.name(), *(tuple(m.shape) for m in node._input_metadata)))
-        node = next((to for to, _ in node.next_functions), None)
-    return tuple(found)

@@ -54,6 +54,7 @@ class Watch(History):
         self.sweep: rows.Sweep | None = None
         self.sweeps, self.settled, self.sweeping = 0, False, False
         self.unsaid: Backward | None = None
+        self.onward: tuple[Any, Any] = None, None  # what stands for the function that Tensor.backward calls, and it
 
     # The calls --------------------------------------------------------------------------------------------
 
@@ -75,6 +76,7 @@ class Watch(History):
         def run_grad(*args: Any, **kwargs: Any) -> Any:
             return self.through("grad", grad, args, kwargs, caller_with_all(sys._getframe(1)))
 
+        self.onward = run_backward, run
         self.recorder.originals = {tensor_backward: backward, run_backward: run, run_grad: grad}
         stand_in = self.recorder.stand_ins.put(
             (torch.Tensor, "backward", tensor_backward),
@@ -144,7 +146,8 @@ class Watch(History):
             return call(run, args, keywords)
         at = frames.at()
         program = guard(self.sampling.meet, at, outputs_of(args, keywords))
-        self.busy, said = True, False
+        self.busy, said, inner = True, False, torch.autograd.backward
+        setattr(torch.autograd, "backward", self.onward[1] if inner is self.onward[0] else inner)
         try:
             return call(run, args, keywords)
         except Exception as error:
@@ -153,6 +156,7 @@ class Watch(History):
             raise
         finally:
             self.busy = False
+            setattr(torch.autograd, "backward", inner)
             guard(self.over, at, program, said)
 
     def refused(self, given: Given, error: Exception) -> None:
