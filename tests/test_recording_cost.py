@@ -455,6 +455,70 @@ def test_what_is_kept_of_a_told_call_does_not_grow_with_its_tensors(tmp_path):
     assert max(kept) < 16 * 1024
 
 
+UNET = """
+import torch, torch.nn as nn, torch.nn.functional as F
+torch.manual_seed(0)
+def block(i, o):
+    return nn.Sequential(nn.Conv2d(i, o, 3, padding=1), nn.BatchNorm2d(o), nn.ReLU(),
+                         nn.Conv2d(o, o, 3, padding=1), nn.BatchNorm2d(o), nn.ReLU())
+class UNet(nn.Module):
+    def __init__(self, c=32):
+        super().__init__()
+        self.down = nn.ModuleList([block(3, c), block(c, 2 * c), block(2 * c, 4 * c)])
+        self.deep = block(4 * c, 8 * c)
+        self.up = nn.ModuleList([nn.ConvTranspose2d(2 * n, n, 2, 2) for n in (4 * c, 2 * c, c)])
+        self.back = nn.ModuleList([block(2 * n, n) for n in (4 * c, 2 * c, c)])
+        self.out = nn.Conv2d(c, 1, 1)
+    def forward(self, x):
+        seen = []
+        for down in self.down:
+            x = down(x)
+            seen.append(x)
+            x = F.max_pool2d(x, 2)
+        x = self.deep(x)
+        for up, back, skip in zip(self.up, self.back, reversed(seen)):
+            x = back(torch.cat([up(x), skip], 1))
+        return self.out(x)
+net = UNet()
+optimizer = torch.optim.Adam(net.parameters(), 1e-3)
+for step in range(4):
+    x, y = torch.randn(2, 3, 128, 128), torch.ones(2, 1, 128, 128)
+    optimizer.zero_grad()
+    F.binary_cross_entropy_with_logits(net(x), y).backward()
+    optimizer.step()
+"""
+TRANSFORMER = """
+import torch, torch.nn as nn, torch.nn.functional as F
+torch.manual_seed(0)
+layer = nn.TransformerEncoderLayer(768, 12, 4 * 768, dropout=0.0, activation="gelu", batch_first=True, norm_first=True)
+net = nn.Sequential(nn.Embedding(1000, 768), nn.TransformerEncoder(layer, 6, enable_nested_tensor=False), nn.Linear(768, 1000))
+optimizer = torch.optim.AdamW(net.parameters(), 3e-4)
+for step in range(4):
+    x = torch.randint(1000, (4, 64))
+    optimizer.zero_grad()
+    F.cross_entropy(net(x).flatten(0, 1), x.roll(-1, 1).flatten()).backward()
+    optimizer.step()
+"""
+PEAK = """
+import resource, subprocess, sys
+subprocess.run([sys.executable, *sys.argv[1:]], stdout=subprocess.DEVNULL, check=True)
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("source", [UNET, TRANSFORMER], ids=["UNet", "transformer"])
+def test_a_run_needs_at_most_half_as_much_memory_again_beyond_400_mb(tmp_path, source):
+    path = tmp_path / "script.py"
+    path.write_text(source, encoding="utf-8")
+    watched = ["-c", "from symgrad_cli.run import run; run()", "-o", str(tmp_path / "story.txt")]
+    plain, run = (
+        float(subprocess.check_output([sys.executable, "-c", PEAK, *command, str(path)], text=True))
+        for command in ([], watched)
+    )
+    assert run < 400 + 1.5 * plain, (plain, run)
+
+
 def test_a_recorder_that_rests_holds_nothing(tmp_path, monkeypatch):
     held = []
     monkeypatch.setattr(torch, "turn", lambda: held.append(sum(tensor_alive() for tensor_alive in made)), raising=False)

@@ -218,6 +218,10 @@ class Sampling:
             left = [program for program in here if not program.told]
             calls = sum(program.count for program in left)
             what = "a program that was not told" if len(left) == 1 else "programs that were not told"
-            same = " with as many operations, the same where compared" if at in self.thin else " with the same operations and sizes"
+            same = (
+                " with as many operations, the same where compared"
+                if at in self.thin
+                else " with the same operations and sizes"
+            )
             found[at.short] = ("", f"; {calls:,} of them ran {what}") if left else (same, "")
         return found

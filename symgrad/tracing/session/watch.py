@@ -146,8 +146,8 @@ class Watch(History):
             return call(run, args, keywords)
         at = frames.at()
         program = guard(self.sampling.meet, at, outputs_of(args, keywords))
-        self.busy, said, inner = True, False, torch.autograd.backward
-        setattr(torch.autograd, "backward", self.onward[1] if inner is self.onward[0] else inner)
+        self.busy, said = True, False
+        self.hand_on(*self.onward)
         try:
             return call(run, args, keywords)
         except Exception as error:
@@ -156,8 +156,15 @@ class Watch(History):
             raise
         finally:
             self.busy = False
-            setattr(torch.autograd, "backward", inner)
+            self.hand_on(*reversed(self.onward))
             guard(self.over, at, program, said)
+
+    @staticmethod
+    def hand_on(here: Any, instead: Any) -> None:
+        """Put ``instead`` in the place of the function that Tensor.backward calls, if ``here`` is what stands there."""
+        place: Any = torch.autograd
+        if place.backward is here:
+            place.backward = instead
 
     def refused(self, given: Given, error: Exception) -> None:
         """A call that torch refused while the recorder rested: told by torch's own graph."""
