@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import get_ident
@@ -46,6 +47,12 @@ class StandIns:
     def here(self) -> bool:
         """Whether the program at hand is watched in this thread, be the mode on or resting."""
         return self.mode in _modes() or (self.rested and get_ident() == self.home)
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether another thread of the program's runs, and not one in which autograd runs a part of a backward."""
+        own = get_ident()
+        return own != self.home and any(thread.ident == own for thread in threading.enumerate())
 
     @contextmanager
     def on(self) -> Iterator[None]:

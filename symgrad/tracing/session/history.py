@@ -83,7 +83,7 @@ class History:
         self.within = False  # a function of torch's that asks for several gradients, and is told as one
         self.during: list[Any] = []
         self.outer: tuple[Any, ...] = ()
-        self.inner: list[Any] = []  # the leaves of backwards that ran inside the one at hand, that of ``outer``
+        self.inner: list[tuple[Any, str]] = []  # the leaves of backwards during the one at hand, that of ``outer``
         self.number = 0
         self.called: dict[int, tuple[weakref.ref[Any], str]] = {}  # leaves by what they were called when in sight
         self.letters: dict[int, str] = {}  # what the seed was called, by the number of the call

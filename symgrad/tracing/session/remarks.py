@@ -128,20 +128,28 @@ def clipped(found: tuple[Any, ...] | None) -> str:
 
 
 def from_within(scene: Scene) -> list[str]:
-    """A note of leaves that a backward inside this one added to, as that of a checkpoint does."""
-    inner = {id(leaf) for leaf in scene.watch.inner}
-    names = [name for tensor, name in scene.sight.items() if tensor in inner]
-    if not names:
-        return []
-    return [f"a backward ran inside this one, and added to .grad of {', '.join(names)}: what it added is not told here"]
+    """A note of leaves that a backward inside this one added to, as that of a checkpoint does.
+
+    One in another thread counts where it has leaves of this one.
+    """
+    own, found = {id(tensor) for _, tensor in scene.leaves}, dict[str, list[str]]()
+    for leaf, place in scene.watch.inner:
+        if id(leaf) in scene.sight and (place == "inside" or id(leaf) in own):
+            found.setdefault(place, []).append(scene.sight[id(leaf)])
+    return [
+        f"a backward ran {'inside this one' if place == 'inside' else f'{place} meanwhile'}, and added to .grad of "
+        f"{', '.join(dict.fromkeys(names))}: what it added is not told here"
+        for place, names in found.items()
+    ]
 
 
 def changed_by(scene: Scene, tensor: Any) -> str:
     """What of the user's may have changed a gradient on its way, in words; nothing if nothing has."""
     if any(getattr(tensor, name, None) for name in ("_backward_hooks", "_post_accumulate_grad_hooks")):
         return "a hook"
-    if any(tensor is leaf for leaf in scene.watch.inner):
-        return "a backward inside"
+    places = [place for leaf, place in scene.watch.inner if tensor is leaf]
+    if places:
+        return f"a backward {places[0]}"
     return "a write during the call" if {id(tensor), id(tensor.grad)} & {*map(id, scene.watch.during)} else ""
 
 

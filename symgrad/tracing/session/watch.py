@@ -176,9 +176,10 @@ class Watch(History):
         self.say(self.told_by(scene, None, error))
 
     def nested(self, given: Given) -> None:
-        """A backward inside the one at hand, which is not that one as torch hands it on to itself."""
+        """A backward during the one at hand, which is not that one as torch hands it on to itself."""
         if [*map(id, given.outputs)] != [*map(id, self.outer)]:
-            self.inner += leaves_behind(given.outputs)
+            places = ("inside", "in another thread")
+            self.inner += [(leaf, places[self.recorder.stand_ins.elsewhere]) for leaf in leaves_behind(given.outputs)]
 
     def look(self, given: Given) -> Scene:
         """What there is before the call."""
