@@ -640,7 +640,9 @@ def test_a_training_loop(tmp_path, name):
     assert all(call.agrees for call in session.calls)
     assert [call.repeated for call in session.calls] == [False] + [True] * 5
     assert "call 20: the same program; 4 leaves = torch" in told
-    assert "script.py:10: 14 further calls with as many operations, the same where compared, counted only" in closing(session)
+    assert "script.py:10: 14 further calls with as many operations, the same where compared, counted only" in closing(
+        session
+    )
     assert "checked were calls 1, 2, 3, 5, 10, 20" in closing(session)
     assert told.count("the next backward starts afresh") == 1
 
