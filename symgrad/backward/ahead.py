@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import prod
 
 import sympy as sp
@@ -17,6 +17,7 @@ import sympy as sp
 from symgrad.backward.grouping.equations import code_of, equation_code
 from symgrad.backward.grouping.groups import Group, moves
 from symgrad.backward.grouping.standard import Standard, own_values, put_in
+from symgrad.backward.parts.code import rewritten
 from symgrad.backward.parts.names import UNNAMED, Names, applied
 from symgrad.backward.parts.slots import filled_tree
 from symgrad.backward.shortening.factors import copied
@@ -145,25 +146,20 @@ def forward_tree(program: Program, name: str) -> ast.expr | None:
         return None
 
 
-class AsMethods(ast.NodeTransformer):
+def as_method(node: ast.expr, words: Collection[str]) -> ast.expr:
     """``flatten(x, start_dim=1)`` → ``x.flatten(1)``, of ``words``: chains of views read from the left."""
-
-    def __init__(self, words: Collection[str]) -> None:
-        self.words = words
-
-    def visit_Call(self, node: ast.Call) -> ast.Call:
-        """A function of one tensor that moves its entries."""
-        self.generic_visit(node)
-        if not isinstance(node.func, ast.Name) or node.func.id not in self.words or not node.args:
-            return node
-        owner, *rest = node.args
-        options = [keyword.value for keyword in node.keywords]
-        plain = not any(isinstance(o, ast.Constant) and isinstance(o.value, bool) for o in options)
-        if len(options) == 1 and not rest and isinstance(options[0], ast.Tuple) and node.keywords[0].arg != "dim":
-            options = options[0].elts or options
-        if plain and in_order(node.func.id, [keyword.arg for keyword in node.keywords], len(rest)):
-            return ast.Call(ast.Attribute(owner, node.func.id), [*rest, *options], [])
-        return ast.Call(ast.Attribute(owner, node.func.id), rest, node.keywords)
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+        return node
+    if node.func.id not in words or not node.args:
+        return node
+    owner, *rest = node.args
+    options = [keyword.value for keyword in node.keywords]
+    plain = not any(isinstance(o, ast.Constant) and isinstance(o.value, bool) for o in options)
+    if len(options) == 1 and not rest and isinstance(options[0], ast.Tuple) and node.keywords[0].arg != "dim":
+        options = options[0].elts or options
+    if plain and in_order(node.func.id, [keyword.arg for keyword in node.keywords], len(rest)):
+        return ast.Call(ast.Attribute(owner, node.func.id), [*rest, *options], [])
+    return ast.Call(ast.Attribute(owner, node.func.id), rest, node.keywords)
 
 
 def in_order(word: str, options: Sequence[str | None], before: int) -> bool:
@@ -182,7 +178,7 @@ def as_methods(value: ast.expr | None, program: Program) -> ast.expr | None:
         for step, entry in entries
         if entry is not None and f"Tensor.{entry.name}" in entry.spelled and moves(step, tensors)
     }
-    return value if value is None or not words else AsMethods(words).visit(copied(value))
+    return value if value is None or not words else rewritten(copied(value), partial(as_method, words=words))
 
 
 def told_ahead(

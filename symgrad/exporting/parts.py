@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from symgrad.backward import Backward, Line
-from symgrad.backward.parts.code import Conditions, read_by
+from symgrad.backward.parts.code import read_by, rewritten, with_conditions
 from symgrad.backward.shortening.merging import put
 from symgrad.closed_form import without_plus
 from symgrad.closed_form.texts.pieces import NoForm
@@ -188,15 +188,14 @@ def is_shape(node: ast.Attribute) -> bool:
 def without_shapes(statement: Statement, names: Collection[str], way: str) -> Statement:
     """``x.shape`` as what it was kept as, ``way``; ``x.numel()`` too."""
 
-    class Kept(ast.NodeTransformer):
-        def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
-            self.generic_visit(node)
-            if not (is_shape(node) and isinstance(node.value, ast.Name) and node.value.id in names):
-                return node
-            kept = ast.parse(way.format(node.value.id), mode="eval").body
-            return kept if node.attr == "shape" else ast.Attribute(kept, "numel")
+    def kept(node: ast.expr) -> ast.expr:
+        match node:
+            case ast.Attribute(ast.Name(name), "shape" | "numel" as word) if name in names:
+                whole = ast.parse(way.format(name), mode="eval").body
+                return whole if word == "shape" else ast.Attribute(whole, word)
+        return node
 
-    return Statement(statement.target, Kept().visit(ast.parse(ast.unparse(statement.value), mode="eval")).body)
+    return Statement(statement.target, rewritten(ast.parse(ast.unparse(statement.value), mode="eval"), kept).body)
 
 
 RESERVED = frozenset({"ctx", "inputs", "output", "jax", "jnp", "special", "ValueError", "staticmethod", "tuple"})
@@ -257,7 +256,7 @@ def parts_of(lines: Backward) -> Parts:
         if line.code is None:
             hints = (line.own,) if line.own else ()
             raise UnsupportedError(f"this cannot be exported: {line.name} has no code", found=hints)
-        tree = Conditions(lines.inputs).visit(ast.parse(line.code, mode="eval")).body
+        tree = with_conditions(ast.parse(line.code, mode="eval"), lines.inputs).body
         return Statement(called(line.target), put(tree, {old: ast.Name(name) for old, name in new.items()}))
 
     ends = tuple(dict.fromkeys(page[end] for end in lines.seeds))

@@ -19,7 +19,7 @@ import ast
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from symgrad.backward.parts.code import Homes
+from symgrad.backward.parts.code import at_home, rewritten
 from symgrad.backward.shortening.merging import put
 from symgrad.backward.shortening.products import is_number
 from symgrad.errors import UnsupportedError
@@ -109,7 +109,7 @@ def in_torch(statement: Statement, beside: str) -> Statement:
     tree = ast.parse(ast.unparse(statement.value), mode="eval")
     if any(isinstance(node, ast.Name) and node.id == "np" for node in ast.walk(tree)):
         raise UnsupportedError(f"NumPy's own has no counterpart in torch: {ast.unparse(tree)}", hints=('to="numpy"',))
-    placed: ast.Expression = Beside(beside).visit(Homes().visit(tree))
+    placed: ast.Expression = Beside(beside).visit(rewritten(tree, at_home))
     return Statement(statement.target, placed.body)
 
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 import ast
 import re
 import textwrap
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cache
 from keyword import iskeyword
+from typing import TypeVar
 
 from symgrad.errors import InputError, UnsupportedError
 from symgrad.ops import COMPOUND_SPELLINGS, SPELLINGS
@@ -20,6 +21,8 @@ IMPORTS = {"math.": "import math", "torch.": "import torch", "F.": "import torch
 MODULES = frozenset({"F", "math", "np", "torch"})
 """What modules are called in code."""
 
+Rule = Callable[[ast.expr], ast.expr]
+Tree = TypeVar("Tree", bound=ast.AST)
 Statement = tuple[str, str]
 """A name, and what it is computed by."""
 
@@ -41,17 +44,31 @@ def in_parts(text: str) -> tuple[list[tuple[str, ast.expr]], ast.expr]:
     return found, last.value
 
 
-class Homes(ast.NodeTransformer):
-    """softmax(x) → torch.softmax(x)"""
+class FromWithin(ast.NodeTransformer):
+    """Each expression of a tree made another by a rule, what stands in it first."""
 
-    def visit_Call(self, node: ast.Call) -> ast.Call:
-        """A function by its home in torch; tensors and methods stay."""
+    def __init__(self, rule: Rule) -> None:
+        self.rule = rule
+
+    def visit(self, node: ast.AST) -> ast.AST:
+        """A node, its parts being done."""
         self.generic_visit(node)
-        if isinstance(node.func, ast.Name):  # a tensor is never called, whatever its name
-            node.func = ast.parse(home(node.func.id), mode="eval").body
-        elif isinstance(node.func, ast.Attribute) and ast.unparse(node.func.value) == "np":  # the user wrote np.dot
-            node.func = ast.parse(home(node.func.attr), mode="eval").body
-        return node
+        return self.rule(node) if isinstance(node, ast.expr) else node
+
+
+def rewritten(tree: Tree, rule: Rule) -> Tree:
+    """A tree with a rule applied to every expression in it, from within; the given one is written over."""
+    return FromWithin(rule).visit(tree)  # type: ignore[return-value]  # a rule makes expressions of expressions
+
+
+def at_home(node: ast.expr) -> ast.expr:
+    """softmax(x) → torch.softmax(x): a function by its home in torch; tensors and methods stay."""
+    match node:
+        case ast.Call(ast.Name(name)):  # a tensor is never called, whatever its name
+            node.func = ast.parse(home(name), mode="eval").body
+        case ast.Call(ast.Attribute(ast.Name("np"), name)):  # the user wrote np.dot
+            node.func = ast.parse(home(name), mode="eval").body
+    return node
 
 
 @cache
@@ -70,21 +87,20 @@ def home(name: str) -> str:
     return next((s for s in places if not s.startswith("torch._")), f"torch.{name}")
 
 
-class Conditions(ast.NodeTransformer):
+def with_conditions(tree: Tree, inputs: Collection[str]) -> Tree:
     """``where(c, x, 0)`` → ``where(c != 0, x, 0)``: an input that is read as a condition may hold numbers."""
 
-    def __init__(self, inputs: Collection[str]) -> None:
-        self.inputs = inputs
-
-    def visit_Call(self, node: ast.Call) -> ast.Call:
-        """The condition of a call, where an input stands there."""
-        self.generic_visit(node)
-        op = SPELLINGS.get(node.func.id) if isinstance(node.func, ast.Name) else None
+    def compared(node: ast.expr) -> ast.expr:
+        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
+            return node
+        op = SPELLINGS.get(node.func.id)
         place = len(node.args) if op is None or op.chooses is None else op.chooses[0]
         given = node.args[place] if place < len(node.args) else None
-        if isinstance(given, ast.Name) and given.id in self.inputs:
+        if isinstance(given, ast.Name) and given.id in inputs:
             node.args[place] = ast.Compare(given, [ast.NotEq()], [ast.Constant(0)])
         return node
+
+    return rewritten(tree, compared)
 
 
 CALLED = re.compile(r"(?<![\w.])([^\W\d]\w*)(?=\()")
@@ -156,7 +172,7 @@ def function_name(wish: object) -> str:
 
 def placed(code: str, inputs: Collection[str] = ()) -> str:
     """Code with its functions where torch has them; ``inputs`` may be conditions that hold numbers."""
-    return ast.unparse(Homes().visit(Conditions(inputs).visit(ast.parse(code, mode="eval"))))
+    return ast.unparse(rewritten(with_conditions(ast.parse(code, mode="eval"), inputs), at_home))
 
 
 def read_by(codes: Iterable[str]) -> frozenset[str]:

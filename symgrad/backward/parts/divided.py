@@ -18,6 +18,7 @@ from functools import cache
 import numpy as np
 import sympy as sp
 
+from symgrad.backward.parts.code import rewritten
 from symgrad.closed_form import condition_text
 from symgrad.indexing import Bracket, Equation, is_guard
 from symgrad.indexing.symbols import is_access, name_of
@@ -44,25 +45,19 @@ def guarded_inside(text: str, names: Collection[str]) -> str | None:
     >>> guarded_inside("v / out @ y", {"out"})
     'where(out != 0, v / out, 0) @ y'
     """
+
+    def guarded(node: ast.expr) -> ast.expr:
+        """a / t ** 2 → where(t != 0, a / t ** 2, 0), for the tensors that are named, turned ones among them"""
+        match node:
+            case ast.BinOp(_, ast.Div(), ast.BinOp(base, ast.Pow()) | base):
+                below = ast.unparse(base)
+                if below.removesuffix(".T") in names:
+                    return ast.parse(f"where({below} != 0, {ast.unparse(node)}, 0)", mode="eval").body
+        return node
+
     before = ast.parse(text, mode="eval")
-    plain, found = ast.unparse(before), ast.unparse(Guarding(names).visit(before))
+    plain, found = ast.unparse(before), ast.unparse(rewritten(before, guarded))
     return None if found == plain else found
-
-
-class Guarding(ast.NodeTransformer):
-    """a / t ** 2 → where(t != 0, a / t ** 2, 0), for the tensors that are named, turned ones among them"""
-
-    def __init__(self, names: Collection[str]) -> None:
-        self.names = names
-
-    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
-        """A quotient with its condition."""
-        self.generic_visit(node)
-        power = isinstance(node.right, ast.BinOp) and isinstance(node.right.op, ast.Pow)
-        below = ast.unparse(node.right.left if power else node.right)  # type: ignore[attr-defined]  # as was asked
-        if not isinstance(node.op, ast.Div) or below.removesuffix(".T") not in self.names:
-            return node
-        return ast.parse(f"where({below} != 0, {ast.unparse(node)}, 0)", mode="eval").body
 
 
 def twice_divided(text: str) -> str:
@@ -71,19 +66,15 @@ def twice_divided(text: str) -> str:
     >>> twice_divided("-v * x / y ** 2 + 1 / (x ** 2 + 1)")
     '-v * x / y / y + 1 / (x ** 2 + 1)'
     """
-    return "; ".join(ast.unparse(Dividing().visit(statement)) for statement in ast.parse(text).body)
 
-
-class Dividing(ast.NodeTransformer):
-    """a / t ** 2 → a / t / t"""
-
-    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
-        """A quotient as two."""
-        self.generic_visit(node)
+    def divided(node: ast.expr) -> ast.expr:
+        """a / t ** 2 → a / t / t"""
         match node:
             case ast.BinOp(above, ast.Div(), ast.BinOp(ast.Name() as below, ast.Pow(), ast.Constant(2))):
                 return ast.BinOp(ast.BinOp(above, ast.Div(), below), ast.Div(), below)
         return node
+
+    return "; ".join(ast.unparse(rewritten(statement, divided)) for statement in ast.parse(text).body)
 
 
 def chosen(text: str) -> str:

@@ -37,6 +37,7 @@ from functools import reduce
 
 import sympy as sp
 
+from symgrad.backward.parts.code import rewritten
 from symgrad.backward.shortening.factors import copied
 from symgrad.backward.shortening.products import is_zero
 from symgrad.ops.entry import playing, plays
@@ -52,8 +53,25 @@ Shapes = Mapping[str, Shape]
 
 def without_margins(expression: ast.expr, shapes: Shapes) -> ast.expr:
     """``expression`` without what is 0 around a tensor; the given tree stays as it is."""
-    found: ast.expr = Margins(shapes).visit(copied(expression))
-    return found
+    sizes = Sizes(shapes)
+
+    def nothing(node: ast.expr) -> bool:
+        """Whether numbers, which may depend on sizes, are all 0."""
+        return all(sizes.number(part) == 0 for part in (node.elts if isinstance(node, ast.Tuple) else [node]))
+
+    def without(node: ast.expr) -> ast.expr:
+        """Calls with margins of 0, without them."""
+        called = node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else ""
+        if not isinstance(node, ast.Call):
+            return node
+        if called == PAD and len(node.args) == 2 and not node.keywords and nothing(node.args[1]):
+            return node.args[0]
+        if called.startswith("conv_transpose"):
+            kept = [k for k in node.keywords if k.arg != "output_padding" or not nothing(k.value)]
+            return ast.Call(node.func, node.args, kept)
+        return node
+
+    return rewritten(copied(expression), without)
 
 
 @dataclass(frozen=True)
@@ -76,29 +94,6 @@ class Sizes:
                     return None
                 return SIGNS[type(sign)](sides[0], sides[1])
         return None
-
-
-class Margins(ast.NodeTransformer):
-    """Calls with margins of 0, without them."""
-
-    def __init__(self, shapes: Shapes) -> None:
-        self.sizes = Sizes(shapes)
-
-    def visit_Call(self, node: ast.Call) -> ast.expr:
-        """A call by its name."""
-        self.generic_visit(node)
-        called = node.func.id if isinstance(node.func, ast.Name) else ""
-        if called == "pad" and len(node.args) == 2 and not node.keywords and self.nothing(node.args[1]):
-            return node.args[0]
-        if called.startswith("conv_transpose"):
-            kept = [k for k in node.keywords if k.arg != "output_padding" or not self.nothing(k.value)]
-            return ast.Call(node.func, node.args, kept)
-        return node
-
-    def nothing(self, node: ast.expr) -> bool:
-        """Whether numbers, which may depend on sizes, are all 0."""
-        parts = node.elts if isinstance(node, ast.Tuple) else [node]
-        return all(self.sizes.number(part) == 0 for part in parts)
 
 
 PAD = "pad"

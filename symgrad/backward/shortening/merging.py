@@ -22,7 +22,7 @@ import ast
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from symgrad.backward.parts.code import in_parts
+from symgrad.backward.parts.code import in_parts, rewritten
 from symgrad.backward.parts.names import Asked, answers
 from symgrad.backward.shortening import products
 from symgrad.backward.shortening.beside import (
@@ -126,21 +126,9 @@ def added(terms: list[ast.expr]) -> ast.expr:
     return total
 
 
-class Put(ast.NodeTransformer):
-    """Expressions in the place of names."""
-
-    def __init__(self, definitions: Mapping[str, ast.expr]) -> None:
-        self.definitions = definitions
-
-    def visit_Name(self, node: ast.Name) -> ast.expr:
-        """What is defined, in the place of its name."""
-        return self.definitions.get(node.id, node)
-
-
 def put(expression: ast.expr, definitions: Mapping[str, ast.expr]) -> ast.expr:
     """``expression`` with names replaced; the given tree stays as it is."""
-    found: ast.expr = Put(definitions).visit(copied(expression))
-    return found
+    return rewritten(copied(expression), lambda n: definitions.get(n.id, n) if isinstance(n, ast.Name) else n)
 
 
 def as_one(text: str, definitions: Mapping[str, ast.expr]) -> ast.expr:

@@ -68,7 +68,7 @@ class Numbers(ast.NodeTransformer):
         """The number, or a tensor of it."""
         if node.id != self.name or (self.reckons and not self.everywhere):
             return node
-        return copied(self.number if self.reckons else times_ones(self.number, of_ones(self.like)))  # type: ignore[no-any-return]  # a copy is what it is a copy of
+        return copied(self.number if self.reckons else times_ones(self.number, of_ones(self.like)))
 
 
 def with_number(expression: ast.expr, name: str, number: ast.expr, like: str, everywhere: bool = True) -> ast.expr:

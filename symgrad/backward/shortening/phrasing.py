@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import ast
 
+from symgrad.backward.parts.code import rewritten
 from symgrad.ops import TABLE
 
 LONG, DEEP = 90, 24
@@ -89,26 +90,18 @@ def laid_out(node: ast.expr) -> ast.expr | None:
     return None
 
 
-class WithoutTurns(ast.NodeTransformer):
+def turned_once(node: ast.expr) -> ast.expr:
     """(a.T @ b).T → b.T @ a, v.reshape(t.shape).reshape(x.shape) → v.reshape(x.shape)"""
-
-    def visit_Call(self, node: ast.Call) -> ast.expr:
-        """What is laid out twice, of which the last counts."""
-        self.generic_visit(node)
-        inner = laid_out(node)
-        first = None if inner is None else laid_out(inner)
-        if first is not None and isinstance(node.func, ast.Attribute):
-            node.func = ast.Attribute(first, node.func.attr)
-        return node
-
-    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
-        """A product that is turned, of which the first factor is turned already."""
-        self.generic_visit(node)
-        product = turned(node)
-        if not isinstance(product, ast.BinOp) or not isinstance(product.op, ast.MatMult):
-            return node
-        first = turned(product.left)
-        return node if first is None else ast.BinOp(ast.Attribute(product.right, node.attr), ast.MatMult(), first)
+    match node:
+        case ast.Call(ast.Attribute(_, word)):
+            inner = laid_out(node)
+            first = None if inner is None else laid_out(inner)
+            if first is not None:
+                node.func = ast.Attribute(first, word)
+        case ast.Attribute(ast.BinOp(left, ast.MatMult(), right), word) if turned(node) is not None:
+            first = turned(left)
+            return node if first is None else ast.BinOp(ast.Attribute(right, word), ast.MatMult(), first)
+    return node
 
 
 def without_turns(value: ast.expr) -> ast.expr:
@@ -117,8 +110,7 @@ def without_turns(value: ast.expr) -> ast.expr:
     >>> ast.unparse(without_turns(ast.parse("(x.T @ v).T", mode="eval").body))
     'v.T @ x'
     """
-    found: ast.expr = WithoutTurns().visit(value)
-    return found
+    return rewritten(value, turned_once)
 
 
 def is_reciprocal(node: ast.expr) -> bool:
@@ -167,20 +159,14 @@ def in_one_fraction(value: ast.expr) -> ast.expr:
     return found
 
 
-class InOneProduct(ast.NodeTransformer):
-    """a * (b * c) → a * b * c"""
-
-    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
-        """A product of products."""
-        self.generic_visit(node)
-        return product(factors(node)) if isinstance(node.op, ast.Mult) else node
-
-
 def in_one_product(value: ast.expr) -> ast.expr:
     """Products that were put into products, without their brackets.
 
     >>> ast.unparse(in_one_product(ast.parse("2 * (v * x) * t2 + b", mode="eval").body))
     '2 * v * x * t2 + b'
     """
-    found: ast.expr = InOneProduct().visit(value)
-    return found
+
+    def whole(node: ast.expr) -> ast.expr:
+        return product(factors(node)) if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult) else node
+
+    return rewritten(value, whole)

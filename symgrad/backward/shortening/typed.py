@@ -17,6 +17,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from symgrad.backward.parts.code import rewritten
 from symgrad.backward.shortening.factors import copied, is_truth
 from symgrad.backward.shortening.products import ELEMENTWISE
 from symgrad.entries.holding import KEPT, REAL, held_as
@@ -91,20 +92,17 @@ def as_numbers(value: ast.expr, like: str, truths: Collection[str], wholes: Coll
     return Typed(like, truths).cast(found) if counted else found
 
 
-class WithoutCasts(ast.NodeTransformer):
+def without_cast(node: ast.expr) -> ast.expr:
     """t, of t.to(x)"""
-
-    def visit_Call(self, node: ast.Call) -> ast.expr:
-        """One call."""
-        self.generic_visit(node)
-        cast = isinstance(node.func, ast.Attribute) and node.func.attr == "to"
-        return node.func.value if cast and isinstance(node.func, ast.Attribute) else node
+    match node:
+        case ast.Call(ast.Attribute(owner, "to")):
+            return owner
+    return node
 
 
 def without_casts(value: ast.expr) -> ast.expr:
     """``value`` as the page says it; the given tree stays as it is."""
-    found: ast.expr = WithoutCasts().visit(copied(value))
-    return found
+    return rewritten(copied(value), without_cast)
 
 
 def is_condition(name: str, truths: Collection[str], readers: Iterable[ast.expr]) -> bool:
@@ -275,31 +273,23 @@ class Typed:
         return ast.BinOp(cast[0], sign, cast[1]), Kind.FLOAT
 
 
-class AsTruth(ast.NodeTransformer):
-    """~m and m, of (m == 0) and (m != 0) where m holds truth values, or is a condition itself."""
-
-    def __init__(self, truths: Collection[str]) -> None:
-        self.truths = truths
-
-    def visit_Compare(self, node: ast.Compare) -> ast.expr:
-        """One condition."""
-        self.generic_visit(node)
-        match node:
-            case ast.Compare(left, [ast.Eq()], [ast.Constant(0)]) if holds_truth(left, self.truths):
-                return ast.UnaryOp(ast.Invert(), left)
-            case ast.Compare(left, [ast.NotEq()], [ast.Constant(0)]) if holds_truth(left, self.truths):
-                return left
-        return node
-
-
 def as_truth(value: ast.expr, truths: Collection[str]) -> ast.expr:
     """``value`` with ~m for (m == 0), where m holds truth values; the given tree stays as it is.
 
     >>> ast.unparse(as_truth(ast.parse("v * (m == 0) + v * (m != 0) * (n == 0)", mode="eval").body, {"m"}))
     'v * ~m + v * m * (n == 0)'
     """
-    found: ast.expr = AsTruth(truths).visit(copied(value))
-    return found
+
+    def told(node: ast.expr) -> ast.expr:
+        """~m and m, of (m == 0) and (m != 0) where m holds truth values, or is a condition itself."""
+        match node:
+            case ast.Compare(left, [ast.Eq()], [ast.Constant(0)]) if holds_truth(left, truths):
+                return ast.UnaryOp(ast.Invert(), left)
+            case ast.Compare(left, [ast.NotEq()], [ast.Constant(0)]) if holds_truth(left, truths):
+                return left
+        return node
+
+    return rewritten(copied(value), told)
 
 
 def is_broken(node: ast.expr) -> bool:
