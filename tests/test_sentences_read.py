@@ -140,3 +140,41 @@ def test_a_length_is_no_number_that_the_forward_pass_chose(text: str) -> None:
     values = {"x": [3.0, 4.0]} | ({"y": [1.0, 1.0]} if "y" in text else {})
     assert "Only v can be edited here" not in explain(text, **values).to_html()
     assert "chose or solved for" in explain("x.max()", x=[3.0, 4.0]).to_html()
+
+
+@pytest.mark.parametrize(
+    ("text", "values", "entry", "true"),
+    [
+        ("torch.tanh(x)", {"x": [20.0, 0.0]}, "x.grad[0]", 1 / np.cosh(20.0) ** 2),
+        ("torch.sigmoid(x @ w)", {"x": [[40.0, 0.0], [0.0, -40.0]], "w": [1.0, 1.0]}, "x.grad[0,0]", np.exp(-40.0)),
+        ("F.gelu(x)", {"x": [-12.0, 0.0]}, "x.grad[0]", -12 * np.exp(-72.0) / np.sqrt(2 * np.pi)),
+        ("1 - torch.sigmoid(x)", {"x": [38.0, 1.0]}, "x.grad[0]", -np.exp(-38.0)),
+    ],
+)  # fmt: skip
+def test_a_part_that_is_saturated_is_not_shown_as_0_without_a_word(
+    text: str, values: dict[str, object], entry: str, true: float
+) -> None:
+    """Others are not 0, so that no sentence on a gradient of 0 is said."""
+    found = re.search(rf"{re.escape(entry)} is (\S+) in truth, and floats make 0 of it", told(text, **values))
+    assert found is not None, told(text, **values)[:400]
+    assert_same(1.0, float(found[1]) / true, tolerance=2e-2)
+
+
+def test_what_is_truly_0_is_not_said_to_be_lost() -> None:
+    assert "in truth" not in told("F.relu(x).tanh()", x=[-20.0, 1.0])
+    assert "in truth" not in told("torch.tanh(x)", x=[0.5, 1.0])
+
+
+def test_a_derivative_that_no_float_holds_is_there_all_the_same() -> None:
+    """At 1e-200 1/x is 1e200, and its slope -1e400: beside a pole of another entry it is no pole."""
+    said = told("1/x", x=[0.0, 1.0, 1e-200])
+    assert "Undefined here: at x[0] there is no derivative, because out[0] has no finite value." in said
+    assert "At x[2] the derivative is larger than any float: the arithmetic makes -inf (torch's, too) of it." in said
+    assert "x[0] and x[2]" not in said
+
+
+def test_an_output_without_a_value_is_the_reason_where_it_is_moved_alone() -> None:
+    """√ has no slope at 0, whatever stands in another row."""
+    said = told("sqrt(x) + 0 / (x - 1)", x=[0.0, 1.0, 4.0])
+    assert "at x[1] there is no derivative, because out[1] has no finite value." in said
+    assert re.search(r"at x\[0\] there is no derivative: the slope of sqrt\(x\) is infinite or undefined there\.", said)

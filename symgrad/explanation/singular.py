@@ -33,17 +33,19 @@ STEP, CLOSE, TRIED = 1e-6, 1e-3, 200
 
 @dataclass(frozen=True, eq=False)
 class Birth:
-    """The step whose pullback made something of finite weights that is not finite, and whether by 0·∞ alone."""
+    """The step whose pullback made something of finite weights that is not finite, whether by 0·∞ alone, and where."""
 
     step: Apply
     of_nothing: bool
+    places: Array
 
 
 @dataclass(frozen=True, eq=False)
 class Singular:
     """One gradient as ``steps`` have it and as ``torch`` has it, and what the mathematics says (`Standing`).
 
-    ``without_value`` are the outputs that count and are not finite, ``births`` where the way back meets ±∞ or NaN.
+    ``without_value`` are the outputs that count and are not finite, ``births`` where the way back meets ±∞ or NaN. By
+    ``entries`` of J that SymPy found: what is infinite there is a number that no float holds, and a pole is NaN.
     """
 
     standing: Standing
@@ -51,11 +53,21 @@ class Singular:
     torch: Array | None
     without_value: tuple[Place, ...]
     births: tuple[Birth, ...] = field(default=())
+    entries: bool = False
+
+    @property
+    def beyond(self) -> Array:
+        """Where the derivative is larger than any float."""
+        return np.asarray(~self.standing.void & np.isinf(self.standing.mathematics) & self.entries)
+
+    def born(self, where: Array) -> tuple[Birth, ...]:
+        """The births that can be those of some entries: what has their shape is not finite at one of them."""
+        return tuple(b for b in self.births if b.places.shape != where.shape or (b.places & where).any())
 
     @property
     def lost(self) -> Array:
         """Where there is a derivative and the steps have none."""
-        return ~self.undefined & ~np.isfinite(self.steps)
+        return ~self.undefined & ~self.beyond & ~np.isfinite(self.steps)
 
     @property
     def lost_by_torch(self) -> Array:
@@ -67,7 +79,7 @@ class Singular:
     @property
     def undefined(self) -> Array:
         """Where there is no derivative."""
-        return np.asarray(self.standing.void | ~np.isfinite(self.standing.mathematics))
+        return np.asarray(self.standing.void | (~np.isfinite(self.standing.mathematics) & ~self.beyond))
 
     def like(self, other: Singular) -> bool:
         """Whether the same is to be said of both: no derivative at the same places, by the same step."""
@@ -75,8 +87,8 @@ class Singular:
         if (
             mine != others
             or not place.any()
-            or self.lost.any()
-            or other.lost.any()
+            or (self.lost | self.beyond).any()
+            or (other.lost | other.beyond).any()
             or not np.array_equal(place, other.undefined)
         ):
             return False
@@ -111,11 +123,12 @@ def singular(
     def seen(step: Apply, place: int, weights: Array, part: Array) -> None:
         if finite(weights).all() and not finite(part).all():
             alone = np.shape(weights) == np.shape(part) and not np.asarray(weights)[~finite(part)].any()
-            found.append(Birth(step, alone))
+            found.append(Birth(step, alone, ~finite(part)))
 
     numeric_pullback(program, values, seed, [name], seen)
     places = tuple(tuple(int(i) for i in at) for at in np.argwhere(lacking))
-    return Singular(Standing(mathematics, void), as_float(gradient), torch, places, tuple(found))
+    by_sympy = entries is not None
+    return Singular(Standing(mathematics, void), as_float(gradient), torch, places, tuple(found), by_sympy)
 
 
 def confirmed(

@@ -38,6 +38,8 @@ DIGITS = 1400
 """Between the largest square of a float and the smallest lie 10^1264."""
 LARGEST = 64
 """Entries of the largest result that is made again."""
+FLAT = 5.0
+"""From here on erf, the quickest of the functions that saturate, is 1 to all digits of a float but the last."""
 SMALLEST = float(np.finfo(float).smallest_subnormal)
 SAME, FAR = 1e-6, 1e-3
 """What differs by a larger share of the number is not rounding of it; of what differs so far digits decide."""
@@ -132,6 +134,13 @@ class Truth:
         except TooLong:
             return False
 
+    @cached_property
+    def saturates(self) -> bool:
+        """Whether a function on the way is so close to a limit that floats may round what is left of it to 0."""
+        largest_of = {n: np.abs(as_float(a)).max(initial=0.0) for n, a in self.values.arrays.items()}
+        far = (step for step in self.program.steps if any(largest_of[name] > FLAT for name in step.tensors))
+        return any(derive(standard(step, self.program).key).equation.right.has(*SATURATING) for step in far)
+
     def beside(self, name: str, weights: Array) -> str:
         """What an entry of a gradient truly is, and what floats make of it; empty where the same, or unknown."""
         try:
@@ -145,7 +154,7 @@ class Truth:
         at = np.unravel_index(np.argmax(off), off.shape)
         entry = f"{name}.grad[{','.join(map(str, at))}]" if at else f"{name}.grad"
         true = np.broadcast_to(exact, off.shape)[at]
-        return f"{entry} is {true:.4g} in truth, and floats make {ours[at]:.4g} of it"
+        return f"{entry} is {true:.4g} in truth, and floats make {ours[at] + 0.0:.4g} of it"
 
     def lost(self, weights: Array) -> Mapping[str, Lost | None] | None:
         """Of each gradient that is 0 in floats what it truly is, None where that is 0; None where it is not known."""

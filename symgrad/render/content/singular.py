@@ -22,6 +22,7 @@ from symgrad.explanation.reasons import Vanishing
 from symgrad.explanation.structure import why_nothing_flows
 from symgrad.indexing.symbols import Expr
 from symgrad.numeric import Array, as_float, plain
+from symgrad.oracles.digits import LARGEST
 from symgrad.oracles.report import NO_GRADIENT, NO_PATH
 from symgrad.program import Apply
 from symgrad.render import numbers
@@ -42,18 +43,23 @@ def singular_blocks(teller: Teller, gradient: Gradient) -> Iterator[Block]:
     if met.lost.any():
         yield Paragraph(_lost(teller, gradient, met), alarm=True)
     if met.torch is not None and met.lost_by_torch.any():
-        where = [tuple(int(i) for i in at) for at in np.argwhere(met.lost_by_torch)]
         yield Paragraph(
             teller.say(
                 "At {at} the derivative is {value}, which torch loses on its way: its steps give {torch}.",
-                at=places(gradient.name, where),
+                at=places(gradient.name, places_of(met.lost_by_torch)),
                 value=_numbers(met.steps[met.lost_by_torch]),
                 torch=_numbers(met.torch[met.lost_by_torch]),
             ),
             alarm=True,
         )
-    if met.undefined.any():
-        yield Paragraph(_undefined(teller, gradient, met), alarm=True)
+    apart = met.undefined & ~met.standing.void if met.without_value else np.zeros_like(met.undefined)
+    for where in (met.undefined & ~apart, apart):
+        if where.any():
+            yield Paragraph(_undefined(teller, gradient, met, where), alarm=True)
+    if met.beyond.any():
+        at = places(gradient.name, places_of(met.beyond))
+        told = "At {at} the derivative is larger than any float: the arithmetic makes {steps} of it."
+        yield Paragraph(teller.say(told, at=at, steps=made_of(met, met.beyond)), alarm=True)
 
 
 def rows_without_value(teller: Teller, gradient: Gradient) -> Iterator[Block]:
@@ -75,10 +81,11 @@ def rows_without_value(teller: Teller, gradient: Gradient) -> Iterator[Block]:
 
 def _lost(teller: Teller, gradient: Gradient, met: Singular) -> Words:
     """At x[0] the derivative is 1; the steps give nan, and where."""
-    where = [tuple(int(i) for i in at) for at in np.argwhere(met.lost)]
+    where = places_of(met.lost)
     values = met.standing.mathematics[met.lost]
     steps = made_of(met, met.lost)
-    born = next((b for b in met.births if b.of_nothing), next(iter(met.births), None))
+    births = met.born(met.lost)
+    born = next((b for b in births if b.of_nothing), next(iter(births), None))
     why: Words = (".",)
     if born is not None:
         by_nothing = ": going back through {step} a weight of 0 meets a slope that is not finite, and 0·∞ is nan."
@@ -93,11 +100,10 @@ def _lost(teller: Teller, gradient: Gradient, met: Singular) -> Words:
     )
 
 
-def _undefined(teller: Teller, gradient: Gradient, met: Singular) -> Words:
+def _undefined(teller: Teller, gradient: Gradient, met: Singular, where: Array) -> Words:
     """At x[0] there is no derivative, why, and what the arithmetic makes of it."""
-    where = [tuple(int(i) for i in at) for at in np.argwhere(met.undefined)]
     why: Words = ()
-    if met.standing.void.any() and met.without_value:
+    if met.standing.void[where].any() and met.without_value:
         why = teller.say(
             ", because {rows} {have} no finite value",
             rows=places(teller.program.output, met.without_value),
@@ -105,12 +111,12 @@ def _undefined(teller: Teller, gradient: Gradient, met: Singular) -> Words:
         )
         cause = nothing_by_nothing(gradient.program, gradient.values)
         why = (*why, *((f": {cause}",) if cause else ()))
-    elif met.births:
-        why = teller.say(": the slope of {step} is infinite or undefined there", step=_step(teller, met.births[0].step))
+    elif births := met.born(where):
+        why = teller.say(": the slope of {step} is infinite or undefined there", step=_step(teller, births[0].step))
     return (
-        *teller.say("Undefined here: at {where} there is no derivative", where=places(gradient.name, where)),
+        *teller.say("Undefined here: at {at} there is no derivative", at=places(gradient.name, places_of(where))),
         *why,
-        *teller.say(". The arithmetic makes {steps} of it.", steps=made_of(met, met.undefined)),
+        *teller.say(". The arithmetic makes {steps} of it.", steps=made_of(met, where)),
     )
 
 
@@ -129,6 +135,11 @@ def _numbers(values: Array) -> str:
     if len(set(texts)) == 1:
         return texts[0]
     return ", ".join(texts[:MOST]) + (", …" if len(texts) > MOST else "")
+
+
+def places_of(where: Array) -> list[tuple[int, ...]]:
+    """The entries at which something holds."""
+    return [tuple(int(i) for i in at) for at in np.argwhere(where)]
 
 
 def places(name: str, where: Sequence[tuple[int, ...]]) -> Words:
@@ -167,9 +178,13 @@ def _why_one(explanation: Explanation, gradient: Gradient, teller: Teller, point
     if gradient.singular is not None or not np.isfinite(value).all():
         return ()  # said by `symgrad.render.content.singular`
     rows, columns = gradient.jacobian.shape
-    if rows == 0 or rows * columns > COUNTABLE or np.abs(value).max() > SMALL:
+    if rows == 0 or rows * columns > COUNTABLE:
         return ()
-    found = nothing(point, gradient.name, explanation.seed, gradient.value)
+    small = np.abs(value).max() <= SMALL
+    found = nothing(point, gradient.name, explanation.seed, gradient.value) if small else None
+    if found is None and value.size <= LARGEST and not value.all() and point.truth.saturates:
+        told = point.truth.beside(gradient.name, explanation.seed)  # a part of it is 0
+        return (f"{told}.",) if told else ()
     if found is None or (found.why == "J" and is_left_of_decimals(gradient.jacobian.formula)):
         return ()
     return _why_zero(explanation, gradient, found, _where(explanation, gradient, teller, vanishing))
