@@ -23,6 +23,7 @@ from pathlib import Path
 import pytest
 
 import symgrad
+from tests.benchmarks.guard import SCRIPT
 from tests.parsed import PARSED, nodes_of, tree_of
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -235,6 +236,14 @@ def test_what_a_watched_script_needs_is_loaded_once_and_looked_at_never(tmp_path
     script.write_text("import gc\nprint(gc.isenabled(), gc.get_freeze_count() > 200_000, gc.get_stats()[2])\n")
     ran = python("-m", "symgrad_cli", "run", str(script), cwd=tmp_path)
     assert ran.stdout.startswith("True True {'collections': 0,"), ran.stdout + ran.stderr
+
+
+def test_a_story_loads_no_compiler(tmp_path: Path) -> None:
+    """Nor SciPy's special functions: of what a GPT takes, a few lines of NumPy say those that it needs."""
+    script = tmp_path / "script.py"
+    script.write_text(f"{SCRIPT}\nimport sys\nprint('loaded:', {{'torch._dynamo', 'scipy'}} & set(sys.modules))\n")
+    ran = python("-m", "symgrad_cli", "run", str(script), cwd=tmp_path)
+    assert "loaded: set()\n" in ran.stdout, ran.stdout + ran.stderr
 
 
 @pytest.mark.slow

@@ -55,7 +55,15 @@ class Refused(Exception):
         self.binding = binding
 
 
-class Counted(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's class has no types
+class Uncompiled(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's class has no types
+    """A mode that torch does not wrap for its compiler: the first call of one that it wraps imports that, a second."""
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False
+
+
+class Counted(Uncompiled):  # type: ignore[no-untyped-call]  # nor have those below it
     """Counts what torch makes inside the block."""
 
     def __init__(self, budget: Budget) -> None:

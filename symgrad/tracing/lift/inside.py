@@ -16,11 +16,12 @@ from typing import Any
 
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
-from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+from torch.utils._python_dispatch import _disable_current_modes
 
 from symgrad.errors import SymgradError
 from symgrad.language.steps.calls import Ref
 from symgrad.ops.calls.operators import NEW
+from symgrad.reference.bounds import Uncompiled
 from symgrad.tracing.lift.bench import Bench
 from symgrad.tracing.lift.boxes import replaced, result_of
 from symgrad.tracing.lift.lifted import Refused
@@ -40,7 +41,7 @@ DEFINITIONS: dict[str, Definition] = {}
 definition = entering(DEFINITIONS)
 
 
-class Expansion(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch annotates half of it
+class Expansion(Uncompiled):  # type: ignore[no-untyped-call]  # torch annotates half of it
     """The operations that run inside one call, as nodes; ``program(function, x)`` is one whole call of ``function``.
 
     ``value`` is what the call gave as its result ``index``, the one that is asked for.

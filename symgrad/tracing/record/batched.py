@@ -11,9 +11,9 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from symgrad.ops.calls.operators import NEW
+from symgrad.reference.bounds import Uncompiled
 from symgrad.tracing.record import frames
 from symgrad.tracing.record.aliases import storage
 from symgrad.tracing.record.guard import Guard
@@ -35,7 +35,7 @@ class Nodes(Protocol):
         """Give it one."""
 
 
-class Batched(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch annotates half of it
+class Batched(Uncompiled):  # type: ignore[no-untyped-call]  # torch annotates half of it
     """The operations of one call of a transformed function, called ``title``, in the order in which they ran."""
 
     def __init__(self, recorder: Nodes, title: str) -> None:
