@@ -18,7 +18,7 @@ TINY = 1e-290
 """Below this the first term of a series is all of it."""
 FEW = 2**16
 """So many entries take less time one by one than loading SciPy."""
-ALONE = {name: np.frompyfunc(getattr(math, name), 1, 1) for name in ("erf", "erfc")}
+ALONE = {own.__name__: np.frompyfunc(own, 1, 1) for own in (math.erf, math.erfc)}
 """Functions that Python has, too."""
 
 
