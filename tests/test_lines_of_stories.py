@@ -97,13 +97,14 @@ def test_lines_that_once_did_not_run(source: str, tmp_path: Path) -> None:
     assert ear.wrong == []
 
 
+@pytest.mark.parametrize("sign", [ast.Mult(), ast.Div()], ids=["no", "undefined"])
 def test_a_line_with_other_numbers_is_withheld_and_the_story_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sign: ast.operator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A rule that makes two of one: what was proven for each group is no longer what is printed."""
+    """A rule that makes 0 or 1 / 0 of 1: what was proven for each group is no longer what is printed."""
     proven.forget()
     with_signs = merging.with_signs
-    monkeypatch.setattr(merging, "with_signs", lambda value: ast.BinOp(ast.Constant(2), ast.Mult(), with_signs(value)))
+    monkeypatch.setattr(merging, "with_signs", lambda value: ast.BinOp(with_signs(value), sign, ast.Constant(0)))
     ear = pasted(ROWS, tmp_path)
     (event,) = ear.told
     assert event.agrees
