@@ -262,6 +262,19 @@ def test_what_is_legal_for_one_entry_is_not_always_for_all(text: str, tmp_path: 
     assert bool((sign * slopes @ ways.T <= along + 1e-3).all()) is (legal != "alone")
 
 
+@pytest.mark.parametrize(("text", "told_of"), [
+    ("torch.linalg.svdvals(x).sum()", False),
+    ("torch.linalg.eigvalsh(x).sum()", False),
+    ("(torch.linalg.svdvals(x) * torch.tensor([1., 2., 4.])).sum()", True),
+    ("torch.linalg.svdvals(x)[0]", True),
+    ("torch.linalg.eigvalsh(x)[0] * 1e-6", True),
+])  # fmt: skip
+def test_kinks_that_even_out_in_the_sum_are_not_told(text: str, told_of: bool, tmp_path: Path) -> None:
+    """Where values cross each has two slopes, and their sum has one."""
+    told = story(tmp_path, f"x = torch.eye(3, requires_grad=True)\n({text}).backward()")
+    assert ("is a kink of" in told) is told_of
+
+
 # Ranges ---------------------------------------------------------------------------------------------------
 
 BEYOND = {

@@ -113,13 +113,10 @@ def ties(
 
     ``counts`` says whether a change of what comes back to a tensor changes a gradient that was asked for.
     """
-    seen = set()
+    first: dict[tuple[str, str], Passage] = {}
     for passage in passages:
-        key = (passage.step.result.name, str(passage.step.arguments[passage.place]))
-        op = entry_of(passage.step.op)
-        if op is None or op.smooth or key in seen:
-            continue
-        seen.add(key)
+        first.setdefault((passage.step.result.name, str(passage.step.arguments[passage.place])), passage)
+    for passage in first.values():
         with suppress(*UNSAID):
             yield from _of_step(program, values, passage, counts)
 
@@ -143,17 +140,17 @@ def switches(
 
 def _of_step(program: Program, values: Values, passage: Passage, counts: Callable[[str, Array], bool]) -> Iterator[Tie]:
     """An entry of one argument at which a step has two slopes or a jump, and which counts; the first of them."""
-    step, name = passage.step, str(passage.step.arguments[passage.place])
+    step, name, weights = passage.step, str(passage.step.arguments[passage.place]), as_float(passage.weights)
     op, one_by_one = entry_of(step.op), np.shape(values[name]) == np.shape(values[step.result.name])
-    if op is None or not _searched(values, name, step.result.name) or not np.any(passage.weights):
+    if op is None or op.smooth or not _searched(values, name, step.result.name) or not weights.any():
         return
     local = Local(program.alone(step, values.sizes), {n: as_float(values[n]) for n in step.tensors}, name)
-    drawn = np.random.default_rng(3).uniform(0.5, 1.5, np.shape(passage.weights))
-    places = local.corners(drawn * (as_float(passage.weights) != 0))
+    places = local.corners(np.random.default_rng(3).uniform(0.5, 1.5, weights.shape) * (weights != 0))
     for at in counting(places, np.shape(values[name]), lambda change: counts(name, change)):
-        if (found := local.tie(step, at, as_float(passage.weights) != 0)) is not None:
+        found = local.tie(step, at, weights != 0)
+        if found is not None and (found.jump or not local.has_one_slope(at, weights)):
             if op.found_by("") is not None:  # which of them tie, no hair shows
-                met = (local.tie(step, place, as_float(passage.weights) != 0) for place in places[:TRIED])
+                met = (local.tie(step, place, weights != 0) for place in places[:TRIED])
                 count = len({tie.to for tie in met if tie is not None})
             else:
                 count = len(places) if (one_by_one or not found.jump) and found.count else 1
@@ -272,6 +269,12 @@ class Local:
         apart_by = (out(2 * step, speeds) - out(step, speeds)) / step
         follows = any(near(apart_by, right * speed) for way in speeds.values() for speed in way[way != 0])
         return (round(right, 9), not follows) if near(left, right) else None
+
+    def has_one_slope(self, at: Place, weights: Array) -> bool:
+        """Whether results with two slopes each have one together, as they are weighed: two eigenvalues that cross."""
+        unit = _unit(at, self.inputs[self.name].shape)
+        sides = [np.sum(weights * self.quotients(unit, sign)) / np.abs(weights).max() for sign in (-1.0, 1.0)]
+        return near(float(sides[0]), float(sides[1]))
 
     def quotients(self, unit: Array, sign: float) -> Array:
         """Slopes on one side by the forward pass alone, the point itself left out."""
