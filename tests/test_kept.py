@@ -32,6 +32,9 @@ w = torch.randn(4, 3, requires_grad=True)
 torch.nn.functional.cross_entropy(torch.randn(5, 4) @ w, torch.tensor(TARGETS)).backward()
 """
 NONE_OUT, ONE_OUT = "[0, 1, 2, 1, 0]", "[0, 1, -100, 1, 0]"
+PRODUCT = (
+    "import torch\nx, w = (torch.rand(n, 3, requires_grad=True) for n in (2, 3))\ntorch.tanh(x @ w).sum().backward()\n"
+)
 NORM = "import torch\nx = torch.tensor(POINT, requires_grad=True)\n(x / x.norm()).sum().backward()\n"
 
 
@@ -120,6 +123,15 @@ def test_what_has_no_line_at_one_point_has_one_at_the_next(runs):
     fresh = {point: runs.story(NORM.replace("POINT", point), wanted=False) for point in ("[0.0, 0.0]", "[3.0, 4.0]")}
     for point in ("[0.0, 0.0]", "[3.0, 4.0]", "[0.0, 0.0]"):
         assert runs.story(NORM.replace("POINT", point)) == fresh[point]
+
+
+def test_a_proof_that_failed_is_tried_again_in_the_next_run(runs, monkeypatch):
+    """Numbers may be so large that nothing is confirmed at them: that says nothing of others."""
+    fresh = runs.story(PRODUCT, wanted=False)
+    with monkeypatch.context() as large:
+        large.setattr(templates, "proven", lambda *args: False)
+        assert runs.story(PRODUCT) != fresh
+    assert runs.story(PRODUCT) == fresh
 
 
 @pytest.mark.parametrize(("one", "other"), [(2, 2.0), (1, True), (0.0, -0.0), ((1, 2), (12,)), ("1", 1)])
