@@ -34,10 +34,10 @@ from symgrad.reference.words import (
 
 PLAIN = (int, float, complex, str, bool, type(None), slice, type(...), torch.dtype, torch.Size, torch.Tensor,
          np.ndarray, np.generic, range, torch.memory_format, torch.layout)  # fmt: skip
+"""What a function of torch's or NumPy's may be handed, tuples and lists of it, and types of numbers."""
 DEVICES, CASTS = ("cpu", "cuda", "mps", "xpu", "meta"), ("float", "int", "bool")
 BINDING = ("argument", "positional", "keyword", "must be", "should be", "received an invalid combination")
 """Words of an exception that says that a function does not take its arguments."""
-"""What a function of torch's or NumPy's may be handed, tuples and lists of it, and types of numbers."""
 
 
 @dataclass(frozen=True)
