@@ -13,7 +13,7 @@ import torch
 
 from symgrad.errors import SymgradError
 from symgrad.testing import check_backward
-from symgrad.testing.right.seeds import seeds
+from symgrad.testing.right.rounding import seeds
 from tests.candidates import Candidate, function, with_ctx
 from tests.correct_backwards import CORRECT
 from tests.faulty_backwards import FAULTS

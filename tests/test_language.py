@@ -29,7 +29,7 @@ from symgrad.language.grammar.tokens import DEPTH, LENGTH
 from symgrad.language.outside.constants import arithmetic
 from symgrad.language.read import assignments
 from symgrad.language.steps.names import candidate_ranks, names_of
-from symgrad.numeric.assumed import read_as_whole
+from symgrad.numeric.arranged import read_as_whole
 from symgrad.ops import SPELLINGS, entries, named
 from symgrad.program import Constant, Program
 from symgrad.shapes import Sizes

@@ -102,8 +102,8 @@ OTHER_WORDS: dict[str, dict[str, str]] = {
         "language/steps/kinds.py": "mean",
         "tracing/lift/calls/layers.py": "bilinear",
         "tracing/lift/calls/factors.py": "amax mean sum",
-        "tracing/lift/calls/statistics.py": "linear",
-        "tracing/lift/calls/weights.py": "mean sum",
+        "tracing/lift/calls/compositions.py": "linear",
+        "tracing/lift/calls/placing.py": "mean sum",
     },
     "what numbers of a run are called": {
         "tracing/lift/calls/compositions.py": "sign",

@@ -12,7 +12,7 @@ import torch
 import symgrad
 from symgrad.errors import SymgradError
 from symgrad.language import read
-from symgrad.numeric.assumed import read_as_whole
+from symgrad.numeric.arranged import read_as_whole
 from symgrad.ops import TABLE, named
 from symgrad.program import Program
 from symgrad.tracing import capture

@@ -13,13 +13,12 @@ import torch
 from symgrad.language import read
 from symgrad.tracing import run_script
 from symgrad.tracing.record.numbers import digits
-from symgrad.tracing.session.likeness import Outline, unlike
+from symgrad.tracing.session.history import Outline, unlike
 from symgrad.tracing.session.sampling import OFTEN, is_checked
-from symgrad.tracing.story.events import Note
+from symgrad.tracing.story.events import MANY, Note
 from symgrad.tracing.story.layout import cut, table, wrapped
 from symgrad.tracing.story.page import sorted_out
 from symgrad.tracing.story.passages import Block, Folding
-from symgrad.tracing.story.summary import MANY
 from symgrad.tracing.story.tell import closing, event_markdown, event_text, legend
 from symgrad.tracing.story.turns import folded
 from tests.test_run import own_default_precision

@@ -24,6 +24,7 @@ from symgrad.closed_form.rewriting.asking import boolean, indices_in, reads_tens
 from symgrad.closed_form.rewriting.rules import APART, simplify
 from symgrad.closed_form.rewriting.shorthands import Mean, Variance
 from symgrad.closed_form.texts.axes import added, common_order, joint_axes, signed
+from symgrad.closed_form.texts.decimals import size_text
 from symgrad.closed_form.texts.pieces import (
     ADD,
     ATOM,
@@ -39,7 +40,6 @@ from symgrad.closed_form.texts.pieces import (
     method,
     of_ones,
 )
-from symgrad.closed_form.texts.size_text import size_text
 from symgrad.closed_form.writing.sums import ADDED_UP, MEAN
 from symgrad.closed_form.writing.writer import RELATIONS, Forms
 from symgrad.errors import SymgradError

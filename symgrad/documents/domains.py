@@ -27,7 +27,7 @@ from symgrad.entries.domain import reals
 from symgrad.errors import SymgradError
 from symgrad.language import read
 from symgrad.numeric import Array, as_float, forward, numeric_pullback
-from symgrad.numeric.assumed import SYMMETRIC, with_diagonal
+from symgrad.numeric.arranged import SYMMETRIC, with_diagonal
 from symgrad.ops import Domain, Example, Op
 from symgrad.oracles import run_torch
 from symgrad.program import Program

@@ -23,14 +23,13 @@ from symgrad.language import definition, inputs_of, read
 from symgrad.language.outside import arguments
 from symgrad.notebook import Listed
 from symgrad.numeric import Array, Values, as_float, forward
-from symgrad.numeric.assumed import matrix_of_kind
+from symgrad.numeric.arranged import matrix_of_kind
 from symgrad.numeric.sweeps import numeric_pullback
 from symgrad.oracles.forms import jittered
 from symgrad.oracles.other_sizes import resized
 from symgrad.program import Program
 from symgrad.testing.right.bench import Trial, apart, place
-from symgrad.testing.right.rounding import rounding_of
-from symgrad.testing.right.seeds import Weights, seeds
+from symgrad.testing.right.rounding import Weights, rounding_of, seeds
 from symgrad.testing.right.truth import Formula
 from symgrad.testing.slips.diagnosis import Case, causes
 from symgrad.ways import Setting

@@ -6,8 +6,7 @@ from symgrad.explanation.data import Explanation, Gradient
 from symgrad.explanation.entries import Entry
 from symgrad.explanation.formulas import derive_only
 from symgrad.explanation.given import Given, Seed, Writers
-from symgrad.explanation.hessian import Hessian
-from symgrad.explanation.jacobian import Jacobian, jacobian_of
+from symgrad.explanation.jacobian import Hessian, Jacobian, jacobian_of
 from symgrad.explanation.kinks import EdgeRule, Kink, edges_of, kink_of
 from symgrad.explanation.nothing import Nothing, nothing
 from symgrad.explanation.plan import JacobianPlan

@@ -18,8 +18,7 @@ from symgrad.closed_form import assigned
 from symgrad.errors import InputError
 from symgrad.explanation.entries import Entry, entry_story
 from symgrad.explanation.given import Given, Seed, Writers
-from symgrad.explanation.hessian import Hessian
-from symgrad.explanation.jacobian import Jacobian
+from symgrad.explanation.jacobian import Hessian, Jacobian
 from symgrad.explanation.singular import Singular
 from symgrad.explanation.ties import Passage, Tie, switches, ties
 from symgrad.explanation.written import Written
@@ -27,7 +26,7 @@ from symgrad.indexing import Equation, Index
 from symgrad.indexing.symbols import Expr
 from symgrad.language.outside import arguments
 from symgrad.numeric import Array, Values, as_float, evaluate, plain, term_sizes
-from symgrad.numeric.assumed import SYMMETRIC, both_places, read_as_matrix
+from symgrad.numeric.arranged import SYMMETRIC, both_places, read_as_matrix
 from symgrad.numeric.rounding import marked, may_be_rounding, terms_of
 from symgrad.numeric.sweeps import numeric_pullback
 from symgrad.ops import entry_of

@@ -23,7 +23,7 @@ from symgrad.explanation.structure import COMPOSED, suggested
 from symgrad.indexing import Index, fresh_axes
 from symgrad.indexing.symbols import Expr
 from symgrad.numeric import Array, Values, forward
-from symgrad.numeric.assumed import matrix_of_kind, read_as_whole
+from symgrad.numeric.arranged import matrix_of_kind, read_as_whole
 from symgrad.numeric.budget import check_program
 from symgrad.oracles import Check, check_form
 from symgrad.oracles.other_sizes import fits

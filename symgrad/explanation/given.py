@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from symgrad.calculus import local, moving
 from symgrad.indexing.symbols import accesses, indices_of, name_of
 from symgrad.numeric import Array
-from symgrad.numeric.assumed import read_as_whole
+from symgrad.numeric.arranged import read_as_whole
 from symgrad.program import Program
 
 

@@ -28,7 +28,7 @@ from symgrad.indexing import Index, over_terms
 from symgrad.indexing.deltas import is_delta
 from symgrad.indexing.symbols import Expr, accesses, is_access, name_of
 from symgrad.numeric import Values, finite, forward
-from symgrad.numeric.assumed import matrix_of_kind
+from symgrad.numeric.arranged import matrix_of_kind
 from symgrad.numeric.budget import MEMORY, MOST_EXACT, memory
 from symgrad.numeric.composed import composed_places
 from symgrad.numeric.patterns import Pattern, at_most, pattern_of

@@ -20,13 +20,12 @@ from symgrad.errors import InputError, ShapeError
 from symgrad.explanation.claims import certain
 from symgrad.explanation.data import Explanation
 from symgrad.explanation.given import Seed, Writers
-from symgrad.explanation.hessian import Hessian
-from symgrad.explanation.jacobian import Jacobian
+from symgrad.explanation.jacobian import Hessian, Jacobian
 from symgrad.indexing import Equation, fresh_axes
 from symgrad.indexing.symbols import Expr, accesses, name_of
 from symgrad.numeric import Array, Values, forward, plain, where_exact
-from symgrad.numeric.evaluate import played
 from symgrad.numeric.forward import Later
+from symgrad.numeric.playing import played
 from symgrad.oracles import Check, check_form, second_checks
 from symgrad.oracles.digits import DIGITS, LARGEST, keeps_digits, lost_digits
 from symgrad.program import Apply, Program, Tensor, free_name

@@ -25,7 +25,7 @@ from symgrad.indexing import Bracket, Index, over_terms
 from symgrad.indexing.deltas import is_delta
 from symgrad.indexing.symbols import Expr, accesses, free_indices, name_of
 from symgrad.ops import entry_of, only_read
-from symgrad.ops.calls.operators import sign_of
+from symgrad.ops.calls.written import sign_of
 from symgrad.program import Apply, Program, Pullback
 
 COMPOSED = certain("composed", "", "a product of the steps' Jacobians; its formula is too long to write out")

@@ -20,8 +20,8 @@ from symgrad.backward import Backward, Line
 from symgrad.backward.parts.code import read_by, rewritten, with_conditions
 from symgrad.backward.shortening.merging import put
 from symgrad.closed_form import without_plus
+from symgrad.closed_form.texts.decimals import least_sizes, size_text
 from symgrad.closed_form.texts.pieces import NoForm
-from symgrad.closed_form.texts.size_text import least_sizes, size_text
 from symgrad.errors import UnsupportedError
 from symgrad.program import Tensor
 from symgrad.shapes import Size

@@ -23,7 +23,7 @@ from symgrad.exporting.parts import Parts, parts_of
 from symgrad.language import expand_composites, read
 from symgrad.language.outside import arguments
 from symgrad.numeric import Values, forward
-from symgrad.numeric.assumed import assumed_value
+from symgrad.numeric.arranged import assumed_value
 from symgrad.oracles.other_sizes import resized
 from symgrad.oracles.text import cast_of
 from symgrad.program import Program

@@ -45,7 +45,7 @@ from symgrad.language.steps.names import (
     names_of,
     unknown_tensor,
 )
-from symgrad.ops.calls.operators import sign_of
+from symgrad.ops.calls.written import sign_of
 from symgrad.ops.entry import plays
 from symgrad.program import Apply, Number, Program, Role, free_name
 from symgrad.source import Source

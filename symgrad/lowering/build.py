@@ -15,12 +15,19 @@ import sympy as sp
 from symgrad.functions import finite
 from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel, is_constant, with_fresh_sums
 from symgrad.indexing.symbols import Expr, bound_indices, free_indices, is_access, name_of
-from symgrad.lowering.bounds import holds_always
-from symgrad.lowering.cases import conditions as conditions_in
-from symgrad.lowering.cases import told
-from symgrad.lowering.choices import chosen, clipped
-from symgrad.lowering.exponents import Share, exponentials_only, stable_factors
-from symgrad.lowering.factors import apart, one_hot, quarter_zeros, quotient, rounded_once, with_sizes
+from symgrad.lowering.choices import chosen, clipped, told
+from symgrad.lowering.choices import conditions as conditions_in
+from symgrad.lowering.exponents import (
+    Share,
+    apart,
+    exponentials_only,
+    one_hot,
+    quarter_zeros,
+    quotient,
+    rounded_once,
+    stable_factors,
+    with_sizes,
+)
 from symgrad.lowering.families import Families, so_far
 from symgrad.lowering.graph import FLOAT, TRUTH, Graph, NoPlan
 from symgrad.lowering.names import EITHER, FINITE, FUNCTIONS, MOST_FACTORS, RELATIONS, real_number
@@ -28,7 +35,7 @@ from symgrad.lowering.opened import opened
 from symgrad.lowering.pieces import pieces
 from symgrad.lowering.places import Places, joined, scattered
 from symgrad.lowering.products import Products
-from symgrad.lowering.reading import in_order, number, scatter_target
+from symgrad.lowering.reading import holds_always, in_order, number, scatter_target
 from symgrad.lowering.terms import Term, Terms
 from symgrad.lowering.windows import Fold, absorb, moved, slices, slide
 from symgrad.shapes import Size, with_numbers

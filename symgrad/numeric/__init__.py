@@ -1,8 +1,8 @@
 """Index equations and programs on arrays: exact where the numbers are, float64 elsewhere."""
 
-from symgrad.numeric.evaluate import evaluate
 from symgrad.numeric.exact import Array, as_float, euclidean, exact, finite, is_exact, plain, where_exact
 from symgrad.numeric.forward import Values, forward, forward_from
+from symgrad.numeric.playing import evaluate
 from symgrad.numeric.sparse import chain_jacobian, sparse_jacobian, term_sizes
 from symgrad.numeric.sweeps import numeric_pullback, numeric_pullbacks, numeric_pushforward, numeric_pushforwards
 from symgrad.numeric.symbols import evaluate_symbols, reads_positions, symbol_matrix

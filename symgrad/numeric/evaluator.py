@@ -24,8 +24,7 @@ from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel, is_consta
 from symgrad.indexing.sums import split_factors
 from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of
 from symgrad.lowering.arrays import FUNCTIONS as NUMPYS
-from symgrad.lowering.exponents import Share, exponentials_only, stable_factors
-from symgrad.lowering.factors import quarter_zeros, rounded_once
+from symgrad.lowering.exponents import Share, exponentials_only, quarter_zeros, rounded_once, stable_factors
 from symgrad.lowering.names import EITHER, FUNCTIONS, RELATIONS
 from symgrad.lowering.reading import flat, in_order, is_mask, is_rational, number, scatter_target
 from symgrad.lowering.windows import absorb, fold, kept_axes, line, nothing, slide, strided

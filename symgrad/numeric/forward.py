@@ -25,8 +25,8 @@ from symgrad.indexing import Bracket, Equation
 from symgrad.indexing.symbols import is_access, name_of
 from symgrad.lowering.reading import names_read, number
 from symgrad.numeric.budget import MOST_EXACT, MOST_HELD, check_program, entries
-from symgrad.numeric.evaluate import evaluate, evaluate_forward
 from symgrad.numeric.exact import EXACT_LIMIT, Array, as_float, exact, finite, holds_exact, is_exact
+from symgrad.numeric.playing import evaluate, evaluate_forward
 from symgrad.numeric.positions import Evaluation, check_on_axis, check_places, check_read
 from symgrad.ops import named
 from symgrad.ops.moving.positions import positions

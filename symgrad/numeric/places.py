@@ -23,8 +23,8 @@ from symgrad.lowering.names import RELATIONS
 from symgrad.lowering.reading import number
 from symgrad.lowering.windows import line
 from symgrad.numeric.budget import MOST_IN_GRID
-from symgrad.numeric.evaluate import evaluate
 from symgrad.numeric.exact import Array, as_float
+from symgrad.numeric.playing import evaluate
 from symgrad.shapes import Size
 
 Sizes = Mapping[Size, int]

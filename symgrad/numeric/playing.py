@@ -2,12 +2,17 @@
 
 Comes in: an equation, the arrays that it reads, the numbers of its sizes. Goes out: the array that it defines, in
 float64; None where it has no plan. `symgrad.numeric.evaluator` is the reference that plans are held against.
+
+The array that an index equation defines: in fractions where everything is exact, else by a plan, else step by step.
+
+Comes in: an equation, the arrays of the tensors it reads, the numbers of its sizes. Goes out: the array, one axis per
+index of the left-hand side. The three ways in differ in which plans they ask.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache, partial
 
 import numpy as np
 import sympy as sp
@@ -18,6 +23,7 @@ from symgrad.lowering.build import lowered
 from symgrad.lowering.graph import FLOAT, WHOLE, NoPlan
 from symgrad.lowering.plan import Plan, planned
 from symgrad.lowering.reading import names_read
+from symgrad.numeric.evaluator import by_evaluator, in_fractions
 from symgrad.numeric.exact import Array, all_tame, as_float
 from symgrad.shapes import Size
 
@@ -142,3 +148,25 @@ def in_type(array: Array) -> Array:
     """Whole numbers as they are, everything else in float64."""
     found = np.asarray(array)
     return found if np.issubdtype(found.dtype, np.integer) else as_float(found)
+
+
+Plays = Callable[[Equation, Mapping[str, Array], Mapping[Size, int]], Array | None]
+"""A way to evaluate an equation by its plan; None where it has none, or not for these numbers."""
+
+
+def evaluate(
+    equation: Equation, arrays: Mapping[str, Array], sizes: Mapping[Size, int], plays: Plays = play_tame
+) -> Array:
+    """The array that ``equation`` defines; a plan is made at its second use, and asked about ordinary numbers alone."""
+    used = {name: np.asarray(arrays[name]) for name in names_read(equation.right)}
+    for way in (in_fractions, plays):
+        found = way(equation, used, sizes)
+        if found is not None:
+            return found
+    return by_evaluator(equation, used, sizes)
+
+
+evaluate_forward = partial(evaluate, plays=partial(play, lent=True))
+"""For an operation's own equation: infinities and what is no number go on as in NumPy and torch, a view is a view."""
+played = partial(evaluate, plays=partial(play_tame, at_once=True))
+"""By a plan from the first use on: for what is large, or asked for again."""

@@ -22,10 +22,10 @@ from symgrad.indexing.deltas import is_delta
 from symgrad.indexing.symbols import Expr, access, accesses, free_indices
 from symgrad.lowering.reading import number
 from symgrad.numeric.budget import check_grid
-from symgrad.numeric.evaluate import played
 from symgrad.numeric.exact import Array, as_float, exact, is_exact, plain, shortened, total
 from symgrad.numeric.forward import Values
 from symgrad.numeric.places import Part, Placed, Sizes, counted, enumerated, length, parts_of, placed, tuples
+from symgrad.numeric.playing import played
 from symgrad.numeric.rounding import terms_of
 from symgrad.program import Apply, Program
 from symgrad.shapes import Size

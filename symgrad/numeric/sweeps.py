@@ -12,9 +12,9 @@ import numpy as np
 
 from symgrad.calculus import flowing, local_pullback, local_pushforward, positions, standard
 from symgrad.calculus.local import SEED, TANGENT
-from symgrad.numeric.evaluate import evaluate
 from symgrad.numeric.exact import Array, finite, plus, total
 from symgrad.numeric.forward import Values, evaluated, read_by, with_numbers_read
+from symgrad.numeric.playing import evaluate
 from symgrad.program import Apply, Program
 
 

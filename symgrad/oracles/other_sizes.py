@@ -19,7 +19,7 @@ from symgrad.exactness import LARGEST_EXPONENT
 from symgrad.indexing import Index, Ravel, Unravel
 from symgrad.indexing.symbols import is_access
 from symgrad.numeric import Array, Values, as_float, evaluate, finite, forward
-from symgrad.numeric.assumed import matrix_of_kind
+from symgrad.numeric.arranged import matrix_of_kind
 from symgrad.ops import named
 from symgrad.program import Apply, Program, Stated
 from symgrad.shapes import Size, Sizes, with_numbers

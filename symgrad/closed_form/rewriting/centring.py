@@ -19,7 +19,7 @@ from symgrad.closed_form.rewriting.rules import Rule, simplify
 from symgrad.closed_form.rewriting.shorthands import Centred
 from symgrad.indexing import Equation, Index, fresh_axes
 from symgrad.indexing.symbols import Expr, accesses, free_indices, indices_of, is_access, name_of
-from symgrad.ops.calls.operators import sign_of
+from symgrad.ops.calls.written import sign_of
 from symgrad.program import Apply, Program
 
 

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from symgrad.closed_form.texts.pieces import ATOM, MATMUL, MULTIPLY, NEGATE, NoForm, Text, bracketed
 from symgrad.ops import named
-from symgrad.ops.calls.operators import sign_of
+from symgrad.ops.calls.written import sign_of
 from symgrad.program import Apply, Argument, Constant
 
 BINDS = {"*": MULTIPLY, "/": MULTIPLY, "@": MATMUL}

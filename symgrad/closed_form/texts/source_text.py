@@ -16,7 +16,7 @@ from typing import Any
 import sympy as sp
 
 from symgrad.closed_form.texts.complex_text import complex_text
-from symgrad.closed_form.texts.decimals import computed_of, written
+from symgrad.closed_form.texts.decimals import computed_of, size_text, written
 from symgrad.closed_form.texts.pieces import (
     ADD,
     ATOM,
@@ -29,11 +29,10 @@ from symgrad.closed_form.texts.pieces import (
     Text,
     bracketed,
 )
-from symgrad.closed_form.texts.size_text import size_text
 from symgrad.errors import SymgradError
 from symgrad.language.steps.names import ATTRIBUTES
 from symgrad.ops import named
-from symgrad.ops.calls.operators import INFIX, PREFIX, sign_of
+from symgrad.ops.calls.written import INFIX, PREFIX, sign_of
 from symgrad.ops.entry import plays
 from symgrad.program import Apply, Argument, Constant, Program, Role
 from symgrad.shapes import Size, SizeMismatch, Sizes

@@ -36,9 +36,9 @@ import sympy as sp
 
 from symgrad.closed_form.rewriting.asking import indices_in, reads_tensor
 from symgrad.closed_form.rewriting.merging import taken_apart
+from symgrad.closed_form.texts.decimals import size_text
 from symgrad.closed_form.texts.notation import Notation, shape_of
 from symgrad.closed_form.texts.pieces import ATOM, MULTIPLY, NoForm, Piece, bracketed, flat, subscripted
-from symgrad.closed_form.texts.size_text import size_text
 from symgrad.closed_form.writing.convolutions import convolution, solved
 from symgrad.closed_form.writing.folds import folded, unfolded
 from symgrad.indexing import Bracket, Index

@@ -25,7 +25,7 @@ from symgrad.closed_form.rewriting.asking import (
 from symgrad.closed_form.rewriting.of_numbers import roots_together
 from symgrad.closed_form.rewriting.shorthands import Root
 from symgrad.closed_form.texts.axes import added, axis_in, body_order, common_order, joint_axes, signed
-from symgrad.closed_form.texts.decimals import computed_of, decimal_text, over_and_under, quotient_text
+from symgrad.closed_form.texts.decimals import computed_of, decimal_text, over_and_under, quotient_text, size_text
 from symgrad.closed_form.texts.notation import Notation
 from symgrad.closed_form.texts.pieces import (
     ADD,
@@ -45,7 +45,6 @@ from symgrad.closed_form.texts.pieces import (
     of_ones,
     permuted,
 )
-from symgrad.closed_form.texts.size_text import size_text
 from symgrad.closed_form.writing.classes import is_class, one_hot
 from symgrad.closed_form.writing.complex_forms import in_complex_words
 from symgrad.closed_form.writing.edges import (

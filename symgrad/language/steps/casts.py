@@ -17,7 +17,7 @@ from symgrad.language.steps.calls import Meaning, Ref, kind_of
 from symgrad.language.steps.complaints import excerpt
 from symgrad.language.steps.kinds import Kind
 from symgrad.language.steps.made import DTYPES, NARROW, NO_TYPE, TYPED, UNREAD, dtype_of
-from symgrad.ops.calls.operators import SIGNS, TO_WHOLE
+from symgrad.ops.calls.written import SIGNS, TO_WHOLE
 from symgrad.ops.entry import named
 
 TYPES = ("double", "float", "half", "bfloat16", "long", "int", "bool")

@@ -44,8 +44,8 @@ from symgrad.language.steps.names import PROPERTIES, is_module_path, spelling_of
 from symgrad.language.steps.sharing import Sharing
 from symgrad.language.steps.stated import stated
 from symgrad.ops import ground
-from symgrad.ops.calls.operators import LOGIC, SIGNS
 from symgrad.ops.calls.registry import Compound, find_compound
+from symgrad.ops.calls.written import LOGIC, SIGNS
 from symgrad.ops.entry import playing
 from symgrad.ops.lookup import find
 from symgrad.program import Own, Role

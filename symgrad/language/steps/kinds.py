@@ -18,8 +18,8 @@ import sympy as sp
 from symgrad.entries.holding import held_as
 from symgrad.entries.spec import Op
 from symgrad.errors import UnsupportedError
-from symgrad.ops.calls.operators import sign_of
 from symgrad.ops.calls.picks import MOVERS
+from symgrad.ops.calls.written import sign_of
 from symgrad.program import Role
 
 

@@ -38,8 +38,8 @@ from symgrad.language.grammar.nodes import (
 from symgrad.language.steps.calls import TOLD
 from symgrad.language.steps.made import TYPED, UNREAD
 from symgrad.ops import TABLE
-from symgrad.ops.calls.operators import SIGNS
 from symgrad.ops.calls.registry import find_compound
+from symgrad.ops.calls.written import SIGNS
 from symgrad.ops.lookup import find
 from symgrad.ways import Setting
 

@@ -14,8 +14,8 @@ import sympy as sp
 
 from symgrad import special
 from symgrad.entries.equations import METHOD, op
-from symgrad.entries.options import number_given
 from symgrad.entries.shaping import Dim, axes_of
+from symgrad.entries.signatures import number_given
 from symgrad.errors import InputError, ShapeError
 from symgrad.ops.contracting.lengths import as_long_as, numpy_length
 from symgrad.program import Role

@@ -16,8 +16,8 @@ from typing import Any
 import sympy as sp
 
 from symgrad.entries.equations import op
-from symgrad.entries.options import per_axis
 from symgrad.entries.shaping import check_space, in_groups, unify_vector
+from symgrad.entries.signatures import per_axis
 from symgrad.errors import InputError, ShapeError
 from symgrad.shapes import Shape, Size, Sizes, size_of
 

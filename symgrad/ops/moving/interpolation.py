@@ -19,8 +19,8 @@ import numpy as np
 import sympy as sp
 
 from symgrad.entries.equations import op
-from symgrad.entries.options import several
 from symgrad.entries.shaping import number
+from symgrad.entries.signatures import several
 from symgrad.errors import InputError, ShapeError
 from symgrad.shapes import Shape, Sizes, size_of
 

@@ -14,8 +14,8 @@ from dataclasses import replace
 
 from symgrad.backward import Backward, backward
 from symgrad.calculus import flows
+from symgrad.closed_form.texts.decimals import least_sizes
 from symgrad.closed_form.texts.pieces import NoForm
-from symgrad.closed_form.texts.size_text import least_sizes
 from symgrad.closed_form.texts.source_text import Writer
 from symgrad.explanation import Explanation
 from symgrad.explanation.formulas import Derived, sample

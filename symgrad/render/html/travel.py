@@ -26,7 +26,7 @@ from symgrad.functions import high, low, sigmoid, softplus
 from symgrad.functions import sign as signum
 from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel
 from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of
-from symgrad.lowering.factors import quarter_zeros
+from symgrad.lowering.exponents import quarter_zeros
 from symgrad.lowering.reading import number
 from symgrad.numeric import Array, as_float
 from symgrad.numeric.rounding import Rounding

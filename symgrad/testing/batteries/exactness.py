@@ -16,8 +16,7 @@ from symgrad.program import Apply
 from symgrad.testing.candidates.attempts import Variation
 from symgrad.testing.data import Finding
 from symgrad.testing.right.bench import Bench, Outcome, apart, eager_of, not_made, outcome, place
-from symgrad.testing.right.rounding import EPSILON
-from symgrad.testing.right.seeds import Weights
+from symgrad.testing.right.rounding import EPSILON, Weights
 from symgrad.testing.right.truth import Formula
 
 LARGEST = 2

@@ -15,8 +15,7 @@ from symgrad.errors import SymgradError
 from symgrad.numeric import Array, as_float, forward, numeric_pullback, numeric_pushforward
 from symgrad.testing.data import Finding
 from symgrad.testing.right.bench import Bench, Outcome, Trial, apart, largest_at, not_made, outcome, place, shown
-from symgrad.testing.right.rounding import EPSILON
-from symgrad.testing.right.seeds import drawn_integers
+from symgrad.testing.right.rounding import EPSILON, drawn_integers
 from symgrad.testing.right.truth import Formula
 
 ONCE = "once_differentiable"

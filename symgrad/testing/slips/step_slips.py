@@ -22,9 +22,8 @@ from symgrad.numeric.forward import evaluated
 from symgrad.program import Apply
 from symgrad.testing.right.bench import Trial
 from symgrad.testing.right.truth import Formula
-from symgrad.testing.slips.places import Change, Place, axes, options
+from symgrad.testing.slips.places import Change, Place, altered_equations, axes, options
 from symgrad.testing.slips.slips import Slip, square
-from symgrad.testing.slips.term_slips import altered_equations
 
 MOST = 600
 """Mistakes that are tried for one gradient."""

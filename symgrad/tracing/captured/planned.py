@@ -19,7 +19,7 @@ from symgrad.calculus import positions
 from symgrad.calculus.local import SEED
 from symgrad.errors import UnsupportedError
 from symgrad.lowering.arrays import ON_NUMPY, Engine
-from symgrad.lowering.chain import Chain
+from symgrad.lowering.plan import Chain
 from symgrad.numeric.exact import Array, all_tame, as_float, plus
 from symgrad.numeric.plans import Prepared, prepared
 from symgrad.oracles.own_rule import on_an_edge

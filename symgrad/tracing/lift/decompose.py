@@ -14,12 +14,12 @@ import torch
 
 from symgrad.language.steps.calls import Ref
 from symgrad.ops import ground
-from symgrad.ops.calls.operators import NEW
 from symgrad.ops.calls.picks import CHOICES, RANKED
+from symgrad.ops.calls.written import NEW
 from symgrad.ops.lookup import find
 from symgrad.program import Role
 from symgrad.tracing.lift.bench import Bench
-from symgrad.tracing.lift.calls.weights import COUNTED
+from symgrad.tracing.lift.calls.placing import COUNTED
 from symgrad.tracing.lift.choices import choose, places_in
 from symgrad.tracing.lift.inside import (
     floating,

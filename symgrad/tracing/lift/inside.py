@@ -20,7 +20,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from symgrad.errors import SymgradError
 from symgrad.language.steps.calls import Ref
-from symgrad.ops.calls.operators import NEW
+from symgrad.ops.calls.written import NEW
 from symgrad.reference.bounds import Uncompiled
 from symgrad.tracing.lift.bench import Bench
 from symgrad.tracing.lift.boxes import replaced, result_of

@@ -18,7 +18,7 @@ from torch.nn.modules._functions import BackwardHookFunction
 from symgrad.language.steps.builder import Operand
 from symgrad.language.steps.calls import Ref
 from symgrad.ops import ground
-from symgrad.ops.calls.operators import sign_of
+from symgrad.ops.calls.written import sign_of
 from symgrad.ops.entry import playing
 from symgrad.ops.lookup import find
 from symgrad.program import Role

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import torch
 
-from symgrad.ops.calls.operators import NEW
+from symgrad.ops.calls.written import NEW
 from symgrad.reference.bounds import Uncompiled
 from symgrad.tracing.record import frames
 from symgrad.tracing.record.aliases import storage

@@ -20,7 +20,7 @@ from symgrad.tracing.record import frames
 from symgrad.tracing.record.trace import Node, Where
 from symgrad.tracing.session.scene import Scene, pulled
 from symgrad.tracing.session.torchs_words import Refusal, refusal_of, written_over
-from symgrad.tracing.story.summary import some
+from symgrad.tracing.story.events import some
 
 if TYPE_CHECKING:
     from symgrad.tracing.captured.capture import Capture

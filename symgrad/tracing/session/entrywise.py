@@ -23,8 +23,8 @@ from symgrad.indexing import Equation as Entries
 from symgrad.indexing.equation import replace_accesses
 from symgrad.indexing.symbols import Expr, access, is_access
 from symgrad.lowering.reading import names_read
-from symgrad.numeric.evaluate import evaluate
 from symgrad.numeric.exact import Array, as_float
+from symgrad.numeric.playing import evaluate
 from symgrad.render.letters import loose_names
 from symgrad.render.page import Equation, Equations, Formula, named
 

@@ -29,8 +29,8 @@ from symgrad.tracing.session import diagnose, kinks, leaves, own_backward, paths
 from symgrad.tracing.session.agreement import Judge, precision_of
 from symgrad.tracing.session.births import all_lost, births, not_finite, spoilt, watching
 from symgrad.tracing.session.entrywise import entrywise, written_out
+from symgrad.tracing.session.history import KEPT, Outline, nearest
 from symgrad.tracing.session.lessons import lessons
-from symgrad.tracing.session.likeness import KEPT, Outline, nearest
 from symgrad.tracing.session.nameless import nameless
 from symgrad.tracing.session.no_slope import in_range
 from symgrad.tracing.session.scene import Scene, state_of

@@ -18,7 +18,7 @@ from symgrad.backward.shortening.phrasing import turned
 from symgrad.errors import SymgradError
 from symgrad.explanation.notable import mean_in_words, means, read_again
 from symgrad.numeric import Array
-from symgrad.numeric.assumed import SYMMETRIC, both_places, read_as_matrix
+from symgrad.numeric.arranged import SYMMETRIC, both_places, read_as_matrix
 from symgrad.numeric.exact import as_float
 from symgrad.ops.entry import plays
 from symgrad.oracles.forms import reader_of

@@ -20,8 +20,8 @@ from symgrad.tracing.record.names import called, text_at, tree_of
 from symgrad.tracing.record.numbers import digits, short
 from symgrad.tracing.record.trace import Node, as_array
 from symgrad.tracing.session.scene import Scene
+from symgrad.tracing.story.events import some
 from symgrad.tracing.story.layout import shortened
-from symgrad.tracing.story.summary import some
 
 OURS = re.compile(r"(data|mask|condition|bound|leaf)(_\d+)*")
 """What data and leaves are called for want of a name."""

@@ -18,7 +18,7 @@ from symgrad.tracing.record.trace import Cut, Node, Where, upstream
 from symgrad.tracing.session.diagnose import output_name, unreached
 from symgrad.tracing.session.history import Filled, Last
 from symgrad.tracing.session.scene import Scene
-from symgrad.tracing.story.summary import some
+from symgrad.tracing.story.events import some
 
 
 def last_of(scene: Scene) -> Last:

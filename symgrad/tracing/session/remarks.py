@@ -21,8 +21,7 @@ from symgrad.tracing.record.numbers import digits, short
 from symgrad.tracing.record.trace import same
 from symgrad.tracing.session.agreement import Judge
 from symgrad.tracing.session.scene import Scene
-from symgrad.tracing.story.events import Leaf
-from symgrad.tracing.story.summary import some
+from symgrad.tracing.story.events import Leaf, some
 
 CLIPPING = ("total_norm", "max_norm", "clip_coef_clamped")
 """What torch's own function that clips gradients by their norm calls that norm, the bound, and the factor."""

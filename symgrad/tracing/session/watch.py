@@ -35,8 +35,7 @@ from symgrad.tracing.session.history import UNCHANGED, History
 from symgrad.tracing.session.sampling import Program, is_checked
 from symgrad.tracing.session.scene import Scene
 from symgrad.tracing.session.transform_calls import Transforms
-from symgrad.tracing.story.events import Backward, Note
-from symgrad.tracing.story.summary import summary
+from symgrad.tracing.story.events import Backward, Note, summary
 
 TRIES = 10
 """Sweeps of one Jacobian of which the first that can be explained tells of all."""

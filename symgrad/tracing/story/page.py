@@ -24,10 +24,9 @@ from symgrad.render.page import Equations, Grid, Grids, named
 from symgrad.tracing.record.numbers import KEPT
 from symgrad.tracing.record.numbers import MOST as FEW
 from symgrad.tracing.record.trace import Where
-from symgrad.tracing.story.events import Backward, Leaf, Note, Session
+from symgrad.tracing.story.events import MANY, NAMED, Backward, Leaf, Note, Session, summary, summed_up
 from symgrad.tracing.story.layout import cut
 from symgrad.tracing.story.sides import MOST, PAGE, back_lines, is_long, meaning
-from symgrad.tracing.story.summary import MANY, NAMED, summary, summed_up
 from symgrad.tracing.story.tell import agreement, change, closing, legend
 
 MOST_CALLS = 24

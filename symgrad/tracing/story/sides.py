@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from symgrad.render.content.words import counted
-from symgrad.tracing.story.events import Backward
+from symgrad.tracing.story.events import MANY, Backward
 from symgrad.tracing.story.layout import cut, folded
-from symgrad.tracing.story.summary import MANY
 
 HANDFUL = 6
 """Tensors whose shapes are listed one by one."""

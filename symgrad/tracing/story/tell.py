@@ -14,11 +14,10 @@ import numpy as np
 from symgrad.render.content.words import counted
 from symgrad.tracing.captured.words import NOT_CHECKED
 from symgrad.tracing.record.numbers import MOST, short
-from symgrad.tracing.story.events import Backward, Leaf, Note, Session
+from symgrad.tracing.story.events import MANY, NAMED, Backward, Leaf, Note, Session, some, summary, summed_up
 from symgrad.tracing.story.layout import shortened, wrapped
 from symgrad.tracing.story.layout import table as columns
 from symgrad.tracing.story.sides import HANDFUL, both, is_long, program_lines
-from symgrad.tracing.story.summary import MANY, NAMED, some, summary, summed_up
 from symgrad.ways import Setting
 
 WIDTH = 80

@@ -16,8 +16,7 @@ from symgrad.numeric.exact import Array, as_float
 from symgrad.program import Apply
 from symgrad.tracing.captured.words import relabelled, right_side
 from symgrad.tracing.lift.labels import UNNAMED
-from symgrad.tracing.story.events import Leaf
-from symgrad.tracing.story.summary import MANY, listed
+from symgrad.tracing.story.events import MANY, Leaf, listed
 
 if TYPE_CHECKING:
     from symgrad.tracing.captured.capture import Capture

@@ -6,12 +6,10 @@ from symgrad.tracing.lift.calls import (
     layers,
     placing,
     sequences,
-    statistics,
-    weights,
 )
 from symgrad.tracing.lift.steps import COMPOSITIONS
 
-FAMILIES = (compositions, factors, layers, placing, sequences, statistics, weights)
+FAMILIES = (compositions, factors, layers, placing, sequences)
 """Where they stand."""
 
 __all__ = ["COMPOSITIONS", "FAMILIES"]
