@@ -131,14 +131,14 @@ def from_within(scene: Scene) -> list[str]:
 
     One in another thread counts where it has leaves of this one.
     """
-    own, found = {id(tensor) for _, tensor in scene.leaves}, dict[str, list[str]]()
+    own, found = {id(tensor) for _, tensor in scene.leaves}, dict[str, set[int]]()
     for leaf, place in scene.watch.inner:
         if id(leaf) in scene.sight and (place == "inside" or id(leaf) in own):
-            found.setdefault(place, []).append(scene.sight[id(leaf)])
+            found.setdefault(place, set()).add(id(leaf))
     return [
         f"a backward ran {'inside this one' if place == 'inside' else f'{place} meanwhile'}, and added to .grad of "
-        f"{', '.join(dict.fromkeys(names))}: what it added is not told here"
-        for place, names in found.items()
+        f"{', '.join(name for leaf, name in scene.sight.items() if leaf in leaves)}: what it added is not told here"
+        for place, leaves in found.items()
     ]
 
 
