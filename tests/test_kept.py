@@ -32,9 +32,12 @@ w = torch.randn(4, 3, requires_grad=True)
 torch.nn.functional.cross_entropy(torch.randn(5, 4) @ w, torch.tensor(TARGETS)).backward()
 """
 NONE_OUT, ONE_OUT = "[0, 1, 2, 1, 0]", "[0, 1, -100, 1, 0]"
-PRODUCT = (
-    "import torch\nx, w = (torch.rand(n, 3, requires_grad=True) for n in (2, 3))\ntorch.tanh(x @ w).sum().backward()\n"
-)
+PRODUCT = """
+import torch
+torch.manual_seed(0)
+x, w = (torch.rand(n, 3, requires_grad=True) for n in (2, 3))
+torch.tanh(x @ w).sum().backward()
+"""
 NORM = "import torch\nx = torch.tensor(POINT, requires_grad=True)\n(x / x.norm()).sum().backward()\n"
 
 
