@@ -536,11 +536,84 @@ print(seen)
 """
 
 
-@pytest.mark.parametrize(
-    "source",
-    [SUBCLASSES, FOLLOWED.format(way="settrace"), FOLLOWED.format(way="setprofile")],
-    ids=["subclasses", "a trace", "a profile"],
-)
+PROFILED = """
+import torch
+from torch.profiler import profile, ProfilerActivity
+w = torch.ones(3, requires_grad=True)
+f = lambda a: (a ** 3).sum()
+for n in range(12):
+    with profile(activities=[ProfilerActivity.CPU]) as found:
+        (w * 2).sin().sum().backward()
+        torch.autograd.grad(f(w), w, create_graph=n == 3)
+        torch.func.grad(f)(torch.ones(3))
+        w.add(1).numel()
+    print(sorted((event.key, event.count) for event in found.key_averages()))
+with torch.autograd.profiler.profile() as found:
+    (w * 2).sum().backward()
+print(sorted((event.key, event.count) for event in found.key_averages()))
+"""
+HOOKED = """
+import torch
+from torch.autograd.graph import saved_tensors_hooks, register_multi_grad_hook
+torch.manual_seed(0)
+log = []
+net = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 1))
+for module in net:
+    module.register_forward_hook(lambda m, given, out: log.append(("forward", tuple(out.shape))))
+    module.register_full_backward_hook(lambda m, into, out: log.append(("backward", len(into), len(out))))
+for weight in net.parameters():
+    weight.register_hook(lambda g: log.append(("grad", tuple(g.shape))))
+    weight.register_post_accumulate_grad_hook(lambda p: log.append(("added", tuple(p.shape))))
+pack = lambda t: (log.append(("pack", tuple(t.shape))), t)[1]
+unpack = lambda t: (log.append(("unpack", tuple(t.shape))), t)[1]
+for n in range(12):
+    with saved_tensors_hooks(pack, unpack):
+        loss = net(torch.ones(5, 3)).pow(2).mean()
+    loss.grad_fn.register_hook(lambda into, out: log.append("node"))
+    loss.grad_fn.register_prehook(lambda out: log.append("before the node"))
+    with register_multi_grad_hook(list(net.parameters()), lambda found: log.append(("all", len(found)))):
+        loss.backward()
+print("\\n".join(map(str, log)))
+"""
+MODES = """
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+log = []
+class Functions(TorchFunctionMode):
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        log.append("function " + getattr(func, "__name__", str(func)))
+        return func(*args, **(kwargs or {}))
+class Operations(TorchDispatchMode):
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        log.append("operation " + str(func))
+        return func(*args, **(kwargs or {}))
+w = torch.ones(3, requires_grad=True)
+optimizer = torch.optim.Adam([w], 0.1)
+for n in range(12):
+    with Functions() if n % 2 else Operations():
+        optimizer.zero_grad()
+        torch.tanh(w * 2).sum().backward()
+        optimizer.step()
+    with Functions(), Operations():
+        torch.autograd.grad((w * w).sum(), w)
+with Operations():
+    for n in range(12):
+        (w * 3).sum().backward()
+with Functions():
+    for n in range(12):
+        (w * 3).sum().backward()
+print("\\n".join(log))
+"""
+
+
+LOOKING = {
+    "subclasses": SUBCLASSES, "a trace": FOLLOWED.format(way="settrace"), "a profile": FOLLOWED.format(way="setprofile"),
+    "the profiler": PROFILED, "hooks": HOOKED, "modes": MODES,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("source", LOOKING.values(), ids=LOOKING)
 def test_a_script_that_looks_at_what_is_asked_of_it_sees_nothing_of_ours(tmp_path, source):
     path = tmp_path / "script.py"
     path.write_text(source, encoding="utf-8")

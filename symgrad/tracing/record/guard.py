@@ -35,10 +35,15 @@ class Guard:
 
     def __init__(self) -> None:
         self.problem = ""
+        self.unseen = False
 
     def __call__(self, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R | None:
-        """What ``work`` returns, or None when it fails."""
+        """What ``work`` returns, or None when it fails; a profiler of the user's does not see it."""
+        hiding = AUTOGRAD._profiler_enabled() and not self.unseen
         try:
+            if hiding:
+                self.unseen = True
+                AUTOGRAD._enable_record_function(False)
             with torch._C.DisableTorchFunction():
                 if torch._C._len_torch_dispatch_stack():
                     with _disable_current_modes():
@@ -47,6 +52,10 @@ class Guard:
         except Exception as problem:
             self.problem = self.problem or in_words(problem)
             return None
+        finally:
+            if hiding:
+                self.unseen = False
+                AUTOGRAD._enable_record_function(True)
 
 
 def in_words(problem: BaseException) -> str:
