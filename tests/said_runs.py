@@ -397,6 +397,11 @@ def nan_there(told: Told, m: re.Match[str]) -> bool:
     return any(bool(torch.isnan(torch.as_tensor(v)).any()) for v in told.scope.values())
 
 
+def goes_on(told: Told, m: re.Match[str]) -> bool:
+    """A call that is offered has a value where the script's own text has none, or no gradient."""
+    return bool(torch.isfinite(told.value(m["call"])).all())
+
+
 def called(told: Told, m: re.Match[str]) -> bool:
     """What a name of the story stands for is a piece of the script's own code."""
     if not any(m["code"].replace("torch.", "") in line.replace("torch.", "") for line in told.script):
@@ -424,6 +429,7 @@ NOTES: dict[str, Rule] = {
     rf"  keep {AT} away from it: clamp it, or add a small eps to it before .*": born_back,
     rf"  the weight that arrives there is 0: this way adds nothing to the gradient by {AT}\. Step by step .*": born_back,
     r"  In the mathematics (?P<grads>\w+\.grad is .*)\.": in_mathematics,
+    r"  call (?P<call>[^…]+) instead, .*": goes_on,
     r"  ∞ · 0 is nan: .* has the slope 0 where the infinity comes back to it": nan_of_infinity,
     rf"  0 · ∞: the weight that arrives there is 0 and the slope infinite, and both move with {AT}; .*": born_back,
     r"(?P<x>condition|data|places|t\d+)\d*: (?P<code>.+)": called,

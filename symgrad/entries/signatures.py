@@ -79,8 +79,8 @@ def kind_of(written: ast.expr | None, default: Any) -> Kind:
 def bounded(written: ast.Compare) -> Kind:
     """``int >= 1``, ``float > 0``, ``0 < float <= 1``, or an integer for each of several axes, ``2*int >= 1``."""
     sides = [written.left, *written.comparators]
-    (inner,) = (side for side in sides if not isinstance(side, ast.Constant))
-    numbers = [side.value for side in sides if isinstance(side, ast.Constant)]
+    (inner,) = (side for side in sides if not isinstance(side, (ast.Constant, ast.UnaryOp)))
+    numbers = [ast.literal_eval(side) for side in sides if side is not inner]
     low: Any = numbers[0]
     if isinstance(inner, ast.BinOp):
         count = ast.literal_eval(inner.left)

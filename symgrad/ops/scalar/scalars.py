@@ -77,7 +77,7 @@ op("ceil(x)", "out = ceil(x)", "the smallest whole number from x[i] on; the deri
    domain=off_whole)
 op("trunc(x)", "out = trunc(x)", "x[i] rounded towards 0; the derivative is 0", TORCH,
    "torch.fix Tensor.fix np.trunc", kinks=1, domain=off_whole)
-op("round(x, decimals=0)", "out = nearest(x·10^decimals) / 10^decimals", "x[i] rounded to so many decimals, halves to the even digit; the derivative is 0", TORCH,
+op("round(x, decimals: -300 <= int <= 300=0)", "out = nearest(x·10^decimals) / 10^decimals", "x[i] rounded to so many decimals, halves to the even digit; the derivative is 0", TORCH,
    "np.round torch.special.round", kinks=0.5, domain=off_whole, holds="kept")
 op("frac(x)", "out = x − trunc(x)", "what is left of x[i] without its whole part, with the sign of x[i]", TORCH, kinks=1, domain=off_whole, holds="real",
    arrays="x: x - np.trunc(x)")

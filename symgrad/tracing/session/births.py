@@ -21,7 +21,7 @@ from symgrad.program import Apply
 from symgrad.tracing.captured.words import Lines, step_text
 from symgrad.tracing.lift.sweeps import pull
 from symgrad.tracing.record.numbers import digits, short
-from symgrad.tracing.session.no_slope import InRange, away, no_slope
+from symgrad.tracing.session.no_slope import InRange, away, instead, no_slope
 
 if TYPE_CHECKING:
     from symgrad.numeric import Values
@@ -80,18 +80,20 @@ def not_finite(
     same, numbers left the range of their ``kinds``.
     """
     if real is not None:
-        return [*(told(program, found[0])[:1] if found else []), *real.lines(kinds)]
+        beyond = [*(told(program, found[0])[:1] if found else []), *real.lines(kinds)]
+        return [*beyond, *instead(program, [birth.step for birth in found])]
     there = [b for b in found if all(np.isfinite(as_float(program.arrays[n])).all() for n in b.step.tensors)]
     ahead = born_ahead(program)
     if ahead and not there:
-        return ahead
+        return [*ahead, *instead(program, [birth.step for birth in found])]
     lines: list[list[str]] = [ahead] if ahead and spoilt(program) else []
     for birth in (there or found)[:2]:
         own = told(program, birth)
         if not any(own[1:] == other[1:] for other in lines):  # one place, met on both ways through a step
             lines.append(own)
     found_lines = [line for own in lines for line in own]
-    return [*found_lines, *infinity_times_nothing(program, seeds, there), *in_mathematics(program, seeds, there)]
+    found_lines += [*infinity_times_nothing(program, seeds, there), *in_mathematics(program, seeds, there)]
+    return [*found_lines, *instead(program, [birth.step for birth in there])]
 
 
 def in_mathematics(program: Capture, seeds: Mapping[str, Array], found: list[Birth]) -> list[str]:
@@ -192,6 +194,11 @@ def told(program: Capture, birth: Birth) -> list[str]:
     step = birth.step
     first, _ = operand(program, birth)
     source, at, value = cause(program, birth)
+    made = {other.result.name: other for other in program.recording.steps}
+    while source not in program.labels and source in made:  # what only broadcasts stands in no listing
+        source = str(made[source].arguments[0])
+        shape = np.shape(program.arrays[source])
+        at = tuple(i if n > 1 else 0 for i, n in zip(at[len(at) - len(shape) :], shape, strict=True))
     text = step_text(program, step)
     name = program.labels.get(source, source)
     entry = f"{name}[{','.join(map(str, at))}]" if at else name

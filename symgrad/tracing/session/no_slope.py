@@ -7,7 +7,8 @@ Or why there is one all the same: numbers on the way are too large or too small 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import ast
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,8 @@ import numpy as np
 from symgrad.explanation.notable import undefined_anywhere
 from symgrad.numeric.exact import Array, as_float
 from symgrad.ops import entry_of
-from symgrad.program import Apply
+from symgrad.ops.entry import plays
+from symgrad.program import Apply, Argument, Constant, Role
 from symgrad.tracing.captured.words import step_text
 from symgrad.tracing.record.numbers import MOST, digits, short
 
@@ -25,6 +27,23 @@ if TYPE_CHECKING:
 
 RANK = 1e-10
 """Values that differ by less than this share of the largest are equal."""
+
+AT_NOTHING = "whose gradient at 0 torch takes to be 0"
+IN_RANGE = "which is the same, and nothing on its way leaves the range"
+BY_HAND = (
+    ("sqrt(sum(pow(x, 2)))", "{x}.norm({some})", AT_NOTHING),
+    ("sqrt(sum(mul(x, x)))", "{x}.norm({some})", AT_NOTHING),
+    ("div(exp(x), sum(exp(x)))", "{x}.softmax({axes})", IN_RANGE),
+    ("log(sum(exp(x)))", "{x}.logsumexp({axes}{kept})", IN_RANGE),
+    ("log(softmax(x))", "{x}.log_softmax({axes})", IN_RANGE),
+    ("log(sigmoid(x)), log(sub(1, sigmoid(x)))", "F.binary_cross_entropy_with_logits({x}, …)", IN_RANGE),
+    ("log(sub(1, sigmoid(x)))", "F.logsigmoid(-{x})", IN_RANGE),
+    ("log(sigmoid(x))", "F.logsigmoid({x})", IN_RANGE),
+    ("log(add(exp(x), 1))", "F.softplus({x})", IN_RANGE),
+    ("log(add(1, exp(x)))", "F.softplus({x})", IN_RANGE),
+    ("log(p), log(sub(1, p))", "F.binary_cross_entropy({p}, …)", "which keeps the logarithms from -100 on"),
+)
+"""What is written by hand, in the names of steps, and the function of torch's that goes on where this ends."""
 
 
 @dataclass(frozen=True)
@@ -70,19 +89,19 @@ class InRange:
 def in_range(program: Capture, seeds: Mapping[str, Array]) -> InRange | None:
     """The gradients by many digits; None where they have no number either, or where that would take too long."""
     from symgrad.numeric.many_digits import TooLong  # loads SymPy's functions, which a story seldom needs
-    from symgrad.oracles.digits import FIRST, MORE, Truth
+    from symgrad.oracles.digits import DIGITS, FIRST, MORE, Truth
 
     if program.boxes or len(set(program.ends)) != 1:
         return None
-    whole = replace(program.recording, output=program.ends[0])
-    try:
-        truth = Truth(whole, program.values, program.wanted)
-        rough = truth.at(FIRST)
-        found = truth.at(FIRST + MORE + rough.asked)
-        gradients = found.pulled(as_float(seeds[program.ends[0]]), program.wanted)
-    except TooLong:
-        return None
-    return InRange(program, found.arrays, {name: gradients[name] for name in program.wanted if name in gradients})
+    truth = Truth(replace(program.recording, output=program.ends[0]), program.values, program.wanted)
+    for count in (FIRST, DIGITS):  # 1 - sigmoid(200) is 0 in the first ones
+        try:
+            found = truth.at(count + MORE + truth.at(count).asked)
+            gradients = found.pulled(as_float(seeds[program.ends[0]]), program.wanted)
+        except TooLong:
+            continue
+        return InRange(program, found.arrays, {name: gradients[name] for name in program.wanted if name in gradients})
+    return None
 
 
 def written(number: Any) -> str:
@@ -136,3 +155,59 @@ def vectors_of_equals(matrix: Array) -> list[str]:
             "  small different numbers on the diagonal take the values apart",
         ]
     return ["  there is no J at this matrix"]
+
+
+def instead(program: Capture, steps: Sequence[Apply]) -> list[str]:
+    """Which function of torch's does what the script writes by hand with one of ``steps`` in it."""
+    made = [step.result.name for step in program.recording.steps]
+    for text, call, why in BY_HAND:
+        whole = ast.parse(f"[{text}]", mode="eval").body
+        parts = whole.elts if isinstance(whole, ast.List) else []
+        for name in made:
+            met = ByHand(program)
+            if not met.reads(name, parts[0]) or not all(any(met.reads(n, part) for n in made) for part in parts[1:]):
+                continue
+            if any(step.result.name in met.steps for step in steps):
+                names = {own: program.labels.get(n, n) for own, n in met.tensors.items()}
+                return [f"  call {call.format(**names, **met.axes())} instead, {why}"]
+    return []
+
+
+class ByHand:
+    """A pattern that is looked for among the steps; holds what it has met."""
+
+    def __init__(self, program: Capture) -> None:
+        self.program, self.makers = program, {step.result.name: step for step in program.recording.steps}
+        self.steps, self.tensors = dict[str, Apply](), dict[str, str]()
+
+    def reads(self, argument: Argument, part: ast.expr) -> bool:
+        """Whether an argument is computed as the pattern says; nothing is held of what is not."""
+        if isinstance(part, ast.Constant):
+            return isinstance(argument, Constant) and argument.value == part.value
+        if not isinstance(argument, str):
+            return False
+        step = self.makers.get(argument)
+        if step is not None and (plays(step.op, Role.COPIES) or plays(step.op, Role.HANDS_ON)):
+            return self.reads(step.arguments[0], part)
+        if isinstance(part, ast.Name):
+            return self.tensors.setdefault(part.id, argument) == argument
+        assert isinstance(part, ast.Call)
+        if step is None or step.op != ast.unparse(part.func) or len(step.arguments) != len(part.args):
+            return False
+        held = dict(self.steps), dict(self.tensors)
+        if not all(map(self.reads, step.arguments, part.args)):
+            self.steps, self.tensors = held
+            return False
+        self.steps[step.result.name] = step
+        return True
+
+    def axes(self) -> dict[str, str]:
+        """The axes that it adds over, as options: ``axes`` always, ``some`` where they are not all of one tensor."""
+        step = next((step for step in self.steps.values() if "dim" in dict(step.options)), None)
+        if step is None:
+            return {}
+        options, rank = dict[str, Any](step.options), np.ndim(self.program.arrays[step.tensors[0]])
+        dims = options["dim"] if isinstance(options["dim"], tuple) else (options["dim"],)
+        axes = f"dim={dims[0] if len(dims) == 1 else dims}"
+        kept = ", keepdim=True" if options.get("keepdim") else ""
+        return {"axes": axes, "kept": kept, "some": f"{axes}{kept}" if kept or len(dims) < rank else ""}

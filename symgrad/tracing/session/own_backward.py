@@ -55,14 +55,22 @@ def of_each(program: Capture) -> Iterator[str]:
             continue
         if real is None or not all(told_apart(declared[n], real[n]) for n in declared):
             continue
-        others = [n for n in declared if not alike(box, n, real, declared)]
+        turned = derived(box, tuple(alternating(w) for w in weights)) or real
+        sizes = {n: float(np.abs(turned[n]).max(initial=0.0)) for n in declared}  # of terms that may cancel
+        others = [n for n in declared if not alike(box, n, real, declared, sizes[n])]
         who = box.spelling.removesuffix(".apply")
         v = as_float(as_array(weights[box.index])) if len(weights) == 1 else None
         if hooks_of_a_module(box.call):
             for n in others:
                 yield f"a backward hook of a module changes what goes back: {apart(v, declared[n], real[n])}"
             continue
-        if not others:
+        nothing = {n: np.zeros_like(array) for n, array in declared.items()}
+        if not others and any(sizes.values()) and all(alike(box, n, declared, nothing, sizes[n]) for n in declared):
+            yield (
+                f"vᵀJ of {who}'s forward is 0 for this v, as its backward says: rows of J cancel, and a backward that "
+                "is wrong by a factor would give 0, too; another v shows more"
+            )
+        elif not others:
             yield f"{who}.backward is the derivative of its forward here"
         for n in others:
             by = "" if len(declared) == 1 else f" by {input_of(program, name, n)}"
@@ -97,10 +105,15 @@ def told_apart(declared: Array, real: Array) -> bool:
     return declared.shape == real.shape and bool(np.isfinite(declared).all() and np.isfinite(real).all())
 
 
-def alike(box: Observed, place: int, one: Mapping[int, Array], other: Mapping[int, Array]) -> bool:
-    """Whether two products by an input are the same in the precision that torch has."""
-    kind = precision(box.arguments[place])
-    return difference(one[place], as_float(other[place]), precision_of(kind)[0], None, 0.0)[1]
+def alike(box: Observed, place: int, one: Mapping[int, Array], other: Mapping[int, Array], size: float = 0.0) -> bool:
+    """Whether two products by an input are the same in torch's precision; ``size`` is that of their terms."""
+    tolerance = precision_of(precision(box.arguments[place]))[0]
+    return difference(one[place], as_float(other[place]), tolerance, None, tolerance * size)[1]
+
+
+def alternating(v: Any) -> Any:
+    """The same sizes with every second sign turned: what cancels for ``v`` seldom does so here."""
+    return None if v is None else v * v.new_tensor([1, -1]).repeat(v.numel())[: v.numel()].reshape(v.shape)
 
 
 def input_of(program: Capture, name: str, place: int) -> str:
