@@ -126,6 +126,19 @@ def test_a_form_counts_what_comes_back_through_a_step_without_an_equation(
     assert any("the line of x.grad is withheld" in note for note in event.notes)
 
 
+WHOLE = """import torch
+t = torch.tensor(3.0, requires_grad=True)
+torch.ldexp(t, torch.tensor(-1)).backward()
+"""
+
+
+def test_a_form_that_is_right_by_numpy_and_not_by_torch_is_withheld(tmp_path: Path) -> None:
+    """``2 ** data`` of the whole number -1 is 0 in torch."""
+    ear = pasted(WHOLE, tmp_path)
+    assert ear.wrong == []
+    assert all("2 ** " not in str(leaf.form) for event in ear.told for leaf in event.leaves)
+
+
 def without_boxes(gather: Any) -> Any:
     """What gathers the terms of a cotangent, as if nothing came back through a tensor that a box reads."""
 

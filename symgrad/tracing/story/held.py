@@ -42,7 +42,7 @@ class Evaluated:
         self.numbers = dict(zip(lines.inputs, (program.arrays.get(t.name) for t in lines.source.inputs), strict=True))
         self.numbers |= {line.target: program.arrays.get(line.of) for line in lines.forward if not is_found(line)}
         self.numbers |= {line.target: line.value for line in lines.lines}
-        self.numbers |= {name: seeds[end] for end, name in lines.seeds.items() if name is not None}
+        self.numbers |= {name or lines.letter: seeds[end] for end, name in lines.seeds.items()}
         self.numbers |= dict.fromkeys(line.target for line in lines.forward if is_found(line))
         self.codes = {line.target: line.code for line in (*lines.forward, *lines.lines)}
 

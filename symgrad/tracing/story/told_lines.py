@@ -22,7 +22,7 @@ from symgrad.tracing.captured.words import shape_text
 from symgrad.tracing.lift.labels import cast_of
 from symgrad.tracing.lift.sweeps import pull_by_lot
 from symgrad.tracing.record.numbers import KEPT, digits
-from symgrad.tracing.story.held import Evaluated
+from symgrad.tracing.story.held import OTHER, Evaluated
 from symgrad.tracing.story.turns import folded, woven
 from symgrad.ways import Setting
 
@@ -130,7 +130,8 @@ def told_lines(
         found = program.backward_by(seeds, program.wanted, ones)
     except SymgradError as error:
         return ToldLines(warning=f"the backward is not told line by line: {error.problem}")
-    found, withheld = Evaluated(program, found, seeds, unit).without_others()
+    held = Evaluated(program, found, seeds, unit)
+    found, withheld = held.without_others()
     casts = {step.result.name: cast for step in program.recording.steps if (cast := cast_of(step))}
     listed = {label for name, label in program.labels.items() if name not in casts}
 
@@ -138,7 +139,7 @@ def told_lines(
         return f"{line}.{casts[line.of]}()" if line.of in casts else str(line)
 
     opened = [said(s) for s in found.forward if s.text is not None and s.name not in listed and is_read(s, found)]
-    shortened = {own: shortest(program, found, own) for own in found.gradients}
+    shortened = {own: shortest(program, found, own, held) for own in found.gradients}
     forms = {program.labels[own]: form for own, form in shortened.items() if form is not None}
     lines = needed_lines(found, shortened)
     back = [line.shown for line in lines if line.is_told]
@@ -182,10 +183,10 @@ def needed_lines(lines: Backward, forms: Mapping[str, str | None]) -> list[Line]
     return [line for line in lines.lines if line.target in needed]
 
 
-def shortest(program: Capture, lines: Backward, own: str) -> str | None:
+def shortest(program: Capture, lines: Backward, own: str, held: Evaluated) -> str | None:
     """A gradient's line, or what it is in the inputs alone where that is shorter than all the lines it needs."""
     line, needed = lines.gradients[own], lines.needed(own)
-    if line.text is not None and not needed:
+    if (line.text is not None and not needed) or line.own == OTHER:
         return line.text
     told = None if None in (texts := [n.text for n in (*needed, line)]) else sum(len(str(text)) for text in texts)
     alone = None
@@ -194,7 +195,7 @@ def shortest(program: Capture, lines: Backward, own: str) -> str | None:
         with suppress(SymgradError):
             alone = program.closed_form(program.labels[own])
     if alone is not None and len(alone) <= LONGEST and (told is None or len(alone) < told):
-        return alone
+        return line.text if held.strays(replace(line, code=alone)) else alone
     return line.text
 
 
