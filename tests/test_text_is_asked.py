@@ -11,6 +11,7 @@ import json
 import subprocess
 import sys
 import threading
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
@@ -88,6 +89,7 @@ def misread(typed: str, as_read: str, **values: Any) -> Explanation:
     """The explanation of ``typed`` where its reading would be that of another text."""
     with pytest.MonkeyPatch.context() as patch:
         real: Callable[..., Any] = language_read
+        patch.setattr("symgrad.question._READINGS", OrderedDict())  # what was read before is kept by its text
         patch.setattr("symgrad.question.read", lambda text, **given: real(as_read, **given))
         patch.setattr("symgrad.api.inputs_of", lambda text, given=(): frozenset(values))
         return symgrad.explain(typed, **values)
