@@ -31,7 +31,7 @@ from symgrad.tracing.lift.boxes import BlackBox
 from symgrad.tracing.lift.labels import UNNAMED, Origin
 from symgrad.tracing.lift.lifted import RESERVED, WRITTEN, Refused, identifier, why
 from symgrad.tracing.lift.observed import looked_at, stands
-from symgrad.tracing.lift.values import evaluate
+from symgrad.tracing.lift.values import evaluate, meets_own
 from symgrad.tracing.lift.verify import disagreement, equal, precision
 from symgrad.tracing.record.trace import Call, Node, Where, mapped
 
@@ -212,16 +212,13 @@ class Bench(ABC):
     def compares_own(self, ref: Ref) -> bool:
         """Whether ``ref`` comes by a comparison from steps that torch has not got: to the last bit it is one of them.
 
-        The largest of |z| is no |z| any more where torch's own |z| rounds otherwise.
+        The largest of |z| is no |z| any more where torch's own |z| rounds otherwise; nor is that of |x − y|.
         """
         made = self.builder.steps[-1] if self.builder.steps else None
-        return (
-            made is not None
-            and made.result.name == ref.name
-            and ref.name not in self.boxes
-            and not named(made.op).smooth
-            and any(name not in self.labels or name in self.own for name in made.tensors)
-        )
+        if made is None or made.result.name != ref.name or ref.name in self.boxes:
+            return False
+        early = not named(made.op).smooth and any(name not in self.labels or name in self.own for name in made.tensors)
+        return early or meets_own(made, self.arrays)
 
     def box(self, node: Node, call: Call | None, reason: str) -> None:
         """A black box: torch's own local product."""

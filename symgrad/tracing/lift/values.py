@@ -18,11 +18,12 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from symgrad.calculus.local import derive, known_name, operand, standard_at
+from symgrad.calculus.local import OUT, derive, known_name, operand, standard_at
 from symgrad.entries.spec import Op
 from symgrad.entries.written import WrittenTwice
+from symgrad.indexing import Bracket
 from symgrad.language import expand_composites, why_whole
-from symgrad.lowering.reading import number
+from symgrad.lowering.reading import names_read, number
 from symgrad.numeric.exact import Array, as_float
 from symgrad.numeric.forward import Values, apply, constant, options_of, pulled_as
 from symgrad.numeric.playing import Player
@@ -80,6 +81,14 @@ class Again:
 def by_its_own(op: Op) -> bool:
     """Whether more than an equation on numbers says what an operation gives."""
     return bool(op.known or op.data) or op.numpy is not None
+
+
+def meets_own(step: Apply, arrays: Mapping[str, Array]) -> bool:
+    """Whether the equation of a step asks which of several sums its own value is."""
+    if isinstance(step.op, Pullback) or not named(step.op).reuse:
+        return False
+    brackets = derive(standard_at(step, shapes_of(step, arrays)).key).equation.right.atoms(Bracket)
+    return any(isinstance(b.args[0], sp.Eq) and OUT in names_read(b) and b.has(sp.Add) for b in brackets)
 
 
 def shapes_of(step: Apply, arrays: Mapping[str, Array]) -> tuple[Shape | None, ...]:
