@@ -647,3 +647,22 @@ def test_a_diagonal_that_is_written_over_keeps_the_rest(shape, wrap, turn):
         return (y * y * turn).real
 
     assert_like_torch(filled, randn(*shape))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("p", [float("inf"), 1.0, 3.0])
+@pytest.mark.parametrize("many", ["pdist", "cdist", "pairwise", "dist"])
+def test_distances_in_single_precision(many: str, p: float, dtype: torch.dtype) -> None:
+    """With p = ∞ the gradient goes to the difference that is the distance: torch's float32 was held against ours."""
+    generator = torch.Generator().manual_seed(0)
+    x, y = (torch.randn(5, 3, generator=generator, dtype=dtype) for _ in range(2))
+    calls = {
+        "pdist": lambda x, y: F.pdist(x * y, p), "cdist": lambda x, y: torch.cdist(x, y, p),
+        "pairwise": lambda x, y: F.pairwise_distance(x, y, p), "dist": lambda x, y: torch.dist(x, y, p),
+    }  # fmt: skip
+    out = calls[many](a := x.clone().requires_grad_(), b := y.clone().requires_grad_())
+    weights = torch.randn(out.shape, generator=generator, dtype=dtype)
+    out.backward(weights)
+    found = capture(calls[many], x, y).pullback(weights)
+    for leaf, got in zip((a, b), found.values(), strict=True):
+        assert_same(leaf.grad.numpy(), got, tolerance=1e-5 if dtype == torch.float32 else 1e-12)

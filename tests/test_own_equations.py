@@ -615,3 +615,33 @@ def test_a_condition_that_holds_nowhere_is_no_refusal_of_torchs() -> None:
 )
 def test_a_derivation_is_headed_by_the_equation(text: str, title: str) -> None:
     assert derived_text(*symgrad.derive(text)).split("   ")[0].strip() == title
+
+
+CHOICES = {
+    "out[i] = max_j (x[j]*w[j]*x[i])": lambda x, w: (x[:, None] * x * w).amax(1),
+    "out[i] = min_j (x[j]*w[j]*x[i])": lambda x, w: (x[:, None] * x * w).amin(1),
+    "out[i,k] = max_j (x[j]*a[k,j]*a[k,i])": lambda x, a: ((x * a)[:, None] * a[:, :, None]).amax(2).T,
+    "out[i] = 2*max_j (x[i]*a[i,j]*a[j,i]) + x[i]": lambda x, a: 2 * (x[:, None] * a * a.T).amax(1) + x,
+    "out[i] = max_j (x[j] + w[j] + x[i] - w[i])": lambda x, w: (x[:, None] + x + w - w[:, None]).amax(1),
+    "out[i] = max_j (x[j]/w[j]*(x[i] + w[j]))": lambda x, w: (x / w * (x[:, None] + w)).amax(1),
+    "out[i] = max_r (x[i+r]*w[r]*x[r])": lambda x, w: (x * w * x).amax(),
+    "out = max_{i,j} (x[i]*w[j]*x[j]*w[i])": lambda x, w: (x[:, None] * x * w * w[:, None]).amax(),
+    "out[i] = Σ_j max_k (x[i]*w[j]*x[k]*w[k])": lambda x, w: (x[:, None, None] * w[:, None] * x * w).amax(2).sum(1),
+    "out[i] = max_j h[j]*x[i]*w[i] where h[j] = x[j]*w[j]": lambda x, w: (x * w * x[:, None] * w[:, None]).amax(1),
+    "out[…,i] = max_j (a[…,j]*x[i]*x[j])": lambda x, a: (a[:, None] * x[:, None] * x).amax(2),
+    "out[i<2] = max_{j<3} (x[j]*x[i]*w[j]*i)": lambda x, w: (x[:3] * x[:2, None] * w[:3] * torch.arange(2.0)[:, None]).amax(1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", CHOICES)
+def test_the_largest_of_a_product_is_as_large_as_itself(text: str) -> None:
+    """Both sides of the comparison are multiplied in one order: the winner counted for nothing now and then."""
+    for draw in range(5):
+        lots = np.random.default_rng(draw)
+        given = {n: lots.normal(size=(4, 4) if n == "a" else 4) for n in "xwa" if f"{n}[" in text}
+        leaves = {n: torch.tensor(value, requires_grad=True) for n, value in given.items()}
+        CHOICES[text](**leaves).sum().backward()
+        for name, leaf in leaves.items():
+            assert_same(
+                leaf.grad.numpy(), symgrad.vjp(text, name, check=False, **given), what=f"{text} by {name}, {draw}"
+            )

@@ -7,6 +7,7 @@ equation as the numbers that they are, so that the operation is its text alone.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import sympy as sp
 
@@ -17,11 +18,26 @@ from symgrad.language.outside.constants import is_number
 from symgrad.language.steps.builder import Builder, Operand
 from symgrad.language.steps.calls import Meaning, Ref, kind_of
 from symgrad.notation.read import read_statement
+from symgrad.notation.scope import names_in, spelled_out
+from symgrad.notation.tree import (
+    Access,
+    Big,
+    Binary,
+    Dots,
+    Flat,
+    Letter,
+    Negative,
+    Node,
+    Number,
+    Statement,
+    rebuilt,
+    walk,
+)
 from symgrad.notation.tree import Name as Bare
-from symgrad.notation.tree import Negative, Node, Number, Statement, rebuilt, walk
 from symgrad.notation.write import written
+from symgrad.ops import functions
 from symgrad.ops.entry import named
-from symgrad.program import Stated
+from symgrad.program import Stated, free_name
 from symgrad.ways import Setting
 
 
@@ -29,12 +45,24 @@ def stated(builder: Builder, node: Equation, environment: Mapping[str, Meaning],
     """The result of the operation that ``node`` states."""
     numbers = {count.name: whole_number(count, environment[count.name]) for count in node.counts}
     statement = with_numbers(node.statement, numbers)
+    meanings = {tensor.name: environment[tensor.name] for tensor in node.tensors}
+    *early, last = in_steps(statement)
+    for part in early:
+        meanings[part.name] = one_step(builder, part, meanings, node.span, None)
+    return one_step(builder, last, meanings, node.span, name)
+
+
+def one_step(
+    builder: Builder, statement: Statement, meanings: Mapping[str, Meaning], span: Span, name: str | None
+) -> Ref:
+    """The result of one equation, as a step."""
     op = named(Stated(written(statement)))
-    operands = [operand(tensor, environment[tensor.name]) for tensor in node.tensors]
+    tensors = names_in(spelled_out(statement), functions()).tensors
+    operands = [operand(Name(span, tensor), meanings[tensor]) for tensor in tensors]
     try:
-        result = builder.apply(op, operands, {}, node.span, label="the equation", name=name)
+        result = builder.apply(op, operands, {}, span, label="the equation", name=name)
     except SymgradError as error:
-        error.span = in_source(error.span or node.span, op.definition, statement)
+        error.span = in_source(error.span or span, op.definition, statement)
         raise
     builder.remarks |= dict.fromkeys(remarks(builder, op.definition, operands))
     return result
@@ -87,3 +115,64 @@ def with_numbers(statement: Statement, numbers: Mapping[str, int]) -> Statement:
     found = rebuilt(statement, put)
     assert isinstance(found, Statement)
     return found
+
+
+def in_steps(statement: Statement) -> list[Statement]:
+    """``statement``, with a step in front of it for what a max or a min chooses among, where that is a longer product.
+
+    Two sides of a comparison may multiply or add up in another order: the largest is then not as large as itself.
+    """
+    early: list[Statement] = []
+    whole = spelled_out(statement)
+    taken = {n.name for n in walk(whole) if isinstance(n, (Bare, Access, Flat, Letter))} | {statement.name}
+
+    def put(node: Node, letters: Mapping[str, Letter]) -> Node:
+        if not isinstance(node, Big):
+            return rebuilt(node, lambda part: put(part, letters))
+        inner = {**letters, **{letter.name: letter for letter in node.letters}}
+        body = put(node.body, inner)
+        slots = slots_of(body, whole, inner) if node.sign in ("max", "min") and is_long(body) else ()
+        if slots:
+            name = free_name([f"{n}{k}" for k in ("", *range(len(taken))) for n in "hs"], taken)
+            taken.add(name)
+            early.append(Statement(name, slots, body, span=node.body.span))
+            places = tuple(Bare(s.name, span=s.span) if isinstance(s, Letter) else s for s in slots)
+            body = Access(name, places, span=node.body.span)
+        return replace(node, body=body)
+
+    right = put(whole.right, {letter.name: letter for letter in whole.letters})
+    return [*early, replace(whole, right=right)] if early else [statement]
+
+
+def is_long(body: Node) -> bool:
+    """Whether more than two are multiplied or added up somewhere, which is exact in either order."""
+    families = {"+": "+", "−": "+", "-": "+", "·": "·", "/": "·"}
+    chains = (
+        (node.sign, part.operand if isinstance(part, Negative) else part)
+        for node in walk(body)
+        if isinstance(node, Binary)
+        for part in node.inside
+    )
+    return any(isinstance(node, Big) for node in walk(body)) or any(
+        isinstance(part, Binary) and families.get(sign) == families.get(part.sign) for sign, part in chains
+    )
+
+
+def slots_of(body: Node, whole: Statement, letters: Mapping[str, Letter]) -> tuple[Letter | Dots, ...]:
+    """The axes of ``body`` as a step of its own; none where it does not say how far each of them runs."""
+    used = {node.name for node in walk(body) if isinstance(node, Bare)}
+    own = [letter for name, letter in letters.items() if name in used]
+
+    def read(node: Node) -> list[Node]:
+        return [slot for n in walk(node) if isinstance(n, Access) for slot in n.slots]
+
+    def alone(node: Node) -> set[str]:
+        return {slot.name for slot in read(node) if isinstance(slot, Bare)}
+
+    reads = {node.name for slot in read(body) for node in walk(slot) if isinstance(node, Bare)}
+    told = alone(body) | (reads - alone(whole.right))
+    if any(letter.bound is None and letter.name not in told for letter in own):
+        return ()
+    dots = [slot for slot in read(body) if isinstance(slot, Dots)][:1]
+    in_order = sorted(own, key=lambda letter: letter.name not in alone(body))  # x[i + r] follows what tells r
+    return (*(dot for dot in dots if isinstance(dot, Dots)), *in_order)
