@@ -1184,6 +1184,22 @@ def test_only_what_was_asked_for_is_said_to_be_where_torch_refuses(tmp_path) -> 
     assert ".grad +=" not in told
 
 
+@pytest.mark.parametrize(
+    ("line", "dtype", "truth"),
+    [
+        ("(x * 1e-4).reciprocal().mul(1e-3).sum().backward()", "float16", "larger than any float16: torch finds it where"),
+        ("(x * 1e-4).pow(-1).mul(1e-3).sum().backward()", "float16", "larger than any float16: torch finds it where"),
+        ("(1e-30 / (x * 1e-20)).sum().backward()", "float32", "the derivative is -1e10"),
+        ("torch.atan2(x * 2e-3, torch.full_like(x, 2e-3))[0].backward()", "float16", "atan2((x * 0.002).double()"),
+        ("torch.atan2(torch.full_like(x, 1e-3), x * 1e-3)[0].backward()", "float16", ", (x * 0.001).double())"),
+    ],
+)  # fmt: skip
+def test_where_a_type_ends_the_call_that_reaches_further_is_told(tmp_path, line: str, dtype: str, truth: str) -> None:
+    """The derivative is a number and torch's own backward overflows: doubles from here on, or from the start."""
+    _, told = play(tmp_path, f"x = torch.tensor([1., 2.], dtype=torch.{dtype}, requires_grad=True)\n{line}\n")
+    assert truth in " ".join(told.split())
+
+
 @pytest.mark.parametrize("line", ["x.exp().sum().backward()", "((x * 1e27) ** 3).sum().backward()"])
 def test_what_floats_do_not_hold_is_not_said_to_have_no_slope(tmp_path, line: str) -> None:
     """e¹⁰⁰⁰ is a number: there was said to be no J."""

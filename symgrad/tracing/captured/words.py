@@ -20,7 +20,7 @@ from symgrad.render.content.words import counted
 from symgrad.tracing.captured.recorded import Recorded
 from symgrad.tracing.lift.binding import Refusals
 from symgrad.tracing.lift.labels import HIDDEN, UNNAMED, cast_of, told_steps
-from symgrad.tracing.lift.singular import NEAR_AN_EDGE, OVERFLOWS
+from symgrad.tracing.lift.singular import IN_DOUBLES, NEAR_AN_EDGE, OVERFLOWS
 
 NOT_CHECKED = "torch's own, not checked"
 """What is said of a number that torch computed and nothing derived stands beside."""
@@ -188,29 +188,37 @@ def listing(program: Recorded) -> str:
 
 
 def chosen_by_torch(program: Recorded, reasons: Mapping[str, str]) -> list[str]:
-    """The steps at which a pullback takes torch's choice, one line each."""
+    """The steps at which a pullback takes torch's choice, one line each; what reaches a number that torch does not."""
     return [
-        f"≈ {where}: {reason}"
+        f"≈ {where}: {reason}{f': {in_doubles(program, name)}' if reason.endswith(IN_DOUBLES) else ''}"
         if reason.startswith(OVERFLOWS)
         else f"≈ {where}{':' if reason.startswith(NEAR_AN_EDGE) else ' has no derivative at this point:'} {reason}; "
         "the numbers there are torch's own choice"
-        for where, reason in located(program, reasons)
+        for name, where, reason in located(program, reasons)
     ]
+
+
+def in_doubles(program: Recorded, name: str) -> str:
+    """A step, each tensor that it reads as doubles: ``atan2(a.double(), b.double())``."""
+    step = next(step for step in program.recording.steps if step.result.name == name)
+    labels = {n: program.labels.get(n, n) for n in step.tensors}
+    wide = {n: f"{label if label.isidentifier() else f'({label})'}.double()" for n, label in labels.items()}
+    return Lines(program).text(step, wide).partition(" = ")[2]
 
 
 def ruled_by_torch(program: Recorded, rules: Mapping[str, str]) -> list[str]:
     """The calls whose backward in torch is no derivative, one line each."""
     return [
         f"≈ torch has a rule of its own for {where}, which is no derivative: {reason}; vᵀJ is the derivative"
-        for where, reason in located(program, rules)
+        for _, where, reason in located(program, rules)
     ]
 
 
-def located(program: Recorded, reasons: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Steps in words, with the line of the script, and what is said about each."""
+def located(program: Recorded, reasons: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+    """Steps by name, in words with the line of the script, and what is said about each."""
     found = {step.result.name: step for step in program.recording.steps}
     for name, reason in reasons.items():
-        yield f"{step_text(program, found[name])}{program.place(name)}", reason
+        yield name, f"{step_text(program, found[name])}{program.place(name)}", reason
 
 
 def first_words(error: Exception) -> str:

@@ -117,6 +117,15 @@ class Wide(BlackBox):
         """The numbers, as doubles."""
         return tensor.double()
 
+    def run(self, tensors: Sequence[Any]) -> list[Any]:
+        """`BlackBox.run`; what the call only reads is in double precision as well."""
+        known = {id(node) for node in self.arguments}
+        others = [n for n in {id(n): n for n in self.call.nodes()}.values() if id(n) not in known]
+        read = [n for n in others if n.held.dtype.is_floating_point]
+        wide = [self.fresh(n.held.detach()) for n in read]
+        arguments, keywords = replaced(self.call, (*self.arguments, *read), (*tensors, *wide))
+        return list(tensors_in(rerun(self.call, arguments, keywords, None)))
+
 
 def refuse_written_behind(node: Node) -> None:
     """Refuse a call whose pullback torch computes with what was written through ``.data`` after it ran."""

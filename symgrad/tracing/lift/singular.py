@@ -23,6 +23,9 @@ NEAR_AN_EDGE = "torch has a rule of its own so near to an edge: at"
 """How a reason begins that is none of numbers that are not finite."""
 OVERFLOWS = "torch's own backward overflows"
 """How a reason begins where there is a derivative."""
+IN_DOUBLES = ", as torch finds in float64"
+"""How one ends where torch's own backward reaches it in double precision."""
+TO_DOUBLES = "the tensors are doubles from the start"
 NEAR = 1e-3
 """How far apart, relative to the larger, a derived number and torch's are the same: float16 programs, too."""
 
@@ -92,7 +95,9 @@ def meets_numbers(origin: Origin, cotangent: Array, arrays: Mapping[str, Array])
 
 def overflowed(origin: Origin, name: str, at: tuple[int, ...], cotangent: Array, ours: Array, choice: Array) -> str:
     """Which number torch does not reach in the type of its tensors, and whether it does in double precision."""
-    from symgrad.tracing.lift.boxes import BlackBox, Wide  # loads torch, which a sweep need not
+    import torch  # a sweep need not load it
+
+    from symgrad.tracing.lift.boxes import BlackBox, Wide
 
     kind, box = min(kinds_of(origin), default="float64"), origin.box
     said = f"{OVERFLOWS} in {kind} and gives {digits(float(choice[at]))}, the derivative is {digits(float(ours[at]))}"
@@ -103,7 +108,10 @@ def overflowed(origin: Origin, name: str, at: tuple[int, ...], cotangent: Array,
         reached = bool(alike(ours, as_float(wide.pull(cotangent, [place])[place]))[at])
     except (SymgradError, RuntimeError):
         return said
-    return f"{said}, as torch finds in float64: x.double()" if reached else said
+    if not reached:
+        return said
+    held = abs(float(ours[at])) <= torch.finfo(getattr(torch, kind)).max
+    return f"{said}{IN_DOUBLES if held else f', larger than any {kind}: torch finds it where {TO_DOUBLES}'}"
 
 
 def alike(first: Array, second: Array) -> Array:

@@ -10,13 +10,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
-import torch
 
 from symgrad.explanation.notable import pairs_compared, pairs_in_words
 from symgrad.program import Pullback
 from symgrad.tracing.captured.capture import Capture
+from symgrad.tracing.captured.words import chosen_by_torch
 from symgrad.tracing.lift.observed import changed
-from symgrad.tracing.lift.singular import OVERFLOWS
+from symgrad.tracing.lift.singular import OVERFLOWS, settled
+from symgrad.tracing.lift.sweeps import pull
 from symgrad.tracing.record.numbers import digits, short
 from symgrad.tracing.record.trace import same
 from symgrad.tracing.session.agreement import Judge
@@ -80,20 +81,15 @@ def put_there(scene: Scene, tensors: list[Any]) -> str:
 
 
 def overflowed(rows: Sequence[Leaf], judge: Judge) -> list[str]:
-    """A note where what was derived is a number and torch's is none, unless the step is named already."""
+    """At which steps what was derived is a number and torch's is none, unless that is named already."""
     if any(reason.startswith(OVERFLOWS) for reason in judge.chosen.values()):
         return []
-    label = {judge.program.labels[name]: name for name in judge.derived}
-    kinds: dict[str, list[str]] = {}
-    for row in rows:
-        if row.overflows and not row.lost:
-            kinds.setdefault(judge.kind(label[row.name]), []).append(row.name)
-    largest = {kind: digits(torch.finfo(getattr(torch, kind)).max) for kind in kinds}
-    return [
-        f"by {some(names)} the derivative is a number, and {OVERFLOWS} in {kind}, whose largest number is "
-        f"{largest[kind]}: a type of a wider range reaches it, as x.float() or x.double()"
-        for kind, names in kinds.items()
-    ]
+    if not any(row.overflows and row.overflowed is None and not row.lost for row in rows):
+        return []
+    program, found = judge.program, dict[str, str]()
+    pull(program.recording, program.values, program.boxes, judge.seeds, program.wanted, origins=program.origins,
+         noted=found, settle=settled)  # fmt: skip
+    return chosen_by_torch(program, {name: why for name, why in found.items() if why.startswith(OVERFLOWS)})
 
 
 def rounded(program: Capture, coarse: Mapping[str, float], rough: Mapping[str, float]) -> list[str]:
