@@ -146,16 +146,14 @@ def in_steps(statement: Statement) -> list[Statement]:
 
 def is_long(body: Node) -> bool:
     """Whether more than two are multiplied or added up somewhere, which is exact in either order."""
-    families = {"+": "+", "−": "+", "-": "+", "·": "·", "/": "·"}
-    chains = (
-        (node.sign, part.operand if isinstance(part, Negative) else part)
-        for node in walk(body)
-        if isinstance(node, Binary)
-        for part in node.inside
-    )
-    return any(isinstance(node, Big) for node in walk(body)) or any(
-        isinstance(part, Binary) and families.get(sign) == families.get(part.sign) for sign, part in chains
-    )
+    kinds = {"+": "sum", "-": "sum", "−": "sum", "·": "product", "/": "product"}
+
+    def chained(node: Node) -> bool:
+        sides = [side.operand if isinstance(side, Negative) else side for side in node.parts]
+        inner = {kinds.get(side.sign) for side in sides if isinstance(side, Binary)}
+        return isinstance(node, Big) or (isinstance(node, Binary) and kinds.get(node.sign, "") in inner)
+
+    return any(map(chained, walk(body)))
 
 
 def slots_of(body: Node, whole: Statement, letters: Mapping[str, Letter]) -> tuple[Letter | Dots, ...]:
