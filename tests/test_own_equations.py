@@ -645,3 +645,26 @@ def test_the_largest_of_a_product_is_as_large_as_itself(text: str) -> None:
             assert_same(
                 leaf.grad.numpy(), symgrad.vjp(text, name, check=False, **given), what=f"{text} by {name}, {draw}"
             )
+
+
+@pytest.mark.parametrize(
+    ("text", "twin"),
+    [
+        ("out[i,j] = x[i+j]*w[j]", lambda x, w, u: x.unfold(0, 3, 1) * w),
+        ("out[i,j] = x[2*i+j]*w[j]", lambda x, w, u: x.unfold(0, 3, 2) * w),
+        (
+            "out[i,j] = [i ≥ j]*x[i−j]*w[j]",
+            lambda x, w, u: torch.stack([torch.cat((torch.zeros(j), x[: 6 - j])) * w[j] for j in range(3)], 1),
+        ),
+        ("out[i,j,k] = x[i+j]*w[j+k]*u[k]", lambda x, w, u: x.unfold(0, 2, 1)[:, :, None] * w.unfold(0, 2, 1) * u),
+        ("out[i,j,k] = x[i+j+k]*w[j]*u[k]",
+         lambda x, w, u: x.unfold(0, 4, 1).unfold(1, 2, 1) * w[:, None] * u),
+    ],
+)  # fmt: skip
+def test_an_index_that_another_tensor_bounds_leaves_the_rest_to_the_others(text: str, twin: Any) -> None:
+    """j runs over w, so i runs as far as x[i + j] stays inside: that was refused, i standing first."""
+    x, w, u = (np.linspace(1, 2, n) for n in (6, 3, 2))
+    given = {"x": x, "w": w, **({"u": u} if "u[" in text else {})}
+    found = symgrad.explain(text, **given)
+    assert found.passed, found.to_text()
+    assert_same(twin(*map(torch.tensor, (x, w, u))).numpy(), found.output, what=text)

@@ -98,8 +98,10 @@ class Finder:
         """Every letter's size."""
         self.find_summed()
         left = [letter for letter in self.statement.letters if letter.name not in self.result.found]
-        for letter in left:
-            self.result.found[letter.name] = self.on_the_left(letter, {other.name for other in left} - {letter.name})
+        while left:
+            letter = next((one for one in left if len(self.shared(one, left)) < len(self.moved_in(one))), left[0])
+            self.result.found[letter.name] = self.on_the_left(letter, left)
+            left.remove(letter)
         for row, size in self.rows:
             self.sizes.unify(size, sp.Mul(*(self.result.found[name] for name in row)))
         return self.result
@@ -188,14 +190,21 @@ class Finder:
             return self.least(letter, reduce(self.sizes.lesser, (slot.size for slot in alone)), bounds)
         return self.least(letter, self.unified(free), bounds)
 
-    def on_the_left(self, letter: Letter, open_letters: set[str]) -> Size:
+    def shared(self, letter: Letter, waiting: Sequence[Letter]) -> list[Slot]:
+        """Where a letter moves an index together with others whose size is not known yet."""
+        others = {letter_symbol(other.name) for other in waiting if other is not letter}
+        return [slot for slot in self.moved_in(letter) if letters_in(slot.index) & others]
+
+    def moved_in(self, letter: Letter) -> list[Slot]:
+        """Where a letter moves an index."""
+        return [slot for slot in self.slots if letter_symbol(letter.name) in letters_in(slot.index)]
+
+    def on_the_left(self, letter: Letter, waiting: Sequence[Letter]) -> Size:
         """As far as every entry stays inside, the other letters at their worst end."""
-        symbol = letter_symbol(letter.name)
-        waiting = {letter_symbol(name) for name in open_letters if name not in self.result.found}
-        own = [slot for slot in self.slots if symbol in letters_in(slot.index)]
+        symbol, shared = letter_symbol(letter.name), self.shared(letter, waiting)
+        own = self.moved_in(letter)
         alone = [slot for slot in own if slot.index == symbol]
         alone = [slot for slot in alone if not (slot.held and self.inside(slot.size - 1 - symbol, slot))]
-        shared = [slot for slot in own if letters_in(slot.index) & waiting]
         moved = [slot for slot in own if slot.index != symbol and slot not in shared]
         bounds = [(b, slot) for slot in moved for b in self.bounds(slot, symbol)]
         if shared and not alone and not bounds:

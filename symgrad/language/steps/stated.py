@@ -172,5 +172,4 @@ def slots_of(body: Node, whole: Statement, letters: Mapping[str, Letter]) -> tup
     if any(letter.bound is None and letter.name not in told for letter in own):
         return ()
     dots = [slot for slot in read(body) if isinstance(slot, Dots)][:1]
-    in_order = sorted(own, key=lambda letter: letter.name not in alone(body))  # x[i + r] follows what tells r
-    return (*(dot for dot in dots if isinstance(dot, Dots)), *in_order)
+    return (*dots, *own)
