@@ -244,7 +244,7 @@ class Meaning:
         letters = [letter.name for letter in node.letters]
         if node.sign == "Π":
             return self.product(letters, node.body)
-        if node.sign in ("max", "min"):
+        if node.chooses:
             return self.extreme(letters, node)
         values, indices = self.introduced(letters)
         body = replace(self, letters={**self.letters, **values}).of(node.body)

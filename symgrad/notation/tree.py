@@ -117,6 +117,11 @@ class Big(Node):
     letters: tuple[Letter, ...]
     body: Node
 
+    @property
+    def chooses(self) -> bool:
+        """Whether it is the largest or the smallest."""
+        return self.sign in ("max", "min")
+
 
 @dataclass(frozen=True)
 class Negative(Node):

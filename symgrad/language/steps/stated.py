@@ -131,7 +131,7 @@ def in_steps(statement: Statement) -> list[Statement]:
             return rebuilt(node, lambda part: put(part, letters))
         inner = {**letters, **{letter.name: letter for letter in node.letters}}
         body = put(node.body, inner)
-        slots = slots_of(body, whole, inner) if node.sign in ("max", "min") and is_long(body) else ()
+        slots = slots_of(body, whole, inner) if node.chooses and is_long(body) else ()
         if slots:
             name = free_name([f"{n}{k}" for k in ("", *range(len(taken))) for n in "hs"], taken)
             taken.add(name)
@@ -146,7 +146,7 @@ def in_steps(statement: Statement) -> list[Statement]:
 
 def is_long(body: Node) -> bool:
     """Whether more than two are multiplied or added up somewhere, which is exact in either order."""
-    kinds = {"+": "sum", "-": "sum", "−": "sum", "·": "product", "/": "product"}
+    kinds = dict.fromkeys("+-−", "+") | dict.fromkeys("·/", "·")
 
     def chained(node: Node) -> bool:
         sides = [side.operand if isinstance(side, Negative) else side for side in node.parts]
