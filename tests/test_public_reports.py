@@ -132,3 +132,28 @@ def test_rows_that_cancel_for_a_seed_are_told_and_rounding_of_them_is_no_slope(
     apart = story(tmp_path, f"{body}S.apply(x)[1].backward()")
     assert "rows of J cancel" not in apart
     assert "what is declared is 7 times the real one" in apart
+
+
+# Sums of rows of a Hessian ----------------------------------------------------------------------------------
+
+ROWS = "whole rows of H are added, mixed derivatives too (a Laplacian adds the diagonal alone)"
+FIELD = """X = torch.tensor([[0.3, 0.4], [1.0, 2.0]], requires_grad=True)
+u = X[:, 0] ** 2 * X[:, 1]
+(g,) = torch.autograd.grad(u.sum(), X, create_graph=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("end", "mixed"),
+    [
+        ("torch.autograd.grad(g.sum(), X)", True),
+        ("torch.autograd.grad(g, X, torch.ones_like(g))", True),
+        ("g.sum().backward()", True),
+        ("torch.autograd.grad(g[:, 0].sum(), X)", False),
+        ("torch.autograd.grad((g * X.detach()).sum(), X)", False),
+    ],
+)
+def test_a_gradient_that_is_summed_and_differentiated_is_no_laplacian(end: str, mixed: bool, tmp_path: Path) -> None:
+    told = story(tmp_path, FIELD + end)
+    assert "a product with the Hessian" in told
+    assert (ROWS in told) == mixed

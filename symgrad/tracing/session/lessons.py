@@ -36,6 +36,7 @@ from symgrad.tracing.story.told_lines import ToldLines
 
 SHORT, FEW = 14, 6
 """Steps and leaves of a program that is small enough for a lesson."""
+ROWS = ": of ones, so that whole rows of H are added, mixed derivatives too (a Laplacian adds the diagonal alone)"
 MOST = 20_000
 """Entries of a product that is laid out to test a sentence."""
 
@@ -44,7 +45,7 @@ def lessons(
     scene: Scene, program: Capture, seeds: Mapping[str, Array], rows: Sequence[Leaf], told: ToldLines
 ) -> list[str]:
     """Everything that is worth saying about a small program."""
-    found = [*double_backward(scene, program, told.letter(program.recording.seed))]
+    found = [*double_backward(scene, program, told.letter(program.recording.seed), seeds)]
     if len(program.recording.steps) > SHORT or len(rows) > FEW or len(program.ends) != 1 or program.black_boxes:
         return found
     try:
@@ -188,7 +189,7 @@ def value_of(part: ast.expr, known: Mapping[str, Any]) -> Array:
     return as_float(np.asarray(reader_of(False)(ast.unparse(part), dict(known))))
 
 
-def double_backward(scene: Scene, program: Capture, v: str) -> Iterator[str]:
+def double_backward(scene: Scene, program: Capture, v: str, seeds: Mapping[str, Array]) -> Iterator[str]:
     """A gradient that is differentiated: by its v this is J·u, by what it is a gradient by H·u."""
     if len(scene.nodes) != 1:
         return
@@ -196,7 +197,8 @@ def double_backward(scene: Scene, program: Capture, v: str) -> Iterator[str]:
     name = program.labels.get(program.ends[0], program.ends[0])
     asked = [node for node, _ in scene.leaves]
     if (made := node.gradient) is None:
-        yield from by_way_of(scene, name, v)
+        summed = what_is_summed(program, program.ends[0])
+        yield from by_way_of(scene, name, v, "" if summed is None else program.labels.get(summed, summed))
         return
     line = f" (line {node.where.line})" if node.where is not None else ""
     weights = [weight for weight in made.weights if any(weight is own for own in asked)]
@@ -206,10 +208,12 @@ def double_backward(scene: Scene, program: Capture, v: str) -> Iterator[str]:
         yield f"{name} is v·J with v = {by}{line}: differentiated by {by} {gives}"
     elif len(made.outputs) == 1 and not made.outputs[0].shape and [made.inputs[node.index]] == asked:
         by = scene.sight.get(id(scene.leaves[0][1]), "its input")
-        yield f"{name} is a gradient by {by} already{line}: {v}ᵀJ of it is H·{v}, a product with the Hessian"
+        given = np.asarray(seeds[program.ends[0]])
+        rows = ROWS if given.size > 1 and (given == 1).all() else ""
+        yield f"{name} is a gradient by {by} already{line}: {v}ᵀJ of it is H·{v}, a product with the Hessian{rows}"
 
 
-def by_way_of(scene: Scene, name: str, v: str) -> Iterator[str]:
+def by_way_of(scene: Scene, name: str, v: str, summed: str) -> Iterator[str]:
     """A number that is made of a gradient, as g·w is: by the chain rule H·w comes back of it."""
     asked = [node for node, _ in scene.leaves]
     made = [n for n in scene.order if (g := n.gradient) is not None and [g.inputs[n.index]] == asked]
@@ -223,5 +227,5 @@ def by_way_of(scene: Scene, name: str, v: str) -> Iterator[str]:
     line = f" (line {inner.where.line})" if inner.where is not None else ""
     yield (
         f"{own} is a gradient by {by} already{line}, and {name} reads {by} through {own} alone: {v}ᵀJ is H times "
-        f"what comes back to {own}, a product with the Hessian"
+        f"what comes back to {own}, a product with the Hessian{ROWS if summed == own else ''}"
     )
