@@ -17,6 +17,7 @@ from symgrad.errors import SymgradError
 from symgrad.indexing import Index
 from symgrad.indexing.symbols import Expr, accesses, name_of
 from symgrad.numeric import Array, Values, as_float, forward, numeric_pullback, numeric_pushforward, sparse_jacobian
+from symgrad.numeric.exact import one_hot
 from symgrad.numeric.patterns import Pattern, pattern_of
 from symgrad.numeric.rounding import adds_up, is_rounding, terms_of
 from symgrad.numeric.sparse import Triplets
@@ -209,13 +210,6 @@ def some(shape: tuple[int, ...]) -> list[tuple[int, ...]]:
     last = tuple((a + 1) % n if a == b else b for a, b, n in zip(first, last, shape, strict=True))
     mixed = [part for k in range(1, len(shape)) for part in ((*first[:k], *last[k:]), (*last[:k], *first[k:]))]
     return list(dict.fromkeys([first, last, *mixed]))
-
-
-def one_hot(at: tuple[int, ...], shape: tuple[int, ...]) -> Array:
-    """1 at one place."""
-    unit: Array = np.zeros(shape)
-    unit[at] = 1.0
-    return unit
 
 
 def place_of(at: tuple[int, ...], shape: tuple[int, ...]) -> int:

@@ -211,6 +211,13 @@ def plain(array: Any) -> Array:
     return found
 
 
+def one_hot(at: tuple[int, ...], shape: tuple[int, ...]) -> Array:
+    """1 at one place, 0 elsewhere."""
+    found: Array = np.zeros(shape)
+    found[at] = 1.0
+    return found
+
+
 def euclidean(array: Any) -> float:
     """√Σ a², scaled where a square would leave float64.
 
