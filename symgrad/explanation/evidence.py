@@ -17,7 +17,7 @@ from symgrad.errors import SymgradError
 from symgrad.indexing import Index
 from symgrad.indexing.symbols import Expr, accesses, name_of
 from symgrad.numeric import Array, Values, as_float, forward, numeric_pullback, numeric_pushforward, sparse_jacobian
-from symgrad.numeric.exact import one_hot
+from symgrad.numeric.exact import unit_at
 from symgrad.numeric.patterns import Pattern, pattern_of
 from symgrad.numeric.rounding import adds_up, is_rounding, terms_of
 from symgrad.numeric.sparse import Triplets
@@ -98,7 +98,7 @@ class Evidence:
             return tuple(enumerate(self.dense))
         found = []
         for at in some(self.out_shape):
-            unit = one_hot(at, self.out_shape)
+            unit = unit_at(at, self.out_shape)
             line = numeric_pullback(self.program, self.values, unit, [self.name])[self.name]
             found.append((place_of(at, self.out_shape), as_float(line).reshape(-1)))
         return tuple(found)
@@ -110,7 +110,7 @@ class Evidence:
             return tuple(enumerate(self.dense.T))
         found = []
         for at in some(self.in_shape):
-            line = numeric_pushforward(self.program, self.values, self.name, one_hot(at, self.in_shape))
+            line = numeric_pushforward(self.program, self.values, self.name, unit_at(at, self.in_shape))
             found.append((place_of(at, self.in_shape), as_float(line).reshape(-1)))
         return tuple(found)
 

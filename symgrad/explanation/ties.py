@@ -16,7 +16,7 @@ import numpy as np
 from symgrad.calculus import depending
 from symgrad.errors import SymgradError
 from symgrad.explanation.counting import TRIED, counting
-from symgrad.numeric import Array, Values, as_float, finite, forward, numeric_pullback, one_hot
+from symgrad.numeric import Array, Values, as_float, finite, forward, numeric_pullback, unit_at
 from symgrad.ops import entry_of
 from symgrad.oracles import Text, ask_torch
 from symgrad.program import Apply, Program
@@ -216,14 +216,14 @@ class Local:
 
     def tie(self, step: Apply, at: Place, counted: Array | bool = True) -> Tie | None:
         """What stands at one entry, if the derived sides are those of the difference quotients, where it is counted."""
-        unit = one_hot(at, self.inputs[self.name].shape)
+        unit = unit_at(at, self.inputs[self.name].shape)
         hair = unit * self.neighbour
         low, here, high = (self.out(by) for by in (-hair, 0 * hair, hair))
         jumps = apart(low, here) | apart(here, high)
         left, right = (self.quotients(unit, sign) for sign in (-1.0, 1.0))
         gaps = np.where(counted, np.where(jumps, np.inf, np.abs(left - right)), -1.0)
         to = tuple(int(i) for i in np.unravel_index(int(np.argmax(gaps)), gaps.shape))
-        one = one_hot(to, here.shape)
+        one = unit_at(to, here.shape)
         jump, quotients = bool(jumps[to]), (float(left[to]), float(right[to]))
         sides, wider = self.sides(at, one, hair), self.sides(at, one, WIDER * hair)
         if not (sure := jump or two(sides, quotients)):  # a hair beside is rounding: in the std of equal values
@@ -245,7 +245,7 @@ class Local:
 
         Only what follows one of several that move at different speeds asks no more.
         """
-        one = one_hot(tie.to, self.out(0 * self.inputs[self.name]).shape)
+        one = unit_at(tie.to, self.out(0 * self.inputs[self.name]).shape)
         ways = {}
         for name in self.inputs:
             other = replace(self, name=name)
@@ -272,7 +272,7 @@ class Local:
 
     def has_one_slope(self, at: Place, weights: Array) -> bool:
         """Whether results with two slopes each have one together, as they are weighed: two eigenvalues that cross."""
-        unit = one_hot(at, self.inputs[self.name].shape)
+        unit = unit_at(at, self.inputs[self.name].shape)
         sides = [np.sum(weights * self.quotients(unit, sign)) / np.abs(weights).max() for sign in (-1.0, 1.0)]
         return near(float(sides[0]), float(sides[1]))
 

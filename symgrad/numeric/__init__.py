@@ -1,6 +1,6 @@
 """Index equations and programs on arrays: exact where the numbers are, float64 elsewhere."""
 
-from symgrad.numeric.exact import Array, as_float, euclidean, exact, finite, is_exact, one_hot, plain, where_exact
+from symgrad.numeric.exact import Array, as_float, euclidean, exact, finite, is_exact, plain, unit_at, where_exact
 from symgrad.numeric.forward import Values, forward, forward_from
 from symgrad.numeric.playing import evaluate
 from symgrad.numeric.sparse import chain_jacobian, sparse_jacobian, term_sizes
@@ -24,11 +24,11 @@ __all__ = [
     "numeric_pullbacks",
     "numeric_pushforward",
     "numeric_pushforwards",
-    "one_hot",
     "plain",
     "reads_positions",
     "sparse_jacobian",
     "symbol_matrix",
     "term_sizes",
+    "unit_at",
     "where_exact",
 ]

@@ -211,7 +211,7 @@ def plain(array: Any) -> Array:
     return found
 
 
-def one_hot(at: tuple[int, ...], shape: tuple[int, ...]) -> Array:
+def unit_at(at: tuple[int, ...], shape: tuple[int, ...]) -> Array:
     """1 at one place, 0 elsewhere."""
     found: Array = np.zeros(shape)
     found[at] = 1.0

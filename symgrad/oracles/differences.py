@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from symgrad.calculus import flows
-from symgrad.numeric import Array, as_float, finite, forward, one_hot
+from symgrad.numeric import Array, as_float, finite, forward, unit_at
 from symgrad.numeric.forward import forward_from
 from symgrad.oracles.kinks import at_kinks
 from symgrad.oracles.report import Check, Standing, compare, compare_some, skipped
@@ -57,7 +57,7 @@ def check_differences(
         return (sides[0] - sides[1]) / (2 * step)
 
     def quotient(at: tuple[int, ...], step: float) -> float:
-        return slope(one_hot(at, point.shape), step)
+        return slope(unit_at(at, point.shape), step)
 
     ours = as_float(gradient)
     if standing is None and point.size * len(moving) > MOST:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from symgrad.numeric import Array, as_float, one_hot
+from symgrad.numeric import Array, as_float, unit_at
 from symgrad.oracles.kinks import APART, STEPS, legal, two_slopes
 from symgrad.testing.candidates.attempts import Seeds
 from symgrad.testing.right.bench import Bench, Outcome, Trial, not_made, outcome, place, shown
@@ -62,7 +62,7 @@ def excused(bench: Bench, name: str, trials: Sequence[Trial]) -> Excuse:
         right = trial.expected.copy()
         size = max((float(np.abs(s).max(initial=0.0)) for s in trial.weights.seeds), default=0.0) or 1.0
         for at in off[:MOST]:
-            unscaled = slopes(formula, [s / size for s in trial.weights.seeds], {name: one_hot(at, right.shape)})
+            unscaled = slopes(formula, [s / size for s in trial.weights.seeds], {name: unit_at(at, right.shape)})
             if unscaled is None:
                 return Excuse(trials)
             sides = size * unscaled[0], size * unscaled[1]
@@ -101,7 +101,7 @@ def together(bench: Bench, formula: Formula, number: int, name: str, off: Sequen
             return ""
         whole = slopes_of_direction(formula, seeds, u)
         parts = [
-            slopes_of_direction(formula, seeds, {n: a * one_hot(at, a.shape)}) for n, a in u.items() for at in where(a)
+            slopes_of_direction(formula, seeds, {n: a * unit_at(at, a.shape)}) for n, a in u.items() for at in where(a)
         ]
         if abs(whole[1] - sum(p[1] for p in parts)) <= APART * max(1.0, abs(whole[1])):
             continue
@@ -130,7 +130,7 @@ def tied_entries(bench: Bench, formula: Formula, number: int, name: str) -> Arra
     """The entries of an input at which one output has two slopes."""
     found = np.zeros(bench.candidate.shapes[name], dtype=bool)
     for at in list(np.ndindex(*found.shape))[: 4 * MOST]:
-        found[at] = slopes(formula, bench.weights[number].seeds, {name: one_hot(at, found.shape)}) is not None
+        found[at] = slopes(formula, bench.weights[number].seeds, {name: unit_at(at, found.shape)}) is not None
     return found
 
 
@@ -167,7 +167,7 @@ def near(bench: Bench, formula: Formula) -> Iterator[str]:
 
 def beside(formula: Formula, name: str, at: tuple[int, ...], seeds: Seeds, scale: float) -> Iterator[str]:
     """One entry, if it is by itself at or beside a kink."""
-    direction = {name: one_hot(at, np.shape(formula.inputs[name]))}
+    direction = {name: unit_at(at, np.shape(formula.inputs[name]))}
     outs = [moved(formula, direction, shift) for shift in (-GRADCHECK, GRADCHECK)]
     left, right = (float(f.pull(seeds)[name][at]) for f in outs)
     values = [weighed(f, seeds) for f in (outs[0], formula, outs[1])]

@@ -19,7 +19,7 @@ from symgrad.calculus.sweeps import substitute
 from symgrad.closed_form import closed_form
 from symgrad.closed_form.form import views
 from symgrad.errors import SymgradError
-from symgrad.numeric import Array, as_float, numeric_pullback, one_hot
+from symgrad.numeric import Array, as_float, numeric_pullback, unit_at
 from symgrad.ops.entry import plays
 from symgrad.oracles import check_form
 from symgrad.program import Apply, Program, Role
@@ -312,6 +312,6 @@ def pulls(formula: Formula, part: Program, through: str, names: Sequence[str]) -
     shape = np.shape(formula.values[0][through])
     columns = []
     for at in np.ndindex(*shape):
-        found = numeric_pullback(part, formula.values[0], one_hot(at, shape), names)
+        found = numeric_pullback(part, formula.values[0], unit_at(at, shape), names)
         columns.append(np.concatenate([as_float(found[name]).reshape(-1) for name in names]))
     return np.stack(columns, axis=1)

@@ -16,7 +16,7 @@ from symgrad.calculus.sweeps import substitute
 from symgrad.closed_form.form import views
 from symgrad.indexing import Equation
 from symgrad.indexing.symbols import accesses, name_of
-from symgrad.numeric import Array, as_float, evaluate, one_hot
+from symgrad.numeric import Array, as_float, evaluate, unit_at
 from symgrad.render import formula_text
 from symgrad.testing.right.bench import Trial
 from symgrad.testing.right.truth import Formula
@@ -73,7 +73,7 @@ def by_entry(formula: Formula, name: str, trials: Sequence[Trial]) -> Iterator[S
     if not 1 < size <= MOST_ENTRIES or len(formula.programs) > 1:
         return
     shape = trials[0].weights.seeds[0].shape
-    rows = np.stack([formula.pull([one_hot(at, shape)])[name] for at in np.ndindex(*shape)])
+    rows = np.stack([formula.pull([unit_at(at, shape)])[name] for at in np.ndindex(*shape)])
     if not np.isfinite(rows).all():
         return
     if trials[0].expected.shape == shape:

@@ -20,7 +20,7 @@ from symgrad.closed_form import closed_form
 from symgrad.closed_form.writing.sums import SUMS
 from symgrad.errors import SymgradError
 from symgrad.language import expand_composites
-from symgrad.numeric import Array, as_float, evaluate, forward, numeric_pushforward, one_hot
+from symgrad.numeric import Array, as_float, evaluate, forward, numeric_pushforward, unit_at
 from symgrad.oracles.forms import evaluate_text
 from symgrad.program import Apply, Program
 from symgrad.testing.right.bench import Trial, shown
@@ -251,7 +251,7 @@ def elementwise(formula: Formula, name: str) -> Iterator[Slip]:
         return
     diagonal = np.zeros(shape)
     for at in np.ndindex(*shape):
-        diagonal[at] = formula.part(0, one_hot(at, shape))[name][at]
+        diagonal[at] = formula.part(0, unit_at(at, shape))[name][at]
     said = "only the diagonal of J is there: each output depends on other entries too"
     yield Slip("elementwise", said, lambda t: diagonal * t.weights.seeds[0])
 

@@ -17,7 +17,7 @@ from symgrad.calculus.local import SEED, TANGENT
 from symgrad.errors import SymgradError
 from symgrad.indexing import Equation
 from symgrad.language import expand_composites
-from symgrad.numeric import Array, as_float, forward, numeric_pullback, one_hot
+from symgrad.numeric import Array, as_float, forward, numeric_pullback, unit_at
 from symgrad.numeric.forward import evaluated
 from symgrad.program import Apply
 from symgrad.testing.right.bench import Trial
@@ -199,7 +199,7 @@ def diagonal(place: Place) -> Iterator[tuple[str, str, Change]]:
     def diagonally(cotangent: Array) -> Array:
         found = np.zeros(shape)
         for at in np.ndindex(*shape):
-            found[at] = place.pulled(one_hot(at, shape))[at]
+            found[at] = place.pulled(unit_at(at, shape))[at]
         return found * cotangent
 
     yield "elementwise", f"only the diagonal of the local Jacobian is there{place.said}", diagonally
