@@ -635,3 +635,18 @@ def test_a_forked_child_tells_no_story(tmp_path):
     code = "from symgrad_cli.run import run; run()"
     found = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)
     assert found.stdout.count("J: one row for each entry") == 1
+
+
+def test_a_run_imports_nothing_of_torch_that_the_script_does_not(tmp_path):
+    path = tmp_path / "script.py"
+    path.write_text(
+        "import sys, torch\nw = torch.ones(3, requires_grad=True)\n"
+        "for n in range(6):\n    before = set(sys.modules)\n    (w * 2).exp().sum().backward()\n"
+        "    new = [name for name in sys.modules if name not in before and name.startswith('torch.')]\n"
+        "    print(n, len(new), new[:5])\n",
+        encoding="utf-8",
+    )
+    code = "from symgrad_cli.run import run; run()"
+    command = [sys.executable, "-c", code, "-o", str(tmp_path / "story.txt"), str(path)]
+    found = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert [line.split()[1] for line in found.splitlines()] == ["0"] * 6, found

@@ -105,7 +105,8 @@ def undisturbed() -> Iterator[None]:
     try:
         torch.set_warn_always(True)  # or what torch says once in a process would be said here, to nobody
         with unheard(), np.errstate(all="ignore"), ExitStack() as stack:
-            stack.enter_context(_disable_current_modes())
+            if torch._C._len_torch_dispatch_stack():  # to ask for it loads some 300 modules of torch's
+                stack.enter_context(_disable_current_modes())
             if AUTOGRAD._saved_tensors_hooks_is_enabled():
                 stack.enter_context(torch.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t))
             stack.enter_context(torch.autograd.set_detect_anomaly(False, check_nan=False))
