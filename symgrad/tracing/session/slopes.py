@@ -33,7 +33,11 @@ def slopes(program: Capture) -> Iterator[str]:
             said = f"for {program.recording.seed} = ones {short(declared)} is what is declared, {short(real)} {other}"
         else:
             said = "without it there would be another slope"
-        yield f"a part of the way from {program.labels.get(own, own)} is cut in {at} by .detach(): {said}"
+        name = program.labels.get(own, own)
+        yield (
+            f"a part of the way from {name} is cut in {at} by .detach(): {said}; what comes back there is by design "
+            "not the derivative of the value"
+        )
 
 
 def cuts(program: Capture) -> Iterator[tuple[str, str, Array, Array, Array]]:
