@@ -20,7 +20,7 @@ from symgrad.numeric import Array, as_float, evaluate, unit_at
 from symgrad.render import formula_text
 from symgrad.testing.right.bench import Trial
 from symgrad.testing.right.truth import Formula
-from symgrad.testing.slips.slips import Slip, tensors_of
+from symgrad.testing.slips.slips import Slip, miscounted, tensors_of
 
 MOST_ENTRIES, MOST_TERMS, LEVELS = 64, 8, 3
 LARGEST = 1000
@@ -131,6 +131,8 @@ def by_term(formula: Formula, name: str, trials: Sequence[Trial]) -> Iterator[Sl
             which = f"the term{'s' if len(changed) > 1 else ''} {' and '.join(changed)}"
         are = "is" if len(changed) == 1 else "are"
         kind, what = "scaled", f"{are} {weight} times what {'it' if are == 'is' else 'they'} should be"
+        said = miscounted(float(weight), formula, name, trials[0]) if weight > 0 else ""
+        what += f", {said}" if said else ""
         if weight == 0:
             kind, what = "missing_term", f"{are} missing"
         elif weight == -1:

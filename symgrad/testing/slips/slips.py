@@ -189,12 +189,22 @@ def told_factor(factor: float, formula: Formula, name: str, trial: Trial) -> tup
     exact = abs(float(ratio) - abs(factor)) < 1e-9 * abs(factor)
     times = "of" if exact and ratio < 1 else "times"
     text = f"{'-' if factor < 0 else ''}{ratio if exact else f'{abs(factor):.6g}'} {times} what it should be"
+    if said := miscounted(factor, formula, name, trial):
+        return f"{text}: {said}", ""
+    return text, missing_number(factor, formula)
+
+
+def miscounted(factor: float, formula: Formula, name: str, trial: Trial) -> str:
+    """``as if divided by 4 in place of 5 (the length of axis 1 of x is 5)``: what a factor counts, or empty."""
     counts = counted(formula, name, trial)
     for number in (abs(factor), 1 / abs(factor)):
         if round(number) > 2 and abs(number - round(number)) < 1e-9 and round(number) in counts:
             by, instead = ("multiplied", "sum for a mean") if number == abs(factor) else ("divided", "mean for a sum")
-            return f"{text}: as if {by} by {counts[round(number)]}, {round(number)} (a {instead})", ""
-    return text, missing_number(factor, formula)
+            return f"as if {by} by {counts[round(number)]}, {round(number)} (a {instead})"
+        if n := next((n for n in sorted(counts) if n > 2 and abs(number - n / (n - 1)) < 1e-9), None):
+            less, more = (n - 1, n) if number == abs(factor) else (n, n - 1)
+            return f"as if divided by {less} in place of {more} ({counts[n]} is {n})"
+    return ""
 
 
 def missing_number(factor: float, formula: Formula) -> str:
