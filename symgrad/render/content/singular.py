@@ -182,8 +182,8 @@ def _why_one(explanation: Explanation, gradient: Gradient, teller: Teller, point
         return ()
     small = np.abs(value).max() <= SMALL
     found = nothing(point, gradient.name, explanation.seed, gradient.value) if small else None
-    if found is None and value.size <= LARGEST and not value.all() and point.truth.saturates:
-        told = point.truth.beside(gradient.name, explanation.seed)  # a part of it is 0
+    if found is None and value.size <= LARGEST and point.truth.saturates:
+        told = point.truth.beside(gradient.name, explanation.seed)  # 1 - out has few digits where out is nearly 1
         return (f"{told}.",) if told else ()
     if found is None or (found.why == "J" and is_left_of_decimals(gradient.jacobian.formula)):
         return ()
