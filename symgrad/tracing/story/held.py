@@ -18,10 +18,12 @@ import torch
 
 from symgrad.backward import Backward, Line
 from symgrad.backward.parts.code import placed, read_by
-from symgrad.numeric.exact import Array, as_float
+from symgrad.errors import SymgradError
+from symgrad.numeric.exact import Array, as_float, euclidean
 from symgrad.oracles.array_text import in_floats
 from symgrad.reference.bounds import Refused, Unread
 from symgrad.reference.reader import run
+from symgrad.tracing.lift.sweeps import pull_by_lot
 from symgrad.tracing.record.trace import as_array
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
 OTHER = "withheld: at the numbers of this call it gives others than the derivation"
 """What is said of a line whose value is not the one that was derived."""
+EPS = float(np.finfo(float).eps)
 CLOSE, SHAKES, FACTOR = 1e-6, 2, 64
 """What may differ of the largest entry; how often a line is computed from rounded numbers, and how
 many times what comes of it."""
@@ -38,7 +41,7 @@ class Evaluated:
     """The lines of a call, each read by Python's rules over the recorded tensors and the cotangents that it reads."""
 
     def __init__(self, program: Capture, lines: Backward, seeds: Mapping[str, Array], unit: float) -> None:
-        self.lines, self.unit = lines, unit
+        self.program, self.lines, self.seeds, self.unit = program, lines, seeds, unit
         self.numbers = dict(zip(lines.inputs, (program.arrays.get(t.name) for t in lines.source.inputs), strict=True))
         self.numbers |= {line.target: program.arrays.get(line.of) for line in lines.forward if not is_found(line)}
         self.numbers |= {line.target: line.value for line in lines.lines}
@@ -83,7 +86,12 @@ class Evaluated:
         except Refused:
             return True
         moved = np.max([np.abs(other - got) for other in others], axis=0).max(initial=0.0)
-        return bool((gap > FACTOR * moved).any())
+        if not (gap > FACTOR * moved).any():
+            return False
+        terms = length_by_lot(
+            self.program, self.seeds, line.of
+        )  # they may cancel in the derivation and not in the line
+        return terms is None or bool((gap > FACTOR * EPS * terms).any())
 
     def number(self, name: str) -> Any:
         """What a name stands for: recorded, derived, or computed by its line."""
@@ -122,3 +130,20 @@ def shaken(value: Any, unit: float, lots: np.random.Generator) -> Any:
     if isinstance(value, torch.Tensor) or np.asarray(value).dtype.kind != "f":
         return value
     return as_float(value) * (1 + unit * lots.uniform(-1.0, 1.0, np.shape(value)))
+
+
+def length_by_lot(
+    program: Capture, seeds: Mapping[str, Array], own: str, instead: Mapping[str, Array] | None = None
+) -> float | None:
+    """How long a cotangent would be if nothing cancelled on the way, and with other numbers ``instead`` of some.
+
+    None where that cannot be computed.
+    """
+    if own not in program.arrays:
+        return None
+    values = program.values.with_arrays(instead or {})
+    try:
+        found = pull_by_lot(program.recording, values, program.boxes, seeds, (own,), program.origins)
+    except SymgradError:  # a backward of the user's own is known for one v
+        return None
+    return euclidean(found[own])

@@ -20,9 +20,8 @@ from symgrad.errors import SymgradError
 from symgrad.numeric.exact import Array, euclidean
 from symgrad.tracing.captured.words import shape_text
 from symgrad.tracing.lift.labels import cast_of
-from symgrad.tracing.lift.sweeps import pull_by_lot
 from symgrad.tracing.record.numbers import KEPT, digits
-from symgrad.tracing.story.held import OTHER, Evaluated
+from symgrad.tracing.story.held import OTHER, Evaluated, length_by_lot
 from symgrad.tracing.story.turns import folded, woven
 from symgrad.ways import Setting
 
@@ -213,23 +212,6 @@ def flow_of(lengths: Sequence[tuple[str, float]]) -> str:
         half = STATIONS // 2
         told = [*told[:half], f"… {len(told) - 2 * half} more", *told[-half:]]
     return " → ".join(told)
-
-
-def length_by_lot(
-    program: Capture, seeds: Mapping[str, Array], own: str, instead: Mapping[str, Array] | None = None
-) -> float | None:
-    """How long a cotangent would be if nothing cancelled on the way, and with other numbers ``instead`` of some.
-
-    None where that cannot be computed.
-    """
-    if own not in program.arrays:
-        return None
-    values = program.values.with_arrays(instead or {})
-    try:
-        found = pull_by_lot(program.recording, values, program.boxes, seeds, (own,), program.origins)
-    except SymgradError:  # a backward of the user's own is known for one v
-        return None
-    return euclidean(found[own])
 
 
 def zero_before(program: Capture, seeds: Mapping[str, Array], own: str) -> str:
