@@ -119,13 +119,14 @@ def of_ones(tensor: Any) -> Any:
     """A sparse tensor that stores 1 where this one stores an entry."""
     if tensor.layout == torch.sparse_coo:
         places, values = tensor.coalesce().indices(), torch.ones_like(tensor.coalesce().values())
-        return torch.sparse_coo_tensor(places, values, tensor.shape)
+        return torch.sparse_coo_tensor(places, values, tensor.shape, check_invariants=False)
     parts = torch.sparse_compressed_tensor
     rows = tensor.layout in (torch.sparse_csr, torch.sparse_bsr)
     ends, places = (
         (tensor.crow_indices(), tensor.col_indices()) if rows else (tensor.ccol_indices(), tensor.row_indices())
     )
-    return parts(ends, places, torch.ones_like(tensor.values()), tensor.shape, layout=tensor.layout)
+    ones = torch.ones_like(tensor.values())
+    return parts(ends, places, ones, tensor.shape, layout=tensor.layout, check_invariants=False)
 
 
 @composition("sampled_addmm", "sparse_sampled_addmm")
