@@ -147,6 +147,17 @@ def test_a_sentence_about_a_weight_follows_while_it_is_typed(opened: Opened, for
     assert page.locator("#panel-0 .told").text_content() == wanted
 
 
+@pytest.mark.parametrize(("text", "told"), [("F.cross_entropy(x, y)", " (a line without v: for v = 1)"), ("x * y", "")])
+def test_a_line_that_leaves_the_seed_out_is_not_said_of_another_seed(
+    opened: Opened, tmp_path: Path, text: str, told: str
+) -> None:
+    found = symgrad.explain(text, x=[[1, 2], [3, 4]], y=[0, 1])
+    page = opened.open(written(tmp_path / "page.html", found.to_html()))
+    page.locator("#panel-0 input.v").first.fill("3")
+    page.locator("#edited").wait_for()
+    assert f"The answer above holds for every number{told};" in (page.locator("#edited").text_content() or "")
+
+
 EXPONENTS = (
     "softmax(x, dim=-1)", "log_softmax(x, dim=-1)", "logsumexp(x, dim=-1)", "cross_entropy(x, y)", "sigmoid(x)",
     "softplus(x)", "log(exp(x).sum(-1))", "tanh(x)", "sum(softmax(x, dim=-1) * x)",

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+import symgrad
+from symgrad.errors import ShapeError, SymgradError
+from tests.cases import Case, cases, grouped
 from tests.chains import Chain, check
 
 READS_A_SIZE = (
@@ -22,3 +26,27 @@ READS_A_SIZE = (
 def test_what_reads_a_size_holds_for_no_other(text: str, shape: tuple[int, ...]) -> None:
     """``tensor_split`` of two columns was said to give one column of any number."""
     check(Chain(text, shape), 1)
+
+
+PYTHONS_WORDS = ("object", "sequence", "identity", "NoneType", "argument", "index out of range", "unpack")
+EXAMPLES = [pytest.param(case, id=case.name, marks=grouped(case.op)) for case in cases()]
+
+
+@pytest.mark.one_in(3)
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("shape", [(), (0,)], ids=["numbers", "empty"])
+@pytest.mark.parametrize("case", EXAMPLES)
+def test_a_call_of_numbers_or_of_nothing_has_a_gradient_or_a_sentence(case: Case, shape: tuple[int, ...]) -> None:
+    """``kl_div`` of numbers said "len() of unsized object", ``cross`` of numbers that symgrad has a bug."""
+    given = {name: np.full(shape, 0.5) for name in case.shapes}
+    try:
+        symgrad.vjp(case.example.text, next(iter(given)), check=False, **given)
+    except SymgradError as error:
+        said = "\n".join(line for line in str(error).splitlines() if not line.startswith("    try:"))
+        assert not [word for word in PYTHONS_WORDS if word in said], said
+
+
+@pytest.mark.parametrize("text", ["F.kl_div(x, y, reduction='batchmean')", "torch.linalg.cross(x, y)"])
+def test_what_needs_an_axis_refuses_numbers(text: str) -> None:
+    with pytest.raises(ShapeError, match="x is a scalar, y is a scalar"):
+        symgrad.explain(text, x=0.3, y=0.2)

@@ -165,8 +165,10 @@ def compute(step: Apply, program: Program, arrays: dict[str, Array]) -> None:
     except (ArithmeticError, AttributeError, TypeError, ValueError) as error:
         empty = any(a is not None and a.size == 0 for a in arguments)
         at = "for a tensor without entries" if empty else "at these numbers and options"
+        pythons = empty or isinstance(error, (AttributeError, TypeError))  # what it says is about its own objects
+        told = f"{op.name} has no value {at}"
         raise (ShapeError if empty else InputError)(
-            f"{op.name} has no value {at}", span=step.span, found=(str(error),)
+            told, span=step.span, found=() if pythons else (str(error),)
         ) from None
 
 

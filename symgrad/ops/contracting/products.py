@@ -105,6 +105,8 @@ op("vecdot(x, y, dim: int=-1)", "out = Σ_j x[j]·y[j]", "inner products along d
 def cross_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int) -> Shape:
     """Three entries along dim."""
     common = sizes.broadcast_shapes(shapes)
+    if not common:
+        raise ShapeError("a cross product is one of vectors with three entries, not of numbers")
     sizes.unify(common[dim], sp.Integer(3))
     return common
 

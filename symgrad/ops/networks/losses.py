@@ -25,9 +25,9 @@ def batches(shapes: tuple[Shape, ...], reduction: str, **options: Any) -> None:
     """What batchmean, the reduction that kl_div has beside the others, divides by."""
     if reduction == "batchmean":
         x, target = shapes[:2]
-        if len(x) != len(target) or any(a == 1 != b for a, b in zip(x, target, strict=True)):
+        if not x or len(x) != len(target) or any(a == 1 != b for a, b in zip(x, target, strict=True)):
             raise ShapeError(
-                "batchmean divides by the first size of the predictions, so they have to have the targets' shape",
+                "batchmean divides by the first size of the predictions: they need one, and the targets' shape",
                 hints=('reduction="sum"',),
             )
 

@@ -70,7 +70,7 @@ def travelling(explanation: Explanation) -> dict[str, Any]:
             for g in explanation.gradients.values()
         ],
         "jacobians": [numbers_of(g.jacobian) for g in explanation.gradients.values()],
-        "steps": [], "stages": [], "loss": None, "why": "",
+        "steps": [], "stages": [], "loss": None, "why": "", "unit": None in explanation.backward.seeds.values(),
     }  # fmt: skip
     too_many = [n for n, shape in shapes(explanation) if math.prod(shape) > MOST_ENTRIES]
     try:

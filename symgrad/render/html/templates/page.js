@@ -230,7 +230,7 @@
     const note = document.getElementById("edited");
     note.hidden = untouched;
     const odd = !untouched && data.gradients.some(g => all(`.sheet[data-tensor="${CSS.escape(g.name + ".grad")}"] output`).some(o => o.textContent === "nan" || o.textContent.endsWith("inf")));
-    note.firstElementChild.textContent = "Edited: this section follows your numbers. The answer above holds for every number; sentences about single values, and the steps below, are about the ones it was made with." + (odd ? " Where nan or inf stands, plain arithmetic overflowed or met a point without a derivative." : "");
+    note.firstElementChild.textContent = "Edited: this section follows your numbers. The answer above holds for every number" + (data.unit ? ` (a line without ${data.seed}: for ${data.seed} = 1)` : "") + "; sentences about single values, and the steps below, are about the ones it was made with." + (odd ? " Where nan or inf stands, plain arithmetic overflowed or met a point without a derivative." : "");
   }
   const at = (found, n) => [found.values[n], found.terms && found.terms[n]];
   function fill(name, found) {
