@@ -147,6 +147,13 @@ def test_a_sentence_about_a_weight_follows_while_it_is_typed(opened: Opened, for
     assert page.locator("#panel-0 .told").text_content() == wanted
 
 
+@pytest.mark.parametrize("typed", ["1e400", "abc"])
+def test_what_no_float_holds_is_not_called_no_number(opened: Opened, forum: str, typed: str) -> None:
+    page = opened.open(forum)
+    type_into(page, "x[0,0]", typed)
+    page.get_by_text(f"x[0,0] = {typed} is no number that a float holds.").wait_for()
+
+
 @pytest.mark.parametrize(("text", "told"), [("F.cross_entropy(x, y)", " (a line without v: for v = 1)"), ("x * y", "")])
 def test_a_line_that_leaves_the_seed_out_is_not_said_of_another_seed(
     opened: Opened, tmp_path: Path, text: str, told: str

@@ -324,7 +324,7 @@
     const box = event.target;
     if (!box.matches("input[data-place]")) return;
     const sheet = box.closest(".sheet"), name = sheet ? sheet.dataset.tensor : data.seed, value = number(box.value);
-    const n = Number(box.dataset.place), why = value === null ? "no number" : refused(name, value);
+    const n = Number(box.dataset.place), why = value === null ? "no number that a float holds" : refused(name, value);
     box.setAttribute("aria-invalid", String(why !== ""));
     tell(box, why);
     if (why) return;
