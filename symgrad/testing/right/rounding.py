@@ -165,6 +165,8 @@ SOME = 8
 RANK = 1e-9
 TIMES = ((1.0,), (-(2.0**12), -(2.0**6), -(2.0**3)), (2.0**-12, 2.0**-6, 2.0**-3))
 """What the random seed with all its digits is multiplied by: the first of which the type holds what comes back."""
+SHORTER = (8, 11, 24)
+"""Binary digits of bfloat16, float16 and float32."""
 ROOM = 64
 """How far from the largest and the smallest number of the type gradients have to stay: more may stand on the way."""
 
@@ -211,13 +213,24 @@ def real_seeds(
     """Random numbers with all digits of the outputs' types, their large and small multiples; ``reach`` is max Σ|J|."""
     generator = np.random.default_rng(number + 4)
     low, high = ROOM * LEAST.get(coarsest, 0.0), LARGEST.get(coarsest, np.inf) / ROOM
-    drawn = [generator.uniform(0.25, 2.0, shape) * generator.choice((-1.0, 1.0), shape) for shape in shapes]
+    drawn = [drawn_digits(generator, shape) * generator.choice((-1.0, 1.0), shape) for shape in shapes]
     for sizes in TIMES:
         size = next((s for s in sizes if not reach or low <= abs(s) * reach <= high), 0.0)
         if size:
             told = tuple(size * rounded(a, dtype) for a, dtype in zip(drawn, dtypes, strict=True))
             by = "" if size == 1 else f" times {size:g}" if abs(size) > 1 else f" divided by {1 / size:g}"
             yield Weights(f"random numbers{by}", told)
+
+
+def drawn_digits(generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """Numbers from 0.25 to 2, each of which a cast to fewer digits moves by a fourth of the last place or more."""
+    found: Array = np.zeros(shape)
+    near: Array = np.ones(shape, dtype=bool)
+    while near.any():
+        found = np.where(near, generator.uniform(0.25, 2.0, shape), found)
+        parts = [np.frexp(found)[0] * 2.0**digits for digits in SHORTER]
+        near = np.any([np.abs(part - np.rint(part)) < 0.25 for part in parts], axis=0)
+    return found
 
 
 def null_seed(rows: Mapping[str, Array], shapes: Sequence[tuple[int, ...]], dtypes: Sequence[str]) -> Weights | None:

@@ -110,14 +110,18 @@ def is_found(line: Line) -> bool:
 
 def reference(code: str, known: Mapping[str, Any]) -> Any:
     """What code comes to in torch, in doubles."""
-    tensors = {name: value if isinstance(value, torch.Tensor) else torch.as_tensor(in_floats(np.asarray(value)))
-               for name, value in known.items()}  # fmt: skip
+    tensors = {name: value if isinstance(value, torch.Tensor) else as_tensor(value) for name, value in known.items()}
     text = placed(code)
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Invert) and isinstance(node.operand, ast.Name):
             tensors[node.operand.id] = tensors[node.operand.id].bool()  # recorded as numbers
     with torch.no_grad():
         return run(text, tensors).output
+
+
+def as_tensor(value: Any) -> torch.Tensor:
+    """An array in doubles, or in whole numbers; torch has none that is read backwards."""
+    return torch.as_tensor(in_floats(np.asarray(value, order="C")))
 
 
 def value_of(code: str, known: Mapping[str, Any]) -> Array:
