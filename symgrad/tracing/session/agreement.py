@@ -51,7 +51,7 @@ class Judge:
         self.terms: dict[str, float] = {}
         self.derived: dict[str, Array] = {}
         self.open: dict[str, Array] = {}
-        self._moved: list[dict[str, Array]] = []
+        self._moved: list[dict[str, float]] = []
         self._free: list[dict[str, float]] = []
         self._doubtful: set[str] = set()
         self.chosen: dict[str, str] = {}
@@ -207,8 +207,9 @@ class Judge:
         most = 0.0
         for number in range(1 + LOTS):
             if number == len(self._moved):
-                self._moved.append(self.moved(number, unit))
-            most = max(most, self._gap(name, self._moved[number].get(name, self.derived[name])))
+                moved = self.moved(number, unit)
+                self._moved.append({own: self._gap(own, other) for own, other in moved.items()})
+            most = max(most, self._moved[number].get(name, 0.0))
             yield most
 
     def moved(self, number: int, unit: float) -> dict[str, Array]:

@@ -104,7 +104,7 @@ def what_is_summed(program: Capture, end: str) -> str | None:
     """The tensor whose entries the last step adds, if it does."""
     maker = next((step for step in program.recording.steps if step.result.name == end), None)
     tensors = {tensor.name: tensor for tensor in program.recording.tensors()}
-    if maker is None or len(maker.tensors) != 1 or not moves(maker, tensors):
+    if maker is None or maker.result.name in program.boxes or len(maker.tensors) != 1 or not moves(maker, tensors):
         return None
     (name,) = maker.tensors
     weights = pulled(program, end, np.ones(np.shape(program.arrays[end])), [name])[name]
