@@ -334,3 +334,15 @@ def holds(drawn: Expression) -> None:
             held(explanation, drawn.text)
         except RuntimeError as refused:
             assert "not differentiable" in str(refused)
+
+
+@pytest.mark.parametrize(
+    "text", ["F.scaled_dot_product_attention(F.glu(b), c, c, d)", "F.glu(b).norm(dim=1) / F.glu(b).shape[1] ** 0.5"]
+)
+def test_a_root_of_half_a_size_is_not_rounded_down(text: str) -> None:
+    """``2 ** 0.5 * b.shape[1] ** 0.5 // 2`` is a whole number, and √2 is none."""
+    shapes = {"b": (2, 4), "c": (3, 2), "d": (2, 3)}
+    told = symgrad.explain(
+        text, shapes={name: shape for name, shape in shapes.items() if f"{name}" in re.findall(r"\w+", text)}
+    ).to_text()
+    assert not re.search(r"\*\* 0\.5 // ", told), told[:600]

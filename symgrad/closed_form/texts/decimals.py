@@ -218,7 +218,8 @@ def size_text(size: Size, tensors: Sequence[Tensor]) -> Text:
         return operation("%", size.args[0], size.args[1], tensors)
     above, below = sp.fraction(sp.together(size.args[0] if isinstance(size, sp.floor) else size))
     if below != 1:
-        return operation("//", sp.expand(above), below, tensors)
+        rooted = not size.is_Function and any(not power.exp.is_Integer for power in above.atoms(sp.Pow))
+        return operation("/" if rooted else "//", sp.expand(above), below, tensors)
     if size.is_Add:
         return sum_text(size, tensors)
     if size.is_Mul:
