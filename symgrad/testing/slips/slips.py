@@ -15,7 +15,9 @@ from functools import partial
 from itertools import chain, combinations
 
 import numpy as np
+import sympy as sp
 
+from symgrad.calculus.local import derive, standard
 from symgrad.closed_form import closed_form
 from symgrad.closed_form.writing.sums import SUMS
 from symgrad.errors import SymgradError
@@ -201,10 +203,20 @@ def miscounted(factor: float, formula: Formula, name: str, trial: Trial) -> str:
         if round(number) > 2 and abs(number - round(number)) < 1e-9 and round(number) in counts:
             by, instead = ("multiplied", "sum for a mean") if number == abs(factor) else ("divided", "mean for a sum")
             return f"as if {by} by {counts[round(number)]}, {round(number)} (a {instead})"
-        if n := next((n for n in sorted(counts) if n > 2 and abs(number - n / (n - 1)) < 1e-9), None):
+        n = next((n for n in sorted(counts) if n > 2 and abs(number - n / (n - 1)) < 1e-9), None)
+        if n is not None and divides_by_a_size(formula):
             less, more = (n - 1, n) if number == abs(factor) else (n, n - 1)
             return f"as if divided by {less} in place of {more} ({counts[n]} is {n})"
     return ""
+
+
+def divides_by_a_size(formula: Formula) -> bool:
+    """Whether a step of the forward pass averages: it divides by a number of entries, or by one less."""
+    equations = (
+        derive(standard(step, program).key).equation.right for program in formula.programs for step in program.steps
+    )
+    powers = (power for right in equations for power in right.atoms(sp.Pow) if power.exp.is_negative)
+    return any(power.base.free_symbols and not power.base.has(sp.Indexed) for power in powers)
 
 
 def missing_number(factor: float, formula: Formula) -> str:

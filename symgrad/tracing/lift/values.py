@@ -85,7 +85,7 @@ def by_its_own(op: Op) -> bool:
 
 def meets_own(step: Apply, arrays: Mapping[str, Array]) -> bool:
     """Whether the equation of a step asks which of several sums its own value is."""
-    if isinstance(step.op, Pullback) or not named(step.op).reuse:
+    if isinstance(step.op, Pullback) or named(step.op).smooth or not named(step.op).reuse:
         return False
     brackets = derive(standard_at(step, shapes_of(step, arrays)).key).equation.right.atoms(Bracket)
     return any(isinstance(b.args[0], sp.Eq) and OUT in names_read(b) and b.has(sp.Add) for b in brackets)
