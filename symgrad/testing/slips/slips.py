@@ -21,6 +21,8 @@ from symgrad.calculus.local import derive, standard
 from symgrad.closed_form import closed_form
 from symgrad.closed_form.writing.sums import SUMS
 from symgrad.errors import SymgradError
+from symgrad.indexing.brackets import Bracket
+from symgrad.indexing.symbols import is_access
 from symgrad.language import expand_composites
 from symgrad.numeric import Array, as_float, evaluate, forward, numeric_pushforward, unit_at
 from symgrad.oracles.forms import evaluate_text
@@ -215,8 +217,15 @@ def divides_by_a_size(formula: Formula) -> bool:
     equations = (
         derive(standard(step, program).key).equation.right for program in formula.programs for step in program.steps
     )
-    powers = (power for right in equations for power in right.atoms(sp.Pow) if power.exp.is_negative)
-    return any(power.base.free_symbols and not power.base.has(sp.Indexed) for power in powers)
+    bases = (power.base for right in equations for power in right.atoms(sp.Pow) if power.exp.is_negative)
+    return any(is_number_of_entries(base) for base in bases)
+
+
+def is_number_of_entries(base: sp.Expr) -> bool:
+    """Whether an expression reads sizes, or counts what holds, and reads no numbers of a tensor."""
+    bare = base.xreplace(dict.fromkeys(base.atoms(Bracket), sp.S.One))
+    counts = bool(base.free_symbols) or base.has(sp.Sum)
+    return counts and not any(is_access(node) for node in sp.preorder_traversal(bare))
 
 
 def missing_number(factor: float, formula: Formula) -> str:
