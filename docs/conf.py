@@ -49,7 +49,8 @@ nitpick_ignore = [  # stages of the derivation: they stand in signatures, and ar
     for inside in (
         "program.Program", "indexing.symbols.Index", "indexing.equation.Equation", "calculus.sweeps.Sweep",
         "calculus.differentiate.Step", "numeric.forward.Values", "explanation.claims.Claim", "explanation.ties.Tie",
-        "explanation.singular.Singular", "explanation.given.Writers", "closed_form.form.Form", "ways.Setting",
+        "explanation.singular.Singular", "explanation.given.Writers", "backward.parts.origin.Origin",
+        "closed_form.form.Form", "ways.Setting",
     )
 ]  # fmt: skip
 suppress_warnings = ["config.cache"]  # the table of a theme's options cannot be pickled, and need not be
