@@ -540,6 +540,48 @@ def test_the_exemption_check_passes_what_is_fine(fine: str) -> None:
     assert list(exemptions(fine)) == []
 
 
+def bound_twice(text: str) -> Iterator[Slip]:
+    """Names at the top of a file that stand for one thing first and for another then: who reads one gets the last."""
+
+    def named(statement: ast.stmt) -> Iterator[str]:
+        match statement:
+            case ast.Assign(targets):
+                for target in targets:
+                    names = (node for node in ast.walk(target) if isinstance(node, ast.Name))
+                    yield from (node.id for node in names if isinstance(node.ctx, ast.Store))
+            case ast.AnnAssign(ast.Name(name)) | ast.FunctionDef(name) | ast.ClassDef(name):
+                yield name
+            case ast.Import(names) | ast.ImportFrom(_, names):
+                yield from ((alias.asname or alias.name).partition(".")[0] for alias in names)
+            case ast.If(_, body, []):
+                for inner in body:
+                    yield from named(inner)
+
+    known: set[str] = set()
+    for statement in tree_of(text).body:
+        for name in named(statement):
+            if name in known:
+                yield statement.lineno, f"{name} has another meaning above"
+            known.add(name)
+
+
+@PARSED
+def test_no_name_has_two_meanings_in_a_file() -> None:
+    assert slips(LIBRARY + COMMANDS, bound_twice) == []
+
+
+@pytest.mark.parametrize(
+    "slip",
+    [
+        "MOST = 50\nMOST, KEPT = 1024, 8192",
+        "from a import done\n\n\ndef done() -> None: ...",
+        "import a\nif b:\n    import a",
+    ],
+)
+def test_the_check_for_two_meanings_can_fail(slip: str) -> None:
+    assert len(list(bound_twice(slip))) == 1
+
+
 def too_long(text: str) -> Iterator[Slip]:
     """The first line that is too many."""
     count = len(text.splitlines())

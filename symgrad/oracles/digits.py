@@ -243,8 +243,8 @@ def left(rough: Array, exact: Array, digits: int, scale: float) -> bool:
     return bool(second > most)
 
 
-SAME, NOTHING = 1e-6, 1e-300
-"""How far apart, relative to the larger, two values are the same, and what is as good as 0: an overflow makes more."""
+NOTHING = 1e-300
+"""What is as good as 0 beside what an overflow makes."""
 WHOLE = (sp.floor, sp.ceiling, floor, ceil, trunc, nearest)
 TOLD = (
     "Numbers on the way are too large or too small for floats: of {entry} the steps make {made}. What follows from "

@@ -29,7 +29,7 @@ from symgrad.tracing.record.spelling import plain_spelling
 from symgrad.tracing.record.trace import ASIDE, COMPILED, Call, Cut, Node, Where, upstream, version
 from symgrad.tracing.record.weakly import Weakly
 
-MOST = 50
+LEAVES = 50
 """Leaves before a cut that are kept."""
 FEW, DEEP = 8, 3
 """Steps before a cut that are kept, and cuts behind each other: a loop that detaches its state has a long past."""
@@ -92,7 +92,7 @@ def switched_off_in(file: str) -> str:
 def leaves_of(nodes: list[Node]) -> tuple[Any, ...]:
     """The first leaf tensors (weakly held) upstream of ``nodes``."""
     found = {id(leaf): leaf for node in nodes if node.carries for leaf in leaves_before(node)}
-    return tuple(found.values())[:MOST]
+    return tuple(found.values())[:LEAVES]
 
 
 def leaves_before(node: Node) -> tuple[Any, ...]:
@@ -107,7 +107,7 @@ def joined(sources: Sequence[Node]) -> tuple[Any, ...]:
     """The leaves of all of ``sources``; where one of them has them all, the very same, so that they are held once."""
     most = max((source.leaves or () for source in sources), key=len, default=())
     found = {id(leaf): leaf for source in sources for leaf in source.leaves or ()}
-    return most if len(found) == len(most) else tuple(found.values())[:MOST]
+    return most if len(found) == len(most) else tuple(found.values())[:LEAVES]
 
 
 def detaches(call: Call) -> bool:

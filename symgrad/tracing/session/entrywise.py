@@ -10,7 +10,8 @@ Comes in: a call's notes, its program and its lines. Goes out: the same notes in
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -25,16 +26,9 @@ from symgrad.indexing.symbols import Expr, access, is_access
 from symgrad.lowering.reading import names_read
 from symgrad.numeric.exact import Array, as_float
 from symgrad.numeric.playing import evaluate
+from symgrad.program import Apply
 from symgrad.render.letters import loose_names
 from symgrad.render.page import Equation, Equations, Formula, named
-
-if TYPE_CHECKING:
-    from symgrad.tracing.captured.capture import Capture
-import re
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
-from symgrad.program import Apply
 from symgrad.tracing.captured.words import relabelled, right_side
 from symgrad.tracing.lift.labels import UNNAMED
 from symgrad.tracing.story.told_lines import ToldLines

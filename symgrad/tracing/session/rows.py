@@ -15,7 +15,7 @@ import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -35,10 +35,6 @@ from symgrad.tracing.record.trace import upstream
 from symgrad.tracing.record.weakly import Weakly
 from symgrad.tracing.session.scene import Scene
 from symgrad.tracing.story.passages import passages
-
-if TYPE_CHECKING:
-    from symgrad.tracing.captured.capture import Capture
-
 
 TORCHS = {"jacobian": "torch/autograd/functional.py", "gradcheck": "torch/autograd/gradcheck.py"}
 """Functions of torch's that ask for J row by row, and where they stand."""
