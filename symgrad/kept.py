@@ -43,7 +43,11 @@ class Kept:
 
     @cached_property
     def known(self) -> Mapping[str, Any]:
-        """What was left; nothing where it cannot be read, or is not what was written."""
+        """What was left when this run first asked."""
+        return self.read()
+
+    def read(self) -> Mapping[str, Any]:
+        """What the file holds; nothing where it cannot be read, or is not what was written."""
         try:
             with self.file.open("rb") as stream:
                 raw = stream.read(LARGEST + 1)
@@ -59,7 +63,7 @@ class Kept:
             return
         with suppress(OSError):
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            every = {**Kept(self.folder).known, **self.new}
+            every = {**self.read(), **self.new}
             body = json.dumps(dict([*every.items()][-MOST:]))
             replace_whole(self.file, f"{digest(body)}\n{body}\n")
             files = sorted(self.folder.glob(f"*{ENDING}"), key=lambda file: file.stat().st_mtime)

@@ -262,6 +262,18 @@ def test_two_runs_at_the_same_time_keep_what_both_proved(runs):
         assert (kept.recall("a"), kept.recall("b"), kept.recall("c")) == ([1], [2], None)
 
 
+def test_what_is_loaded_meanwhile_loses_nothing(runs, monkeypatch):
+    """torch may be imported between the first question and the end of a run: its file is the one that it read."""
+    with kept.keeping():
+        kept.keep("a", [1])
+    with kept.keeping():
+        assert kept.recall("a") == [1]
+        kept.keep("b", [2])
+        monkeypatch.setattr(kept, "made_by", lambda: "another version")
+    (file,) = runs.files
+    assert len(json.loads(file.read_text().partition("\n")[2])) == 2
+
+
 def test_a_file_holds_what_is_newest(runs, monkeypatch):
     monkeypatch.setattr(kept, "MOST", 3)
     for number in range(5):
