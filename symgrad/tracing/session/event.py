@@ -95,8 +95,7 @@ def told_of(scene: Scene, result: Any, error: Exception | None) -> Backward:
     letter = told.letter(letter) if like is None else scene.watch.letters.get(like[0], letter)
     scene.watch.letters[scene.number] = letter
     notes = remarks.accumulated(scene, program, targets, rows, repeated, letter)
-    small = tuple(f"the line of {row.name}.grad " for row in rows if row.rounding)  # which is held against rounding
-    notes += [*remarks.without_a_past(program), *(said for said in told.withheld if not said.startswith(small))]
+    notes += [*remarks.without_a_past(program), *told.withheld]
     if not repeated:
         ties = kinks.found(program, seeds, met)
         held = {name for name, node in lifted.nodes.items() if node.kind == "data" and node.cut is not None}

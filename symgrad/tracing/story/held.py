@@ -88,9 +88,7 @@ class Evaluated:
         moved = np.max([np.abs(other - got) for other in others], axis=0).max(initial=0.0)
         if not (gap > FACTOR * moved).any():
             return False
-        terms = length_by_lot(
-            self.program, self.seeds, line.of
-        )  # they may cancel in the derivation and not in the line
+        terms = length_by_lot(self.program, self.seeds, line.of)  # which may cancel in the derivation alone
         return terms is None or bool((gap > FACTOR * EPS * terms).any())
 
     def number(self, name: str) -> Any:

@@ -116,9 +116,7 @@ def without_numbers(line: Line) -> Line:
     return line if line.value is None or np.size(line.value) <= KEPT else replace(line, value=None)
 
 
-def told_lines(
-    program: Capture, seeds: Mapping[str, Any], ones: bool, asked: bool, unit: float = 1.2e-7
-) -> ToldLines:  # fmt: skip
+def told_lines(program: Capture, seeds: Mapping[str, Any], ones: bool, asked: bool, unit: float = 1.2e-7) -> ToldLines:
     """The lines of one call; of a long program only if that call was ``asked`` for. ``unit``: of torch's rounding."""
     steps = len(program.recording.steps)
     if steps > MOST_STEPS and not asked:
