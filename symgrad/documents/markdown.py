@@ -4,7 +4,7 @@ Comes in: an `Article`. Goes out: text, and the pictures by the names of their f
 
 An article before it is written: parts of blocks and pictures, and what no reader would read left out with a word.
 
-Comes in: blocks of an explanation. Goes out: an `Article`, for Markdown (`symgrad.documents.markdown`) and for Sphinx.
+Comes in: blocks of an explanation. Goes out: an `Article`, for Markdown and for Sphinx.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`symgrad.lowering.choices` on arrays: the larger or the smaller of two, or one of two by a condition.
+"""Sums with conditions on arrays: the larger or the smaller of two, or one of two by a condition.
 
 Comes in: a sum with conditions, and what lowers the parts of it. Goes out: a term, or None where the arithmetic of the
 sum says something that a choice does not.

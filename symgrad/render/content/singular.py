@@ -176,7 +176,7 @@ def _why_one(explanation: Explanation, gradient: Gradient, teller: Teller, point
     if value.size == 0 or explanation.out_of_range or any(check.cancelled for check in gradient.checks):
         return ()
     if gradient.singular is not None or not np.isfinite(value).all():
-        return ()  # said by `symgrad.render.content.singular`
+        return ()  # said by `singular_blocks`
     rows, columns = gradient.jacobian.shape
     if rows == 0 or rows * columns > COUNTABLE:
         return ()

@@ -7,7 +7,7 @@ with the reason.
 
 Which inputs of a page hold positions, and how many there are: what torch raises an IndexError for is not computed.
 
-Comes in: the equations of the forward pass as `symgrad.render.html.travel` writes them, and the shapes of the inputs.
+Comes in: the equations of the forward pass as they are written here, and the shapes of the inputs.
 Goes out: for each input whose entries say where something is read or written, the number of places there.
 """
 
