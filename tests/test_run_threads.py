@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import runpy
+import subprocess
+import sys
 
 import pytest
 
@@ -48,16 +50,6 @@ with ThreadPoolExecutor(3) as pool:
         loss.backward()
         optimizer.step()
 print(loss.item(), net.weight.tolist())
-""",
-    "a loader with a process": """
-net = torch.nn.Linear(3, 2)
-optimizer = torch.optim.SGD(net.parameters(), 0.1)
-data = TensorDataset(torch.randn(40, 3), torch.arange(40) % 2)
-for x, y in DataLoader(data, 4, shuffle=True, num_workers=1):
-    optimizer.zero_grad()
-    torch.nn.functional.cross_entropy(net(x), y).backward()
-    optimizer.step()
-print(net.weight.tolist())
 """,
     "a backward started in another": """
 w = torch.ones(3, requires_grad=True)
@@ -123,6 +115,25 @@ for thread in threads:
 print(w.tolist())
 """,
 }
+LOADER = """
+net = torch.nn.Linear(3, 2)
+optimizer = torch.optim.SGD(net.parameters(), 0.1)
+data = TensorDataset(torch.randn(40, 3), torch.arange(40) % 2)
+for x, y in DataLoader(data, 4, shuffle=True, num_workers=1):
+    optimizer.zero_grad()
+    torch.nn.functional.cross_entropy(net(x), y).backward()
+    optimizer.step()
+print(net.weight.tolist())
+"""
+WATCHED = """
+import sys
+from symgrad.tracing import run_script
+said = []
+session = run_script(sys.argv[1], [], tell=said.append)
+assert session.status == 0, said
+assert session.calls and all(call.explained and call.agrees for call in session.calls), said
+assert "a gap in symgrad" not in repr(said)
+"""
 MEANWHILE = """
 first, second = threading.Event(), threading.Event()
 u, w = torch.ones(3, requires_grad=True), torch.ones(3, requires_grad=True)
@@ -169,6 +180,17 @@ def test_a_script_with_threads_runs_as_it_does_alone(tmp_path, capsys, name):
         assert shapes == {(3,)}
     if name == "a backward started in another":
         assert {leaf.name for call in session.calls for leaf in call.leaves} == {"u"}
+
+
+def test_a_loader_with_a_process_runs_as_it_does_alone(tmp_path):
+    """In processes of their own: the loader forks, and in that of other tests there are jax's threads."""
+    path = tmp_path / "script.py"
+    path.write_text(BEGIN + LOADER, encoding="utf-8")
+    commands = [sys.executable, str(path)], [sys.executable, "-c", WATCHED, str(path)]
+    plain, watched = (subprocess.run(command, capture_output=True, text=True, check=False) for command in commands)
+    assert plain.returncode == watched.returncode == 0, watched.stderr
+    assert plain.stdout.strip()
+    assert watched.stdout == plain.stdout
 
 
 @pytest.mark.parametrize("leaf", ["u", "w"])
