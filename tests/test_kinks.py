@@ -22,9 +22,8 @@ from symgrad.explanation import Tie
 from symgrad.language.read import read
 from symgrad.numeric import Array, as_float, forward, numeric_pullback
 from symgrad.ops import Op, entries, find
-from symgrad.oracles import compare, run_torch
-from symgrad.oracles.kinks import at_kinks
-from symgrad.oracles.subgradients import at_ties
+from symgrad.oracles import run_torch
+from symgrad.oracles.verdict import Comparison, at_kinks, at_ties
 from symgrad.program import Program
 from symgrad.tracing import run_script
 from symgrad.tracing.story.tell import event_text
@@ -228,12 +227,15 @@ def test_what_is_no_choice_among_equal_entries_is_seen() -> None:
     program = read("kthvalue(a, 2).values", shapes={"a": (3,)}).program
     torchs = np.array([0.0, 0.0, 1.0])
     for wrong, passed in (([1.0, 0, 0], True), ([0.5, 0.25, 0.25], True), ([1.0, 1, 0], False), ([2.0, -1, 0], False)):
-        check = compare("torch", torchs, np.array(wrong))
-        found = at_ties(check, program, point, np.array(1.0), "a", torchs, np.array(wrong), None)
+        case = Comparison("torch", program, forward(program, point), np.array(1.0), "a", torchs, np.array(wrong))
+        found = at_ties(case, case.check())
         assert bool(found.passed) is passed, wrong
     smooth = read("(a ** 3).sum()", shapes={"a": (3,)}).program
-    check = compare("torch", np.zeros(3), np.array([1e-4, 0, 0]))
-    assert at_ties(check, smooth, point, np.array(1.0), "a", np.zeros(3), np.array([1e-4, 0, 0]), None) is check
+    off, there = np.array([1e-4, 0, 0]), forward(smooth, point)
+    case = Comparison("torch", smooth, there, np.array(1.0), "a", np.zeros(3), off)
+    check = case.check()
+    assert check.passed is False
+    assert at_ties(case, check) is check
 
 
 def test_a_tie_is_told_of_an_entry_that_counts_with_the_digits_there_are() -> None:
@@ -247,8 +249,9 @@ def test_a_wrong_slope_at_a_jump_is_seen() -> None:
     point = {"a": np.array(1.0), "b": np.array(0.1)}
     program = symgrad.explain("a % b", **point).program
     for wrong, passed in ((-9.0, True), (-8.0, False)):
-        check = compare("torch", np.array(-10.0), np.array(wrong))
-        found = at_kinks(check, program, point, np.array(1.0), "b", np.array(-10.0), np.array(wrong), None)
+        here, torchs = forward(program, point), np.array(-10.0)
+        case = Comparison("torch", program, here, np.array(1.0), "b", torchs, np.array(wrong))
+        found = at_kinks(case, case.check())
         assert bool(found.passed) is passed
 
 

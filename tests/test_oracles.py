@@ -25,7 +25,7 @@ from symgrad.language import read
 from symgrad.numeric import forward, named
 from symgrad.ops import TABLE
 from symgrad.oracles import Elementwise, check_differences, check_form, compare, forms
-from symgrad.oracles.adjoint import shaken
+from symgrad.oracles.noise import shaken
 from symgrad.oracles.other_sizes import resized
 from symgrad.oracles.points import apart, holds
 from tests.cases import forget

@@ -24,8 +24,8 @@ from symgrad.language import read
 from symgrad.numeric import forward
 from symgrad.ops import Op, entries, find
 from symgrad.oracles import run_torch, values_apart
-from symgrad.oracles.own_rule import own_rule
-from symgrad.oracles.report import Verdict, compare
+from symgrad.oracles.report import Verdict
+from symgrad.oracles.verdict import Comparison, own_rule
 from tests import torch_side
 from tests.compare import assert_same
 from tests.sampling import draw, seed_of
@@ -194,8 +194,9 @@ def test_a_wrong_number_beside_an_edge_is_no_rule_of_torchs() -> None:
     assert expected is not None
     for wrong, passed in (([0.0, 0.0], None), ([1e3, 0.0], False), ([0.0, 0.1], False)):
         other = got + np.array(wrong)
-        check = compare("torch", expected, other)
-        told = own_rule(check, found.program, inputs, np.array(1.0), "s", expected, other, None)
+        values = forward(found.program, inputs)
+        case = Comparison("torch", found.program, values, np.array(1.0), "s", expected, other)
+        told = own_rule(case, case.check())
         assert told.passed is passed, wrong
 
 
@@ -237,8 +238,9 @@ def test_a_derived_number_that_is_wrong_is_no_rule_of_torchs(text: str) -> None:
     expected = answer.gradients["r"]
     for wrong in (np.array([0.002, 0.0]), np.array([0.0, 0.002]), np.array([2.0, -2.0])):
         got = np.asarray(found.gradients["r"].value) + wrong
-        check = compare("torch", expected, got)
-        assert own_rule(check, found.program, values, np.ones(2), "r", expected, got, None) is check
+        case = Comparison("torch", found.program, forward(found.program, values), np.ones(2), "r", expected, got)
+        check = case.check()
+        assert own_rule(case, check) is check
         assert check.passed is False
 
 

@@ -6,9 +6,9 @@ finite. Raises where the text that the user typed has another value, or another 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import sympy as sp
@@ -42,8 +42,6 @@ from symgrad.oracles import (
 from symgrad.oracles.differences import largest_number
 from symgrad.oracles.digits import Truth
 from symgrad.oracles.elementwise import TooLarge
-from symgrad.oracles.kinks import at_kinks
-from symgrad.oracles.own_rule import own_rule
 from symgrad.oracles.points import BY_ROUNDING
 from symgrad.oracles.report import (
     NO_GRADIENT,
@@ -55,8 +53,8 @@ from symgrad.oracles.report import (
     Verdict,
     compare_some,
 )
-from symgrad.oracles.subgradients import at_ties
 from symgrad.oracles.text import CUTS, otherwise, same_beside
+from symgrad.oracles.verdict import Comparison, at_kinks, at_ties, judge, own_rule
 from symgrad.program import Program
 
 TORCH = "out.backward(v), torch {version}, float64"
@@ -189,24 +187,25 @@ class Proofs:
         note = NO_PATH if found is None else TURNED if self.torch.turned else ""
         expected = whole(np.zeros(np.shape(gradient)) if found is None else found, gradient)
         oracle = TORCH.format(version=self.torch.version)
-        check = compare(oracle, expected, gradient, note=note, standing=standing)
-        if check.passed is False:
-            check = at_kinks(check, self.program, self.arrays, self.seed, name, expected, gradient, standing)
-        if check.passed is False and not self.tame():
-            return skipped(oracle, f"{UNTAMED}: here {check.got:.4g}, torch {check.expected:.4g}")
-        if check.passed is False:
-            check = self.of_rounding(check, name)
-        if check.passed is False and proven:
-            check = self.of_exponents(check)
-        if check.passed is False and self.text is not None and CUTS.search(self.text.typed):
-            check = self.by_steps_of(check, name, gradient, expected)
-        if check.passed is False:
-            check = own_rule(check, self.program, self.arrays, self.seed, name, expected, gradient, standing, self.text)
-        if check.passed is False:
-            check = at_ties(check, self.program, self.arrays, self.seed, name, expected, gradient, standing, self.text)
-        return self.by_steps_of(check, name, gradient, expected) if check.passed is False and self.torch.text else check
+        case = Comparison(
+            oracle, self.program, self.values, self.seed, name, expected, gradient, standing, self.text
+        )  # fmt: skip
+        reasons: list[Callable[[Check], Check]] = [
+            partial(at_kinks, case), self.of_range, lambda check: self.of_rounding(check, name)
+        ]  # fmt: skip
+        reasons += [self.of_exponents] if proven else []
+        cut = self.text is not None and CUTS.search(self.text.typed)
+        by_steps = partial(self.by_steps_of, name, gradient, expected)
+        reasons += [*([by_steps] if cut else []), partial(own_rule, case), partial(at_ties, case)]
+        return judge(case.check(note), [*reasons, *([by_steps] if self.torch.text else [])])
 
-    def by_steps_of(self, check: Check, name: str, gradient: Array, expected: Array) -> Check:
+    def of_range(self, check: Check) -> Check:
+        """Not made where numbers on the way are so large or so small that digits are lost."""
+        if self.tame():
+            return check
+        return skipped(check.oracle, f"{UNTAMED}: here {check.got:.4g}, torch {check.expected:.4g}")
+
+    def by_steps_of(self, name: str, gradient: Array, expected: Array, check: Check) -> Check:
         """Refuse the text where its steps, run by torch, have the derived gradient, and the text itself another.
 
         Where they are no further apart than single precision, torch holds a number of its own in that.

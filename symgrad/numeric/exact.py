@@ -211,6 +211,15 @@ def plain(array: Any) -> Array:
     return found
 
 
+def gaps(first: Array, second: Array) -> Array:
+    """|first − second|, 0 where both are the same infinity or NaN, infinite where only one of them is a number."""
+    a, b = as_float(first), as_float(second)
+    with np.errstate(invalid="ignore"):
+        gap = np.abs(a - b)
+    same = (a == b) | (np.isnan(a) & np.isnan(b))
+    return np.asarray(np.where(same, 0.0, np.where(np.isfinite(gap), gap, np.inf)))
+
+
 def unit_at(at: tuple[int, ...], shape: tuple[int, ...]) -> Array:
     """1 at one place, 0 elsewhere."""
     found: Array = np.zeros(shape)

@@ -6,8 +6,6 @@ formulas and nothing of the sweeps. The u are small random integers, so that exa
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from symgrad.numeric import (
@@ -20,12 +18,11 @@ from symgrad.numeric import (
     numeric_pushforwards,
     where_exact,
 )
+from symgrad.oracles.noise import shaken
 from symgrad.oracles.report import Check, compare, skipped
 from symgrad.program import Program
 
 TRIALS, SHAKES = 3, 4
-UNIT = float(np.finfo(float).eps)
-"""The last digit of a double."""
 NAME = "⟨v, J u⟩ = ⟨vᵀJ, u⟩ for 3 random u"
 
 
@@ -71,24 +68,3 @@ def rounding_decides(
     with np.errstate(invalid="ignore"):
         spread = np.ptp(np.asarray(found, dtype=float), axis=0).max(axis=0)
     return bool((gap <= 16 * spread).all())
-
-
-def shaken(arrays: Mapping[str, Array], number: int, unit: float = UNIT) -> dict[str, Array]:
-    """The numbers of some arrays moved by ``unit`` of each; equal ones stay equal, and whole ones as they are."""
-    return {
-        name: array if is_exact(array) else array * (1 + unit * lots(np.abs(array), number))
-        for name, array in arrays.items()
-    }
-
-
-def lots(sizes: Array, number: int) -> Array:
-    """-1, 0 or 1 for each number, by its digits: the same for equal ones, another for every ``number``.
-
-    The digits are scattered as in SplitMix64: looking a network's weights up in their order took minutes.
-    """
-    bits = np.ascontiguousarray(sizes, dtype=np.float64).view(np.uint64)
-    with np.errstate(over="ignore"):
-        bits = bits + np.uint64(number + 1) * np.uint64(0x9E3779B97F4A7C15)
-        bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return ((bits >> np.uint64(33)).astype(np.int64) % 3 - 1).reshape(np.shape(sizes))

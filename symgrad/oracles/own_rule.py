@@ -1,8 +1,6 @@
-"""Whether a disagreement with torch is torch's own: its backward may be no derivative of its forward pass.
+"""Whether torch's backward is a derivative of its own forward pass: that of ``polar`` is none at negative lengths.
 
-Comes in: a check against torch that failed. Goes out: a check that was not made, with the reason, where torch's forward
-pass, moved to either side, has the derived slope at every entry on which torch's backward says something else, as that
-of ``polar`` does at negative lengths. The forward pass that is asked is torch's: nothing derived is taken for granted.
+Comes in: two slopes, and the forward pass along one entry. Goes out: whether it has the derived slope on both sides.
 
 Where one operation has no derivative, what its equation gives there, and what torch puts in its place.
 
@@ -17,12 +15,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from symgrad.errors import SymgradError
 from symgrad.numeric import Array, Values, as_float, forward, numeric_pullback
 from symgrad.numeric.exact import plus
 from symgrad.ops import entry_of
-from symgrad.oracles.report import TOLERANCE, Check, Standing, compare, compare_some, skipped
-from symgrad.oracles.text import Text, ask_torch
 from symgrad.oracles.torch import run_torch
 from symgrad.program import Apply, Argument, Program
 
@@ -126,43 +121,6 @@ What happens below a floor of 1e-8 is seen by no larger step, and beside a 1 by 
 """
 NEARER = 1e-5
 """One more step, relative to the entry: a logarithm at 1e-13 has no other side further out."""
-MOST = 16
-"""Entries that are looked at."""
-
-
-def own_rule(
-    check: Check, program: Program, inputs: Mapping[str, Array], seed: Array, name: str, expected: Array,
-    gradient: Array, standing: Standing | None, text: Text | None = None,
-) -> Check:  # fmt: skip
-    """Not made, with the reason, where torch contradicts its own forward pass and agrees elsewhere; else ``check``."""
-    torchs, derived = as_float(expected), as_float(gradient)
-    scale = max(1.0, float(np.abs(torchs[np.isfinite(torchs)]).max(initial=0.0)))
-    with np.errstate(invalid="ignore"):
-        differ = [tuple(int(i) for i in at) for at in np.argwhere(np.abs(torchs - derived) > TOLERANCE * scale)]
-    able = np.ones(torchs.shape, dtype=bool)
-    for at in differ[:MOST]:
-        total = total_by(program, inputs, seed, name, at, text)
-        able[at] = not contradicted(float(derived[at]), float(torchs[at]), float(as_float(inputs[name])[at]), total)
-    if able.all() or compare_some(check.oracle, expected, gradient, able, "", standing=standing).passed is False:
-        return near_edges(check, program, inputs, seed, name, expected, gradient, standing)
-    at, count = differ[0], f" and {len(differ) - 1} more" if len(differ) > 1 else ""
-    entry = f"{name}[{','.join(map(str, at))}]" if at else name
-    why = (
-        f"torch's backward says {torchs[at]:.4g} for {entry}{count}, where its own forward pass has the slope "
-        f"{derived[at]:.4g} on both sides: a rule of torch's, and no derivative"
-    )
-    return replace(skipped(check.oracle, why), own_rule=True)
-
-
-def near_edges(
-    check: Check, program: Program, inputs: Mapping[str, Array], seed: Array, name: str, expected: Array,
-    gradient: Array, standing: Standing | None,
-) -> Check:  # fmt: skip
-    """Not made, with the reason, where torch's number follows from rules of its own at edges; else ``check``."""
-    found = with_torchs_own(program, forward(program, inputs), seed, name, gradient)
-    if found is None or compare(check.oracle, expected, found[0], standing=standing).passed is False:
-        return check
-    return replace(skipped(check.oracle, found[1]), own_rule=True)
 
 
 def contradicted(derived: float, torchs: float, entry: float, total: Callable[[float], float]) -> bool:
@@ -186,22 +144,3 @@ def slopes(entry: float, total: Callable[[float], float], step: float) -> tuple[
     moved = max(abs((entry + step) - entry - step), abs(entry - (entry - step) - step)) <= CLOSE * step
     clear = noise <= CLOSE * max(1.0, abs(left), abs(right))
     return (left, right) if moved and clear else (float("nan"), float("nan"))
-
-
-def total_by(
-    program: Program, inputs: Mapping[str, Array], seed: Array, name: str, at: tuple[int, ...], text: Text | None
-) -> Callable[[float], float]:
-    """Σ v·out by torch's forward pass, for a shift of one entry; NaN where it refuses."""
-
-    def total(shift: float) -> float:
-        moved = as_float(inputs[name]).copy()
-        moved[at] += shift
-        try:
-            found = ask_torch(text, program, {**inputs, name: moved}, seed, [])
-        except SymgradError:
-            found = None
-        if found is None or found.refusal or found.refused:
-            return float("nan")
-        return float(np.sum(as_float(seed) * as_float(found.output)))
-
-    return total

@@ -12,7 +12,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from symgrad.numeric.exact import Array, as_float, finite, is_exact
+from symgrad.numeric.exact import Array, as_float, finite, gaps, is_exact
 
 TOLERANCE = 1e-9
 """How closely float64 results have to agree, relative to the largest entry."""
@@ -132,14 +132,10 @@ def compare(
         return Check(
             oracle, float("inf"), False, note=f"the oracle's shape is {expected.shape}, the derived {got.shape}"
         )
-    a, b = as_float(expected), as_float(got)
-    with np.errstate(invalid="ignore"):
-        gap = np.abs(a - b)
+    a, b, gap = as_float(expected), as_float(got), gaps(expected, got)
     if is_exact(expected) and is_exact(got) and standing is None:
         equal = np.asarray(expected == got, dtype=bool)
-        return _check(oracle, a, b, np.where(equal, 0.0, np.nan_to_num(gap, nan=np.inf)), equal, exact=True, note=note)
-    same = (np.isnan(a) & np.isnan(b)) | (a == b)
-    gap = np.where(same, 0.0, np.where(np.isfinite(gap), gap, np.inf))
+        return _check(oracle, a, b, np.where(equal, 0.0, gap), equal, exact=True, note=note)
     finite = np.abs(a[np.isfinite(a)])
     allowed = tolerance * max(1.0, float(finite.max())) if finite.size else tolerance
     if standing is None:

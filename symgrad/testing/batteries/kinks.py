@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from symgrad.numeric import Array, as_float, unit_at
-from symgrad.oracles.kinks import APART, STEPS, legal, two_slopes
+from symgrad.oracles.verdict import APART, STEPS, legal, two_slopes
 from symgrad.testing.candidates.attempts import Seeds
 from symgrad.testing.right.bench import Bench, Outcome, Trial, not_made, outcome, place, shown
 from symgrad.testing.right.truth import Formula
@@ -34,6 +34,11 @@ class Excuse:
     note: str = ""
     outside: str = ""
 
+    @property
+    def passed(self) -> bool:
+        """Whether nothing is left that is wrong."""
+        return not any(trial.off.any() for trial in self.trials)
+
 
 def slopes(formula: Formula, seeds: Seeds, direction: Mapping[str, Array]) -> Sides | None:
     """The slopes of Σ v·out on both sides of the point along a direction, where they are two."""
@@ -51,11 +56,11 @@ def weighed(formula: Formula, seeds: Seeds) -> float:
     return float(sum(np.sum(s * out) for s, out in zip(seeds, formula.outputs, strict=True) if s is not None))
 
 
-def excused(bench: Bench, name: str, trials: Sequence[Trial]) -> Excuse:
+def excused(bench: Bench, name: str, excuse: Excuse) -> Excuse:
     """The trials without what lies at a kink and is legal there."""
-    formula = bench.formula
-    if formula is None or name not in formula.inputs or not any(t.off.any() for t in trials):
-        return Excuse(trials)
+    formula, trials = bench.formula, excuse.trials
+    if formula is None or name not in formula.inputs:
+        return excuse
     found, note, named = [], "", False
     for number, trial in enumerate(trials):
         off = [tuple(int(i) for i in at) for at in np.argwhere(trial.off)]
@@ -64,7 +69,7 @@ def excused(bench: Bench, name: str, trials: Sequence[Trial]) -> Excuse:
         for at in off[:MOST]:
             unscaled = slopes(formula, [s / size for s in trial.weights.seeds], {name: unit_at(at, right.shape)})
             if unscaled is None:
-                return Excuse(trials)
+                return excuse
             sides = size * unscaled[0], size * unscaled[1]
             entry, yours = place(name, at), float(trial.got[at])
             value = float(as_float(formula.inputs[name])[at])

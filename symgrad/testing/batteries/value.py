@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from symgrad.errors import SymgradError
 from symgrad.language.outside.literals import in_words
 from symgrad.numeric import Array
 from symgrad.oracles import run_torch, torch_version
+from symgrad.oracles.verdict import judge
 from symgrad.testing.batteries.kinks import GRADCHECK, Excuse, excused
 from symgrad.testing.batteries.purity import steadied
 from symgrad.testing.candidates.attempts import Run
@@ -95,9 +97,10 @@ def value(bench: Bench) -> Outcome:
     bench, unsteady = steadied(bench)
     found, notes, count, worst_ulps = list[Finding](), list[str](), 0, 0.0
     for name in bench.candidate.names:
-        trials = forgiven(bench, name, bench.trials(name))
-        count += len(trials)
-        excuse = excused(bench, name, trials)
+        excuse = judge(
+            Excuse(bench.trials(name)), [partial(forgiven, bench, name), partial(excused, bench, name)]
+        )  # fmt: skip
+        count += len(excuse.trials)
         if excuse.note:
             notes.append(excuse.note)
         bad = [t for t in excuse.trials if t.off.any()]
@@ -154,14 +157,14 @@ def blind(bench: Bench) -> Iterator[str]:
                 break
 
 
-def forgiven(bench: Bench, name: str, trials: Sequence[Trial]) -> list[Trial]:
+def forgiven(bench: Bench, name: str, excuse: Excuse) -> Excuse:
     """Trials that are off with the limit that cancellation asks for: 1 − out² has few digits near out = 1."""
     formula = bench.formula
-    if formula is None or not any(t.off.any() for t in trials):
-        return list(trials)
+    if formula is None:
+        return excuse
     share = EPSILON.get(bench.rounding.dtype, EPSILON["float64"])
     found = []
-    for trial in trials:
+    for trial in excuse.trials:
         if trial.off.any():
             spread = 0.0
             for number in range(SHAKES):
@@ -171,9 +174,9 @@ def forgiven(bench: Bench, name: str, trials: Sequence[Trial]) -> list[Trial]:
                 )
                 smooth = np.isfinite(near) & (far >= FARTHER / 8 * near)  # at a tie it jumps, however little is moved
                 spread = max(spread, float(near[smooth].max(initial=0.0)))
-            trial = replace(trial, limit=max(trial.limit, SPREAD * spread, nothing(trial, trials)))
+            trial = replace(trial, limit=max(trial.limit, SPREAD * spread, nothing(trial, excuse.trials)))
         found.append(trial)
-    return found
+    return Excuse(found)
 
 
 def nothing(trial: Trial, trials: Sequence[Trial]) -> float:
@@ -250,7 +253,7 @@ def finding(bench: Bench, name: str, excuse: Excuse, bad: Sequence[Trial], none:
     elif excuse.outside:
         cause = Cause("kink", excuse.outside)
     elif formula is not None:
-        every = {n: forgiven(bench, n, bench.trials(n)) for n in bench.candidate.names}
+        every = {n: forgiven(bench, n, Excuse(bench.trials(n))).trials for n in bench.candidate.names}
         whole = [all(np.isfinite(t.expected).all() for t in row) for row in zip(*every.values(), strict=True)]
         sound = [number for number, fine in enumerate(whole) if fine] or range(len(whole))
         wrong = {n: [ts[i] for i in sound] for n, ts in every.items() if any(t.off.any() for t in ts)}

@@ -16,6 +16,7 @@ import numpy as np
 
 from symgrad.errors import bug
 from symgrad.numeric import Array, as_float
+from symgrad.numeric.exact import gaps
 from symgrad.oracles.torch import only_data, torch_forward
 from symgrad.testing.candidates.attempts import Candidate, Pull, Run, listening
 from symgrad.testing.data import FAILED, NOT_MADE, PASSED, Battery, Finding
@@ -42,12 +43,7 @@ class Trial:
 
     def gaps(self, other: Array) -> Array:
         """|other − got|, infinite where only one of them is a number."""
-        with np.errstate(invalid="ignore"):
-            gap = np.abs(other - self.got)
-        if np.isfinite(gap).all():
-            return np.asarray(gap)
-        equal = (other == self.got) | (np.isnan(other) & np.isnan(self.got))
-        return np.asarray(np.where(equal, 0.0, np.where(np.isfinite(gap), gap, np.inf)))
+        return gaps(self.got, other)
 
     @cached_property
     def off(self) -> Array:
@@ -250,9 +246,7 @@ def differing(bench: Bench, first: Pull, second: Pull, share: float = 0.0) -> It
             continue
         shape = bench.candidate.shapes[name]
         left, right = (np.zeros(shape) if g is None else g for g in (a, b))
-        with np.errstate(invalid="ignore"):
-            gap = np.where((left == right) | (np.isnan(left) & np.isnan(right)), 0.0, np.abs(left - right))
-        gap = np.where(np.isfinite(gap), gap, np.inf)
+        gap = gaps(left, right)
         largest = float(np.abs(left[np.isfinite(left)]).max(initial=0.0))
         if gap.size and gap.max() > share * max(largest, 1.0):
             at = largest_at(gap)

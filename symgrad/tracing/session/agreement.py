@@ -7,17 +7,19 @@ the mathematics is rounding in both, and rounding has the size of the terms that
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from dataclasses import replace
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from symgrad.errors import SymgradError
-from symgrad.numeric.exact import Array, as_float
+from symgrad.numeric.exact import Array, as_float, gaps
 from symgrad.numeric.forward import compute
-from symgrad.numeric.sweeps import pull_step
 from symgrad.ops.entry import entry_of
-from symgrad.oracles.adjoint import shaken as rounded
+from symgrad.oracles.noise import noisy, shaken
+from symgrad.oracles.report import Check, skipped
+from symgrad.oracles.verdict import judge
 from symgrad.program import Apply
 from symgrad.tracing.lift.sweeps import open_entries, pull, pull_by_lot
 from symgrad.tracing.session.births import watching
@@ -59,8 +61,6 @@ class Judge:
         self.coarse: dict[str, float] = {}
         self.rough: dict[str, float] = {}
         self.precision = Precision(program, seeds)
-        self._ruled: dict[str, Array] | None = None
-        self._turned: dict[str, Array] | None = None
 
     def pull(self, watcher: Callable[..., Any]) -> dict[str, Array]:
         """vᵀJ for everything that is wanted, and where it has no number to agree on."""
@@ -121,61 +121,67 @@ class Judge:
                 self._free.append({own: largest(part) for own, part in found.items()})
             yield self._free[lot].get(name)
 
-    def judge(self, name: str, got: Array, before: Any) -> tuple[float, bool]:
-        """How far torch's vᵀJ is from the derived one, and whether that is within rounding."""
-        own = as_float(self.derived[name])
+    def verdict(self, name: str, got: Array | None, before: Any) -> Check:
+        """How far torch's vᵀJ is from the derived one, and whether that is rounding, or a rule of torch's."""
+        if got is None:
+            return skipped("torch", "nothing came")
+        own, got = as_float(self.derived[name]), as_float(got)
         if got.shape == own.shape:
             self.open[name] = self.open[name] | ~np.isfinite(got)
-            own, got = np.where(self.open[name], 0.0, own), np.where(self.open[name], 0.0, got)
-        tolerance = precision_of(self.kind(name))[0]
-        error, agrees = difference(own, got, tolerance, before, self.floor(name))
-        for noise in self.noise(name) if not agrees and np.isfinite(error) else ():
-            error, agrees = difference(own, got, tolerance, before, max(self.floor(name), 16 * noise))
-            if agrees:
-                break
-        near = agrees and (error <= max(tolerance, SHOWN) or self.rounding(name) or not own.any())
-        if not near and self.kind(name) == "float32" and self.precision.explains(name, got):
-            if error > NO_DIGIT and own.any():
+        kind, tolerance = self.kind(name), precision_of(self.kind(name))[0]
+
+        def held(noise: float, other: Array = own) -> Check:
+            """The two where there is something to agree on, with what rounding may leave."""
+            void = self.open[name] if got.shape == own.shape else False
+            ours, theirs = (np.where(void, 0.0, array) for array in (other, got))
+            error, agrees = difference(ours, theirs, tolerance, before, max(self.floor(name), 16 * noise))
+            return Check("torch", error, agrees)
+
+        def by_noise(check: Check) -> Check:
+            sizes = self.noise(name) if np.isfinite(check.max_error or 0.0) else ()
+            return next((found for found in map(held, sizes) if found.passed), check)
+
+        def at_jumps(check: Check) -> Check:
+            if got.shape != own.shape or not np.any(jumps := self.jumps(name)):
+                return check
+            self.open[name] = self.open[name] | jumps
+            return held(0.0)
+
+        def by_own_rule(check: Check) -> Check:
+            found = held(0.0, as_float(self.ruled[name])) if self.ruled and got.shape == own.shape else check
+            return replace(check, passed=None, own_rule=True) if found.passed else check
+
+        check = judge(held(0.0), [by_noise])
+        error, some = check.max_error or 0.0, np.any(own[~self.open[name]]) if got.shape == own.shape else own.any()
+        near = check.passed and (error <= max(tolerance, SHOWN) or self.rounding(name) or not some)
+        if not near and kind == "float32" and self.precision.explains(name, np.where(self.open[name], 0.0, got)):
+            if error > NO_DIGIT and some:
                 self._doubtful.add(name)
                 self._free.clear()
-            self.coarse |= {} if self.rounding(name) or not own.any() else {name: error}
-            return error, True
-        if agrees and not near and self.kind(name) != "float64":
+            self.coarse |= {} if self.rounding(name) or not some else {name: error}
+            return replace(check, passed=True)
+        if check.passed and not near and kind != "float64":
             self.rough[name] = error
-        if not agrees and got.shape == own.shape and np.any(jumps := self.jumps(name)):
-            self.open[name] = self.open[name] | jumps
-            own, got = np.where(jumps, 0.0, own), np.where(jumps, 0.0, got)
-            return difference(own, got, tolerance, before, self.floor(name))
-        return error, agrees
+        return judge(check, [at_jumps, by_own_rule])
 
-    def verdict(self, name: str, got: Array | None, before: Any) -> tuple[float | None, bool | None, bool]:
-        """`judge`, None where nothing is to be judged or a rule of torch's stands on the way, and whether it does."""
-        if got is None:
-            return None, None, False
-        error, agrees = self.judge(name, as_float(got), before)
-        ruled = not agrees and self.ruled(name, as_float(got), before)
-        return error, None if ruled else agrees, ruled
-
-    def ruled(self, name: str, got: Array, before: Any) -> bool:
-        """Whether torch's vᵀJ follows from a rule of its own for a call on the way, which is no derivative there."""
-        if self._ruled is None:
-            program = self.program
-            self._ruled = pull(program.recording, program.values, program.boxes, self.seeds, program.wanted,
-                               origins=program.origins, noted=self.rules, settle=by_torchs_rule)  # fmt: skip
-        tolerance = precision_of(self.kind(name))[0]
-        return bool(self.rules) and difference(as_float(self._ruled[name]), got, tolerance, before, self.floor(name))[1]
+    @cached_property
+    def ruled(self) -> Mapping[str, Array]:
+        """The gradients with torch's rules for calls on the way, which are no derivatives there; none without any."""
+        program = self.program
+        found = pull(program.recording, program.values, program.boxes, self.seeds, program.wanted,
+                     origins=program.origins, noted=self.rules, settle=by_torchs_rule)  # fmt: skip
+        return found if self.rules else {}
 
     def jumps(self, name: str) -> Array:
         """Where a gradient is another one as soon as the matrices that are decomposed move by their last digits.
 
         The vectors of equal eigenvalues are nobody's choice, and weights that tell them apart have no gradient.
         """
-        if self._turned is None:
-            self._turned = self.turned() or self.derived
-        own, other = as_float(self.derived[name]), as_float(self._turned[name])
+        own, other = as_float(self.derived[name]), as_float(self.turned.get(name, self.derived[name]))
         still: Array = np.abs(own - other) <= JUMP * max(1.0, largest(own))
         return ~still
 
+    @cached_property
     def turned(self) -> dict[str, Array]:
         """The gradients with every decomposed matrix moved, and with what it is decomposed into; none without any."""
         program, lots = self.program, np.random.default_rng(0)
@@ -217,25 +223,13 @@ class Judge:
 
         None where a backward of the user's own is on the way: it is known for one v.
         """
-        lots = np.random.default_rng(0)
         program = self.program
-
-        def shaken(step: Apply, place: int, weights: Array, result: Array) -> Array:
-            size = largest(weights)
-            if not np.isfinite(size):
-                return result
-            signs = size * lots.choice((-1.0, 1.0), np.shape(weights))
-            probe = pull_step(step, program.recording, program.values, signs, [place])[place]
-            lot = lots.choice((-1.0, 1.0), np.shape(result))
-            other: Array = as_float(result) + unit * np.abs(as_float(probe)) * lot
-            return other
-
         moved = partial(pull, program.recording, boxes=program.boxes, seeds=self.seeds, wanted=program.wanted,
                         origins=program.origins)  # fmt: skip
         try:
             if number == 0:
-                return moved(program.values, shaken=shaken)
-            return moved(program.values.with_arrays(rounded(program.arrays, number - 1, unit)))
+                return moved(program.values, shaken=noisy(program.recording, program.values, unit, 0))
+            return moved(program.values.with_arrays(shaken(program.arrays, number - 1, unit)))
         except SymgradError:
             return {}
 
@@ -283,9 +277,6 @@ def difference(derived: Any, got: Any, tolerance: float, before: Any, floor: flo
     held = 0.0 if before is None else float(before.abs().max()) if before.numel() else 0.0
     finite = np.abs(got[np.isfinite(got)])
     scale = max(float(finite.max()) if finite.size else 0.0, held, 1e-30)
-    with np.errstate(invalid="ignore"):
-        same = (derived == got) | (np.isnan(derived) & np.isnan(got))
-        gap = np.where(same, 0.0, np.abs(derived - got))
-    worst = float(np.max(np.where(np.isfinite(gap), gap, np.inf))) if gap.size else 0.0
+    worst = float(gaps(derived, got).max(initial=0.0))
     shown = max(scale, largest(np.where(np.isfinite(derived), derived, 0.0)))  # where torch has 0, derived is rounding
     return worst / shown, bool(worst <= max(tolerance * scale, floor))

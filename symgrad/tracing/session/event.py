@@ -185,7 +185,8 @@ def leaf(scene: Scene, judge: Judge, name: str, tensor: Any, true: Any, formulas
     form = told.forms.get(program.labels[name])
     before = scene.before.get(id(tensor)) if scene.kind == "backward" else None
     added = as_float(judge.derived[name])
-    error, agrees, ruled = judge.verdict(name, None if true is None else as_array(true), before)
+    found = judge.verdict(name, None if true is None else as_array(true), before)
+    error, agrees = found.max_error, found.passed
     boxed = program.boxed(name)
     if boxed and agrees:
         error = agrees = None  # torch beside torch
@@ -209,7 +210,7 @@ def leaf(scene: Scene, judge: Judge, name: str, tensor: Any, true: Any, formulas
         lost,
         "" if added.any() else flow.why(program, name),
         changed,
-        ruled,
+        found.own_rule,
     )
 
 

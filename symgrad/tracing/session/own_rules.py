@@ -24,8 +24,9 @@ import torch
 from symgrad.errors import SymgradError
 from symgrad.numeric import forward
 from symgrad.numeric.exact import Array, as_float
-from symgrad.oracles.own_rule import MOST, contradicted
+from symgrad.oracles.own_rule import contradicted
 from symgrad.oracles.torch import run_torch
+from symgrad.oracles.verdict import MOST_RULES
 from symgrad.tracing.lift.boxes import replaced, rerun
 from symgrad.tracing.lift.labels import Origin
 from symgrad.tracing.lift.singular import alike, kinds_of, rounded
@@ -62,7 +63,7 @@ def by_torchs_rule(
         if not differ:
             continue
         entries = as_float(arrays[name])
-        for at in differ[:MOST]:
+        for at in differ[:MOST_RULES]:
             total = total_of(origin, place, at, cotangent)
             if total is None or not contradicted(float(ours[at]), float(theirs[at]), float(entries[at]), total):
                 return dict(arrived), ""
