@@ -6,7 +6,7 @@ Everything here starts from an operation's index equation and ends in an index e
 from symgrad.calculus.back import Back, back, steps_back
 from symgrad.calculus.differentials import Differential, differential, small_change
 from symgrad.calculus.differentiate import Step
-from symgrad.calculus.flow import depending, flowing, flows, moving, positions
+from symgrad.calculus.flow import carry_back, carry_on, depending, flowing, flows, moving, positions
 from symgrad.calculus.local import Local, local, local_pullback, local_pushforward, standard, unfolded
 from symgrad.calculus.second import second_derivative
 from symgrad.calculus.sweeps import Sweep, jacobian, jacobians, pullback, pullbacks
@@ -18,6 +18,8 @@ __all__ = [
     "Step",
     "Sweep",
     "back",
+    "carry_back",
+    "carry_on",
     "depending",
     "differential",
     "flowing",

@@ -10,13 +10,14 @@ itself: the backward of a `Back` is made by the same call, to any order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
+from operator import add
 
 import sympy as sp
 
-from symgrad.calculus.flow import flowing, positions
+from symgrad.calculus.flow import carry_back, flowing, positions
 from symgrad.calculus.local import (
     OUT,
     SEED,
@@ -101,39 +102,35 @@ def steps_back(
 ) -> tuple[tuple[Apply, ...], Mapping[str, Argument]]:
     """The steps that pull ``weights`` of some tensors back to ``wanted``, and what reaches each tensor by then."""
     on_the_way = flowing(program, wanted) & program.reaching(weights)
-    uses: dict[str, int] = dict.fromkeys(weights, 1)
-    pulls: list[tuple[Apply, list[tuple[int, Standard]]]] = []
-    for step in reversed(program.steps):
-        if step.result.name not in on_the_way or step.result.name not in uses:
-            continue
-        places = [n for n in positions(step, on_the_way) if step.arguments[n] in on_the_way]
+    pulls: dict[str, list[tuple[int, Standard]]] = {}
+
+    def used(step: Apply, _: int) -> Iterator[tuple[str, int]]:
+        places = [n for n in positions(step, on_the_way) if step.result.name in on_the_way]
         if places and entry_of(step.op) is None:
             raise UnsupportedError(
                 f"a gradient through {step.called} cannot be differentiated again: it is a black box", span=step.span
             )
         form = standard(step, program) if places else None
-        moving = [(n, form) for n in places if form is not None and moves(step, form, n)]
-        pulls.append((step, moving))
-        for n, _ in moving:
-            uses[str(step.arguments[n])] = uses.get(str(step.arguments[n]), 0) + 1
-    parts: dict[str, list[Argument]] = {name: [weight] for name, weight in weights.items()}
+        pulls[step.result.name] = [(n, form) for n in places if form is not None and moves(step, form, n)]
+        return ((str(step.arguments[n]), 1) for n, _ in pulls[step.result.name])
+
+    uses = carry_back(program.steps, dict.fromkeys(weights, 1), used, add)
     made: list[Apply] = []
     found: dict[str, Argument] = {}
 
-    def gathered(name: str) -> Argument:
-        if name not in found:
-            found[name] = added(parts[name], program.tensor(name), called, made)
-        return found[name]
-
-    for step, moving in pulls:
-        for n, form in moving:
+    def pulled(step: Apply, parts: list[Argument]) -> Iterator[tuple[str, list[Argument]]]:
+        if pulls[step.result.name]:
+            found[step.result.name] = added(parts, step.result, called, made)
+        for n, form in pulls[step.result.name]:
             name = str(step.arguments[n])
             result = Tensor(called(name if uses[name] == 1 else None), program.tensor(name).shape)
-            made.append(pullback_step(step, n, form, gathered(step.result.name), result))
-            parts.setdefault(name, []).append(result.name)
+            made.append(pullback_step(step, n, form, found[step.result.name], result))
+            yield name, [result.name]
+
+    parts = carry_back(program.steps, {name: [weight] for name, weight in weights.items()}, pulled, add)
     for name in wanted:
-        if name in parts:
-            gathered(name)
+        if name in parts and name not in found:
+            found[name] = added(parts[name], program.tensor(name), called, made)
     return tuple(made), found
 
 

@@ -1,17 +1,60 @@
-"""Where anything flows back in a program: not through what is only read, nor through what torch has no backward for.
+"""How anything flows through a program, back and on: the walks that formulas, numbers and plans are carried along.
 
-Comes in: a program and some of its tensors. Goes out: places among arguments, and tensors.
+Comes in: steps, what is there at some tensors, what one step makes of it and how two of it are added. Goes out: what
+reaches the others. Also where anything flows back at all: not through what is only read, nor through what torch has no
+backward for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+from operator import or_
+from typing import TypeVar
 
 from symgrad.calculus.local import derive, local_pullback, standard
 from symgrad.errors import SymgradError
 from symgrad.indexing.symbols import accesses, name_of
 from symgrad.ops import entry_of, named, only_read
 from symgrad.program import Apply, Program
+
+Carried = TypeVar("Carried")
+
+
+def carry_back(
+    steps: Sequence[Apply],
+    arrived: Mapping[str, Carried],
+    pull: Callable[[Apply, Carried], Iterable[tuple[str, Carried]]],
+    add: Callable[[Carried, Carried], Carried],
+    kept: Collection[str] | None = None,
+) -> dict[str, Carried]:
+    """What reaches each tensor, from the last step to the first: the chain rule backwards, whatever is carried.
+
+    ``pull`` says what a step sends back to the tensors that it reads, ``add`` is the sum of two parts. What reached a
+    tensor is let go when it was pulled through the step that makes it, unless it is ``kept``; None keeps all.
+    """
+    carried = dict(arrived)
+    for step in reversed(steps):
+        name = step.result.name
+        if name in carried:
+            cotangent = carried[name] if kept is None or name in kept else carried.pop(name)
+            for source, part in pull(step, cotangent):
+                carried[source] = add(carried[source], part) if source in carried else part
+    return carried
+
+
+def carry_on(
+    steps: Sequence[Apply], moved: Mapping[str, Carried], push: Callable[[Apply, Mapping[int, Carried]], Carried]
+) -> dict[str, Carried]:
+    """The change of each tensor, from the first step to the last: the chain rule forwards.
+
+    ``push`` makes the change of a step's result of those of its arguments, by place.
+    """
+    carried = dict(moved)
+    for step in steps:
+        places = positions(step, carried)
+        if places:
+            carried[step.result.name] = push(step, {n: carried[str(step.arguments[n])] for n in places})
+    return carried
 
 
 def positions(step: Apply, names: Container[str]) -> list[int]:
@@ -28,11 +71,7 @@ def positions(step: Apply, names: Container[str]) -> list[int]:
 
 def flowing(program: Program, names: Sequence[str]) -> frozenset[str]:
     """``names``, and every tensor from which anything flows back to them: fewer than are computed from them."""
-    found = set(names)
-    for step in program.steps:
-        if positions(step, found):
-            found.add(step.result.name)
-    return frozenset(found)
+    return frozenset(carry_on(program.steps, dict.fromkeys(names, True), lambda *_: True))
 
 
 def cutting(program: Program, name: str) -> list[tuple[Apply, int]]:
@@ -78,11 +117,11 @@ def moving(program: Program) -> frozenset[str]:
 
     What flows through a black box is not known, and counts.
     """
-    found = {program.output}
-    for step in reversed(program.steps):
-        if step.result.name in found:
-            found |= {str(step.arguments[n]) for n in passing(step, program)}
-    return frozenset(found)
+
+    def passed(step: Apply, _: bool) -> Iterable[tuple[str, bool]]:
+        return ((str(step.arguments[n]), True) for n in passing(step, program))
+
+    return frozenset(carry_back(program.steps, {program.output: True}, passed, or_))
 
 
 def passing(step: Apply, program: Program) -> list[int]:

@@ -8,12 +8,13 @@ short formulas; the sweep is linear in the length of the program.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import sympy as sp
 
 from symgrad.calculus.differentiate import Step
+from symgrad.calculus.flow import carry_back
 from symgrad.calculus.local import INNER, SEED, Derivative, derive, local, local_pullback, no_number, standard
 from symgrad.indexing import Equation, Index, add_up, delta, fresh_axes, instantiate, replace_accesses
 from symgrad.indexing.brackets import Bracket, told_once, within
@@ -56,22 +57,25 @@ def pull(seed: Equation, d: Derivative) -> Expr:
     return canonical(add_up(seed.at(d.axes) * d.formula, d.axes))
 
 
+Uses = tuple[tuple[str, Equation], ...]
+"""What reached a tensor, use by use, with the use in words."""
+
+
 @dataclass(frozen=True)
 class Reverse:
     """One reverse sweep: the named intermediates, and what reached each tensor, use by use.
 
-    ``steps`` say which tensor each led to; ``cut`` are the tensors that nothing in one piece could reach.
+    ``steps`` say which tensor each led to; a tensor that nothing in one piece could reach has gathered None.
     """
 
     program: Program
     stages: tuple[tuple[str, Equation], ...]
-    gathered: Mapping[str, Sequence[tuple[str, Equation]]]
+    gathered: Mapping[str, Uses | None]
     steps: tuple[tuple[str, Step], ...]
-    cut: frozenset[str]
 
     def total(self, wanted: str) -> Equation:
         """The sum of what reached ``wanted``; 0 when nothing did."""
-        uses = self.gathered.get(wanted, [])
+        uses = self.gathered.get(wanted)
         return _added(uses) if uses else Equation(fresh_axes(self.program.tensor(wanted).shape, INNER), sp.S.Zero)
 
     def by(self, wanted: str) -> Sweep:
@@ -80,7 +84,7 @@ class Reverse:
         back = len(self.program.back)
         stages = (stage for stage in self.stages if stage[0][back:] in way)
         steps = tuple(step for tensor, step in self.steps if tensor in way)
-        uses = tuple(use for use in self.gathered.get(wanted, ()) if use[1].right != 0)
+        uses = tuple(use for use in self.gathered.get(wanted) or () if use[1].right != 0)
         return Sweep((*stages, (wanted, self.total(wanted))), uses, steps)
 
 
@@ -96,30 +100,33 @@ def reverse(
         seed = Equation(at, access(program.seed, at))
     needed = program.reached(wanted) & program.relevant()
     many = len(program.steps) > MANY
-    gathered: dict[str, list[tuple[str, Equation]]] = {program.output: [(program.seed, seed)]}
     stages: dict[str, Equation] = {}
     steps: list[tuple[str, Step]] = []
-    cut: set[str] = set()
-    for step in reversed(program.steps):
+
+    def pulled(step: Apply, uses: Uses | None) -> Iterator[tuple[str, Uses | None]]:
         name = step.result.name
-        if name not in needed or (name not in gathered and name not in cut):
-            continue
-        places = {n: str(step.arguments[n]) for n in range(len(step.arguments)) if leads(step, n, needed)}
-        carried = _added(gathered[name]) if name not in cut else None
+        places = [n for n in range(len(step.arguments)) if name in needed and leads(step, n, needed)]
+        carried = None if uses is None or name not in needed else _added(uses)
         if carried is not None and (_size(carried.right) > limit or (many and reads(carried, stages))):
             stages[program.back + name] = carried
-        if in_one and (carried is None or program.back + name in stages):
-            cut.update(places.values())
-            continue
-        assert carried is not None
-        for position, argument in places.items():
+        for position in places:
+            argument = str(step.arguments[position])
             named = program.back + name in stages
+            if carried is None or (in_one and named):
+                yield argument, None
+                continue
             pulled, moves = named_pull(step, program, position) if named else put_in(carried, step, program, position)
             grown = Equation(pulled.axes, told_once(within(program.required, pulled.right)))
-            gathered.setdefault(argument, []).append((f"{name}, argument {position + 1}", grown))
             weighed = Step("weigh and add", grown.right, f"each row of J times its weight, through {step.op}")
-            steps += [(argument, made) for made in (*moves, weighed)]
-    return Reverse(program, tuple(stages.items()), gathered, tuple(steps), frozenset(cut))
+            steps.extend((argument, made) for made in (*moves, weighed))
+            yield argument, ((f"{name}, argument {position + 1}", grown),)
+
+    def both(one: Uses | None, other: Uses | None) -> Uses | None:
+        return None if one is None or other is None else (*one, *other)
+
+    arrived: dict[str, Uses | None] = {program.output: ((program.seed, seed),)}
+    gathered = carry_back(program.steps, arrived, pulled, both)
+    return Reverse(program, tuple(stages.items()), gathered, tuple(steps))
 
 
 Pulled = tuple[Equation, tuple[Step, ...]]
@@ -186,10 +193,8 @@ def jacobians(program: Program, wanted: Sequence[str], limit: int = 4 * LIMIT) -
     at = fresh_axes(program.out.shape)
     one_hot = sp.Mul(*(delta(a, o) for a, o in zip(at, outer, strict=True)))
     swept = reverse(program, wanted, Equation(at, one_hot), limit, in_one=True)
-    sweeps = {name: swept.by(name) for name in wanted if name not in swept.cut}
-    return {name: (outer, s.equation.axes, s) if s.whole else None for name, s in sweeps.items()} | dict.fromkeys(
-        swept.cut.intersection(wanted)
-    )
+    sweeps = {name: swept.by(name) for name in wanted if swept.gathered.get(name, ()) is not None}
+    return dict.fromkeys(wanted) | {n: (outer, s.equation.axes, s) for n, s in sweeps.items() if s.whole}
 
 
 def substitute(equation: Equation, definitions: Mapping[str, Equation]) -> Equation:

@@ -21,6 +21,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from symgrad.entries.domain import Domain
 from symgrad.errors import SymgradError
 from symgrad.numeric.budget import entries
 from symgrad.numeric.exact import Array, as_float, finite
@@ -58,21 +59,25 @@ def kind_of_matrix(program: Program, name: str) -> str:
     return found
 
 
-def read_as_whole(program: Program) -> dict[str, tuple[int, int]]:
-    """The inputs that some operation reads as whole numbers (positions, classes, a mask), and from where to where.
+def whole_operands(program: Program) -> dict[str, tuple[str, Domain]]:
+    """The tensors that some operation reads as whole numbers (positions, classes, a mask): the operand, its domain.
 
     As they are, or what is made of them: in another shape, counted from 1.
     """
-    found: dict[str, tuple[int, int]] = {}
+    found: dict[str, tuple[str, Domain]] = {}
     for step in reversed(program.steps):
         op = named(step.op)
         if step.result.name in found and not op.pathless:  # a comparison makes truth values of any numbers
             found = dict.fromkeys(step.tensors, found[step.result.name]) | found
         for operand, a in zip(op.operands, step.arguments, strict=False):
-            domain = op.domain_of(operand)
-            if isinstance(a, str) and domain.whole:
-                found.setdefault(a, (int(domain.draw[0]), int(domain.draw[1])))
+            if isinstance(a, str) and op.domain_of(operand).whole:
+                found.setdefault(a, (operand, op.domain_of(operand)))
     return {t.name: found[t.name] for t in program.inputs if t.name in found}
+
+
+def read_as_whole(program: Program) -> dict[str, tuple[int, int]]:
+    """The inputs that are read as whole numbers, and from where to where."""
+    return {name: (int(d.draw[0]), int(d.draw[1])) for name, (_, d) in whole_operands(program).items()}
 
 
 def with_diagonal(array: Array, unit: int = 1) -> Array:

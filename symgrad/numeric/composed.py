@@ -7,17 +7,18 @@ kept.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import reduce
 
 import sympy as sp
 
-from symgrad.calculus import local, positions
+from symgrad.calculus import carry_back, local, positions
 from symgrad.indexing import Equation, Index, add_up, delta, fresh_axes
 from symgrad.indexing.canonical import canonical
 from symgrad.indexing.deltas import is_delta
 from symgrad.indexing.symbols import Expr
 from symgrad.numeric.patterns import widest
-from symgrad.program import Program
+from symgrad.program import Apply, Program
 
 MOST_WAYS = 6
 """Products that are carried; of more only what all of them say is."""
@@ -27,23 +28,19 @@ def composed_places(program: Program, wanted: str) -> tuple[tuple[Index, ...], t
     """The axes of the output, those of ``wanted``, and a sum of products of deltas that is 0 where J is sure to be."""
     outer, at = fresh_axes(program.out.shape), fresh_axes(program.out.shape)
     here = sp.Mul(*(delta(a, o) for a, o in zip(at, outer, strict=True)))
-    carried = {program.output: Equation(at, here)}
     reached = program.reached((wanted,))
-    for step in reversed(program.steps):
-        through = carried.get(step.result.name)
-        if through is None or step.result.name not in reached:
-            continue
+
+    def pulled(step: Apply, through: Equation) -> Iterator[tuple[str, Equation]]:
         for position in positions(step, reached):
             d = local(step, program).derivatives[position]
-            argument = str(step.arguments[position])
-            if d.formula == 0:
-                continue
-            pulled = add_up(through.at(d.axes) * sp.Add(*widest(d.formula)), d.axes)
-            found = Equation(d.inner, canonical(pulled))
-            before = carried.get(argument)
-            axes = found.axes if before is None else before.axes
-            both = found.at(axes) + (0 if before is None else before.right)
-            carried[argument] = Equation(axes, bounded(both))
+            if d.formula != 0:
+                places = add_up(through.at(d.axes) * sp.Add(*widest(d.formula)), d.axes)
+                yield str(step.arguments[position]), Equation(d.inner, bounded(canonical(places)))
+
+    def either(one: Equation, other: Equation) -> Equation:
+        return Equation(one.axes, bounded(other.at(one.axes) + one.right))
+
+    carried = carry_back(program.steps, {program.output: Equation(at, here)}, pulled, either)
     if wanted not in carried:
         return outer, fresh_axes(program.tensor(wanted).shape, "pqrs"), sp.S.Zero
     return outer, carried[wanted].axes, carried[wanted].right

@@ -7,7 +7,7 @@ equations derived from them, come to. What is undefined there, or takes too long
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any
@@ -16,7 +16,7 @@ import mpmath
 import numpy as np
 import sympy as sp
 
-from symgrad.calculus import flowing, local_pullback, positions, standard
+from symgrad.calculus import carry_back, flowing, local_pullback, positions, standard
 from symgrad.calculus.local import OUT, SEED, Standard, derive
 from symgrad.errors import SymgradError
 from symgrad.functions import Stable, log_ndtr, sigmoid, softplus
@@ -30,7 +30,7 @@ from symgrad.numeric.evaluator import Evaluator
 from symgrad.numeric.exact import Array
 from symgrad.numeric.forward import Values, read_by
 from symgrad.numeric.named import Named
-from symgrad.program import Program
+from symgrad.program import Apply, Program
 from symgrad.shapes import Size
 
 LARGEST = 600_000
@@ -69,15 +69,18 @@ class ManyDigits:
     def pulled(self, seed: Array, names: Sequence[str]) -> Mapping[str, Array]:
         """What comes back to every tensor between ``names`` and the output, for weights ``seed``."""
         reached = flowing(self.program, names)
-        carried: dict[str, Array] = {self.program.output: converted(seed)}
-        for step in reversed(self.program.steps):
+
+        def pulled(step: Apply, cotangent: Array) -> Iterator[tuple[str, Array]]:
             form = standard(step, self.program)
-            for place in positions(step, reached) if step.result.name in carried else ():
-                name, weights = str(step.arguments[place]), {SEED: carried[step.result.name]}
-                part = self._evaluated(local_pullback(form.key, place), form, weights)
-                with mpmath.workdps(self.digits):
-                    carried[name] = converted(carried[name] + part) if name in carried else part
-        return carried
+            for place in positions(step, reached):
+                part = self._evaluated(local_pullback(form.key, place), form, {SEED: cotangent})
+                yield str(step.arguments[place]), part
+
+        def both(one: Array, other: Array) -> Array:
+            with mpmath.workdps(self.digits):
+                return converted(one + other)
+
+        return carry_back(self.program.steps, {self.program.output: converted(seed)}, pulled, both)
 
     def _evaluated(self, equation: Equation, form: Standard, more: Mapping[str, Array], guards: bool = False) -> Array:
         """A local equation. Which entry is the largest floats have chosen; ``guards`` against 0 let pass."""

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
+from operator import add
 from typing import Any
 
 import numpy as np
 import sympy as sp
 
-from symgrad.calculus.local import Derivative, local
-from symgrad.errors import bug
+from symgrad.calculus import carry_back, carry_on, flowing, local, positions
 from symgrad.indexing import Equation, Index, fresh, over_terms
 from symgrad.indexing.deltas import is_delta
 from symgrad.indexing.symbols import Expr, access, accesses, free_indices
@@ -250,56 +250,27 @@ def chain_jacobian(program: Program, wanted: str, values: Values, terms: bool = 
     From the output back, or from the input on where that has fewer entries: what is carried is as narrow as that end.
     With ``terms``, how large the terms are that each entry adds up, signs left out.
     """
+    from scipy import sparse
+
     height, width = int(np.size(values[program.output])), int(np.size(values[wanted]))
-    chain = _from_the_input if width < height else _from_the_output
-    return chain(program, wanted, values, terms)
+    reached = flowing(program, (wanted,))
 
+    def matrix(step: Apply, place: int) -> Any:
+        d = local(step, program).derivatives[place]
+        return sparse_jacobian(d.axes, d.inner, terms_of(d.formula) if terms else d.formula, values).sparse()
 
-def _from_the_output(program: Program, wanted: str, values: Values, terms: bool = False) -> Any:
-    """∂out/∂t for each tensor t, from the last to ``wanted``."""
-    from scipy import sparse
+    def pulled(step: Apply, through: Any) -> Iterator[tuple[str, Any]]:
+        return ((str(step.arguments[n]), through @ matrix(step, n)) for n in positions(step, reached))
 
-    size = int(np.size(values[program.output]))
-    carried: dict[str, Any] = {program.output: sparse.csr_array(sparse.eye_array(size, dtype=np.float64))}
-    for step in reversed(program.steps):
-        if step.result.name not in carried:
-            continue
-        through = carried[step.result.name]
-        for argument, d in _locals(step, program):
-            part = through @ _of_step(d, values, terms)
-            carried[argument] = carried[argument] + part if argument in carried else part
-    return carried.get(wanted, sparse.csr_array((size, int(np.size(values[wanted])))))
+    def pushed(step: Apply, moved: Mapping[int, Any]) -> Any:
+        return reduce(add, (matrix(step, n) @ through for n, through in moved.items()))
 
-
-def _from_the_input(program: Program, wanted: str, values: Values, terms: bool = False) -> Any:
-    """∂t/∂wanted for each tensor t, from the first to the output."""
-    from scipy import sparse
-
-    size = int(np.size(values[wanted]))
-    carried: dict[str, Any] = {wanted: sparse.csr_array(sparse.eye_array(size, dtype=np.float64))}
-    for step in program.steps:
-        parts = [
-            _of_step(d, values, terms) @ carried[argument]
-            for argument, d in _locals(step, program)
-            if argument in carried
-        ]
-        if parts:
-            carried[step.result.name] = sum(parts[1:], start=parts[0])
-    return carried.get(program.output, sparse.csr_array((int(np.size(values[program.output])), size)))
-
-
-def _of_step(d: Derivative, values: Values, terms: bool = False) -> Any:
-    """The Jacobian of one step, or how large its terms are."""
-    return sparse_jacobian(d.axes, d.inner, terms_of(d.formula) if terms else d.formula, values).sparse()
-
-
-def _locals(step: Apply, program: Program) -> Iterator[tuple[str, Derivative]]:
-    """What a step reads, place by place, and the derivative by it."""
-    for position, d in local(step, program).derivatives.items():
-        argument = step.arguments[position]
-        if not isinstance(argument, str):
-            raise bug("a derivative by a constant")
-        yield argument, d
+    one = sparse.csr_array(sparse.eye_array(min(width, height), dtype=np.float64))
+    if width < height:
+        found = carry_on(program.steps, {wanted: one}, pushed).get(program.output)
+    else:
+        found = carry_back(program.steps, {program.output: one}, pulled, add, (wanted,)).get(wanted)
+    return sparse.csr_array((height, width)) if found is None else found
 
 
 def term_sizes(
@@ -311,35 +282,30 @@ def term_sizes(
 
     None where a step on the way has too many entries for that, or one that is not finite.
     """
-    carried: dict[str, Array | None] = {program.output: np.abs(as_float(weights)).reshape(-1)}
-    reached = program.reached(wanted)
-    for step in reversed(program.steps):
-        if step.result.name not in carried or step.result.name not in reached:
-            continue
-        through = carried[step.result.name]
-        for position, d in local(step, program).derivatives.items():
-            argument = str(step.arguments[position])
-            if argument not in reached:
-                continue
-            before = carried.get(argument, _NONE)
-            if through is None or before is None or np.size(values[argument]) * through.size > LARGEST_STEP:
-                carried[argument] = None
+    reached = flowing(program, wanted)
+
+    def pulled(step: Apply, through: Array | None) -> Iterator[tuple[str, Array | None]]:
+        for place in positions(step, reached):
+            argument, d = str(step.arguments[place]), local(step, program).derivatives[place]
+            if through is None or np.size(values[argument]) * through.size > LARGEST_STEP:
+                yield argument, None
                 continue
             found = sparse_jacobian(d.axes, d.inner, terms_of(d.formula) if within else d.formula, values)
             part = np.zeros(np.size(values[argument]))
             with np.errstate(invalid="ignore", over="ignore"):  # 0·∞ is told below
                 np.add.at(part, found.columns, through[found.rows] * np.abs(as_float(found.values)))
-            total = before + part if before is not _NONE else part
-            carried[argument] = total if np.isfinite(total).all() else None
-    return {
-        name: _shaped(carried.get(name, np.zeros(np.size(values[name]))), np.shape(values[name])) for name in wanted
-    }
+            yield argument, numbers(part)
+
+    def both(one: Array | None, other: Array | None) -> Array | None:
+        return None if one is None or other is None else numbers(one + other)
+
+    arrived = {program.output: numbers(np.abs(as_float(weights)).reshape(-1))}
+    carried = carry_back(program.steps, arrived, pulled, both, wanted)
+    shapes = {name: np.shape(values[name]) for name in wanted}
+    found = {name: carried.get(name, np.zeros(shape)) for name, shape in shapes.items()}
+    return {name: None if sizes is None else sizes.reshape(shapes[name]) for name, sizes in found.items()}
 
 
-_NONE: Array = np.zeros(0)
-"""Nothing has arrived yet."""
-
-
-def _shaped(sizes: Array | None, shape: tuple[int, ...]) -> Array | None:
-    """``sizes`` as the tensor that they are of; None where one is not finite."""
-    return None if sizes is None or not np.isfinite(sizes).all() else sizes.reshape(shape)
+def numbers(array: Array) -> Array | None:
+    """An array of finite numbers; None for another one."""
+    return array if np.isfinite(array).all() else None

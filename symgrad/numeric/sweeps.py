@@ -6,11 +6,19 @@ evaluates the pullback that was derived once for its operation, ranks and option
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from symgrad.calculus import flowing, local_pullback, local_pushforward, positions, standard
+from symgrad.calculus import (
+    carry_back,
+    carry_on,
+    flowing,
+    local_pullback,
+    local_pushforward,
+    positions,
+    standard,
+)
 from symgrad.calculus.local import SEED, TANGENT
 from symgrad.numeric.exact import Array, finite, plus, total
 from symgrad.numeric.forward import Values, evaluated, read_by, with_numbers_read
@@ -82,20 +90,19 @@ def numeric_pullbacks(
 ) -> list[Mapping[str, Array]]:
     """`numeric_pullback` for several seeds, in one walk over the program."""
     reached = flowing(program, wanted)
-    carried: dict[str, list[Array]] = {program.output: [np.asarray(seed) for seed in seeds]}
-    for step in reversed(program.steps):
-        cotangents = carried.get(step.result.name)
+
+    def pulled(step: Apply, cotangents: list[Array]) -> Iterator[tuple[str, list[Array]]]:
         places = positions(step, reached)
-        if cotangents is None or not places:
-            continue
-        pulled = pull_steps(step, program, values, cotangents, places)
+        found = pull_steps(step, program, values, cotangents, places) if places else []
         for place in places:
-            parts = [found[place] for found in pulled]
+            parts = [by_place[place] for by_place in found]
             if seen is not None:
                 told = [(part, seen(step, place, c, part)) for c, part in zip(cotangents, parts, strict=True)]
                 parts = [part if other is None else other for part, other in told]
-            name = str(step.arguments[place])
-            carried[name] = list(map(plus, carried[name], parts)) if name in carried else parts
+            yield str(step.arguments[place]), parts
+
+    arrived = {program.output: [np.asarray(seed) for seed in seeds]}
+    carried = carry_back(program.steps, arrived, pulled, lambda one, other: [*map(plus, one, other)], wanted)
     still = {name: np.zeros(values[name].shape, dtype=np.int64) for name in wanted if name not in carried}
     return [
         {name: still[name] if name in still else carried[name][trial] for name in wanted}
@@ -110,12 +117,10 @@ def numeric_pushforward(program: Program, values: Values, wanted: str, tangent: 
 
 def numeric_pushforwards(program: Program, values: Values, wanted: str, tangents: Sequence[Array]) -> list[Array]:
     """J·u for several changes u of one input, in one walk over the program."""
-    carried: dict[str, Sequence[Array]] = {wanted: tangents}
-    for step in program.steps:
-        places = positions(step, carried)
-        if places:
-            moving = {n: carried[str(step.arguments[n])] for n in places}
-            changes = [{n: moved[trial] for n, moved in moving.items()} for trial in range(len(tangents))]
-            carried[step.result.name] = push_steps(step, program, values, changes)
+
+    def pushed(step: Apply, moving: Mapping[int, Sequence[Array]]) -> Sequence[Array]:
+        changes = [{n: moved[trial] for n, moved in moving.items()} for trial in range(len(tangents))]
+        return push_steps(step, program, values, changes)
+
     still = np.zeros(values[program.output].shape, dtype=np.int64)
-    return list(carried.get(program.output, [still] * len(tangents)))
+    return list(carry_on(program.steps, {wanted: tangents}, pushed).get(program.output, [still] * len(tangents)))

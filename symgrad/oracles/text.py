@@ -18,8 +18,8 @@ import numpy as np
 
 from symgrad.errors import SymgradError, UnsupportedError
 from symgrad.numeric import Values, forward
+from symgrad.numeric.arranged import whole_operands
 from symgrad.numeric.exact import Array, as_float
-from symgrad.ops import named
 from symgrad.oracles.report import TOLERANCE
 from symgrad.oracles.torch import (
     NO_ARGUMENT,
@@ -68,15 +68,9 @@ class Text:
 def account(program: Program, text: Text) -> dict[str, str]:
     """What the inputs are to torch that are no leaves: ``whole``, ``truth``, or ``data``, decimal numbers."""
     found: dict[str, str] = {}
-    for step in reversed(program.steps):
-        op = named(step.op)
-        if step.result.name in found and not op.pathless:
-            found = dict.fromkeys(step.tensors, found[step.result.name]) | found
-        for operand, argument in zip(op.operands, step.arguments, strict=False):
-            if isinstance(argument, str) and op.domain_of(operand).whole:
-                signs = op.domain_of(operand).draw[0] < 0  # 1 and -1, which torch takes as decimal numbers
-                kind = "truth" if operand in MASKS else "data" if signs else "whole"
-                found.setdefault(argument, kind)
+    for name, (operand, domain) in whole_operands(program).items():
+        signs = domain.draw[0] < 0  # 1 and -1, which torch takes as decimal numbers
+        found[name] = "truth" if operand in MASKS else "data" if signs else "whole"
     found = dict.fromkeys(text.fixed, "whole") | found | dict.fromkeys(text.truths, "truth")
     return {t.name: found[t.name] for t in program.inputs if t.name in found}
 

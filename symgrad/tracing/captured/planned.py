@@ -8,14 +8,14 @@ way as a whole.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from symgrad.calculus import positions
+from symgrad.calculus import carry_back, positions
 from symgrad.calculus.local import SEED
 from symgrad.errors import UnsupportedError
 from symgrad.lowering.arrays import ON_NUMPY, Engine
@@ -80,9 +80,9 @@ def tame(array: Array) -> None:
         raise Untame
 
 
-def called(sweep: Pull, name: str, steps: Sequence[Apply], sources: Sequence[str], cotangent: Array) -> list[Array]:
+def called(sweep: Pull, last: Apply, sources: Sequence[str], cotangent: Array) -> list[Array]:
     """What one call sends back, the way that is not planned."""
-    arrived = sweep.call(name, steps, cotangent)
+    arrived = sweep.call(last, cotangent)
     if any(source not in arrived for source in sources):
         raise Untame
     return [arrived[source] for source in sources]
@@ -93,33 +93,41 @@ def part_of(number: int, parts: Sequence[Array]) -> Array:
     return parts[number]
 
 
+@dataclass(frozen=True)
+class Slot:
+    """Where the chain holds what reaches a tensor of so many ``entries``.
+
+    ``own``: its memory is nobody else's. ``plain``: it was made by a call without a plan, and need be no float.
+    """
+
+    place: int
+    entries: int
+    own: bool = False
+    plain: bool = False
+
+
 @dataclass(eq=False)
 class Preparing:
-    """A sweep that is being written down: the slots of what is carried, and which of them have memory of their own."""
+    """A sweep that is being written down: what is carried are slots of a chain."""
 
     sweep: Pull
     held: dict[str, Array]
     chain: Chain
-    carried: dict[str, int] = field(default_factory=dict)
-    own: set[int] = field(default_factory=set)
-    plain: set[int] = field(default_factory=set)
+    guarded: bool
     watched: list[int] = field(default_factory=list)
     forward: dict[str, int] = field(default_factory=dict)
-    guarded: bool = True
     tame: dict[str, bool] = field(default_factory=dict)
 
-    def entries(self, name: str) -> int:
-        """How many entries a tensor has."""
-        return int(np.size(self.sweep.values[name]))
+    def slot(self, name: str, place: int, own: bool = False) -> Slot:
+        """A slot for what reaches a tensor, which is looked at."""
+        return self.watch(Slot(place, int(np.size(self.sweep.values[name])), own))
 
-    def watch(self, slot: int, entries: int) -> int:
+    def watch(self, slot: Slot) -> Slot:
         """Have a slot looked at: now if it is large, at the end if not."""
-        if not self.guarded:
-            return slot
-        if entries < SMALL:
-            self.watched.append(slot)
-        else:
-            self.chain.call(tame, (slot,))
+        if self.guarded and slot.entries < SMALL:
+            self.watched.append(slot.place)
+        elif self.guarded:
+            self.chain.call(tame, (slot.place,))
         return slot
 
     def regular(self, steps: Sequence[Apply]) -> bool:
@@ -135,32 +143,30 @@ class Preparing:
             and not any(on_an_edge(step, values.arrays) for step in steps)
         )
 
-    def call(self, name: str, steps: Sequence[Apply]) -> None:
+    def call(self, last: Apply, cotangent: Slot) -> Mapping[str, Slot]:
         """Write down what one call does."""
-        cotangent = self.carried[name]
+        steps = self.sweep.steps(last)
         plans = self.plans(steps) if self.regular(steps) else None
         if plans is None and not self.guarded:
-            raise Unplanned(name)
+            raise Unplanned(last.result.name)
         if plans is None:
-            self.slowly(name, steps, cotangent)
-            return
-        if cotangent in self.plain:
-            cotangent = self.watch(self.chain.call(as_float, (cotangent,)), self.entries(name))
-        inner = {name: cotangent}
-        between = {step.result.name for step in steps[:-1]}
-        for step, plan in plans:
-            if step.result.name not in inner:
-                continue
-            given = inner.pop(step.result.name)
+            return self.slowly(last, steps, cotangent)
+        if cotangent.plain:
+            cotangent = self.watch(Slot(self.chain.call(as_float, (cotangent.place,)), cotangent.entries))
+
+        def pulled(step: Apply, given: Slot) -> Iterator[tuple[str, Slot]]:
+            plan = plans.get(step.result.name)
+            if plan is None:
+                return
             calls = plan.plan(self.chain.engine)
-            slots = [given if read == SEED else self.value(plan.names[read]) for read in calls.inputs]
-            made = self.chain.plan(calls, slots)
+            made = self.chain.plan(
+                calls, [given.place if read == SEED else self.value(plan.names[read]) for read in calls.inputs]
+            )
             for place, slot, alone in zip(plan.places, made, calls.own, strict=True):
                 source = str(step.arguments[place])
-                self.watch(slot, self.entries(source))
-                if alone:
-                    self.own.add(slot)
-                self.add(source, slot, inner if source in between else self.carried)
+                yield source, self.slot(source, slot, alone)
+
+        return carry_back(steps, {last.result.name: cotangent}, pulled, self.add, ())
 
     def value(self, name: str) -> int:
         """The slot of a forward value."""
@@ -168,50 +174,37 @@ class Preparing:
             self.forward[name] = self.chain.slot(self.chain.engine.array(self.held[name]))
         return self.forward[name]
 
-    def slowly(self, name: str, steps: Sequence[Apply], cotangent: int) -> None:
+    def slowly(self, last: Apply, steps: Sequence[Apply], cotangent: Slot) -> Mapping[str, Slot]:
         """One call the other way."""
         between = {step.result.name for step in steps}
-        sources = tuple(
-            dict.fromkeys(
-                str(s.arguments[n])
-                for s in steps
-                for n in positions(s, self.sweep.reached)
-                if s.arguments[n] not in between
-            )
-        )
-        parts = self.chain.slot()
-        self.chain.append(partial(called, self.sweep, name, tuple(steps), sources), (cotangent,), parts)
+        reached = [str(s.arguments[n]) for s in steps for n in positions(s, self.sweep.reached)]
+        sources = tuple(dict.fromkeys(source for source in reached if source not in between))
+        parts, found = self.chain.slot(), {}
+        self.chain.append(partial(called, self.sweep, last, sources), (cotangent.place,), parts)
         for number, source in enumerate(sources):
-            slot = self.chain.slot()
-            self.chain.append(partial(part_of, number), (parts,), slot)
-            self.plain.add(slot)
-            self.add(source, slot, self.carried)
+            place = self.chain.slot()
+            self.chain.append(partial(part_of, number), (parts,), place)
+            found[source] = Slot(place, int(np.size(self.sweep.values[source])), plain=True)
+        return found
 
-    def add(self, name: str, slot: int, into: dict[str, int]) -> None:
-        """Another part of what arrives at a tensor."""
-        there = into.get(name)
-        if there is None:
-            into[name] = slot
-            return
-        plain = {there, slot} & self.plain
-        into[name] = self.chain.call(plus if plain else self.chain.engine.add, (there, slot))
-        self.own.add(into[name])
-        if plain:
-            self.plain.add(into[name])
-        else:
-            self.watch(into[name], self.entries(name))
+    def add(self, one: Slot, other: Slot) -> Slot:
+        """The sum of two parts."""
+        plain = one.plain or other.plain
+        place = self.chain.call(plus if plain else self.chain.engine.add, (one.place, other.place))
+        total = Slot(place, one.entries, True, plain)
+        return total if plain else self.watch(total)
 
-    def plans(self, steps: Sequence[Apply]) -> list[tuple[Apply, Prepared]] | None:
-        """The plans of a call's steps, from the last one back; None where one has none."""
-        found = []
-        for step in reversed(steps):
+    def plans(self, steps: Sequence[Apply]) -> dict[str, Prepared] | None:
+        """The plans of a call's steps that lead back; None where one has none."""
+        found = {}
+        for step in steps:
             places = positions(step, self.sweep.reached)
             if not places:
                 continue
             plan = prepared(step, self.sweep.program, self.sweep.values, places, self.held)
             if plan is None:
                 return None
-            found.append((step, plan))
+            found[step.result.name] = plan
         return found
 
 
@@ -221,22 +214,20 @@ def way_back(sweep: Pull, held: dict[str, Array], engine: Engine = ON_NUMPY) -> 
     None where a number is not tame whatever the seeds are. On another engine than NumPy nothing is looked at on the
     way: raises `Unplanned` where a call has no plan.
     """
-    doing = Preparing(sweep, held, Chain(engine), guarded=engine is ON_NUMPY)
+    doing = Preparing(sweep, held, Chain(engine), engine is ON_NUMPY)
     seeds = {name: doing.chain.slot() for name in sweep.ends}
-    for name, slot in seeds.items():
-        doing.carried[name] = doing.watch(slot, doing.entries(name))
     try:
         with np.errstate(all="ignore"):
-            for name, steps in sweep.groups():
-                if name in doing.carried:
-                    doing.call(name, steps)
+            arrived = {name: doing.slot(name, place) for name, place in seeds.items()}
+            carried = carry_back(sweep.last, arrived, lambda s, c: doing.call(s, c).items(), doing.add, sweep.wanted)
     except Untame:
         return None
-    found = {name: doing.carried.get(name) for name in sweep.wanted}
-    slots = [slot for slot in found.values() if slot is not None]
-    alone = frozenset(name for name, slot in found.items() if slot in doing.own and slots.count(slot) == 1)
+    found = {name: carried.get(name) for name in sweep.wanted}
+    slots = [slot.place for slot in found.values() if slot is not None]
+    alone = frozenset(n for n, slot in found.items() if slot is not None and slot.own and slots.count(slot.place) == 1)
     doing.chain.finish({*slots, *doing.watched})
-    return WayBack(sweep, doing.chain, seeds, found, tuple(dict.fromkeys(doing.watched)), alone)
+    places = {name: None if slot is None else slot.place for name, slot in found.items()}
+    return WayBack(sweep, doing.chain, seeds, places, tuple(dict.fromkeys(doing.watched)), alone)
 
 
 @dataclass(eq=False)

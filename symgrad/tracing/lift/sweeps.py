@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
-from symgrad.calculus import flowing, positions
+from symgrad.calculus import carry_back, carry_on, flowing, positions
 from symgrad.numeric.exact import Array, as_float, plus
 from symgrad.numeric.forward import Values
 from symgrad.numeric.sweeps import pull_step, push_step
@@ -53,27 +53,27 @@ class Pull:
         self.reached = flowing(self.program, self.wanted)
         self.calls = calls_in(self.program, self.origins or {}, (*self.wanted, *self.ends))
 
-    def groups(self) -> Iterator[tuple[str, tuple[Apply, ...]]]:
-        """The calls that lead back, from the last one: the name of what each makes, and its steps."""
+    @cached_property
+    def last(self) -> tuple[Apply, ...]:
+        """The last step of each call that leads back."""
         inner = {step.result.name for steps in self.calls.values() for step in steps[:-1]}
-        for step in reversed(self.program.steps):
-            steps = self.calls.get(step.result.name, (step,))
-            if step.result.name not in inner and any(positions(s, self.reached) for s in steps):
-                yield step.result.name, steps
+        outer = (step for step in self.program.steps if step.result.name not in inner)
+        return tuple(last for last in outer if any(positions(s, self.reached) for s in self.steps(last)))
+
+    def steps(self, last: Apply) -> tuple[Apply, ...]:
+        """The steps of a call."""
+        return self.calls.get(last.result.name, (last,))
 
     def back(self, seeds: Mapping[str, Array]) -> dict[str, Array]:
         """vᵀJ for each of ``wanted``; a cotangent that nobody asks for is let go when it has been pulled through."""
-        carried: dict[str, Array] = {name: np.asarray(seed) for name, seed in seeds.items()}
-        for name, steps in self.groups():
-            cotangent = carried.get(name) if name in self.wanted else carried.pop(name, None)
-            if cotangent is not None:
-                for source, part in self.call(name, steps, cotangent).items():
-                    carried[source] = plus(carried[source], part) if source in carried else part
+        arrived = {name: np.asarray(seed) for name, seed in seeds.items()}
+        carried = carry_back(self.last, arrived, lambda step, c: self.call(step, c).items(), plus, self.wanted)
         zero = partial(np.zeros, dtype=np.int64)
         return {n: carried[n] if n in carried else zero(np.shape(self.values[n])) for n in self.wanted}
 
-    def call(self, name: str, steps: Sequence[Apply], cotangent: Array) -> Mapping[str, Array]:
+    def call(self, last: Apply, cotangent: Array) -> Mapping[str, Array]:
         """What one call sends back to each of its arguments; torch's numbers where a derivative is none."""
+        name, steps = last.result.name, self.steps(last)
         arrived, told = self.through(steps, cotangent)
         if self.origins and name in self.calls:
             read = (self.values[n] for s in steps for n in (*s.tensors, s.result.name) if n in self.values.arrays)
@@ -95,14 +95,12 @@ class Pull:
 
     def through(self, steps: Sequence[Apply], cotangent: Array) -> tuple[dict[str, Array], list[Event]]:
         """What one call sends back to each of its arguments, step by step, and each step's part in it."""
-        carried = {steps[-1].result.name: cotangent}
         told: list[Event] = []
-        for step in reversed(steps):
-            name = step.result.name
-            weights = carried.pop(name, None)
-            places = positions(step, self.reached)
-            if weights is None or not places:
-                continue
+
+        def pulled(step: Apply, weights: Array) -> Iterator[tuple[str, Array]]:
+            name, places = step.result.name, positions(step, self.reached)
+            if not places:
+                return
             if np.size(weights) == 0:
                 parts = {n: np.zeros(np.shape(self.values[str(step.arguments[n])])) for n in places}
             elif name in self.boxes:
@@ -114,9 +112,9 @@ class Pull:
                 shaken = None if name in self.boxes else self.shaken
                 part = plain if shaken is None else shaken(step, place, weights, plain)
                 told.append((step, place, weights, part))
-                source = str(step.arguments[place])
-                carried[source] = plus(carried[source], part) if source in carried else part
-        return carried, told
+                yield str(step.arguments[place]), part
+
+        return carry_back(steps, {steps[-1].result.name: cotangent}, pulled, plus, ()), told
 
 
 def pull(
@@ -173,12 +171,10 @@ def push(
     program: Program, values: Values, boxes: Mapping[str, Any], tangents: Mapping[str, Array], ends: Sequence[str]
 ) -> list[Array]:
     """Ju for each of ``ends``."""
-    carried: dict[str, Array] = dict(tangents)
-    for step in program.steps:
-        places = positions(step, carried)
-        if not places:
-            continue
-        changes = {n: carried[str(step.arguments[n])] for n in places}
-        name = step.result.name
-        carried[name] = boxes[name].push(changes) if name in boxes else push_step(step, program, values, changes)
+
+    def pushed(step: Apply, changes: Mapping[int, Array]) -> Array:
+        box = boxes.get(step.result.name)
+        return push_step(step, program, values, changes) if box is None else box.push(changes)
+
+    carried = carry_on(program.steps, tangents, pushed)
     return [carried.get(name, np.zeros(np.shape(values[name]), dtype=np.int64)) for name in ends]
