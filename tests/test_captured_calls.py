@@ -392,8 +392,7 @@ def test_products_with_a_sparse_matrix_are_derived(layout):
 
 
 def test_the_reason_of_a_black_box_is_a_sentence():
-    """Torch's own message goes on for two hundred lines."""
+    """What torch cannot do inside is said in one line, and not by its own message, which goes on for pages."""
     a = torch.eye(2).to_sparse()
     (box,) = capture(lambda x: torch.hspmm(a, x).to_dense(), torch.ones(2, 2)).black_boxes
-    assert "SparseCPU" in box.reason
-    assert len(box.reason) < 200
+    assert box.reason == "torch.hspmm has no equation here"

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 
 from symgrad import capture
 from symgrad.tracing.lift import inside
-from symgrad.tracing.lift.complex.complexes import DEFINITIONS
+from symgrad.tracing.lift.inside import DEFINITIONS
 from tests.test_complex import draw, held_against_torch, real
 
 WINDOW = torch.tensor([0.5, 1.0, 2.0, 1.0], dtype=torch.float64)
@@ -77,20 +77,18 @@ def products(z: torch.Tensor) -> torch.Tensor:
 
 def test_a_definition_that_is_wrong_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = {**DEFINITIONS, "cumprod": lambda p, z, dim: torch.cumsum(z, dim)}
-    monkeypatch.setattr("symgrad.tracing.lift.complex.complexes.DEFINITIONS", wrong)
+    monkeypatch.setattr("symgrad.tracing.lift.inside.DEFINITIONS", wrong)
     (box,) = held_against_torch(products, draw(3)).black_boxes
     assert "the table's entry gives another value" in box.reason
 
 
 def test_where_a_definition_is_refused_what_runs_inside_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("symgrad.tracing.lift.complex.complexes.DEFINITIONS", {"logaddexp": lambda p, x, y: x + y})
+    monkeypatch.setattr("symgrad.tracing.lift.inside.DEFINITIONS", {"logaddexp": lambda p, x, y: x + y})
     assert not held_against_torch(torch.logaddexp, draw(3), draw(3, seed=1)).black_boxes
 
 
 def test_a_definition_in_itself_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "symgrad.tracing.lift.complex.complexes.DEFINITIONS", {"cumprod": lambda p, z, dim: torch.cumprod(z, dim)}
-    )
+    monkeypatch.setattr("symgrad.tracing.lift.inside.DEFINITIONS", {"cumprod": lambda p, z, dim: torch.cumprod(z, dim)})
     (box,) = capture(products, draw(3)).black_boxes
     assert "made of itself" in box.reason
 
@@ -111,7 +109,7 @@ def test_a_value_that_is_overwritten_inside_is_never_read_under_its_other_name()
 
     def told(definition: inside.Definition, fn: object) -> tuple[str, ...]:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("symgrad.tracing.lift.complex.complexes.DEFINITIONS", {"cumprod": definition})
+            patch.setattr("symgrad.tracing.lift.inside.DEFINITIONS", {"cumprod": definition})
             return tuple(box.reason for box in capture(fn, draw(3)).black_boxes)
 
     (value,) = told(own, products)

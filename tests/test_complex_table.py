@@ -20,7 +20,7 @@ from symgrad.ops.calls.complex_rules import ARITHMETIC
 from symgrad.ops.calls.registry import OF_RUNS
 from symgrad.ops.entry import named
 from symgrad.program import Apply, Constant
-from symgrad.tracing.lift.complex.complexes import DEFINITIONS
+from symgrad.tracing.lift.inside import DEFINITIONS
 from tests import torch_side
 from tests.cases import Case, cases
 from tests.compare import assert_same

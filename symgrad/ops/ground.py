@@ -9,6 +9,6 @@ from symgrad.ops.entry import named
 # fmt: off
 add, sub, mul, div, neg, gt, where, remainder = map(named, ("add", "sub", "mul", "div", "neg", "gt", "where", "remainder"))
 relu, softplus, softmax, zeros_like, ones_like = map(named, ("relu", "softplus", "softmax", "zeros_like", "ones_like"))
-reshape, expand, permute, transpose, T, unsqueeze, unfold, pad = map(named, ("reshape", "expand", "permute", "transpose", "T", "unsqueeze", "unfold", "pad"))
-narrow, select, cat, stack, gather, index_select, index_add, embedding = map(named, ("narrow", "select", "cat", "stack", "gather", "index_select", "index_add", "embedding"))
+reshape, expand, permute, transpose, unsqueeze, unfold, pad = map(named, ("reshape", "expand", "permute", "transpose", "unsqueeze", "unfold", "pad"))
+narrow, select, cat, stack, gather, index_select, index_add = map(named, ("narrow", "select", "cat", "stack", "gather", "index_select", "index_add"))
 matmul, attention, norm, complex_pair, complex_real, complex_imag, complex_conj = map(named, ("matmul", "scaled_dot_product_attention", "norm", "complex_pair", "complex_real", "complex_imag", "complex_conj"))

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import sympy as sp
@@ -40,41 +40,30 @@ Halves = tuple[Any, ...]
 
 
 def by_halves(
-    p: TextPairs, op: Op, operands: Sequence[Operand], options: Mapping[str, Hashable], name: str | None
-) -> Ref | None:
-    """The pair of the results of both halves, or of the products of halves."""
-    parts = [halves(p, operand.meaning) for operand in operands]
+    call: Callable[..., Ref], builder: Builder, op: Op, parts: list[Halves], of: Callable[[Sequence[Any]], Ref]
+) -> tuple[Ref, Ref] | None:
+    """The results of both halves, or of the products of halves; ``of`` one of each operand's parts is one step.
+
+    ``call`` applies other entries, and ``builder`` has the steps.
+    """
     places = {str(n) for n, part in enumerate(parts) if len(part) > 1}
-
-    def of(chosen: Sequence[Any]) -> Ref:
-        meant = [Operand(meaning, operand.text) for meaning, operand in zip(chosen, operands, strict=True)]
-        return p.entry(op, meant, options, None)
-
     first = of([part[0] for part in parts])
-    terms = terms_of_step(p.builder, op, first)
+    terms = terms_of_step(builder, op, first)
     if not terms:
         return None
     if all(len(term) == 1 for term in terms):
         moving = {int(name) for (name,) in terms}
-        parts = [with_nothing(p, part) if n in moving else part for n, part in enumerate(parts)]
-        both = first, of([part[-1] for part in parts])
-    elif (factors := one_product(terms)) is not None and places <= set().union(*terms):
+        parts = [with_nothing(call, part) if n in moving else part for n, part in enumerate(parts)]
+        return first, of([part[-1] for part in parts])
+    if (factors := one_product(terms)) is not None and places <= set().union(*terms):
         moving = {int(name) for term in terms for name in term}
-        both = product(p, first, parts, factors, frozenset(moving - factors), of)
-    else:
-        return None
-    made = p.entry(ground.complex_pair, [Operand(half, p.label) for half in both], {}, name)
-    return replace(made, complex=True)
+        return product(call, first, parts, factors, frozenset(moving - factors), of)
+    return None
 
 
-def halves(p: TextPairs, meaning: Any) -> Halves:
-    """Both halves of a complex tensor; anything else as it is."""
-    return tuple(p.part(meaning, n) for n in (0, 1)) if is_complex(meaning) else (meaning,)
-
-
-def with_nothing(p: TextPairs, part: Halves) -> Halves:
+def with_nothing(call: Callable[..., Ref], part: Halves) -> Halves:
     """Both halves, also of a real tensor among complex ones."""
-    return part if len(part) > 1 or not isinstance(part[0], Ref) else (part[0], p(ground.zeros_like, part[0]))
+    return part if len(part) > 1 or not isinstance(part[0], Ref) else (part[0], call(ground.zeros_like, part[0]))
 
 
 def one_product(terms: Terms) -> frozenset[int] | None:
@@ -85,7 +74,7 @@ def one_product(terms: Terms) -> frozenset[int] | None:
 
 
 def product(
-    p: TextPairs,
+    call: Callable[..., Ref],
     first: Ref,
     parts: Sequence[Halves],
     factors: frozenset[int],
@@ -94,8 +83,8 @@ def product(
 ) -> tuple[Ref, Ref]:
     """Of two factors (f(x₀, y₀) − f(x₁, y₁)) + i·(f(x₀, y₁) + f(x₁, y₀)), and so on; what is added counts once."""
     if not any(len(parts[n]) > 1 for n in factors):
-        parts = [with_nothing(p, part) if n == min(factors) else part for n, part in enumerate(parts)]
-    riders = {n: with_nothing(p, parts[n]) for n in added}
+        parts = [with_nothing(call, part) if n == min(factors) else part for n, part in enumerate(parts)]
+    riders = {n: with_nothing(call, parts[n]) for n in added}
     kept = [part[:1] if n in riders else part for n, part in enumerate(parts)]
     sums: dict[int, Ref] = {0: first}
     for choice in list(itertools.product(*(range(len(part)) for part in kept)))[1:]:
@@ -103,9 +92,9 @@ def product(
         half = turns % 2
         chosen = [part[n] for part, n in zip(kept, choice, strict=True)]
         for n, part in riders.items():
-            chosen[n] = p(ground.zeros_like, part[0]) if half in sums else part[1]
+            chosen[n] = call(ground.zeros_like, part[0]) if half in sums else part[1]
         term = of(chosen)
-        sums[half] = p(ground.sub if turns % 4 > 1 else ground.add, sums[half], term) if half in sums else term
+        sums[half] = call(ground.sub if turns % 4 > 1 else ground.add, sums[half], term) if half in sums else term
     return sums[0], sums[1]
 
 

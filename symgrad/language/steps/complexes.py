@@ -66,12 +66,34 @@ def complex_step(
         chosen = {key: value for key, value in options.items() if op.defaults.get(key, ...) != value}
         word = known_rule(*() if label.startswith("np.") else (label.rpartition(".")[2],), op.name)
         found = by_rule(pairs, word, [seen(meaning) for meaning in meanings], chosen, name)
-        return found or by_halves(pairs, op, operands, options, name) or refused(pairs)
+        return found or of_halves(pairs, op, operands, options, name) or refused(pairs)
     given = [
         Operand((pairs.pair if place in op.pairs and o.meaning is not None else pairs.real)(seen(o.meaning)), o.text)
         for place, o in zip(op.operands, operands, strict=False)
     ]
     return replace(pairs.entry(op, given, options, name), complex="out" in op.pairs)
+
+
+def of_halves(
+    pairs: TextPairs, op: Op, operands: Sequence[Operand], options: Mapping[str, Hashable], name: str | None
+) -> Ref | None:
+    """The step on halves, put together again; None where it is not linear in them."""
+    parts = [
+        tuple(pairs.part(o.meaning, n) for n in (0, 1))
+        if isinstance(o.meaning, Ref) and o.meaning.complex
+        else (o.meaning,)
+        for o in operands
+    ]
+
+    def of(chosen: Sequence[Any]) -> Ref:
+        meant = [Operand(meaning, operand.text) for meaning, operand in zip(chosen, operands, strict=True)]
+        return pairs.entry(op, meant, options, None)
+
+    both = by_halves(pairs, pairs.builder, op, parts, of)
+    if both is None:
+        return None
+    made = pairs.entry(ground.complex_pair, [Operand(half, pairs.label) for half in both], {}, name)
+    return replace(made, complex=True)
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,6 @@
 Comes in: a recorded call, and a function that computes the same: the call itself, of which torch's own operations
 inside it are seen, or a definition of it. Goes out: the last of the steps. One call inside that has no equation
 refuses the whole: half a derivation is none.
-
-A call as a graph of ATen operations: how it is traced, and what taking it apart looks at in it.
 """
 
 from __future__ import annotations
@@ -15,24 +13,24 @@ from functools import lru_cache
 from typing import Any
 
 import torch
-from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._python_dispatch import _disable_current_modes
 
 from symgrad.errors import SymgradError
 from symgrad.language.steps.calls import Ref
 from symgrad.ops.calls.written import NEW
+from symgrad.ops.lookup import find
 from symgrad.reference.bounds import Uncompiled
 from symgrad.tracing.lift.bench import Bench
 from symgrad.tracing.lift.boxes import replaced, result_of
 from symgrad.tracing.lift.lifted import Refused
 from symgrad.tracing.lift.phases import FREE
 from symgrad.tracing.lift.steps import entering
-from symgrad.tracing.record.aliases import storage
+from symgrad.tracing.record.aliases import positions_in, storage
 from symgrad.tracing.record.spelling import plain_spelling, said_by_users, spelled
 from symgrad.tracing.record.trace import Call, Node, Where, mapped, tensors_in, upstream
 
 NOWHERE = Where("?", 0, "")
-LONGEST = 400
+LONGEST = 20_000
 """A call of more operations than that is left whole."""
 Definition = Callable[..., Any]
 """Takes an `Expansion`, and then what the call takes."""
@@ -66,7 +64,8 @@ class Expansion(Uncompiled):  # type: ignore[no-untyped-call]  # torch annotates
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         keywords = kwargs or {}
         word = func._schema.name.removeprefix("aten::")
-        simpler = None if word in NEW else table().get(func)
+        whole = word in NEW or (find(said_by_users(word)) is not None and func is not self.call.function)
+        simpler = None if whole else table().get(func)
         if simpler is not None:
             with self:
                 found = simpler(*args, **keywords)
@@ -110,9 +109,12 @@ class Expansion(Uncompiled):  # type: ignore[no-untyped-call]  # torch annotates
         return ones
 
     def forget(self, written: Any) -> None:
-        """Of what shares memory with a tensor that was written nobody knows what it holds now."""
+        """Of what shares entries with a tensor that was written nobody knows what it holds now."""
         for tensor, _ in list(self.seen.values()):
-            if storage(tensor) == storage(written):
+            if storage(tensor) != storage(written):
+                continue
+            places = positions_in(tensor, written)
+            if places is None or (places >= 0).any():
                 self.seen[id(tensor)] = tensor, None
 
     def node(self, tensor: Any) -> Node:
@@ -123,6 +125,25 @@ class Expansion(Uncompiled):  # type: ignore[no-untyped-call]  # torch annotates
         if node is None:
             raise Refused("it writes in place through another name")
         return node
+
+
+def by_definition(lifter: Bench, node: Node) -> Ref:
+    """The call as it is defined in simpler ones."""
+    assert node.call is not None
+    definition = DEFINITIONS.get(plain_spelling(node.call.spelling).rpartition(".")[2])
+    if definition is None:
+        raise Refused("")
+    return lifted(lifter, node, definition)
+
+
+def by_operations(lifter: Bench, node: Node) -> Ref:
+    """The operations that torch runs inside the call."""
+    call = node.call
+    if call is None or call.spelling.endswith(".apply"):
+        raise Refused("")
+    if lifter.within and isinstance(call.function, torch._ops.OpOverload) and call.function not in table():
+        raise Refused("")
+    return lifted(lifter, node)
 
 
 def lifted(lifter: Bench, node: Node, definition: Definition | None = None) -> Ref:
@@ -198,62 +219,8 @@ def plain_kernels() -> Iterator[None]:
         torch._C._set_mkldnn_enabled(before)
 
 
-def traced(node: Node, sources: list[Node]) -> Any:
-    """The graph of the call behind ``node`` as a function of ``sources``."""
-    call = node.call
-    assert call is not None
-
-    def function(*tensors: Any) -> Any:
-        arguments, keywords = replaced(call, sources, tensors)
-        if call.in_place:
-            return result_of(call, arguments, keywords, node.index)
-        return list(tensors_in(call.function(*arguments, **keywords)))
-
-    with torch._C.DisableTorchFunction(), torch.enable_grad(), plain_kernels():
-        inputs = [n.tensor().detach().clone() for n in sources]
-        return make_fx(function, decomposition_table=table())(*inputs)
-
-
-def ordinary(value: Any) -> Any:
-    """torch.fx's immutable containers as ordinary ones."""
-    if isinstance(value, (list, tuple)):
-        return type(value)(ordinary(v) for v in value) if type(value) in (list, tuple) else [ordinary(v) for v in value]
-    if isinstance(value, dict):
-        return {k: ordinary(v) for k, v in value.items()}
-    return value
-
-
-def replaced_by(value: Any, values: dict[Any, Any]) -> Any:
-    """Graph nodes replaced by their values."""
-    if isinstance(value, torch.fx.Node):
-        return values[value]
-    if isinstance(value, tuple):
-        return tuple(replaced_by(v, values) for v in value)
-    if isinstance(value, list):
-        return [replaced_by(v, values) for v in value]
-    if isinstance(value, dict):
-        return {k: replaced_by(v, values) for k, v in value.items()}
-    return value
-
-
-def floating(value: Any) -> bool:
-    """Whether any of the results is floating."""
-    parts = value if isinstance(value, (tuple, list)) else [value]
-    return any(isinstance(p, torch.Tensor) and p.is_floating_point() for p in parts)
-
-
 def has_nan(value: Any) -> bool:
     """Whether a tensor, or the first of several, holds a NaN."""
     first = value[0] if isinstance(value, (tuple, list)) and value else value
     numbers = isinstance(first, torch.Tensor) and (first.is_floating_point() or first.is_complex())
     return numbers and bool(torch.isnan(first.to_dense() if first.layout is not torch.strided else first).any())
-
-
-def followed_by(step: Any, refs: dict[Any, Ref]) -> bool:
-    """Whether something that is followed went into ``step``."""
-    return any(s in refs for s in step.all_input_nodes)
-
-
-def matters(step: Any) -> bool:
-    """Whether a use of a result is more than telling its shape."""
-    return not str(step.target).startswith("aten.sym_")

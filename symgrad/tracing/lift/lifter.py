@@ -1,7 +1,7 @@
 """From what was seen to a program: each recorded call becomes steps of the table, or a black box.
 
 Comes in: nodes. Goes out: a `Lifted`: the program, the value of every tensor in it, and its black boxes. A call
-is tried as its entry of the table, then as a choice of entries, then as its decomposition into simpler calls;
+is tried as its entry of the table, then as a choice of entries, then as the operations that torch runs inside it;
 each try is held against the value torch computed, and taken back as a whole when it does not agree.
 
 Casts that nobody wrote: under autocast torch computes in half precision, and its operands are rounded on the way.
@@ -26,7 +26,7 @@ from symgrad.ops import ground
 from symgrad.ops.entry import playing
 from symgrad.ops.lookup import find
 from symgrad.program import Program, Role, Tensor, free_name
-from symgrad.tracing.lift import again, choices, decompose, detached, hooks, phases, rewrites, templates
+from symgrad.tracing.lift import again, choices, detached, hooks, inside, phases, rewrites, templates
 from symgrad.tracing.lift.bench import Bench
 from symgrad.tracing.lift.boxes import BlackBox, refuse_written_behind
 from symgrad.tracing.lift.complex import complexes
@@ -118,7 +118,7 @@ class Lifter(Bench):
             return
         learning = templates.Learning(self, node)
         reasons = []
-        ways: tuple[Way, ...] = (by_table, choices.by_choice, decompose.by_decomposition)
+        ways: tuple[Way, ...] = (by_table, choices.by_choice, inside.by_operations)
         if complexes.touches(node):
             ways = complexes.WAYS
         elif tied:

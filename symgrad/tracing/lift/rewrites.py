@@ -1,8 +1,7 @@
 """Ways to say a torch call in entries of the table that spell it differently.
 
-`plain` undoes operators, in-place forms and casts; `overwrite` says a write in place as a new value;
-`by_decomposition` takes the call apart with torch's own decompositions. Calls that only pick entries are in
-`symgrad.tracing.lift.choices`.
+`plain` undoes operators, in-place forms and casts; `overwrite` says a write in place as a new value. Calls that only
+pick entries are in `symgrad.tracing.lift.choices`, the operations inside a call in `symgrad.tracing.lift.inside`.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ Rewritten = tuple[str, tuple[Any, ...], dict[str, Any]]
 
 SAME = frozenset({"float", "double", "half", "bfloat16", "to", "type", "type_as", "cpu", "contiguous", "clone", "alias",
                   "positive", "view_as_real", "lift_fresh", "lift_fresh_copy", "_to_copy", "expand_copy", "cuda",
-                  "requires_grad", "_conj", "resolve_conj", "resolve_neg", "real", "conj",
+                  "requires_grad", "_conj", "conj_physical", "resolve_conj", "resolve_neg", "real", "conj",
                   "to_sparse", "to_sparse_coo", "to_sparse_csr", "to_sparse_csc"})  # fmt: skip
 """Casts and copies: the value stays."""
 LIKE = {"expand_as": "Tensor.expand", "view_as": "Tensor.reshape", "reshape_as": "Tensor.reshape"}

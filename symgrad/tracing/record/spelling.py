@@ -115,7 +115,9 @@ def said_by_users(word: str) -> str:
     linear = word.removeprefix("linalg_")
     if linear != word and hasattr(torch.linalg, linear):
         return f"torch.linalg.{linear}"
-    return f"torch.{word}" if hasattr(torch, word) else f"aten.{word}"
+    if hasattr(torch, word):
+        return f"torch.{word}"
+    return f"Tensor.{word}" if word.endswith("_") and hasattr(torch.Tensor, word) else f"aten.{word}"
 
 
 def _is(word: str, function: Any) -> bool:

@@ -90,20 +90,6 @@ def put_at(steps: Steps, node: Node, x: Any, index: Any, source: Any, accumulate
     return scattered(steps, node)
 
 
-def beside_diagonal(shape: tuple[int, ...], wrap: bool) -> Array:
-    """Where no entry of the diagonal stands, which begins again below its end if it is to ``wrap``."""
-    kept = np.ones(shape, dtype=bool)
-    np.fill_diagonal(kept, False, wrap=wrap)
-    return kept
-
-
-@composition()
-def fill_diagonal(steps: Steps, node: Node, x: Any, fill_value: Any, wrap: bool = False) -> Said | None:
-    """A number on the diagonal."""
-    kept = steps.lifter.data("kept", beside_diagonal(tuple(x.shape), wrap))
-    return done(steps(ground.where, kept, x, fill_value))
-
-
 @composition("_unsafe_masked_index_put_accumulate")
 def masked_put(steps: Steps, node: Node, x: Any, mask: Any, indices: Any, values: Any) -> Said | None:
     """Values added at positions where the mask holds; elsewhere the positions mean nothing."""

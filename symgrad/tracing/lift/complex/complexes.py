@@ -25,7 +25,7 @@ import torch
 
 from symgrad.language.steps.builder import Operand
 from symgrad.language.steps.calls import Ref
-from symgrad.language.steps.complex_halves import terms_of_step
+from symgrad.language.steps.complex_halves import by_halves
 from symgrad.numeric.exact import Array
 from symgrad.ops import ground
 from symgrad.ops.calls.complex_rules import ARITHMETIC
@@ -35,18 +35,18 @@ from symgrad.ops.lookup import find
 from symgrad.program import Role
 from symgrad.tracing.lift import inside
 from symgrad.tracing.lift.bench import Bench
+from symgrad.tracing.lift.binding import bound, meaning
 from symgrad.tracing.lift.boxes import replayed
 from symgrad.tracing.lift.choices import choose
 from symgrad.tracing.lift.complex import definitions, matrices
 from symgrad.tracing.lift.complex import spectral as spectra_of_matrices
 from symgrad.tracing.lift.complex.pairs import Pairs, Rule, is_complex
 from symgrad.tracing.lift.complex.spectra import SPECTRA
-from symgrad.tracing.lift.inside import DEFINITIONS
 from symgrad.tracing.lift.lifted import TWICE, UNKNOWN, Refused
 from symgrad.tracing.lift.rewrites import basic_key
 from symgrad.tracing.lift.steps import Steps, entering, joined_parts
 from symgrad.tracing.record.spelling import plain_spelling, reflected
-from symgrad.tracing.record.trace import Node, mapped
+from symgrad.tracing.record.trace import Node
 
 MARK = 0.7310585786300049
 """The imaginary part of a number that stands for an entry: nobody writes this constant into a tensor."""
@@ -226,77 +226,30 @@ def cast(p: Pairs, x: Node) -> Ref:
 
 def by_terms(lifter: Bench, node: Node) -> Ref:
     """What is linear in its tensors, of their halves: which of them it is linear in is read off its equation."""
-    assert node.call is not None
-    spelling = plain_spelling(node.call.spelling)
-    op, given = find(spelling), node.call.arguments
-    spoken = {k: v for k, v in node.call.keywords.items() if k != "out"}
-    if op is None or op.pairs or reflected(node.call.spelling) or spelling.rpartition(".")[2] in WRITES:
+    call = node.call
+    assert call is not None
+    spelling = plain_spelling(call.spelling)
+    op, refs = find(spelling), lifter.refs_in((call.arguments, call.keywords))
+    if op is None or op.pairs or reflected(call.spelling) or spelling.rpartition(".")[2] in WRITES:
         raise Refused("")
-    p = Pairs(lifter, node, op)
-    tensors = [n for n in dict.fromkeys(node.call.nodes()) if moves(n)]
-    bias = tensors.pop() if len(tensors) == 3 and "conv" in spelling else None
-    if bias is not None:
-        given, spoken = mapped((given, spoken), lambda v: None if v is bias else v)
-    halves = {n: p.halves(n) for n in tensors}
-    first = applied(p, given, spoken, {n: half[0] for n, half in halves.items()})
-    terms = terms_of_step(lifter.builder, op, first)
-    if not terms:
+    p, pairs = Pairs(lifter, node, op), {refs[id(n)].name for n in call.nodes() if is_complex(n)}
+    spoken = {key: meaning(value, refs) for key, value in call.keywords.items() if key != "out"}
+    operands, options = bound(op, spelling, [meaning(a, refs) for a in call.arguments], spoken)
+    parts = [
+        (p.part(o.meaning, 0), p.part(o.meaning, 1))
+        if isinstance(o.meaning, Ref) and o.meaning.name in pairs
+        else (o.meaning,)
+        for o in operands
+    ]
+
+    def of(chosen: Sequence[Any]) -> Ref:
+        return lifter.emit(op, [Operand(part, op.name) for part in chosen], options)
+
+    both = by_halves(p, lifter.builder, op, parts, of)
+    if both is None:
         raise Refused(f"{spelling} of complex tensors is not linear in them")
-    if all(len(term) == 1 for term in terms):
-        if not all(map(is_complex, tensors)):
-            raise Refused(f"{spelling} of complex and real tensors together")
-        found = p(ground.complex_pair, first, applied(p, given, spoken, {n: half[1] for n, half in halves.items()}))
-    elif len(terms) == 1 and len(tensors) == 2:
-        found = by_product(p, first, (given, spoken), halves)
-    else:
-        raise Refused(f"{spelling} of complex tensors {UNKNOWN}")
-    if bias is None:
-        return found
-    ones = (1,) * (len(tensors[1].shape) - 2)  # a channel's bias counts at every place
-    return p(ground.add, found, p(ground.reshape, p.pair(bias), (*bias.shape, *ones, 2)))
+    return p(ground.complex_pair, *both)
 
 
-def by_product(p: Pairs, first: Ref, call: tuple[Any, Any], halves: Mapping[Node, Sequence[Ref]]) -> Ref:
-    """f(x, y) that is linear in both: (f(x₀, y₀) − f(x₁, y₁)) + i·(f(x₀, y₁) + f(x₁, y₀))."""
-    (one, x), (other, y) = halves.items()
-
-    def term(s: int, t: int) -> Ref:
-        given, spoken = call
-        return applied(p, given, spoken, {one: x[s], other: y[t]})
-
-    if len(x) == 1:
-        return p(ground.complex_pair, first, term(0, 1))
-    if len(y) == 1:
-        return p(ground.complex_pair, first, term(1, 0))
-    return p(ground.complex_pair, p(ground.sub, first, term(1, 1)), p(ground.add, term(0, 1), term(1, 0)))
-
-
-def applied(p: Pairs, arguments: tuple[Any, ...], keywords: Mapping[str, Any], swap: Mapping[Node, Ref]) -> Ref:
-    """The call's own entry, with its tensors replaced."""
-    assert p.op is not None
-
-    def change(part: Any) -> Any:
-        return swap.get(part, part) if isinstance(part, Node) else part
-
-    given, spoken = mapped((arguments, dict(keywords)), change)
-    return p.lifter.apply_op(p.op, plain_spelling(p.call.spelling), given, spoken)
-
-
-def by_definition(lifter: Bench, node: Node) -> Ref:
-    """The call as it is defined in simpler ones."""
-    assert node.call is not None
-    definition = DEFINITIONS.get(plain_spelling(node.call.spelling).rpartition(".")[2])
-    if definition is None:
-        raise Refused("")
-    return inside.lifted(lifter, node, definition)
-
-
-def by_operations(lifter: Bench, node: Node) -> Ref:
-    """The operations that torch runs inside the call."""
-    if node.call is not None and isinstance(node.call.function, torch._ops.OpOverload):
-        raise Refused("")
-    return inside.lifted(lifter, node)
-
-
-WAYS = (by_pairs, by_places, by_terms, by_definition, by_operations)
+WAYS = (by_pairs, by_places, by_terms, inside.by_definition, inside.by_operations)
 """The ways to lift a call on complex tensors, in turn."""

@@ -10,9 +10,10 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 
-from symgrad.tracing.lift.calls.placing import ANOTHER, beside_diagonal
+from symgrad.tracing.lift.calls.placing import ANOTHER
 from symgrad.tracing.lift.inside import Expansion, definition
 from symgrad.tracing.lift.lifted import Refused
 
@@ -22,7 +23,9 @@ from symgrad.tracing.lift.lifted import Refused
 @definition()
 def fill_diagonal(p: Expansion, z: Any, fill_value: Any, wrap: bool = False) -> Any:
     """A number on the diagonal."""
-    return torch.where(torch.from_numpy(beside_diagonal(tuple(z.shape), wrap)), z, fill_value)
+    kept = np.ones(z.shape, dtype=bool)
+    np.fill_diagonal(kept, False, wrap=wrap)
+    return torch.where(torch.from_numpy(kept), z, fill_value)
 
 
 # Products and sums along an axis -----------------------------------------------------------------------------

@@ -65,6 +65,8 @@ def pinv(p: Expansion, z: Any, *_: Any, **__: Any) -> Any:
 @definition()
 def solve(p: Expansion, a: Any, b: Any, *, left: bool = True) -> Any:
     """The real and imaginary parts of each entry of b are two rows."""
+    if not a.is_complex():
+        return p(torch.linalg.solve, a, b, left=left)
     if left and b.dim() == a.dim() - 1 and b.shape == a.shape[:-1]:
         return solve(p, a, b.unsqueeze(-1)).squeeze(-1)
     if not left:
@@ -158,72 +160,83 @@ def lu_factors(x: Any) -> Any:
     return torch.as_tensor(eliminated(x.detach().numpy()))
 
 
-def square_lu(p: Expansion, z: Any, pivots: Any) -> tuple[Any, Any]:
-    """L and U of a square matrix; ``pivots`` is U's diagonal, held still.
+def square_lu(p: Expansion, z: Any, pivots: Any) -> Any:
+    """L and U of a square matrix in one; ``pivots`` is U's diagonal, held still.
 
-    With its rows turned so that the pivots are positive the blocks have real factors L' and U'. The blocks on the
-    diagonal of L' are ones over which a corner stands: what they hold belongs to U.
+    With the rows of a complex one turned so that the pivots are positive the blocks have real factors L' and U'. The
+    blocks on the diagonal of L' are ones over which a corner stands: what they hold belongs to U.
     """
+    if not z.is_complex():
+        return p(lu_factors, z)
     turn = pivots.sgn()
     both = p(lu_factors, blocks(turn.conj().unsqueeze(-1) * z))
     one = torch.eye(both.shape[-1], dtype=both.dtype)
     lower, upper = torch.tril(both, -1) + one, torch.triu(both)
     corners = lower * blocks(torch.eye(z.shape[-1]) * (1 + 1j)).abs()
     l_turned, u_turned = numbers(lower @ (2 * one - corners)), numbers(corners @ upper)
-    return turn.unsqueeze(-1) * l_turned * turn.conj().unsqueeze(-2), turn.unsqueeze(-1) * u_turned
+    strictly = torch.tril(turn.unsqueeze(-1) * l_turned * turn.conj().unsqueeze(-2), -1)
+    return strictly + turn.unsqueeze(-1) * u_turned
 
 
-def lu(p: Expansion, z: Any, **_: Any) -> Any:
-    """P, which is data, L and U; beyond a square part they solve with its triangles."""
+def packed(p: Expansion, z: Any) -> tuple[Any, Any]:
+    """P, which is data, and both triangles in one matrix; beyond a square part they solve with its triangles."""
     order, _lower, own = torch.linalg.lu(z.detach())
     rows, columns = z.shape[-2:]
-    size, z = min(rows, columns), order.mT @ z
-    lower, upper = square_lu(p, z[..., :size, :size], own.diagonal(dim1=-2, dim2=-1))
-    if rows > size:
-        lower = torch.cat([lower, solve(p, upper, z[..., size:, :], left=False)], -2)
-    if columns > size:
-        upper = torch.cat([upper, solve(p, lower, z[..., :, size:])], -1)
-    return order, lower, upper
+    size, tall = min(rows, columns), rows > columns
+    z = z if (order == torch.eye(rows)).all() else order.mT @ z
+    both = square_lu(p, z[..., :size, :size], own.diagonal(dim1=-2, dim2=-1))
+    if rows == columns:
+        return order, both
+    rest = z[..., size:, :] if tall else z[..., :, size:]
+    found = solve(p, torch.triu(both), rest, left=False) if tall else solve(p, with_ones(both), rest)
+    return order, torch.cat([both, found], -2 if tall else -1)
+
+
+def with_ones(packed: Any) -> Any:
+    """L, with ones on its diagonal."""
+    return torch.tril(packed, -1) + torch.eye(*packed.shape[-2:], dtype=packed.dtype)
+
+
+def triangles(order: Any, packed: Any) -> tuple[Any, Any, Any]:
+    """P, L and U, the latter out of one matrix."""
+    size = min(packed.shape[-2:])
+    return order, with_ones(packed[..., :, :size]), torch.triu(packed[..., :size, :])
 
 
 @definition(also=("lu_factor_ex", "linalg_lu_factor_ex", "_lu_with_info"))
 def lu_factor(p: Expansion, z: Any, *_: Any, **__: Any) -> Any:
     """Both triangles in one matrix."""
-    _, lower, upper = lu(p, z)
-    size = min(z.shape[-2:])
-    low = torch.nn.functional.pad(torch.tril(lower, -1), (0, z.shape[-1] - size))
-    return low + torch.nn.functional.pad(upper, (0, 0, 0, z.shape[-2] - size))
+    return packed(p, z)[1]
 
 
-@definition("lu")
-def lu_as_called(p: Expansion, z: Any, *_: Any, **__: Any) -> Any:
-    """Two functions of torch's have this name."""
-    return lu(p, z) if "linalg" in p.call.spelling else lu_factor(p, z)
+@definition()
+def lu(p: Expansion, z: Any, *_: Any, **__: Any) -> Any:
+    """P, L and U; torch's older call of that name has the triangles in one matrix."""
+    return triangles(*packed(p, z)) if "linalg" in p.call.spelling else lu_factor(p, z)
 
 
 @definition()
 def lu_unpack(p: Expansion, packed: Any, pivots: Any, *_: Any, **__: Any) -> Any:
     """P, L and U."""
-    size = min(packed.shape[-2:])
-    order = torch.lu_unpack(packed.detach(), pivots, unpack_data=False)[0]
-    low = packed[..., :, :size]
-    return order, torch.tril(low, -1) + torch.eye(*low.shape[-2:], dtype=low.dtype), torch.triu(packed[..., :size, :])
+    return triangles(torch.lu_unpack(packed.detach(), pivots, unpack_data=False)[0], packed)
 
 
-def linalg_lu_solve(p: Expansion, packed: Any, pivots: Any, b: Any, *, left: bool = True, adjoint: bool = False) -> Any:
+def linalg_lu_solve(p: Expansion, LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint: bool = False) -> Any:
     """The solution with P·L·U, or with its adjoint."""
-    order, lower, upper = lu_unpack(p, packed, pivots)
-    whole = order.to(packed.dtype) @ lower @ upper
-    return solve(p, whole.mH if adjoint else whole, b, left=left)
+    order, lower, upper = lu_unpack(p, LU, pivots)
+    whole = order.to(LU.dtype) @ lower @ upper
+    return solve(p, whole.mH if adjoint else whole, B, left=left)
+
+
+def old_lu_solve(p: Expansion, b: Any, LU_data: Any, LU_pivots: Any) -> Any:
+    """torch's older call, which has its arguments the other way round."""
+    return linalg_lu_solve(p, LU_data, LU_pivots, b)
 
 
 @definition()
 def lu_solve(p: Expansion, *arguments: Any, **keywords: Any) -> Any:
-    """torch's older call has its arguments the other way round."""
-    if "linalg" in p.call.spelling:
-        return linalg_lu_solve(p, *arguments, **keywords)
-    b, packed, pivots = arguments
-    return linalg_lu_solve(p, packed, pivots, b)
+    """Two functions of torch's have this name."""
+    return (linalg_lu_solve if "linalg" in p.call.spelling else old_lu_solve)(p, *arguments, **keywords)
 
 
 # Determinants ------------------------------------------------------------------------------------------------
@@ -232,8 +245,8 @@ def lu_solve(p: Expansion, *arguments: Any, **keywords: Any) -> Any:
 @definition()
 def det(p: Expansion, z: Any) -> Any:
     """The product of U's diagonal, with the sign of the order of rows."""
-    order, _, upper = lu(p, z)
-    return torch.prod(upper.diagonal(dim1=-2, dim2=-1), -1) * torch.linalg.det(order.real)
+    order, both = packed(p, z)
+    return torch.prod(both.diagonal(dim1=-2, dim2=-1), -1) * torch.linalg.det(order.real)
 
 
 @definition(also=("_linalg_slogdet",))
@@ -253,7 +266,7 @@ def det_of_kernel(p: Expansion, z: Any) -> Any:
 
 def reflected(z: Any, tau: Any, start: Any, adjoint: bool) -> Any:
     """(I − τ₁·v₁·v₁ᴴ)·(I − τ₂·v₂·v₂ᴴ)·…·start or the adjoint's; the v's are columns of z under ones."""
-    columns = torch.tril(z, -1) + torch.eye(*z.shape[-2:], dtype=z.dtype)
+    columns = with_ones(z)
     for n in range(tau.shape[-1]) if adjoint else reversed(range(tau.shape[-1])):
         v, share = columns[..., :, n : n + 1], tau[..., n, None, None]
         start = start - (share.conj() if adjoint else share) * (v @ (v.mH @ start))
@@ -263,7 +276,8 @@ def reflected(z: Any, tau: Any, start: Any, adjoint: bool) -> Any:
 @definition(also=("orgqr",))
 def householder_product(p: Expansion, z: Any, tau: Any) -> Any:
     """The product of the reflections, its first columns."""
-    return reflected(z, tau, z * 0 + torch.eye(*z.shape[-2:], dtype=z.dtype), False)
+    start = torch.eye(*z.shape[-2:], dtype=z.dtype)
+    return reflected(z, tau, start if tau.shape[-1] else z * 0 + start, False)
 
 
 @definition()

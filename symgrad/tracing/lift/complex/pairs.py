@@ -82,10 +82,6 @@ class Pairs(Steps):
         ref = self.real(value)
         return ref if is_complex(value) else self(ground.complex_pair, ref, 0)
 
-    def halves(self, value: Any) -> list[Ref]:
-        """Real and imaginary part of a tensor; of a real one itself alone."""
-        return [self.part(self.real(value), n) for n in (0, 1)] if is_complex(value) else [self.real(value)]
-
     def part(self, ref: Ref, number: int) -> Ref:
         """The real (0) or imaginary (1) part of pairs."""
         key = (*[("all",)] * (len(ref.shape) - 1), ("int", number))
