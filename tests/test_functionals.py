@@ -121,6 +121,14 @@ vhp(f, x, u)"""
     assert SIZE in told  # what comes after an error is told as ever
 
 
+@pytest.mark.parametrize("body", ["u.sum()", "torch.zeros(())"])
+def test_what_was_not_explained_is_not_said_to_agree(body: str, tmp_path: Path) -> None:
+    _, told = play(tmp_path, f"for n in range(2): hessian(lambda x: {body}, x)")
+    assert "as before" not in told
+    assert "gap in symgrad" not in told
+    assert "no path from x" in told
+
+
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("word", ["hvp", "vhp", "jvp", "hessian"])
 def test_a_wrong_product_is_seen(word: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

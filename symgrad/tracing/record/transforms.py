@@ -1,8 +1,8 @@
-"""What a function does inside `torch.func`'s transforms, as nodes: recorded where tensors are wrappers of numbers.
+"""What a function does of which derivatives are asked, as nodes; in a transform tensors are wrappers of numbers.
 
 Comes in: the calls that run while a function is transformed, whose tensors hold others inside. Goes out: a `Node` for
 each, with the numbers that the innermost holds; of a batch those of the first example. Nothing is computed meanwhile:
-numbers are read once the transform is over.
+numbers are read once the transform is over. What no transform wraps has the nodes of the recorder.
 """
 
 from __future__ import annotations
@@ -35,6 +35,10 @@ LATER = ("vjp", "linearize")
 PRODUCTS = (*LATER, "jvp")
 """Those that ask for products with J, and are called with the point at once."""
 TOLD = (*GRADIENTS, *JACOBIANS, "hessian", "vmap")
+"""Those that hand out a function, each call of which asks."""
+FUNCTIONAL = ("hvp", "vhp", "jvp", "hessian")
+"""What `torch.autograd.functional` is asked for."""
+NOWHERE = Where("?", 0, "")
 
 
 def wrapped(tensor: Any) -> bool:
@@ -68,7 +72,7 @@ class Inside:
         self.known: dict[int, tuple[Any, Node]] = {}
         self.unread: list[tuple[Node, Any, list[int]]] = []
         self.names: dict[int, str] = {}
-        self.nested: list[Ask] = []
+        self.requests: list[Request] = []
         self.number = 0
         self.enabled = False
 
@@ -133,64 +137,78 @@ class Inside:
 
 
 @dataclass(eq=False)
-class Ask:
-    """One call of a transformed function: the transform's ``word``, what it was given, and what was seen of it.
+class Request:
+    """Derivatives of a function that are asked for by ``word`` of ``home``, and what was seen of the function.
 
-    ``wanted`` are the nodes that it differentiates by, ``ends`` those of the function's results; ``inner`` says
-    whether another transform's function called it. ``seeds`` are the weights of a vjp, ``tangents`` a jvp's u.
+    ``wrt`` are the nodes by which it is differentiated, ``outputs`` those of its results; ``nested`` says whether
+    another transform's function asks. ``seeds`` are the weights of a vjp, ``tangents`` a jvp's u. Where no transform
+    wraps what the function is given, ``node_of`` says what stands for it.
     """
 
+    home: str
     word: str
     function: Callable[..., Any]
-    argnums: int | tuple[int, ...]
-    aux: bool
-    given: tuple[tuple[Any, ...], dict[str, Any]]
-    inside: Inside
-    where: Where
-    inner: bool
+    argnums: int | tuple[int, ...] = 0
+    aux: bool = False
+    given: tuple[tuple[Any, ...], dict[str, Any]] = ((), {})
+    inside: Inside = field(default_factory=lambda: Inside(Guard()))
+    where: Where = NOWHERE
+    nested: bool = False
+    node_of: Callable[[Any], Node] | None = None
     ran: bool = False
-    wanted: tuple[Node, ...] = ()
-    ends: tuple[Node, ...] = ()
+    wrt: tuple[Node, ...] = ()
+    outputs: tuple[Node, ...] = ()
     results: tuple[Node, ...] = ()
     rows: int = 0
+    number: int = 0
     seeds: tuple[Any, ...] = ()
     tangents: tuple[Any, ...] = ()
     sight: Mapping[int, str] = field(default_factory=dict)
 
     @property
+    def functional(self) -> bool:
+        """Whether torch answers by calls of ``grad``, and no transform."""
+        return self.home == "torch.autograd.functional"
+
+    @property
     def title(self) -> str:
         """``torch.func.grad(loss)``."""
-        within = getattr(self.function, "symgrad_title", None)
-        name = getattr(self.function, "__name__", type(self.function).__name__)
-        return f"torch.func.{self.word}({within or ('f' if name == '<lambda>' else name)})"
+        return f"{self.home}.{self.word}({'' if self.functional else name_of(self.function)})"
 
     def enter(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> None:
         """The function begins: what it is given are inputs, or what the function around it knows."""
-        outer = [*tensors_in(self.given)]
-        self.inside.enabled = torch.is_grad_enabled()
-        labels = argument_names(self.function, args, keywords)
-        for theirs, own in zip(outer, tensors_in((args, keywords)), strict=True):
-            if self.inner:
-                self.inside.known[id(own)] = own, self.inside.node(theirs)
+        self.ran, self.inside.enabled = True, torch.is_grad_enabled()
+        labels, own = argument_names(self.function, args, keywords), [*tensors_in((args, keywords))]
+        if self.node_of is not None:
+            own = [tensor for tensor in own if not wrapped(tensor)]
+            self.wrt = tuple(map(self.node_of, own))
+            self.inside.names |= {id(n): labels.get(id(t), "x") for n, t in zip(self.wrt, own, strict=True)}
+            return
+        for theirs, tensor in zip(tensors_in(self.given), own, strict=True):
+            if self.nested:
+                self.inside.known[id(tensor)] = tensor, self.inside.node(theirs)
             else:
-                moves = own.dtype.is_floating_point or own.dtype.is_complex
-                node = self.inside.make("leaf" if moves else "data", own, owner=Weakly(theirs))
-                self.inside.names[id(node)] = labels.get(id(own), "x")
+                moves = tensor.dtype.is_floating_point or tensor.dtype.is_complex
+                node = self.inside.make("leaf" if moves else "data", tensor, owner=Weakly(theirs))
+                self.inside.names[id(node)] = labels.get(id(tensor), "x")
         chosen = self.argnums if isinstance(self.argnums, tuple) else (self.argnums,)
         if self.word != "vmap":
-            self.wanted = tuple(self.inside.node(t) for n in chosen for t in tensors_in(args[n]))
+            self.wrt = tuple(self.inside.node(t) for n in chosen for t in tensors_in(args[n]))
 
     def leave(self, result: Any) -> None:
         """The function is over."""
-        value = result[0] if self.aux else result
-        self.ends = tuple(self.inside.node(t) for t in tensors_in(value))
+        made = tensors_in(result[0] if self.aux else result)
+        if self.node_of is None:
+            self.outputs = tuple(map(self.inside.node, made))
+        else:
+            self.outputs = tuple(self.node_of(tensor) for tensor in made if not wrapped(tensor))
 
     def finished(self, result: Any) -> None:
         """What the transform returned, where another function goes on with it."""
         found = self.returned(result)
-        scalar = len(self.ends) == 1 and not self.ends[0].held.dim()
-        if self.word in (*GRADIENTS, *JACOBIANS) and scalar and len(found) == len(self.wanted):
-            gradient = Gradient(self.ends, (None,), self.wanted, (None,) * len(self.wanted))
+        scalar = len(self.outputs) == 1 and not self.outputs[0].held.dim()
+        if self.word in (*GRADIENTS, *JACOBIANS) and scalar and len(found) == len(self.wrt):
+            gradient = Gradient(self.outputs, (None,), self.wrt, (None,) * len(self.wrt))
             nodes = []
             for place, tensor in enumerate(found):
                 where = frames.here(self.inside.number)
@@ -200,20 +218,26 @@ class Ask:
                 nodes.append(node)
             self.results = tuple(nodes)
             for tensor in tensors_in(result[1]) if self.word == "grad_and_value" and not self.aux else ():
-                self.inside.known[id(tensor)] = tensor, self.ends[0]
+                self.inside.known[id(tensor)] = tensor, self.outputs[0]
         else:
             self.results = tuple(self.inside.make("data", t) for t in found)
             for tensor in tensors_in(result):
                 self.inside.unseen(tensor, f"{self.title} inside another function is not followed")
         self.inside.number += 1
-        self.inside.nested.append(self)
+        self.inside.requests.append(self)
 
     def returned(self, result: Any) -> list[Any]:
-        """The tensors of derivatives in what the transform returned."""
-        if self.word == "jvp":
+        """The tensors of derivatives in what was returned."""
+        if self.word in ("jvp", "hvp", "vhp"):
             return list(tensors_in(result[1]))
         apart = self.word == "grad_and_value" or (self.aux and self.word not in LATER)
         return list(tensors_in(result[0] if apart else result))
+
+
+def name_of(function: Any) -> str:
+    """What a function is called in a title."""
+    name = getattr(function, "__name__", type(function).__name__)
+    return str(getattr(function, "symgrad_title", "f" if name == "<lambda>" else name))
 
 
 def refusal(function: Any, known: Facts, args: tuple[Any, ...], keywords: dict[str, Any], stopped: bool) -> str:

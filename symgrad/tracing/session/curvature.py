@@ -1,4 +1,4 @@
-"""The second derivatives of one call, where they are asked for: the backward of its backward.
+"""A gradient that is differentiated again: the second derivatives of one call, where they are asked for.
 
 Comes in: the scene of a call that was told. Goes out: a note: what H is by each pair of leaves, and the lines of gᵀH
 for weights g of the gradients. Torch did not compute H, so nothing is compared with torch: it is confirmed by the
@@ -7,7 +7,7 @@ same product on two other ways, forward through the gradient and by difference q
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -20,11 +20,12 @@ from symgrad.tracing.captured.words import shape_text
 from symgrad.tracing.lift.lifter import Lifter
 from symgrad.tracing.record.gradients import Gradient
 from symgrad.tracing.record.names import node_names
-from symgrad.tracing.record.trace import Node, upstream
+from symgrad.tracing.record.trace import Node, Where, beginnings, upstream
+from symgrad.tracing.record.transforms import Request
 from symgrad.tracing.session.rows import about
 from symgrad.tracing.session.scene import Scene, pulled, pushed
-from symgrad.tracing.session.transformed import of_a_gradient
-from symgrad.tracing.story.events import Note
+from symgrad.tracing.story.events import Note, some
+from symgrad.tracing.story.passages import passages
 from symgrad.tracing.story.told_lines import told_lines
 from symgrad.ways import Setting
 
@@ -42,12 +43,8 @@ def told(scene: Scene) -> Note:
     if program.boxes:
         spelling = program.black_boxes[0].spelling
         raise UnsupportedError(f"{spelling} is a black box: what its gradient depends on is not known")
-    draw = np.random.default_rng(0)
-    weights = {end: draw.uniform(0.5, 1.5, np.shape(program.arrays[end])) for end in program.ends}
-    lines = told_lines(program, weights, False, True)
-    letter = lines.letter(program.recording.seed)
+    letter, shown, weights = lines_for_any(program, True)
     said = [*blocks(program), *confirmed(program, weights)]
-    shown = lines.every(opened=True)
     if shown:
         seeds = f"{letter} of the shape {shape_text(weights[program.ends[0]].shape)}"
         if len(weights) > 1:
@@ -73,15 +70,69 @@ def doubled(scene: Scene) -> Capture:
     gradients = pulled(first, [seeds[end] for end in first.ends])
     weights = tuple(None if seed is None else Node("data", seed, None, scene.where) for seed in scene.seeds)
     gradient = Gradient(tuple(scene.nodes), weights, wanted, (None,) * len(wanted))
-    slopes = [
-        Node("gradient", torch.as_tensor(as_float(array)).to(node.held.dtype), None, scene.where,
-             index=place, parents=gradient.parents, gradient=gradient)
-        for place, (node, array) in enumerate(zip(wanted, gradients.values(), strict=True))
-    ]  # fmt: skip
-    order = upstream(slopes)
-    names = node_names(order, scene.names, scene.sight, outside=scene.where, given=True)
-    twice = Lifter(names, scene.stops()).lift(slopes, [n for n in wanted if n.kind == "leaf"])
+    ends = slopes(gradient, gradients.values(), scene.where)
+    names = node_names(upstream(ends), scene.names, scene.sight, outside=scene.where, given=True)
+    twice = Lifter(names, scene.stops()).lift(ends, [n for n in wanted if n.kind == "leaf"])
     return scene.program(twice, [twice.refs[id(node)].name for node in wanted])
+
+
+def slopes(gradient: Gradient, arrays: Iterable[Array], where: Where) -> list[Node]:
+    """A gradient that is differentiated again, as nodes with the numbers that were derived."""
+    return [
+        Node("gradient", torch.as_tensor(as_float(array)).to(node.held.dtype), None, where,
+             index=place, parents=gradient.parents, gradient=gradient)
+        for place, (node, array) in enumerate(zip(gradient.inputs, arrays, strict=True))
+    ]  # fmt: skip
+
+
+def slopes_of(ask: Request, named: Mapping[int, str]) -> list[Node]:
+    """The gradient that is differentiated again, as nodes; its numbers are ours, its derivative is compared."""
+    first = program_of(ask, list(ask.outputs), named)
+    pulled = first.pullback(np.ones(np.shape(first.arrays[first.ends[0]])))
+    gradient = Gradient(ask.outputs, (None,), ask.wrt, (None,) * len(ask.wrt))
+    return slopes(gradient, [pulled[first.labels.get(name, name)] for name in first.inputs], ask.where)
+
+
+def program_of(ask: Request, ends: list[Node], named: Mapping[int, str]) -> Capture:
+    """What ran in the function, lifted: by the tensors that were asked for."""
+    order = upstream(ends)
+    names = node_names(order, named, ask.sight, outside=ask.where, given=True)
+    lifted = Lifter(names, beginnings(ask.wrt)).lift(ends, [n for n in ask.wrt if n.kind in ("leaf", "data")])
+    lost = [named.get(id(node), "an input") for node in ask.wrt if id(node) not in lifted.refs]
+    if lost:
+        raise UnsupportedError(f"there is no path from {some(lost)} to what its function gives")
+    return Capture.of(lifted, (lifted.refs[id(node)].name for node in ask.wrt), file=ask.where.file)
+
+
+def lines_of(program: Capture, second: bool) -> Iterator[str]:
+    """What ran, and vᵀJ for any weights."""
+    ran = passages(program)
+    if ran:
+        yield "the function, and its gradient:" if second else "the function:"
+    yield from (f"  {line}" for line in ran)
+    yield from by_lines(program)
+
+
+def by_lines(program: Capture) -> Iterator[str]:
+    """vᵀJ for any weights, as lines."""
+    letter, lines, seeds = lines_for_any(program, False)
+    if lines:
+        shapes = " and ".join(dict.fromkeys(shape_text(weights.shape) for weights in seeds.values()))
+        yield f"{letter}ᵀJ, for {letter} of the shape {shapes}:"
+        yield from (f"  {line}" for line in lines)
+
+
+def lines_for_any(program: Capture, asked: bool) -> tuple[str, Sequence[str], dict[str, Array]]:
+    """The seed's name, the lines of vᵀJ, and weights that were drawn so that the lines hold for any."""
+    draw = np.random.default_rng(0)
+    weights = {end: draw.uniform(0.5, 1.5, np.shape(program.arrays[end])) for end in program.ends}
+    lines = told_lines(program, weights, False, asked)
+    return lines.letter(program.recording.seed), lines.every(opened=True), weights
+
+
+def of_a_gradient(line: str) -> str:
+    """What is said of the Jacobian of a gradient: that is H."""
+    return line.replace("J by", "H by").replace("J is", "H is")
 
 
 def blocks(program: Capture) -> Iterator[str]:

@@ -1,7 +1,8 @@
-"""A call of a function that `torch.func` transformed, as one event: what J is, how it is built, and that torch agrees.
+"""Derivatives that were asked of a function, as one event: what J is, how it is built, and that torch agrees.
 
-Comes in: an `Ask` of `symgrad.tracing.record.transforms` whose call is over, and what it returned. Goes out: the event
-of a gradient, told as any call of ``grad``; or a note about a Jacobian, a Hessian, or the gradients of a batch.
+Comes in: a `Request` of `symgrad.tracing.record.transforms` that was answered, and what was returned. Goes out: the
+event of a gradient, told as any call of ``grad``; or a note about a Jacobian, a Hessian, a product with one of them, or
+the gradients of a batch: size, structure and zeros, why fewer sweeps would do, and the lines of what ran.
 """
 
 from __future__ import annotations
@@ -19,22 +20,18 @@ from symgrad.oracles.second import slope_there
 from symgrad.oracles.text import torch_second
 from symgrad.render.content.words import counted
 from symgrad.tracing.captured.capture import Capture
-from symgrad.tracing.captured.words import NOT_CHECKED, shape_text
-from symgrad.tracing.lift.lifter import Lifter
+from symgrad.tracing.captured.words import NOT_CHECKED
 from symgrad.tracing.lift.verify import precision
 from symgrad.tracing.record.given import Found, Given
-from symgrad.tracing.record.gradients import Gradient
-from symgrad.tracing.record.names import node_names
-from symgrad.tracing.record.trace import Node, as_array, beginnings, upstream
-from symgrad.tracing.record.transforms import GRADIENTS, PRODUCTS, Ask
+from symgrad.tracing.record.trace import Node, as_array, upstream
+from symgrad.tracing.record.transforms import GRADIENTS, PRODUCTS, Request
 from symgrad.tracing.session.agreement import difference, precision_of
+from symgrad.tracing.session.curvature import lines_of, of_a_gradient, program_of, slopes_of
 from symgrad.tracing.session.event import told_of
 from symgrad.tracing.session.history import History
 from symgrad.tracing.session.rows import about
-from symgrad.tracing.session.scene import Scene, pushed
+from symgrad.tracing.session.scene import Scene, pulled, pushed
 from symgrad.tracing.story.events import Backward, Note
-from symgrad.tracing.story.passages import passages
-from symgrad.tracing.story.told_lines import told_lines
 
 MOST_MOVED, CLOSE = 64, 1e-3
 """Entries of the largest input that is moved, one after the other, and how closely a slope has to be met."""
@@ -46,21 +43,32 @@ HOW = {
     "hessian": ", by one sweep forward for each column through the gradient",
 }
 """How each transform gets there."""
+ZEROS = "u·H for a u of zeros"
+SWEEPS = {
+    "hvp": f"H·v, second derivatives times v, by three sweeps: the gradient, {ZEROS}, and that differentiated by u:",
+    "vhp": "v·H, v times second derivatives, by two sweeps: the gradient, and v·J of the gradient:",
+    "jvp": "Ju for u = v, by two sweeps: w·J for a w of zeros, and that differentiated by w (double backward trick):",
+    "hessian": "all second derivatives, by a sweep for the gradient and one back through it for each entry "
+    "(torch.func.hessian(f) goes through it in one batched sweep):",
+}
+"""How each function of `torch.autograd.functional` does."""
 
 
-def told(watch: History, ask: Ask, result: Any) -> Backward | Note | None:
-    """The event of one outermost call; None where nothing was differentiated."""
+def told(watch: History, ask: Request, result: Any) -> Backward | Note | None:
+    """The event of one outermost request; None where nothing was differentiated."""
     returned = ask.returned(result)
+    if ask.functional:
+        return functional(ask, returned)
     ask.inside.settle()
     if ask.word == "vmap":
-        inner = next((one for one in ask.inside.nested if one.word != "vmap"), None)
+        inner = next((one for one in ask.inside.requests if one.word != "vmap"), None)
         return None if inner is None else of_a_batch(watch, ask, inner)
     if not ask.ran:
         raise UnsupportedError("its function never ran")
     return one_call(watch, ask, [t.detach() for t in returned], ask.title)
 
 
-def of_a_batch(watch: History, ask: Ask, inner: Ask) -> Backward | Note:
+def of_a_batch(watch: History, ask: Request, inner: Request) -> Backward | Note:
     """``vmap(grad(f))``: the first example's, told as one."""
     event = one_call(watch, inner, [node.held for node in inner.results], ask.title)
     said = f"vmap: the same for each of {counted(ask.rows, 'example')}, in one batched sweep; told here is the first"
@@ -69,9 +77,9 @@ def of_a_batch(watch: History, ask: Ask, inner: Ask) -> Backward | Note:
     return replace(event, lead=(said, *event.lead))
 
 
-def one_call(watch: History, ask: Ask, returned: Sequence[Any], title: str) -> Backward | Note:
+def one_call(watch: History, ask: Request, returned: Sequence[Any], title: str) -> Backward | Note:
     """A gradient or a Jacobian, from its function's ends."""
-    unknown = next((n for n in upstream(list(ask.ends)) if n.kind == "unknown"), None)
+    unknown = next((n for n in upstream(list(ask.outputs)) if n.kind == "unknown"), None)
     if unknown is not None:
         raise UnsupportedError(unknown.notes[0], found=(f"{unknown.where.short}: {unknown.where.text}",))  # type: ignore[union-attr]  # `unseen` says where
     if ask.word in (*GRADIENTS, "vjp"):
@@ -81,18 +89,18 @@ def one_call(watch: History, ask: Ask, returned: Sequence[Any], title: str) -> B
     return forward(ask, returned, title) if ask.word in PRODUCTS else jacobian(ask, returned, title)
 
 
-def scene_of(watch: History, ask: Ask) -> Scene:
+def scene_of(watch: History, ask: Request) -> Scene:
     """The gradient as `Scene` tells those of ``torch.autograd.grad``."""
-    outputs = tuple(node.held for node in ask.ends)
-    wanted = tuple(node.held for node in ask.wanted)
+    outputs = tuple(node.held for node in ask.outputs)
+    wanted = tuple(node.held for node in ask.wrt)
     seeds = tuple(seed.detach().clone() for seed in ask.seeds) or (None,)
     given = Given("grad", outputs, ask.seeds or (None,), seeds, wanted, retained=True, batched=False)
-    return Scene(watch, given, ask.where, Found(ask.ends, ask.wanted, ask.inside.names, ask.sight))
+    return Scene(watch, given, ask.where, Found(ask.outputs, ask.wrt, ask.inside.names, ask.sight))
 
 
-def jacobian(ask: Ask, returned: Sequence[Any], title: str) -> Note:
+def jacobian(ask: Request, returned: Sequence[Any], title: str) -> Note:
     """All of J, or all second derivatives."""
-    ends = list(ask.ends)
+    ends = list(ask.outputs)
     if len(ends) != 1:
         raise UnsupportedError(f"its function gives {len(ends)} tensors, and a J by each of them is several in one")
     second = ask.word == "hessian" or ends[0].kind == "gradient"
@@ -102,16 +110,16 @@ def jacobian(ask: Ask, returned: Sequence[Any], title: str) -> Note:
     return whole(ask, ends, ask.inside.names, returned, what, second)
 
 
-def hessians(ask: Ask, returned: Sequence[Any], what: str) -> Note:
+def hessians(ask: Request, returned: Sequence[Any], what: str) -> Note:
     """All second derivatives: of several inputs a block for each pair."""
-    if len(ask.ends) != 1 or ask.ends[0].held.numel() != 1:
+    if len(ask.outputs) != 1 or ask.outputs[0].held.numel() != 1:
         raise UnsupportedError("its function gives more than one number: that is several Hessians in one")
     named = dict(ask.inside.names)
     return whole(ask, slopes_of(ask, named), named, returned, what, True)
 
 
 def whole(
-    ask: Ask, ends: list[Node], named: Mapping[int, str], returned: Sequence[Any], what: str, second: bool
+    ask: Request, ends: list[Node], named: Mapping[int, str], returned: Sequence[Any], what: str, second: bool
 ) -> Note:
     """J of some nodes by what is asked for, as it was derived, beside what torch returned."""
     program = program_of(ask, ends, named)
@@ -131,7 +139,7 @@ def whole(
 
 
 def by_moving(
-    ask: Ask, program: Capture, end: str, own: str, block: Any, torchs: Any, second: bool
+    ask: Request, program: Capture, end: str, own: str, block: Any, torchs: Any, second: bool
 ) -> Iterator[str]:  # fmt: skip
     """What differences of the function, or of its gradient, say beside two answers: a torch that lost it, or a kink."""
     recording, (rows, columns) = program.recording, block.shape
@@ -167,11 +175,11 @@ def beside_slopes(slope: Array, ours: Array, theirs: Array, what: str) -> Iterat
         yield f"{rest}differences of {what} find the derived numbers: the point is no singularity of it"
 
 
-def other_calls(ask: Ask, ours: Array) -> Iterator[str]:
+def other_calls(ask: Request, ours: Array) -> Iterator[str]:
     """Which other call of torch's has the derived number, asked of the steps."""
-    if ask.word != "hessian" or len(ask.wanted) != 1:
+    if ask.word != "hessian" or len(ask.wrt) != 1:
         return
-    first = program_of(ask, list(ask.ends), dict(ask.inside.names))
+    first = program_of(ask, list(ask.outputs), dict(ask.inside.names))
     (name,) = first.wanted
     point = {t.name: as_float(first.values[t.name]) for t in first.recording.inputs}
     whole = replace(first.recording, output=first.ends[0])
@@ -183,11 +191,6 @@ def other_calls(ask: Ask, ours: Array) -> Iterator[str]:
         yield "torch.autograd.functional.hessian, a backward through the backward, gives the derived numbers"
 
 
-def of_a_gradient(line: str) -> str:
-    """What is said of the Jacobian of a gradient: that is H."""
-    return line.replace("J by", "H by").replace("J is", "H is")
-
-
 def sizes(program: Capture, word: str, second: bool) -> Iterator[str]:
     """What H or J is, by each input, where a product with it was asked for."""
     for end in dict.fromkeys(program.outputs):
@@ -197,15 +200,6 @@ def sizes(program: Capture, word: str, second: bool) -> Iterator[str]:
             yield from (of_a_gradient(line) if second else line for line in said)
 
 
-def lines_of(program: Capture, second: bool) -> Iterator[str]:
-    """What ran, and vᵀJ for any weights."""
-    ran = passages(program)
-    if ran:
-        yield "the function, and its gradient:" if second else "the function:"
-    yield from (f"  {line}" for line in ran)
-    yield from by_lines(program)
-
-
 def boxes(program: Capture) -> Iterator[str]:
     """The black boxes on the way."""
     yield from (
@@ -213,29 +207,82 @@ def boxes(program: Capture) -> Iterator[str]:
     )
 
 
-def forward(ask: Ask, returned: Sequence[Any], title: str) -> Note:
+def functional(ask: Request, returned: Sequence[Any]) -> Note:
+    """What `torch.autograd.functional` was asked for."""
+    if not ask.outputs or not ask.wrt:
+        raise UnsupportedError("its function ran on tensors of a transform, or gave none")
+    what = f"{ask.title} gives {SWEEPS[ask.word]}"
+    if ask.word != "hessian":
+        return product(ask, returned, what, ask.word != "jvp")
+    if any(t.requires_grad and t.is_leaf for t in returned):
+        raise UnsupportedError("it returned leaves of a graph of its own")
+    return hessians(ask, [t.detach() for t in returned], what)
+
+
+def forward(ask: Request, returned: Sequence[Any], title: str) -> Note:
     """Ju: one product with a change of the inputs."""
-    program = program_of(ask, list(ask.ends), ask.inside.names)
-    labels = [program.labels[own] for own in program.wanted]
-    own = pushed(program, {n: as_array(t) for n, t in zip(labels, ask.tangents, strict=True)})
-    torchs = [as_float(as_array(t)) for t in returned]
-    pairs = [difference(as_float(a), b, precision_of(kind_of(ask.ends))[0], None, 0.0)
-             for a, b in zip(own, torchs, strict=True)]  # fmt: skip
-    agrees = all(same for _, same in pairs)
-    said = "= torch in every entry" if agrees else f"≠ torch, by {max(e for e, _ in pairs):.2g} of the largest entry"
-    second = all(end.kind == "gradient" for end in ask.ends)
-    made = "H·u, second derivatives times u," if second else "Ju,"
+    labels = [ask.inside.names.get(id(node), "x") for node in ask.wrt]
+    made = "H·u, second derivatives times u," if all(end.kind == "gradient" for end in ask.outputs) else "Ju,"
     sweep = "a sweep forward that is kept for any u" if ask.word == "linearize" else "one sweep forward"
     move = "moves" if len(labels) == 1 else "move"
     what = f"{title} gives {made} by {sweep}: how the outputs move if {', '.join(labels)} {move} along u"
-    beside = tuple(along_u(ask, program, own, torchs, "the gradient" if second else "the function"))
-    if any(line.startswith("undefined here") for line in beside):
-        agrees, said = True, "not the same as torch's"
-    more = (said, *beside)
-    return Note(ask.where, what, (*sizes(program, ask.word, second), *more, *lines_of(program, second)), agrees)
+    return product(ask, returned, what, False)
 
 
-def along_u(ask: Ask, program: Capture, own: Sequence[Array], torchs: Sequence[Array], what: str) -> Iterator[str]:
+def product(ask: Request, returned: Sequence[Any], what: str, again: bool) -> Note:
+    """One product with J, or with H where the function is differentiated ``again``, beside what torch returned."""
+    named = dict(ask.inside.names)
+    ends = slopes_of(ask, named) if again else list(ask.outputs)
+    second = all(end.kind == "gradient" for end in ends)
+    program = program_of(ask, ends, named)
+    labels = [program.labels[own] for own in program.wanted]
+    given = [as_array(t) for t in ask.tangents] or [np.ones(np.shape(program.arrays[own])) for own in program.wanted]
+    if ask.word == "vhp":
+        own = [*pulled(program, given).values()]
+    else:
+        own = pushed(program, dict(zip(labels, given, strict=True)))
+    torchs = [as_float(as_array(t)) for t in returned]
+    kind = precision_of(kind_of(ends))[0]
+    pairs = [difference(as_float(a), b, kind, None, 0.0) for a, b in zip(own, torchs, strict=True)]
+    agrees = all(same for _, same in pairs)
+    said = "= torch in every entry" if agrees else f"≠ torch, by {max(e for e, _ in pairs):.2g} of the largest entry"
+    if ask.functional:
+        more = (*fewer_sweeps(ask, program, given, own, kind), said)
+    else:
+        beside = tuple(along_u(ask, program, own, torchs, "the gradient" if second else "the function"))
+        if any(line.startswith("undefined here") for line in beside):
+            agrees, said = True, "not the same as torch's"
+        more = (said, *beside)
+    lines = (*sizes(program, ask.word, second), *more, *lines_of(program, second), *boxes(program))
+    return Note(ask.where, what, lines, agrees)
+
+
+def fewer_sweeps(
+    ask: Request, program: Capture, given: Sequence[Array], own: Sequence[Array], kind: float
+) -> Iterator[str]:
+    """How a product comes of fewer sweeps; that H is symmetric is tried with this v."""
+    labels = [program.labels[own] for own in program.wanted]
+    if ask.word == "jvp":
+        yield f"{forwards(labels, 'f')} takes one sweep, forward"
+    elif ask.word == "vhp":
+        yield f"{forwards(labels, 'grad(f)')} takes the gradient and one sweep forward through it"
+    else:
+        back = pulled(program, given).values()
+        if all(difference(as_float(a), as_float(b), kind, None, 0.0)[1] for a, b in zip(own, back, strict=True)):
+            so = f"so does {forwards(labels, 'grad(f)')}"
+            yield f"H·v = v·H here, as H is symmetric: vhp() takes two sweeps, and {so}"
+
+
+def forwards(labels: Sequence[str], function: str) -> str:
+    """``torch.func.jvp(torch.func.grad(f), (x,), (v,))``."""
+    weights = ["v"] if len(labels) == 1 else [f"v_{name}" for name in labels]
+    asked = f"torch.func.{function}" if function != "f" else function
+    asked = asked.replace("(f)", f"(f, argnums={tuple(range(len(labels)))})") if len(labels) > 1 else asked
+    pair = [f"({', '.join(names)}{',' if len(names) == 1 else ''})" for names in (labels, weights)]
+    return f"torch.func.jvp({asked}, {', '.join(pair)})"
+
+
+def along_u(ask: Request, program: Capture, own: Sequence[Array], torchs: Sequence[Array], what: str) -> Iterator[str]:
     """What moving along u says, and which of two Ju is the one that vᵀJ belongs to."""
     recording = program.recording
     point = {t.name: as_float(program.values[t.name]) for t in recording.inputs}
@@ -272,41 +319,6 @@ def along_u(ask: Ask, program: Capture, own: Sequence[Array], torchs: Sequence[A
 def short(weights: Array) -> str:
     """Weights on one line."""
     return " ".join(np.array2string(weights, threshold=8).split())
-
-
-def slopes_of(ask: Ask, named: Mapping[int, str]) -> list[Node]:
-    """The gradient that is differentiated again, as nodes; its numbers are ours, its derivative is compared."""
-    first = program_of(ask, list(ask.ends), named)
-    pulled = first.pullback(np.ones(np.shape(first.arrays[first.ends[0]])))
-    import torch  # for tensors that hold what was derived
-
-    gradient = Gradient(ask.ends, (None,), ask.wanted, (None,) * len(ask.wanted))
-    nodes = []
-    for place, (wanted, name) in enumerate(zip(ask.wanted, first.inputs, strict=True)):
-        value = torch.as_tensor(as_float(pulled[first.labels.get(name, name)])).to(wanted.held.dtype)
-        nodes.append(Node("gradient", value, None, ask.where, index=place, parents=gradient.parents, gradient=gradient))
-    return nodes
-
-
-def program_of(ask: Ask, ends: list[Node], named: Mapping[int, str]) -> Capture:
-    """What ran in the function, lifted: by the tensors that were asked for."""
-    order = upstream(ends)
-    names = node_names(order, named, ask.sight, outside=ask.where, given=True)
-    lifted = Lifter(names, beginnings(ask.wanted)).lift(ends, [n for n in ask.wanted if n.kind in ("leaf", "data")])
-    return Capture.of(lifted, (lifted.refs[id(node)].name for node in ask.wanted), file=ask.where.file)
-
-
-def by_lines(program: Capture) -> Iterator[str]:
-    """vᵀJ for any weights, as lines."""
-    draw = np.random.default_rng(0)
-    seeds = {end: draw.uniform(0.5, 1.5, np.shape(program.arrays[end])) for end in program.ends}
-    found = told_lines(program, seeds, False, False)
-    letter = found.letter(program.recording.seed)
-    lines = found.every(opened=True)
-    if lines:
-        shapes = " and ".join(dict.fromkeys(shape_text(weights.shape) for weights in seeds.values()))
-        yield f"{letter}ᵀJ, for {letter} of the shape {shapes}:"
-        yield from (f"  {line}" for line in lines)
 
 
 def kind_of(ends: Sequence[Node]) -> str:

@@ -30,11 +30,10 @@ from symgrad.tracing.record.trace import Where, as_array, tensors_in
 from symgrad.tracing.record.weakly import Uncounted, Weakly
 from symgrad.tracing.session import curvature, paths, remarks, rows
 from symgrad.tracing.session.event import remember, told_of, unexplained
-from symgrad.tracing.session.functional_calls import Functionals
 from symgrad.tracing.session.history import UNCHANGED, History
+from symgrad.tracing.session.interception import Interception
 from symgrad.tracing.session.sampling import Program, is_checked
 from symgrad.tracing.session.scene import Scene
-from symgrad.tracing.session.transform_calls import Transforms
 from symgrad.tracing.story.events import Backward, Note, summary
 
 TRIES = 10
@@ -84,7 +83,7 @@ class Watch(History):
             (torch.utils, "weakref", Uncounted()),
             (torch._C, "_swap_tensor_impl", self.recorder.swap),
         )
-        with stand_in, Transforms(self).standing(), Functionals(self).standing(), self.steps.unrecorded():
+        with stand_in, Interception(self).standing(), self.steps.unrecorded():
             try:
                 with recording(self.recorder):
                     yield

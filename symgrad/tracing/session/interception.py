@@ -1,0 +1,269 @@
+"""Torch's functions that ask for derivatives of a function, in a watched script: each outermost request is one event.
+
+Comes in: `torch.func`'s transforms and `torch.autograd.functional`'s products and Hessians, as the script uses them.
+Goes out: what torch's own give, always; and events. The function that is asked of runs as often as torch runs it, with
+a look at what it is given and gives (`symgrad.tracing.record.transforms`). In `torch.autograd.functional` torch calls
+``grad`` a few times, of which none is told by itself.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from functools import partial, wraps
+from typing import Any
+
+import torch
+
+from symgrad.tracing.captured.function import active_modes
+from symgrad.tracing.record import frames, sight
+from symgrad.tracing.record.batched import Batched
+from symgrad.tracing.record.guard import numberless
+from symgrad.tracing.record.standing_in import Caller, caller
+from symgrad.tracing.record.trace import Where, mapped, tensors_in
+from symgrad.tracing.record.transforms import (
+    FUNCTIONAL,
+    GRADIENTS,
+    LATER,
+    PRODUCTS,
+    TOLD,
+    Inside,
+    Request,
+    name_of,
+)
+from symgrad.tracing.session.history import History
+from symgrad.tracing.session.transformed import told
+from symgrad.tracing.story.events import Note
+
+
+class Interception:
+    """What stands for those functions; ``current`` is the request whose function is to run next."""
+
+    def __init__(self, watch: History) -> None:
+        self.watch, self.recorder = watch, watch.recorder
+        self.current: Request | None = None
+        self.seen: dict[Hashable, tuple[str, ...]] = {}
+
+    @contextmanager
+    def standing(self) -> Iterator[None]:
+        """Stand in for each of them, under all its names."""
+        homes: list[tuple[Any, tuple[str, ...]]] = [
+            (torch.func, (*TOLD, *PRODUCTS)),
+            (torch.autograd.functional, FUNCTIONAL),
+        ]
+        those = [(home, word, self.standing_for(home, word)) for home, words in homes for word in words]
+        self.recorder.originals |= {value: getattr(home, word) for home, word, value in those}
+        also = [(torch, word, value) for _, word, value in those if word == "vmap"]
+        with self.recorder.stand_ins.put(*those, *also):
+            yield
+
+    def standing_for(self, home: Any, word: str) -> Any:
+        """What stands for one of them: it asks at once, or hands out a function each call of which asks."""
+        original = getattr(home, word)
+        signature = inspect.signature(original)
+
+        @wraps(original)
+        def standing(*args: Any, **kwargs: Any) -> Any:
+            call, bound = caller(sys._getframe(1)), arguments_of(signature, args, kwargs)
+            if bound is None:
+                return call(original, args, kwargs)
+            function, beside = bound["func"], self.beside(bound["func"])
+            watched = ((beside, *args[1:]), kwargs) if args else ((), kwargs | {"func": beside})
+            request = Request(home.__name__, word, function, bound.get("argnums", 0), bool(bound.get("has_aux")))
+            if home is torch.func and word in TOLD:
+                return self.handed_out(request, call(original, *watched))
+            primals = bound.get("primals", ())
+            given = (args, kwargs) if request.functional else (primals, {})
+            tangents = tuple(tensors_in(bound.get("v" if request.functional else "tangents", ())))
+            request = replace(request, argnums=tuple(range(len(primals))), given=given, tangents=tangents)
+            return self.ask(request, call, (original, args, kwargs), (original, *watched))
+
+        return standing
+
+    def handed_out(self, request: Request, plain: Any) -> Any:
+        """A transformed function: each of its calls asks."""
+
+        @wraps(plain)
+        def transformed(*args: Any, **kwargs: Any) -> Any:
+            if torch.compiler.is_compiling():
+                return plain(*args, **kwargs)
+            asked = plain, args, kwargs
+            return self.ask(replace(request, given=(args, kwargs)), caller(sys._getframe(1)), asked, asked)
+
+        transformed.symgrad_title = request.title  # type: ignore[attr-defined]  # for the title of one around it
+        return transformed
+
+    def later(self, request: Request, product: Any) -> Any:
+        """What `torch.func.vjp` and `linearize` hand out: each of its calls is told."""
+        self.recorder.guard(request.inside.settle)
+
+        @wraps(product)
+        def asking(*args: Any, **kwargs: Any) -> Any:
+            call, at = caller(sys._getframe(1)), frames.at()
+            counted = self.only_counted(request, at)
+            with self.watch.apart() if counted else self.watch.awake():
+                if counted or self.lets_alone((args, kwargs)) or self.recorder.inside is not None:
+                    return call(product, args, kwargs)
+                with self.watch.apart():  # the call of grad inside it is torch's own
+                    result = call(product, args, kwargs)
+                given = tuple(tensors_in((args, kwargs)))
+                seeds, tangents = (given, ()) if request.word == "vjp" else ((), given)
+                here = replace(request, seeds=seeds, tangents=tangents, where=frames.here())
+                self.recorder.guard(self.tell, here, result, "", at)
+                return result
+
+        return asking
+
+    def beside(self, function: Any) -> Any:
+        """``function``, with a look at what goes in and out the first time that a request of ours runs it."""
+
+        def watched(*args: Any, **kwargs: Any) -> Any:
+            if torch.compiler.is_compiling():
+                return function(*args, **kwargs)
+            request, call, guard, watch = self.current, caller(sys._getframe(1)), self.recorder.guard, self.watch
+            if request is None or request.function is not function or request.ran:
+                return call(function, args, kwargs)
+            self.current, around = None, watch.within
+            if request.word == "linearize":  # its inputs are the script's own tensors here, which f may read besides
+                args = guard(mapped, args, apart) or args
+            guard(request.enter, args, kwargs)
+            watch.within, self.recorder.inside = False, None if request.functional else request.inside
+            try:
+                result = call(function, args, kwargs)
+            finally:
+                self.recorder.inside, self.current, watch.within = None, request, around
+            guard(request.leave, result)
+            return result
+
+        return wraps(function)(watched) if hasattr(function, "__name__") else watched
+
+    def only_counted(self, request: Request, at: Where) -> bool:
+        """Whether a call is counted and nobody need record it; what a `vmap` is of is seen only where it runs."""
+        key, once, watch = self.key(request, at), is_whole(request), self.watch
+        if request.word == "vmap" or not watch.skips(key, once):
+            return False
+        watch.number += 1
+        watch.is_told(key, at, once)
+        return True
+
+    @staticmethod
+    def key(request: Request, at: Where) -> Hashable:
+        """By what calls are alike."""
+        return at, request.home, request.word, "" if request.functional else name_of(request.function)
+
+    def lets_alone(self, given: Any) -> bool:
+        """Whether a call is none of the script's, or of tensors that hold no numbers."""
+        recorder = self.recorder
+        if self.watch.busy or recorder.paused or recorder not in active_modes() or frames.asked_by_symgrad():
+            return True
+        return recorder.inside is None and (
+            recorder.abroad() or recorder.guard(numberless, tensors_in(given)) is not False
+        )
+
+    def begins(self, request: Request) -> bool:
+        """Whether a call is to be seen, which is about to happen: with that it is known where it stands."""
+        outer = self.recorder.inside
+        if self.lets_alone(request.given) or (request.functional and outer is not None):
+            return False
+        request.inside, request.nested = outer or Inside(self.recorder.guard), outer is not None
+        request.where, request.sight = frames.here(), sight.names_in(frames.user_frame()) if outer is None else {}
+        if request.functional:
+            request.node_of = self.recorder.node_of
+            request.tangents = self.recorder.guard(copies, request.tangents) or ()
+        if request.word != "linearize" or not any(t.requires_grad for t in tensors_in(request.given)):
+            return True
+        if not request.nested:
+            said = "an input requires a gradient of its own, which is not followed there"
+            self.watch.say(Note(request.where, f"{request.title}: not explained: {said}"))
+        return False
+
+    def ask(self, request: Request, call: Caller, plainly: Any, watched: Any) -> Any:
+        """One call: counted, let alone, or with a look at the function that it is ``watched`` by, and told."""
+        at = frames.at()
+        if (request.word not in LATER) and self.only_counted(request, at):
+            with self.watch.apart():
+                return call(*plainly)
+        with self.watch.awake():
+            if not self.begins(request):
+                return call(*plainly)
+            result = self.through(request, partial(call, *watched), at)
+            if request.word in LATER and not request.nested:
+                return result[0], self.later(request, result[1]), *result[2:]
+            return result
+
+    def through(self, request: Request, run: Callable[[], Any], at: Where) -> Any:
+        """A request: let it happen, and tell it if it is outermost."""
+        recorder, outer, before, around = self.recorder, self.recorder.inside, self.current, self.watch.within
+        recorder.guard.problem, kept = "", recorder.guard.problem
+        self.current, recorder.inside, self.watch.within = request, None, around or request.functional
+        self.watch.number += request.functional
+        request.number = self.watch.number
+        follows = not request.nested and not request.functional and torch.is_grad_enabled()
+        below = Batched(recorder, request.title) if follows else None
+        try:
+            with nullcontext() if below is None else below:
+                result = run()
+        finally:
+            self.current, recorder.inside, self.watch.within = before, outer, around
+        if below is not None:
+            recorder.guard(below.settle, result)
+        if request.nested:
+            recorder.guard(request.finished, result)
+        elif request.word not in LATER:
+            recorder.guard(self.tell, request, result, "" if request.functional else recorder.guard.problem, at)
+        recorder.guard.problem = kept or recorder.guard.problem
+        return result
+
+    def tell(self, request: Request, result: Any, problem: str, at: Where) -> None:
+        """An outermost request is over."""
+        watch, where = self.watch, request.where
+        if request.word == "vmap" and not any(one.word != "vmap" for one in request.inside.requests):
+            return  # nothing was differentiated
+        request.rows = next((int(t.shape[0]) for t in tensors_in(result) if t.dim()), 0)
+        if not request.functional:
+            watch.number += 1
+            request.number = watch.number
+        key = self.key(request, at)
+        if not watch.is_told(key, where, once=is_whole(request)):
+            return
+
+        def made() -> Any:
+            if problem:
+                raise RuntimeError(problem)
+            return told(watch, request, result)
+
+        event = watch.explained(where, request.title, made)
+        if isinstance(event, Note) and request.functional and event.more:
+            before, self.seen[key] = self.seen.get(key), event.more
+            if event.agrees and event.more == before:
+                event = Note(where, f"{request.title}, call {request.number}: as before, = torch in every entry")
+        if event is not None:
+            watch.say(event)
+
+
+def is_whole(request: Request) -> bool:
+    """Whether calls of this kind that are alike are told once."""
+    return not request.functional and request.word not in (*GRADIENTS, *PRODUCTS)
+
+
+def arguments_of(signature: inspect.Signature, args: Any, kwargs: Any) -> dict[str, Any] | None:
+    """The arguments of a call by name; None where torch is to say what is wrong, or compiles."""
+    try:
+        bound = signature.bind(*args, **kwargs).arguments
+    except TypeError:
+        return None
+    whole = callable(bound.get("func")) and isinstance(bound.get("primals", ()), tuple)
+    return bound if whole and not torch.compiler.is_compiling() else None
+
+
+def apart(part: Any) -> Any:
+    """Another tensor of the same memory; what is none stays."""
+    return part.detach() if isinstance(part, torch.Tensor) else part
+
+
+def copies(tensors: Sequence[Any]) -> tuple[Any, ...]:
+    """Tensors as they are now."""
+    return tuple(tensor.detach().clone() for tensor in tensors)
