@@ -26,7 +26,7 @@ JUMP = re.compile(
 )
 TURN = re.compile(
     rf"(?P<x>.+?)(?:\[(?P<at>[\d,]*)\])? = (?P<value>{N}) is where (?P<op>.+?) turns over: the slope of (?P<total>.+?) is "
-    rf"(?P<left>{N}) on the left, (?P<right>{N}) on the right; (?P<taken>.*)\."
+    rf"(?:(?P<both>{N}) on both sides|(?P<left>{N}) on the left, (?P<right>{N}) on the right); (?P<taken>.*)\."
 )
 
 
@@ -50,7 +50,8 @@ def is_kink(read: Read, m: re.Match[str]) -> bool:
         return False
     if found.re is TURN:
         left, right = read.truth.sides(tie.name, at) if tie.name in read.truth.inputs else (tie.left, tie.right)
-        return near(left, float(found["left"])) and near(right, float(found["right"])) and taken(read, found, tie)
+        below, above = (found["both"] or found[side] for side in ("left", "right"))
+        return near(left, float(below)) and near(right, float(above)) and taken(read, found, tie)
     program, values = read.explanation.program, read.explanation.values
     alone = program.alone(tie.step, values.sizes)
     run = torch_side.function_of(alone)

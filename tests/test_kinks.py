@@ -122,7 +122,8 @@ def met(op: Op, at: float, shift: float = 0.0) -> tuple[Program, Mapping[str, Ar
     names = [name for name, _ in example.shapes if name not in op.data]
     passages: list[ties.Passage] = []
     numeric_pullback(program, values, seed, names, lambda *of: passages.append(ties.Passage(*of[:3])))
-    found = [*ties.ties(program, values, passages, lambda *_: True), *ties.switches(program, values, seed, names)]
+    found = [*ties.ties(program, values, passages, lambda *_: True)]
+    found += ties.switches(program, values, seed, names, passages)
     return program, inputs, found
 
 
@@ -310,3 +311,30 @@ def test_ties_in_several_rows_are_counted(text: str, count: int) -> None:
     page = " ".join(symgrad.explain(text, x=[[1, 1, 0], [2, 2, 2]]).to_text().split())
     assert ("one of" in page) == (count > 1)
     assert f"one of {count}:" in page or count == 1
+
+
+TIMES_0 = (
+    ("sign(x)*abs(x)", "1 on both sides"), ("sign(x)*x", "-1 on the left, 1 on the right"),
+    ("sign(2*x)*abs(x)", "1 on both sides"), ("x*floor(x)", "-1 on the left, 0 on the right"),
+    ("where(x != 0, x, 0*x)", "1 on both sides"), ("x * trunc(x + 1)", "0 on the left, 1 on the right"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "sides"), TIMES_0)
+def test_a_jump_that_0_multiplies_is_told_with_the_slopes_beside_it(text: str, sides: str) -> None:
+    """Nothing comes back to the jump itself, so a look at each step by itself finds nothing there."""
+    (tie,) = symgrad.explain(text, x=[0, 0.5]).kinks
+    assert (tie.name, tie.at, tie.here) == ("x", (0,), 1.0 if "trunc" in text else 0.0)
+    assert f"turns over: the slope of Σ v·out is {sides};" in tie.says("x", text, "Σ v·out")
+
+
+@pytest.mark.parametrize("text", ["x**2 * sign(x)", "x * relu(x)", "relu(x) * abs(x)", "where(x > 0, x, x)"])
+def test_no_kink_is_told_where_both_sides_have_the_slope_that_is_taken(text: str) -> None:
+    assert symgrad.explain(text, x=[0, 0.5]).kinks == ()
+
+
+def test_a_script_is_told_of_a_jump_that_0_multiplies(tmp_path: Path) -> None:
+    path, told = tmp_path / "script.py", list[str]()
+    path.write_text("import torch\nx = torch.zeros(2, requires_grad=True)\n(x.sign() * x.abs()).sum().backward()\n")
+    run_script(str(path), [], tell=lambda event: told.append(re.sub(r"\s+", " ", event_text(event))))
+    assert "turns over: the slope of out is 1 on both sides; torch" in told[0]

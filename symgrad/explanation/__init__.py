@@ -12,7 +12,7 @@ from symgrad.explanation.nothing import Nothing, nothing
 from symgrad.explanation.plan import JacobianPlan
 from symgrad.explanation.second import of_one_number, with_hessians
 from symgrad.explanation.singular import Singular
-from symgrad.explanation.ties import Tie
+from symgrad.explanation.tie import Tie
 
 __all__ = [
     "EdgeRule",

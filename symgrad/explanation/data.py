@@ -20,7 +20,8 @@ from symgrad.explanation.entries import Entry, entry_story
 from symgrad.explanation.given import Given, Seed, Writers
 from symgrad.explanation.jacobian import Hessian, Jacobian
 from symgrad.explanation.singular import Singular
-from symgrad.explanation.ties import Passage, Tie, switches, ties
+from symgrad.explanation.tie import Passage, Tie
+from symgrad.explanation.ties import switches, ties
 from symgrad.explanation.written import Written
 from symgrad.indexing import Equation, Index
 from symgrad.indexing.symbols import Expr
@@ -203,7 +204,7 @@ class Explanation(Written):
             found = numeric_pullback(replace(program, output=name), values, change, names)
             return any(np.any(as_float(part)) for part in found.values())
 
-        return (*ties(program, values, met, counts), *switches(program, values, weights, names, self.text))
+        return (*ties(program, values, met, counts), *switches(program, values, weights, names, met, self.text))
 
     @cached_property
     def shown(self) -> Array:

@@ -15,95 +15,24 @@ import numpy as np
 
 from symgrad.calculus import depending
 from symgrad.errors import SymgradError
-from symgrad.explanation.counting import TRIED, counting
+from symgrad.explanation.tie import ROUNDING, TRIED, Passage, Place, Tie, counting, near
 from symgrad.numeric import Array, Values, as_float, finite, forward, numeric_pullback, unit_at
 from symgrad.ops import entry_of
 from symgrad.oracles import Text, ask_torch
 from symgrad.program import Apply, Program
 
-Place = tuple[int, ...]
 BESIDE, ABOVE_ZERO = 4 * 2.0**-52, 1e-100
 """How far a neighbour of an entry is, relative to it; and that of 0: nothing else lies between."""
 STEPS = (1e-5, 1e-6)
 """Steps of the difference quotients."""
 WIDER = 16
 """How many times further out the slopes are looked at again."""
-APART, ROUNDING = 1e-6, 1e-3
-"""How far apart two slopes are, and how well a quotient has to give a side, relative to the larger."""
+APART = 1e-6
+"""How far apart two slopes are, relative to the larger."""
 LARGEST, MOST_STEPS = 300_000, 400
 """Entries of the largest tensor that is searched, steps of the longest program of which a part is run again."""
 UNSAID = (SymgradError, ValueError, ArithmeticError, RuntimeError, IndexError)
 """What may go wrong where a step is run beside the point: then nothing is said of it."""
-
-
-@dataclass(frozen=True, eq=False)
-class Tie:
-    """An entry of ``name`` at which ``step`` has two slopes, or (``jump``) no value that it tends to.
-
-    ``left``, ``here`` and ``right`` are ∂out[to]/∂name[at] as derived, ``torch`` what torch ``version`` answers;
-    ``count`` is how many entries of ``name`` stand so, ``whole`` that the slopes are those of Σ v·out itself. Where
-    moving all entries that tie together has one slope, ``together`` is that: what is chosen for each has to add up to
-    it. ``alone`` says that this is not all that it has to do: at 0 a norm's slopes have the length 1 at most.
-    """
-
-    step: Apply
-    name: str
-    at: Place
-    value: float
-    to: Place
-    left: float
-    here: float
-    right: float
-    torch: float | None
-    version: str | None
-    count: int = 1
-    jump: bool = False
-    whole: bool = False
-    together: float | None = None
-    alone: bool = False
-
-    @property
-    def legal(self) -> bool:
-        """Whether the choice lies between the two sides."""
-        return min(self.left, self.right) - ROUNDING <= self.here <= max(self.left, self.right) + ROUNDING
-
-    def says(self, name: str, step: str, total: str) -> str:
-        """The tie in a sentence; ``name``, ``step`` and ``total`` are what the two and Σ v·out are called.
-
-        ``x[0] = 0 is a kink of relu: left 0, right 1, anything between is legal; torch 2.13.0 takes 0``
-        """
-        entry = f"{name}[{','.join(map(str, self.at))}]" if self.at else name
-        left, here, right = map(_digits, (self.left, self.here, self.right))
-        who, many = f"{entry} = {_digits(self.value)}", f", one of {self.count}" if self.count > 1 else ""
-        if self.whole:
-            told = f"{who} is where {step} turns over: the slope of {total} is {left} on the left, {right} on the right"
-        elif self.jump:
-            sides = f"{left} on both sides" if left == right else f"{left} on the left, {right} on the right"
-            told = f"{who} is a jump of {step}{many}: its slope is {sides}, and there is none at the jump"
-        else:
-            told = f"{who} is a kink of {step}{many}: left {left}, right {right}, "
-            told += "for it alone " if self.legal and self.alone else ""
-            told += "anything between is legal" if self.legal else f"and {here} lies between neither"
-            if self.legal and self.together is not None:
-                told += ", and" if self.alone else " as long as"
-                told += f" what is taken for all that tie adds up to {_digits(self.together)}"
-        return f"{told}; {self._taken()}"
-
-    def _taken(self) -> str:
-        """What torch takes there, and symgrad where it is something else."""
-        if self.torch is None:
-            return f"symgrad takes {_digits(self.here)}"
-        taken = f"torch {self.version} takes {_digits(self.torch)}"
-        return taken if near(self.torch, self.here) else f"{taken}, symgrad {_digits(self.here)}"
-
-
-@dataclass(frozen=True, eq=False)
-class Passage:
-    """What came back to a step, and the place among its arguments to which it was pulled."""
-
-    step: Apply
-    place: int
-    weights: Array
 
 
 def ties(
@@ -122,18 +51,30 @@ def ties(
 
 
 def switches(
-    program: Program, values: Values, seed: Array, by: Sequence[str], text: Text | None = None
+    program: Program, values: Values, seed: Array, by: Sequence[str], met: Sequence[Passage], text: Text | None = None
 ) -> Iterator[Tie]:
-    """Comparisons with both sides equal, where Σ v·out has two slopes by the entry that is compared."""
+    """Where Σ v·out has another slope beside the point: comparisons with both sides equal, jumps that 0 multiplies.
+
+    ``sign(x)·|x|`` is x, and its slope at 0 is 1; what comes back there is 0. Jumps are told by what ``met`` them.
+    """
     if len(program.steps) > MOST_STEPS:
         return
+    arrived = {passage.step.result.name: as_float(passage.weights) for passage in met}
     ops = [(step, entry_of(step.op)) for step in program.steps if step.result.name in program.relevant()]
     cutting = [step for step, op in ops if op is not None and op.pathless]
-    reached = depending(program, by) & program.relevant() if cutting else ()
-    for step in cutting:
-        for name in dict.fromkeys(n for n in program.outside(step) if n in reached):
+    jumping = [step for step, op in ops if op is not None and not (op.pathless or op.smooth)]
+    reached = depending(program, by) & program.relevant() if cutting or jumping else ()
+    for step in (*cutting, *jumping):
+        still: Array | bool = True
+        names = [name for name in program.outside(step) if name in reached]
+        if step in jumping:
+            still = arrived.get(step.result.name, np.zeros(())) == 0
+            if not np.any(still) or not _jumps(program, values, step, names):
+                continue
+            names += [name for name in by if name in program.reaching((step.result.name,))]
+        for name in dict.fromkeys(names):
             with suppress(*UNSAID):
-                if (found := _of_switch(program, values, seed, step, name, text)) is not None:
+                if (found := _of_switch(program, values, seed, step, name, text, still)) is not None:
                     yield found
                     break
 
@@ -197,6 +138,11 @@ class Local:
         own = np.abs(self.inputs[self.name])
         return np.where(own == 0, ABOVE_ZERO, BESIDE * own)
 
+    def across(self, hair: Array) -> Array:
+        """Where the value is not the same a hair to both sides of the point."""
+        low, here, high = (self.out(sign * hair) for sign in (-1.0, 0.0, 1.0))
+        return apart(low, here) | apart(here, high)
+
     def corners(self, weights: Array, known: Array | bool = False) -> list[Place]:
         """Entries at which the slope or the value is another a hair beside the point, in some direction.
 
@@ -226,11 +172,12 @@ class Local:
         one = unit_at(to, here.shape)
         jump, quotients = bool(jumps[to]), (float(left[to]), float(right[to]))
         sides, wider = self.sides(at, one, hair), self.sides(at, one, WIDER * hair)
-        if not (sure := jump or two(sides, quotients)):  # a hair beside is rounding: in the std of equal values
+        one_around = self.seed is not None and all_around(sides, quotients)
+        if not (sure := jump or one_around or two(sides, quotients)):  # a hair is rounding: in the std of equal values
             far = STEPS[1] * unit * max(1.0, float(np.abs(self.inputs[self.name][at])))
             sides, wider = self.sides(at, one, far / WIDER**3), self.sides(at, one, far)
         clear = sure or abs(sides[0] - sides[2]) > 10 * ROUNDING * max(map(abs, sides))
-        if not (clear and two(sides, quotients, jump) and (jump or steady(sides, wider))):
+        if not one_around and not (clear and two(sides, quotients, jump) and (jump or steady(sides, wider))):
             return None
         chosen, version = self.by_torch(one, at)
         value, (below, taken, above) = float(self.inputs[self.name][at]), sides
@@ -296,22 +243,33 @@ class Local:
 # Comparisons ----------------------------------------------------------------------------------------
 
 
-def _of_switch(program: Program, values: Values, seed: Array, step: Apply, name: str, text: Text | None) -> Tie | None:
-    """The first entry at which a comparison turns over, and what that does to Σ v·out."""
+def _jumps(program: Program, values: Values, step: Apply, names: Sequence[str]) -> bool:
+    """Whether the value of a step is another one right beside one of what it reads."""
+    own = program.alone(step, values.sizes)
+    read = [name for name in names if name in step.tensors and _searched(values, name)]
+    parts = (Local(own, {t.name: as_float(values[t.name]) for t in own.inputs}, name) for name in read)
+    return any(part.across(part.neighbour).any() for part in parts)
+
+
+def _of_switch(
+    program: Program, values: Values, seed: Array, step: Apply, name: str, text: Text | None, still: Array | bool
+) -> Tie | None:
+    """The first entry at which the value of a step turns over, where that is ``still``, and what Σ v·out does there."""
     if not _searched(values, name, step.result.name, program.output):
         return None
     whole = program.with_given((name,))
     own = program.alone(step, values.sizes) if name in step.tensors else replace(whole, output=step.result.name)
     compared = Local(own, {t.name: as_float(values[t.name]) for t in own.inputs}, name)
-    units = compared.neighbour
-    low, high = compared.out(-units), compared.out(units)
-    if np.shape(low) != np.shape(units):  # broadcast: which entry turns which is found one by one
-        places = list(np.ndindex(*units.shape))[:TRIED] if (low != high).any() else []
+    shape, far = np.shape(values[name]), STEPS[1] * np.maximum(1.0, np.abs(compared.inputs[name]))
+    turned = compared.across(compared.neighbour if name in step.tensors else far) & still
+    if turned.shape != shape:  # broadcast: which entry turns which is found one by one
+        places = list(np.ndindex(*shape))[:TRIED] if turned.any() else []
     else:
-        places = [tuple(int(i) for i in at) for at in np.argwhere(low != high)]
+        places = [tuple(int(i) for i in at) for at in np.argwhere(turned)]
     there = {t.name: as_float(values[t.name]) for t in whole.inputs}
     scalar = Local(whole, there, name, as_float(seed), text if whole is program else None)
-    found = next(filter(None, (scalar.tie(step, at) for at in places[:TRIED])), None)
+    met = (scalar.tie(step, at) for at in places[:TRIED])
+    found = next((tie for tie in met if tie is not None and not (tie.jump and still is not True)), None)
     return None if found is None else replace(found, whole=True)
 
 
@@ -328,16 +286,12 @@ def two(sides: Sequence[float], quotients: tuple[float, float], jump: bool = Fal
     return near(sides[0], quotients[0]) and near(sides[2], quotients[1])
 
 
+def all_around(sides: Sequence[float], quotients: tuple[float, float]) -> bool:
+    """Whether there is one slope on both sides, which the difference quotients give, and the point has another."""
+    same = near(sides[0], sides[2]) and near(sides[0], quotients[0]) and near(sides[2], quotients[1])
+    return same and not near(sides[0], sides[1])
+
+
 def steady(sides: Sequence[float], wider: Sequence[float]) -> bool:
     """Whether two slopes are as far apart as further out: where the function only bends they come closer and closer."""
     return abs(sides[2] - sides[0]) > abs(wider[2] - wider[0]) / 2
-
-
-def near(side: float, quotient: float) -> bool:
-    """Whether a quotient gives a side."""
-    return bool(abs(side - quotient) <= ROUNDING * max(1.0, abs(side)))
-
-
-def _digits(value: float) -> str:
-    """At most four digits; 0 has no sign."""
-    return "0" if abs(value) < ROUNDING**3 else f"{value:.4g}"

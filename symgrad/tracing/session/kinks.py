@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from symgrad.explanation.ties import LARGEST, Passage, Tie, switches, ties
+from symgrad.explanation.tie import Passage, Tie
+from symgrad.explanation.ties import LARGEST, switches, ties
 from symgrad.numeric.exact import Array, as_float
 from symgrad.ops import entry_of
 from symgrad.program import Apply
@@ -55,7 +56,7 @@ def found(program: Capture, seeds: Mapping[str, Array], met: Passages) -> list[T
     here = list(ties(program.recording, program.values, met.met, counts))
     if len(program.ends) == 1 and not program.boxes:
         whole = replace(program.recording, output=program.ends[0])
-        here += switches(whole, program.values, as_float(seeds[program.ends[0]]), program.wanted)
+        here += switches(whole, program.values, as_float(seeds[program.ends[0]]), program.wanted, met.met)
     return here
 
 
