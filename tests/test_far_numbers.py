@@ -390,3 +390,26 @@ def test_a_gradient_that_is_0_is_no_underflow(text: str, at: Mapping[str, object
     assert "x.grad is 0" in page
     assert "for floats" not in page
     assert "than any float" not in page
+
+
+@pytest.mark.parametrize("text", ["softmax(x, dim=-1)", "log_softmax(x, dim=-1)", "sigmoid(x)", "softmax(x ** x, dim=-1)"])
+def test_digits_are_asked_for_only_where_they_are_cheap(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    """exp with n times the digits takes n² times as long, and what tells softmax at 1e6 from 0 has 434,000 digits."""
+    module = importlib.import_module("symgrad.numeric.many_digits")
+    work: list[float] = []
+
+    def counted(function: Any, count: int) -> Any:
+        def one(*numbers: Any) -> Any:
+            work.append((module.mpmath.mp.dps / 500) ** 2)
+            if work[-1] > 1e4:
+                pytest.fail(f"{function} of {module.mpmath.mp.dps} digits")
+            return known(*numbers)
+
+        known = original(function, count)
+        return np.frompyfunc(one, count, 1)
+
+    original = module.function_of
+    monkeypatch.setattr(module, "function_of", counted)
+    found = symgrad.explain(text, x=[[1.0, 1e6, 3.0], [1e6, 1e6 - 1, -1.0]] if "**" not in text else [[7.0, 1.0]])
+    assert found.passed
+    assert sum(work) <= 3 * 1e4
