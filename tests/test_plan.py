@@ -13,11 +13,10 @@ from scipy.sparse import csr_array
 
 import symgrad
 from symgrad.errors import InputError
-from symgrad.explanation.plan import planned
+from symgrad.explanation.plan import composed_places, planned
 from symgrad.indexing import fresh
 from symgrad.numeric import chain_jacobian, patterns, sparse_jacobian
 from symgrad.numeric.budget import bytes_of, memory_of
-from symgrad.numeric.composed import composed_places
 from symgrad.numeric.patterns import measured, pattern_of
 from symgrad.numeric.places import enumerated, parts_of, placed
 from tests import torch_side

@@ -35,6 +35,7 @@ from symgrad.numeric.places import (
     length,
     parts_of,
     placed,
+    ravelled,
     tuples,
 )
 
@@ -170,7 +171,9 @@ def pattern_of_part(part: Part, sizes: Sizes, arrays: Mapping[str, Array] | None
     if known is None or laid is None:
         return _bounded(part, sizes, rows, columns, free)
     count = tuples(laid, part, sizes, known)
-    row, column = (_numbers(axes, part, laid, sizes, known, count) for axes in (part.outer, part.inner))
+    row, column = (
+        np.broadcast_to(ravelled(axes, part.place, laid, sizes, known), count) for axes in (part.outer, part.inner)
+    )
     return measured(row, column, rows, columns)
 
 
@@ -209,17 +212,6 @@ def _bounded(part: Part, sizes: Sizes, rows: int, columns: int, free: int) -> Pa
     in_column = rows if fixed & set(part.inner) else length([i for i in part.outer if i not in fixed], sizes)
     colors = (1 if in_column == 1 else rows), (1 if in_row == 1 else columns)
     return Pattern(rows, columns, min(free, rows * columns), False, in_row, in_column, *colors, None)
-
-
-def _numbers(
-    axes: Sequence[Index], part: Part, laid: Mapping[Index, Array], sizes: Sizes, arrays: Mapping[str, Array],
-    count: int,
-) -> Array:  # fmt: skip
-    """The row-major number that ``axes`` have, tuple by tuple."""
-    total: Array = np.zeros(count, dtype=np.int64)
-    for axis in axes:
-        total = total * number(axis.size, sizes) + counted(part.place[axis], laid, sizes, arrays)
-    return total
 
 
 def measured(rows: Array, columns: Array, height: int, width: int) -> Pattern:

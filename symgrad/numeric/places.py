@@ -266,3 +266,14 @@ def counted(expression: Expr, known: Mapping[Index, Any], sizes: Sizes, arrays: 
     axes = tuple(sorted(free_indices(expression), key=lambda i: i.dummy_index))
     table = as_float(evaluate(Equation(axes, expression), arrays, sizes)).astype(np.int64)
     return table[tuple(known[i] for i in axes)] if axes else table
+
+
+def ravelled(
+    axes: Sequence[Index], place: Mapping[Index, Expr], known: Mapping[Index, Any], sizes: Sizes,
+    arrays: Mapping[str, Array],
+) -> Array:  # fmt: skip
+    """The row-major numbers that ``axes`` have, for arrays of free indices that broadcast."""
+    found: Any = np.int64(0)
+    for axis in axes:
+        found = found * number(axis.size, sizes) + counted(place[axis], known, sizes, arrays)
+    return np.asarray(found)

@@ -24,7 +24,7 @@ from symgrad.lowering.reading import number
 from symgrad.numeric.budget import check_grid
 from symgrad.numeric.exact import Array, as_float, exact, is_exact, plain, shortened, total
 from symgrad.numeric.forward import Values
-from symgrad.numeric.places import Part, Placed, Sizes, counted, enumerated, length, parts_of, placed, tuples
+from symgrad.numeric.places import Part, Placed, Sizes, enumerated, length, parts_of, placed, ravelled, tuples
 from symgrad.numeric.playing import played
 from symgrad.numeric.rounding import terms_of
 from symgrad.program import Apply, Program
@@ -198,21 +198,10 @@ def rows_and_columns(
     check_grid(shape, MOST_PLACES)
     spread = {i: array.reshape([array.size if a == axis else 1 for a in axes]) for i, (axis, array) in numbers.items()}
     place = {i: e for part in parts for i, e in part.place.items()}
-    rows, columns = (_ravelled(side, place, spread, sizes, arrays) for side in (outer, inner))
+    rows, columns = (ravelled(side, place, spread, sizes, arrays) for side in (outer, inner))
     in_order = not named and all(i in free for i in outer)
     in_order = in_order and all(i in free or free_indices(place[i]) <= set(outer) for i in inner)
     return Laid(axes, shape, rows, columns, known, named, in_order)
-
-
-def _ravelled(
-    axes: Sequence[Index], place: Mapping[Index, Expr], spread: Mapping[Index, Array], sizes: Sizes,
-    arrays: Mapping[str, Array],
-) -> Array:  # fmt: skip
-    """Row-major numbers over a grid."""
-    found: Any = np.int64(0)
-    for axis in axes:
-        found = found * number(axis.size, sizes) + counted(place[axis], spread, sizes, arrays)
-    return np.asarray(found)
 
 
 def together(filled: Sequence[Filled]) -> list[Filled]:
