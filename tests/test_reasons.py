@@ -170,7 +170,7 @@ def test_a_page_asks_why_once_and_not_for_each_input(monkeypatch: pytest.MonkeyP
 
         return call
 
-    monkeypatch.setattr(sweeps, "pull_steps", counted(sweeps.pull_steps))
+    monkeypatch.setattr(sweeps, "pull_step", counted(sweeps.pull_step))
     monkeypatch.setattr(sparse, "sparse_jacobian", counted(sparse.sparse_jacobian))
     for layers in (3, 6):
         shapes = {"x": (1, 20), **{f"w{n}": (20, 20) for n in range(layers)}}

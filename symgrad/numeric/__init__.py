@@ -4,7 +4,7 @@ from symgrad.numeric.exact import Array, as_float, euclidean, exact, finite, is_
 from symgrad.numeric.forward import Values, forward, forward_from
 from symgrad.numeric.playing import evaluate
 from symgrad.numeric.sparse import chain_jacobian, sparse_jacobian, term_sizes
-from symgrad.numeric.sweeps import numeric_pullback, numeric_pullbacks, numeric_pushforward, numeric_pushforwards
+from symgrad.numeric.sweeps import numeric_pullback, numeric_pushforward
 from symgrad.numeric.symbols import evaluate_symbols, reads_positions, symbol_matrix
 
 __all__ = [
@@ -21,9 +21,7 @@ __all__ = [
     "forward_from",
     "is_exact",
     "numeric_pullback",
-    "numeric_pullbacks",
     "numeric_pushforward",
-    "numeric_pushforwards",
     "plain",
     "reads_positions",
     "sparse_jacobian",

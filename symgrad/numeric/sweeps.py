@@ -1,12 +1,16 @@
 """The derived sweeps in numbers: vᵀJ and Ju of a whole program, step by step, J never formed.
 
-Comes in: a program, its forward values, a seed or a tangent. Goes out: one array per input. Each step
-evaluates the pullback that was derived once for its operation, ranks and options.
+Comes in: a program, its forward values, seeds or tangents. Goes out: one array per tensor that is asked for. Each step
+evaluates the pullback that was derived once for its operation, ranks and options; one that nobody derived is a black
+box, which has its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 
@@ -19,37 +23,42 @@ from symgrad.calculus import (
     positions,
     standard,
 )
-from symgrad.calculus.local import SEED, TANGENT
+from symgrad.calculus.local import SEED, TANGENT, Standard
 from symgrad.numeric.exact import Array, finite, plus, total
 from symgrad.numeric.forward import Values, evaluated, read_by, with_numbers_read
 from symgrad.numeric.playing import evaluate
 from symgrad.program import Apply, Program
+from symgrad.shapes import Size
+
+Read = tuple[Standard, Mapping[str, Array], Mapping[Size, int]]
+"""A step in standard terms, and the arrays and sizes that its equations read."""
+Hook = Callable[[Apply, int, Array, Array], Array | None]
+"""Told of a step, a place among its arguments, the cotangent that came in and what goes out; may return another."""
+Event = tuple[Apply, int, Array, Array]
+"""What a hook is told."""
+
+
+def read(step: Apply, program: Program, values: Values) -> Read:
+    """What the equations of a step read."""
+    form = standard(step, program)
+    return form, *read_by(form, values)
 
 
 def pull_step(
-    step: Apply, program: Program, values: Values, cotangent: Array, wanted: Sequence[int]
+    step: Apply, program: Program, values: Values, cotangent: Array, wanted: Sequence[int], known: Read | None = None
 ) -> dict[int, Array]:
-    """vᵀJ of one step by each of the ``wanted`` positions among its arguments.
+    """vᵀJ of one step by each of the ``wanted`` positions among its arguments; ``known`` is what it reads.
 
     What is 0 whatever the numbers is still no number beside one that is not finite.
     """
-    return pull_steps(step, program, values, [cotangent], wanted)[0]
-
-
-def pull_steps(
-    step: Apply, program: Program, values: Values, cotangents: Sequence[Array], wanted: Sequence[int]
-) -> list[dict[int, Array]]:
-    """`pull_step` for several cotangents: what the step is in general is asked once."""
-    form = standard(step, program)
-    arrays, sizes = read_by(form, values)
-    found: list[dict[int, Array]] = [{} for _ in cotangents]
+    form, arrays, sizes = known or read(step, program, values)
+    found = {}
     for place in wanted:
         equation = local_pullback(form.key, place)
-        for parts, cotangent in zip(found, cotangents, strict=True):
-            if equation.right == 0 and not (finite(cotangent).all() and finite(values[step.result.name]).all()):
-                parts[place] = _unfolded(step, program, values, cotangent, place)
-            else:
-                parts[place] = evaluate(equation, {**arrays, SEED: cotangent}, sizes)
+        if equation.right == 0 and not (finite(cotangent).all() and finite(values[step.result.name]).all()):
+            found[place] = _unfolded(step, program, values, cotangent, place)
+        else:
+            found[place] = evaluate(equation, {**arrays, SEED: cotangent}, sizes)
     return found
 
 
@@ -59,68 +68,88 @@ def _unfolded(step: Apply, program: Program, values: Values, cotangent: Array, p
     return evaluated(local_pullback(form.key, place), form, values, {SEED: cotangent, **numbers})
 
 
-def push_step(step: Apply, program: Program, values: Values, tangents: Mapping[int, Array]) -> Array:
-    """Σ Ju of one step over the positions whose arguments change."""
-    return push_steps(step, program, values, [tangents])[0]
+@dataclass(eq=False)
+class Pull:
+    """A sweep back to ``wanted``, for as many seeds as are given: what a step reads is asked once.
 
+    ``boxes`` are the steps that nobody derived, by the names of their results; ``hook`` is told of all others.
+    """
 
-def push_steps(step: Apply, program: Program, values: Values, changes: Sequence[Mapping[int, Array]]) -> list[Array]:
-    """`push_step` for several changes at the same positions: what the step is in general is asked once."""
-    form = standard(step, program)
-    equations = {place: local_pushforward(form.key, place) for place in changes[0]}
-    arrays, sizes = read_by(form, values)
-    return [
-        total([evaluate(equations[n], {**arrays, TANGENT: u}, sizes) for n, u in moved.items()]) for moved in changes
-    ]
+    program: Program
+    values: Values
+    wanted: Sequence[str]
+    boxes: Mapping[str, Any] = field(default_factory=dict)
+    hook: Hook | None = None
+    known: dict[str, Read] = field(default_factory=dict)
 
+    @cached_property
+    def reached(self) -> frozenset[str]:
+        """The tensors from which anything flows back to what is wanted."""
+        return flowing(self.program, self.wanted)
 
-Watcher = Callable[[Apply, int, Array, Array], Array | None]
-"""Told of a step, a place among its arguments, the cotangent that came in and what goes out; may return another."""
+    @cached_property
+    def steps(self) -> tuple[Apply, ...]:
+        """The steps that are pulled through."""
+        return tuple(step for step in self.program.steps if positions(step, self.reached))
+
+    def back(self, seeds: Mapping[str, Array]) -> dict[str, Array]:
+        """vᵀJ for each of ``wanted``; a cotangent that nobody asks for is let go when it has been pulled through."""
+        arrived = {name: np.asarray(seed) for name, seed in seeds.items()}
+        carried = carry_back(self.steps, arrived, self.call, plus, self.wanted)
+        zero = partial(np.zeros, dtype=np.int64)
+        return {n: carried[n] if n in carried else zero(np.shape(self.values[n])) for n in self.wanted}
+
+    def call(self, step: Apply, cotangent: Array) -> Iterable[tuple[str, Array]]:
+        """What a step sends back to each of its arguments."""
+        return ((str(step.arguments[place]), part) for _, place, _, part in self.through(step, cotangent))
+
+    def through(self, step: Apply, cotangent: Array) -> Iterator[Event]:
+        """The same place by place, as the hook has it."""
+        name, places = step.result.name, positions(step, self.reached)
+        if places and name in self.boxes:
+            for place, part in self.boxes[name].pull(cotangent, places).items():
+                yield step, place, cotangent, part
+        elif places:
+            for place, part in self.pulled(step, cotangent, places).items():
+                other = None if self.hook is None else self.hook(step, place, cotangent, part)
+                yield step, place, cotangent, part if other is None else other
+
+    def pulled(self, step: Apply, cotangent: Array, places: Sequence[int]) -> Mapping[int, Array]:
+        """By the derived equations."""
+        name = step.result.name
+        if name not in self.known:
+            self.known[name] = read(step, self.program, self.values)
+        return pull_step(step, self.program, self.values, cotangent, places, self.known[name])
 
 
 def numeric_pullback(
-    program: Program, values: Values, seed: Array, wanted: Sequence[str], seen: Watcher | None = None
+    program: Program, values: Values, seed: Array, wanted: Sequence[str], seen: Hook | None = None
 ) -> Mapping[str, Array]:
     """vᵀJ for each of ``wanted``, by the derived local pullbacks from the output back; ``seen`` may watch or change."""
-    return numeric_pullbacks(program, values, [seed], wanted, seen)[0]
+    return Pull(program, values, wanted, hook=seen).back({program.output: seed})
 
 
-def numeric_pullbacks(
-    program: Program, values: Values, seeds: Sequence[Array], wanted: Sequence[str], seen: Watcher | None = None
-) -> list[Mapping[str, Array]]:
-    """`numeric_pullback` for several seeds, in one walk over the program."""
-    reached = flowing(program, wanted)
+def push(
+    program: Program,
+    values: Values,
+    tangents: Mapping[str, Array],
+    ends: Sequence[str],
+    boxes: Mapping[str, Any] | None = None,
+) -> list[Array]:
+    """Ju for each of ``ends``, by the derived local pushforwards from the changed tensors on."""
 
-    def pulled(step: Apply, cotangents: list[Array]) -> Iterator[tuple[str, list[Array]]]:
-        places = positions(step, reached)
-        found = pull_steps(step, program, values, cotangents, places) if places else []
-        for place in places:
-            parts = [by_place[place] for by_place in found]
-            if seen is not None:
-                told = [(part, seen(step, place, c, part)) for c, part in zip(cotangents, parts, strict=True)]
-                parts = [part if other is None else other for part, other in told]
-            yield str(step.arguments[place]), parts
+    def pushed(step: Apply, changes: Mapping[int, Array]) -> Array:
+        name = step.result.name
+        if boxes and name in boxes:
+            return np.asarray(boxes[name].push(changes))
+        form, arrays, sizes = read(step, program, values)
+        pairs = ((local_pushforward(form.key, place), u) for place, u in changes.items())
+        return total([evaluate(equation, {**arrays, TANGENT: u}, sizes) for equation, u in pairs])
 
-    arrived = {program.output: [np.asarray(seed) for seed in seeds]}
-    carried = carry_back(program.steps, arrived, pulled, lambda one, other: [*map(plus, one, other)], wanted)
-    still = {name: np.zeros(values[name].shape, dtype=np.int64) for name in wanted if name not in carried}
-    return [
-        {name: still[name] if name in still else carried[name][trial] for name in wanted}
-        for trial in range(len(seeds))
-    ]  # fmt: skip
+    carried = carry_on(program.steps, tangents, pushed)
+    return [carried[n] if n in carried else np.zeros(np.shape(values[n]), dtype=np.int64) for n in ends]
 
 
 def numeric_pushforward(program: Program, values: Values, wanted: str, tangent: Array) -> Array:
-    """J·u for a change u of one input, by the derived local pushforwards from the input on."""
-    return numeric_pushforwards(program, values, wanted, [tangent])[0]
-
-
-def numeric_pushforwards(program: Program, values: Values, wanted: str, tangents: Sequence[Array]) -> list[Array]:
-    """J·u for several changes u of one input, in one walk over the program."""
-
-    def pushed(step: Apply, moving: Mapping[int, Sequence[Array]]) -> Sequence[Array]:
-        changes = [{n: moved[trial] for n, moved in moving.items()} for trial in range(len(tangents))]
-        return push_steps(step, program, values, changes)
-
-    still = np.zeros(values[program.output].shape, dtype=np.int64)
-    return list(carry_on(program.steps, {wanted: tangents}, pushed).get(program.output, [still] * len(tangents)))
+    """J·u for a change u of one input."""
+    return push(program, values, {wanted: tangent}, (program.output,))[0]

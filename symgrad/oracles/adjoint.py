@@ -15,7 +15,7 @@ from symgrad.numeric import (
     forward,
     is_exact,
     numeric_pullback,
-    numeric_pushforwards,
+    numeric_pushforward,
     where_exact,
 )
 from symgrad.oracles.noise import shaken
@@ -46,7 +46,9 @@ def sides(
     """⟨v, J u⟩ and ⟨vᵀJ, u⟩ for each u."""
     left, right = [], []
     changes = [where_exact(tangent) if is_exact(values[wanted]) else tangent for tangent in tangents]
-    for tangent, moved in zip(tangents, numeric_pushforwards(program, values, wanted, changes), strict=True):
+    for tangent, moved in zip(
+        tangents, (numeric_pushforward(program, values, wanted, u) for u in changes), strict=True
+    ):
         left.append(np.sum(seed * moved) if moved.size else 0)
         right.append(np.sum(gradient * tangent) if tangent.size else 0)
     exactly = all(is_exact(a) for a in (seed, gradient)) and all(is_exact(np.asarray(e)) for e in (*left, *right))

@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from symgrad.errors import SymgradError
-from symgrad.numeric import Array, as_float, is_exact, numeric_pullbacks
+from symgrad.numeric import Array, as_float, is_exact
+from symgrad.numeric.sweeps import Pull
 from symgrad.program import Apply
 from symgrad.testing.candidates.attempts import Variation
 from symgrad.testing.data import Finding
@@ -89,7 +90,8 @@ class Way:
             key = step.result.name, position
             sums[key] = sums.get(key, 0.0) + np.abs(as_float(part))
 
-        found = numeric_pullbacks(program, values, rows, names, seen) if names else []
+        sweep = Pull(program, values, names, hook=seen)
+        found = [sweep.back({program.output: row}) for row in rows if names]
         largest = max(
             (float(a.max(initial=0.0)) * (a.size if rows[0] is seed else 1) for a in sums.values()), default=0
         )

@@ -19,7 +19,8 @@ from symgrad.calculus import Sweep, pullback
 from symgrad.errors import InputError, NotationError, ShapeError, SymgradError
 from symgrad.language import Reading, inputs_of, read
 from symgrad.language.outside import arguments
-from symgrad.numeric import Array, Values, as_float, forward, is_exact, numeric_pullbacks
+from symgrad.numeric import Array, Values, as_float, forward, is_exact
+from symgrad.numeric.sweeps import Pull
 from symgrad.oracles import ask_torch, check_reading
 from symgrad.program import Program
 from symgrad.question import text_of
@@ -69,9 +70,10 @@ class Formula:
         program, values = self.programs[number], self.values[number]
         names = [n for n in self.wanted if any(t.name == n for t in program.inputs)]
         shapes = {n: np.shape(self.inputs.get(n, 0.0)) for n in self.wanted}
+        sweep = Pull(program, values, names)
         return [
             {n: as_float(found[n]) if n in found else np.zeros(shapes[n]) for n in self.wanted}
-            for found in (numeric_pullbacks(program, values, seeds, names) if names else [{}] * len(seeds))
+            for found in (sweep.back({program.output: seed}) for seed in seeds)
         ]
 
     def pull(self, seeds: Seeds) -> dict[str, Array]:

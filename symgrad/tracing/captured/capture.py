@@ -28,6 +28,7 @@ from symgrad.explanation.jacobian import Jacobian
 from symgrad.language.outside import arguments
 from symgrad.notebook import Listed
 from symgrad.numeric import Array, Values
+from symgrad.numeric.sweeps import push
 from symgrad.oracles.forms import check_form
 from symgrad.program import Apply, Program
 from symgrad.render import WRITERS
@@ -38,7 +39,7 @@ from symgrad.tracing.captured.planned import WaysBack
 from symgrad.tracing.captured.recorded import Box, Recorded
 from symgrad.tracing.captured.words import Lines, listing, relabelled, renamed, told_in_one_line
 from symgrad.tracing.lift.complex.pairs import convention
-from symgrad.tracing.lift.sweeps import Pull, pull, push
+from symgrad.tracing.lift.sweeps import PullCalls, pull
 
 if TYPE_CHECKING:
     from symgrad.tracing.captured.on_torch import OnTorch
@@ -120,9 +121,9 @@ class Capture(Recorded, Listed):
         """Have what a pullback on tensors asks for: torch.compile looks into no property that is asked for first."""
         _ = self._on_torch, self.ends, self.values
 
-    def _sweep(self, ends: Sequence[str], wanted: Sequence[str]) -> Pull:
+    def _sweep(self, ends: Sequence[str], wanted: Sequence[str]) -> PullCalls:
         """The sweep from some ends by some inputs."""
-        return Pull(self.recording, self.values, self.boxes, ends, wanted, self.origins)
+        return PullCalls(self.recording, self.values, wanted, self.boxes, ends=ends, origins=self.origins)
 
     @cached_property
     def _on_jax(self) -> OnJax:
@@ -198,7 +199,7 @@ class Capture(Recorded, Listed):
                     found=(f"tangent {array.shape}, {name} {np.shape(self.arrays[own])}",),
                 )
             changes[own] = array
-        found = push(self.recording, self.values, self.boxes, changes, self.ends)
+        found = push(self.recording, self.values, changes, self.ends, self.boxes)
         return found[0] if len(found) == 1 else tuple(found)
 
     def closed_form(self, name: str, *, output: str | None = None) -> str | None:

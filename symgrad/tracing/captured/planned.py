@@ -24,7 +24,7 @@ from symgrad.numeric.exact import Array, all_tame, as_float, plus
 from symgrad.numeric.plans import Prepared, prepared
 from symgrad.oracles.own_rule import on_an_edge
 from symgrad.program import Apply
-from symgrad.tracing.lift.sweeps import Pull
+from symgrad.tracing.lift.sweeps import PullCalls
 
 SMALL = 1 << 10
 """Arrays of fewer entries are looked at together, at the end."""
@@ -46,7 +46,7 @@ class WayBack:
     memory of their own.
     """
 
-    sweep: Pull
+    sweep: PullCalls
     chain: Chain
     seeds: Mapping[str, int]
     found: Mapping[str, int | None]
@@ -80,9 +80,9 @@ def tame(array: Array) -> None:
         raise Untame
 
 
-def called(sweep: Pull, last: Apply, sources: Sequence[str], cotangent: Array) -> list[Array]:
+def called(sweep: PullCalls, last: Apply, sources: Sequence[str], cotangent: Array) -> list[Array]:
     """What one call sends back, the way that is not planned."""
-    arrived = sweep.call(last, cotangent)
+    arrived = dict(sweep.call(last, cotangent))
     if any(source not in arrived for source in sources):
         raise Untame
     return [arrived[source] for source in sources]
@@ -110,7 +110,7 @@ class Slot:
 class Preparing:
     """A sweep that is being written down: what is carried are slots of a chain."""
 
-    sweep: Pull
+    sweep: PullCalls
     held: dict[str, Array]
     chain: Chain
     guarded: bool
@@ -145,7 +145,7 @@ class Preparing:
 
     def call(self, last: Apply, cotangent: Slot) -> Mapping[str, Slot]:
         """Write down what one call does."""
-        steps = self.sweep.steps(last)
+        steps = self.sweep.steps_of(last)
         plans = self.plans(steps) if self.regular(steps) else None
         if plans is None and not self.guarded:
             raise Unplanned(last.result.name)
@@ -208,7 +208,7 @@ class Preparing:
         return found
 
 
-def way_back(sweep: Pull, held: dict[str, Array], engine: Engine = ON_NUMPY) -> WayBack | None:
+def way_back(sweep: PullCalls, held: dict[str, Array], engine: Engine = ON_NUMPY) -> WayBack | None:
     """Prepare a sweep; ``held`` keeps forward values in the type in which they are computed with.
 
     None where a number is not tame whatever the seeds are. On another engine than NumPy nothing is looked at on the
@@ -219,7 +219,7 @@ def way_back(sweep: Pull, held: dict[str, Array], engine: Engine = ON_NUMPY) -> 
     try:
         with np.errstate(all="ignore"):
             arrived = {name: doing.slot(name, place) for name, place in seeds.items()}
-            carried = carry_back(sweep.last, arrived, lambda s, c: doing.call(s, c).items(), doing.add, sweep.wanted)
+            carried = carry_back(sweep.steps, arrived, lambda s, c: doing.call(s, c).items(), doing.add, sweep.wanted)
     except Untame:
         return None
     found = {name: carried.get(name) for name in sweep.wanted}
@@ -234,7 +234,7 @@ def way_back(sweep: Pull, held: dict[str, Array], engine: Engine = ON_NUMPY) -> 
 class WaysBack:
     """The prepared sweeps of one program; ``sweep`` makes one from some ends by some inputs, ``held`` is for all."""
 
-    sweep: Callable[[Sequence[str], Sequence[str]], Pull]
+    sweep: Callable[[Sequence[str], Sequence[str]], PullCalls]
     held: dict[str, Array] = field(default_factory=dict)
     known: dict[Any, Any] = field(default_factory=dict)
 

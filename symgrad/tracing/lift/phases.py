@@ -14,7 +14,7 @@ import numpy as np
 from symgrad.errors import SymgradError
 from symgrad.numeric import Values
 from symgrad.numeric.exact import as_float
-from symgrad.tracing.lift.sweeps import push
+from symgrad.numeric.sweeps import push
 
 if TYPE_CHECKING:
     from symgrad.tracing.lift.lifted import Lifted
@@ -36,7 +36,7 @@ def matter(lifted: Lifted, phases: Mapping[int, Sequence[Node]]) -> bool:
     if not turns:
         return False
     try:
-        changes = push(lifted.program, Values(lifted.arrays, {}), lifted.boxes, turns, lifted.outputs)
+        changes = push(lifted.program, Values(lifted.arrays, {}), turns, lifted.outputs, lifted.boxes)
     except (SymgradError, RuntimeError):  # a black box behind them, through which torch has no derivative
         return True
     for change, name in zip(changes, lifted.outputs, strict=True):

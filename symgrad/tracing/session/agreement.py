@@ -228,7 +228,7 @@ class Judge:
                         origins=program.origins)  # fmt: skip
         try:
             if number == 0:
-                return moved(program.values, shaken=noisy(program.recording, program.values, unit, 0))
+                return moved(program.values, hook=noisy(program.recording, program.values, unit, 0))
             return moved(program.values.with_arrays(shaken(program.arrays, number - 1, unit)))
         except SymgradError:
             return {}

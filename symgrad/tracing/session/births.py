@@ -107,7 +107,7 @@ def in_mathematics(program: Capture, seeds: Mapping[str, Array], found: list[Bir
     if not all_lost(program, found):
         return []
     plain = pull(program.recording, program.values, program.boxes, seeds, program.wanted)
-    whole = pull(program.recording, program.values, program.boxes, seeds, program.wanted, shaken=left_out)
+    whole = pull(program.recording, program.values, program.boxes, seeds, program.wanted, hook=left_out)
     lost = [n for n in whole if np.isnan(as_float(plain[n])).any() and np.isfinite(as_float(whole[n])).all()]
     told = [f"{program.labels[n]}.grad is {short(as_float(whole[n]))}" for n in lost[:2]]
     return [f"  In the mathematics {' and '.join(told)}."] if told else []
