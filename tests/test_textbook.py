@@ -291,7 +291,7 @@ BOOK = [
     ),
     ("F.poisson_nll_loss(u, w)", "u", "v * (u.exp() - w) / u.shape[0]"),
     ("F.gaussian_nll_loss(u, w, b)", "u", "v * (u - w) / b / u.shape[0]"),
-    ("F.binary_cross_entropy(u, w)", "u", "-v * (w / u + (w - 1) / (1 - u)) / u.shape[0]"),
+    ("F.binary_cross_entropy(u, w)", "u", "v * ((1 - w) / (1 - u) - w / u) / u.shape[0]"),
     ("F.soft_margin_loss(u, w)", "u", "-v * w * (-u * w).sigmoid() / u.shape[0]"),
     ("relu(1 - u * w).mean()", "u", "-v * w * (1 - u * w > 0) / u.shape[0]"),
     ("torch.log(torch.cosh(u - w)).mean()", "u", "v * (u - w).sinh() / cosh(u - w) / u.shape[0]"),

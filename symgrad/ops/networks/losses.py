@@ -61,7 +61,7 @@ loss(f"smooth_l1_loss(x, target, {BY_AVERAGE}, {BY_WORD}, beta: float >= 0=1.0)"
 loss(f"huber_loss(x, target, {BY_WORD}, delta: float > 0=1.0)", "out = near·d²/2 + (1 − near)·delta·(|d| − delta/2)"
      " where d = x − target, near = [|d| ≤ delta]", "half the squared distance up to delta, a straight line further out", kinks=0,
      more=("F.huber_loss(x, target, delta=0.5) with x:3 target:3",))
-loss("binary_cross_entropy(x, target, weight: data=None)", "out = weight·(−target·log(x) − (1 − target)·log(1 − x))",
+loss("binary_cross_entropy(x, target, weight: data=None)", "out = weight·(−target·([x ≠ 0]·log(x) − 100·[x = 0]) − (1 − target)·([1 − x ≠ 0]·log(1 − x) − 100·[1 − x = 0]))",
      "minus the log-probability of the targets, x being probabilities", fits="x[…] target[…]",
      domain={"x": between(0, 1), "target": between(0, 1)},
      edges=({"x": 0.0}, {"x": 1.0}), margin=1e-12, logs=-100.0,
