@@ -12,18 +12,11 @@ from typing import Any
 from symgrad.ops.calls.written import said
 from symgrad.ops.complex.fourier import each_axis
 
-LAST_TWO = (-2, -1)
-
-
-def axes_of(x: Any, s: Any, dim: Any) -> list[tuple[int, Any]]:
-    """Each axis from the front with the length asked for there, -1 or None for its own."""
-    axes, lengths = each_axis(len(x.shape), s, dim)
-    return [(axis, None if n == -1 else n) for axis, n in zip(axes, lengths, strict=True)]
-
 
 def in_turn(x: Any, s: Any, dim: Any, back: bool) -> str:
     """One transform around the other, the last axis by the one that halves or doubles it."""
-    *others, last = axes_of(x, s, dim)
+    axes, lengths = each_axis(len(x.shape), s, dim)
+    *others, last = ((axis, None if n == -1 else n) for axis, n in zip(axes, lengths, strict=True))
     forward = [*(("complex_fft", other) for other in others), ("complex_hfft", last)]
     backward = [("complex_ihfft", last), *(("complex_ifft", other) for other in others)]
     text = "x"
@@ -33,7 +26,7 @@ def in_turn(x: Any, s: Any, dim: Any, back: bool) -> str:
 
 
 # fmt: off
-for ending, usual, along in (("2", LAST_TWO, "two axes."), ("n", None, "all axes.")):
+for ending, usual, along in (("2", (-2, -1), "two axes."), ("n", None, "all axes.")):
     said(f"hfft{ending}(x, s: axes=None, dim: axes={usual}, norm: any=None)", lambda x, s, dim, norm: in_turn(x, s, dim, back=False),
          f"The real spectrum of a signal that is its own mirror image, along {along}", f"torch.fft.hfft{ending}", pairs=True)
     said(f"ihfft{ending}(x, s: axes=None, dim: axes={usual}, norm: any=None)", lambda x, s, dim, norm: in_turn(x, s, dim, back=True),

@@ -1,66 +1,55 @@
-"""torch.fft and the short-time transform, lifted on pairs: one axis at a time, each an entry of the table.
+"""torch.fft and the short-time transform, lifted on pairs: entries of the table, or calls that are several of them.
 
-Comes in: the arguments of a recorded call. Goes out: the last step. A transform over several axes is one over each
-of them in turn, and its norm is the product of theirs.
+Comes in: the arguments of a recorded call. Goes out: the last step.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from symgrad.language.steps.calls import Ref
 from symgrad.ops import ground
-from symgrad.ops.calls.spectra import LAST_TWO, axes_of
+from symgrad.ops.calls.registry import find_compound
+from symgrad.ops.complex.fourier import each_axis
+from symgrad.ops.entry import named
 from symgrad.tracing.lift.complex.pairs import Pairs, Rule, is_complex
 from symgrad.tracing.lift.lifted import Refused
 from symgrad.tracing.record.trace import Node
 
-REAL_IN = ("rfft", "ihfft")
 LONGEST = 4096
 """Transforms of more points are black boxes: their equation's cosines would not fit into memory."""
 
 
-def given(p: Pairs, word: str, x: Any) -> Ref:
-    """What a transform takes: a real tensor, or pairs."""
-    if word in REAL_IN:
-        if is_complex(x):
-            raise Refused(f"{word} takes a real tensor")
-        return p.real(x)  # type: ignore[no-any-return]  # a node's reference
-    return p.pair(x)
+def along(p: Pairs, name: str, x: Any, *given: Any, **spoken: Any) -> Ref:
+    """One transform along its axes, of a node or of an earlier step."""
+    op, of_pairs = named(name), "x" in named(name).pairs
+    if isinstance(x, Node) and is_complex(x) and not of_pairs:
+        raise Refused(f"{name.removeprefix('complex_')} takes a real tensor")
+    ref: Ref = p.pair(x) if of_pairs else p.real(x)
+    call = op.signature.bind(ref, *given, **spoken)
+    call.apply_defaults()
+    _, asked, dim, _ = call.arguments.values()
+    sizes = ref.shape[: -1 if of_pairs else None]
+    for axis, points in zip(*each_axis(len(sizes), asked, dim), strict=True):
+        longest = max(int(sizes[axis]), int(points or 0))
+        if longest > LONGEST:
+            raise Refused(f"{longest} points: the equation is a sum against a table of {longest}² cosines")
+    return p(op, ref, *given, **spoken)
 
 
-def along(p: Pairs, word: str, ref: Ref, n: Any, dim: int, norm: str | None) -> Ref:
-    """One transform along one axis."""
-    points = max(int(ref.shape[dim]), int(n or 0))
-    if points > LONGEST:
-        raise Refused(f"{points} points: the equation is a sum against a table of {points}² cosines")
-    return p(f"complex_{word}", ref, n, dim, norm)
+def transform(word: str) -> Rule:
+    """One of torch.fft's functions: an entry, or several of them."""
 
-
-def one(word: str) -> Rule:
-    """Along one axis."""
-
-    def rule(p: Pairs, x: Node, n: int | None = None, dim: int = -1, norm: str | None = None) -> Ref:
-        return along(p, word, given(p, word, x), n, dim % len(x.shape), norm)
-
-    return rule
-
-
-def several(first: str | None, rest: str, last: str | None, usual: Any) -> Rule:
-    """``first`` along the last of the axes, ``rest`` along the others, or the others first and then ``last``."""
-
-    def rule(p: Pairs, x: Node, s: Any = None, dim: Any = usual, norm: str | None = None) -> Ref:
-        axes = axes_of(x, s, dim)
-        ref = given(p, first or rest, x)
-        if first is not None:
-            ref = along(p, first, ref, axes[-1][1], axes[-1][0], norm)
-        whole = first is None and last is None
-        for axis, n in axes if whole else axes[:-1]:
-            ref = along(p, rest, ref, n, axis, norm)
-        return ref if last is None else along(p, last, ref, axes[-1][1], axes[-1][0], norm)
+    def rule(p: Pairs, x: Node, *given: Any, **spoken: Any) -> Ref | None:
+        several, apply = find_compound(f"torch.fft.{word}"), partial(along, p)
+        if several is None:
+            return apply(f"complex_{word}", x, *given, **spoken)
+        last = several.steps(apply, 0, x, *given, **spoken)
+        return None if last is None else apply(last[0], *last[1], **last[2])
 
     return rule
 
@@ -94,23 +83,11 @@ def stft(
     axis, norm = len(frames.shape) - 1, "ortho" if normalized else None
     half = onesided is None or onesided
     source = frames if half else p(ground.complex_pair, frames, 0)
-    return p(ground.transpose, along(p, "rfft" if half else "fft", source, None, axis, norm), axis - 1, axis)
+    return p(
+        ground.transpose, along(p, "complex_rfft" if half else "complex_fft", source, None, axis, norm), axis - 1, axis
+    )
 
 
-SPECTRA: Mapping[str, Rule] = {
-    **{word: one(word) for word in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")},
-    **{
-        f"{word}{tail}": several(first, rest, last, usual)
-        for tail, usual in (("2", LAST_TWO), ("n", None))
-        for word, first, rest, last in (
-            ("fft", None, "fft", None),
-            ("ifft", None, "ifft", None),
-            ("rfft", "rfft", "fft", None),
-            ("irfft", None, "ifft", "irfft"),
-            ("hfft", None, "fft", "hfft"),
-            ("ihfft", "ihfft", "ifft", None),
-        )
-    },
-    "stft": stft,
-}
+WORDS = [f"{word}{tail}" for tail in ("", "2", "n") for word in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")]
+SPECTRA: Mapping[str, Rule] = {**{word: transform(word) for word in WORDS}, "stft": stft}
 """Functions of torch.fft by their last word."""
