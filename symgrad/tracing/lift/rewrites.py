@@ -6,7 +6,7 @@ pick entries are in `symgrad.tracing.lift.choices`, the operations inside a call
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,9 +15,9 @@ import torch
 from torch.nn.modules._functions import BackwardHookFunction
 
 from symgrad.language.steps.builder import Operand
-from symgrad.language.steps.calls import Ref
+from symgrad.language.steps.calls import Ref, parameter_name
 from symgrad.ops import ground
-from symgrad.ops.calls.written import sign_of
+from symgrad.ops.calls.registry import find_compound
 from symgrad.ops.entry import playing
 from symgrad.ops.lookup import find
 from symgrad.program import Role
@@ -38,8 +38,6 @@ SAME = frozenset({"float", "double", "half", "bfloat16", "to", "type", "type_as"
                   "requires_grad", "_conj", "conj_physical", "resolve_conj", "resolve_neg", "real", "conj",
                   "to_sparse", "to_sparse_coo", "to_sparse_csr", "to_sparse_csc"})  # fmt: skip
 """Casts and copies: the value stays."""
-LIKE = {"expand_as": "Tensor.expand", "view_as": "Tensor.reshape", "reshape_as": "Tensor.reshape"}
-"""Functions that take a shape from another tensor."""
 
 
 def apart(lifter: Bench, outputs: Sequence[Ref]) -> tuple[str, ...]:
@@ -51,12 +49,6 @@ def apart(lifter: Bench, outputs: Sequence[Ref]) -> tuple[str, ...]:
         again = lifter.emit(playing(Role.HANDS_ON), [Operand(ref, ref.name)], {}, free) if own else ref
         names.append(again.name)
     return tuple(names)
-
-
-def adds(word: str) -> bool:
-    """Whether a function of torch's adds or subtracts its second operand, and so takes ``alpha`` to scale it by."""
-    op = find(f"torch.{word}")
-    return op is not None and sign_of(op.operation) in ("+", "-")
 
 
 def hooks_of_a_module(call: Call) -> bool:
@@ -94,16 +86,6 @@ def plain(lifter: Bench, node: Node) -> Rewritten:
         return "", (first,), {}
     if word in ("mH", "adjoint") and isinstance(first, Node) and not first.held.is_complex():
         return "Tensor.mT", (first,), {}
-    if word in LIKE:
-        return LIKE[word], (first, tuple(arguments[1].shape)), {}
-    scales = adds(word)
-    if scales and keywords.get("alpha", 1) != 1:
-        scaled = lifter.apply_op(ground.mul, "torch.mul", (arguments[1], keywords.pop("alpha")), {})
-        return spelling, (first, scaled), keywords
-    if scales:
-        keywords.pop("alpha", None)
-    if word == "norm" and keywords.get("p") in ("fro", None):
-        keywords.pop("p", None)
     if word == "__getitem__":
         key = basic_key(arguments[1], len(arguments[0].shape))
         if key is None:
@@ -117,7 +99,15 @@ def plain(lifter: Bench, node: Node) -> Rewritten:
         return dropped(lifter, node)
     said = composed(lifter, node, spelling, arguments, keywords)
     lifter.asked_numbers |= said is not None  # a composition may look at the value
-    return said or (spelling, arguments, keywords)
+    return said or (spelling, arguments, entrys_own(spelling, keywords))
+
+
+def entrys_own(spelling: str, keywords: Mapping[str, Any]) -> dict[str, Any]:
+    """Keywords without those that only a call of several entries has, whose values come to one: ``alpha=1``."""
+    entry, compound = find(spelling), find_compound(spelling)
+    others = compound.signature.parameters if compound is not None and entry is not None else {}
+    own = entry.signature.parameters if entry is not None else {}
+    return {key: v for key, v in keywords.items() if key not in others or parameter_name(own, key) is not None}
 
 
 def basic_key(key: Any, rank: int) -> tuple[Any, ...] | None:
