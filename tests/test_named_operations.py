@@ -137,7 +137,6 @@ NAMED: dict[str, dict[str, str]] = {
     },
     "torch computes it otherwise than it is defined: other arguments, a product in one, no rank, a word that draws, an option said twice": {
         "tracing/lift/calls/compositions.py": "pinv",
-        
         "tracing/record/transforms.py": "normalize",
     },
 }

@@ -17,18 +17,15 @@ from symgrad.language.grammar.nodes import (
     Attribute,
     Call,
     Keyword,
-    Name,
-    Node,
+    Literal,
     Script,
     Statement,
     Subscript,
-    Word,
     dotted,
-    rebuilt,
-    walk,
     written_name,
 )
 from symgrad.language.grammar.syntax import parse
+from symgrad.notation.tree import Name, Node, rebuilt, walk
 from symgrad.ops import COMPOUND_SPELLINGS, SPELLINGS
 from symgrad.source import Source
 from symgrad.ways import RUN
@@ -68,7 +65,7 @@ def script_of(source: Source) -> Script:
             raise NotationError("this comes after backward", span=statement.span, hints=("leave it out", RUN))
     kept: list[Statement] = []
     leaves: set[str] = set()
-    before = [replace(s, value=rebuilt(s.value, handed_back)) for s in as_functions(script.statements[:end])]
+    before = [replace(s, value=rebuilt(s.value, handed_back, deep=True)) for s in as_functions(script.statements[:end])]
     if entered != source.text:  # a console shows what is not assigned
         output = None if calls else before[-1]
         before = [s for s in before if s.names or s.targets or s is output or is_written(s)]
@@ -110,7 +107,7 @@ def asked_of(kept: Sequence[Statement], call: Call) -> tuple[list[Statement], No
         found.pop()
     if name and found and name in (found[-1].target, written_name(found[-1].value)):
         return found, seed, name
-    return [*found, Statement(owner.span, None, owner)], seed, name
+    return [*found, Statement(None, owner, span=owner.span)], seed, name
 
 
 def left_of(text: str, kept: Sequence[Statement]) -> str:
@@ -136,7 +133,7 @@ def asking(statement: Statement) -> Call | None:
 def argument_of(call: Call) -> Node | None:
     """What v is: backward's first argument, or the one called gradient; None where it is left out, or is None."""
     found = next(iter((*call.positional, *(k.value for k in call.keywords if k.name == "gradient"))), None)
-    return None if isinstance(found, Word) and found.value is None else found
+    return None if found == Literal(None) else found
 
 
 def is_said(statement: Statement) -> bool:
@@ -186,7 +183,7 @@ def unwrapped(statement: Statement) -> Statement:
 
 def is_flag(keyword: Keyword) -> bool:
     """``requires_grad=True``."""
-    return keyword.name == FLAG and isinstance(keyword.value, Word) and keyword.value.value is True
+    return keyword.name == FLAG and keyword.value == Literal(True)
 
 
 # Calls that write their result over what they were given --------------------------------------------------------
@@ -202,7 +199,7 @@ def handed_back(node: Node) -> Node:
         return node
     if word and isinstance(function, Attribute):
         function = replace(function, name=word)
-    over = bool(word) or any(k.value != Word(k.value.span, False) for k in told)
+    over = bool(word) or any(k.value != Literal(False) for k in told)
     return replace(node, function=function, keywords=tuple(k for k in node.keywords if k not in told), over=over)
 
 

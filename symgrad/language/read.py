@@ -32,7 +32,7 @@ from symgrad.language.attempt import (
     seed_value,
     settle,
 )
-from symgrad.language.grammar.nodes import Script, walk
+from symgrad.language.grammar.nodes import Script
 from symgrad.language.outside.values import Array, Wanted, checked_shapes
 from symgrad.language.pasted import script_of
 from symgrad.language.steps.extents import number_names
@@ -45,6 +45,7 @@ from symgrad.language.steps.names import (
     names_of,
     unknown_tensor,
 )
+from symgrad.notation.tree import walk
 from symgrad.ops.calls.written import sign_of
 from symgrad.ops.entry import plays
 from symgrad.program import Apply, Number, Program, Role, free_name

@@ -67,7 +67,7 @@ TOKEN = re.compile(
 
 @dataclass(frozen=True)
 class Token:
-    """A word of the equation and its place; ``kind`` is number, big, delta, name, power, sign, word or end."""
+    """A word of the text and its place; ``kind`` is a group of its dialect's alphabet, word or end."""
 
     kind: str
     word: str
@@ -91,18 +91,10 @@ def tokenize(text: str, start: int = 0) -> list[Token]:
 
 
 def _tokens(text: str, start: int) -> Iterator[Token]:
-    position = 0
-    while position < len(text):
-        match = TOKEN.match(text, position)
-        span = (start + position, start + (match.end() if match else position + 1))
-        if match is None:
-            raise refused(text[position], span)
-        position = match.end()
-        kind, word = str(match.lastgroup), match.group()
-        if kind == "space":
-            continue
+    for token, following in scanned(text, TOKEN, refused, start):
+        kind, word = token.kind, token.word
         if kind == "number":
-            check_number(word, text[position : position + 1], span)
+            check_number(word, following, token.span)
         if kind == "big":
             word = BIG[word[:-1]]
         elif kind == "delta":
@@ -113,7 +105,26 @@ def _tokens(text: str, start: int) -> Iterator[Token]:
             kind, word = "word", SAME.get(word, word)
         elif kind == "sign":
             word = SAME.get(word, word)
-        yield Token(kind, word, span)
+        yield Token(kind, word, token.span)
+
+
+def scanned(
+    text: str, alphabet: re.Pattern[str], refused: Callable[[str, Span], NotationError], start: int = 0
+) -> Iterator[tuple[Token, str]]:
+    """The tokens of ``text`` but for its blanks, each with the character behind it; raises what ``refused`` makes.
+
+    A kind is the name of a group of the ``alphabet``; one called refused is no part of the language.
+    """
+    position = 0
+    while position < len(text):
+        match = alphabet.match(text, position)
+        stop = match.end() if match else position + 1
+        word, span = text[position:stop], (start + position, start + stop)
+        if match is None or match.lastgroup == "refused":
+            raise refused(word, span)
+        if match.lastgroup != "space":
+            yield Token(str(match.lastgroup), word, span), text[stop : stop + 1]
+        position = stop
 
 
 def check_number(word: str, following: str, span: Span) -> None:

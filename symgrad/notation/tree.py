@@ -1,7 +1,8 @@
-"""The tree of an index equation: what the text says, as it was written.
+"""The tree of a text: what it says, as it was written. Here are index equations, and what Python's lines have of them.
 
 Nodes are frozen and compared by structure; the span of characters a node was written as does not count. `parts`
 gives what stands directly inside a node, in the order of the text, and `rebuilt` the node around other parts.
+Expressions of Python's have further kinds of nodes (`symgrad.language.grammar.nodes`).
 """
 
 from __future__ import annotations
@@ -11,24 +12,25 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from functools import cached_property, partial
-from typing import Any, TypeVar
+from typing import Any
 
 from symgrad.errors import Span
 
 NOWHERE: Span = (0, 0)
-Kind = TypeVar("Kind")
 
 
 @dataclass(frozen=True)
 class Node:
-    """A piece of an equation."""
+    """A piece of the text."""
 
     span: Span = field(default=NOWHERE, compare=False, kw_only=True)
 
     @cached_property
     def parts(self) -> tuple[Node, ...]:
         """What stands directly inside, in the order of the text: found once, trees are read again and again."""
-        return nodes_in(self, Node)
+        values = (getattr(self, part.name) for part in inner_fields(self))
+        each = (inner for value in values for inner in (value if isinstance(value, tuple) else (value,)))
+        return tuple(inner for inner in each if isinstance(inner, Node))
 
 
 @dataclass(frozen=True)
@@ -45,14 +47,14 @@ class Number(Node):
 
 @dataclass(frozen=True)
 class Name(Node):
-    """A name without brackets: a letter, a number, or what a ``where`` defines."""
+    """A name without brackets: in an equation a letter, a number, or what a ``where`` defines."""
 
     name: str
 
 
 @dataclass(frozen=True)
 class Dots(Node):
-    """``…`` among indices: the axes in front, however many there are."""
+    """``…`` or ``...`` among indices: the axes in front, however many there are."""
 
 
 @dataclass(frozen=True)
@@ -132,7 +134,7 @@ class Negative(Node):
 
 @dataclass(frozen=True)
 class Binary(Node):
-    """``a + b``, ``a − b``, ``a·b``, ``a/b``, ``a mod b``."""
+    """``a + b``, ``a − b``, ``a·b``, ``a/b``, ``a mod b``; in Python ``x @ y`` and ``x < y``, too."""
 
     sign: str
     left: Node
@@ -226,45 +228,44 @@ class Statement(Node):
         return tuple(node for node in walk(self.right) if isinstance(node, (Access, Flat)))
 
 
-def nodes_in(node: Kind, kind: type[Kind]) -> tuple[Kind, ...]:
-    """The fields of a node that are nodes of a ``kind``, alone or in a tuple."""
-    values = (getattr(node, part.name) for part in fields(node))  # type: ignore[arg-type]  # every node is a dataclass
-    each = (inner for value in values for inner in (value if isinstance(value, tuple) else (value,)))
-    return tuple(inner for inner in each if isinstance(inner, kind))
+APART = {"apart": True}
+"""Metadata of a field that holds a node of the other dialect: it is no part of the node."""
 
 
-def with_nodes(node: Kind, kind: type[Kind], change: Callable[[Kind], Kind], deep: bool = False) -> Kind:
-    """``node`` with ``change`` of each of those in their places; itself where nothing changed.
+def inner_fields(node: Node) -> Iterator[Any]:
+    """The fields of a node in which its parts are."""
+    return (part for part in fields(node) if not part.metadata.get("apart"))
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """``node`` and everything inside it, in the order of the text."""
+    waiting = [node]
+    while waiting:
+        current = waiting.pop()
+        yield current
+        waiting += reversed(current.parts)
+
+
+def rebuilt(node: Node, change: Callable[[Node], Node], deep: bool = False) -> Node:
+    """``node`` with ``change`` of each of its parts in the part's place; itself where nothing changed.
 
     Where it is to go ``deep``, what is inside is changed first, and the node last: one call for each level.
     """
     new: dict[str, Any] = {}
-    for part in fields(node):  # type: ignore[arg-type]  # every node is a dataclass
+    for part in inner_fields(node):
         value = getattr(node, part.name)
-        if isinstance(value, kind):
-            found: Any = with_nodes(value, kind, change, deep) if deep else change(value)
+        if isinstance(value, Node):
+            found: Any = rebuilt(value, change, deep) if deep else change(value)
         elif isinstance(value, tuple):
-            inside = partial(with_nodes, kind=kind, change=change, deep=True) if deep else change
-            found = tuple(inside(inner) if isinstance(inner, kind) else inner for inner in value)
+            inside = partial(rebuilt, change=change, deep=True) if deep else change
+            found = tuple(inside(inner) if isinstance(inner, Node) else inner for inner in value)
             found = value if all(map(operator.is_, found, value)) else found
         else:
             continue
         if found is not value:
             new[part.name] = found
-    whole: Kind = replace(node, **new) if new else node  # type: ignore[type-var]  # every node is a dataclass
+    whole = replace(node, **new) if new else node
     return change(whole) if deep else whole
-
-
-def walk(node: Node) -> Iterator[Node]:
-    """``node`` and everything inside it, in the order of the text."""
-    yield node
-    for part in node.parts:
-        yield from walk(part)
-
-
-def rebuilt(node: Node, change: Callable[[Node], Node]) -> Node:
-    """``node`` with ``change`` of each of its parts in the part's place."""
-    return with_nodes(node, Node, change)
 
 
 def factors(node: Node) -> Sequence[Node]:

@@ -10,15 +10,13 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from symgrad.errors import NotationError, Span, UnknownNameError
-from symgrad.language.grammar.nodes import Equation, Name, Statement, Subscript
-from symgrad.language.grammar.nodes import walk as walk_python
-from symgrad.language.grammar.tokens import Token, check_word
+from symgrad.language.grammar.nodes import Equation, Statement, Subscript
+from symgrad.language.grammar.tokens import check_word
 from symgrad.notation.meaning import CONSTANTS
 from symgrad.notation.read import read_statement
 from symgrad.notation.scope import names_in, spelled_out
-from symgrad.notation.tokens import BIG, LETTER, NAME
-from symgrad.notation.tree import Access, Call, Flat, Letter, walk
-from symgrad.notation.tree import Name as Bare
+from symgrad.notation.tokens import BIG, LETTER, NAME, Token
+from symgrad.notation.tree import Access, Call, Flat, Letter, Name, walk
 from symgrad.notation.tree import Statement as Tree
 from symgrad.ops import functions
 from symgrad.ops.lookup import find
@@ -107,17 +105,17 @@ def equation(text: str, start: int) -> Equation:
     names = names_in(whole, functions())
     spans: dict[str, Span] = {}
     for node in walk(whole):
-        if isinstance(node, (Access, Bare, Flat)):
+        if isinstance(node, (Access, Name, Flat)):
             spans.setdefault(node.name, (node.span[0], node.span[0] + len(node.name)))
-    tensors = tuple(Name(spans[name], name) for name in names.tensors)
-    counts = tuple(Name(spans[name], name) for name in names.counts)
+    tensors = tuple(Name(name, span=spans[name]) for name in names.tensors)
+    counts = tuple(Name(name, span=spans[name]) for name in names.counts)
     left = statement.span[0]
-    for name in (*tensors, *counts, Name((left, left + len(statement.name)), statement.name)):
+    for name in (*tensors, *counts, Name(statement.name, span=(left, left + len(statement.name)))):
         check_word(Token("name", name.name, name.span), "")
         if name.name in ("True", "False", "None"):
             raise NotationError(f"{name.name} is no number and no tensor", span=name.span, hints=("1 or 0",))
     ranks = tuple((1, True) if pattern.flat else (pattern.axes, pattern.more) for pattern in names.tensors.values())
-    return Equation(statement.span, statement, tensors, counts, ranks)
+    return Equation(statement, tensors, counts, ranks, span=statement.span)
 
 
 def check_used(statement: Tree) -> None:
@@ -125,7 +123,7 @@ def check_used(statement: Tree) -> None:
     for definition in statement.definitions:
         others = [other.right for other in statement.definitions if other is not definition]
         read = (node for part in (*statement.slots, statement.right, *others) for node in walk(part))
-        if not any(isinstance(node, (Access, Bare)) and node.name == definition.name for node in read):
+        if not any(isinstance(node, (Access, Name)) and node.name == definition.name for node in read):
             told = f"where defines {definition.name}, and nothing reads it"
             raise NotationError(told, span=definition.span, hints=(f"{definition.name} on the right, or no where",))
 
@@ -150,7 +148,7 @@ def check_letters(statements: Sequence[Statement], equations: Sequence[Equation]
     letters = {node.name for equation in equations for node in walk(equation.statement) if isinstance(node, Letter)}
     letters -= {name for statement in statements for name in statement.names}
     for statement in statements:
-        for node in walk_python(statement.value):
+        for node in walk(statement.value):
             for item in node.items if isinstance(node, Subscript) else ():
                 if isinstance(item, Name) and item.name in letters:
                     told = f"{item.name} is an index in the equation, and would be a tensor here"
@@ -160,7 +158,7 @@ def check_letters(statements: Sequence[Statement], equations: Sequence[Equation]
 
 def reads(statement: Statement, name: str | None) -> Name | None:
     """The place where a statement reads ``name``."""
-    return next((node for node in walk_python(statement.value) if isinstance(node, Name) and node.name == name), None)
+    return next((node for node in walk(statement.value) if isinstance(node, Name) and node.name == name), None)
 
 
 def check_calls(statement: Tree) -> None:
@@ -181,7 +179,7 @@ def check_constants(statements: Iterable[Statement], equations: Sequence[Equatio
     for statement in statements:
         for name, equation in ((n, e) for n in statement.names if n in CONSTANTS for e in equations):
             tensors = {tensor.name for tensor in equation.tensors}
-            read = {node.name for node in walk(equation.statement) if isinstance(node, Bare)} - tensors
+            read = {node.name for node in walk(equation.statement) if isinstance(node, Name)} - tensors
             if name in read:
                 told = f"{name} is a number of its own in index equations"
                 raise NotationError(told, span=statement.span, hints=("another name for what is computed here",))

@@ -14,24 +14,10 @@ from collections.abc import Sequence
 from math import isinf
 
 from symgrad.errors import InputError, NotationError, Span
-from symgrad.language.grammar.nodes import (
-    Attribute,
-    Binary,
-    Call,
-    Dots,
-    Items,
-    Keyword,
-    Name,
-    Node,
-    Number,
-    Slice,
-    Star,
-    Subscript,
-    Text,
-    Unary,
-    Word,
-)
-from symgrad.language.grammar.tokens import ALLOWED, AUGMENTED, Token
+from symgrad.language.grammar.nodes import Attribute, Call, Items, Keyword, Literal, Slice, Star, Subscript, Unary
+from symgrad.language.grammar.tokens import ALLOWED, AUGMENTED
+from symgrad.notation.tokens import Token
+from symgrad.notation.tree import Binary, Dots, Name, Node
 
 SIGNS: dict[type[ast.AST], str] = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**",
@@ -99,49 +85,45 @@ class Reader:
         span = self.span(tree)
         match tree:
             case ast.Name(id=name):
-                return Name(span, name)
+                return Name(name, span=span)
             case ast.Constant(value=value):
                 return self.constant(span, value)
             case ast.List(elts=items) | ast.Tuple(elts=items):
-                return Items(span, tuple(self.node(item) for item in items))
+                return Items(tuple(self.node(item) for item in items), span=span)
             case ast.Starred(value=value):
-                return Star(span, self.node(value))
+                return Star(self.node(value), span=span)
             case ast.UnaryOp(op=sign, operand=operand) if type(sign) in SIGNS:
-                return Unary(span, SIGNS[type(sign)], self.node(operand))
+                return Unary(SIGNS[type(sign)], self.node(operand), span=span)
             case ast.BinOp(left=left, op=operator, right=right) if type(operator) in SIGNS:
-                return Binary(span, SIGNS[type(operator)], self.node(left), self.node(right))
+                return Binary(SIGNS[type(operator)], self.node(left), self.node(right), span=span)
             case ast.Compare(left=left, ops=[relation], comparators=[right]) if type(relation) in SIGNS:
-                return Binary(span, SIGNS[type(relation)], self.node(left), self.node(right))
+                return Binary(SIGNS[type(relation)], self.node(left), self.node(right), span=span)
             case ast.Compare():
                 raise NotationError("comparisons do not chain over tensors", span=span, hints=("(0 < x) * (x < 1)",))
             case ast.Attribute(value=owner, attr=name):
-                return Attribute(span, self.node(owner), name)
+                return Attribute(self.node(owner), name, span=span)
             case ast.Subscript(value=owner, slice=key):
                 indices = key.elts if isinstance(key, ast.Tuple) else [key]
-                return Subscript(span, self.node(owner), tuple(self.item(item) for item in indices))
+                return Subscript(self.node(owner), tuple(self.item(item) for item in indices), span=span)
             case ast.Call():
                 return self.call(span, tree)
         raise NotationError("this form of Python is not allowed here", span=span, hints=(ALLOWED,))
 
     def constant(self, span: Span, value: object) -> Node:
         """A number, a string, or True, False, None."""
-        if value is None or isinstance(value, bool):
-            return Word(span, value)
         if isinstance(value, float) and isinf(value):
             raise InputError("this number is not finite", span=span, hints=("a number up to about 1.8e308",))
-        if isinstance(value, (int, float)):
-            return Number(span, value)
-        if isinstance(value, str):
-            return Text(span, value)
+        if value is None or isinstance(value, (int, float, str)):
+            return Literal(value, span=span)
         raise NotationError("... stands inside brackets only", span=span, hints=("x[..., 0]",))
 
     def item(self, tree: ast.expr) -> Node:
         """One index inside brackets."""
         if isinstance(tree, ast.Slice):
             start, stop, step = (None if t is None else self.node(t) for t in (tree.lower, tree.upper, tree.step))
-            return Slice(self.span(tree), start, stop, step)
+            return Slice(start, stop, step, span=self.span(tree))
         if isinstance(tree, ast.Constant) and tree.value is Ellipsis:
-            return Dots(self.span(tree))
+            return Dots(span=self.span(tree))
         return self.node(tree)
 
     def call(self, span: Span, tree: ast.Call) -> Call:
@@ -151,5 +133,5 @@ class Reader:
         for keyword in tree.keywords:
             if keyword.arg is None:
                 raise NotationError("** is not allowed among arguments", span=self.span(keyword))
-            keywords.append(Keyword(self.span(keyword), keyword.arg, self.node(keyword.value)))
-        return Call(span, self.node(tree.func), positional, tuple(keywords))
+            keywords.append(Keyword(keyword.arg, self.node(keyword.value), span=self.span(keyword)))
+        return Call(self.node(tree.func), positional, tuple(keywords), span=span)

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from symgrad.language.grammar.nodes import Attribute, Call, Name, Node, Statement, dotted, rebuilt
+from symgrad.language.grammar.nodes import Attribute, Call, Statement, dotted
+from symgrad.notation.tree import Name, Node, rebuilt
 from symgrad.ops import COMPOUND_SPELLINGS, SPELLINGS
 from symgrad.ops.calls.registry import find_compound
 from symgrad.ops.entry import playing, plays
@@ -73,7 +74,7 @@ def function_of(call: Call) -> str | None:
 
 def called(node: Node, made: Mapping[str, Call]) -> Node:
     """``node`` with the functions of modules in the place of their calls."""
-    return rebuilt(node, lambda found: as_function(found, made))
+    return rebuilt(node, lambda found: as_function(found, made), deep=True)
 
 
 def as_function(found: Node, made: Mapping[str, Call]) -> Node:
@@ -87,6 +88,6 @@ def as_function(found: Node, made: Mapping[str, Call]) -> Node:
     if plays(spelled, Role.HANDS_ON):  # which gives back the very tensor
         return found.positional[0] if len(found.positional) == 1 and not found.keywords else found
     module_, _, word = spelled.rpartition(".")
-    function = Attribute(found.function.span, Name(found.function.span, module_), word)
+    function = Attribute(Name(module_, span=found.function.span), word, span=found.function.span)
     positional = (*found.positional, *(called(p, made) for p in module.positional))
     return replace(found, function=function, positional=positional, keywords=(*found.keywords, *module.keywords))

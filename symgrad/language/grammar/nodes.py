@@ -1,59 +1,24 @@
-"""The syntax tree: what a text says, before anything is known about the names in it.
+"""The syntax tree of Python's lines: what a text says, before anything is known about the names in it.
 
-Every node carries the span of characters it was written as. Nodes are frozen and compared by structure;
-`walk` goes through them in the order of the text without recursion.
+`symgrad.notation.tree` has what nodes are, and those that lines share with index equations.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from functools import cached_property
 
-from symgrad.errors import Span
+from symgrad.notation.tree import APART, Name, Node, walk
 from symgrad.notation.tree import Statement as Stated
-from symgrad.notation.tree import nodes_in, with_nodes
 from symgrad.source import Source
 
 
 @dataclass(frozen=True)
-class Node:
-    """A piece of the text."""
+class Literal(Node):
+    """``3``, ``0.5``, ``True``, ``None``, and ``"ij,jk->ik"``: an option, never an operand."""
 
-    span: Span
-
-    @cached_property
-    def parts(self) -> tuple[Node, ...]:
-        """The nodes directly inside, in the order of the text."""
-        return nodes_in(self, Node)
-
-
-@dataclass(frozen=True)
-class Name(Node):
-    """``x``."""
-
-    name: str
-
-
-@dataclass(frozen=True)
-class Number(Node):
-    """``3`` or ``0.5``."""
-
-    value: int | float
-
-
-@dataclass(frozen=True)
-class Text(Node):
-    """``"ij,jk->ik"``: an option, never an operand."""
-
-    value: str
-
-
-@dataclass(frozen=True)
-class Word(Node):
-    """``True``, ``False`` or ``None``."""
-
-    value: bool | None
+    value: int | float | str | None
 
 
 @dataclass(frozen=True)
@@ -69,15 +34,6 @@ class Unary(Node):
 
     sign: str
     operand: Node
-
-
-@dataclass(frozen=True)
-class Binary(Node):
-    """``x + y``, ``x @ y``, ``x < y``."""
-
-    sign: str
-    left: Node
-    right: Node
 
 
 @dataclass(frozen=True)
@@ -123,11 +79,6 @@ class Slice(Node):
 
 
 @dataclass(frozen=True)
-class Dots(Node):
-    """``...`` inside brackets."""
-
-
-@dataclass(frozen=True)
 class Subscript(Node):
     """``x[0, 1:]``."""
 
@@ -142,7 +93,7 @@ class Equation(Node):
     ``ranks`` says of each tensor how many indices it has, and whether ``…`` stands for more.
     """
 
-    statement: Stated
+    statement: Stated = field(metadata=APART)
     tensors: tuple[Name, ...]
     counts: tuple[Name, ...]
     ranks: tuple[tuple[int, bool], ...]
@@ -202,20 +153,6 @@ def names_given(target: Node) -> Iterator[str]:
     elif isinstance(target, (Items, Star)):
         for part in target.parts:
             yield from names_given(part)
-
-
-def walk(node: Node) -> Iterator[Node]:
-    """``node`` and everything inside it, in the order of the text."""
-    waiting = [node]
-    while waiting:
-        current = waiting.pop()
-        yield current
-        waiting += reversed(current.parts)
-
-
-def rebuilt(node: Node, change: Callable[[Node], Node]) -> Node:
-    """``node`` with ``change`` applied to everything inside it, then to itself; itself where nothing changed."""
-    return with_nodes(node, Node, change, deep=True)
 
 
 def dotted(node: Node) -> str | None:

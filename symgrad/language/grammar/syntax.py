@@ -27,18 +27,17 @@ from symgrad.language.grammar.nodes import (
     Attribute,
     Call,
     Items,
-    Name,
-    Node,
-    Number,
+    Literal,
     Script,
     Star,
     Statement,
     Subscript,
     Unary,
     dotted,
-    rebuilt,
 )
-from symgrad.language.grammar.tokens import AUGMENTED, CLOSES, LENGTH, Token, keyword_refused, statements, tokenize
+from symgrad.language.grammar.tokens import AUGMENTED, CLOSES, LENGTH, keyword_refused, statements, tokenize
+from symgrad.notation.tokens import Token
+from symgrad.notation.tree import Name, Node, rebuilt
 from symgrad.source import Source
 from symgrad.ways import RUN
 
@@ -77,7 +76,7 @@ def parse(source: Source, length: int = LENGTH) -> Script:
     if not read and not stated:
         raise NotationError("there is no expression", span=(0, len(source.text)), hints=('"x@a"',))
     check_constants(read, equations)
-    read += [Statement(node.span, node.statement.name, node) for node in equations]
+    read += [Statement(node.statement.name, node, span=node.span) for node in equations]
     read.sort(key=lambda statement: statement.span[0])
     check_order(read)
     check_letters(read, equations)
@@ -153,10 +152,10 @@ class Block:
             told = "how often a loop turns has to stand in the text"
             raise NotationError(told, span=node.span, hints=("range(3), (x, y)", RUN))
         if numbers is None:
-            held = tuple(Name(node.span, f"{name.word}{HELD}{n}") for n in range(len(node.parts)))
-            self.before = [Statement(node.span, None, node, (Items(node.span, held),))]
-        for value in held if numbers is None else (Number(node.span, n) for n in numbers):
-            yield self.assigned(Statement(name.span, name.word, value))
+            held = tuple(Name(f"{name.word}{HELD}{n}", span=node.span) for n in range(len(node.parts)))
+            self.before = [Statement(None, node, (Items(held, span=node.span),), span=node.span)]
+        for value in held if numbers is None else (Literal(n, span=node.span) for n in numbers):
+            yield self.assigned(Statement(name.word, value, span=name.span))
 
     def apart(self, head: Sequence[Token]) -> Iterator[Statement | None]:
         """Once, where it is torch.no_grad()."""
@@ -185,7 +184,7 @@ class Block:
         """One assignment or expression."""
         span, signs = span_of(group), assignments(group)
         if not signs:
-            return Statement(span, None, self.expression(group))
+            return Statement(None, self.expression(group), span=span)
         *parts, value = between(group, signs)
         sign = group[signs[0]].word
         if not value:
@@ -195,8 +194,8 @@ class Block:
         targets = tuple(self.target(part, group[place]) for part, place in zip(parts, signs, strict=True))
         found = self.expression(value)
         if len(targets) == 1 and isinstance(targets[0], Name) and sign == "=":
-            return self.assigned(Statement(span, targets[0].name, found))
-        return self.assigned(Statement(span, None, found, targets, sign.removesuffix("=")))
+            return self.assigned(Statement(targets[0].name, found, span=span))
+        return self.assigned(Statement(None, found, targets, sign.removesuffix("="), span=span))
 
     def assigned(self, statement: Statement) -> Statement:
         """``statement``, after which its names are no imports any more."""
@@ -236,7 +235,7 @@ class Block:
 
     def followed(self, node: Node) -> Node:
         """``node`` with what was imported in the place of its names."""
-        return rebuilt(node, self.stands_for) if self.imported else node
+        return rebuilt(node, self.stands_for, deep=True) if self.imported else node
 
     def stands_for(self, node: Node) -> Node:
         """A name that was imported as what it stands for; anything else as it is."""
@@ -252,9 +251,9 @@ class Block:
             ((s, *path.removeprefix(m).partition(".")[1:]) for m, s in SHORT.items() if f"{path}.".startswith(f"{m}.")),
             path.partition("."),
         )
-        found: Node = Name(node.span, module)
+        found: Node = Name(module, span=node.span)
         for word in rest.split(".") if rest else ():
-            found = Attribute(node.span, found, word)
+            found = Attribute(found, word, span=node.span)
         return found
 
 
@@ -263,7 +262,7 @@ def written_range(node: Node) -> range | None:
     if not isinstance(node, Call) or dotted(node.function) != "range" or node.keywords:
         return None
     signed = [(p.operand, -1) if isinstance(p, Unary) and p.sign == "-" else (p, 1) for p in node.positional]
-    bounds = [sign * part.value for part, sign in signed if isinstance(part, Number) and isinstance(part.value, int)]
+    bounds = [sign * part.value for part, sign in signed if isinstance(part, Literal) and type(part.value) is int]
     if len(bounds) != len(node.positional) or not 1 <= len(bounds) <= 3 or bounds[2:] == [0]:
         return None
     return range(*bounds)

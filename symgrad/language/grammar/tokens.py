@@ -12,9 +12,9 @@ import keyword
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from symgrad.errors import NotationError, Span
+from symgrad.notation.tokens import Token, scanned
 from symgrad.ways import RUN
 
 LENGTH = 4_000
@@ -78,20 +78,6 @@ STRENGTH = {
 TIGHT = 6
 
 
-@dataclass(frozen=True)
-class Token:
-    """A word of the text and its place; ``kind`` is text, number, name, sign or newline."""
-
-    kind: str
-    word: str
-    span: Span
-
-    @property
-    def ends_operand(self) -> bool:
-        """Whether a minus, bracket or dot after this token belongs to something on its left."""
-        return self.kind in ("text", "number", "name") or self.word in (")", "]", "...")
-
-
 def tokenize(text: str, length: int = LENGTH) -> list[Token]:
     """The tokens of ``text``.
 
@@ -107,30 +93,20 @@ def tokenize(text: str, length: int = LENGTH) -> list[Token]:
             hints=("name parts of it, or split it into several expressions",),
         )
     found: list[Token] = []
-    position = 0
-    while position < len(text):
-        match = TOKEN.match(text, position)
-        if match is None or match.lastgroup == "refused":
-            raise refused(text, position, match.group() if match else text[position])
-        stop = match.end()
-        if match.lastgroup != "space":
-            token = Token(str(match.lastgroup), match.group(), (position, stop))
-            check_word(token, text[stop : stop + 1])
-            found.append(token)
-        position = stop
+    for token, following in scanned(text, TOKEN, refused):
+        check_word(token, following)
+        found.append(token)
     check_nesting(found)
     return found
 
 
-def refused(text: str, position: int, word: str) -> NotationError:
+def refused(word: str, span: Span) -> NotationError:
     """The error for a word that is not part of the language."""
-    span = (position, position + len(word))
-    sure = text[position : position + 1]
     hint = (f"write {LOOKALIKES[word]} instead",) if word in LOOKALIKES else (ALLOWED,)
     if word in REFUSED_SIGNS:
         problem = REFUSED_SIGNS[word]
     else:
-        shown = word if word.isprintable() and word.strip() else f"U+{ord(sure):04X}"
+        shown = word if word.isprintable() and word.strip() else f"U+{ord(word[0]):04X}"
         problem = f"the character {shown} is not part of an expression"
     return NotationError(problem, span=span, hints=hint)
 
@@ -180,6 +156,11 @@ def keyword_refused(token: Token, block: bool = False) -> None:
         raise NotationError(f"the Python keyword `{token.word}` is not allowed", span=token.span, hints=hints)
 
 
+def ends_operand(token: Token) -> bool:
+    """Whether a minus, bracket or dot after ``token`` belongs to something on its left."""
+    return token.kind in ("text", "number", "name") or token.word in (")", "]", "...")
+
+
 def check_nesting(tokens: Sequence[Token]) -> None:
     """Refuse brackets that do not match, and more than `DEPTH` levels of brackets and operations.
 
@@ -190,7 +171,7 @@ def check_nesting(tokens: Sequence[Token]) -> None:
     counts = [[0] * (TIGHT + 1)]
     before: Token | None = None
     for token in tokens:
-        word, after_operand = token.word, before is not None and before.ends_operand
+        word, after_operand = token.word, before is not None and ends_operand(before)
         if token.kind != "sign":
             before = token if token.kind != "newline" else before
             if token.kind == "newline" and not open_brackets:

@@ -22,10 +22,11 @@ from typing import IO, Any
 import numpy as np
 
 from symgrad.errors import InputError, NotationError, ShapeError, SymgradError, UnknownNameError
-from symgrad.language.grammar.nodes import Binary, Call, Items, Name, Node, Number, Unary, Word
+from symgrad.language.grammar.nodes import Call, Items, Literal, Unary
 from symgrad.language.grammar.syntax import parse
 from symgrad.language.outside.constants import arithmetic, is_number
 from symgrad.language.outside.values import MOST, MOST_AXES, Array, holds_truths, spot, too_large, value_from
+from symgrad.notation.tree import Binary, Name, Node
 from symgrad.source import Source
 
 LENGTH = 100_000
@@ -131,7 +132,7 @@ def entries_of(node: Node) -> object:
     """Nested lists of numbers; arithmetic of numbers is worked out."""
     if isinstance(node, Items):
         return [entries_of(item) for item in node.items]
-    if isinstance(node, Number) or (isinstance(node, Word) and node.value is not None):
+    if isinstance(node, Literal) and isinstance(node.value, (int, float)):
         return node.value
     if isinstance(node, Name) and node.name in ("nan", "inf", "NaN", "Infinity"):
         raise InputError(f"{node.name} is not a finite number", span=node.span)

@@ -11,12 +11,14 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from symgrad.errors import NotationError, UnknownNameError, UnsupportedError
-from symgrad.language.grammar.nodes import Attribute, Call, Node, Text, Word, dotted
+from symgrad.language.grammar.nodes import Attribute, Call, Literal, dotted
+from symgrad.language.outside.constants import is_number
 from symgrad.language.steps.apply import Applier
 from symgrad.language.steps.calls import Meaning, Ref, kind_of
 from symgrad.language.steps.complaints import excerpt
 from symgrad.language.steps.kinds import Kind
 from symgrad.language.steps.made import DTYPES, NARROW, NO_TYPE, TYPED, UNREAD, dtype_of
+from symgrad.notation.tree import Node
 from symgrad.ops.calls.written import SIGNS, TO_WHOLE
 from symgrad.ops.entry import named
 
@@ -71,14 +73,14 @@ def wanted(owner: Ref, node: Call, word: str, meaning: Reader) -> tuple[Kind | N
     if told is not None or word in TYPES:
         return DTYPES[told or word], told or word
     for part in node.positional:
-        path = dotted(part) or (part.value if isinstance(part, Text) else "")
+        path = dotted(part) or (str(part.value) if isinstance(part, Literal) else "")
         spelled = path.rpartition(".")[2]
         if isinstance(part, Attribute) and spelled == "dtype":
             other = meaning(part.owner)
             return (other.kind if isinstance(other, Ref) else Kind.REAL), spelled
         if spelled in DTYPES:
             return DTYPES[spelled], spelled
-        if isinstance(part, (Text, Word)) or spelled in UNREAD:
+        if (isinstance(part, Literal) and not is_number(part.value)) or spelled in UNREAD:
             continue
         other = meaning(part)
         if not isinstance(other, Ref):

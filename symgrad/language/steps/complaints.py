@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from symgrad.errors import NotationError, ShapeError, Span, SymgradError, UnknownNameError, UnsupportedError
 from symgrad.language.grammar.modules import functions_like
-from symgrad.language.grammar.nodes import Call, Node, Statement, dotted
+from symgrad.language.grammar.nodes import Call, Statement, dotted
 from symgrad.notation.einsum import parse_subscripts
+from symgrad.notation.tree import Node
 from symgrad.ops import COMPOUND_SPELLINGS, SPELLINGS
 from symgrad.ops.calls.registry import OF_RUNS
 from symgrad.ops.lookup import close, find

@@ -12,22 +12,7 @@ from typing import Any
 
 from symgrad.entries.spec import Op
 from symgrad.errors import NotationError, ShapeError, Span, UnknownNameError, bug
-from symgrad.language.grammar.nodes import (
-    Attribute,
-    Binary,
-    Call,
-    Equation,
-    Items,
-    Name,
-    Node,
-    Number,
-    Star,
-    Subscript,
-    Text,
-    Unary,
-    Word,
-    dotted,
-)
+from symgrad.language.grammar.nodes import Attribute, Call, Equation, Items, Literal, Star, Subscript, Unary, dotted
 from symgrad.language.outside.constants import INFINITY, NAMED, arithmetic, is_number, number_in_words
 from symgrad.language.steps.apply import Applier, first_of_pair, placed
 from symgrad.language.steps.builder import Builder
@@ -43,6 +28,7 @@ from symgrad.language.steps.makers import maker_of
 from symgrad.language.steps.names import PROPERTIES, is_module_path, spelling_of
 from symgrad.language.steps.sharing import Sharing
 from symgrad.language.steps.stated import stated
+from symgrad.notation.tree import Binary, Name, Node
 from symgrad.ops import ground
 from symgrad.ops.calls.registry import Compound, find_compound
 from symgrad.ops.calls.written import LOGIC, SIGNS
@@ -94,7 +80,7 @@ class Elaborator:
         match node:
             case Name():
                 return self.environment[node.name] if node.name in self.environment else NAMED[node.name]
-            case Number() | Text() | Word():
+            case Literal():
                 return node.value
             case Items():
                 return tuple(value for item in node.items for value in self.items(item))

@@ -10,13 +10,14 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 from symgrad.errors import NotationError, ShapeError, Span, UnsupportedError
-from symgrad.language.grammar.nodes import Node, Subscript
+from symgrad.language.grammar.nodes import Subscript
 from symgrad.language.steps.apply import Applier, first_of_pair, placed, results_of
 from symgrad.language.steps.builder import Builder, Caller
 from symgrad.language.steps.calls import Argument, Meaning, Parts, Ref, bind, kind_of
 from symgrad.language.steps.extents import ALL, LARGEST_GUESS, Extents, Key, key_of, shape_of
 from symgrad.language.steps.picks import picked
 from symgrad.language.steps.sharing import Sharing
+from symgrad.notation.tree import Node
 from symgrad.ops.calls.picks import SHARING
 from symgrad.ops.calls.registry import Compound
 from symgrad.ops.entry import playing

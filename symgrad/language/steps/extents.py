@@ -25,23 +25,11 @@ import sympy as sp
 
 from symgrad.entries.spec import Op
 from symgrad.errors import NotationError, ShapeError, Span, UnsupportedError
-from symgrad.language.grammar.nodes import (
-    Binary,
-    Call,
-    Dots,
-    Equation,
-    Items,
-    Name,
-    Node,
-    Script,
-    Slice,
-    Star,
-    Unary,
-    walk,
-)
+from symgrad.language.grammar.nodes import Call, Equation, Items, Script, Slice, Star, Unary
 from symgrad.language.steps.calls import TOLD, Argument, Meaning, Ref, is_size, kind_of
 from symgrad.language.steps.makers import maker_of
 from symgrad.language.steps.names import spelling_of
+from symgrad.notation.tree import Binary, Dots, Name, Node, walk
 from symgrad.ops.lookup import find
 from symgrad.ops.moving.subscripts import falls_with_size
 from symgrad.shapes import Size, Sizes

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import InputError, NotationError, ShapeError, Span, UnknownNameError, UnsupportedError
-from symgrad.language.grammar.nodes import Call, Word, dotted
+from symgrad.language.grammar.nodes import Call, Literal, dotted
 from symgrad.language.outside.constants import is_number
 from symgrad.language.outside.values import Array
 from symgrad.language.steps.calls import Argument, Meaning, Ref, is_size, kind_of
@@ -112,7 +112,7 @@ UNREAD = ("device", "float", "int", "bool")
 def dtype_of(call: Call) -> str | None:
     """The type that a call names: ``dtype=torch.long``."""
     for keyword in call.keywords:
-        if keyword.name == "dtype" and keyword.value != Word(keyword.value.span, None):
+        if keyword.name == "dtype" and keyword.value != Literal(None):
             word = (dotted(keyword.value) or "").rpartition(".")[2]
             if word not in DTYPES:
                 raise UnknownNameError("this is no type of numbers", span=keyword.value.span, hints=NO_TYPE)

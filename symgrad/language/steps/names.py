@@ -18,25 +18,10 @@ from difflib import get_close_matches
 
 from symgrad.entries.spec import Op
 from symgrad.errors import Span, UnknownNameError
-from symgrad.language.grammar.nodes import (
-    Attribute,
-    Binary,
-    Call,
-    Dots,
-    Equation,
-    Items,
-    Keyword,
-    Name,
-    Node,
-    Script,
-    Subscript,
-    Text,
-    Word,
-    dotted,
-    walk,
-)
+from symgrad.language.grammar.nodes import Attribute, Call, Equation, Items, Keyword, Literal, Script, Subscript, dotted
 from symgrad.language.steps.calls import TOLD
 from symgrad.language.steps.made import TYPED, UNREAD
+from symgrad.notation.tree import Binary, Dots, Name, Node, walk
 from symgrad.ops import TABLE
 from symgrad.ops.calls.registry import find_compound
 from symgrad.ops.calls.written import SIGNS
@@ -203,7 +188,7 @@ def rank_hints(node: Node) -> Iterator[tuple[Node, Candidates]]:
         for name, (axes, more) in zip(node.tensors, node.ranks, strict=True):
             yield name, ((axes + 1, 0), (axes, 1), (axes + 2, 2)) if more else ((axes, 0),)
     elif isinstance(node, Subscript):
-        reads = sum(not isinstance(i, Dots) and not (isinstance(i, Word) and i.value is None) for i in node.items)
+        reads = sum(not isinstance(i, Dots) and i != Literal(None) for i in node.items)
         yield node.owner, tuple((max(reads, 1) + more, 2 * more) for more in range(4))
     elif isinstance(node, Call):
         path = dotted(node.function)
@@ -249,7 +234,7 @@ def by_table(op: Op | None, operands: tuple[Node, ...]) -> Iterator[tuple[Node, 
 def by_subscripts(arguments: tuple[Node, ...]) -> Iterator[tuple[Node, Candidates]]:
     """One axis per letter of einsum's subscripts, and one for ``...``, where nothing says how many."""
     equation, *operands = arguments
-    if isinstance(equation, Text):
+    if isinstance(equation, Literal) and isinstance(equation.value, str):
         terms = equation.value.replace(" ", "").partition("->")[0].split(",")
         for term, operand in zip(terms, operands, strict=False):
             letters = len(term.replace("...", ""))

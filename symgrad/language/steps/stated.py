@@ -13,7 +13,7 @@ import sympy as sp
 
 from symgrad.entries.stated import equation_of
 from symgrad.errors import InputError, Span, SymgradError
-from symgrad.language.grammar.nodes import Equation, Name
+from symgrad.language.grammar.nodes import Equation
 from symgrad.language.outside.constants import is_number
 from symgrad.language.steps.builder import Builder, Operand
 from symgrad.language.steps.calls import Meaning, Ref, kind_of
@@ -26,6 +26,7 @@ from symgrad.notation.tree import (
     Dots,
     Flat,
     Letter,
+    Name,
     Negative,
     Node,
     Number,
@@ -33,7 +34,6 @@ from symgrad.notation.tree import (
     rebuilt,
     walk,
 )
-from symgrad.notation.tree import Name as Bare
 from symgrad.notation.write import written
 from symgrad.ops import functions
 from symgrad.ops.entry import named
@@ -58,7 +58,7 @@ def one_step(
     """The result of one equation, as a step."""
     op = named(Stated(written(statement)))
     tensors = names_in(spelled_out(statement), functions()).tensors
-    operands = [operand(Name(span, tensor), meanings[tensor]) for tensor in tensors]
+    operands = [operand(Name(tensor, span=span), meanings[tensor]) for tensor in tensors]
     try:
         result = builder.apply(op, operands, {}, span, label="the equation", name=name)
     except SymgradError as error:
@@ -106,7 +106,7 @@ def with_numbers(statement: Statement, numbers: Mapping[str, int]) -> Statement:
     """``statement`` with the numbers in the places of their names."""
 
     def put(node: Node) -> Node:
-        if isinstance(node, Bare) and node.name in numbers:
+        if isinstance(node, Name) and node.name in numbers:
             number = numbers[node.name]
             plain = Number(str(abs(number)), span=node.span)
             return Negative(plain, span=node.span) if number < 0 else plain
@@ -124,7 +124,7 @@ def in_steps(statement: Statement) -> list[Statement]:
     """
     early: list[Statement] = []
     whole = spelled_out(statement)
-    taken = {n.name for n in walk(whole) if isinstance(n, (Bare, Access, Flat, Letter))} | {statement.name}
+    taken = {n.name for n in walk(whole) if isinstance(n, (Name, Access, Flat, Letter))} | {statement.name}
 
     def put(node: Node, letters: Mapping[str, Letter]) -> Node:
         if not isinstance(node, Big):
@@ -136,7 +136,7 @@ def in_steps(statement: Statement) -> list[Statement]:
             name = free_name([f"{n}{k}" for k in ("", *range(len(taken))) for n in "hs"], taken)
             taken.add(name)
             early.append(Statement(name, slots, body, span=node.body.span))
-            places = tuple(Bare(s.name, span=s.span) if isinstance(s, Letter) else s for s in slots)
+            places = tuple(Name(s.name, span=s.span) if isinstance(s, Letter) else s for s in slots)
             body = Access(name, places, span=node.body.span)
         return replace(node, body=body)
 
@@ -158,16 +158,16 @@ def is_long(body: Node) -> bool:
 
 def slots_of(body: Node, whole: Statement, letters: Mapping[str, Letter]) -> tuple[Letter | Dots, ...]:
     """The axes of ``body`` as a step of its own; none where it does not say how far each of them runs."""
-    used = {node.name for node in walk(body) if isinstance(node, Bare)}
+    used = {node.name for node in walk(body) if isinstance(node, Name)}
     own = [letter for name, letter in letters.items() if name in used]
 
     def read(node: Node) -> list[Node]:
         return [slot for n in walk(node) if isinstance(n, Access) for slot in n.slots]
 
     def alone(node: Node) -> set[str]:
-        return {slot.name for slot in read(node) if isinstance(slot, Bare)}
+        return {slot.name for slot in read(node) if isinstance(slot, Name)}
 
-    reads = {node.name for slot in read(body) for node in walk(slot) if isinstance(node, Bare)}
+    reads = {node.name for slot in read(body) for node in walk(slot) if isinstance(node, Name)}
     told = alone(body) | (reads - alone(whole.right))
     if any(letter.bound is None and letter.name not in told for letter in own):
         return ()

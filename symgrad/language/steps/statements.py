@@ -16,20 +16,7 @@ from typing import NoReturn
 
 from symgrad.entries.holding import same_everywhere
 from symgrad.errors import NotationError, Span, UnsupportedError
-from symgrad.language.grammar.nodes import (
-    Binary,
-    Call,
-    Items,
-    Name,
-    Node,
-    Script,
-    Star,
-    Statement,
-    Subscript,
-    Unary,
-    walk,
-    written_name,
-)
+from symgrad.language.grammar.nodes import Call, Items, Script, Star, Statement, Subscript, Unary, written_name
 from symgrad.language.grammar.syntax import HELD
 from symgrad.language.outside.constants import is_number
 from symgrad.language.steps.builder import Builder, Operand
@@ -40,6 +27,7 @@ from symgrad.language.steps.kinds import Kind
 from symgrad.language.steps.made import Made
 from symgrad.language.steps.makers import filled_with
 from symgrad.language.steps.names import tensor_names
+from symgrad.notation.tree import Binary, Name, Node, walk
 from symgrad.ops import ground
 from symgrad.ops.entry import entry_of, playing
 from symgrad.program import Own, Role
@@ -82,7 +70,9 @@ class Statements(Elaborator):
 
     def state(self, statement: Statement, output: str) -> None:
         """One statement before the last: the right side first, then its targets from left to right."""
-        targets = statement.targets or (() if statement.target is None else (Name(statement.span, statement.target),))
+        targets = statement.targets or (
+            () if statement.target is None else (Name(statement.target, span=statement.span),)
+        )
         if statement.sign:
             self.augment(statement)
             return
@@ -158,7 +148,7 @@ class Statements(Elaborator):
         if not isinstance(target, (Name, Subscript)):
             raise NotationError(f"{statement.sign}= goes to one name", span=target.span, hints=("h += 1",))
         self.check_apart(statement)
-        whole = Binary(span, statement.sign, target, statement.value)
+        whole = Binary(statement.sign, target, statement.value, span=span)
         owner = self.meaning(target)
         name = target.name if isinstance(target, Name) else None
         found = self.meaning(whole, name)

@@ -83,9 +83,7 @@ def stft(
     axis, norm = len(frames.shape) - 1, "ortho" if normalized else None
     half = onesided is None or onesided
     source = frames if half else p(ground.complex_pair, frames, 0)
-    return p(
-        ground.transpose, along(p, "complex_rfft" if half else "complex_fft", source, None, axis, norm), axis - 1, axis
-    )
+    return p(ground.transpose, along(p, f"complex_{'r' * half}fft", source, None, axis, norm), axis - 1, axis)
 
 
 WORDS = [f"{word}{tail}" for tail in ("", "2", "n") for word in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")]
