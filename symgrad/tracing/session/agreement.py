@@ -22,7 +22,7 @@ from symgrad.oracles.report import Check, skipped
 from symgrad.oracles.verdict import judge
 from symgrad.program import Apply
 from symgrad.tracing.lift.sweeps import open_entries, pull, pull_by_lot
-from symgrad.tracing.session.births import watching
+from symgrad.tracing.session.leaves import watching
 from symgrad.tracing.session.own_rules import Precision, by_torchs_rule
 
 if TYPE_CHECKING:

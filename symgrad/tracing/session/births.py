@@ -6,9 +6,8 @@ A sweep spreads what is not finite over everything behind it, so only the place 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,7 +20,9 @@ from symgrad.program import Apply
 from symgrad.tracing.captured.words import Lines, step_text
 from symgrad.tracing.lift.sweeps import pull
 from symgrad.tracing.record.numbers import digits, short
-from symgrad.tracing.session.no_slope import InRange, away, instead, no_slope
+from symgrad.tracing.session.findings import Findings
+from symgrad.tracing.session.leaves import Birth
+from symgrad.tracing.session.no_slope import away, instead, no_slope
 
 if TYPE_CHECKING:
     from symgrad.numeric import Values
@@ -33,52 +34,16 @@ TRIED = (1.0, 2.0, -1.0)
 """What an entry is put to, to see whether anything moves with it."""
 
 
-@dataclass(frozen=True)
-class Birth:
-    """A step whose pullback made a NaN or an infinity of finite weights."""
-
-    step: Apply
-    place: int
-    weights: Array
-    result: Array
-
-    @property
-    def of_nothing(self) -> bool:
-        """Whether only weights of 0 arrived where something not finite came of it."""
-        same = self.weights.shape == self.result.shape
-        return same and not self.weights[~np.isfinite(self.result)].any()
-
-
-def watching(*watchers: Callable[..., None]) -> Callable[..., None]:
-    """Several watchers as one."""
-
-    def seen(*what: Any) -> None:
-        for watcher in watchers:
-            watcher(*what)
-
-    return seen
-
-
-def births(found: list[Birth]) -> Callable[[Apply, int, Array, Array], None]:
-    """A watcher for the sweep that notes where what is not finite is born."""
-
-    def seen(step: Apply, place: int, weights: Array, result: Array) -> None:
-        if weights.dtype == object or result.dtype == object:
-            return
-        if np.isfinite(as_float(weights)).all() and not np.isfinite(as_float(result)).all():
-            found.append(Birth(step, place, as_float(weights), as_float(result)))
-
-    return seen
-
-
-def not_finite(
-    program: Capture, found: list[Birth], seeds: Mapping[str, Array], real: InRange | None, kinds: Mapping[str, str]
-) -> list[str]:
+def not_finite(call: Findings) -> list[str]:
     """Where NaN and infinity come from, and what the mathematics says there.
 
-    What goes back through a value that is NaN already is not born there. Where there are ``real`` gradients all the
-    same, numbers left the range of their ``kinds``.
+    What goes back through a value that is NaN already is not born there. Where there are real gradients all the same,
+    numbers left the range of their types.
     """
+    program, found, seeds, real, kinds = call.program, call.born, call.seeds, call.real, call.judge.kinds
+    numbers = (array for row in call.rows for array in (row.added, row.after) if array is not None)
+    if not spoilt(program) and all(np.isfinite(array).all() for array in numbers):
+        return []
     if real is not None:
         beyond = [*(told(program, found[0])[:1] if found else []), *real.lines(kinds)]
         return [*beyond, *instead(program, [birth.step for birth in found])]
@@ -96,7 +61,7 @@ def not_finite(
     return [*found_lines, *instead(program, [birth.step for birth in there])]
 
 
-def in_mathematics(program: Capture, seeds: Mapping[str, Array], found: list[Birth]) -> list[str]:
+def in_mathematics(program: Capture, seeds: Mapping[str, Array], found: Sequence[Birth]) -> list[str]:
     """The gradients that step by step are nan, without the parts that weigh 0; nothing where one of them counts."""
 
     def left_out(step: Apply, place: int, weights: Array, result: Array) -> Array:
@@ -113,7 +78,7 @@ def in_mathematics(program: Capture, seeds: Mapping[str, Array], found: list[Bir
     return [f"  In the mathematics {' and '.join(told)}."] if told else []
 
 
-def infinity_times_nothing(program: Capture, seeds: Mapping[str, Array], found: list[Birth]) -> list[str]:
+def infinity_times_nothing(program: Capture, seeds: Mapping[str, Array], found: Sequence[Birth]) -> list[str]:
     """Which step makes nan of an infinity that was born behind it: its own slope is 0 there."""
     turned: list[Apply] = []
 
@@ -226,7 +191,7 @@ def told(program: Capture, birth: Birth) -> list[str]:
     return lines
 
 
-def all_lost(program: Capture, found: list[Birth]) -> bool:
+def all_lost(program: Capture, found: Sequence[Birth]) -> bool:
     """Whether what is not finite came of weights of 0 alone, at entries with which no result moves."""
     return bool(found) and all(
         b.of_nothing and not counts(program, b.step, operand(program, b)[0]) and not counts_beside(program, b)

@@ -15,7 +15,7 @@ from symgrad.numeric.exact import as_float
 from symgrad.render.program_picture import Watched
 from symgrad.tracing.captured.capture import Capture
 from symgrad.tracing.captured.pictures import picture
-from symgrad.tracing.captured.words import NOT_CHECKED, chosen_by_torch, first_words, ruled_by_torch, shape_text
+from symgrad.tracing.captured.words import NOT_CHECKED, first_words, shape_text
 from symgrad.tracing.lift.complex.pairs import convention
 from symgrad.tracing.lift.lifter import Lifter
 from symgrad.tracing.lift.values import opened
@@ -25,24 +25,49 @@ from symgrad.tracing.record.names import node_names
 from symgrad.tracing.record.numbers import KEPT as KEPT_WHOLE
 from symgrad.tracing.record.trace import as_array
 from symgrad.tracing.record.weakly import Weakly
-from symgrad.tracing.session import diagnose, kinks, leaves, own_backward, paths, remarks
+from symgrad.tracing.session import diagnose, leaves, own_backward, paths, remarks, why
 from symgrad.tracing.session.agreement import Judge, precision_of
-from symgrad.tracing.session.births import all_lost, births, not_finite, spoilt, watching
+from symgrad.tracing.session.births import all_lost, not_finite
 from symgrad.tracing.session.entrywise import entrywise, written_out
+from symgrad.tracing.session.findings import Findings, Notes
 from symgrad.tracing.session.history import KEPT, Outline, nearest
+from symgrad.tracing.session.leaves import watching
 from symgrad.tracing.session.lessons import lessons
 from symgrad.tracing.session.nameless import nameless
 from symgrad.tracing.session.no_slope import in_range
 from symgrad.tracing.session.scene import Scene, state_of
-from symgrad.tracing.session.slopes import slopes
 from symgrad.tracing.story.events import Backward, Leaf
 from symgrad.tracing.story.passages import passages
 from symgrad.tracing.story.told_lines import ToldLines, told_lines
-from symgrad.tracing.story.zeros import zeros
 from symgrad.ways import Setting
 
 HANDFUL = 6
 """With more leaves than this, formulas are shown on request only."""
+NOTES: tuple[tuple[Notes, bool], ...] = (
+    (remarks.accumulated, True),
+    (remarks.without_a_past, True),
+    (lambda call: call.told.withheld, True),
+    (why.zeros, False),
+    (remarks.broadcast_losses, False),
+    (why.kinks, False),
+    (lessons, False),
+    (nameless, False),
+    (paths.missing, False),
+    (why.detached, False),
+    (own_backward.compared, False),
+    (not_finite, True),
+    (lambda call: call.closed, False),
+    (remarks.hooked, True),
+    (remarks.chosen, True),
+    (remarks.overflowed, True),
+    (remarks.rounded, True),
+    (remarks.ruled, True),
+    (remarks.from_within, True),
+    (remarks.overwritten_weights, True),
+    (lambda call: call.scene.sensor.told(), True),
+    (remarks.other_letter, False),
+)
+"""What may be said of a call, in order, and whether also of a program that was told before."""
 
 
 def told_of(scene: Scene, result: Any, error: Exception | None) -> Backward:
@@ -75,10 +100,10 @@ def told_of(scene: Scene, result: Any, error: Exception | None) -> Backward:
     flow = leaves.Flow()
     seeds = scene.weights(lifted)
     judge = Judge(program, seeds, scene.types(lifted))
-    met, letter = kinks.Passages(), program.recording.seed
+    met, letter = why.Passages(), program.recording.seed
     ways = Watched()
     drawn = [ways] if scene.watch.pictures and not repeated else []
-    judge.pull(watching(births(born), flow.seen, *([] if repeated else [met.seen]), *drawn))
+    judge.pull(watching(leaves.births(born), flow.seen, *([] if repeated else [met.seen]), *drawn))
     scene.passed = flow.small_of(scene.order, lifted.refs)
     lost = all_lost(program, born)
     real = in_range(program, seeds) if born and not lost else None
@@ -94,30 +119,10 @@ def told_of(scene: Scene, result: Any, error: Exception | None) -> Backward:
     ]
     letter = told.letter(letter) if like is None else scene.watch.letters.get(like[0], letter)
     scene.watch.letters[scene.number] = letter
-    notes = remarks.accumulated(scene, program, targets, rows, repeated, letter)
-    notes += [*remarks.without_a_past(program), *told.withheld]
-    if not repeated:
-        ties = kinks.found(program, seeds, met)
-        held = {name for name, node in lifted.nodes.items() if node.kind == "data" and node.cut is not None}
-        notes += [] if spoilt(program) else zeros(program, seeds, rows, ties, held, letter, told.said)
-        notes += remarks.broadcast_losses(program)
-        notes += [*kinks.lines(program, ties), *lessons(scene, program, seeds, rows, told)]
-        notes += nameless(scene, lifted, program, names, [*shown, *told.forward, *told.lines, *told.forms.values()])
-        notes += [*paths.missing(scene, lifted, letter), *slopes(program), *own_backward.compared(program)]
-    numbers = (array for row in rows for array in (row.added, row.after) if array is not None)
-    if spoilt(program) or not all(np.isfinite(array).all() for array in numbers):
-        notes += not_finite(program, born, seeds, real, judge.kinds)
-    notes += [] if repeated else closed
-    notes += [*remarks.hooked(program, targets, rows), *chosen_by_torch(program, {} if real else judge.chosen)]
-    notes += remarks.overflowed(rows, judge)
-    notes += remarks.rounded(program, judge.coarse, judge.rough)
-    notes += ruled_by_torch(program, judge.rules) if any(row.ruled for row in rows) else []
-    notes += [
-        *remarks.from_within(scene),
-        *remarks.overwritten_weights(scene),
-        *scene.sensor.told(),
-        *([] if repeated else remarks.other_letter(program, letter)),
-    ]
+    ties = [] if repeated else why.found(program, seeds, met)
+    call = Findings(scene, lifted, program, names, seeds, targets, rows, judge, shown, told, letter, repeated, born,
+                    real, ties, closed)  # fmt: skip
+    notes = [line for say, again in NOTES if again or not repeated for line in say(call)]
     notes = written_out(notes, program, told)
     spoken = [program.labels[n] for n, (t, _) in targets.items() if t.is_complex()]
     if scene.seeds[0] is not None:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import re
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from symgrad.errors import SymgradError
-from symgrad.numeric.exact import Array
+from symgrad.numeric.exact import Array, as_float
 from symgrad.program import Apply
 from symgrad.tracing.captured.words import step_text
 from symgrad.tracing.lift.labels import cast_of, goes_without_saying
@@ -100,6 +101,44 @@ class Flow:
             (source,) = step.tensors
             return f"what reaches {'it' if source == name else program.labels.get(source, source)} adds up to 0"
         return f"nothing comes back through {step_text(program, step)}{program.place(step.result.name)}"
+
+
+@dataclass(frozen=True)
+class Birth:
+    """A step whose pullback made a NaN or an infinity of finite weights."""
+
+    step: Apply
+    place: int
+    weights: Array
+    result: Array
+
+    @property
+    def of_nothing(self) -> bool:
+        """Whether only weights of 0 arrived where something not finite came of it."""
+        same = self.weights.shape == self.result.shape
+        return same and not self.weights[~np.isfinite(self.result)].any()
+
+
+def watching(*watchers: Callable[..., None]) -> Callable[..., None]:
+    """Several watchers as one."""
+
+    def seen(*what: Any) -> None:
+        for watcher in watchers:
+            watcher(*what)
+
+    return seen
+
+
+def births(found: list[Birth]) -> Callable[[Apply, int, Array, Array], None]:
+    """A watcher for the sweep that notes where what is not finite is born."""
+
+    def seen(step: Apply, place: int, weights: Array, result: Array) -> None:
+        if weights.dtype == object or result.dtype == object:
+            return
+        if np.isfinite(as_float(weights)).all() and not np.isfinite(as_float(result)).all():
+            found.append(Birth(step, place, as_float(weights), as_float(result)))
+
+    return seen
 
 
 DIAGONAL = "diagonal("

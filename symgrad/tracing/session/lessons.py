@@ -29,6 +29,7 @@ from symgrad.tracing.lift.sweeps import pull
 from symgrad.tracing.record.numbers import digits
 from symgrad.tracing.record.trace import Node, upstream
 from symgrad.tracing.session.births import spoilt
+from symgrad.tracing.session.findings import Findings
 from symgrad.tracing.session.leaves import DIAGONAL
 from symgrad.tracing.session.scene import Scene
 from symgrad.tracing.story.events import Leaf
@@ -41,11 +42,10 @@ MOST = 20_000
 """Entries of a product that is laid out to test a sentence."""
 
 
-def lessons(
-    scene: Scene, program: Capture, seeds: Mapping[str, Array], rows: Sequence[Leaf], told: ToldLines
-) -> list[str]:
+def lessons(call: Findings) -> list[str]:
     """Everything that is worth saying about a small program."""
-    found = [*double_backward(scene, program, told.letter(program.recording.seed), seeds)]
+    program, seeds, rows, told = call.program, call.seeds, call.rows, call.told
+    found = [*double_backward(call.scene, program, told.letter(program.recording.seed), seeds)]
     if len(program.recording.steps) > SHORT or len(rows) > FEW or len(program.ends) != 1 or program.black_boxes:
         return found
     try:

@@ -8,18 +8,17 @@ layer makes inside is said to be made there.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
 from symgrad.numeric.exact import Array, as_float
-from symgrad.tracing.captured.capture import Capture
-from symgrad.tracing.lift.lifted import WRITTEN, Lifted
+from symgrad.tracing.lift.lifted import WRITTEN
 from symgrad.tracing.record.frames import as_written
 from symgrad.tracing.record.names import called, text_at, tree_of
 from symgrad.tracing.record.numbers import digits, short
 from symgrad.tracing.record.trace import Node, as_array
-from symgrad.tracing.session.scene import Scene
+from symgrad.tracing.session.findings import Findings
 from symgrad.tracing.story.events import some
 from symgrad.tracing.story.layout import shortened
 
@@ -32,12 +31,11 @@ MOST = 8
 """Tensors that are described; a program with more of them has other worries."""
 
 
-def nameless(
-    scene: Scene, lifted: Lifted, program: Capture, names: Mapping[int, str], shown: Iterable[str]
-) -> list[str]:
-    """What each input is that the script has no name for and that a line which is ``shown`` reads."""
-    read = set(WORD.findall(" ".join(shown)))
-    known = {names[id(n)]: as_array(n.held) for n in scene.order if n.kind == "data" and id(n) in names}
+def nameless(call: Findings) -> list[str]:
+    """What each input is that the script has no name for and that a line which is shown reads."""
+    program, lifted, names, told = call.program, call.lifted, call.names, call.told
+    read = set(WORD.findall(" ".join([*call.shown, *told.forward, *told.lines, *told.forms.values()])))
+    known = {names[id(n)]: as_array(n.held) for n in call.scene.order if n.kind == "data" and id(n) in names}
     said: dict[str, list[str]] = {}
     for tensor in program.recording.inputs:
         node, label = lifted.nodes.get(tensor.name), program.labels[tensor.name]

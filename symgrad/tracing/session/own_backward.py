@@ -26,17 +26,18 @@ from symgrad.tracing.lift.verify import precision
 from symgrad.tracing.record.numbers import MOST, short
 from symgrad.tracing.record.trace import as_array
 from symgrad.tracing.session.agreement import difference, precision_of
+from symgrad.tracing.session.findings import Findings
 
 if TYPE_CHECKING:
     from symgrad.tracing.captured.capture import Capture
 
 
-def compared(program: Capture) -> list[str]:
+def compared(call: Findings) -> list[str]:
     """``Round.backward is not the derivative of its forward: the slope that was declared is 1, the real one 0``.
 
     What is said of several calls is said once.
     """
-    return list(dict.fromkeys(of_each(program)))
+    return list(dict.fromkeys(of_each(call.program)))
 
 
 def of_each(program: Capture) -> Iterator[str]:

@@ -16,6 +16,7 @@ from symgrad.tracing.record.names import node_names
 from symgrad.tracing.record.numbers import short
 from symgrad.tracing.record.trace import Cut, Node, Where, upstream
 from symgrad.tracing.session.diagnose import output_name, unreached
+from symgrad.tracing.session.findings import Findings
 from symgrad.tracing.session.history import Filled, Last
 from symgrad.tracing.session.scene import Scene
 from symgrad.tracing.story.events import some
@@ -70,8 +71,9 @@ def cut_in_words(cut: Cut, name: str, where: Where | None, call: Where) -> str:
     return said if where is None else f"{said}; {place(where)} made {name} a new leaf"
 
 
-def missing(scene: Scene, lifted: Lifted, letter: str) -> list[str]:
-    """Tensors in the program, or cut off from it, that get no gradient, and why; ``letter`` is the seed's name."""
+def missing(call: Findings) -> list[str]:
+    """Tensors in the program, or cut off from it, that get no gradient, and why."""
+    scene, lifted = call.scene, call.lifted
     notes: list[str] = []
     unasked: list[str] = []
     buffers = sight.buffers_in(frames.user_frame())
@@ -95,7 +97,7 @@ def missing(scene: Scene, lifted: Lifted, letter: str) -> list[str]:
             elif node.cut.meant:
                 who = ", ".join(dict.fromkeys(here)) or "a leaf"
                 cut = cut_in_words(node.cut, "", None, scene.where).removeprefix("the path was ")
-                notes.append(f"one of the ways from {who} was {cut}: its part of {letter}ᵀJ is left out")
+                notes.append(f"one of the ways from {who} was {cut}: its part of {call.letter}ᵀJ is left out")
     notes += taken_out(scene, lifted)
     if scene.kind == "grad" and (nowhere := unreached(scene, nameless=False)):
         notes.append(f"{nowhere}: torch gives None there, or zeros with materialize_grads=True")

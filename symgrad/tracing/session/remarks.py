@@ -6,32 +6,29 @@ would stumble over.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from symgrad.explanation.notable import pairs_compared, pairs_in_words
 from symgrad.program import Pullback
-from symgrad.tracing.captured.capture import Capture
-from symgrad.tracing.captured.words import chosen_by_torch
+from symgrad.tracing.captured.words import chosen_by_torch, ruled_by_torch
 from symgrad.tracing.lift.observed import changed
 from symgrad.tracing.lift.singular import OVERFLOWS, settled
 from symgrad.tracing.lift.sweeps import pull
 from symgrad.tracing.record.numbers import digits, short
 from symgrad.tracing.record.trace import same
-from symgrad.tracing.session.agreement import Judge
+from symgrad.tracing.session.findings import Findings
 from symgrad.tracing.session.scene import Scene
-from symgrad.tracing.story.events import Leaf, some
+from symgrad.tracing.story.events import some
 
 CLIPPING = ("total_norm", "max_norm", "clip_coef_clamped")
 """What torch's own function that clips gradients by their norm calls that norm, the bound, and the factor."""
-Targets: TypeAlias = Mapping[str, tuple[Any, Any]]
-"""Leaves by their names in a program, each with what torch gave it."""
 
 
-def other_letter(program: Capture, letter: str) -> list[str]:
+def other_letter(call: Findings) -> list[str]:
     """A note where the seed is not called v, since a tensor is, or v_… are those of a gradient that was recorded."""
+    program, letter = call.program, call.letter
     if letter == "v":
         return []
     if "v" in program.labels.values():
@@ -41,20 +38,16 @@ def other_letter(program: Capture, letter: str) -> list[str]:
     return [f"names of the script begin with v: the seed is called {letter} here"]
 
 
-def accumulated(
-    scene: Scene, program: Capture, targets: Targets, rows: list[Leaf], repeated: bool, letter: str
-) -> list[str]:
-    """A note where this call added to what an earlier line had put there; ``letter`` is the seed's name.
-
-    What would do is said once for each line.
-    """
+def accumulated(call: Findings) -> list[str]:
+    """A note where this call added to what an earlier line had put there; what would do is said once for each line."""
+    scene, program, rows, letter = call.scene, call.program, call.rows, call.letter
     again = [r.name for r in rows if r.before is not None and np.any(r.before)]
     if not again:
         return []
-    lines = put_there(scene, [t for name, (t, _) in targets.items() if program.labels[name] in again])
+    lines = put_there(scene, [t for name, (t, _) in call.targets.items() if program.labels[name] in again])
     who = f"{again[0]}.grad" if len(again) == 1 else f".grad of {len(again)} tensors"
     row = next(r for r in rows if r.name == again[0])
-    shown = repeated and len(again) == 1  # elsewhere the table has the numbers
+    shown = call.repeated and len(again) == 1  # elsewhere the table has the numbers
     sums = f": {short(row.before)} + {short(row.added)} = {short(row.after)}" if shown else ""
     adds = f"{who} already held what {lines} put there; backward adds{sums}"
     fresh = f"{again[0]}.grad = None" if len(again) == 1 else "zero_grad() of the optimizer"
@@ -80,32 +73,44 @@ def put_there(scene: Scene, tensors: list[Any]) -> str:
     return places.pop() if len(places) == 1 else "earlier lines"
 
 
-def overflowed(rows: Sequence[Leaf], judge: Judge) -> list[str]:
+def overflowed(call: Findings) -> list[str]:
     """At which steps what was derived is a number and torch's is none, unless that is named already."""
+    judge, program = call.judge, call.program
     if any(reason.startswith(OVERFLOWS) for reason in judge.chosen.values()):
         return []
-    if not any(row.overflows and row.overflowed is None and not row.lost for row in rows):
+    if not any(row.overflows and row.overflowed is None and not row.lost for row in call.rows):
         return []
-    program, found = judge.program, dict[str, str]()
+    found = dict[str, str]()
     pull(program.recording, program.values, program.boxes, judge.seeds, program.wanted, origins=program.origins,
          noted=found, settle=settled)  # fmt: skip
     return chosen_by_torch(program, {name: why for name, why in found.items() if why.startswith(OVERFLOWS)})
 
 
-def rounded(program: Capture, coarse: Mapping[str, float], rough: Mapping[str, float]) -> list[str]:
+def rounded(call: Findings) -> list[str]:
     """A note where what torch added is further off than one rounding leaves.
 
-    By a leaf in ``coarse`` torch's double precision was asked; by one in ``rough`` it is known how far rounding goes.
+    By one leaf torch's double precision was asked, by another it is known how far rounding goes.
     """
+    labels, coarse, rough = call.program.labels, call.judge.coarse, call.judge.rough
     said = {
         "torch's float32 is up to {} off (of the largest entry); its float64 is what was derived": coarse,
         "the two are up to {} apart (of the largest entry): rounding in the steps on the way may leave as much": rough,
     }
     return [
-        f"by {some([program.labels[name] for name in found])} {words.format(f'{max(found.values()):.2g}')}"
+        f"by {some([labels[name] for name in found])} {words.format(f'{max(found.values()):.2g}')}"
         for words, found in said.items()
         if found
     ]
+
+
+def chosen(call: Findings) -> list[str]:
+    """The steps at which torch's choice was taken."""
+    return chosen_by_torch(call.program, {} if call.real else call.judge.chosen)
+
+
+def ruled(call: Findings) -> list[str]:
+    """The calls whose backward in torch is no derivative, where a gradient follows from that."""
+    return ruled_by_torch(call.program, call.judge.rules) if any(row.ruled for row in call.rows) else []
 
 
 def clipped(found: tuple[Any, ...] | None) -> str:
@@ -122,11 +127,12 @@ def clipped(found: tuple[Any, ...] | None) -> str:
     return f"every gradient is clipped: {norms}, so each is multiplied by {digits(factor)}"
 
 
-def from_within(scene: Scene) -> list[str]:
+def from_within(call: Findings) -> list[str]:
     """A note of leaves that a backward inside this one added to, as that of a checkpoint does.
 
     One in another thread counts where it has leaves of this one.
     """
+    scene = call.scene
     own, found = {id(tensor) for _, tensor in scene.leaves}, dict[str, set[int]]()
     for leaf, place in scene.watch.inner:
         if id(leaf) in scene.sight and (place == "inside" or id(leaf) in own):
@@ -148,8 +154,9 @@ def changed_by(scene: Scene, tensor: Any) -> str:
     return "a write during the call" if {id(tensor), id(tensor.grad)} & {*map(id, scene.watch.during)} else ""
 
 
-def hooked(program: Capture, targets: Targets, rows: list[Leaf]) -> list[str]:
+def hooked(call: Findings) -> list[str]:
     """Leaves with hooks: torch's gradient is then what the hook made of vᵀJ."""
+    program, targets, rows = call.program, call.targets, call.rows
     notes = [f"{program.labels[n]} has a hook: torch adds what the hook makes of {program.recording.seed}ᵀJ"
              for n, (t, _) in targets.items() if getattr(t, "_backward_hooks", None)]  # fmt: skip
     own = {program.labels[n] for n, (t, _) in targets.items() if getattr(t, "_post_accumulate_grad_hooks", None)}
@@ -163,8 +170,9 @@ def hooked(program: Capture, targets: Targets, rows: list[Leaf]) -> list[str]:
     return notes
 
 
-def overwritten_weights(scene: Scene) -> list[str]:
+def overwritten_weights(call: Findings) -> list[str]:
     """A v that something wrote into while torch ran the call."""
+    scene = call.scene
     told = [found.overwrote for found in scene.observations if found.overwrote]
     for given, now in zip(scene.seeds, scene.given.passed, strict=True):
         if not told and given is not None and not same(given, now.detach()):
@@ -172,15 +180,17 @@ def overwritten_weights(scene: Scene) -> list[str]:
     return told
 
 
-def without_a_past(program: Capture) -> list[str]:
+def without_a_past(call: Findings) -> list[str]:
     """An output that is a leaf itself: backward hands it v and reaches nothing else."""
+    program = call.program
     names = [program.labels.get(end, end) for end in program.ends if end in program.wanted]
     return [f"{name} is a leaf itself: nothing was computed on the way to it, so this reaches nothing else"
             for name in dict.fromkeys(names)]  # fmt: skip
 
 
-def broadcast_losses(program: Capture) -> list[str]:
+def broadcast_losses(call: Findings) -> list[str]:
     """Losses whose two sides have different shapes: they are broadcast, and every pair counts."""
+    program = call.program
     found = pairs_compared(program.recording.steps, lambda name: np.shape(program.arrays[name]))
     labels = program.labels
     return [pairs_in_words(step, *((labels.get(n, n), shape) for n, shape in sides)) for step, *sides in found]

@@ -1,0 +1,197 @@
+"""Why a gradient is 0, or not the derivative: kinks, slopes that are 0, rows that cancel, and what a detach leaves out.
+
+Comes in: what was found of a call. Goes out: lines for its notes. A reason was tested on the numbers and at other
+points (`symgrad.explanation.reasons`); of a long program only what the sweep itself saw is said. A kink is said only
+where the choice made there matters to a gradient, a detach only where both slopes can be told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from symgrad.explanation.notable import undetached
+from symgrad.explanation.reasons import Vanishing
+from symgrad.explanation.tie import Passage, Tie
+from symgrad.explanation.ties import LARGEST, switches, ties
+from symgrad.numeric import numeric_pullback
+from symgrad.numeric.exact import Array, as_float
+from symgrad.ops.entry import entry_of, plays
+from symgrad.program import Apply, Role
+from symgrad.tracing.captured.words import relabelled, right_side
+from symgrad.tracing.lift.labels import UNNAMED
+from symgrad.tracing.lift.sweeps import pull
+from symgrad.tracing.record.numbers import MOST, short
+from symgrad.tracing.session.births import spoilt
+from symgrad.tracing.session.findings import Findings
+from symgrad.tracing.story.events import MANY, Leaf, listed
+
+if TYPE_CHECKING:
+    from symgrad.tracing.captured.capture import Capture
+
+KINKS = 2
+"""Kinks that have a line each; the steps at which there are more are counted."""
+ENTRIES = 2_000_000
+"""Entries that are searched in one call, all steps together."""
+
+FEW = 60
+"""Programs with more steps than this are not pulled a second time for a remark."""
+
+
+class Passages:
+    """What came back to the steps that may have kinks."""
+
+    def __init__(self) -> None:
+        self.met: list[Passage] = []
+        self.entries = 0
+
+    def seen(self, step: Apply, place: int, weights: Array, result: Array) -> None:
+        """One step of the sweep."""
+        op = entry_of(step.op)
+        size = max(np.size(weights), np.size(result))
+        if op is not None and not op.smooth and size <= LARGEST and self.entries + size <= ENTRIES:
+            self.entries += size
+            self.met.append(Passage(step, place, weights))
+
+
+def found(program: Capture, seeds: Mapping[str, Array], met: Passages) -> list[Tie]:
+    """The kinks of one call that matter."""
+
+    def counts(name: str, change: Array) -> bool:
+        if name in program.wanted:
+            return True
+        changed = pull(program.recording, program.values, program.boxes, {name: change}, program.wanted)
+        return any(np.any(as_float(part)) for part in changed.values())
+
+    here = list(ties(program.recording, program.values, met.met, counts))
+    if len(program.ends) == 1 and not program.boxes:
+        whole = replace(program.recording, output=program.ends[0])
+        here += switches(whole, program.values, as_float(seeds[program.ends[0]]), program.wanted, met.met)
+    return here
+
+
+def kinks(call: Findings) -> list[str]:
+    """``h[0,1] = 0 is a kink of relu: left 0, right 1, anything between is legal; torch 2.13.0 takes 0``."""
+    met = call.ties
+    told = list(dict.fromkeys(line_of(call.program, tie) for tie in met[:KINKS]))
+    rest = len(met) - KINKS
+    return [*told, f"{rest} more {'step stands' if rest == 1 else 'steps stand'} on kinks"] if rest > 0 else told
+
+
+def line_of(program: Capture, tie: Tie) -> str:
+    """One kink in the names of the script."""
+    labels = program.labels
+    step = relabelled(right_side(program.recording, tie.step), labels) if tie.whole else str(tie.step.op)
+    end = program.ends[0]
+    out = labels.get(end, end)
+    total = out if np.size(program.arrays[end]) == 1 else f"Σ {program.recording.seed}·{out}"
+    return tie.says(labels.get(tie.name, tie.name), f"{step}{program.place(tie.step.result.name)}", total)
+
+
+def zeros(call: Findings) -> list[str]:
+    """``vᵀJ by x is 0: nothing comes back through round(x) (line 5), its slope is 0 wherever it has one``.
+
+    A slope that is 0 at a kink is told there.
+    """
+    program, rows, letter = call.program, call.rows, call.letter
+    if spoilt(program):
+        return []
+    held = frozenset(name for name, node in call.lifted.nodes.items() if node.kind == "data" and node.cut is not None)
+    found: dict[tuple[str, str, bool], list[Leaf]] = {}
+    own = {label: name for name, label in program.labels.items()}
+    whole = replace(program.recording, output=program.ends[0])
+    short = len(program.ends) == 1 and len(program.recording.steps) <= FEW and not program.boxes
+    names = tuple(own[row.name] for row in rows)
+    vanishing = Vanishing(whole, program.values, as_float(call.seeds[program.ends[0]]), names, held) if short else None
+    for row in rows:
+        if (
+            row.added is None
+            or not row.added.size
+            or row.undefined
+            or row.none
+            or not (row.rounding or not row.added.any())
+        ):
+            continue
+        reason = vanishing.reason(own[row.name]) if vanishing is not None and len(rows) <= MANY else None
+        if reason is None and not row.added.any() and len(rows) > MANY:
+            continue  # said where the leaves are summed up
+        if reason is not None and reason.kind == "slope" and any(reason.step is tie.step for tie in call.ties):
+            continue
+        digits = " (the digits are rounding)" if row.rounding else ""
+        said = row.why if reason is None else reason.says(row.name, step_in_words(program, call.told.said, reason.step))
+        found.setdefault((digits, said, row.boxed), []).append(row)
+    return [
+        f"{'what torch gives' if boxed else f'{letter}ᵀJ'} by {listed(some)} is 0{digits}{f': {said}' if said else ''}"
+        for (digits, said, boxed), some in found.items()
+        if said or digits
+    ]
+
+
+def step_in_words(program: Capture, lines: Mapping[str, str], step: Apply) -> str:
+    """What a step's result is called by the script, or what computes it, and where."""
+    name = step.result.name
+    label = program.labels.get(name, name)
+    numbered = UNNAMED.fullmatch(label) or name in program.ends
+    merged = any(UNNAMED.fullmatch(program.labels.get(read, read)) and read not in lines for read in step.tensors)
+    text = lines.get(name) if merged else None
+    if text is None:
+        text = relabelled(right_side(program.recording, step), program.labels)
+    return f"{text if numbered else label}{program.place(name)}"
+
+
+def detached(call: Findings) -> Iterator[str]:
+    """What each detach leaves out: the slope that is declared and the real one, where they are one number each.
+
+    Of several on the ways from one tensor each is undone alone: then the real slope is none of these.
+    """
+    program = call.program
+    found = [*cuts(program)]
+    for own, at, ones, declared, real in found:
+        other = "the real one" if [name for name, *_ in found].count(own) == 1 else "with this detach undone"
+        if np.shape(ones) == declared.shape and np.ptp(declared) == np.ptp(real) == 0:
+            said = f"the slope that was declared is {short(declared.flat[0])}, {other} {short(real.flat[0])}"
+        elif declared.size <= MOST:
+            said = f"for {program.recording.seed} = ones {short(declared)} is what is declared, {short(real)} {other}"
+        else:
+            said = "without it there would be another slope"
+        name = program.labels.get(own, own)
+        yield (
+            f"a part of the way from {name} is cut in {at} by .detach(): {said}; what comes back there is by design "
+            "not the derivative of the value"
+        )
+
+
+def cuts(program: Capture) -> Iterator[tuple[str, str, Array, Array, Array]]:
+    """Each detach: of which tensor a part of the way is cut, where, the weights, and vᵀJ as declared and without it."""
+    for step in program.recording.steps:
+        join, by = where_joined(program, step) if plays(step.op, Role.CUTS) else (None, "")
+        if join is None or not program.boxes.keys().isdisjoint(program.recording.reaching([join.result.name])):
+            continue
+        part = replace(program.recording, output=join.result.name)
+        ones = np.ones(np.shape(program.arrays[join.result.name]))
+        at = program.place(step.result.name).strip(" ()") or "it"
+        for own, real in undetached(part, program.values, ones, [by], step.result.name).items():
+            yield own, at, ones, as_float(numeric_pullback(part, program.values, ones, [own])[own]), real
+
+
+def where_joined(program: Capture, cut: Apply) -> tuple[Apply | None, str]:
+    """The step at which what a detach gave meets what it was made of, or what that was made into; and which that is."""
+    recording, source = program.recording, str(cut.arguments[0])
+    above, below, held = recording.reaching([source]), recording.reached([source]), {cut.result.name}
+    for step in program.recording.steps:
+        if held.isdisjoint(step.tensors):
+            continue
+        others = [name for name in step.tensors if name not in held]
+        by = next((name for name in others if name in above), None)
+        if by is None and not below.isdisjoint(others):
+            by = source
+        if by is None:  # m * W meets W.norm().detach(): both were made of W
+            shared = (name for name in program.wanted if name in above)
+            by = next((name for name in shared if not recording.reached([name]).isdisjoint(others)), None)
+        if by is not None:
+            return step, by
+        held.add(step.result.name)
+    return None, ""
