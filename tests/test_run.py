@@ -78,6 +78,19 @@ print(x.grad)
 """
 
 
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        ("torch.autograd.backward(x * 2)", "(x * 2) has 3 elements"),
+        ("x.sum().backward(); x.exp().backward()", "x.exp() has 3 elements"),
+        ("x.zero_grad if 0 else (x + 1).backward()", "(x + 1) has 3 elements"),
+    ],
+)
+def test_what_backward_is_called_on_is_read_where_the_call_stands(tmp_path, call, says):
+    _, told = play(tmp_path, f"x = torch.ones(3, requires_grad=True)\ntry:\n    {call}\nexcept RuntimeError: pass\n")
+    assert says in told
+
+
 def test_accumulation_py(tmp_path, capsys):
     session, told = play(tmp_path, ACCUMULATION)
     first, second = session.calls

@@ -7,6 +7,7 @@ exists and the steps lose it to 0·∞; or there is none, and every number there
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -33,11 +34,32 @@ STEP, CLOSE, TRIED = 1e-6, 1e-3, 200
 
 @dataclass(frozen=True, eq=False)
 class Birth:
-    """The step whose pullback made something of finite weights that is not finite, whether by 0·∞ alone, and where."""
+    """A step whose pullback by its argument at ``place`` made something that is not finite of finite weights."""
 
     step: Apply
-    of_nothing: bool
-    places: Array
+    place: int
+    weights: Array
+    result: Array
+
+    @property
+    def places(self) -> Array:
+        """Where it is not finite."""
+        return ~np.isfinite(self.result)
+
+    @property
+    def of_nothing(self) -> bool:
+        """Whether only weights of 0 arrived there."""
+        return self.weights.shape == self.result.shape and not self.weights[self.places].any()
+
+
+def births(found: list[Birth]) -> Callable[[Apply, int, Array, Array], None]:
+    """A watcher for the sweep that notes where what is not finite is born."""
+
+    def seen(step: Apply, place: int, weights: Array, part: Array) -> None:
+        if finite(weights).all() and not finite(part).all():
+            found.append(Birth(step, place, as_float(weights), as_float(part)))
+
+    return seen
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,13 +141,7 @@ def singular(
         mathematics = np.where(known, torch, mathematics)
     mathematics = np.where(unsure & ~held, np.nan, mathematics)
     found: list[Birth] = []
-
-    def seen(step: Apply, place: int, weights: Array, part: Array) -> None:
-        if finite(weights).all() and not finite(part).all():
-            alone = np.shape(weights) == np.shape(part) and not np.asarray(weights)[~finite(part)].any()
-            found.append(Birth(step, alone, ~finite(part)))
-
-    numeric_pullback(program, values, seed, [name], seen)
+    numeric_pullback(program, values, seed, [name], births(found))
     places = tuple(tuple(int(i) for i in at) for at in np.argwhere(lacking))
     by_sympy = entries is not None
     return Singular(Standing(mathematics, void), as_float(gradient), torch, places, tuple(found), by_sympy)

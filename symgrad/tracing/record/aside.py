@@ -11,7 +11,7 @@ import functools
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from threading import get_ident
 from typing import Any
 
@@ -19,11 +19,9 @@ import torch
 from torch.overrides import _get_current_function_mode_stack, _pop_mode, _push_mode
 from torch.utils._device import DeviceContext
 
-from symgrad.tracing.record.standing_in import caller
+from symgrad.tracing.record.standing_in import back, caller, put
 
 DYNAMO = "torch._dynamo.eval_frame"
-NOTHING = object()
-"""What stood where torch inherits what it has."""
 HOOKS = "enter_exit_hooks"
 """What each context of Dynamo enters before it runs a compiled function; entered, each gives what ends it."""
 
@@ -34,9 +32,9 @@ class StandIns:
     def __init__(self, mode: Any) -> None:
         self.mode = mode
         self.standing: list[tuple[Any, str, Any, Any]] = []
+        self.dynamo = ExitStack()
+        """Ends what stands in Dynamo's place."""
         self.contexts: Any = None
-        self.around: property | None = None
-        """What another recorder, which began before, has put there."""
         self.went = False
         self.home = get_ident()
         self.rested = False
@@ -67,16 +65,13 @@ class StandIns:
     @contextmanager
     def put(self, *those: tuple[Any, str, Any]) -> Iterator[None]:
         """``(owner, name, value)``: each value stands where it is named; afterwards torch's own is back."""
-        mine = [(owner, name, vars(owner).get(name, NOTHING), value) for owner, name, value in those]
-        for owner, name, _, value in mine:
-            setattr(owner, name, value)
-        self.standing += mine
-        try:
-            yield
-        finally:
-            for one in mine:
-                self.standing.remove(one)
-                back(*one[:3])
+        with put(*those) as mine:
+            self.standing += mine
+            try:
+                yield
+            finally:
+                for one in mine:
+                    self.standing.remove(one)
 
     def rest(self) -> bool:
         """Take the mode from the stack; whether it stood there, and once."""
@@ -108,15 +103,9 @@ class StandIns:
                 self.meet_dynamo()
 
         self.meet_dynamo()
-        try:
-            with self.put((torch, "compile", compile_aside)):
-                yield
-        finally:
-            if self.contexts is not None:
-                delattr(self.contexts, HOOKS)
-                if self.around is not None:
-                    setattr(self.contexts, HOOKS, self.around)
-                self.contexts = self.around = None
+        with self.dynamo, self.put((torch, "compile", compile_aside)):
+            yield
+        self.contexts = None
 
     def meet_dynamo(self) -> None:
         """Let Dynamo's contexts ask us to step aside, once it is there: to load it takes seconds."""
@@ -126,7 +115,7 @@ class StandIns:
         if self.contexts is None:
             return  # a Dynamo of another make, which is let alone
 
-        self.around = around = vars(self.contexts).get(HOOKS)
+        around = vars(self.contexts).get(HOOKS)  # of another recorder, which began before
 
         def aside() -> Callable[[], None]:
             return _nothing if uncompiled() else self.step_aside()
@@ -137,7 +126,8 @@ class StandIns:
                 own.append(aside)
             return own
 
-        setattr(self.contexts, HOOKS, property(hooks, lambda context, own: vars(context).__setitem__(HOOKS, own)))
+        to = property(hooks, lambda context, own: vars(context).__setitem__(HOOKS, own))
+        self.dynamo.enter_context(put((self.contexts, HOOKS, to)))
 
     def step_aside(self) -> Callable[[], None]:
         """Take the mode from the stack and torch's own back into its places; what is returned ends that."""
@@ -161,14 +151,6 @@ class StandIns:
                 self.resume()
 
         return come_back
-
-
-def back(owner: Any, name: str, original: Any) -> None:
-    """Put torch's own back into its place; where it had none of its own, what it inherits is found again."""
-    if original is NOTHING:
-        delattr(owner, name)
-    else:
-        setattr(owner, name, original)
 
 
 def uncompiled() -> bool:

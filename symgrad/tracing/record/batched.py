@@ -8,7 +8,7 @@ result has no past, and says so.
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
@@ -16,23 +16,10 @@ from symgrad.ops.calls.written import NEW
 from symgrad.reference.bounds import Uncompiled
 from symgrad.tracing.record import frames
 from symgrad.tracing.record.aliases import storage
-from symgrad.tracing.record.guard import Guard
+from symgrad.tracing.record.gradients import Nodes
 from symgrad.tracing.record.spelling import facts, said_by_users
 from symgrad.tracing.record.trace import Call, Node, mapped, only_of, tensors_in, version
 from symgrad.tracing.record.weakly import Weakly
-
-
-class Nodes(Protocol):
-    """What a recorder knows of tensors."""
-
-    guard: Guard
-    calls: int
-
-    def node_of(self, tensor: Any) -> Node:
-        """The node of a tensor's present value."""
-
-    def register(self, tensor: Any, node: Node) -> None:
-        """Give it one."""
 
 
 class Batched(Uncompiled):  # type: ignore[no-untyped-call]  # torch annotates half of it

@@ -254,40 +254,6 @@ def as_written(node: ast.expr, text: str) -> str:
     return " ".join((ast.get_source_segment(text, node) or ast.unparse(node)).split())
 
 
-def argument(text: str) -> str | None:
-    """The first argument of the call of ``backward`` in a line, as it is written there."""
-    for call, _, whole in calls_of_backward(text):
-        given = [*call.args, *(k.value for k in call.keywords if k.arg == "gradient")]
-        return as_written(given[0], whole) if given else None
-    return None
-
-
-def subject(text: str) -> str | None:
-    """What ``backward`` is called on in a line, as it is written there; in brackets unless it is a name or a call."""
-    for _, owner, whole in calls_of_backward(text):
-        found = as_written(owner, whole)
-        return found if isinstance(owner, (ast.Name, ast.Attribute, ast.Call, ast.Subscript)) else f"({found})"
-    return None
-
-
-def calls_of_backward(text: str) -> Iterator[tuple[ast.Call, ast.expr, str]]:
-    """The calls of ``backward`` in a line, what each is called on, and their text; none in a part of a statement."""
-    tree, whole = tree_of_line(text)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "backward":
-            yield node, node.func.value, whole
-
-
-def tree_of_line(text: str) -> tuple[ast.Module, str]:
-    """A line as Python reads it, be it one clause of a longer statement: ``try: y.backward()``; with that text."""
-    for whole in (text, f"{text}\nfinally: pass", f"try: pass\n{text}", f"if 1: pass\n{text}"):
-        try:
-            return ast.parse(whole), whole
-        except SyntaxError:
-            continue
-    return ast.Module([], []), text
-
-
 def asked_by_symgrad() -> bool:
     """Whether symgrad computes this for the script, which called ``explain`` or ``check_backward``."""
     frame: FrameType | None = sys._getframe(1)

@@ -22,7 +22,7 @@ import torch
 
 from symgrad.numeric.exact import as_float
 from symgrad.tracing.record.numbers import digits, short, written
-from symgrad.tracing.record.trace import Node, as_array, tensors_in
+from symgrad.tracing.record.trace import as_array, tensors_in
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -63,19 +63,6 @@ class Given:
             bool(bound.get("is_grads_batched")),
             bool(bound.get("create_graph")),
         )
-
-
-@dataclass(frozen=True, eq=False)
-class Found:
-    """What stands for the outputs and for what is asked for, where no tensor of the script's does: in a transform.
-
-    ``names`` are known names by node, ``sight`` those of tensors.
-    """
-
-    ends: Sequence[Node]
-    wanted: Sequence[Node]
-    names: Mapping[int, str]
-    sight: Mapping[int, str]
 
 
 MOST_OUTPUTS = 6

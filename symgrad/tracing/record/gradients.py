@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from symgrad.tracing.record import frames
 from symgrad.tracing.record.cuts import leaves_of
 from symgrad.tracing.record.given import Given
-from symgrad.tracing.record.guard import numberless, unheard
+from symgrad.tracing.record.guard import Guard, numberless, unheard
 from symgrad.tracing.record.trace import Cut, Node, Where, upstream, version
 from symgrad.tracing.record.weakly import Weakly
 
@@ -31,6 +31,7 @@ HISTORYLESS = (
 class Nodes(Protocol):
     """What a recorder knows of tensors: the nodes of their present values, and how many calls there were."""
 
+    guard: Guard
     calls: int
 
     def node_of(self, tensor: Any) -> Node:

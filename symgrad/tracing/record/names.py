@@ -182,6 +182,21 @@ def called(where: Where) -> str | None:
     return tree.func.attr if isinstance(tree.func, ast.Attribute) else getattr(tree.func, "id", "")
 
 
+def backward_at(where: Where) -> tuple[str | None, str | None]:
+    """What the ``backward`` at ``where`` is called on and its weights, as they are written there; None for neither."""
+    text = text_at(where) or ""
+    tree = tree_of(text)
+    if not isinstance(tree, ast.Call) or not isinstance(tree.func, ast.Attribute) or tree.func.attr != "backward":
+        return None, None
+    owner = tree.func.value
+    of_torch = frames.as_written(owner, text).endswith("autograd")
+    parts = [*tree.args] if of_torch else [owner, *tree.args]
+    parts += [k.value for k in tree.keywords if k.arg in ("gradient", "grad_tensors")]
+    first, second, *_ = [*(frames.as_written(part, text) for part in parts), None, None]
+    plain = not parts or isinstance(parts[0], (ast.Name, ast.Attribute, ast.Call, ast.Subscript))
+    return first if plain else f"({first})", second
+
+
 def tree_of(text: str) -> ast.expr | None:
     """One expression, read; None for what is none."""
     try:

@@ -163,7 +163,6 @@ def _ours(code: CodeType) -> bool:
 @contextmanager
 def clean_printing(first: CodeType) -> Iterator[None]:
     """Tracebacks and stacks that the program prints itself are without the observer, too; it runs in ``first``."""
-    saved = {name: getattr(traceback, name) for name in WALKS if hasattr(traceback, name)}
     FIRST.append(first)
 
     def without(walk: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
@@ -179,14 +178,37 @@ def clean_printing(first: CodeType) -> Iterator[None]:
         for frame in standing(f if f is not None else sys._getframe(1), first):
             yield frame, frame.f_lineno
 
-    for name, walk in saved.items():
-        setattr(traceback, name, walk_stack if name == "walk_stack" else without(walk))
+    walks = [(name, getattr(traceback, name)) for name in WALKS if hasattr(traceback, name)]
     try:
-        yield
+        with put(*((traceback, name, walk_stack if name == "walk_stack" else without(walk)) for name, walk in walks)):
+            yield
     finally:
         FIRST.pop()
-        for name, walk in saved.items():
-            setattr(traceback, name, walk)
+
+
+NOTHING = object()
+"""What stood where something is inherited."""
+
+
+@contextmanager
+def put(*those: tuple[Any, str, Any]) -> Iterator[list[tuple[Any, str, Any, Any]]]:
+    """``(owner, name, value)``: each value stands where it is named, and gives way to what stood there; with both."""
+    mine = [(owner, name, vars(owner).get(name, NOTHING), value) for owner, name, value in those]
+    for owner, name, _, value in mine:
+        setattr(owner, name, value)
+    try:
+        yield mine
+    finally:
+        for one in mine:
+            back(*one[:3])
+
+
+def back(owner: Any, name: str, original: Any) -> None:
+    """Put back what stood in a place; where that had none of its own, what it inherits is found again."""
+    if original is NOTHING:
+        delattr(owner, name)
+    else:
+        setattr(owner, name, original)
 
 
 def _chain(trace: TracebackType | None) -> Iterator[TracebackType]:

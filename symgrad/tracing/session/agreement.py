@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -21,12 +21,10 @@ from symgrad.oracles.noise import noisy, shaken
 from symgrad.oracles.report import Check, skipped
 from symgrad.oracles.verdict import judge
 from symgrad.program import Apply
+from symgrad.tracing.captured.capture import Capture
 from symgrad.tracing.lift.sweeps import open_entries, pull, pull_by_lot
 from symgrad.tracing.session.leaves import watching
 from symgrad.tracing.session.own_rules import Precision, by_torchs_rule
-
-if TYPE_CHECKING:
-    from symgrad.tracing.captured.capture import Capture
 
 PRECISION = {"float64": (1e-9, 2.3e-16), "float32": (2e-4, 1.2e-7), "float16": (2e-2, 1e-3), "bfloat16": (1e-1, 8e-3)}
 """By torch's name: what may differ relative to the largest entry, and the rounding of one operation."""

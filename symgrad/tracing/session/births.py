@@ -7,26 +7,23 @@ A sweep spreads what is not finite over everything behind it, so only the place 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from symgrad.errors import SymgradError
+from symgrad.explanation.singular import Birth
+from symgrad.numeric import Values
 from symgrad.numeric.exact import Array, as_float
 from symgrad.numeric.forward import compute, forward_from
 from symgrad.numeric.sweeps import pull_step
 from symgrad.ops import entry_of
 from symgrad.program import Apply
+from symgrad.tracing.captured.capture import Capture
 from symgrad.tracing.captured.words import Lines, step_text
 from symgrad.tracing.lift.sweeps import pull
 from symgrad.tracing.record.numbers import digits, short
 from symgrad.tracing.session.findings import Findings
-from symgrad.tracing.session.leaves import Birth
 from symgrad.tracing.session.no_slope import away, instead, no_slope
-
-if TYPE_CHECKING:
-    from symgrad.numeric import Values
-    from symgrad.tracing.captured.capture import Capture
 
 SAME = 1e-3
 """Results in torch's precision and in float64 are the same within this share: a place that is chosen would differ."""

@@ -7,7 +7,7 @@ this run; the exception's text only says which question is asked.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -15,16 +15,15 @@ from symgrad.calculus import local_pullback, standard
 from symgrad.errors import SymgradError
 from symgrad.indexing.symbols import accesses, name_of
 from symgrad.program import Apply
+from symgrad.tracing.captured.capture import Capture
 from symgrad.tracing.captured.words import shape_text, step_text
+from symgrad.tracing.lift.lifted import Lifted
 from symgrad.tracing.record import frames
+from symgrad.tracing.record.names import backward_at
 from symgrad.tracing.record.trace import Node, Where
 from symgrad.tracing.session.scene import Scene, pulled
 from symgrad.tracing.session.torchs_words import Refusal, refusal_of, written_over
 from symgrad.tracing.story.events import some
-
-if TYPE_CHECKING:
-    from symgrad.tracing.captured.capture import Capture
-    from symgrad.tracing.lift.lifted import Lifted
 
 
 def failure(scene: Scene, lifted: Lifted | None, program: Capture | None, error: Exception) -> list[str]:
@@ -81,11 +80,9 @@ def no_seed(scene: Scene, program: Capture | None) -> list[str]:
         found = would_give(program)
         if found:
             lines.append(f"  the sum would give {', '.join(found)}")
-    zeroed = [
-        note for note in scene.watch.session.events if not hasattr(note, "number") and "from here on" in note.text
-    ]
-    if zeroed:
-        lines.append(f"  ({zeroed[-1].text.replace(' from here on', '')} since line {zeroed[-1].where.line})")
+    if scene.watch.since is not None:
+        stands, where = scene.watch.since
+        lines.append(f"  ({stands} since line {where.line})")
     return lines
 
 
@@ -344,4 +341,4 @@ def unreached(scene: Scene, nameless: bool = True) -> str:
 
 def output_name(scene: Scene) -> str:
     """What the user calls the output."""
-    return scene.sight.get(id(scene.outputs[0])) or frames.subject(scene.where.text) or "the output"
+    return scene.sight.get(id(scene.outputs[0])) or backward_at(scene.where)[0] or "the output"

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -29,13 +29,10 @@ from symgrad.numeric.playing import evaluate
 from symgrad.program import Apply
 from symgrad.render.letters import loose_names
 from symgrad.render.page import Equation, Equations, Formula, named
+from symgrad.tracing.captured.capture import Capture
 from symgrad.tracing.captured.words import relabelled, right_side
 from symgrad.tracing.lift.labels import UNNAMED
 from symgrad.tracing.story.told_lines import ToldLines
-
-if TYPE_CHECKING:
-    from symgrad.tracing.captured.capture import Capture
-
 
 MOST, LONGEST, LARGEST = 40, 300, 1_000_000
 """Lines of a program, characters of a formula, entries of a tensor that are looked at."""

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import SymgradError, UnsupportedError
+from symgrad.explanation.singular import Birth, births
 from symgrad.numeric.exact import as_float
 from symgrad.render.program_picture import Watched
 from symgrad.tracing.captured.capture import Capture
@@ -19,9 +20,8 @@ from symgrad.tracing.captured.words import NOT_CHECKED, first_words, shape_text
 from symgrad.tracing.lift.complex.pairs import convention
 from symgrad.tracing.lift.lifter import Lifter
 from symgrad.tracing.lift.values import opened
-from symgrad.tracing.record import frames
 from symgrad.tracing.record.given import seed_text, stands_for
-from symgrad.tracing.record.names import node_names
+from symgrad.tracing.record.names import backward_at, node_names
 from symgrad.tracing.record.numbers import KEPT as KEPT_WHOLE
 from symgrad.tracing.record.trace import as_array
 from symgrad.tracing.record.weakly import Weakly
@@ -96,14 +96,14 @@ def told_of(scene: Scene, result: Any, error: Exception | None) -> Backward:
     repeated = like is not None
     if not repeated:
         earlier[:] = [*earlier[1 - KEPT :], (scene.number, outline)]
-    born: list[Any] = []
+    born: list[Birth] = []
     flow = leaves.Flow()
     seeds = scene.weights(lifted)
     judge = Judge(program, seeds, scene.types(lifted))
     met, letter = why.Passages(), program.recording.seed
     ways = Watched()
     drawn = [ways] if scene.watch.pictures and not repeated else []
-    judge.pull(watching(leaves.births(born), flow.seen, *([] if repeated else [met.seen]), *drawn))
+    judge.pull(watching(births(born), flow.seen, *([] if repeated else [met.seen]), *drawn))
     scene.passed = flow.small_of(scene.order, lifted.refs)
     lost = all_lost(program, born)
     real = in_range(program, seeds) if born and not lost else None
@@ -126,7 +126,7 @@ def told_of(scene: Scene, result: Any, error: Exception | None) -> Backward:
     notes = written_out(notes, program, told)
     spoken = [program.labels[n] for n, (t, _) in targets.items() if t.is_complex()]
     if scene.seeds[0] is not None:
-        scene.watch.weights.append((scene.where, frames.argument(scene.where.text) or seed_text(scene.seeds)))
+        scene.watch.weights.append((scene.where, backward_at(scene.where)[1] or seed_text(scene.seeds)))
     return Backward(
         scene.number,
         scene.where,

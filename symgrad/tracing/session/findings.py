@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from symgrad.explanation import Tie
+from symgrad.explanation.singular import Birth
+from symgrad.explanation.tie import Tie
 from symgrad.numeric.exact import Array
 from symgrad.tracing.captured.capture import Capture
 from symgrad.tracing.lift.lifted import Lifted
 from symgrad.tracing.session.agreement import Judge
-from symgrad.tracing.session.leaves import Birth
 from symgrad.tracing.session.no_slope import InRange
 from symgrad.tracing.session.scene import Scene
 from symgrad.tracing.story.events import Leaf

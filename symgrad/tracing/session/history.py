@@ -213,6 +213,7 @@ class History:
         self.last: Last | None = None
         self.emptied: dict[int, tuple[weakref.ref[Any], Where]] = {}
         self.weights: list[tuple[Where, str]] = []
+        self.since: tuple[str, Where] | None = None  # what a line of the script left in .grad
 
     def over(self, at: Where, program: Program | None, told: bool, goes_on: bool = False) -> None:
         """A call is over: until the next one the recorder is on if that is to be told, and begins anew."""
@@ -285,6 +286,12 @@ class History:
                 return Note(where, f"{title}: not explained: {error.problem}", (*error.found, *map(str, error.hints)))
             except Exception as error:
                 return Note(where, f"{title}: not explained: {in_words(error)} {UNCHANGED}")
+
+    def is_news(self, *key: Hashable) -> bool:
+        """Whether what is told once was not told before; it is from now on."""
+        known = key in self.told
+        self.told.add(key)
+        return not known
 
     def wants(self, label: str) -> bool:
         """Whether a leaf is to be shown; it may be asked for as ``state_dict`` has it, ``0.weight``."""

@@ -10,22 +10,19 @@ from __future__ import annotations
 import re
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from symgrad.errors import SymgradError
-from symgrad.numeric.exact import Array, as_float
+from symgrad.numeric.exact import Array
 from symgrad.program import Apply
+from symgrad.tracing.captured.capture import Capture
 from symgrad.tracing.captured.words import step_text
 from symgrad.tracing.lift.labels import cast_of, goes_without_saying
 from symgrad.tracing.record.numbers import MOST
 from symgrad.tracing.record.trace import Node
 from symgrad.tracing.record.weakly import Weakly
-
-if TYPE_CHECKING:
-    from symgrad.tracing.captured.capture import Capture
 
 
 def as_read(leaves: Sequence[tuple[Node, Any]], order: Sequence[Node]) -> list[tuple[Node, Any]]:
@@ -103,40 +100,12 @@ class Flow:
         return f"nothing comes back through {step_text(program, step)}{program.place(step.result.name)}"
 
 
-@dataclass(frozen=True)
-class Birth:
-    """A step whose pullback made a NaN or an infinity of finite weights."""
-
-    step: Apply
-    place: int
-    weights: Array
-    result: Array
-
-    @property
-    def of_nothing(self) -> bool:
-        """Whether only weights of 0 arrived where something not finite came of it."""
-        same = self.weights.shape == self.result.shape
-        return same and not self.weights[~np.isfinite(self.result)].any()
-
-
 def watching(*watchers: Callable[..., None]) -> Callable[..., None]:
     """Several watchers as one."""
 
     def seen(*what: Any) -> None:
         for watcher in watchers:
             watcher(*what)
-
-    return seen
-
-
-def births(found: list[Birth]) -> Callable[[Apply, int, Array, Array], None]:
-    """A watcher for the sweep that notes where what is not finite is born."""
-
-    def seen(step: Apply, place: int, weights: Array, result: Array) -> None:
-        if weights.dtype == object or result.dtype == object:
-            return
-        if np.isfinite(as_float(weights)).all() and not np.isfinite(as_float(result)).all():
-            found.append(Birth(step, place, as_float(weights), as_float(result)))
 
     return seen
 

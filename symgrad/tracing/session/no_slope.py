@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,11 +19,9 @@ from symgrad.numeric.exact import Array, as_float
 from symgrad.ops import entry_of
 from symgrad.ops.entry import plays
 from symgrad.program import Apply, Argument, Constant, Role
+from symgrad.tracing.captured.capture import Capture
 from symgrad.tracing.captured.words import step_text
 from symgrad.tracing.record.numbers import MOST, digits, short
-
-if TYPE_CHECKING:
-    from symgrad.tracing.captured.capture import Capture
 
 RANK = 1e-10
 """Values that differ by less than this share of the largest are equal."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from symgrad.numeric import Values, as_float
 from symgrad.numeric.exact import Array, euclidean
 from symgrad.ops.entry import playing, plays
 from symgrad.program import Role
+from symgrad.tracing.captured.capture import Capture
 from symgrad.tracing.lift import hooks
 from symgrad.tracing.lift.lifter import Lifter
 from symgrad.tracing.lift.observed import Observed
@@ -27,9 +28,6 @@ from symgrad.tracing.record.numbers import MOST, short
 from symgrad.tracing.record.trace import as_array
 from symgrad.tracing.session.agreement import difference, precision_of
 from symgrad.tracing.session.findings import Findings
-
-if TYPE_CHECKING:
-    from symgrad.tracing.captured.capture import Capture
 
 
 def compared(call: Findings) -> list[str]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -27,15 +27,13 @@ from symgrad.numeric.exact import Array, as_float
 from symgrad.oracles.own_rule import contradicted
 from symgrad.oracles.torch import run_torch
 from symgrad.oracles.verdict import MOST_RULES
+from symgrad.tracing.captured.capture import Capture
 from symgrad.tracing.lift.boxes import replaced, rerun
 from symgrad.tracing.lift.labels import Origin
 from symgrad.tracing.lift.singular import alike, kinds_of, rounded
 from symgrad.tracing.lift.sweeps import pull
 from symgrad.tracing.record.numbers import digits
 from symgrad.tracing.record.trace import as_array, tensors_in
-
-if TYPE_CHECKING:
-    from symgrad.tracing.captured.capture import Capture
 
 
 def by_torchs_rule(

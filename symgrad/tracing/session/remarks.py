@@ -52,9 +52,8 @@ def accumulated(call: Findings) -> list[str]:
     adds = f"{who} already held what {lines} put there; backward adds{sums}"
     fresh = f"{again[0]}.grad = None" if len(again) == 1 else "zero_grad() of the optimizer"
     one, two = f"{letter}₁", f"{letter}₂"
-    if (said := (scene.where.file, scene.where.line, fresh)) in scene.watch.told:
+    if not scene.watch.is_news(scene.where.file, scene.where.line, fresh):
         return [adds]
-    scene.watch.told.add(said)
     return [f"{adds}. Two calls with {one} and {two} are one with {one} + {two}; {fresh} before a call starts afresh."]
 
 

@@ -23,9 +23,10 @@ from symgrad.tracing.captured.capture import Capture
 from symgrad.tracing.lift.lifted import Lifted
 from symgrad.tracing.lift.observed import Observation
 from symgrad.tracing.record import frames, sight
-from symgrad.tracing.record.given import Found, Given
+from symgrad.tracing.record.given import Given
 from symgrad.tracing.record.guard import unheard
 from symgrad.tracing.record.trace import Node, Where, as_array, beginnings, real_precision, upstream
+from symgrad.tracing.record.transforms import Request
 from symgrad.tracing.session import leaves
 from symgrad.tracing.session.history import History
 from symgrad.tracing.session.sensors import Sensor
@@ -35,23 +36,23 @@ class Scene:
     """One call, as it was found: nodes, leaves, what stood in ``.grad`` before."""
 
     def __init__(
-        self, watch: History, given: Given, where: Where, found: Found | None = None, recorded: bool = True
+        self, watch: History, given: Given, where: Where, found: Request | None = None, recorded: bool = True
     ) -> None:
         self.recorded = recorded
         self.watch, self.given, self.where = watch, given, where
         self.kind, self.outputs, self.seeds = given.kind, given.outputs, given.seeds
         self.number = watch.number
-        self.nodes = [watch.recorder.node_of(t) for t in self.outputs] if found is None else list(found.ends)
+        self.nodes = [watch.recorder.node_of(t) for t in self.outputs] if found is None else list(found.outputs)
         self.order = upstream(self.nodes)
         self.observations = self.observe()
-        self.names = {} if found is None else found.names
+        self.names = {} if found is None else found.inside.names
         self.sight = sight.names_in(frames.user_frame()) if found is None else {**found.sight}
         self.passed: dict[int, tuple[weakref.ref[Any], Any]] = {}
         self.asked = given.asked
         owned = [(n, n.owner()) for n in self.order if n.kind == "leaf" and n.owner is not None]
         self.leaves: list[tuple[Node, Any]] = leaves.as_read([(n, t) for n, t in owned if t is not None], self.order)
         if found is not None:
-            self.leaves = [(node, node.held) for node in found.wanted]
+            self.leaves = [(node, node.held) for node in found.wrt]
         elif self.asked is not None:
             known = {id(t) for _, t in self.leaves}
             read = {id(n.owner()): n for n in self.order if n.owner is not None}  # as it was when it was read

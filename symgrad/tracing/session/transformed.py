@@ -22,7 +22,7 @@ from symgrad.render.content.words import counted
 from symgrad.tracing.captured.capture import Capture
 from symgrad.tracing.captured.words import NOT_CHECKED
 from symgrad.tracing.lift.verify import precision
-from symgrad.tracing.record.given import Found, Given
+from symgrad.tracing.record.given import Given
 from symgrad.tracing.record.trace import Node, as_array, upstream
 from symgrad.tracing.record.transforms import GRADIENTS, PRODUCTS, Request
 from symgrad.tracing.session.agreement import difference, precision_of
@@ -95,7 +95,7 @@ def scene_of(watch: History, ask: Request) -> Scene:
     wanted = tuple(node.held for node in ask.wrt)
     seeds = tuple(seed.detach().clone() for seed in ask.seeds) or (None,)
     given = Given("grad", outputs, ask.seeds or (None,), seeds, wanted, retained=True, batched=False)
-    return Scene(watch, given, ask.where, Found(ask.outputs, ask.wrt, ask.inside.names, ask.sight))
+    return Scene(watch, given, ask.where, ask)
 
 
 def jacobian(ask: Request, returned: Sequence[Any], title: str) -> Note:

@@ -20,13 +20,14 @@ import torch
 from symgrad.errors import SymgradError
 from symgrad.tracing.captured.function import recording
 from symgrad.tracing.record import frames, sight
-from symgrad.tracing.record.given import Found, Given, outputs_of, read_twice
+from symgrad.tracing.record.given import Given, outputs_of, read_twice
 from symgrad.tracing.record.guard import in_words, numberless, undisturbed
 from symgrad.tracing.record.numbers import short
 from symgrad.tracing.record.optimizer_steps import Steps
 from symgrad.tracing.record.standing_in import Caller, caller_with_all
 from symgrad.tracing.record.torch_graph import leaves_behind
 from symgrad.tracing.record.trace import Where, as_array, tensors_in
+from symgrad.tracing.record.transforms import Request
 from symgrad.tracing.record.weakly import Uncounted, Weakly
 from symgrad.tracing.session import curvature, paths, remarks, rows
 from symgrad.tracing.session.event import remember, told_of, unexplained
@@ -59,27 +60,16 @@ class Watch(History):
     @contextmanager
     def watching(self) -> Iterator[None]:
         """Stand in for torch's three ways to run a graph backwards."""
-        backward: Any = torch.Tensor.backward
-        run, grad = torch.autograd.backward, torch.autograd.grad
-
-        @wraps(backward)
-        def tensor_backward(self_: Any, *args: Any, **kwargs: Any) -> Any:
-            return self.through("backward", backward, (self_, *args), kwargs, caller_with_all(sys._getframe(1)))
-
-        @wraps(run)
-        def run_backward(*args: Any, **kwargs: Any) -> Any:
-            return self.through("backward", run, args, kwargs, caller_with_all(sys._getframe(1)))
-
-        @wraps(grad)
-        def run_grad(*args: Any, **kwargs: Any) -> Any:
-            return self.through("grad", grad, args, kwargs, caller_with_all(sys._getframe(1)))
-
-        self.onward = run_backward, run
-        self.recorder.originals = {tensor_backward: backward, run_backward: run, run_grad: grad}
+        ways: tuple[tuple[Any, str], ...] = (
+            (torch.Tensor, "backward"),
+            (torch.autograd, "backward"),
+            (torch.autograd, "grad"),
+        )
+        those = [(home, word, self.standing_for(word, getattr(home, word))) for home, word in ways]
+        self.onward = those[1][2], torch.autograd.backward
+        self.recorder.originals = {value: getattr(home, word) for home, word, value in those}
         stand_in = self.recorder.stand_ins.put(
-            (torch.Tensor, "backward", tensor_backward),
-            (torch.autograd, "backward", run_backward),
-            (torch.autograd, "grad", run_grad),
+            *those,
             (torch.utils, "weakref", Uncounted()),
             (torch._C, "_swap_tensor_impl", self.recorder.swap),
         )
@@ -90,6 +80,15 @@ class Watch(History):
             finally:
                 self.recorder.guard(self.leave_sweeps)
                 self.session.counting = self.sampling.words()
+
+    def standing_for(self, kind: str, run: Callable[..., Any]) -> Any:
+        """What stands for one of them."""
+
+        @wraps(run)
+        def asking(*args: Any, **kwargs: Any) -> Any:
+            return self.through(kind, run, args, kwargs, caller_with_all(sys._getframe(1)))
+
+        return asking
 
     def through(
         self, kind: str, run: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any], call: Caller
@@ -168,7 +167,8 @@ class Watch(History):
         """A call that torch refused while the recorder rested: told by torch's own graph."""
         leaves = leaves_behind(given.outputs)
         ends, wanted = ([self.recorder.node_of(t) for t in some] for some in (given.outputs, leaves))
-        found = Found(ends, wanted, {}, sight.names_in(frames.user_frame()))
+        found = Request("torch.autograd", given.kind, torch.autograd.grad, outputs=tuple(ends), wrt=tuple(wanted))
+        found.sight = sight.names_in(frames.user_frame())
         scene = Scene(self, given, frames.here(), found, recorded=False)
         scene.leaves = [*zip(wanted, leaves, strict=True)]
         self.say(self.told_by(scene, None, error))
@@ -294,20 +294,20 @@ class Watch(History):
                 by_torch = frames.asked_by_torch()  # one note for all leaves
                 clips = remarks.clipped(frames.variables_of_torch(*remarks.CLIPPING)) if by_torch else ""
                 key = (where.file, where.line, "written", "" if by_torch or "zero" in spelling else name, clips[:30])
-                if key not in self.told:
-                    self.told.add(key)
+                if self.is_news(*key):
                     others = "; other gradients may be changed here, too" if by_torch else ""
                     last = not by_torch or "zero" in spelling  # whether nothing else of this line writes it again
-                    now = f"is {short(as_array(tensor))} from here on" if last else "is written over here"
-                    self.say(Note(where, clips or f"{name}.grad {now}{others}"))
+                    stands = f"{name}.grad is {short(as_array(tensor))}"
+                    now = f"{stands} from here on" if last else f"{name}.grad is written over here"
+                    self.since = (f"{stands}{others}", where) if last and not clips else self.since
+                    self.say(Note(where, clips or f"{now}{others}"))
                 return
 
     def dropped(self, tensor: Any, where: Where) -> None:
         """``.grad`` was set to None, by ``zero_grad`` mostly; said once for each line."""
         self.emptied[id(tensor)] = Weakly(tensor), where
-        key = (where.file, where.line, "dropped")
-        if id(tensor) in self.filled and key not in self.told:
-            self.told.add(key)
+        if id(tensor) in self.filled and self.is_news(where.file, where.line, "dropped"):
+            self.since = "the .grad that was set aside is None", where
             self.say(Note(where, "the .grad it sets aside is None from here on: the next backward starts afresh"))
 
     def assigned(self, tensor: Any, where: Where) -> None:
@@ -319,10 +319,8 @@ class Watch(History):
         """``x.grad`` was read and is None: why."""
         if not self.session.calls or frames.asked_by_torch() or numberless([tensor]):
             return
-        key = (where.file, where.line, "read")
-        if key in self.told:
+        if not self.is_news(where.file, where.line, "read"):
             return
-        self.told.add(key)
         names = sight.names_in(frames.user_frame())
         node = self.recorder.node_of(tensor)
         if self.last is not None:

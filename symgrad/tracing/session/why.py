@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from symgrad.numeric import numeric_pullback
 from symgrad.numeric.exact import Array, as_float
 from symgrad.ops.entry import entry_of, plays
 from symgrad.program import Apply, Role
+from symgrad.tracing.captured.capture import Capture
 from symgrad.tracing.captured.words import relabelled, right_side
 from symgrad.tracing.lift.labels import UNNAMED
 from symgrad.tracing.lift.sweeps import pull
@@ -28,9 +28,6 @@ from symgrad.tracing.record.numbers import MOST, short
 from symgrad.tracing.session.births import spoilt
 from symgrad.tracing.session.findings import Findings
 from symgrad.tracing.story.events import MANY, Leaf, listed
-
-if TYPE_CHECKING:
-    from symgrad.tracing.captured.capture import Capture
 
 KINKS = 2
 """Kinks that have a line each; the steps at which there are more are counted."""
