@@ -244,11 +244,13 @@ class Local:
 
 
 def _jumps(program: Program, values: Values, step: Apply, names: Sequence[str]) -> bool:
-    """Whether the value of a step is another one right beside one of what it reads."""
+    """Whether the value of a step is another one right beside one of what it reads; not of what is only a position."""
     own = program.alone(step, values.sizes)
     read = [name for name in names if name in step.tensors and _searched(values, name)]
     parts = (Local(own, {t.name: as_float(values[t.name]) for t in own.inputs}, name) for name in read)
-    return any(part.across(part.neighbour).any() for part in parts)
+    with suppress(*UNSAID):
+        return any(part.across(part.neighbour).any() for part in parts)
+    return False
 
 
 def _of_switch(
