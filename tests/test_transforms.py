@@ -87,6 +87,13 @@ grad(lambda p, x: F.mse_loss(functional_call(net, p, (x,)), torch.zeros(5, 1)))(
         ["vmap: the same for each of 5 examples, in one batched sweep; told here is the first",
          "torch.func.vmap(torch.func.grad(f))", "w 1×3 row (1 - out ** 2) * a", "= torch"],
     ),
+    "the gradient of each of a batch of batches": (
+        "vmap(vmap(grad(lambda a, t: a * t**2), in_dims=(None, 0)), in_dims=(0, None))(x, X[0, :2])",
+        ["vmap: the same for each of 6 examples", "t1 = t ** 2", "a 1×1 t1", "= torch"],
+    ),
+    "batches behind what the function does": (
+        "vmap(lambda row: vmap(grad(torch.sin))(2 * row))(X)", ["15 examples", "x.cos()", "= torch"],
+    ),
     "the jacobian of each example": ("vmap(jacrev(lambda a: a * a.sum()))(X)", ["5 examples", "J by a is 3×3"]),
     "batches on another axis": ("vmap(grad(lambda a: (a * x).prod()), in_dims=1)(X.T)", ["5 examples", "= torch"]),
     "vjp": (

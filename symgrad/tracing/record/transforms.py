@@ -159,7 +159,6 @@ class Request:
     wrt: tuple[Node, ...] = ()
     outputs: tuple[Node, ...] = ()
     results: tuple[Node, ...] = ()
-    rows: int = 0
     number: int = 0
     seeds: tuple[Any, ...] = ()
     tangents: tuple[Any, ...] = ()
@@ -185,9 +184,9 @@ class Request:
             self.inside.names |= {id(n): labels.get(id(t), "x") for n, t in zip(self.wrt, own, strict=True)}
             return
         for theirs, tensor in zip(tensors_in(self.given), own, strict=True):
-            if self.nested:
+            if self.nested and (self.word != "vmap" or tensor is theirs):
                 self.inside.known[id(tensor)] = tensor, self.inside.node(theirs)
-            else:
+            else:  # of a batch inside the function the first example is another value
                 moves = tensor.dtype.is_floating_point or tensor.dtype.is_complex
                 node = self.inside.make("leaf" if moves else "data", tensor, owner=Weakly(theirs))
                 self.inside.names[id(node)] = labels.get(id(tensor), "x")

@@ -222,7 +222,6 @@ class Interception:
         watch, where = self.watch, request.where
         if request.word == "vmap" and not any(one.word != "vmap" for one in request.inside.requests):
             return  # nothing was differentiated
-        request.rows = next((int(t.shape[0]) for t in tensors_in(result) if t.dim()), 0)
         if not request.functional:
             watch.number += 1
             request.number = watch.number

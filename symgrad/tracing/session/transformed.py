@@ -23,7 +23,7 @@ from symgrad.tracing.captured.capture import Capture
 from symgrad.tracing.captured.words import NOT_CHECKED
 from symgrad.tracing.lift.verify import precision
 from symgrad.tracing.record.given import Given
-from symgrad.tracing.record.trace import Node, as_array, upstream
+from symgrad.tracing.record.trace import Node, as_array, tensors_in, upstream
 from symgrad.tracing.record.transforms import GRADIENTS, PRODUCTS, Request
 from symgrad.tracing.session.agreement import difference, precision_of
 from symgrad.tracing.session.curvature import lines_of, of_a_gradient, program_of, slopes_of
@@ -62,16 +62,20 @@ def told(watch: History, ask: Request, result: Any) -> Backward | Note | None:
     ask.inside.settle()
     if ask.word == "vmap":
         inner = next((one for one in ask.inside.requests if one.word != "vmap"), None)
-        return None if inner is None else of_a_batch(watch, ask, inner)
+        return None if inner is None else of_a_batch(watch, ask, inner, result)
     if not ask.ran:
         raise UnsupportedError("its function never ran")
     return one_call(watch, ask, [t.detach() for t in returned], ask.title)
 
 
-def of_a_batch(watch: History, ask: Request, inner: Request) -> Backward | Note:
+def of_a_batch(watch: History, ask: Request, inner: Request, result: Any) -> Backward | Note:
     """``vmap(grad(f))``: the first example's, told as one."""
     event = one_call(watch, inner, [node.held for node in inner.results], ask.title)
-    said = f"vmap: the same for each of {counted(ask.rows, 'example')}, in one batched sweep; told here is the first"
+    around = ask.inside.requests[ask.inside.requests.index(inner) :]
+    batches = 1 + sum(one.word == "vmap" for one in around)  # each around it has an axis of its own
+    sizes = next((t.shape[:batches] for t in tensors_in(result) if t.dim()), ())
+    count = counted(int(np.prod(sizes, dtype=object)), "example")
+    said = f"vmap: the same for each of {count}, in one batched sweep; told here is the first"
     if isinstance(event, Note):
         return replace(event, more=(f"  {said}", *event.more))
     return replace(event, lead=(said, *event.lead))
