@@ -15,8 +15,8 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+from symgrad.tracing.story.content import agreement
 from symgrad.tracing.story.events import Backward, Leaf, Note
-from symgrad.tracing.story.tell import agreement
 from tests import torch_side
 from tests.said_pages import NUMBER, adds_up, divides, like, number
 from tests.said_programs import Drawn

@@ -21,7 +21,9 @@ from symgrad.errors import InputError
 from symgrad.tracing import capture, run_script
 from symgrad.tracing.record.aside import DYNAMO, StandIns
 from symgrad.tracing.session import agreement
-from symgrad.tracing.story.tell import closing, event_text, legend, summary, to_json, to_markdown
+from symgrad.tracing.story.content import closing, legend
+from symgrad.tracing.story.events import summary
+from symgrad.tracing.story.tell import event_text, to_json, to_latex, to_markdown
 from symgrad_cli.main import main
 from tests.networks import LENET
 
@@ -1066,7 +1068,33 @@ def test_json_and_markdown(tmp_path):
     assert told["events"][0]["leaves"][0]["closed_form"] == "v * y"
     assert told["events"][2]["failure"].startswith("RuntimeError")
     page = to_markdown(session)
-    assert "| `x` | 3×3 diagonal(y) | `v * y` | none |" in page
+    assert "| `x` | 3×3 diagonal(y) | `v * y` | none  +  \\[0.5 -1 2\\] | = torch |" in page
+
+
+FORMATS = """
+w = torch.linspace(-1, 1, 200, requires_grad=True)
+for n in range(2):
+    h = torch.where(w > 0, w.sqrt(), w) * w.detach()
+    h.sum().backward()
+    (h * 2).backward() if n else None
+"""
+
+
+@pytest.mark.parametrize("source", [ACCUMULATION, FORMATS], ids=["accumulation", "nan"])
+def test_every_format_says_what_the_text_says(tmp_path, source):
+    """Also of an array that is too large to be kept: data has its shape."""
+    session, told = play(tmp_path, source)
+    data, markdown, latex = json.loads(to_json(session)), to_markdown(session), to_latex(session)
+    assert len(data["events"]) == len(session.events)
+    assert latex.isascii()
+    assert latex.count("{") - latex.count(r"\{") == latex.count("}") - latex.count(r"\}")
+    for call in session.calls:
+        said = [call.failure, *call.reasons, *call.notes, *(leaf.form or "" for leaf in call.leaves)]
+        for sentence in said if not call.repeated else call.notes:
+            for page in (told.split(), markdown.replace("\\", "").split()):
+                assert " ".join(sentence.split()) in " ".join(page)
+    for leaf in [leaf for call in session.calls for leaf in call.leaves]:
+        assert f"\\texttt{{{leaf.name}}}" in latex
 
 
 @pytest.mark.slow

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from symgrad.tracing import run_script
-from symgrad.tracing.story.tell import event_text, legend, to_markdown
+from symgrad.tracing.story.content import legend
+from symgrad.tracing.story.tell import event_text, to_markdown
 
 pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.*:DeprecationWarning")  # scripts still use it
 HEAD = "import torch\n"

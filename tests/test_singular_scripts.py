@@ -17,7 +17,8 @@ import pytest
 from symgrad.errors import InputError
 from symgrad.tracing import run_script
 from symgrad.tracing.lift.singular import rounded
-from symgrad.tracing.story.tell import closing, event_text
+from symgrad.tracing.story.content import closing
+from symgrad.tracing.story.tell import event_text
 from tests.singular_scripts import script
 
 FOUND = (1, 1294, 1446, 1887)

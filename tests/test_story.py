@@ -11,15 +11,16 @@ import pytest
 import torch
 
 from symgrad.language import read
+from symgrad.render.flow import cut, in_columns, wrapped
 from symgrad.tracing import run_script
 from symgrad.tracing.record.numbers import digits
 from symgrad.tracing.session.history import Outline, unlike
 from symgrad.tracing.session.sampling import OFTEN, is_checked
+from symgrad.tracing.story.content import closing, legend
 from symgrad.tracing.story.events import MANY, Note
-from symgrad.tracing.story.layout import cut, table, wrapped
 from symgrad.tracing.story.page import sorted_out
 from symgrad.tracing.story.passages import Block, Folding
-from symgrad.tracing.story.tell import closing, event_markdown, event_text, legend
+from symgrad.tracing.story.tell import event_markdown, event_text
 from symgrad.tracing.story.turns import folded
 from tests.test_run import own_default_precision
 
@@ -70,9 +71,9 @@ def test_the_middle_cut_counts_what_it_leaves_out(count, named):
 
 def test_a_table_that_is_too_wide_has_two_lines_a_row():
     rows = [("", "J", "v", "change", ""), ("x", "2×2", "v * y" * 7, "none  [1 2]  [1 2]", "= torch")]
-    assert max(map(len, table(rows, 50, 3))) <= 50
-    assert len(table(rows, 50, 3)) == 3  # the head has one
-    assert len(table(rows, 200, 3)) == 2
+    assert max(map(len, in_columns(rows, 50, 3))) <= 50
+    assert len(in_columns(rows, 50, 3)) == 3  # the head has one
+    assert len(in_columns(rows, 200, 3)) == 2
 
 
 # Leaves ---------------------------------------------------------------------------------------------------

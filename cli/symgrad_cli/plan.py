@@ -40,7 +40,7 @@ def plan(
     """
     from symgrad.api import plans
     from symgrad.render.derived import plans_json, plans_text
-    from symgrad.tracing.story.layout import wrapped
+    from symgrad.render.flow import wrapped
 
     output.check(path)
     with options.memory_of(memory), output.patience("planning"):

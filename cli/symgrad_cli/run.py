@@ -31,7 +31,7 @@ Examples:
   symgrad run --open train.py
 """
 PAGES = ("html", "svg")
-FORMATS = ("text", "markdown", "json", "html", "svg")
+FORMATS = ("text", "markdown", "latex", "json", "html", "svg")
 
 
 @click.command(epilog=EPILOG, context_settings={"allow_interspersed_args": False})
@@ -71,8 +71,9 @@ def run(
         from symgrad.tracing import need_torch, run_script
 
         need_torch()
-        from symgrad.tracing.story.layout import wrapped
-        from symgrad.tracing.story.tell import WIDTH, closing, event_markdown, event_text, legend
+        from symgrad.render.flow import wrapped
+        from symgrad.tracing.story.content import closing, legend
+        from symgrad.tracing.story.tell import WIDTH, ending, event_markdown, event_text
 
         load("symgrad.tracing.session.script")
     style, path = place(style, path, opened, code)
@@ -102,7 +103,7 @@ def run(
         end = wrapped(closing(session) + legend(session), width)
         say(end, stdout) if file is None else file.add(end)
     elif style == "markdown" and file is not None:
-        file.add(closing(session))
+        file.add(ending(session))
     else:
         output.deliver(whole(session, style), path, style)
     if file is not None:
@@ -132,14 +133,14 @@ def place(style: str, path: Path | None, opened: bool, code: int | None) -> tupl
 def whole(session: Session, style: str) -> str:
     """A run as Markdown, JSON, a page, or the picture of its first call that has one."""
     from symgrad.tracing.story.page import page_html
-    from symgrad.tracing.story.tell import to_json, to_markdown
+    from symgrad.tracing.story.tell import to_json, to_latex, to_markdown
 
     if style == "svg":
         found = next((call.picture for call in session.calls if call.picture), None)
         if found is None:
             raise InputError("no call of backward or grad was seen that could be drawn", hints=("--call N",))
         return found
-    return {"markdown": to_markdown, "json": to_json, "html": page_html}[style](session)
+    return {"markdown": to_markdown, "latex": to_latex, "json": to_json, "html": page_html}[style](session)
 
 
 def code_of(session: Session, number: int) -> str:

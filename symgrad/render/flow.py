@@ -1,16 +1,17 @@
 """Words into lines: wrapping that never takes code or mathematics apart where it can be helped, and colour.
 
 A `Line` is pieces of text with a style each. Styles are names; rich turns them into colour, and is imported
-only then.
+only then. Lines of code and remarks are plain text: what is too long goes on below, set in; of many lines the ends are
+kept, and between them what the user gave a name.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from itertools import pairwise
+from collections.abc import Iterator, Sequence
+from itertools import pairwise, zip_longest
 
-from symgrad.render.page import Code, Words
+from symgrad.render.page import Code, CodeLine, Words, aligned, text_of
 
 Piece = tuple[str, str]
 Line = list[Piece]
@@ -20,6 +21,12 @@ UNBREAKABLE = 44
 CALLED = re.compile(r"(?<=\w\()(?=\w)|(?=\.[a-z_]+\()")
 """Behind the bracket of a call, and before a method."""
 GLUE = "\u00a0"
+NARROWEST = 20
+BREAKS = re.compile(r"(?<=[,;)\]·+=])(?=\S)|(?<=\s)(?=\S)")
+OWN_NUMBER = re.compile(r"\s*t\d+ = ")
+"""A line whose left side has a number and no name."""
+BETWEEN = 4
+"""Spaces between two columns of code."""
 COLORS = {"heading": "bold", "code": "cyan", "aside": "dim", "alarm": "bold red", "good": "green"}
 
 
@@ -51,7 +58,7 @@ def flow(words: Words, width: int, indent: int, hanging: int, style: str = "") -
     """``words`` as lines: the first one indented by ``indent``, the others by ``hanging``."""
     text, styles = "", []
     for part in words:
-        piece = part if isinstance(part, str) else part.code if isinstance(part, Code) else part.text
+        piece = text_of((part,))
         if not isinstance(part, str) and len(piece) <= min(UNBREAKABLE, width - max(indent, hanging) - 1):
             piece = piece.replace(" ", GLUE)
         text += piece
@@ -109,3 +116,110 @@ def _depth(text: str, place: int) -> int:
     """How many brackets are open at ``place``."""
     before = text[:place]
     return before.count("(") + before.count("[") - before.count(")") - before.count("]")
+
+
+def wrapped(text: str, width: int) -> str:
+    """Every line of ``text`` on lines of at most ``width`` signs; what is carried over is set in.
+
+    >>> print(wrapped("  h = relu(first) + second", 20))
+      h = relu(first) +
+          second
+    """
+    return "\n".join("\n".join(folded(line, max(width, NARROWEST))) for line in text.split("\n"))
+
+
+def folded(line: str, width: int) -> list[str]:
+    """One line as several: at a space, else behind a comma or sign, else anywhere."""
+    indent = len(line) - len(line.lstrip())
+    inner = " " * min(indent + 4, width // 2)
+    parts = []
+    while len(line) > width:
+        at = space(line, len(line) - len(line.lstrip()) + 1, width)
+        if at < width // 2:
+            places = [m.start() for m in BREAKS.finditer(line, 0, width) if m.start() > len(inner)]
+            at = max([at, *places])
+        if at <= len(line) - len(line.lstrip()):
+            at = width
+        parts.append(line[:at].rstrip())
+        line = inner + line[at:].lstrip()
+    return [*parts, line]
+
+
+def space(line: str, least: int, width: int) -> int:
+    """The last space before ``width`` that stands in no brackets of numbers; any space where there is none."""
+    depth, outside = 0, -1
+    for at, sign in enumerate(line[: width + 1]):
+        depth += (sign == "[") - (sign == "]")
+        if sign == " " and depth <= 0 and at >= least:
+            outside = at
+    return outside if outside >= width // 2 else line.rfind(" ", least, width + 1)
+
+
+def shortened(text: str, width: int) -> str:
+    """``text`` cut at ``width`` signs."""
+    return text if len(text) <= width else text[: max(width - 1, 0)].rstrip() + "…"
+
+
+def cut(lines: Sequence[str], most: int) -> list[str]:
+    """At most about ``most`` of ``lines``: the ends, and between them those with names of the script's own.
+
+    >>> cut(["t1 = x * 2", *[f"t{n} = t{n - 1} * 2" for n in range(2, 9)], "h = tanh(t8)", "t9 = h + 1"], 5)
+    ['t1 = x * 2', 't2 = t1 * 2', '… 6 more …', 'h = tanh(t8)', 't9 = h + 1']
+    """
+    if len(lines) <= most + 2:
+        return list(lines)
+    ends = most // 3
+    last = len(lines) - max(ends, most - 2 * (most // 3) - 1)
+    middle = [n for n in range(ends + 1, last) if not OWN_NUMBER.match(lines[n])]
+    room = most - ends - (len(lines) - last)
+    chosen = middle if len(middle) <= room else [*middle[: room - room // 2], *middle[len(middle) - room // 2 :]]
+    kept = sorted({*range(ends + 1), *chosen, *range(last, len(lines))})
+    shown, before = [], -1
+    for n in kept:
+        gap = n - before - 1
+        if gap == 1:
+            shown.append(lines[before + 1])
+        elif gap:
+            pad = lines[n][: len(lines[n]) - len(lines[n].lstrip())]
+            shown.append(f"{pad}… {gap} more …")
+        shown.append(lines[n])
+        before = n
+    return shown
+
+
+def in_columns(rows: Sequence[Sequence[str]], width: int, first: int) -> list[str]:
+    """Rows in columns; where one would not fit, the cells from ``first`` on stand on a line of their own."""
+    widths = [max(len(row[n]) for row in rows) for n in range(len(rows[0]))]
+    lines = ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows]
+    if all(len(line) <= width for line in lines):
+        return lines
+    before = ["  ".join(c.ljust(w) for c, w in zip(row[:first], widths, strict=False)).rstrip() for row in rows]
+    if max(map(len, before)) > width:
+        before = ["  ".join(cell for cell in row[:first] if cell) for row in rows]
+    after = ["  ".join(cell for cell in row[first:] if cell) for row in rows]
+    pairs = [[line, "    " + rest] for line, rest in zip(before, after, strict=True)]
+    if not rows[0][0] and len(whole := f"{before[0]}  {after[0]}") <= width:
+        pairs[0] = [whole]  # a head has one line
+    return [line for pair in pairs for line in pair]
+
+
+def with_shapes(lines: Sequence[CodeLine], width: int) -> list[str]:
+    """Lines of code with their shapes in a column; where a line has no room for its shape, that stands below."""
+    codes, shapes = aligned([line.code for line in lines]), [line.shape or "" for line in lines]
+    room = width - 2 - max(map(len, shapes), default=0)
+    column = max((len(code) for code in codes if len(code) <= room), default=0)
+    found: list[str] = []
+    for code, shape in zip(codes, shapes, strict=True):
+        *before, last = folded(code, width)
+        if len(f"{last}  {shape}") > width:
+            before, last = [*before, last], ""  # the shape alone, still in its column
+        found += [*before, f"{last.ljust(column)}  {shape}".rstrip()]
+    return found
+
+
+def beside(left: Sequence[str], right: Sequence[str], width: int) -> list[str] | None:
+    """Two columns of lines; None where they do not fit."""
+    side = max(map(len, left)) + BETWEEN
+    if side + max(map(len, right)) > width:
+        return None
+    return [f"{a.ljust(side)}{b}".rstrip() for a, b in zip_longest(left, right, fillvalue="")]

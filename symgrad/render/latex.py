@@ -15,6 +15,7 @@ from symgrad.render.latex_lines import atoms, points
 from symgrad.render.mathmode import escaped, typewriter
 from symgrad.render.page import (
     Block,
+    Both,
     Code,
     Equation,
     Equations,
@@ -22,10 +23,12 @@ from symgrad.render.page import (
     Listing,
     Math,
     Matrix,
+    Notes,
     Page,
     Paragraph,
     Table,
     Words,
+    text_of,
 )
 
 WIDE = 56
@@ -52,11 +55,12 @@ def page_latex(page: Page) -> str:
     parts = [
         "% needs \\usepackage{amsmath}\n\\begingroup\\sloppy",
         f"\\section*{{{words(page.title)}}}",
-        f"Sizes: {escaped(facts)}.",
+        *([f"Sizes: {escaped(facts)}."] if facts else []),
         *blocks(page.lead),
     ]
     for place, section in enumerate(page.sections, start=1):
-        parts += [f"\\subsection*{{{place}. {words(section.heading)}}}", *blocks(section.blocks)]
+        number = f"{place}. " if page.numbered else ""
+        parts += [f"\\subsection*{{{number}{words(section.heading)}}}", *blocks(section.blocks)]
     return "\n\n".join([*parts, "\\endgroup"]) + "\n"
 
 
@@ -71,8 +75,14 @@ def written(block: Block) -> list[str]:
         text = words(block.words)
         return [f"\\textbf{{{text}}}" if block.alarm else text]
     if isinstance(block, Listing):
-        lines = " \\\\\n".join(map(code, block.code.splitlines()))
-        return [f"\\begin{{quote}}\n{lines}\n\\end{{quote}}"]
+        lines = " \\\\\n".join(code(line).replace("  ", "~~") for line in block.code.splitlines())
+        return [f"\\begin{{quote}}\n{lines}\n\\end{{quote}}", *([escaped(block.beside)] if block.beside else [])]
+    if isinstance(block, Notes):
+        items = (escaped(item.strip()) for item in block.items)
+        told = "\n".join(f"\\item \\textbf{{{item}}}" if block.alarm else f"\\item {item}" for item in items)
+        return [f"\\begin{{itemize}}\n{told}\n\\end{{itemize}}"]
+    if isinstance(block, Both):
+        return blocks(block.apart)
     if isinstance(block, Equations):
         return [equations(block.rows)]
     if isinstance(block, Grids):
@@ -93,7 +103,7 @@ def equations(rows: Iterable[Equation]) -> str:
     lines: list[str] = []
     for row in rows:
         lines += mathmode.equation(row, WIDE, PAGE)
-        length = sum(len(part.text) + 3 for part in row.parts) + sum(len(plain(part)) for part in row.remark)
+        length = sum(len(part.text) + 3 for part in row.parts) + len(text_of(row.remark))
         if row.remark and length <= WIDE:
             lines[-1] += f" \\qquad \\text{{{words(row.remark)}}}"
         elif row.remark:
@@ -105,11 +115,6 @@ def equations(rows: Iterable[Equation]) -> str:
 def display(lines: list[str]) -> str:
     """Lines of equations on their own."""
     return f"\\[\n{mathmode.aligned(lines)}\n\\]"
-
-
-def plain(part: str | Code | Math) -> str:
-    """A piece of words as it reads."""
-    return part if isinstance(part, str) else part.code if isinstance(part, Code) else part.text
 
 
 def matrix(block: Matrix) -> str:
@@ -141,17 +146,20 @@ def matrix_width(block: Matrix) -> float:
 
 def table(block: Table) -> str:
     """Words in columns."""
-    rows = [" & ".join(words(cell) for cell in row) + r" \\" for row in block.rows]
+    told = block.brief or block.rows
+    rows = [" & ".join(words(cell) for cell in row) + r" \\" for row in told]
     heading = " & ".join(words(cell) for cell in block.heading) + r" \\ \hline"
     body = "\n".join([f"\\begin{{tabular}}{{{'l' * len(block.heading)}}}", heading, *rows, "\\end{tabular}"])
-    widths = [max(map(words_width, column)) for column in zip(block.heading, *block.rows, strict=True)]
+    widths = [max(map(words_width, column)) for column in zip(block.heading, *told, strict=True)]
     wide = sum(widths) + len(widths) * GAP > PAGE
     return f"{{\\scriptsize\\tabcolsep=3pt\n{body}}}" if wide else body
 
 
 def words_width(parts: Words) -> float:
     """About how wide words are, in points."""
-    return sum(LETTER * len(plain(part)) if isinstance(part, (str, Code)) else points(part.latex) for part in parts)
+    return sum(
+        LETTER * len(text_of((part,))) if isinstance(part, (str, Code)) else points(part.latex) for part in parts
+    )
 
 
 def words(parts: Words) -> str:

@@ -14,6 +14,7 @@ from symgrad.render import mathmode
 from symgrad.render.content import page_of
 from symgrad.render.page import (
     Block,
+    Both,
     Code,
     Equation,
     Equations,
@@ -21,8 +22,10 @@ from symgrad.render.page import (
     Listing,
     Math,
     Matrix,
+    Notes,
     Page,
     Paragraph,
+    Section,
     Table,
     Words,
 )
@@ -41,11 +44,16 @@ def to_markdown(
 def page_markdown(page: Page, level: int = 2, title: bool = True) -> str:
     """Any page as Markdown, its sections under headings of ``level``."""
     facts = ", ".join(f"{name} {size}" for name, size in page.facts)
-    heading = [f"{'#' * (level - 1)} {words(page.title)}"] if title else []
-    parts = [*heading, plain(f"Sizes: {facts}."), *blocks(page.lead)]
+    parts = [f"{'#' * (level - 1)} {words(page.title)}\n"] if title else []
+    parts += [f"{part}\n" for part in ([plain(f"Sizes: {facts}.")] if facts else []) + blocks(page.lead)]
     for place, section in enumerate(page.sections, start=1):
-        parts += [f"{'#' * level} {place}. {words(section.heading)}", *blocks(section.blocks)]
-    return "\n\n".join(parts) + "\n"
+        parts.append(section_markdown(section, level, f"{place}. " if page.numbered else ""))
+    return "\n".join(parts)
+
+
+def section_markdown(section: Section, level: int = 2, number: str = "") -> str:
+    """One section of a page under its heading."""
+    return "\n\n".join([f"{'#' * level} {number}{words(section.heading)}", *blocks(section.blocks)]) + "\n"
 
 
 def blocks(found: Iterable[Block]) -> list[str]:
@@ -59,7 +67,11 @@ def written(block: Block) -> list[str]:
         text = words(block.words)
         return [f"**{text}**" if block.alarm else text]
     if isinstance(block, Listing):
-        return [f"```text\n{block.code}\n```"]
+        return [f"```text\n{block.code}\n```", *([plain(block.beside)] if block.beside else [])]
+    if isinstance(block, Notes):
+        return ["\n".join(item_of(item, "**" if block.alarm else "") for item in block.items)]
+    if isinstance(block, Both):
+        return blocks(block.apart)
     if isinstance(block, Equations):
         return equations(block)
     if isinstance(block, Grids):
@@ -67,6 +79,11 @@ def written(block: Block) -> list[str]:
     if isinstance(block, Matrix):
         return [matrix(block)]
     return [table(block)]
+
+
+def item_of(text: str, mark: str) -> str:
+    """One item of a list, or of a list inside it."""
+    return f"{'  ' if text.startswith(' ') else ''}- {mark}{plain(text.strip())}{mark}"
 
 
 def equations(block: Equations) -> list[str]:
@@ -98,7 +115,7 @@ def matrix(block: Matrix) -> str:
 
 def table(block: Table) -> str:
     """Words in columns."""
-    rows = [[words(cell) for cell in row] for row in block.rows]
+    rows = [[words(cell) for cell in row] for row in block.brief or block.rows]
     return grid_of([words(cell) for cell in block.heading], rows, ":--")
 
 

@@ -30,6 +30,8 @@ CHARACTERS = {
     "≠": r"$\neq$", "√": r"$\surd$", "⌊": r"$\lfloor$", "⌋": r"$\rfloor$", "→": r"$\to$", "–": "--", "’": "'",
     "²": "$^{2}$", "³": "$^{3}$", "¹": "$^{1}$", "⁰": "$^{0}$", "⁻": "$^{-}$",
     **{sign: f"$^{{{n}}}$" for n, sign in enumerate("⁴⁵⁶⁷⁸⁹", 4)},
+    **{sign: f"$_{{{n}}}$" for n, sign in enumerate("₀₁₂₃₄₅₆₇₈₉")},
+    "∞": r"$\infty$", "≈": r"$\approx$", "■": r"\rule{0.6em}{0.6em}", "“": "``", "”": "''",
     "\n": " ", **{letter: f"$\\{name}$" for letter, name in GREEK.items()},
 }  # fmt: skip
 

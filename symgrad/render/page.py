@@ -99,9 +99,60 @@ class Paragraph:
 
 @dataclass(frozen=True)
 class Listing:
-    """Lines of code or of a program's output."""
+    """Lines of code or of a program's output; ``beside`` are the shapes of what they read.
+
+    They begin at ``column`` where there is one line; without room they stand below, without a column above.
+    """
 
     code: str
+    beside: str = ""
+    column: int = 46
+
+
+@dataclass(frozen=True)
+class CodeLine:
+    """A line of a forward or of a backward: what it computes, ``of`` which tensor, in which shape.
+
+    ``name`` and ``reads`` are what it makes and the names that it reads; ``where`` the user's line that it stands for.
+    """
+
+    code: str
+    shape: str | None = None
+    of: str = ""
+    name: str = ""
+    reads: str = ""
+    where: Any = None
+
+
+@dataclass(frozen=True)
+class Both:
+    """A forward and its backward, beside each other where they fit; ``meaning`` says what the backward's names are.
+
+    ``between`` is what the backward begins with: it stands before it, or below the two columns.
+    """
+
+    forward: tuple[CodeLine, ...]
+    backward: tuple[CodeLine, ...]
+    meaning: str
+    between: tuple[Block, ...] = ()
+
+    @property
+    def apart(self) -> tuple[Block, ...]:
+        """The same one below the other, for pages that have no columns."""
+        lines = aligned([line.code for line in self.forward])
+        wide = max(map(len, lines), default=0)
+        pairs = zip(lines, self.forward, strict=True)
+        ahead = "\n".join(f"{code.ljust(wide)}  {line.shape or ''}".rstrip() for code, line in pairs)
+        back = "\n".join(aligned([line.code for line in self.backward]))
+        return Listing(ahead), *self.between, Paragraph((f"{self.meaning}:",)), Listing(back)
+
+
+@dataclass(frozen=True)
+class Notes:
+    """Remarks, each an item of its own; one that begins with blanks belongs to the one before it."""
+
+    items: tuple[str, ...]
+    alarm: bool = False
 
 
 @dataclass(frozen=True)
@@ -155,13 +206,19 @@ class Matrix:
 
 @dataclass(frozen=True)
 class Table:
-    """Words in columns; the first row is the heading."""
+    """Words in columns; the first row is the heading.
+
+    On a page that is too narrow the cells from ``first`` on stand below the others of their row, if there is such a
+    place, and ``brief`` are the rows in fewer words.
+    """
 
     heading: tuple[Words, ...]
     rows: tuple[tuple[Words, ...], ...]
+    first: int = 0
+    brief: tuple[tuple[Words, ...], ...] = ()
 
 
-Block = Paragraph | Listing | Equations | Grids | Matrix | Table
+Block = Paragraph | Listing | Both | Notes | Equations | Grids | Matrix | Table
 
 
 @dataclass(frozen=True)
@@ -174,12 +231,39 @@ class Section:
 
 @dataclass(frozen=True)
 class Page:
-    """``title`` is the expression, ``facts`` the tensors with their sizes, ``lead`` what stands before section 1."""
+    """``title`` is the expression, ``facts`` the tensors with their sizes, ``lead`` what stands before section 1.
+
+    Sections are ``numbered`` from 1, but for those of a story, whose calls have numbers of their own.
+    """
 
     title: Words
     facts: tuple[tuple[str, str], ...]
     lead: tuple[Block, ...]
     sections: tuple[Section, ...]
+    numbered: bool = True
+
+
+def text_of(words: Words) -> str:
+    """Words as they read, on one line."""
+    return "".join(w if isinstance(w, str) else w.code if isinstance(w, Code) else w.text for w in words)
+
+
+NAME = 14
+"""Names up to this length stand in a column of their own."""
+
+
+def aligned(lines: Sequence[str]) -> list[str]:
+    r"""Lines with their = below each other, where no name is long.
+
+    >>> print(*aligned(["t1 = x @ w", "loss = t1.sum()"]), sep="\n")
+    t1   = x @ w
+    loss = t1.sum()
+    """
+    longest = max((len(line.partition(" = ")[0]) for line in lines), default=0)
+    if longest > NAME:
+        return list(lines)
+    parts = [line.partition(" = ") for line in lines]
+    return [f"{name.ljust(longest)}{sign}{text}" if sign else name for name, sign, text in parts]
 
 
 def named(name: str, letters: Sequence[str] = ()) -> Ready:

@@ -15,9 +15,10 @@ from symgrad.numeric import Array
 from symgrad.render import numbers
 from symgrad.render.content import page_of
 from symgrad.render.content.words import counted
-from symgrad.render.flow import Line, flow, painted, plain, spread, width_of
+from symgrad.render.flow import Line, beside, flow, folded, in_columns, painted, plain, spread, width_of, with_shapes
 from symgrad.render.page import (
     Block,
+    Both,
     Equation,
     Equations,
     Grid,
@@ -25,11 +26,14 @@ from symgrad.render.page import (
     Listing,
     Math,
     Matrix,
+    Notes,
     Page,
     Paragraph,
     Ready,
     Table,
     Words,
+    aligned,
+    text_of,
 )
 
 MARGIN = 3
@@ -70,11 +74,16 @@ def block_text(block: Block, *, width: int) -> str:
     return "\n".join(plain(line).rstrip() for line in TextWriter(width).block(block, 0))
 
 
-class TextWriter:
-    """Blocks as lines."""
+def blocks_text(blocks: Iterable[Block], *, width: int) -> str:
+    """Blocks between the lines that a script prints itself: without blank lines, nothing longer than ``width``."""
+    return "".join(f"{plain(line).rstrip()}\n" for line in TextWriter(width, close=True).blocks(blocks, 2))
 
-    def __init__(self, width: int) -> None:
-        self.width = width
+
+class TextWriter:
+    """Blocks as lines; ``close`` together without blank lines."""
+
+    def __init__(self, width: int, close: bool = False) -> None:
+        self.width, self.close = width, close
 
     def page(self, page: Page) -> list[Line]:
         """Title, lead and sections."""
@@ -101,7 +110,7 @@ class TextWriter:
             written = self.block(block, indent)
             if not written:
                 continue
-            if before is not None and not self._close(before, block):
+            if before is not None and not self.close and not self._close(before, block):
                 lines.append([])
             lines += written
             before = block
@@ -125,15 +134,56 @@ class TextWriter:
             at = inner if block.aside else indent
             return flow(block.words, self.width, at, at, style=style)
         if isinstance(block, Listing):
-            lines = block.code.splitlines()
-            return [part for line in lines for part in flow((line,), self.width, inner, inner + 2, style="code")]
+            return self.listing(block, indent if self.close else inner)
+        if isinstance(block, Notes):
+            return self.lines(block.items, indent, "alarm" if block.alarm else "")
+        if isinstance(block, Both):
+            return self.both(block, indent)
         if isinstance(block, Equations):
             return self.equations(block, inner)
         if isinstance(block, Grids):
             return [line for grid in block.grids for line in self.grid(grid, inner)]
         if isinstance(block, Matrix):
             return self.matrix(block, inner) if block.rows and block.columns else []
-        return self.table(block, inner)
+        return self.rows_in_two(block, inner) if block.first else self.table(block, inner)
+
+    # Code and remarks -----------------------------------------------------------------------------------
+
+    def lines(self, texts: Iterable[str], indent: int, style: str = "") -> list[Line]:
+        """Texts below one another; what goes on in the next line is set in."""
+        return [[(part, style)] for text in texts for part in folded(" " * indent + text, self.width)]
+
+    def listing(self, block: Listing, indent: int) -> list[Line]:
+        """Code, and the shapes of what it reads beside it or below."""
+        lines = block.code.splitlines()
+        if not self.close:
+            return [part for line in lines for part in flow((line,), self.width, indent, indent + 2, style="code")]
+        if not block.beside:
+            return self.lines(lines, indent)
+        one = f"{block.code.ljust(block.column - 1)}   {block.beside}"
+        if len(lines) == 1 and indent + len(one) <= self.width:
+            return self.lines([one], indent)
+        shapes = [f"  {block.beside}"]
+        return self.lines([*lines, *shapes] if block.column else [*shapes, *lines], indent)
+
+    def both(self, block: Both, indent: int) -> list[Line]:
+        """Two columns where both fit, else one below the other."""
+        ahead = with_shapes(block.forward, self.width - indent)
+        back, head = aligned([line.code for line in block.backward]), f"backward: {block.meaning}"
+        columns = beside(["forward", *ahead], [head, *back], self.width - indent) if len(ahead) > 1 else None
+        between = self.blocks(block.between, indent)
+        if columns is not None:
+            return [*self.lines(columns, indent), *between]
+        return [*self.lines(ahead, indent), *between, *self.lines([head, *(f"  {line}" for line in back)], indent)]
+
+    def rows_in_two(self, block: Table, indent: int) -> list[Line]:
+        """A table whose rows have two lines each where it is too wide."""
+        for rows in (block.rows, block.brief or block.rows):
+            cells = [[*map(text_of, row)] for row in (block.heading, *rows)]
+            lines = in_columns(cells, self.width - indent, block.first)
+            if len(lines) == len(cells):
+                break
+        return self.lines(lines, indent)
 
     # Equations ------------------------------------------------------------------------------------------
 
@@ -263,7 +313,7 @@ class TextWriter:
     def table(self, block: Table, indent: int) -> list[Line]:
         """Words in columns; the first one gives way, then the last ones go below."""
         rows = (block.heading, *block.rows)
-        widths = [max(width_of(flat(row[c])) for row in rows) for c in range(len(block.heading))]
+        widths = [max(len(text_of(row[c])) for row in rows) for c in range(len(block.heading))]
         first = max(min(widths[0], LEAST, self.width // 2), self.width - indent - sum(w + 3 for w in widths[1:]))
         first, start = min(first, widths[0]), 1
         result: list[Line] = []
@@ -274,14 +324,14 @@ class TextWriter:
                 end += 1
             result += [[]] if result else []
             for place, row in enumerate(rows):
-                cells = [flat(cell) for cell in row[start:end]]
+                cells = [*map(text_of, row[start:end])]
                 result += self.table_row(row[0], cells, widths[start:end], first, indent, place == 0)
             start = end
         return result
 
     @staticmethod
     def table_row(
-        label: Words, cells: list[Line], widths: list[int], first: int, indent: int, heading: bool
+        label: Words, cells: list[str], widths: list[int], first: int, indent: int, heading: bool
     ) -> list[Line]:
         """One row, its label over several lines where it is long."""
         lines: list[Line] = []
@@ -289,15 +339,10 @@ class TextWriter:
             line: Line = [(" " * indent, ""), *part, (" " * (first - width_of(part)), "")]
             if not lines:
                 for cell, size in zip(cells, widths, strict=True):
-                    style = "heading" if heading else VERDICTS.get(plain(cell), "")
-                    line.append((f"   {plain(cell).ljust(size)}", style))
+                    style = "heading" if heading else VERDICTS.get(cell, "")
+                    line.append((f"   {cell.ljust(size)}", style))
             lines.append(line)
         return lines
-
-
-def flat(words: Words) -> Line:
-    """Words on one line."""
-    return flow(words, 10_000, 0, 0)[0] if words else []
 
 
 LEAST = 26

@@ -20,7 +20,7 @@ from symgrad.documents.markdown import Picture, Piece, narrow
 from symgrad.render import mathmode
 from symgrad.render.html.pieces import inline_picture, mathml
 from symgrad.render.mathmode import CHARACTERS
-from symgrad.render.page import Code, Equation, Equations, Grids, Listing, Math, Matrix, Paragraph, Words
+from symgrad.render.page import Both, Code, Equation, Equations, Grids, Listing, Math, Matrix, Notes, Paragraph, Words
 from symgrad.render.text import block_text
 
 Made = list[nodes.Node]
@@ -59,6 +59,11 @@ def piece_nodes(piece: Piece) -> Iterator[nodes.Node]:
         yield nodes.paragraph("", "", *([nodes.strong("", "", *text)] if piece.alarm else text))
     elif isinstance(piece, Listing):
         yield code_block(piece.code)
+    elif isinstance(piece, Notes):
+        items = (nodes.list_item("", nodes.paragraph("", item.strip())) for item in piece.items)
+        yield nodes.bullet_list("", *items)
+    elif isinstance(piece, Both):
+        yield from pieces(piece.apart)
     elif isinstance(piece, (Equations, Grids, Matrix)):
         yield formulas("", *set_as_formulas(piece), plain=block_text(piece, width=NARROW))
     else:

@@ -29,7 +29,7 @@ from symgrad.render.content.teller import teller_of
 from symgrad.render.content.words import structure_math
 from symgrad.render.html.pieces import environment, inline_picture, need_packages
 from symgrad.render.html.travel import MOST_ENTRIES, inputs_of, travelling
-from symgrad.render.page import Formula, Page
+from symgrad.render.page import CodeLine, Formula, Page, text_of
 from symgrad.render.picture import (
     SIGNS,
     cells_of,
@@ -199,32 +199,31 @@ def live(explanation: Explanation) -> dict[str, Any]:
         "out": sheet(explanation.program.output, explanation.shown)
         if explanation.output.size <= MOST_ENTRIES else None,
         "why": data["why"],
-        "forward": [told(line, explanation.program) | entrywise(line, explanation) for line in lines.forward],
+        "forward": [told(line, explanation.program, entrywise(line, explanation)) for line in lines.forward],
         "backward": [told(line, explanation.program) for line in backward],
         "meaning": unit(lines),
         "program": inline_picture(program_picture(explanation), "program") if explanation.program.steps else None,
     }  # fmt: skip
 
 
-def told(line: Line, program: Program) -> dict[str, Any]:
-    """A line of the forward or of the backward."""
+def told(line: Line, program: Program, code: str = "") -> CodeLine:
+    """A line of the forward or of the backward, its ``code`` another one than its own."""
     shape = None if line.shape is None else "×".join(map(str, program.numbers(line.shape))) or "a number"
-    return {"code": line.shown, "of": line.of or line.name, "name": line.name, "shape": shape,
-            "reads": " ".join(sorted(line.names)), "where": None}  # fmt: skip
+    return CodeLine(code or line.shown, shape, line.of or line.name, line.name, " ".join(sorted(line.names)))
 
 
-def entrywise(line: Line, explanation: Explanation) -> dict[str, Any]:
+def entrywise(line: Line, explanation: Explanation) -> str:
     """The equation of a forward line: where it was given as one, and where no code of torch says it in one line."""
     stated = any(s.result.name == line.name and isinstance(s.op, Stated) for s in explanation.program.steps)
     if line.text is not None and not stated:
-        return {}
+        return ""
     teller = teller_of(explanation.program)
     for step, equation in teller.steps:
         if step.result.name == line.name:
             names = teller.names.entry(equation.axes, line.name)
             left = teller.left(line.name, equation.axes, names)
-            return {"code": f"{left.text} = {Formula(equation.right, names).text}"}
-    return {}
+            return f"{left.text} = {Formula(equation.right, names).text}"
+    return ""
 
 
 def unit(lines: Backward) -> str:
@@ -234,7 +233,7 @@ def unit(lines: Backward) -> str:
 
 def rendered(page: Page, explanation: Explanation | None = None, version: str | None = None, **more: Any) -> str:
     """The template with a page in it."""
-    title = "".join(part if isinstance(part, str) else getattr(part, "code", "") for part in page.title)
+    title = text_of(page.title)
     absent: dict[str, Any] = {"data": None, "panels": [], "inputs": [], "seed": None, "weights": [], "results": [],
                               "out": None, "loss": None, "why": "", "forward": [], "backward": [], "program": None,
                               "meaning": "", "asked": None}  # fmt: skip

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from symgrad.numeric.exact import Array, as_float
+from symgrad.render.flow import shortened
 from symgrad.tracing.lift.lifted import WRITTEN
 from symgrad.tracing.record.frames import as_written
 from symgrad.tracing.record.names import called, text_at, tree_of
@@ -20,7 +21,6 @@ from symgrad.tracing.record.numbers import digits, short
 from symgrad.tracing.record.trace import Node, as_array
 from symgrad.tracing.session.findings import Findings
 from symgrad.tracing.story.events import some
-from symgrad.tracing.story.layout import shortened
 
 OURS = re.compile(r"(data|mask|condition|bound|leaf)(_\d+)*")
 """What data and leaves are called for want of a name."""

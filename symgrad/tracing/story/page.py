@@ -11,23 +11,19 @@ Comes in: a session and where its events were. Goes out: lines with their number
 from __future__ import annotations
 
 import linecache
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from symgrad.backward import Line
 from symgrad.errors import SymgradError
 from symgrad.render.html.pieces import environment, inline_picture
-from symgrad.render.page import Equations, Grid, Grids, named
+from symgrad.render.page import Block, Grid, Grids, Listing, named
 from symgrad.tracing.record.numbers import KEPT
 from symgrad.tracing.record.numbers import MOST as FEW
 from symgrad.tracing.record.trace import Where
-from symgrad.tracing.story.events import MANY, NAMED, Backward, Leaf, Note, Session, summary, summed_up
-from symgrad.tracing.story.layout import cut
-from symgrad.tracing.story.sides import MOST, PAGE, back_lines, is_long, meaning
-from symgrad.tracing.story.tell import agreement, change, closing, legend
+from symgrad.tracing.story.content import closing, legend, section_of
+from symgrad.tracing.story.events import MANY, NAMED, Backward, Note, Session, summary
 
 MOST_CALLS = 24
 """Calls and notes that are told in full."""
@@ -35,32 +31,20 @@ MOST_SHORT = 200
 """Those after them that have a line each; what disagrees has one beyond that, as often."""
 MOST_AGAIN, MOST_LENGTHS = 40, 8
 """Rows and columns of the table of calls that repeat one."""
-NAME = re.compile(r"[^\W\d][\w.]*")
 
 
 @dataclass(frozen=True, eq=False)
 class Told:
-    """One event: where it is, how it went, and what the template draws of it."""
+    """One event: where it is, how it went, its blocks, what is folded away, and the calls that repeated it."""
 
     key: str
     where: Where
     title: str
     verdict: str
     good: bool | None
-    forward: tuple[dict[str, Any], ...] = ()
-    backward: tuple[dict[str, Any], ...] = ()
-    listed: tuple[str, ...] = ()
-    meaning: str = ""
-    seed: str = ""
-    rows: tuple[dict[str, Any], ...] = ()
-    summed: tuple[str, ...] = ()
-    heading: tuple[str, ...] = ()
-    grids: Grids | None = None
-    alarms: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-    code: str = ""
-    entries: Equations | None = None
+    blocks: tuple[Block, ...] = ()
     picture: Any = None
+    folded: tuple[tuple[str, Block], ...] = ()
     again: list[Backward] = field(default_factory=list)
 
     @property
@@ -101,7 +85,7 @@ def page_html(session: Session) -> str:
 class Places:
     """The element of a line of source, where it stands in the page."""
 
-    sources: Sequence[Listing]
+    sources: Sequence[Source]
 
     def __call__(self, where: Where | None) -> str:
         """Its id; empty for a line that is not shown."""
@@ -147,44 +131,30 @@ def told_shortly(event: Backward | Note, key: str) -> Told:
 
 def told(event: Backward | Note, key: str) -> Told:
     """One event in full."""
+    blocks = section_of(event, lit=True).blocks
     if isinstance(event, Note):
-        good = None if event.agrees else False
-        return Told(key, event.where, event.where.text, "", good, notes=(event.text, *event.more))
-    said, good = verdict(event)
-    if event.repeated and not event.failure:
-        wrong = [leaf for leaf in event.leaves if leaf.agrees is False][:NAMED]
-        notes = ("; ".join((f"call {event.number} of the same program", *event.unlike, summary(event))), *event.notes)
-        return Told(key, event.where, title_of(event), said, good, notes=notes, heading=heading(event),
-                    rows=tuple(row(leaf, event) for leaf in wrong))  # fmt: skip
-    forward, backward = lines_of(event)
+        return Told(key, event.where, event.where.text, "", None if event.agrees else False, blocks)
+    picture = inline_picture(event.picture, key) if event.picture else None
+    folded = () if event.repeated and not event.failure else tuple(folded_away(event))
+    return Told(key, event.where, title_of(event), *verdict(event), blocks, picture, folded)
+
+
+def folded_away(event: Backward) -> Iterator[tuple[str, Block]]:
+    """What a reader opens: the lines entry by entry, the numbers of what was added, a function that runs."""
+    if event.entries is not None:
+        yield "The backward, entry by entry", event.entries
     many = len(event.leaves) > MANY
     leaves = [leaf for leaf in event.leaves if leaf.agrees is False][:NAMED] if many else event.leaves
-    code = ""
-    if event.told.source is not None:
-        with suppress(SymgradError):
-            code = event.told.source.code() + "\n"
     grids = tuple(
         Grid(named(f"{leaf.name}.grad"), leaf.added)
         for leaf in leaves
         if leaf.added is not None and FEW < leaf.added.size <= KEPT
     )
-    alarms = (event.failure, event.told.warning)
-    flow = [f"lengths: {event.told.flow}"] if event.told.flow else []
-    return Told(
-        key, event.where, title_of(event), said, good, forward, backward,
-        () if forward else tuple(cut(event.program, PAGE)),
-        f"{event.told.letter(event.letter)}_name is {meaning(event)}." if backward else "",
-        f"{event.letter} = {event.seed}{event.weights}" if event.seed else "",
-        tuple(row(leaf, event) for leaf in leaves),
-        tuple(summed_up(event)) if many else (),
-        heading(event),
-        Grids(grids) if grids else None,
-        tuple(text for text in alarms if text),
-        (*event.reasons, *event.boxes, *event.lead, *flow, *event.notes),
-        code,
-        event.entries,
-        inline_picture(event.picture, key) if event.picture else None,
-    )  # fmt: skip
+    if grids:
+        yield "The numbers", Grids(grids)
+    if event.told.source is not None:
+        with suppress(SymgradError):
+            yield "As Python that runs", Listing(event.told.source.code() + "\n")
 
 
 def title_of(event: Backward) -> str:
@@ -205,56 +175,6 @@ def verdict(event: Backward) -> tuple[str, bool | None]:
     return ("not compared" if event.leaves else "no leaf is reached"), None
 
 
-def heading(event: Backward) -> tuple[str, ...]:
-    """Above the columns of the leaves."""
-    return "", "J", f"{event.letter}ᵀJ", "returned" if event.kind == "grad" else ".grad before + added = after", ""
-
-
-def row(leaf: Leaf, event: Backward) -> dict[str, Any]:
-    """One leaf."""
-    told = change(leaf, event.kind == "grad", True)
-    return {"name": leaf.name, "jacobian": leaf.jacobian, "form": leaf.form or "", "change": told,
-            "said": agreement(leaf), "good": leaf.agrees}  # fmt: skip
-
-
-def lines_of(event: Backward) -> tuple[tuple[dict[str, Any], ...], tuple[dict[str, Any], ...]]:
-    """Forward and backward, line by line; of a long program equal layers once, as in the text."""
-    told, source = event.told, event.told.source
-    if source is None or is_long(event):
-        folded = back_lines(event)
-        pairs = told.ahead()
-        ahead = pairs if len(pairs) <= MOST else [(line, "") for line in cut(event.program, PAGE)]
-        letter = f"{told.letter(event.letter)}_"
-        return tuple(read(*pair) for pair in ahead if folded), tuple(read(text, "", letter) for text in folded)
-    made = {line.of: where for line, where in zip(source.forward, told.places, strict=True)}
-    forward = [
-        shown(code, line, made, shape)
-        for code, line, shape in zip(told.forward, source.forward, told.shapes, strict=True)
-    ]
-    back = [shown(line.shown, line, made) for line in source.lines if line.is_told]
-    asked = {leaf.name for leaf in event.leaves}
-    for line in source.gradients.values():
-        label = line.name.removesuffix(".grad")
-        form = told.forms.get(label, line.text)
-        if label in asked and form is not None:
-            back.append(shown(f"{line.name} = {form}", line, made))
-    return tuple(forward), tuple(back)
-
-
-def shown(code: str, line: Line, made: Mapping[str, Where | None], shape: str = "") -> dict[str, Any]:
-    """One line as the template draws it."""
-    return {"code": code, "of": line.of or line.name, "name": line.of or line.name, "shape": shape,
-            "reads": " ".join(sorted(line.names)), "where": made.get(line.of)}  # fmt: skip
-
-
-def read(text: str, shape: str, letter: str = "") -> dict[str, Any]:
-    """A line of a long program: what it is of is read off its left side."""
-    name, sign, right = text.partition(" = ")
-    name = name.removeprefix(letter).removesuffix(".grad") if sign else ""
-    return {"code": text, "of": name, "name": name, "shape": shape, "reads": " ".join(NAME.findall(right)),
-            "where": None}  # fmt: skip
-
-
 MOST_FILES, MOST_LINES = 6, 1_200
 """Files that are shown; lines of one that is shown whole."""
 AROUND, LONGEST = 12, 200
@@ -272,7 +192,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Listing:
+class Source:
     """One file."""
 
     key: str
@@ -286,7 +206,7 @@ class Listing:
         return where.file == self.file and any(row.number == where.line for row in self.rows)
 
 
-def listings(session: Session, events: Sequence[Where]) -> tuple[Listing, ...]:
+def listings(session: Session, events: Sequence[Where]) -> tuple[Source, ...]:
     """The script first, then the other files in the order of their events."""
     files = list(dict.fromkeys([session.file, *(where.file for where in events)]))[:MOST_FILES]
     found = []
@@ -296,7 +216,7 @@ def listings(session: Session, events: Sequence[Where]) -> tuple[Listing, ...]:
         if lines:
             rows = tuple(rows_of([line.rstrip("\n") for line in lines], marks))
             name = session.script if file == session.file else file.rpartition("/")[2]
-            found.append(Listing(f"file-{number}", name, file, rows, len(lines) - rows[-1].number if rows else 0))
+            found.append(Source(f"file-{number}", name, file, rows, len(lines) - rows[-1].number if rows else 0))
     return tuple(found)
 
 

@@ -16,9 +16,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from symgrad.program import Apply
+from symgrad.render.flow import shortened
 from symgrad.tracing.captured.words import Lines
 from symgrad.tracing.record import frames
-from symgrad.tracing.story.layout import shortened
 
 if TYPE_CHECKING:
     from symgrad.tracing.captured.capture import Capture

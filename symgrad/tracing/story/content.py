@@ -1,0 +1,315 @@
+"""What a story says of an event, as blocks of a page: program and backward, leaves beside torch's numbers, remarks.
+
+Comes in: one event of `symgrad.tracing.story.events`. Goes out: a `Section`, which every writer of `symgrad.render` can
+write. A program that is longer than a page is told by its blocks, and its backward by one turn of what repeats.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from symgrad.backward import Line
+from symgrad.render.content.words import counted
+from symgrad.render.flow import cut
+from symgrad.render.page import Block, Both, Code, CodeLine, Listing, Notes, Paragraph, Section, Table, Words
+from symgrad.tracing.captured.words import NOT_CHECKED
+from symgrad.tracing.record.numbers import MOST as FEW
+from symgrad.tracing.record.numbers import short
+from symgrad.tracing.record.trace import Where
+from symgrad.tracing.story.events import MANY, NAMED, Backward, Leaf, Note, Session, some, summary, summed_up
+from symgrad.ways import Setting
+
+ROWS = "J: one row for each entry of the output, one column for each entry of the leaf."
+EQUAL = '"= torch": what was derived here is what torch added.'
+OWN = f'"{NOT_CHECKED}": a black box is on the way; it adds what torch says.'
+HANDFUL = 6
+"""Tensors whose shapes are listed one by one."""
+SHORT = 48
+"""Characters of a list of shapes that has the leaves in it, too."""
+PAGE = 40
+"""Lines of a program that are told in full."""
+MOST = 64
+"""Lines of a program or a backward with its equal layers told once; a longer one is told by its ends."""
+LONGEST = 12
+"""Lines of a program that has no backward by lines; a longer one is told by its ends and by what has a name."""
+NAME = re.compile(r"[^\W\d][\w.]*")
+
+
+def section_of(event: Backward | Note, lit: bool = False) -> Section:
+    """One event, under the user's own line; ``lit``, on a page whose lines light each other: each gradient has one."""
+    text = event.where.text or getattr(event, "kind", "")
+    return Section((f"{event.where.short}  ", Code(text)), tuple(blocks_of(event, lit)))
+
+
+def blocks_of(event: Backward | Note, lit: bool) -> Iterator[Block]:
+    """What is said of an event."""
+    if isinstance(event, Note):
+        yield Notes((event.text, *event.more))
+    elif event.repeated and not event.failure:
+        wrong = [leaf for leaf in event.leaves if leaf.agrees is False]
+        yield Notes((summary_of(event),))
+        yield from [table(event, wrong[:NAMED], bare=True)] if wrong else []
+        yield from notes(event.notes)
+    elif event.failure or not event.explained:
+        yield from listing(program_lines(event, lit), roles(event))
+        yield from [] if event.failure or not event.seed else [seed_of(event, "")]
+        yield from notes((event.failure,) if event.failure else (), alarm=True)
+        yield from notes((*event.reasons, *event.notes))
+    else:
+        yield from lines_of(event, lit)
+        yield from notes((f"lengths: {event.told.flow}",) if event.told.flow else ())
+        yield from notes((event.told.warning,) if event.told.warning else (), alarm=True)
+        yield from leaves_of(event)
+        yield from notes(event.notes)
+
+
+def notes(items: Sequence[str], alarm: bool = False) -> list[Block]:
+    """Remarks, where there are any."""
+    return [Notes(tuple(items), alarm)] if items else []
+
+
+def summary_of(event: Backward) -> str:
+    """A call of a program that was told before: what is different, and what came of it."""
+    return f"call {event.number}: {', '.join(('the same program', *event.unlike))}; {summary(event)}"
+
+
+# The program and its backward -----------------------------------------------------------------------------
+
+
+def lines_of(event: Backward, lit: bool) -> Iterator[Block]:
+    """Forward and backward; the program alone, where there are no lines of the backward."""
+    back = back_lines(event, lit)
+    program = program_lines(event, lit)
+    several = bool(back) or len(program) > 1
+    begin = (seed_of(event, inputs(event) if several else ""),
+             *notes((*(f"■ {box}" for box in event.boxes), *event.lead)))  # fmt: skip
+    if back:
+        meaning = f"{event.told.letter(event.letter)}_name is {meaning_of(event)}"
+        yield Both(tuple(forward_lines(event)), tuple(back), meaning, begin)
+    else:
+        yield from listing(program, "" if several else roles(event))
+        yield from begin
+
+
+def listing(program: Sequence[str], beside: str) -> list[Block]:
+    """A program's lines and what it reads, where there is any of it."""
+    lines = program or [beside]
+    return [Listing("\n".join(lines), beside if program else "")] if any(lines) else []
+
+
+def seed_of(event: Backward, shapes: str) -> Listing:
+    """The weights, and the shapes of what the program begins with, where nothing else says them."""
+    return Listing(f"{event.letter} = {event.seed}{event.weights}", shapes, column=0)
+
+
+def meaning_of(event: Backward) -> str:
+    """What v_name is: a derivative of the output, or of the number that the weights make of it."""
+    if event.weights:
+        return "∂L/∂name" if event.weights.startswith(": L = ") else "what reaches name"
+    return f"∂{event.told.end}/∂name" if event.told.end else "what reaches name"
+
+
+def program_lines(event: Backward, lit: bool) -> list[str]:
+    """The program alone, shortened in the middle."""
+    told, most = event.told.forward, PAGE if lit else LONGEST
+    return list(told) if 0 < len(told) <= most else cut(event.program, most)
+
+
+def roles(event: Backward) -> str:
+    """What the program begins with and ends in."""
+    return "   ".join(event.roles) if len(event.roles) <= HANDFUL else f"{len(event.roles)} tensors"
+
+
+def inputs(event: Backward) -> str:
+    """The shapes of what the program begins with; leaves, if there are many, stand in the table alone."""
+    given = list(event.roles[:-1])
+    if len("   ".join(given)) > SHORT:
+        given = [role for role in given if not role.endswith((" (leaf)", " (asked)"))]
+    return counted(len(given), "input") if len(given) > HANDFUL else "   ".join(given)
+
+
+def is_long(event: Backward) -> bool:
+    """Whether a program is too long to be told line by line."""
+    return len(event.told.forward) > PAGE
+
+
+def forward_lines(event: Backward) -> list[CodeLine]:
+    """The program in as many lines as have a cotangent, with their shapes; one with too many by its blocks."""
+    told, source = event.told, event.told.source
+    if source is not None and not is_long(event):
+        made = {line.of: where for line, where in zip(source.forward, told.places, strict=True)}
+        rows = zip(told.forward, source.forward, told.shapes, strict=True)
+        return [shown(code, line, made, shape) for code, line, shape in rows]
+    pairs = told.ahead()
+    return [read(*pair) for pair in pairs] if len(pairs) <= MOST else [*map(read, cut(event.program, PAGE))]
+
+
+def back_lines(event: Backward, lit: bool) -> list[CodeLine]:
+    """The lines from the output back; those of many leaves stand among them, those of a few in the table.
+
+    On a page that is ``lit`` those of a few stand at the end as well.
+    """
+    told, source, letter = event.told, event.told.source, f"{event.told.letter(event.letter)}_"
+    if source is None or is_long(event) or (len(event.leaves) > MANY and not lit):
+        opened = is_long(event) and len(told.ahead()) > MOST
+        lines = [line if event.kind != "grad" else returned(line, letter) for line in told.every(opened)]
+        return [read(line, letter=letter) for line in cut(lines, MOST)]
+    made = {line.of: where for line, where in zip(source.forward, told.places, strict=True)}
+    if not lit:
+        found = {line.shown: line for line in source.lines}
+        return [shown(text, found[text], made) if text in found else read(text) for text in cut(told.lines, MOST)]
+    back = [shown(line.shown, line, made) for line in source.lines if line.is_told]
+    asked = {leaf.name for leaf in event.leaves}
+    for line in source.gradients.values():
+        label = line.name.removesuffix(".grad")
+        form = told.forms.get(label, line.text)
+        if label in asked and form is not None:
+            back.append(shown(f"{line.name} = {form}", line, made))
+    return back
+
+
+def returned(line: str, letter: str) -> str:
+    """A gradient's line where it is handed back: nothing is put into any ``.grad``."""
+    name, sign, text = line.partition(" = ")
+    whose = name.removesuffix(".grad")
+    return line if whose == name else f"{letter}{whose}{sign}{text}"
+
+
+def shown(code: str, line: Line, made: Mapping[str, Where | None], shape: str = "") -> CodeLine:
+    """One line, with what it can light."""
+    name = line.of or line.name
+    return CodeLine(code, shape, name, name, " ".join(sorted(line.names)), made.get(line.of))
+
+
+def read(text: str, shape: str = "", letter: str = "") -> CodeLine:
+    """A line of a long program: what it is of is read off its left side."""
+    name, sign, right = text.partition(" = ")
+    name = name.removeprefix(letter).removesuffix(".grad") if sign else ""
+    return CodeLine(text, shape, name, name, " ".join(NAME.findall(right)))
+
+
+# The leaves -----------------------------------------------------------------------------------------------
+
+
+def leaves_of(event: Backward) -> Iterator[Block]:
+    """One row for each leaf; more than a dozen are summed up, but for those that disagree."""
+    if not event.leaves:
+        yield Notes((nothing_reached(event),))
+    elif len(event.leaves) <= MANY:
+        several = len(event.leaves) > HANDFUL
+        told_above = is_long(event) and bool(event.told.lines)
+        yield table(event, event.leaves, several and (told_above or not any(leaf.form for leaf in event.leaves)))
+        if several:
+            yield Paragraph((summary(event).partition(f", {event.letter} =")[0],), aside=True)
+    else:
+        wrong = [leaf for leaf in event.leaves if leaf.agrees is False][:NAMED]
+        yield from [table(event, wrong, bare=True)] if wrong else []
+        one = Setting("run", value="--only NAME")
+        said = [summary(event)] if wrong else []
+        yield Notes((*said, *summed_up(event), f"({one} shows one of them, with its formula)"))
+
+
+def nothing_reached(event: Backward) -> str:
+    """What is said of a call without a leaf."""
+    if event.left_out:
+        return f"no leaf of that name is reached; reached are {some(event.left_out)}"
+    if event.kind == "grad":
+        return "nothing that was asked for is reached"
+    return "no leaf is reached: nothing is added to any .grad"
+
+
+def table(event: Backward, leaves: Sequence[Leaf], bare: bool) -> Table:
+    """The leaves; a ``bare`` table has no formulas."""
+    grad = event.kind == "grad"
+    after = "returned" if grad else ".grad before + added = after"
+    head: tuple[Words, ...] = ((), ("J",), (f"{event.letter}ᵀJ",), (after,), ())
+    full, brief = (tuple(row(leaf, grad, once) for leaf in leaves) for once in (bare, True))
+    whole = Table(head, full, 3, brief)
+    return whole if not bare else Table(without(head), tuple(map(without, full)), 2)
+
+
+def without(cells: tuple[Words, ...]) -> tuple[Words, ...]:
+    """A row without its formula."""
+    return (*cells[:2], *cells[3:])
+
+
+def row(leaf: Leaf, grad: bool, once: bool) -> tuple[Words, ...]:
+    """One leaf."""
+    form: Words = (Code(leaf.form),) if leaf.form else ()
+    return (Code(leaf.name),), (leaf.jacobian,), form, (change(leaf, grad, once),), (agreement(leaf),)
+
+
+def change(leaf: Leaf, grad: bool, once: bool) -> str:
+    """What stood in ``.grad``, what was added, what stands there now: ``once``, where nothing stood there."""
+    before, added, after = map(short, (leaf.before, leaf.added, leaf.after))
+    if leaf.rounding:
+        added = "0, but for rounding"
+    if grad:
+        return added
+    if leaf.before is not None:
+        return f"{before}  +  {added}  =  {after}"
+    large = leaf.added is not None and leaf.added.size > FEW
+    same = leaf.rounding or (added == after and (once or large))
+    return f"none  +  {added}" if same else f"none    {added}  {after}"
+
+
+def agreement(leaf: Leaf) -> str:
+    """How the derived vᵀJ compares with what torch did."""
+    if leaf.changed:
+        return f"{'changed' if leaf.after is not None else 'set to None'} by {leaf.changed}"
+    if leaf.agrees is False:
+        return f"≠ torch, by {leaf.error:.2g}"
+    if leaf.ruled:
+        return "≠ torch: a rule of its own"
+    if leaf.none:
+        return "torch: None"
+    if leaf.agrees is None:
+        return NOT_CHECKED
+    if not leaf.undefined:
+        return "= torch"
+    what = leaf.lost or ("torch overflows" if leaf.overflows else "undefined here")
+    count = int(np.prod(leaf.shape, dtype=object))
+    return what if leaf.undefined == count else f"= torch, {leaf.undefined} of {count} {what}"
+
+
+# The end --------------------------------------------------------------------------------------------------
+
+
+def closing(session: Session) -> str:
+    """What is said at the end: calls that were only counted, and whether anything disagreed."""
+    lines = []
+    for line, count in session.counted.items():
+        checked = [str(call.number) for call in session.calls if call.where.short == line]
+        several = [*checked[:NAMED], "…", *checked[-2:]] if len(checked) > NAMED + 3 else checked
+        told = f"; checked were calls {', '.join(several)}" if len(checked) > 1 else ""
+        asked = Setting("run", value="--call N")
+        known, other = session.counting.get(line, ("", ""))
+        lines.append(
+            f"{line}: {counted(count, 'further call')}{known}, counted only ({asked} explains one){told}{other}"
+        )
+    wrong = [call for call in session.calls if not call.agrees]
+    derived = [c for c in wrong if any(leaf.agrees is False and not leaf.boxed for leaf in c.leaves)]
+    if derived:
+        lines.append(f"torch disagrees with what was derived in call {', '.join(str(c.number) for c in derived)}")
+    others = [str(c.number) for c in wrong if c not in derived]
+    if others:
+        lines.append(f"a black box gives another gradient when it is asked again, in call {', '.join(others)}")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def legend(session: Session) -> str:
+    """What the columns are, said once, at the end."""
+    told = [leaf for call in session.calls if call.explained and not call.failure for leaf in call.leaves]
+    failed = [call for call in session.calls if any("J" in reason for reason in call.reasons)]
+    if not told and not failed:
+        return ""
+    shown = [call for call in session.calls if call.explained and not call.failure] or failed
+    letters = dict.fromkeys(call.letter for call in shown)
+    sums = " or ".join(f"{letter}ᵀJ" for letter in letters)
+    weighs = f"{' or '.join(letters)} weighs the rows; added up they are {sums}, which backward adds to .grad."
+    lines = [ROWS, weighs, *([EQUAL] if any(leaf.agrees for leaf in told) else [])]
+    lines += [OWN] if any(leaf.boxed for leaf in told) else []
+    return "".join(f"{line}\n" for line in lines)
