@@ -32,7 +32,7 @@ from symgrad.tracing import capture, run_script
 from symgrad.tracing.captured import words
 from symgrad.tracing.lift import values
 from symgrad.tracing.record import sight
-from symgrad.tracing.story.passages import passages
+from symgrad.tracing.story.folding import passages
 from tests.compare import assert_same
 from tests.lines_of import run_lines
 

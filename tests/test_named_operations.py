@@ -67,7 +67,6 @@ OTHER_WORDS: dict[str, dict[str, str]] = {
         "render/content/": "sum",
     },
     "a key of what is written as JSON": {
-        "render/html/page.py": "where",
         "render/json.py": "where",
         "exercises/travel.py": "where",
         "tracing/story/": "where",

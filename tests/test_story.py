@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from symgrad.language import read
+from symgrad.backward import Line
 from symgrad.render.flow import cut, in_columns, wrapped
 from symgrad.tracing import run_script
 from symgrad.tracing.record.numbers import digits
@@ -18,10 +18,9 @@ from symgrad.tracing.session.history import Outline, unlike
 from symgrad.tracing.session.sampling import OFTEN, is_checked
 from symgrad.tracing.story.content import closing, legend
 from symgrad.tracing.story.events import MANY, Note
+from symgrad.tracing.story.folding import told_once
 from symgrad.tracing.story.page import sorted_out
-from symgrad.tracing.story.passages import Block, Folding
 from symgrad.tracing.story.tell import event_markdown, event_text
-from symgrad.tracing.story.turns import folded
 from tests.test_run import own_default_precision
 
 __all__ = ["own_default_precision"]
@@ -292,14 +291,13 @@ for length in ({lengths}):
 
 def test_an_unrolled_loop_is_one_block(tmp_path):
     session, _ = play(tmp_path, LOOP.format(lengths="9,", factor=2))
-    head, *block = [line for line in session.calls[0].program if "×" in line or line.startswith("  ")]
-    assert head.startswith("these 6 steps × ")
-    assert "lines 11 to 13" in head
-    assert any(line.strip() == "h = tanh(t1)" or "= tanh(" in line for line in block)
-    assert len(block) == 6
-    turns = int(re.search(r"× (\d+)", head)[1])
-    others = [line for line in session.calls[0].program if line not in (head, *block)]
-    assert 9 * 6 - 2 <= turns * 6 + len(others) <= 9 * 6  # every step is told once, in the block or by itself
+    program = session.calls[0].program
+    head = next(line for line in program if line.startswith("… these"))
+    assert head.startswith("… these 6 steps, lines 11 to 13 in “for part in ")
+    assert any("= tanh(" in line for line in program[program.index(head) + 1 :])
+    turns = int(re.search(r"(\d+) times before", head)[1])
+    others = [line for line in program if not line.startswith("…")]
+    assert 9 * 6 - 2 <= turns * 6 + len(others) + 8 <= 9 * 6 + 8  # every step is told once, in a turn or by itself
     assert session.agrees
 
 
@@ -307,7 +305,7 @@ def test_an_unrolled_loop_is_one_block(tmp_path):
 def test_another_number_of_turns_and_another_constant(tmp_path):
     session, told = play(tmp_path, LOOP.format(lengths="9, 9, 12, 5", factor=2))
     first, again, longer, shorter = session.calls
-    turns = int(re.search(r"× (\d+)", "".join(first.program))[1])
+    turns = int(re.search(r"these \d+ steps.* (\d+) times before", "\n".join(first.program))[1]) + 1
     assert (first.repeated, again.unlike) == (False, ())
     assert longer.unlike == (f"{turns + 3} turns instead of {turns}",)
     assert shorter.unlike == (f"{turns - 4} turns instead of {turns}",)
@@ -345,8 +343,8 @@ x.sum().backward()
 """,
     )
     (call,) = session.calls
-    where = "these 3 steps × 24, line 8 in “for layer in layers”"
-    assert call.program[0].startswith(f"{where}, another layers[k].weight, layers[k].bias each")
+    where = "… these 3 steps, line 8 in “for layer in layers”, 23 times before, with layers[0], layers[1], layers[2], …"
+    assert call.program[0] == f"{where}, layers[22] for layers[23]; then:"
     folds = re.findall(
         r"… these (\d) lines (\d+) times (before|more), with (.*?) for (layers\[\d+\])", " ".join(told.split())
     )
@@ -359,24 +357,31 @@ x.sum().backward()
 BACK = [
     line
     for n in range(9, 0, -1)
-    for line in (f"v_t{n} = v_t{n + 1} @ w.{n}.k * (t{n} > 0)", f"w.{n}.k.grad = v_t{n}.T @ t{n - 1}")
+    for line in (f"v_t{n} = v_t{n + 1} @ w{n} * (t{n} > 0)", f"w{n}.grad = v_t{n}.T @ t{n - 1}")
 ]
-TENSORS = {f"{a}{n}{b}" for a, b in (("v_t", ""), ("t", ""), ("w.", ".k")) for n in range(11)} | {"x"}
-GIVEN = {f"w.{n}.k" for n in range(11)}
+NAMES = {
+    f"{a}{n}": f"{b}{n}{c}"
+    for a, b, c in (*((a, a, "") for a in ("v_t", "t", "p", "g", "h")), ("w", "w.", ".k"))
+    for n in range(11)
+}
+GIVEN = {f"w{n}" for n in range(11)}
+
+
+def once(lines, last=False):
+    """Lines of code as they are told: those that are, and what is said of the others."""
+    parts = [line.partition(" = ") for line in lines]
+    made = [Line(name, code, name.replace(".", "_"), code, name, None) for name, _, code in parts]
+    told = told_once([(str(line), line) for line in made], {**NAMES, **{name: name for name in "abx"}}, GIVEN, last)
+    return [text for text, line in told if line is not None], [text for text, line in told if line is None]
 
 
 @pytest.mark.parametrize("last", [False, True])
 def test_equal_turns_are_told_once_and_every_line_is_counted(last):
-    found = folded(["a = x", *BACK, "b = x"], TENSORS, GIVEN, last)
-    (head,) = [line for line, number in found if number is None]
+    shown, (head,) = once(["a = x", *BACK, "b = x"], last)
     steps, others = (int(number) for number in re.findall(r"\d+", head)[:2])
     assert (steps, others) == (2, 8)
-    assert len(found) - 1 + steps * others == len(BACK) + 2
-    assert [line for line, number in found if number is not None] == [
-        "a = x",
-        *(BACK[-2:] if last else BACK[:2]),
-        "b = x",
-    ]
+    assert len(shown) + steps * others == len(BACK) + 2
+    assert shown == ["a = x", *(BACK[-2:] if last else BACK[:2]), "b = x"]
     assert head.endswith("with w.9, w.8, w.7, …, w.2 for w.1; then:" if last else "with w.8, w.7, w.6, …, w.1 for w.9")
 
 
@@ -386,13 +391,13 @@ def test_equal_turns_are_told_once_and_every_line_is_counted(last):
         ("v_t5 = v_t6 @", "v_t5 = v_t9 @"),  # reads another turn than the others do
         ("v_t5 = v_t6 @", "v_t5 = x @"),
         ("(t5 > 0)", "(t5 < 0)"),
-        ("w.5.k.grad = v_t5.T @ t4", "w.5.k.grad = v_t5.T @ v_t5"),
+        ("w5.grad = v_t5.T @ t4", "w5.grad = v_t5.T @ v_t5"),
     ],
 )
 def test_a_turn_that_differs_is_told(old, new):
     lines = [line.replace(old, new) for line in BACK]
     assert lines != BACK
-    shown = [line for line, number in folded(lines, TENSORS, GIVEN) if number is not None]
+    shown, _ = once(lines)
     assert next(line for line in lines if line not in BACK) in shown
 
 
@@ -401,8 +406,7 @@ SLICES = [f"v_t{n} = v_t{n + 1} * x[{4 * n}:{4 * n + 4}, :2] + 0.5" for n in ran
 
 @pytest.mark.parametrize("last", [False, True])
 def test_numbers_that_go_on_by_the_same_step_are_told(last):
-    found = folded(SLICES, TENSORS, GIVEN, last)
-    shown, head = ([line for line, number in found if (number is None) == fold] for fold in (False, True))
+    shown, head = once(SLICES, last)
     assert shown == [SLICES[-1 if last else 0]]
     others = "x[36:40, :2], x[32:36, :2], x[28:32, :2], …, x[8:12, :2] for x[4:8, :2]; then:"
     assert head[0].endswith(
@@ -413,7 +417,7 @@ def test_numbers_that_go_on_by_the_same_step_are_told(last):
 @pytest.mark.parametrize(("old", "new"), [("20:24", "20:25"), ("20:24", "20:23"), ("0.5", "1.5"), (":2", ":3")])
 def test_numbers_that_jump_are_told(old, new):
     lines = [line.replace(old, new) if line.startswith("v_t5 ") else line for line in SLICES]
-    shown = [line for line, number in folded(lines, TENSORS, GIVEN) if number is not None]
+    shown, _ = once(lines)
     assert next(line for line in lines if line not in SLICES) in shown
 
 
@@ -457,16 +461,10 @@ def test_turns_that_differ_are_not_folded_away(tmp_path, monkeypatch, body):
         "rows = (torch.ones(7, 1, 2, dtype=torch.float64) * w[0]).unbind()\n"
         f"for n in range(7):\n    {body}\nh.sum().backward()\n",
     )
-    lines, count, turns, size = session.calls[0].program, 0, 1, 0
-    for line in lines:
-        if (head := re.match(r"th\w+(?: (\d+))? steps? × (\d+)", line)) is not None:
-            size, turns = int(head[1] or 1), int(head[2])
-        elif line.startswith("  "):
-            count += turns
-            size -= 1
-        else:
-            assert size == 0
-            count += 1
+    count = 0
+    for line in session.calls[0].program:
+        head = re.match(r"… th\w+(?: (\d+))? steps?\b.* (\d+) times before", line)
+        count += int(head[1] or 1) * int(head[2]) if head is not None else 1
     from symgrad.tracing.session import event
 
     seen = []
@@ -495,7 +493,7 @@ def test_turns_that_differ_are_not_folded_away(tmp_path, monkeypatch, body):
         ("def f(a):\n    return a * a.exp()\nq = torch.sin(f(torch.tanh(x @ w)))\nq.sum().backward()",
          ["? = x @ w", "? = tanh(?)", "? = exp(?)", "? = ? * ?", "q = sin(?)", "out = sum(q)"]),
         ("f = lambda a: (a * w).exp()\nh = x @ w\nfor _ in range(2):\n    h = h + f(h[:1]).sum(0)\nh.sum().backward()",
-         ["h = x @ w", "  h = h + ?", "out = sum(h_3)"]),
+         ["h = x @ w", "h_2 = h + ?", "h_3 = h_2 + ?", "out = sum(h_3)"]),
         ("f = lambda a: (a @ w).exp()\nloss = f(x[:, [2, 1, 0]]).sum()\nloss.backward()",
          ["? = x[:, [2, 1, 0]] @ w", "? = exp(?)", "loss = sum(?)"]),
         ("n = torch.distributions.Normal(x @ w, 1.0)\nn.log_prob(x).sum().backward()", ["n.loc = x @ w"]),
@@ -683,7 +681,7 @@ def test_what_a_loop_left_behind_names_no_parameter(tmp_path, made):
     assert [leaf.name for leaf in session.calls[0].leaves] == ["net[0].weight", "net[0].bias"]
 
 
-def test_of_two_turns_it_is_said_what_the_second_reads_another_one_of(tmp_path):
+def test_two_turns_are_told_both(tmp_path):
     """It was ``these 8 steps × 2`` over lines that read ``layers[k].weight``."""
     body = (
         "layers = nn.ModuleList([nn.Linear(2, 2) for n in range(2)])\nx = torch.ones(1, 2)\n"
@@ -691,8 +689,7 @@ def test_of_two_turns_it_is_said_what_the_second_reads_another_one_of(tmp_path):
     )
     session, _ = play(tmp_path, body)
     program = "\n".join(session.calls[0].program)
-    assert "another layers[k].weight, layers[k].bias each time" in program
-    assert "linear(x, layers[k].weight, layers[k].bias)" in program
+    assert re.findall(r"linear\(\w+, layers\[(\d)\].weight", program) == ["0", "1"]
 
 
 def test_what_the_script_calls_by_several_names_is_not_told_as_one(tmp_path):
@@ -744,22 +741,20 @@ def test_the_weights_of_a_gradient_are_its_seed(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("order", "rows"),
+    ("order", "said"),
     [
-        ("12345", [("t1, t2, …, t5",)]),
-        ("54321", [("t5, t4, …, t1",)]),
-        ("13524", [("t1, t3, t5",)]),
-        ("11111", [()]),
-        ("14253", [("t1, t2", "t4, t5")]),  # two turns of six steps
+        ("12345", "4 times before, with p1, p2, p3, p4 for p5; then:"),
+        ("54321", "4 times before, with p5, p4, p3, p2 for p1; then:"),
+        ("13524", "2 times before, with p1, p3 for p5; then:"),
+        ("11111", "4 times before; then:"),
+        ("14253", ""),  # neither as far apart, nor the same
     ],
 )
-def test_what_is_read_in_turn_is_said_and_nothing_else(order, rows):
-    parts = "; ".join(f"t{n} = {name}.exp()" for n, name in enumerate("abcde", 1))
-    turns = "; ".join(f"t{2 * n + 6} = t{2 * n + 5 if n else 1}.relu() + t{of}; t{2 * n + 7} = t{2 * n + 6}.tanh()"
-                      for n, of in enumerate(order))  # fmt: skip
-    program = read(f"{parts}; {turns}; t15 * 2").program
-    found = [item for item in Folding(program, program.steps, {}).items() if isinstance(item, Block)]
-    assert [block.rows for block in found] == rows
+def test_what_is_read_in_turn_is_said_and_nothing_else(order, said):
+    parts = [f"p{n} = x[{n}]" for n in range(1, 6)]
+    turns = [line for n, of in enumerate(order, 1) for line in (f"g{n} = relu(h{n - 1}) + p{of}", f"h{n} = tanh(g{n})")]
+    _, heads = once([*parts, *turns], last=True)
+    assert [head for head in heads if "these 2 lines" in head] == ([f"… these 2 lines {said}"] if said else [])
 
 
 def test_two_tensors_of_one_turn_have_two_names(tmp_path):
@@ -776,7 +771,7 @@ w = torch.eye(2, requires_grad=True)
 """
     session, _ = play(tmp_path, body)
     (call,) = session.calls
-    block = next(n for n, line in enumerate(call.program) if "×" in line)
+    block = next(n for n, line in enumerate(call.program) if line.startswith("…"))
     turn = call.program[block + 1 : block + 6]
     assert len({line.partition(" = ")[0].strip() for line in turn}) == 5
     assert not [line for line in call.program if re.search(r"(\b\w+) \+ \1\b", line)]
@@ -939,7 +934,7 @@ h.sum().backward()
 def test_the_head_of_a_loop_is_quoted_where_all_its_steps_are(tmp_path, body, quoted):
     """Steps of a function that the loop calls are not in the loop's body: its head is not said then."""
     session, _ = play(tmp_path, LOOPS.format(body=body))
-    heads = [line for line in session.calls[0].program if line.startswith("these")]
+    heads = [line for line in session.calls[0].program if line.startswith("… these")]
     assert len(heads) == 1
     assert ("in “for row in x.unbind()”" in heads[0]) is quoted
 

@@ -25,7 +25,7 @@ from symgrad.tracing.record.transforms import Request
 from symgrad.tracing.session.rows import about
 from symgrad.tracing.session.scene import Scene, pulled, pushed
 from symgrad.tracing.story.events import Note, some
-from symgrad.tracing.story.passages import passages
+from symgrad.tracing.story.folding import passages
 from symgrad.tracing.story.told_lines import told_lines
 from symgrad.ways import Setting
 
@@ -127,7 +127,7 @@ def lines_for_any(program: Capture, asked: bool) -> tuple[str, Sequence[str], di
     draw = np.random.default_rng(0)
     weights = {end: draw.uniform(0.5, 1.5, np.shape(program.arrays[end])) for end in program.ends}
     lines = told_lines(program, weights, False, asked)
-    return lines.letter(program.recording.seed), lines.every(opened=True), weights
+    return lines.letter(program.recording.seed), [line for line, _ in lines.every(opened=True)], weights
 
 
 def of_a_gradient(line: str) -> str:

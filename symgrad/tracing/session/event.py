@@ -37,7 +37,7 @@ from symgrad.tracing.session.nameless import nameless
 from symgrad.tracing.session.no_slope import in_range
 from symgrad.tracing.session.scene import Scene, state_of
 from symgrad.tracing.story.events import Backward, Leaf
-from symgrad.tracing.story.passages import passages
+from symgrad.tracing.story.folding import passages
 from symgrad.tracing.story.told_lines import ToldLines, told_lines
 from symgrad.ways import Setting
 

@@ -66,7 +66,7 @@ def unlike(before: Outline, after: Outline) -> tuple[str, ...] | None:
     names: dict[str, str] = {}
     back: dict[str, str] = {}
     for one, other in zip(before.lines, after.lines, strict=True):
-        first, second = TOKEN.findall(one), TOKEN.findall(other)
+        first, second = map(tokens, (one, other))
         if len(first) != len(second):
             return None
         for n, (a, b) in enumerate(zip(first, second, strict=True)):
@@ -76,10 +76,13 @@ def unlike(before: Outline, after: Outline) -> tuple[str, ...] | None:
             elif a != b:
                 if not (a[0].isdigit() and b[0].isdigit()):
                     return None
-                turns = n > 0 and first[n - 1] == "×"
+                turns = first[n + 1 : n + 2] == ["times"]
                 sign = "-" if n > 0 and first[n - 1] == "-" else ""
                 a, b = in_few_digits(a, b)
-                said.append(f"{b} turns instead of {a}" if turns else f"{sign}{b} instead of {sign}{a}")
+                if turns:
+                    said.append(f"{int(b) + 1} turns instead of {int(a) + 1}")
+                else:
+                    said.append(f"{sign}{b} instead of {sign}{a}")
     shapes = other_shapes(before.given, after.given)
     if shapes is None:
         return None
@@ -88,6 +91,11 @@ def unlike(before: Outline, after: Outline) -> tuple[str, ...] | None:
         return None
     rows = [text.replace(" rows", "") for text in shapes if " rows" in text]
     return tuple(text for text in found if text not in rows)  # a size that an option repeats is said once
+
+
+def tokens(line: str) -> list[str]:
+    """The words of a line; of what is said of further turns not what each of them reads."""
+    return TOKEN.findall(line.partition(", with ")[0] if line.startswith("…") else line)
 
 
 def in_few_digits(first: str, second: str) -> tuple[str, str]:

@@ -34,7 +34,7 @@ from symgrad.tracing.record.numbers import digits
 from symgrad.tracing.record.trace import upstream
 from symgrad.tracing.record.weakly import Weakly
 from symgrad.tracing.session.scene import Scene
-from symgrad.tracing.story.passages import passages
+from symgrad.tracing.story.folding import passages
 
 TORCHS = {"jacobian": "torch/autograd/functional.py", "gradcheck": "torch/autograd/gradcheck.py"}
 """Functions of torch's that ask for J row by row, and where they stand."""

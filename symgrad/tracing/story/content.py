@@ -6,11 +6,11 @@ write. A program that is longer than a page is told by its blocks, and its backw
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from symgrad.backward import Backward as Lines
 from symgrad.backward import Line
 from symgrad.render.content.words import counted
 from symgrad.render.flow import cut
@@ -35,7 +35,6 @@ MOST = 64
 """Lines of a program or a backward with its equal layers told once; a longer one is told by its ends."""
 LONGEST = 12
 """Lines of a program that has no backward by lines; a longer one is told by its ends and by what has a name."""
-NAME = re.compile(r"[^\W\d][\w.]*")
 
 
 def section_of(event: Backward | Note, lit: bool = False) -> Section:
@@ -139,12 +138,14 @@ def is_long(event: Backward) -> bool:
 def forward_lines(event: Backward) -> list[CodeLine]:
     """The program in as many lines as have a cotangent, with their shapes; one with too many by its blocks."""
     told, source = event.told, event.told.source
-    if source is not None and not is_long(event):
-        made = {line.of: where for line, where in zip(source.forward, told.places, strict=True)}
-        rows = zip(told.forward, source.forward, told.shapes, strict=True)
-        return [shown(code, line, made, shape) for code, line, shape in rows]
-    pairs = told.ahead()
-    return [read(*pair) for pair in pairs] if len(pairs) <= MOST else [*map(read, cut(event.program, PAGE))]
+    if source is None:
+        return []
+    pairs = told.ahead() if is_long(event) else [*zip(told.forward, source.forward, strict=True)]
+    if len(pairs) > MOST:
+        return [CodeLine(line) for line in cut(event.program, PAGE)]
+    shapes = dict(zip((line.target for line in source.forward), told.shapes, strict=True))
+    made = places(event)
+    return [shown(text, line, made, shapes[line.target] if line else "") for text, line in pairs]
 
 
 def back_lines(event: Backward, lit: bool) -> list[CodeLine]:
@@ -152,43 +153,48 @@ def back_lines(event: Backward, lit: bool) -> list[CodeLine]:
 
     On a page that is ``lit`` those of a few stand at the end as well.
     """
-    told, source, letter = event.told, event.told.source, f"{event.told.letter(event.letter)}_"
-    if source is None or is_long(event) or (len(event.leaves) > MANY and not lit):
+    told, source = event.told, event.told.source
+    if source is None:
+        return []
+    if is_long(event) or (len(event.leaves) > MANY and not lit):
         opened = is_long(event) and len(told.ahead()) > MOST
-        lines = [line if event.kind != "grad" else returned(line, letter) for line in told.every(opened)]
-        return [read(line, letter=letter) for line in cut(lines, MOST)]
-    made = {line.of: where for line, where in zip(source.forward, told.places, strict=True)}
-    if not lit:
-        found = {line.shown: line for line in source.lines}
-        return [shown(text, found[text], made) if text in found else read(text) for text in cut(told.lines, MOST)]
-    back = [shown(line.shown, line, made) for line in source.lines if line.is_told]
+        pairs = [(returned(text, line, event), line) for text, line in told.every(opened)]
+    else:
+        pairs = [(line.shown, line) for line in source.lines if line.is_told and (lit or line.shown in told.lines)]
+        pairs += [*gradients(event, source)] if lit else []
+    found, made = dict(pairs), places(event)
+    return [shown(text, found.get(text), made) for text in cut([text for text, _ in pairs], MOST)]
+
+
+def gradients(event: Backward, source: Lines) -> Iterator[tuple[str, Line | None]]:
+    """The lines of the gradients that are shown, where they have one."""
     asked = {leaf.name for leaf in event.leaves}
     for line in source.gradients.values():
         label = line.name.removesuffix(".grad")
-        form = told.forms.get(label, line.text)
+        form = event.told.forms.get(label, line.text)
         if label in asked and form is not None:
-            back.append(shown(f"{line.name} = {form}", line, made))
-    return back
+            yield f"{line.name} = {form}", line
 
 
-def returned(line: str, letter: str) -> str:
+def returned(text: str, line: Line | None, event: Backward) -> str:
     """A gradient's line where it is handed back: nothing is put into any ``.grad``."""
-    name, sign, text = line.partition(" = ")
-    whose = name.removesuffix(".grad")
-    return line if whose == name else f"{letter}{whose}{sign}{text}"
+    if event.kind != "grad" or line is None or not line.name.endswith(".grad"):
+        return text
+    return f"{event.told.letter(event.letter)}_{line.name.removesuffix('.grad')}{text.removeprefix(line.name)}"
 
 
-def shown(code: str, line: Line, made: Mapping[str, Where | None], shape: str = "") -> CodeLine:
-    """One line, with what it can light."""
+def places(event: Backward) -> dict[str, Where | None]:
+    """The user's lines that forward lines stand for, by what these compute."""
+    lines = () if event.told.source is None else event.told.source.forward
+    return {line.of: where for line, where in zip(lines, event.told.places, strict=True)}
+
+
+def shown(text: str, line: Line | None, made: Mapping[str, Where | None], shape: str = "") -> CodeLine:
+    """One line, with what it can light; what is said of several lights nothing."""
+    if line is None:
+        return CodeLine(text)
     name = line.of or line.name
-    return CodeLine(code, shape, name, name, " ".join(sorted(line.names)), made.get(line.of))
-
-
-def read(text: str, shape: str = "", letter: str = "") -> CodeLine:
-    """A line of a long program: what it is of is read off its left side."""
-    name, sign, right = text.partition(" = ")
-    name = name.removeprefix(letter).removesuffix(".grad") if sign else ""
-    return CodeLine(text, shape, name, name, " ".join(NAME.findall(right)))
+    return CodeLine(text, shape, name, name, " ".join(sorted(line.names)), made.get(line.of))
 
 
 # The leaves -----------------------------------------------------------------------------------------------

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,8 +20,8 @@ from symgrad.numeric.exact import Array, euclidean
 from symgrad.tracing.captured.words import shape_text
 from symgrad.tracing.lift.labels import cast_of
 from symgrad.tracing.record.numbers import KEPT, digits
+from symgrad.tracing.story.folding import told_once
 from symgrad.tracing.story.held import OTHER, Evaluated, length_by_lot
-from symgrad.tracing.story.turns import folded, woven
 from symgrad.ways import Setting
 
 if TYPE_CHECKING:
@@ -45,8 +44,8 @@ class ToldLines:
     ``forward`` is the program in as many lines as have a cotangent, ``shapes`` what they compute; ``lines`` go from the
     output back, ``opened`` says what they mention and the program's own listing does not have; ``forms`` are the
     gradients by their names; ``flow`` the lengths on the way, ``warning`` what is extreme about them. ``end`` is the
-    output, if it is one number whose weight is 1. ``source`` are the lines themselves, ``labels`` the
-    names of the script. ``places`` are the user's lines that the forward ones stand for. ``withheld`` says which lines
+    output, if it is one number whose weight is 1. ``source`` are the lines themselves, ``labels`` what the script calls
+    the names in code. ``places`` are the user's lines that the forward ones stand for. ``withheld`` says which lines
     gave other numbers than the derivation.
     """
 
@@ -60,7 +59,7 @@ class ToldLines:
     warning: str = ""
     end: str = ""
     source: Backward | None = None
-    labels: frozenset[str] = frozenset()
+    labels: Mapping[str, str] = field(default_factory=dict)
     withheld: tuple[str, ...] = ()
 
     def given_back(self) -> ToldLines:
@@ -77,26 +76,17 @@ class ToldLines:
         """What the name of a cotangent begins with; ``seed`` where there are no lines."""
         return seed if self.source is None else self.source.letter
 
-    def every(self, opened: bool) -> list[str]:
+    def every(self, opened: bool) -> list[tuple[str, Line | None]]:
         """The lines and the gradients as they can be computed, equal layers once; what is ``opened`` on the way."""
         if self.source is None:
             return []
         also = [line for line in self.source.forward if opened and str(line) in self.opened]
-        return [line for line, _ in folded(woven(self.source, self.forms, also), self.names, self.given)]
+        return told_once(woven(self.source, self.forms, also), self.labels, self.given)
 
-    def ahead(self) -> list[tuple[str, str]]:
-        """The forward lines with their shapes, equal layers once: the one that the backward begins with."""
-        found = folded(self.forward, self.names, self.given, last=True)
-        return [(line, "" if n is None else self.shapes[n]) for line, n in found]
-
-    @cached_property
-    def names(self) -> frozenset[str]:
-        """What tensors and cotangents are called in the lines."""
-        if self.source is None:
-            return frozenset()
-        lines = (*self.source.forward, *self.source.statements)
-        shown = {line.name.removesuffix(".grad") for line in lines}
-        return frozenset({tensor.name for tensor in self.source.source.tensors()} | shown | self.labels)
+    def ahead(self) -> list[tuple[str, Line | None]]:
+        """The forward lines, equal layers once: the one that the backward begins with."""
+        lines = () if self.source is None else self.source.forward
+        return told_once([*zip(self.forward, lines, strict=True)], self.labels, self.given, last=True)
 
     @property
     def said(self) -> dict[str, str]:
@@ -106,9 +96,38 @@ class ToldLines:
 
     @property
     def given(self) -> frozenset[str]:
-        """The tensors that gradients are told of."""
-        gradients = () if self.source is None else self.source.gradients.values()
-        return frozenset(line.name.removesuffix(".grad") for line in gradients)
+        """The tensors that gradients are told of, as code has them."""
+        if self.source is None:
+            return frozenset()
+        pairs = zip(self.source.inputs, self.source.source.inputs, strict=True)
+        return frozenset(name for name, tensor in pairs if tensor.name in self.source.gradients)
+
+
+def woven(lines: Backward, forms: Mapping[str, str], also: Sequence[Line]) -> list[tuple[str, Line]]:
+    """Every cotangent, and behind the last one that it needs each gradient; ``also`` stands before it is read."""
+    waiting = {line.target: line for line in also}
+    place = {line.of: n for n, line in enumerate(lines.lines)}
+    behind: dict[int, list[Line]] = {}
+    for line in lines.gradients.values():
+        behind.setdefault(max((place[of] for of in line.through if of in place), default=-1), []).append(line)
+    told: list[tuple[str, Line]] = []
+
+    def tell(line: Line) -> None:
+        for name in sorted(line.names & waiting.keys()):
+            if name in waiting:
+                tell(waiting.pop(name))
+        label = line.name.removesuffix(".grad")
+        if line.name.endswith(".grad") and label in forms:
+            told.append((f"{line.name} = {forms[label]}", line))
+        elif line.is_told:
+            told.append((line.shown, line))
+
+    for n in range(-1, len(lines.lines)):
+        if n >= 0:
+            tell(lines.lines[n])
+        for line in behind.get(n, ()):
+            tell(line)
+    return told
 
 
 def without_numbers(line: Line) -> Line:
@@ -145,6 +164,9 @@ def told_lines(program: Capture, seeds: Mapping[str, Any], ones: bool, asked: bo
     forward = [said(s) for s in found.forward]
     shapes = [shape_text(line.shape) if line.shape is not None else "" for line in found.forward]
     scale = sum(euclidean(seed) for seed in seeds.values())
+    given = zip(found.inputs, found.source.inputs, strict=True)
+    labels = {name: program.labels.get(tensor.name, tensor.name) for name, tensor in given}
+    labels |= {line.target: line.name for line in (*found.forward, *found.statements)}
     owners = {line.name: line.of for line in found.lines}
     leaves = [np.inf if line.value is None else euclidean(line.value) for line in found.gradients.values()]
     arrived = max(leaves, default=0.0)
@@ -166,7 +188,7 @@ def told_lines(program: Capture, seeds: Mapping[str, Any], ones: bool, asked: bo
         ),
         program.labels.get(program.ends[0], program.ends[0]) if ones and len(program.ends) == 1 else "",
         found,
-        frozenset(program.labels.values()),
+        labels,
         withheld,
     )
 

@@ -1,0 +1,347 @@
+"""What repeats in a program and in its backward is told once: the turns of a loop, the layers of a deep network.
+
+Comes in: the steps of a program, or lines of a forward or a backward, from the first to the last. Goes out: which of
+them are told, and what is said of the others. Two turns are equal if one is the other under other names of tensors,
+with whole numbers that are the same or go on by the same step, and if what a turn reads from the one before it is the
+same line of it each time; then one is told, and of the others what changes.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from bisect import bisect
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeGuard
+
+from sympy import Integer
+
+from symgrad.backward import Line
+from symgrad.program import Apply, Program
+from symgrad.render.flow import shortened
+from symgrad.tracing.captured.words import Lines
+from symgrad.tracing.record import frames
+
+if TYPE_CHECKING:
+    from symgrad.tracing.captured.capture import Capture
+
+WORTH = 4
+"""Lines that folding has to save."""
+LEAST = 3
+"""Turns that are folded: of two nobody could say what a third one reads of the second."""
+TRIES = 24
+"""Lengths of a turn that are tried at one place."""
+NAMED = 3
+"""Names of later turns that are written before the last."""
+NUMBER = re.compile(r"\d+")
+UNNAMED = re.compile(r"(\w_)?t")
+"""What is left of our own names without their numbers."""
+DEPTH = 2
+"""Steps between parts of one thing and what is read of them."""
+LONGEST = 60
+"""Characters of the head of a loop that is quoted."""
+LISTED = 6
+"""Parts of a list that is written out."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A step or a line: its ``kind`` is all but names of tensors and whole numbers.
+
+    ``names`` are the tensors, the first the one it makes; ``spoken`` says what one of the ``numbers`` is told by, the
+    subscript that it stands in.
+    """
+
+    kind: Hashable
+    names: tuple[str, ...]
+    numbers: tuple[int, ...] = ()
+    spoken: Callable[[int], str] = str
+
+
+def row_of(line: Line, text: str, labels: Mapping[str, str]) -> Row:
+    """A line as its code has it; ``text`` is how it is told, ``labels`` are the tensors by their names in code."""
+    own, written = str(line), line.code or line.text or ""  # what torch gives has no code of its own
+    try:
+        code, tree = written.encode(), ast.parse(written, mode="eval")
+    except SyntaxError:
+        return Row(text, (line.target,))
+    if not (text == line.shown or text.startswith(own)):
+        return Row(text, (line.target,))
+    found = [node for node in ast.walk(tree) if is_tensor(node, labels) or is_whole(node)]
+    found.sort(key=lambda node: node.col_offset)
+    ends = [0, *(node.end_col_offset or 0 for node in found)]
+    between = (*(code[end : node.col_offset] for end, node in zip(ends, found, strict=False)), code[ends[-1] :])
+    around = [node for node in ast.walk(tree) if isinstance(node, ast.Subscript)]  # outer ones first
+    inside = {id(part): node for node in around for part in ast.walk(node.slice)}
+    numbers = [node for node in found if isinstance(node, ast.Constant)]
+    return Row(
+        (between, text.removeprefix(own) if text.startswith(own) else ""),
+        (line.target, *(node.id for node in found if isinstance(node, ast.Name))),
+        tuple(int(str(node.value)) for node in numbers),
+        lambda place: subscript(code, numbers[place], inside.get(id(numbers[place])), labels),
+    )
+
+
+def is_tensor(node: ast.AST, labels: Mapping[str, str]) -> TypeGuard[ast.expr]:
+    """Whether a part of a line is a tensor's name."""
+    return isinstance(node, ast.Name) and node.id in labels
+
+
+def is_whole(node: ast.AST) -> TypeGuard[ast.expr]:
+    """Whether a part of a line is a whole number."""
+    return isinstance(node, ast.Constant) and type(node.value) is int
+
+
+def subscript(code: bytes, number: ast.expr, around: ast.Subscript | None, labels: Mapping[str, str]) -> str:
+    """What a number is told by: the subscript that it stands in, behind the name that is read there."""
+    if around is None:
+        return code[number.col_offset : number.end_col_offset].decode()
+    name = labels.get(around.value.id, "") if isinstance(around.value, ast.Name) else ""
+    return name + code[around.value.end_col_offset : around.end_col_offset].decode()
+
+
+# Turns ----------------------------------------------------------------------------------------------------
+
+
+class Folding:
+    """Rows in order; ``labels`` are what tensors are called, ``given`` those by which turns are told apart.
+
+    Of a forward pass the ``last`` turn is told, of a backward the first one: those are the same layer.
+    """
+
+    def __init__(
+        self, rows: Sequence[Row], labels: Mapping[str, str], given: Collection[str], last: bool = False
+    ) -> None:
+        self.rows, self.labels, self.given, self.last = rows, labels, given, last
+        self.makers = {row.names[0]: n for n, row in enumerate(rows)}
+
+    def items(self) -> Iterator[int | tuple[range, str]]:
+        """The rows that are told, by their numbers, and of a turn all that are like it with what is said of these."""
+        places: dict[Hashable, list[int]] = {}
+        for n, row in enumerate(self.rows):
+            places.setdefault(row.kind, []).append(n)
+        at = 0
+        while at < len(self.rows):
+            alike = places[self.rows[at].kind]
+            after = bisect(alike, at)
+            lengths = [place - at for place in alike[after : after + TRIES]]
+            counts = [(steps, n) for steps in lengths if (n := self.turns(at, steps)) >= LEAST]
+            steps, count = max(counts, key=lambda pair: (pair[0] * (pair[1] - 1), -pair[0]), default=(1, 1))
+            if steps * (count - 1) < WORTH:
+                yield at
+                at += 1
+                continue
+            shown = range(at + steps * (count - 1), at + steps * count) if self.last else range(at, at + steps)
+            head = shown, self.others(at, steps, count)
+            yield from (head, *shown) if self.last else (*shown, head)
+            at += steps * count
+
+    def turns(self, begin: int, steps: int) -> int:
+        """How many turns of ``steps`` rows follow each other, the first included.
+
+        Two things from outside may be one of the turn before in the second turn, where the ``last`` turn is told.
+        """
+        rows, count = self.rows, 1
+        while begin + (count + 1) * steps <= len(rows):
+            renamed: dict[str, str] = {}
+            for n in range(begin + count * steps, begin + (count + 1) * steps):
+                before, here = rows[n - steps], rows[n]
+                if before.kind != here.kind or len(before.names) != len(here.names):
+                    return count
+                if count > 1 and not goes_on(rows[n - 2 * steps].numbers, before.numbers, here.numbers):
+                    return count
+                if not akin(self.label(before.names[0]), self.label(here.names[0])):
+                    return count
+                for place, (old, new) in enumerate(zip(before.names, here.names, strict=True)):
+                    if renamed.setdefault(old, new) != new:
+                        return count
+                    if self.a_turn_on(old, new, begin, steps, count == 1):
+                        continue
+                    if self.makers.get(new, begin) >= begin or not self.in_a_row(old, new):
+                        return count
+                    read = [rows[n - 2 * steps].names[place], old, new] if count > 1 else []
+                    if read and not goes_on(*([self.makers.get(name, -1)] for name in read)):
+                        return count  # one of a row after the other, by the same step
+            outside = self.last and count == 1
+            own = [new for old, new in renamed.items() if self.makers.get(old, -1) >= begin or not outside]
+            if len(set(own)) < len(own):
+                return count
+            count += 1
+        return count
+
+    def label(self, name: str) -> str:
+        """What a tensor is called."""
+        return self.labels.get(name, name)
+
+    def a_turn_on(self, old: str, new: str, begin: int, steps: int, second: bool) -> bool:
+        """Whether what a turn reads is what the one before it read, a turn on; the first turn starts from outside."""
+        made, anew = self.makers.get(old, -1), self.makers.get(new, -1)
+        if made >= begin:
+            return anew == made + steps
+        if anew >= begin:
+            return second and anew < begin + steps
+        return old == new or made == anew == -1
+
+    def in_a_row(self, old: str, new: str, depth: int = DEPTH) -> bool:
+        """Whether two rows are the same but for their numbers: parts of one thing, or made of such parts alike."""
+        made, anew = (self.rows[self.makers[name]] if name in self.makers else None for name in (old, new))
+        if made is None or anew is None or made.kind != anew.kind or len(made.names) != len(anew.names):
+            return False
+        read = zip(made.names[1:], anew.names[1:], strict=True)
+        return all(one == other or (depth > 0 and self.in_a_row(one, other, depth - 1)) for one, other in read)
+
+    def others(self, begin: int, steps: int, count: int) -> str:
+        """What the other turns read in the place of what this one does, by the number in which the names differ."""
+        given = {*self.given, *(row.names[0] for row in self.rows[:begin])}
+        rows: dict[tuple[str, ...], None] = {}
+        counted: dict[tuple[str, ...], None] = {}
+        for n in range(begin, begin + steps):
+            turns = [self.rows[n + steps * turn] for turn in range(count)]
+            for names in zip(*(row.names[1:] for row in turns), strict=True):
+                if len(set(names)) > 1 and given.issuperset(names):
+                    rows.setdefault(tuple(map(self.label, names)))
+            for place, number in enumerate(turns[0].numbers):
+                if turns[1].numbers[place] != number:
+                    counted.setdefault(tuple(row.spoken(place) for row in turns))
+        told = f"{count - 1} times {'before' if self.last else 'more'}"
+        changing = common(list(rows))
+        for turn, row in enumerate([*changing, *map(list, counted)]):
+            rest, own = (row[:-1], row[-1]) if self.last else (row[1:], row[0])
+            told += f"{' and' if turn else ', with'} {listed(rest)} for {own}"
+        return f"{told}; then:" if self.last else told
+
+
+def head(said: tuple[range, str], what: str, place: str = "") -> str:
+    """``… these 5 lines 3 times more, with w6, w5, w4 for w7``"""
+    shown, told = said
+    which = f"this {what}" if len(shown) == 1 else f"these {len(shown)} {what}s"
+    return f"… {which}{place} {told}"
+
+
+def akin(old: str, new: str) -> bool:
+    """Whether what two turns make may have one name: nothing but a number apart, or one of them is nobody's name.
+
+    >>> akin("h_2", "h_11"), akin("v_t3", "v_x"), akin("q", "k")
+    (True, True, False)
+    """
+    one, other = (NUMBER.sub("", re.sub(r"_\d+\b", "", name)) for name in (old, new))
+    return one == other or bool(UNNAMED.fullmatch(one) or UNNAMED.fullmatch(other))
+
+
+def goes_on(first: Sequence[int], second: Sequence[int], third: Sequence[int]) -> bool:
+    """Whether each number is as far from the second turn to the third as from the first to the second."""
+    return all(c - b == b - a for a, b, c in zip(first, second, third, strict=True))
+
+
+def common(rows: Sequence[tuple[str, ...]]) -> list[list[str]]:
+    """The one part in which all names differ from turn to turn (``h[11]``, ``h[10]``, …), else the first rows."""
+    heads = [[prefix(name, row) for name in row] for row in rows]
+    if rows and all(head == heads[0] for head in heads) and len(set(heads[0])) == len(heads[0]):
+        return heads[:1]
+    return [*map(list, rows[:NAMED])]
+
+
+def prefix(name: str, row: Sequence[str]) -> str:
+    """The name up to the number that changes along a row of names."""
+    numbers = [NUMBER.findall(other) for other in row]
+    if len({len(found) for found in numbers}) == 1:
+        moving = [n for n in range(len(numbers[0])) if len({found[n] for found in numbers}) > 1]
+        if len(moving) == 1:
+            end = list(NUMBER.finditer(name))[moving[0]].end()
+            return name[:end] + "]" * name.startswith("]", end)
+    return name
+
+
+def listed(names: Sequence[str]) -> str:
+    """``w6, w5, w4, …, w1``"""
+    return ", ".join(names) if len(names) <= NAMED + 1 else f"{', '.join(names[:NAMED])}, …, {names[-1]}"
+
+
+# What is folded -------------------------------------------------------------------------------------------
+
+
+def told_once(lines: Sequence[tuple[str, Line]], labels: Mapping[str, str], given: Collection[str], last: bool = False
+) -> list[tuple[str, Line | None]]:  # fmt: skip
+    """Lines and how they are told, equal turns once; what is said of the others is no line."""
+    folding = Folding([row_of(line, text, labels) for text, line in lines], labels, given, last)
+    return [lines[item] if isinstance(item, int) else (head(item, "line"), None) for item in folding.items()]
+
+
+def passages(program: Capture) -> tuple[str, ...]:
+    """The lines of a program: one for each step, what repeats once, with the place in the script."""
+    told, lines = program.told, Lines(program)
+    shown = {step.result.name for step in told}
+    makers = {step.result.name: step for step in program.recording.steps}
+
+    def read(name: str) -> str:
+        """What is told in the place of a tensor: what was only broadcast goes by its own name."""
+        while name not in shown and name in makers and makers[name].tensors:
+            name = makers[name].tensors[0]
+        return name
+
+    def row(step: Apply) -> Row:
+        """One step."""
+        kind, numbers = kind_of(step, program.recording)
+        names = (step.result.name, *map(read, step.tensors))
+        return Row(kind, names, numbers, lambda place: lines.text(step).partition(" = ")[2])
+
+    rows = [*map(row, told)]
+    folding = Folding(rows, program.labels, {tensor.name for tensor in program.recording.inputs}, last=True)
+    return tuple(
+        without_length(lines.text(told[item]))
+        if isinstance(item, int)
+        else head(item, "step", place_of([told[n] for n in item[0]], program))
+        for item in folding.items()
+    )
+
+
+def kind_of(step: Apply, program: Program) -> tuple[Hashable, tuple[int, ...]]:
+    """The operation and the shapes, and whole numbers of the options apart."""
+    shapes = tuple(program.tensor(a).shape if isinstance(a, str) else repr(a) for a in step.arguments)
+    numbers: list[int] = []
+
+    def without_numbers(option: Any) -> Hashable:
+        if isinstance(option, tuple):
+            return tuple(map(without_numbers, option))
+        if isinstance(option, bool) or not isinstance(option, (int, Integer)):
+            return repr(option)
+        numbers.append(int(option))
+        return int
+
+    return (step.op, shapes, without_numbers(step.options), step.result.shape), tuple(numbers)
+
+
+def place_of(turn: Sequence[Apply], program: Capture) -> str:
+    """``, lines 19 to 23 in “for t in x.split(1)”,``"""
+    found = {program.lines[step.result.name] for step in turn if step.result.name in program.lines}
+    files = {where.file for where in found}
+    if len(files) != 1:
+        return ""
+    (file,), numbers = files, sorted({where.line for where in found})
+    place = f", line {numbers[0]}" if len(numbers) == 1 else f", lines {numbers[0]} to {numbers[-1]}"
+    place += "" if program.file in ("", file) else f" of {file.rpartition('/')[2]}"
+    loop = frames.loop_around(file, numbers[0], numbers[-1])
+    return f"{place} in “{shortened(loop, LONGEST)}”," if loop is not None else f"{place},"
+
+
+def without_length(text: str) -> str:
+    """A line in which a long list is written by its ends.
+
+    >>> without_length("y = cat([a, b[0], c, d, e, f, g, h], dim=1)")
+    'y = cat([a, b[0], … 5 more …, h], dim=1)'
+    """
+    begin = text.find("[")
+    while begin >= 0:
+        depth, cuts = 0, [begin]
+        for at in range(begin, len(text)):
+            depth += (text[at] in "[(") - (text[at] in ")]")
+            if depth == 1 and text[at] == ",":
+                cuts.append(at)
+            if depth == 0:
+                if len(cuts) > LISTED:
+                    middle = f", … {len(cuts) - 3} more …"
+                    return text[: cuts[2]] + middle + text[cuts[-1] :]
+                break
+        begin = text.find("[", begin + 1)
+    return text
