@@ -7,7 +7,8 @@ so that a red run is the change's own doing. ``nightly`` draws new ones, many of
 ``one_in(n)``: of a test's many examples one in n is run by default, and the others are slow; at night all are run.
 
 The default tests of a file run in one process, one after the other: what they derive, and the libraries that they alone
-need, is there once. Slow ones are spread over all processes.
+need, is there once. Slow tests of one operation of the table run in one process, whichever files they stand in, and so do
+slow tests with a mark `xdist_group` of their own; the others are spread over all processes.
 
 Python's search for cycles rests while the tests are collected, leaves alone what was there before the first test, and
 is rarer: libraries and tests are a million objects that stay, and looking through them took a tenth of all time. At the
@@ -20,6 +21,7 @@ known from earlier ones: the folder for that is the developer's own.
 import gc
 import os
 from collections.abc import Generator, Sequence
+from functools import lru_cache
 from pathlib import Path
 from zlib import crc32
 
@@ -55,8 +57,30 @@ def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
     if settings.get_current_profile_name() != "nightly":
         leave_to_the_slow(items)
     for item in items:
-        if not any(map(item.get_closest_marker, ("xdist_group", "slow", "night"))):
-            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
+        if not any(map(item.get_closest_marker, ("xdist_group", "night"))):
+            slow = item.get_closest_marker("slow")
+            group = operation_of(item) if slow else item.nodeid.partition("::")[0]
+            if group:
+                item.add_marker(pytest.mark.xdist_group(group))
+
+
+def operation_of(item: pytest.Item) -> str:
+    """The operation that a test is about: a parameter of it is that operation, its name, or an example of it."""
+    parameters = item.callspec.params.values() if isinstance(item, pytest.Function) and hasattr(item, "callspec") else ()
+    for value in parameters:
+        op = getattr(value, "op", value)
+        name = op.rpartition(".")[2] if isinstance(op, str) else getattr(op, "name", None)
+        if name in names_of_operations():
+            return str(name)
+    return ""
+
+
+@lru_cache(maxsize=1)
+def names_of_operations() -> frozenset[str]:
+    """All names of the table."""
+    from symgrad.ops import entries
+
+    return frozenset(op.name for op in entries())
 
 
 def leave_to_the_slow(items: Sequence[pytest.Item]) -> None:

@@ -55,6 +55,7 @@ def found() -> dict[str, dict[str, dict[str, int]]]:
 
 
 @pytest.mark.slow
+@pytest.mark.xdist_group("growth")  # what is counted is counted once
 @pytest.mark.parametrize("call", KEPT)
 @pytest.mark.parametrize("size", ["small", "large"])
 def test_a_call_costs_what_it_did_at_every_size(call: str, size: str, found) -> None:
