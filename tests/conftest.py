@@ -66,7 +66,9 @@ def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
 
 def operation_of(item: pytest.Item) -> str:
     """The operation that a test is about: a parameter of it is that operation, its name, or an example of it."""
-    parameters = item.callspec.params.values() if isinstance(item, pytest.Function) and hasattr(item, "callspec") else ()
+    parameters = (
+        item.callspec.params.values() if isinstance(item, pytest.Function) and hasattr(item, "callspec") else ()
+    )
     for value in parameters:
         op = getattr(value, "op", value)
         name = op.rpartition(".")[2] if isinstance(op, str) else getattr(op, "name", None)

@@ -19,13 +19,13 @@ import numpy as np
 from symgrad.calculus import moving
 from symgrad.errors import SymgradError, UnknownNameError
 from symgrad.explanation import Explanation
-from symgrad.language import definition, inputs_of, read
+from symgrad.language import definition, inputs_of
 from symgrad.language.outside import arguments
 from symgrad.notebook import Listed
 from symgrad.numeric import Array, Values, as_float, forward
 from symgrad.numeric.arranged import matrix_of_kind
 from symgrad.numeric.sweeps import numeric_pullback
-from symgrad.oracles.forms import jittered
+from symgrad.oracles.forms import evaluate_text, jittered
 from symgrad.oracles.other_sizes import resized
 from symgrad.program import Program
 from symgrad.testing.right.bench import Trial, apart, place
@@ -92,14 +92,10 @@ def known_by(explanation: Explanation, values: Values, seed: Array) -> dict[str,
 
 def evaluated(text: str, known: Mapping[str, Array]) -> Array:
     """A line in numbers; raises `SymgradError` for what is not read."""
-    mentioned = inputs_of(text, known)
-    missing = sorted(mentioned - set(known))
+    missing = sorted(inputs_of(text, known) - set(known))
     if missing:
         raise UnknownNameError(f"there is no {missing[0]!r} here", found=(f"names: {', '.join(known)}",))
-    reading = read(text, shapes={name: np.shape(array) for name, array in known.items() if name in mentioned})
-    program = reading.program
-    given = {**known, **reading.made}
-    return forward(program, {t.name: np.asarray(given[t.name]) for t in program.inputs})[program.output]
+    return evaluate_text(text, known)
 
 
 EXACT, NEAR = 1e-9, 1e-3
