@@ -510,7 +510,7 @@ CLAIMS: dict[str, Rule] = {
     r"Lay \w+ out as one row of (?P<rows>\d+) numbers\. That row times \w+, \d+×(?P<columns>\d+), is one row of "
     rf"(?P<again>\d+): \S+\. In the shape of {X} \(.*?\) it is \w+\.grad\. So each entry of the gradient is one column "
     r"of \w+, every number in it times the weight of its row, added up:": sized,
-    rf"In numbers: every entry written out above is (?P<n>{NUMBER}) here\.": every_entry_is,
+    rf"In numbers: every entry written out above is (?P<n>{NUMBER}) here(?: in floats)?\.": every_entry_is,
     r"\w+ has (?P<n>\d+) elements, so \w+\.backward\(\) alone stops with": elements,
     r"Why: each of these elements has derivatives of its own\. They are the rows of the Jacobian \w+ below: "
     r"(?P<n>\d+) rows, and one gradient to hand back\. The rows have to be weighed and added up, and nobody said how to "
@@ -547,7 +547,7 @@ READING: tuple[str, ...] = (
     r"… and \d+ more like these$",
     r"One row for each entry of \w+, one column for each entry of the input\. Where they meet stands how fast .*",
     r"\d+×\d+ is too large to be written out here; in Python .*",
-    r"In numbers:$",
+    r"In numbers(?:; some of those that are 0 are so in floats alone)?:$",
     r"No seed was given\. What follows goes on with ones: .*",
     r"\w+ has the shape of \w+ \(.*\): it gives every output a weight\.",
     r"\S+ multiplies entry by entry, Σ adds it all up: \w+ is one number\. .*computes the gradient of this \w+: .*?\.$",

@@ -12,6 +12,7 @@ import pytest
 
 import symgrad
 from symgrad.explanation import Explanation
+from symgrad.explanation.nothing import Point, vanishes
 from symgrad.numeric.rounding import Rounding, is_rounding
 from symgrad.render.program_picture import program_picture
 
@@ -102,3 +103,32 @@ def test_json_has_the_digits() -> None:
 
 def test_exact_numbers_are_never_rounding() -> None:
     assert not is_rounding(np.array([1, 0]), np.array([10**18, 1])).any()
+
+
+@pytest.mark.parametrize(
+    ("text", "x"), [("softmax(x, 0)", [0, 800, 1600]), ("sigmoid(x)", [800]), ("tanh(x)", [-900]), ("exp(x)", [-900])]
+)
+def test_a_cell_that_floats_have_as_0_is_told_to_be_that(text: str, x: list[float]) -> None:
+    """The page said that every entry is 0 here, of derivatives that no formula makes 0."""
+    page = " ".join(symgrad.explain(text, x=x).to_text().split())
+    assert "In numbers: every entry written out above is 0 here in floats." in page
+    assert "0 are here." not in page
+
+
+@pytest.mark.parametrize(("text", "x"), [("relu(x)", [-2, -1]), ("x ** 2", [0, 0]), ("x * sin(x)", [0])])
+def test_a_cell_that_is_0_is_told_to_be_0(text: str, x: list[float]) -> None:
+    page = " ".join(symgrad.explain(text, x=x).to_text().split())
+    assert "every entry written out above is 0 here." in page
+    assert "in floats" not in page
+
+
+def test_some_cells_that_floats_have_as_0_are_told_beside_others() -> None:
+    assert "some of those that are 0 are so in floats alone:" in symgrad.explain("sigmoid(x)", x=[0.5, 800]).to_text()
+
+
+def test_a_small_slope_is_not_taken_for_rounding() -> None:
+    """5e-13 beside terms of 1 is a thousand times what floats leave of a sum that is 0."""
+    found = symgrad.explain("(x * w).sum()", x=[1.0, 1.0], w=[1.0, -1.0])
+    point = Point(found.program, found.values, ("x",))
+    assert vanishes(point, "x", found.seed, np.array([5e-15, 0.0]))
+    assert not vanishes(point, "x", found.seed, np.array([5e-13, 0.0]))

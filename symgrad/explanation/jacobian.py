@@ -25,7 +25,7 @@ from symgrad.explanation.given import Writers
 from symgrad.explanation.plan import LARGEST_DENSE, JacobianPlan, planned
 from symgrad.explanation.structure import COMPOSED, suggested
 from symgrad.explanation.written import written_by
-from symgrad.indexing import Index, fresh_axes
+from symgrad.indexing import Equation, Index, fresh_axes
 from symgrad.indexing.symbols import Expr, accesses, name_of
 from symgrad.numeric import (
     Array,
@@ -41,6 +41,7 @@ from symgrad.numeric.budget import allowed
 from symgrad.numeric.rounding import is_rounding, marked, may_be_rounding
 from symgrad.numeric.sparse import MOST_PLACES, Triplets
 from symgrad.oracles import Check
+from symgrad.oracles.digits import Truth
 from symgrad.program import Program
 
 LARGEST_MATRIX = 100_000
@@ -158,6 +159,14 @@ class Jacobian:
         if self.evidence is None:
             return "unknown", 0
         return self.evidence.count(int(np.isfinite(self.clear()[0].data).sum()))
+
+    @cached_property
+    def hidden(self) -> bool:
+        """Whether an entry is 0 in floats alone; not where that takes too long to tell."""
+        if self.formula is None:
+            return False
+        whole = Equation((*self.axes, *self.inner), self.formula)
+        return Truth(self.program, self.values, [self.name]).hides(whole, self.as_torch())
 
     @property
     def row_labels(self) -> tuple[str, ...]:

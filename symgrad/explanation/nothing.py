@@ -18,12 +18,11 @@ from symgrad.errors import SymgradError
 from symgrad.explanation.evidence import elsewhere
 from symgrad.numeric import Array, Values, as_float, forward, numeric_pullback, term_sizes
 from symgrad.numeric.exact import is_exact
+from symgrad.numeric.rounding import is_rounding
 from symgrad.ops import entry_of
 from symgrad.oracles.digits import Lost, Truth
 from symgrad.program import Program
 
-NEGLIGIBLE = 1e-12
-"""A number this small beside the terms that it is the sum of is rounding."""
 ENOUGH = 2
 """Other points at which a gradient has to be 0 before it is said to be 0 everywhere."""
 SPREADS = (0.05, 8.0, 60.0, 1000.0)
@@ -65,7 +64,9 @@ class Point:
 
     def sizes(self, weights: Array) -> Mapping[str, Array | None]:
         """How large the terms of it are, where that is known."""
-        return self._once("sizes", weights, lambda: term_sizes(self.program, self.names, self.values, weights))
+        return self._once(
+            "sizes", weights, lambda: term_sizes(self.program, self.names, self.values, weights, within=True)
+        )
 
     def _once(self, what: str, weights: Array, sweep: Callable[[], Mapping[str, Any]]) -> Mapping[str, Array | None]:
         key = what, as_float(weights).tobytes()
@@ -97,7 +98,7 @@ def vanishes(point: Point, name: str, seed: Array, gradient: Array) -> bool | No
     sizes = point.sizes(seed)[name]
     if sizes is None:
         return None
-    return bool(np.all(np.abs(as_float(gradient)) <= NEGLIGIBLE * sizes))
+    return bool(np.all((as_float(gradient) == 0) | is_rounding(gradient, sizes)))
 
 
 def stands_still(point: Point, name: str) -> bool | None:
@@ -122,7 +123,7 @@ def rounding_alone(point: Point, name: str, weights: Array, found: Array) -> boo
     """
     out, here = as_float(point.values[point.program.output]), as_float(point.values[name])
     moved = np.abs(found).max(initial=0.0) * np.abs(here).max(initial=0.0)
-    return bool(moved <= NEGLIGIBLE * np.sum(np.abs(weights * out)))
+    return bool(moved == 0 or is_rounding(moved, np.sum(np.abs(weights * out))))
 
 
 def everywhere(point: Point, name: str, seed: Array) -> bool | None:

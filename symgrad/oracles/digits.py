@@ -127,6 +127,18 @@ class Truth:
         shape = np.shape(self.values[self.program.output])
         return self.lost(np.random.default_rng(3).uniform(0.5, 1.5, size=shape))
 
+    def hides(self, equation: Equation, got: Array) -> bool:
+        """Whether an entry of what an equation comes to is 0 in floats alone; not where that takes too long to tell."""
+        zero = as_float(got) == 0
+        if is_exact(got) or not zero.any() or np.size(got) > LARGEST:
+            return False
+        try:
+            rough, asked = self.at(FIRST).of(equation), self.at(FIRST).asked
+            exact = self.at(FIRST + MORE + asked).of(equation)
+        except TooLong:
+            return False
+        return left(rough[zero], exact[zero], FIRST + MORE + asked, 1.0)
+
     def moves(self, name: str, weights: Array) -> bool:
         """Whether a gradient is not 0 in truth, as far as that is known."""
         try:

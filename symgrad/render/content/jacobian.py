@@ -164,7 +164,8 @@ def _count(jacobian: Jacobian) -> str:
     words = {"here": f"{many} entries are not 0 here", "at most": f"at most {many} entries can be nonzero"}
     here = jacobian.clear()[0].data
     moving = int(np.count_nonzero(here[np.isfinite(here)])) if found == total and where != "here" else found
-    less = f", {moving:,} {'is' if moving == 1 else 'are'} here" if moving < found else ""
+    floats = " in floats" if moving < found and jacobian.hidden else ""
+    less = f", {moving:,} {'is' if moving == 1 else 'are'} here{floats}" if moving < found else ""
     return f"{size}, {words.get(where, f'{many} entries can be nonzero')}{less}"
 
 
@@ -201,13 +202,16 @@ def _explicit(teller: Teller, jacobian: Jacobian, formula: Formula | None, names
                 return
             values = {numbers_key(v) for v in dense[possible]}
             if len(values) == 1:
+                only = dense[possible][0]
+                floats = " in floats" if np.any(only == 0) and jacobian.hidden else ""
                 yield Paragraph(
-                    say("In numbers: every entry written out above is {n} here.", n=number(dense[possible][0]))
+                    say(f"In numbers: every entry written out above is {{n}} here{floats}.", n=number(only))
                 )
                 return
             if not possible.any():
                 return
-            yield Paragraph(("In numbers:",))
+            some = "; some of those that are 0 are so in floats alone" if jacobian.hidden else ""
+            yield Paragraph((f"In numbers{some}:",))
     cells = tuple(
         tuple(number(v) if possible[r, c] or v != 0 else None for c, v in enumerate(row)) for r, row in enumerate(dense)
     )
