@@ -83,14 +83,15 @@ class Pull:
     known: dict[str, Read] = field(default_factory=dict)
 
     @cached_property
-    def reached(self) -> frozenset[str]:
-        """The tensors from which anything flows back to what is wanted."""
-        return flowing(self.program, self.wanted)
+    def places(self) -> Mapping[str, Sequence[int]]:
+        """Where among the arguments of each step anything flows back, by the name of its result."""
+        reached = flowing(self.program, self.wanted)
+        return {step.result.name: found for step in self.program.steps if (found := positions(step, reached))}
 
     @cached_property
     def steps(self) -> tuple[Apply, ...]:
         """The steps that are pulled through."""
-        return tuple(step for step in self.program.steps if positions(step, self.reached))
+        return tuple(step for step in self.program.steps if step.result.name in self.places)
 
     def back(self, seeds: Mapping[str, Array]) -> dict[str, Array]:
         """vᵀJ for each of ``wanted``; a cotangent that nobody asks for is let go when it has been pulled through."""
@@ -105,7 +106,7 @@ class Pull:
 
     def through(self, step: Apply, cotangent: Array) -> Iterator[Event]:
         """The same place by place, as the hook has it."""
-        name, places = step.result.name, positions(step, self.reached)
+        name, places = step.result.name, self.places.get(step.result.name, ())
         if places and name in self.boxes:
             for place, part in self.boxes[name].pull(cotangent, places).items():
                 yield step, place, cotangent, part

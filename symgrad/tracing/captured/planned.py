@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.calculus import carry_back, positions
+from symgrad.calculus import carry_back
 from symgrad.calculus.local import SEED
 from symgrad.errors import UnsupportedError
 from symgrad.lowering.arrays import ON_NUMPY, Engine
@@ -177,7 +177,7 @@ class Preparing:
     def slowly(self, last: Apply, steps: Sequence[Apply], cotangent: Slot) -> Mapping[str, Slot]:
         """One call the other way."""
         between = {step.result.name for step in steps}
-        reached = [str(s.arguments[n]) for s in steps for n in positions(s, self.sweep.reached)]
+        reached = [str(s.arguments[n]) for s in steps for n in self.sweep.places.get(s.result.name, ())]
         sources = tuple(dict.fromkeys(source for source in reached if source not in between))
         parts, found = self.chain.slot(), {}
         self.chain.append(partial(called, self.sweep, last, sources), (cotangent.place,), parts)
@@ -198,8 +198,8 @@ class Preparing:
         """The plans of a call's steps that lead back; None where one has none."""
         found = {}
         for step in steps:
-            places = positions(step, self.sweep.reached)
-            if not places:
+            places = self.sweep.places.get(step.result.name)
+            if places is None:
                 continue
             plan = prepared(step, self.sweep.program, self.sweep.values, places, self.held)
             if plan is None:

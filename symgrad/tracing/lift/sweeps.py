@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.calculus import carry_back, positions
+from symgrad.calculus import carry_back
 from symgrad.numeric.exact import Array, as_float, plus
 from symgrad.numeric.forward import Values
 from symgrad.numeric.sweeps import Event, Pull
@@ -52,7 +52,7 @@ class PullCalls(Pull):
         """The last step of each call that leads back."""
         inner = {step.result.name for steps in self.calls.values() for step in steps[:-1]}
         outer = (step for step in self.program.steps if step.result.name not in inner)
-        return tuple(last for last in outer if any(positions(s, self.reached) for s in self.steps_of(last)))
+        return tuple(last for last in outer if any(s.result.name in self.places for s in self.steps_of(last)))
 
     def steps_of(self, last: Apply) -> tuple[Apply, ...]:
         """All steps of a call."""
