@@ -17,8 +17,8 @@ from functools import cache
 from symgrad.backward.shortening.merging import put
 from symgrad.entries.spec import Op
 from symgrad.errors import UnsupportedError
-from symgrad.exporting.module import Told, checked, docstring, in_functions, indented, whole_module
-from symgrad.exporting.parts import Parts, Statement, assignment, free, listed, returned
+from symgrad.exporting.module import Told, checked, docstring, in_functions, whole_module
+from symgrad.exporting.parts import Parts, Statement, as_functions, assignment, free, indented, listed, returned
 from symgrad.language.steps.names import ATTRIBUTES
 from symgrad.ops import TABLE
 
@@ -213,19 +213,10 @@ def of_arrays(parts: Parts, told: Told, library: str, style: str, forward_only: 
     own = in_library(parts, library)
     names = MODULES[library]
     imports = {("jnp." if library == "jax" and name == "np" else f"{name}."): line for name, line in names.items()}
-    ahead = [line for s in own.ahead(own.outputs, own.inputs) for line in assignment(s)]
-    inputs = ", ".join(own.inputs)
-    functions = {f"def {told.name}({inputs}):": [*ahead, *returned(own.outputs)]}
-    if forward_only:
-        return whole_module(told, in_functions(functions, told, RANK), imports)
-    if style == "class":
+    if style == "class" and not forward_only:
         return whole_module(told, [*custom_vjp(own, told)], imports)
-    seeds = own.seeds[0] if len(own.seeds) == 1 else free("v", {*own.inputs, *own.seeds})
-    behind = [f"{', '.join(own.seeds)} = {seeds}"] if len(own.seeds) > 1 else []
-    for s in (*own.ahead(own.mentioned, own.inputs), *own.backward):
-        behind += assignment(s)
-    functions[f"def {told.name}_backward({seeds}, {inputs}):"] = [*behind, *returned(list(own.gradients.values()))]
-    return whole_module(told, in_functions(functions, told, RANK), imports)
+    functions = as_functions(own, told.name, lambda statement, _: statement)
+    return whole_module(told, in_functions(functions, told, forward_only, RANK), imports)
 
 
 def custom_vjp(parts: Parts, told: Told) -> Iterator[str]:

@@ -8,14 +8,14 @@ from __future__ import annotations
 import keyword
 import re
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import sympy as sp
 
 from symgrad.backward.parts.code import IMPORTS, function_name
-from symgrad.exporting.parts import Parts, free, misfit, one_shape
-from symgrad.exporting.torch_text import function_class, plain
+from symgrad.exporting.parts import Parts, as_functions, free, indented, misfit, one_shape
+from symgrad.exporting.torch_text import function_class, in_torch
 from symgrad.ops.entry import plays
 from symgrad.program import Program, Role, Tensor
 from symgrad.shapes import Size
@@ -91,11 +91,8 @@ def checked(told: Told, rank: str) -> list[str]:
 
 def of_torch(parts: Parts, told: Told, style: str, forward_only: bool) -> str:
     """The module for torch."""
-    if forward_only:
-        functions = dict(list(plain(parts, told.name).items())[:1])
-        return whole_module(told, in_functions(functions, told), IMPORTS)
-    if style == "functions":
-        return whole_module(told, in_functions(plain(parts, told.name), told), IMPORTS)
+    if forward_only or style == "functions":
+        return whole_module(told, in_functions(as_functions(parts, told.name, in_torch), told, forward_only), IMPORTS)
     kind = class_name(told.name, parts)
     arguments = ", ".join(parts.inputs)
     several = len(parts.outputs)
@@ -111,10 +108,12 @@ def of_torch(parts: Parts, told: Told, style: str, forward_only: bool) -> str:
     return whole_module(told, [*first, "", "", *second], IMPORTS)
 
 
-def in_functions(functions: Mapping[str, Sequence[str]], told: Told, rank: str = RANK) -> list[str]:
-    """Functions below one another; the first has the check and the docstring."""
+def in_functions(
+    functions: Mapping[str, Sequence[str]], told: Told, forward_only: bool, rank: str = RANK
+) -> list[str]:  # fmt: skip
+    """Functions below one another, or the first alone, which has the check and the docstring."""
     lines: list[str] = []
-    for number, (head, body) in enumerate(functions.items()):
+    for number, (head, body) in enumerate([*functions.items()][: 1 if forward_only else None]):
         words = docstring(told) if number == 0 else [f'"""vᵀJ of `{told.name}`: a gradient for each input."""']
         check = checked(told, rank) if number == 0 else []
         check += [f"{name} = {name}.to({cast})" for name, cast in told.casts.items()] if rank == RANK else []
@@ -139,8 +138,3 @@ def class_name(name: str, parts: Parts) -> str:
     found = "".join(part[:1].upper() + part[1:] for part in name.split("_")) or "Function"
     found = found if found.isidentifier() and found != name else f"{found}Function"
     return free(found, {*parts.inputs, *parts.seeds, *(s.target for s in (*parts.forward, *parts.backward)), name})
-
-
-def indented(lines: Sequence[str] | Iterator[str]) -> list[str]:
-    """Four spaces to the right."""
-    return [f"    {line}" if line else "" for line in lines]

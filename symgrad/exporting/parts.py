@@ -13,7 +13,7 @@ which they do not fit, and the words for it.
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from symgrad.backward import Backward, Line
@@ -118,6 +118,11 @@ def bracketed(operand: ast.expr, sign: ast.operator) -> list[str]:
     if isinstance(operand, (ast.BinOp, ast.Compare)):
         return ["(", *(f"{STEP}{line}" for line in lines), ")"]
     return lines
+
+
+def indented(lines: Iterable[str]) -> list[str]:
+    """Four spaces to the right."""
+    return [f"{STEP}{line}" if line else "" for line in lines]
 
 
 def returned(names: Sequence[str]) -> list[str]:
@@ -295,6 +300,23 @@ def free(name: str, taken: Collection[str]) -> str:
     while name in taken or name in RESERVED:
         name += "_"
     return name
+
+
+def as_functions(parts: Parts, name: str, place: Callable[[Statement, str], Statement]) -> dict[str, list[str]]:
+    """Two functions: the forward pass, and the backward from the seeds and the inputs; each by its first line.
+
+    ``place`` puts a statement into the words of a library, beside a tensor that the function is given.
+    """
+    arguments, first = ", ".join(parts.inputs), parts.inputs[0]
+    ahead = [line for s in parts.ahead(parts.outputs, parts.inputs) for line in assignment(place(s, first))]
+    seeds = parts.seeds[0] if len(parts.seeds) == 1 else free("v", {*parts.inputs, *parts.seeds})
+    behind = [f"{', '.join(parts.seeds)} = {seeds}"] if len(parts.seeds) > 1 else []
+    for statement in (*parts.ahead(parts.mentioned, parts.inputs), *parts.backward):
+        behind += assignment(place(statement, parts.seeds[0] if parts.seeds else first))
+    return {
+        f"def {name}({arguments}):": [*ahead, *returned(parts.outputs)],
+        f"def {name}_backward({seeds}, {arguments}):": [*behind, *returned([*parts.gradients.values()])],
+    }
 
 
 def names_in(value: ast.expr) -> frozenset[str]:

@@ -27,7 +27,7 @@ from symgrad.exporting.parts import (
     Parts,
     Statement,
     assignment,
-    free,
+    indented,
     listed,
     names_in,
     only_shapes,
@@ -232,27 +232,6 @@ def backward(parts: Parts, saved: Saved) -> Iterator[str]:
         place = guarded.get(statement.target)
         yield from assignment(placed, "" if place is None else f" if ctx.needs_input_grad[{place}] else None")
     yield from returned([parts.gradients.get(name, "None") for name in parts.inputs])
-
-
-def plain(parts: Parts, name: str) -> Mapping[str, list[str]]:
-    """Two functions: the forward pass, and the backward from the seeds and the inputs; each by its first line."""
-    forward = [
-        line for s in parts.ahead(parts.outputs, parts.inputs) for line in assignment(in_torch(s, parts.inputs[0]))
-    ]
-    forward += returned(parts.outputs)
-    whole = [*parts.ahead(parts.mentioned, parts.inputs), *parts.backward]
-    behind = [line for s in whole for line in assignment(in_torch(s, parts.seeds[0]))]
-    behind += returned(list(parts.gradients.values()))
-    arguments = ", ".join(parts.inputs)
-    seeds = parts.seeds[0] if len(parts.seeds) == 1 else free("v", {*parts.inputs, *parts.seeds})
-    if len(parts.seeds) > 1:
-        behind.insert(0, f"{', '.join(parts.seeds)} = {seeds}")
-    return {f"def {name}({arguments}):": forward, f"def {name}_backward({seeds}, {arguments}):": behind}
-
-
-def indented(lines: Sequence[str] | Iterator[str]) -> Iterator[str]:
-    """Four spaces to the right."""
-    return (f"    {line}" if line else "" for line in lines)
 
 
 EPSILON = "1e-05"
