@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 import symgrad
 from symgrad.calculus import jacobian, local, pullback
 from symgrad.calculus.differentiate import differentiate
-from symgrad.calculus.second import second_derivative
-from symgrad.calculus.sweeps import substitute
+from symgrad.calculus.sweeps import second_derivative, substitute
 from symgrad.indexing import (
     Bracket,
     Equation,

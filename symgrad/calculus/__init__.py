@@ -8,8 +8,7 @@ from symgrad.calculus.differentials import Differential, differential, small_cha
 from symgrad.calculus.differentiate import Step
 from symgrad.calculus.flow import carry_back, carry_on, depending, flowing, flows, moving, positions
 from symgrad.calculus.local import Local, local, local_pullback, local_pushforward, standard, unfolded
-from symgrad.calculus.second import second_derivative
-from symgrad.calculus.sweeps import Sweep, jacobian, jacobians, pullback, pullbacks
+from symgrad.calculus.sweeps import Sweep, jacobian, jacobians, pullback, pullbacks, second_derivative
 
 __all__ = [
     "Back",

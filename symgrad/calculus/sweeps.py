@@ -4,16 +4,24 @@ The reverse sweep carries G_t[p], the derivative of Σ v·out by the tensor t, f
 G_x[p] = Σ over the uses of x of Σ_o G_out[o]·J[o,p]. Each G is again an index equation. A G that grows past
 ``LIMIT`` is given a name (``g_t``) and not put into what follows, so that a long program gets a chain of
 short formulas; the sweep is linear in the length of the program.
+
+Second derivatives: the gradient's index equation, differentiated once more.
+
+    H[p, q] = ∂G[p]/∂x[q] + Σ_t Σ_r ∂G[p]/∂t[r] · ∂t[r]/∂x[q]        (the t are the forward values in G)
+
+Comes in: a program, the weights of its output, two inputs. Goes out: one index equation, or None when the
+formula would be longer than anyone can read. Conditions are locally constant here as everywhere, so a kink
+adds nothing, as in torch's double backward.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import sympy as sp
 
-from symgrad.calculus.differentiate import Step
+from symgrad.calculus.differentiate import Step, differentiate
 from symgrad.calculus.flow import carry_back
 from symgrad.calculus.local import INNER, SEED, Derivative, derive, local, local_pullback, no_number, standard
 from symgrad.indexing import Equation, Index, add_up, delta, fresh_axes, instantiate, replace_accesses
@@ -217,3 +225,30 @@ def _added(terms: Sequence[tuple[str, Equation]]) -> Equation:
 def _size(expression: Expr) -> int:
     """The number of nodes."""
     return 1 + sum(_size(a) for a in expression.args)
+
+
+LETTERS = "pqrstuwz"
+"""Letters for the entries of both inputs: the second goes on where the first ends."""
+LONGEST = 400
+"""Nodes of the longest gradient that is differentiated again."""
+
+
+def second_derivative(program: Program, first: str, second: str, seed: Equation | None = None) -> Equation | None:
+    """∂²(Σ v·out) / ∂first[p] ∂second[q] on the axes of ``first``, then those of ``second``."""
+    swept = pullback(program, first, seed, LONGEST)
+    if not swept.whole:
+        return None
+    gradient = swept.equation
+    rank, shape = len(gradient.axes), program.tensor(second).shape
+    inner = fresh_axes((*(a.size for a in gradient.axes), *shape), LETTERS)[rank:]
+    right = differentiate(gradient.right, second, inner)
+    results = {step.result.name for step in program.steps}
+    for name in sorted({name_of(entry) for entry in accesses(gradient.right)} & results):
+        moved = jacobian(replace(program, output=name), second, LONGEST)
+        if moved is None:
+            return None
+        outer, by, sweep = moved
+        at = fresh_axes(program.tensor(name).shape)
+        through = Equation((*outer, *by), sweep.equation.right).at((*at, *inner))
+        right += add_up(differentiate(gradient.right, name, at) * through, at)
+    return Equation((*gradient.axes, *inner), canonical(right))

@@ -27,8 +27,7 @@ from symgrad.render import formula_text
 from symgrad.testing.right.bench import Trial
 from symgrad.testing.right.rounding import EPSILON, LOWER, Rounding, rounded
 from symgrad.testing.right.truth import Formula
-from symgrad.testing.slips.forward_slips import forward_slips
-from symgrad.testing.slips.operation_slips import operation_slips
+from symgrad.testing.slips.operation_slips import forward_slips, operation_slips
 from symgrad.testing.slips.seed_slips import seed_slips, shift_slips
 from symgrad.testing.slips.share_slips import share_slips, weighted_slips
 from symgrad.testing.slips.slips import LINEAR, Slip, later_slips, other_forms, whole_slips
