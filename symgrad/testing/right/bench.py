@@ -165,7 +165,7 @@ def bench_of(
     if truth is not None:
         others = weights[len(expected) :]
         known = rows and whole(rows)
-        expected += [combined(w, rows) for w in others] if known else truth.pulls([w.seeds for w in others])
+        expected += [combined(w, rows) for w in others] if known else [truth.pull(w.seeds) for w in others]
     pulls: list[Pull] = []
     for w in weights:
         pulls.append(run.pull(w.seeds, watched="onehot" not in w.name))
@@ -190,11 +190,9 @@ def expected_of(
     vᵀJ is linear in v: where every row is known and finite the other seeds weigh them, and nothing is pulled twice.
     """
     basis = {n for n, w in enumerate(weights) if w.basic}
-    if len(basis) != sum(seed.size for seed in weights[0].seeds):
-        return [*truth.pulls([w.seeds for w in weights])], {}
-    if not basis:
+    if not basis or len(basis) != sum(seed.size for seed in weights[0].seeds):
         return [truth.pull(w.seeds) for w in weights], {}
-    pulled = dict(zip(sorted(basis), truth.pulls([weights[n].seeds for n in sorted(basis)]), strict=True))
+    pulled = {n: truth.pull(weights[n].seeds) for n in sorted(basis)}
     rows = {name: np.stack([pulled[n][name] for n in sorted(basis)]) for name in names}
     straight = whole(rows)
     every: list[Mapping[str, Array]] = [

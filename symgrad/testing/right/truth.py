@@ -61,32 +61,23 @@ class Formula:
         """Whether the outputs are whole numbers that were computed without rounding."""
         return all(holds_whole(v[p.output]) for p, v in zip(self.programs, self.values, strict=True))
 
+    @cached_property
+    def sweeps(self) -> tuple[Pull, ...]:
+        """The sweep back from each output: what its steps read is asked once for all seeds."""
+        known = [{t.name for t in program.inputs} for program in self.programs]
+        pairs = zip(self.programs, self.values, known, strict=True)
+        return tuple(Pull(p, v, [n for n in self.wanted if n in inputs]) for p, v, inputs in pairs)
+
     def part(self, number: int, seed: Array) -> dict[str, Array]:
         """What one output contributes."""
-        return self.parts(number, [seed])[0]
-
-    def parts(self, number: int, seeds: Sequence[Array]) -> list[dict[str, Array]]:
-        """What one output contributes, for several seeds."""
-        program, values = self.programs[number], self.values[number]
-        names = [n for n in self.wanted if any(t.name == n for t in program.inputs)]
-        shapes = {n: np.shape(self.inputs.get(n, 0.0)) for n in self.wanted}
-        sweep = Pull(program, values, names)
-        return [
-            {n: as_float(found[n]) if n in found else np.zeros(shapes[n]) for n in self.wanted}
-            for found in (sweep.back({program.output: seed}) for seed in seeds)
-        ]
+        found = self.sweeps[number].back({self.programs[number].output: seed})
+        nothing = {n: np.zeros(np.shape(self.inputs.get(n, 0.0))) for n in self.wanted if n not in found}
+        return {n: nothing[n] if n in nothing else as_float(found[n]) for n in self.wanted}
 
     def pull(self, seeds: Seeds) -> dict[str, Array]:
         """vᵀJ by every wanted input."""
         parts = [self.part(n, seed) for n, seed in enumerate(seeds) if seed is not None]
         return {name: np.asarray(sum(part[name] for part in parts)) for name in self.wanted}
-
-    def pulls(self, every: Sequence[Sequence[Array]]) -> list[dict[str, Array]]:
-        """`pull` for several seeds of every output: the program is walked once."""
-        outputs = [self.parts(n, seeds) for n, seeds in enumerate(zip(*every, strict=True))]
-        return [
-            {n: np.asarray(sum(part[n] for part in parts)) for n in self.wanted} for parts in zip(*outputs, strict=True)
-        ]
 
     def shaken(self, seeds: Seeds, name: str, share: float, number: int) -> Array:
         """vᵀJ by one input with the last digits of all that stands in it moved: what rounding on the way may do."""
@@ -128,10 +119,6 @@ class Secants:
             name: np.asarray(sum(np.tensordot(s, j, s.ndim) for s, j in zip(seeds, js, strict=True) if s is not None))
             for name, js in self.jacobians.items()
         }
-
-    def pulls(self, every: Sequence[Sequence[Array]]) -> list[dict[str, Array]]:
-        """`pull` for several seeds."""
-        return [self.pull(seeds) for seeds in every]
 
 
 Truth = Formula | Secants
