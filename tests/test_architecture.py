@@ -729,3 +729,26 @@ def test_the_path_check_can_fail(folder: str) -> None:
 @pytest.mark.parametrize("fine", ["net/work/", "https://example.org/home/page", "/workers", "a/tmp/venv"])
 def test_the_path_check_passes_what_is_fine(fine: str) -> None:
     assert list(machine_paths(fine)) == []
+
+
+def second_sweeps(text: str) -> Iterator[Slip]:
+    """Loops from the last step to the first that add to what there is for a tensor: `carry_back` does that for all."""
+    for loop in (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.For)):
+        if not (isinstance(loop.iter, ast.Call) and ast.unparse(loop.iter.func) == "reversed"):
+            continue
+        for node in ast.walk(loop):
+            targets = [node.target] if isinstance(node, ast.AugAssign) else getattr(node, "targets", [])
+            for target in (t for t in targets if isinstance(t, ast.Subscript)):
+                added = isinstance(node, ast.AugAssign) or ast.unparse(target) in ast.unparse(node.value)
+                if added and "steps" in ast.unparse(loop.iter):
+                    yield node.lineno, ast.unparse(node)
+
+
+def test_one_function_carries_back() -> None:
+    found = slips(LIBRARY, second_sweeps)
+    assert [slip.partition(":")[0] for slip in found] == ["symgrad/calculus/flow.py"], found
+
+
+@pytest.mark.parametrize("added", ["c[n] = c[n] + p if n in c else p", "c[n] += p", "c[n] = plus(c[n], p)"])
+def test_a_second_sweep_is_seen(added: str) -> None:
+    assert [*second_sweeps(f"for s in reversed(program.steps):\n    for n in s.tensors:\n        {added}")]

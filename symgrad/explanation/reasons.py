@@ -13,11 +13,12 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from symgrad.calculus import flowing, local_pullback, moving, positions, standard
+from symgrad.calculus import carry_back, flowing, local_pullback, moving, positions, standard
 from symgrad.errors import SymgradError
 from symgrad.explanation.evidence import elsewhere
 from symgrad.explanation.nothing import ENOUGH, Point, nothing, vanishes
-from symgrad.numeric import Array, Values, as_float, finite, forward, forward_from, numeric_pullback
+from symgrad.numeric import Array, Values, as_float, finite, forward, forward_from
+from symgrad.numeric.sweeps import Pull
 from symgrad.ops.entry import entry_of
 from symgrad.oracles.digits import Lost, Truth
 from symgrad.program import Apply, Program
@@ -104,12 +105,7 @@ class Vanishing:
     @cached_property
     def arrived(self) -> Mapping[str, Array]:
         """What comes back to each tensor."""
-        found: dict[str, Array] = {self.program.output: np.asarray(self.seed)}
-
-        def seen(step: Apply, place: int, weights: Array, part: Array) -> None:
-            found[step.result.name] = weights
-
-        return {**numeric_pullback(self.program, self.values, self.seed, self.names, seen), **found}
+        return Pull(self.program, self.values, self.names).back({self.program.output: self.seed}, every=True)
 
     def reason(self, name: str) -> Reason | None:
         """Why vᵀJ by ``name`` is 0; None where it is not, or where no such reason was found."""
@@ -266,21 +262,21 @@ def passages(program: Program) -> Mapping[str, Apply]:
     """
     depth, found = {program.output: 0}, dict[str, Apply]()
 
-    def common(one: Apply, other: Apply) -> Apply:
-        while one is not other:
+    def common(one: Apply | None, other: Apply | None) -> Apply | None:
+        while one is not other and one is not None and other is not None:
             if depth[one.result.name] < depth[other.result.name]:
                 one, other = other, one
             one = found[one.result.name]
         return one
 
-    for step in reversed(program.steps):
-        if step.result.name not in depth:
-            continue
-        names = step.tensors
-        for name in dict.fromkeys(str(step.arguments[n]) for n in positions(step, names)):
-            found[name] = common(found[name], step) if name in found else step
-            depth[name] = 1 + depth[found[name].result.name]
-    return found
+    def passed(step: Apply, following: Apply | None) -> Iterator[tuple[str, Apply]]:
+        name = step.result.name
+        if following is not None:
+            found[name], depth[name] = following, 1 + depth[following.result.name]
+        return ((str(step.arguments[n]), step) for n in positions(step, step.tensors))
+
+    last: Mapping[str, Apply | None] = {program.output: None}
+    return {n: step for n, step in carry_back(program.steps, last, passed, common).items() if step is not None}
 
 
 def way(next_of: Mapping[str, Apply], name: str) -> Iterator[Apply]:

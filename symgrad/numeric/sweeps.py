@@ -93,12 +93,13 @@ class Pull:
         """The steps that are pulled through."""
         return tuple(step for step in self.program.steps if step.result.name in self.places)
 
-    def back(self, seeds: Mapping[str, Array]) -> dict[str, Array]:
-        """vᵀJ for each of ``wanted``; a cotangent that nobody asks for is let go when it has been pulled through."""
+    def back(self, seeds: Mapping[str, Array], every: bool = False) -> dict[str, Array]:
+        """vᵀJ for each of ``wanted``; with ``every``, of each tensor on the way: else what reached it is let go."""
         arrived = {name: np.asarray(seed) for name, seed in seeds.items()}
-        carried = carry_back(self.steps, arrived, self.call, plus, self.wanted)
+        carried = carry_back(self.steps, arrived, self.call, plus, None if every else self.wanted)
         zero = partial(np.zeros, dtype=np.int64)
-        return {n: carried[n] if n in carried else zero(np.shape(self.values[n])) for n in self.wanted}
+        found = {n: carried[n] if n in carried else zero(np.shape(self.values[n])) for n in self.wanted}
+        return {**carried, **found} if every else found
 
     def call(self, step: Apply, cotangent: Array) -> Iterable[tuple[str, Array]]:
         """What a step sends back to each of its arguments."""

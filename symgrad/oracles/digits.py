@@ -31,6 +31,7 @@ from symgrad.numeric import numeric_pullback
 from symgrad.numeric.exact import Array, all_tame, as_float, is_exact
 from symgrad.numeric.forward import Values
 from symgrad.numeric.many_digits import LAST, SATURATING, ManyDigits, TooLong
+from symgrad.numeric.sweeps import Pull
 from symgrad.oracles.elementwise import Elementwise, definition, no_deeper
 from symgrad.program import Apply, Program
 
@@ -170,16 +171,15 @@ class Truth:
 
     def lost(self, weights: Array) -> Mapping[str, Lost | None] | None:
         """Of each gradient that is 0 in floats what it truly is, None where that is 0; None where it is not known."""
-        floats: dict[str, Array] = {}
         shares: dict[str, float] = {}
 
         def seen(step: Apply, place: int, came: Array, part: Array) -> None:
-            name, own = str(step.arguments[place]), as_float(part)
-            floats[name] = floats.get(name, 0) + own
-            shares[name] = max(shares.get(name, 0.0), float(np.abs(own).max(initial=0.0)))
+            name, size = str(step.arguments[place]), float(np.abs(as_float(part)).max(initial=0.0))
+            shares[name] = max(shares.get(name, 0.0), size)
 
-        found = numeric_pullback(self.program, self.values, weights, self.names, seen)
-        nothing = [name for name in self.names if not np.any(as_float(found[name]))]
+        sweep = Pull(self.program, self.values, self.names, hook=seen)
+        floats = sweep.back({self.program.output: weights}, every=True)
+        nothing = [name for name in self.names if not np.any(as_float(floats[name]))]
         try:
             true = self.pulled(weights, nothing) if nothing else {}
         except TooLong:
