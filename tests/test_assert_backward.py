@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from contextlib import redirect_stdout
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -217,3 +218,33 @@ def test_the_sample_is_the_callers() -> None:
 def test_complex_numbers_are_refused() -> None:
     with pytest.raises(InputError, match="nothing to differentiate by"):
         check_backward(torch.exp, "exp(x)", x=np.array([1, 2]))
+
+
+@pytest.mark.parametrize(
+    ("counts", "every"), [*product(["backward", "forward"], [7, 10, 11, 12, 13]), ("backward", 17), ("backward", 29)]
+)
+def test_what_is_wrong_in_one_call_of_many_is_found(counts: str, every: int) -> None:
+    """A buffer that wraps round, or a cache that runs full: the calls that were made ended before it did."""
+    made = {"backward": 0, "forward": 0}
+
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        made["forward"] += 1
+        ctx.save_for_backward(x)
+        ctx.wrong = counts == "forward" and made["forward"] % every == 0
+        return x**2
+
+    def backward(ctx: Any, v: torch.Tensor) -> torch.Tensor:
+        made["backward"] += 1
+        wrong = ctx.wrong or (counts == "backward" and made["backward"] % every == 0)
+        return 2 * ctx.saved_tensors[0] * v * (2 if wrong else 1)
+
+    report = check_backward(with_ctx(forward, backward), "x ** 2", x=torch.tensor(3.0).double())
+    assert "nondeterministic" in {finding.kind for finding in report.findings}, report
+
+
+def test_how_many_calls_were_made_is_told() -> None:
+    for size, calls in ((3, 27), (1 << 18, 5)):
+        report = check_backward(lambda x: x * 2, "x * 2", x=torch.ones(size), only="determinism")
+        (battery,) = report.batteries
+        assert (battery.count, report.passed) == (calls, True)
+        assert battery.note == f"what goes wrong less often than once in {calls} calls may pass"

@@ -30,6 +30,8 @@ ADVICE = {
 
 TWICE, SPREAD = 2, 4.0
 """Of two calls one is right where every second is wrong; and how far, in spreads, a steady error has to stick out."""
+CALLS, ENTRIES = 24, 1 << 20
+"""How often the same v is pulled back again, and how many entries of inputs and outputs all these calls may have."""
 ALIKE = 100
 """How many times what rounding may do two gradients have to be apart to be told from one another."""
 
@@ -56,7 +58,10 @@ def told(change: Change) -> Finding:
 
 
 def nondeterministic(bench: Bench) -> Outcome:
-    """The same seed again, through the same graph and through a fresh one, beside a forward pass at other numbers."""
+    """The same seed again, through the same graph and through a fresh one, beside a forward pass at other numbers.
+
+    Then again and again, by turns: what keeps a buffer that wraps round is wrong in one call of so many.
+    """
     fresh = bench.candidate.run()
     unsteady = random_forward(bench, fresh)
     if unsteady is not None:
@@ -69,7 +74,16 @@ def nondeterministic(bench: Bench) -> Outcome:
         found = found or list(again(bench, bench.baseline, pull, "afresh"))
         if not found and other is not None and right is not None:
             found = list(of_another_call(bench, other.pull(bench.mixed), right, there=True))
-    return outcome("determinism", 3, found[:1])
+    if found:
+        return outcome("determinism", 3, found[:1])
+    entries = sum(array.size for array in (*bench.arrays.values(), *bench.run.outputs))
+    calls = 3 + min(CALLS, ENTRIES // max(1, entries))
+    for call in range(4, calls + 1):
+        run, when = (bench.run, "through the same graph") if call % 2 else (bench.candidate.run(), "afresh")
+        found = list(again(bench, bench.baseline, run.pull(bench.mixed), when, f"in call {call}"))
+        if found:
+            return outcome("determinism", call, found)
+    return outcome("determinism", calls, (), f"what goes wrong less often than once in {calls} calls may pass")
 
 
 def random_forward(bench: Bench, fresh: Run) -> Finding | None:
@@ -85,15 +99,15 @@ def random_forward(bench: Bench, fresh: Run) -> Finding | None:
     return None
 
 
-def again(bench: Bench, once: Pull, pull: Pull, when: str) -> Iterator[Finding]:
-    """What differs the second time; ``slight`` where rounding may be as large."""
+def again(bench: Bench, once: Pull, pull: Pull, when: str, time: str = "the second time") -> Iterator[Finding]:
+    """What differs the second time, or another ``time``; ``slight`` where rounding may be as large."""
     if pull.failure:
-        yield Finding("nondeterministic", "", "backward", f"the second time, {when}, backward {pull.failure}", {})
+        yield Finding("nondeterministic", "", "backward", f"{time}, {when}, backward {pull.failure}", {})
         return
     slight = not any(differing(bench, once, pull, bench.rounding.allowed))
     for name, where, first, second in differing(bench, once, pull):
         before, after = apart(first, second)
-        said = f"{where}: {before} the first time, {after} the second time, {when}, with the same v"
+        said = f"{where}: {before} the first time, {after} {time}, {when}, with the same v"
         yield Finding("nondeterministic", name, where, said, {"first": first, "second": second, "slight": slight})
         return
 
