@@ -102,6 +102,22 @@ grad(lambda p, x: F.mse_loss(functional_call(net, p, (x,)), torch.zeros(5, 1)))(
         ["torch.func.vjp(f)", "v = 1 0 2 (given)", "3 * v * x ** 2 [3 0 54] = torch"],
     ),
     "jvp": ("jvp(lambda x: x**3, (x,), (torch.ones(3),))", ["gives Ju, by one sweep forward", "= torch in every entry"]),
+    "jvp of a jvp": (
+        "jvp(lambda t: jvp(lambda t: t**3, (t,), (x,))[1], (x,), (torch.ones(3),))",
+        ["Ju inside the function is w·J for a w of zeros", "gives Ju, by one sweep forward", "J by t is 3×3, diagonal",
+         "= torch in every entry"],
+    ),
+    "the gradient of a jvp": (
+        "grad(lambda t: jvp(lambda t: (t**3).sum(), (t,), (x,))[1])(x)", ["(the double backward trick)", "[6 24 54] = torch"],
+    ),
+    "batches of a jvp of a jvp": (
+        "vmap(lambda r: jvp(lambda t: jvp(torch.sin, (t,), (x,))[1], (r,), (r,))[1])(X)",
+        ["Ju inside the function", "5 examples", "J by r is 3×3", "v_r = w * r.cos()"],
+    ),
+    "a derivative by what is constant outside": ("grad(lambda t: grad(lambda b: (b.sin() * t).sum())(A[0]).sum())(x)", ["= torch"]),
+    "columns of a jvp of two": (
+        "jacfwd(lambda t: jvp(lambda a, b: a * b.sin(), (t, x), (x, X[0]))[1])(x)", ["J by t is 3×3", "= torch in every entry"],
+    ),
     "linearize": (
         f"{QUIET}out, along = torch.func.linearize(lambda x: x**3, x)\nalong(torch.ones(3))\nalong(x)",
         ["torch.func.linearize(f) gives Ju, by a sweep forward that is kept for any u", "= torch in every entry",

@@ -49,6 +49,7 @@ class Gradient:
     """Σ weights·outputs differentiated by ``inputs``, which are nodes; a weight of None is the number 1.
 
     ``before`` are the nodes of what stood in ``.grad``, to which a backward added; ``results`` the nodes that it gave.
+    ``along`` says that it is a Ju, which is a gradient of Σ (w·J)·u.
     """
 
     outputs: tuple[Node, ...]
@@ -56,6 +57,7 @@ class Gradient:
     inputs: tuple[Node, ...]
     before: tuple[Node | None, ...]
     results: dict[int, weakref.ref[Node]] = field(default_factory=dict)
+    along: bool = False
 
     @property
     def parents(self) -> tuple[Node, ...]:

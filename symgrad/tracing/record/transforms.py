@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -71,6 +71,7 @@ class Inside:
         self.guard = guard
         self.known: dict[int, tuple[Any, Node]] = {}
         self.unread: list[tuple[Node, Any, list[int]]] = []
+        self.nothing: list[Node] = []
         self.names: dict[int, str] = {}
         self.requests: list[Request] = []
         self.number = 0
@@ -133,7 +134,26 @@ class Inside:
         """Read the numbers: the transform is over."""
         for node, tensor, batches in self.unread:
             node.held = read(tensor, batches)
-        self.unread = []
+        for node in self.nothing:
+            node.held = torch.zeros(node.held.shape, dtype=node.held.dtype)
+        self.unread, self.nothing = [], []
+
+    def around(self, request: Request) -> list[Request]:
+        """The requests, all over by now, whose function made this one."""
+        place = self.requests.index(request)
+        return [other for other in self.requests[place + 1 :] if other.begun <= place]
+
+    def zero(self, kind: str, like: Any, **facts: Any) -> Node:
+        """A node of zeros in the shape of ``like``, which no tensor of torch's stands for."""
+        node = Node(kind, like, None, frames.here(self.number), **facts)
+        self.nothing.append(node)
+        return node
+
+    def called(self, function: Any, *given: Node) -> Node:
+        """The same of a call that was not made, of nodes of zeros."""
+        where = frames.here(self.number)
+        call = Call(function, f"torch.{function.__name__}", given, {}, where, number=self.number)
+        return self.zero("call", given[0].held[..., :0].sum() if function is torch.sum else given[0].held, call=call)
 
 
 @dataclass(eq=False)
@@ -141,8 +161,9 @@ class Request:
     """Derivatives of a function that are asked for by ``word`` of ``home``, and what was seen of the function.
 
     ``wrt`` are the nodes by which it is differentiated, ``outputs`` those of its results; ``nested`` says whether
-    another transform's function asks. ``seeds`` are the weights of a vjp, ``tangents`` a jvp's u. Where no transform
-    wraps what the function is given, ``node_of`` says what stands for it.
+    another transform's function asks, ``begun`` after how many others were over. ``seeds`` are the weights of a vjp,
+    ``tangents`` a jvp's u, and in a transform ``along`` what stands for them. Where no transform wraps what the
+    function is given, ``node_of`` says what stands for it.
     """
 
     home: str
@@ -160,8 +181,10 @@ class Request:
     outputs: tuple[Node, ...] = ()
     results: tuple[Node, ...] = ()
     number: int = 0
+    begun: int = 0
     seeds: tuple[Any, ...] = ()
     tangents: tuple[Any, ...] = ()
+    along: tuple[Node, ...] = ()
     sight: Mapping[int, str] = field(default_factory=dict)
 
     @property
@@ -174,6 +197,11 @@ class Request:
         """``torch.func.grad(loss)``."""
         return f"{self.home}.{self.word}({'' if self.functional else name_of(self.function)})"
 
+    @property
+    def directions(self) -> Sequence[Any]:
+        """The u of a product once it is over, of each batch the first."""
+        return [node.held for node in self.along] or self.tangents
+
     def enter(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> None:
         """The function begins: what it is given are inputs, or what the function around it knows."""
         self.ran, self.inside.enabled = True, torch.is_grad_enabled()
@@ -183,16 +211,19 @@ class Request:
             self.wrt = tuple(map(self.node_of, own))
             self.inside.names |= {id(n): labels.get(id(t), "x") for n, t in zip(self.wrt, own, strict=True)}
             return
+        chosen = self.argnums if isinstance(self.argnums, tuple) else (self.argnums,)
+        asked = [] if self.word == "vmap" else [t for n in chosen for t in tensors_in(args[n])]
         for theirs, tensor in zip(tensors_in(self.given), own, strict=True):
-            if self.nested and (self.word != "vmap" or tensor is theirs):
-                self.inside.known[id(tensor)] = tensor, self.inside.node(theirs)
-            else:  # of a batch inside the function the first example is another value
+            node = self.inside.node(theirs) if self.nested else None
+            other = self.word == "vmap" and tensor is not theirs  # the first example is another value
+            moved = any(tensor is one for one in asked) and node is not None and not node.carries
+            if node is not None and not other and not moved:
+                self.inside.known[id(tensor)] = tensor, node
+            else:
                 moves = tensor.dtype.is_floating_point or tensor.dtype.is_complex
                 node = self.inside.make("leaf" if moves else "data", tensor, owner=Weakly(theirs))
                 self.inside.names[id(node)] = labels.get(id(tensor), "x")
-        chosen = self.argnums if isinstance(self.argnums, tuple) else (self.argnums,)
-        if self.word != "vmap":
-            self.wrt = tuple(self.inside.node(t) for n in chosen for t in tensors_in(args[n]))
+        self.wrt = tuple(map(self.inside.node, asked))
 
     def leave(self, result: Any) -> None:
         """The function is over."""
@@ -204,7 +235,7 @@ class Request:
 
     def finished(self, result: Any) -> None:
         """What the transform returned, where another function goes on with it."""
-        found = self.returned(result)
+        found, self.along = self.returned(result), tuple(map(self.inside.node, self.tangents))
         scalar = len(self.outputs) == 1 and not self.outputs[0].held.dim()
         if self.word in (*GRADIENTS, *JACOBIANS) and scalar and len(found) == len(self.wrt):
             gradient = Gradient(self.outputs, (None,), self.wrt, (None,) * len(self.wrt))
@@ -218,12 +249,36 @@ class Request:
             self.results = tuple(nodes)
             for tensor in tensors_in(result[1]) if self.word == "grad_and_value" and not self.aux else ():
                 self.inside.known[id(tensor)] = tensor, self.outputs[0]
+        elif self.word == "jvp" and len(found) == len(self.outputs) and len(self.along) == len(self.wrt):
+            self.results = self.moved(found)
+            for tensor, node in zip(tensors_in(result[0]), self.outputs, strict=True):
+                self.inside.known[id(tensor)] = tensor, node
         else:
             self.results = tuple(self.inside.make("data", t) for t in found)
             for tensor in tensors_in(result):
                 self.inside.unseen(tensor, f"{self.title} inside another function is not followed")
         self.inside.number += 1
         self.inside.requests.append(self)
+
+    def moved(self, found: Sequence[Any]) -> tuple[Node, ...]:
+        """Ju inside another function: what Σ (w·J)·u, which is 0 for the w of zeros, is differentiated to by w."""
+        inside, seeds = self.inside, tuple(self.inside.zero("leaf", node.held) for node in self.outputs)
+        inside.names |= {id(node): "w" for node in seeds}
+        back = Gradient(self.outputs, seeds, self.wrt, (None,) * len(self.wrt))
+        total: Node | None = None
+        for place, (own, tangent) in enumerate(zip(self.wrt, self.along, strict=True)):
+            part = inside.zero("gradient", own.held, index=place, parents=back.parents, gradient=back)
+            back.results[place] = weakref.ref(part)
+            product = inside.called(torch.sum, inside.called(torch.mul, part, tangent))
+            total = product if total is None else inside.called(torch.add, total, product)
+        assert total is not None
+        again = Gradient((total,), (None,), seeds, (None,) * len(seeds), along=True)
+        where = frames.here(inside.number)
+        return tuple(
+            inside.make("gradient", tensor, where=where, index=place, parents=again.parents, gradient=again,
+                        owner=Weakly(tensor))
+            for place, tensor in enumerate(found)
+        )  # fmt: skip
 
     def returned(self, result: Any) -> list[Any]:
         """The tensors of derivatives in what was returned."""

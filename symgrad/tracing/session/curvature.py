@@ -16,7 +16,7 @@ from symgrad.errors import UnsupportedError
 from symgrad.numeric import forward_from
 from symgrad.numeric.exact import Array, as_float
 from symgrad.tracing.captured.capture import Capture
-from symgrad.tracing.captured.words import shape_text
+from symgrad.tracing.captured.words import NOT_CHECKED, shape_text
 from symgrad.tracing.lift.lifter import Lifter
 from symgrad.tracing.record.gradients import Gradient
 from symgrad.tracing.record.names import node_names
@@ -105,12 +105,14 @@ def program_of(ask: Request, ends: list[Node], named: Mapping[int, str]) -> Capt
 
 
 def lines_of(program: Capture, second: bool) -> Iterator[str]:
-    """What ran, and vᵀJ for any weights."""
+    """What ran, vᵀJ for any weights, and the black boxes on the way."""
     ran = passages(program)
     if ran:
         yield "the function, and its gradient:" if second else "the function:"
     yield from (f"  {line}" for line in ran)
     yield from by_lines(program)
+    for box in program.black_boxes:
+        yield f"{box.name}: {box.spelling} is a black box, {NOT_CHECKED}: {box.reason}"
 
 
 def by_lines(program: Capture) -> Iterator[str]:
@@ -128,6 +130,11 @@ def lines_for_any(program: Capture, asked: bool) -> tuple[str, Sequence[str], di
     weights = {end: draw.uniform(0.5, 1.5, np.shape(program.arrays[end])) for end in program.ends}
     lines = told_lines(program, weights, False, asked)
     return lines.letter(program.recording.seed), [line for line, _ in lines.every(opened=True)], weights
+
+
+def is_gradient(end: Node) -> bool:
+    """Whether what is differentiated is a gradient already, so that second derivatives come of it."""
+    return end.kind == "gradient" and not end.gradient.along
 
 
 def of_a_gradient(line: str) -> str:

@@ -169,6 +169,7 @@ class Interception:
         if self.lets_alone(request.given) or (request.functional and outer is not None):
             return False
         request.inside, request.nested = outer or Inside(self.recorder.guard), outer is not None
+        request.begun = len(request.inside.requests)
         request.where, request.sight = frames.here(), sight.names_in(frames.user_frame()) if outer is None else {}
         if request.functional:
             request.node_of = self.recorder.node_of

@@ -20,13 +20,12 @@ from symgrad.oracles.second import slope_there
 from symgrad.oracles.text import torch_second
 from symgrad.render.content.words import counted
 from symgrad.tracing.captured.capture import Capture
-from symgrad.tracing.captured.words import NOT_CHECKED
 from symgrad.tracing.lift.verify import precision
 from symgrad.tracing.record.given import Given
 from symgrad.tracing.record.trace import Node, as_array, tensors_in, upstream
 from symgrad.tracing.record.transforms import GRADIENTS, PRODUCTS, Request
 from symgrad.tracing.session.agreement import difference, precision_of
-from symgrad.tracing.session.curvature import lines_of, of_a_gradient, program_of, slopes_of
+from symgrad.tracing.session.curvature import is_gradient, lines_of, of_a_gradient, program_of, slopes_of
 from symgrad.tracing.session.event import told_of
 from symgrad.tracing.session.history import History
 from symgrad.tracing.session.rows import about
@@ -43,6 +42,8 @@ HOW = {
     "hessian": ", by one sweep forward for each column through the gradient",
 }
 """How each transform gets there."""
+TRICK = ("Ju inside the function is w·J for a w of zeros, differentiated by w (the double backward trick)",)
+"""How a product inside another function is told."""
 ZEROS = "u·H for a u of zeros"
 SWEEPS = {
     "hvp": f"H·v, second derivatives times v, by three sweeps: the gradient, {ZEROS}, and that differentiated by u:",
@@ -61,7 +62,8 @@ def told(watch: History, ask: Request, result: Any) -> Backward | Note | None:
         return functional(ask, returned)
     ask.inside.settle()
     if ask.word == "vmap":
-        inner = next((one for one in ask.inside.requests if one.word != "vmap"), None)
+        asked, around = [one for one in ask.inside.requests if one.word != "vmap"], ask.inside.around
+        inner = next((one for one in asked if all(other.word == "vmap" for other in around(one))), None)
         return None if inner is None else of_a_batch(watch, ask, inner, result)
     if not ask.ran:
         raise UnsupportedError("its function never ran")
@@ -71,8 +73,7 @@ def told(watch: History, ask: Request, result: Any) -> Backward | Note | None:
 def of_a_batch(watch: History, ask: Request, inner: Request, result: Any) -> Backward | Note:
     """``vmap(grad(f))``: the first example's, told as one."""
     event = one_call(watch, inner, [node.held for node in inner.results], ask.title)
-    around = ask.inside.requests[ask.inside.requests.index(inner) :]
-    batches = 1 + sum(one.word == "vmap" for one in around)  # each around it has an axis of its own
+    batches = 1 + len(ask.inside.around(inner))  # each has an axis of its own
     sizes = next((t.shape[:batches] for t in tensors_in(result) if t.dim()), ())
     count = counted(int(np.prod(sizes, dtype=object)), "example")
     said = f"vmap: the same for each of {count}, in one batched sweep; told here is the first"
@@ -83,14 +84,17 @@ def of_a_batch(watch: History, ask: Request, inner: Request, result: Any) -> Bac
 
 def one_call(watch: History, ask: Request, returned: Sequence[Any], title: str) -> Backward | Note:
     """A gradient or a Jacobian, from its function's ends."""
-    unknown = next((n for n in upstream(list(ask.outputs)) if n.kind == "unknown"), None)
+    behind = upstream(list(ask.outputs))
+    unknown = next((n for n in behind if n.kind == "unknown"), None)
     if unknown is not None:
         raise UnsupportedError(unknown.notes[0], found=(f"{unknown.where.short}: {unknown.where.text}",))  # type: ignore[union-attr]  # `unseen` says where
+    inside = int(any(node.gradient is not None and node.gradient.along for node in behind))
     if ask.word in (*GRADIENTS, "vjp"):
         scene = scene_of(watch, ask)
         event = told_of(scene, list(returned), None)
-        return replace(event, lead=(f"{title}: one sweep back through the function", *event.lead))
-    return forward(ask, returned, title) if ask.word in PRODUCTS else jacobian(ask, returned, title)
+        return replace(event, lead=(f"{title}: one sweep back through the function", *TRICK[:inside], *event.lead))
+    note = forward(ask, returned, title) if ask.word in PRODUCTS else jacobian(ask, returned, title)
+    return replace(note, more=(*TRICK[:inside], *note.more))
 
 
 def scene_of(watch: History, ask: Request) -> Scene:
@@ -107,7 +111,7 @@ def jacobian(ask: Request, returned: Sequence[Any], title: str) -> Note:
     ends = list(ask.outputs)
     if len(ends) != 1:
         raise UnsupportedError(f"its function gives {len(ends)} tensors, and a J by each of them is several in one")
-    second = ask.word == "hessian" or ends[0].kind == "gradient"
+    second = ask.word == "hessian" or is_gradient(ends[0])
     what = f"{title} gives all {'second derivatives' if second else 'of J'}{HOW.get(ask.word, '')}:"
     if ask.word == "hessian":
         return hessians(ask, returned, what)
@@ -138,7 +142,7 @@ def whole(
             judged.append(compared(block, torchs, kind_of(ends)))
             beside.extend(by_moving(ask, program, end, own, block, torchs, second))
     same, _, sentence = min(judged, key=lambda one: (one[0] is not False, one[0] is not None, -one[1]))
-    more = (*said, sentence, *dict.fromkeys(beside), *lines_of(program, second), *boxes(program))
+    more = (*said, sentence, *dict.fromkeys(beside), *lines_of(program, second))
     return Note(ask.where, what, more, same is not False)
 
 
@@ -204,13 +208,6 @@ def sizes(program: Capture, word: str, second: bool) -> Iterator[str]:
             yield from (of_a_gradient(line) if second else line for line in said)
 
 
-def boxes(program: Capture) -> Iterator[str]:
-    """The black boxes on the way."""
-    yield from (
-        f"{box.name}: {box.spelling} is a black box, {NOT_CHECKED}: {box.reason}" for box in program.black_boxes
-    )
-
-
 def functional(ask: Request, returned: Sequence[Any]) -> Note:
     """What `torch.autograd.functional` was asked for."""
     if not ask.outputs or not ask.wrt:
@@ -226,7 +223,7 @@ def functional(ask: Request, returned: Sequence[Any]) -> Note:
 def forward(ask: Request, returned: Sequence[Any], title: str) -> Note:
     """Ju: one product with a change of the inputs."""
     labels = [ask.inside.names.get(id(node), "x") for node in ask.wrt]
-    made = "H·u, second derivatives times u," if all(end.kind == "gradient" for end in ask.outputs) else "Ju,"
+    made = "H·u, second derivatives times u," if all(map(is_gradient, ask.outputs)) else "Ju,"
     sweep = "a sweep forward that is kept for any u" if ask.word == "linearize" else "one sweep forward"
     move = "moves" if len(labels) == 1 else "move"
     what = f"{title} gives {made} by {sweep}: how the outputs move if {', '.join(labels)} {move} along u"
@@ -237,10 +234,10 @@ def product(ask: Request, returned: Sequence[Any], what: str, again: bool) -> No
     """One product with J, or with H where the function is differentiated ``again``, beside what torch returned."""
     named = dict(ask.inside.names)
     ends = slopes_of(ask, named) if again else list(ask.outputs)
-    second = all(end.kind == "gradient" for end in ends)
+    second = all(map(is_gradient, ends))
     program = program_of(ask, ends, named)
     labels = [program.labels[own] for own in program.wanted]
-    given = [as_array(t) for t in ask.tangents] or [np.ones(np.shape(program.arrays[own])) for own in program.wanted]
+    given = [as_array(t) for t in ask.directions] or [np.ones(np.shape(program.arrays[own])) for own in program.wanted]
     if ask.word == "vhp":
         own = [*pulled(program, given).values()]
     else:
@@ -257,7 +254,7 @@ def product(ask: Request, returned: Sequence[Any], what: str, again: bool) -> No
         if any(line.startswith("undefined here") for line in beside):
             agrees, said = True, "not the same as torch's"
         more = (said, *beside)
-    lines = (*sizes(program, ask.word, second), *more, *lines_of(program, second), *boxes(program))
+    lines = (*sizes(program, ask.word, second), *more, *lines_of(program, second))
     return Note(ask.where, what, lines, agrees)
 
 
@@ -290,7 +287,7 @@ def along_u(ask: Request, program: Capture, own: Sequence[Array], torchs: Sequen
     """What moving along u says, and which of two Ju is the one that vᵀJ belongs to."""
     recording = program.recording
     point = {t.name: as_float(program.values[t.name]) for t in recording.inputs}
-    moves = dict(zip(program.wanted, (as_float(as_array(t)) for t in ask.tangents), strict=True))
+    moves = dict(zip(program.wanted, (as_float(as_array(t)) for t in ask.directions), strict=True))
     if program.black_boxes or not moves.keys() <= point.keys() or len(own) != 1:
         return
 
