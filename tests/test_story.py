@@ -425,14 +425,14 @@ def test_numbers_that_jump_are_told(old, new):
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize(("kind", "steps"), [("GRU", 6), ("LSTM", 7), ("RNN", 24)])
 def test_the_steps_of_a_recurrent_layer_are_told_once(tmp_path, kind, steps):
-    """Forward all but once, backward all between the first and the last: those two read other things."""
+    """Forward all but the last one or two, backward all between the first and the last: those read other things."""
     _, told = play(
         tmp_path,
         f"rnn, x = torch.nn.{kind}(3, 5, batch_first=True), torch.randn(4, {steps}, 3)\n"
         "rnn(x)[0][:, -1].pow(2).sum().backward()\n",
     )
     flat = " ".join(told.split())
-    assert re.search(rf"… th\S+ (\d+ )?lines? {steps - 1} times before", flat)
+    assert re.search(rf"… th\S+ (\d+ )?lines? ({steps - 1}|{steps - 2}) times before", flat)
     more = re.search(r"… th\S+ (?:\d+ )?lines? (\d+) times more, with v_t", flat)
     assert more is not None
     assert int(more[1]) >= steps - 3

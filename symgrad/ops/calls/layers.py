@@ -87,8 +87,14 @@ def upsampled(
     return done(ref)
 
 
+def soft(name: str, call: Call, part: int, x: Any, dim: int, half_to_float: bool = False) -> Last:
+    """What the softmax and its logarithm are inside."""
+    return name, (x,), {"dim": dim}
+
+
 ENTROPY = CALLED["linear_cross_entropy"].steps
 INNER: Mapping[str, Inner] = {
+    **{f"_{name}": partial(soft, name) for name in ("softmax", "log_softmax")},
     **{f"upsample_{mode}{space}d": partial(upsampled, mode, True, False)
        for mode, space in (("linear", 1), ("bilinear", 2), ("trilinear", 3), ("bicubic", 2))},
     **{f"upsample_nearest{space}d": partial(upsampled, "nearest", False, False) for space in (1, 2, 3)},

@@ -35,6 +35,9 @@ from symgrad.tracing.lift.values import evaluate, meets_own
 from symgrad.tracing.lift.verify import disagreement, equal, precision
 from symgrad.tracing.record.trace import Call, Node, Where, mapped
 
+Ran = tuple[tuple[Node | None, ...], dict[int, int]]
+"""The results of a call whose inside was looked at, and when each node there was made."""
+
 
 class Bench(ABC):
     """What is lifted so far; ``names`` gives nodes the names that the user knows them by.
@@ -57,7 +60,7 @@ class Bench(ABC):
         self.spellings: dict[str, str] = {}
         self.keep: list[Any] = []
         self.shared: dict[int, dict[int, Ref]] = {}
-        self.inside: dict[tuple[int, int, bool], tuple[Node | None, ...]] = {}
+        self.inside: dict[tuple[int, int, bool], Ran] = {}
         self.within: list[Node] = []
         self.phases: dict[int, list[Node]] | None = {} if turning else None
         self.origins: dict[str, Origin] = {}

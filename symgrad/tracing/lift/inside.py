@@ -20,7 +20,7 @@ from symgrad.language.steps.calls import Ref
 from symgrad.ops.calls.written import NEW
 from symgrad.ops.lookup import find
 from symgrad.reference.bounds import Uncompiled
-from symgrad.tracing.lift.bench import Bench
+from symgrad.tracing.lift.bench import Bench, Ran
 from symgrad.tracing.lift.boxes import replaced, result_of
 from symgrad.tracing.lift.lifted import Refused
 from symgrad.tracing.lift.phases import FREE
@@ -32,6 +32,8 @@ from symgrad.tracing.record.trace import Call, Node, Where, mapped, tensors_in, 
 NOWHERE = Where("?", 0, "")
 LONGEST = 20_000
 """A call of more operations than that is left whole."""
+PRODUCTS = ("addmm", "addmv", "baddbmm")
+"""A product of matrices added to something: two steps of the table."""
 Definition = Callable[..., Any]
 """Takes an `Expansion`, and then what the call takes."""
 DEFINITIONS: dict[str, Definition] = {}
@@ -51,6 +53,7 @@ class Expansion(Uncompiled):  # type: ignore[no-untyped-call]  # torch annotates
         self.call, self.where = node.call, node.where or NOWHERE
         self.value, self.index = node.held, node.index
         self.seen: dict[int, tuple[Any, Node | None]] = {}
+        self.order: dict[int, int] = {}
         self.sources = list({id(n): n for n in node.call.nodes()}.values())
         self.count, self.turns = 0, turns
 
@@ -64,6 +67,8 @@ class Expansion(Uncompiled):  # type: ignore[no-untyped-call]  # torch annotates
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         keywords = kwargs or {}
         word = func._schema.name.removeprefix("aten::")
+        if word in PRODUCTS:
+            return self.added(*args, **keywords)
         whole = word in NEW or (find(said_by_users(word)) is not None and func is not self.call.function)
         simpler = None if whole else table().get(func)
         if simpler is not None:
@@ -72,6 +77,12 @@ class Expansion(Uncompiled):  # type: ignore[no-untyped-call]  # torch annotates
             if found is not NotImplemented:
                 return found
         return self.noted(func, said_by_users(word), args, keywords)
+
+    def added(self, base: Any, x: Any, y: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+        """β·base + α·(x @ y), as one would write it."""
+        product = self(torch.matmul, x, y)
+        product = product if alpha == 1 else self(torch.mul, product, alpha)
+        return self(torch.add, product, base if beta == 1 else self(torch.mul, base, beta))
 
     def __call__(self, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
         """One call, whatever runs inside it."""
@@ -96,7 +107,7 @@ class Expansion(Uncompiled):  # type: ignore[no-untyped-call]  # torch annotates
             carries = follows and (tensor.is_floating_point() or tensor.is_complex())
             held = tensor.detach().clone()
             node = Node("call", held, None, None, call, index) if carries else Node("data", held, None)
-            self.seen[id(tensor)] = tensor, node
+            self.seen[id(tensor)], self.order[id(node)] = (tensor, node), self.count
         return result
 
     def phases(self, like: Any) -> Any:
@@ -154,12 +165,13 @@ def lifted(lifter: Bench, node: Node, definition: Definition | None = None) -> R
     key = id(call), node.index, definition is None
     if key not in lifter.inside:
         lifter.inside[key] = ran(node, definition, turns)
-    ends = lifter.inside[key]
+    ends, order = lifter.inside[key]
     end = ends[node.index] if node.index < len(ends) else None
     if end is None or not end.carries:
         raise Refused("inside it the gradient is lost")
     outer = {id(n) for n in call.nodes()}
     inner = [n for n in upstream([end], outer) if id(n) not in outer and n.carries]
+    inner.sort(key=lambda n: order.get(id(n), 0))  # as it ran
     if not has_nan(node.held) and any(has_nan(n.held) for n in inner):
         raise Refused("it passes through nan, which the whole avoids")
     if any(n.call is not None and n.call.function is call.function for n in lifter.within):
@@ -175,7 +187,7 @@ def lifted(lifter: Bench, node: Node, definition: Definition | None = None) -> R
     return lifter.refs[id(end)]
 
 
-def ran(node: Node, definition: Definition | None, turns: list[Node] | None) -> tuple[Node | None, ...]:
+def ran(node: Node, definition: Definition | None, turns: list[Node] | None) -> Ran:
     """The call once more, by its definition or as it is."""
     program, call = Expansion(node, turns), node.call
     assert call is not None
@@ -191,7 +203,7 @@ def ran(node: Node, definition: Definition | None, turns: list[Node] | None) -> 
                 else:
                     found = result_of(call, arguments, keywords, node.index if call.in_place else None)
             ends = found if definition is not None and isinstance(found, tuple) else tuple(tensors_in(found))
-            return tuple(None if t is None else program.node(t) for t in ends)
+            return tuple(None if t is None else program.node(t) for t in ends), program.order
     except Refused:
         raise
     except SymgradError as error:  # an entry of the table that was asked for numbers

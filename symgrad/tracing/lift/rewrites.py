@@ -84,6 +84,8 @@ def plain(lifter: Bench, node: Node) -> Rewritten:
     first = arguments[0] if arguments else None
     if word in SAME and isinstance(first, Node) and not first.held.is_complex() and not node.held.is_complex():
         return "", (first,), {}
+    if word == "data":
+        return f"Tensor.{playing(Role.CUTS).name}", (first,), {}
     if word in ("mH", "adjoint") and isinstance(first, Node) and not first.held.is_complex():
         return "Tensor.mT", (first,), {}
     if word == "__getitem__":

@@ -117,7 +117,7 @@ def said_by_users(word: str) -> str:
         return f"torch.linalg.{linear}"
     if hasattr(torch, word):
         return f"torch.{word}"
-    return f"Tensor.{word}" if word.endswith("_") and hasattr(torch.Tensor, word) else f"aten.{word}"
+    return f"Tensor.{word}" if hasattr(torch.Tensor, word) else f"aten.{word}"
 
 
 def _is(word: str, function: Any) -> bool:
