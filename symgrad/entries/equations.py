@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from itertools import zip_longest
-from typing import Any, Unpack
+from typing import Any
 
 from symgrad.entries.along import BY_AVERAGE, BY_WORD, REST, SPACES, Along, Loss
 from symgrad.entries.domain import Domain, reals
@@ -22,7 +22,7 @@ from symgrad.entries.on_axes import OnAxes
 from symgrad.entries.readings import Instead, Pointwise, Reading
 from symgrad.entries.shaping import Fits, broadcast, common_shape, fitting
 from symgrad.entries.signatures import Call, call_of, example_of
-from symgrad.entries.spec import TABLE, AlignRule, Facts, Op, PrepareRule, ShapeRule, as_given, no_alignment, register
+from symgrad.entries.spec import TABLE, AlignRule, Op, PrepareRule, ShapeRule, as_given, no_alignment, register
 from symgrad.errors import bug
 from symgrad.functions import ALSO, JUMPS
 
@@ -134,7 +134,7 @@ def op(
     letters: str | Callable[..., str] = "",
     ranks: Mapping[str, tuple[int, ...]] | None = None,
     pairs: frozenset[str] = frozenset(),
-    **facts: Unpack[Facts],
+    **facts: Any,
 ) -> Op:
     """Put the operation that ``call`` names into the table: ``out`` is what its equation says.
 
@@ -150,7 +150,8 @@ def op(
     what they have to be, ``fits``, with sizes, shapes and options, whether operands fit each other, or it is a pattern
     that says so (`symgrad.entries.shaping.fitting`). ``defined`` is what pages print in the place of the equation.
     ``reads_out`` says that an equation which ``instead`` writes reads the output itself. What stands behind ``, n:``
-    says in words what n is: whole numbers that ``known`` finds, or what is read ``beside``.
+    says in words what n is: whole numbers that ``known`` finds, or what is read ``beside``. ``facts`` are
+    further fields of the `Op`, as they are.
     """
     if reduced and "reduction: " not in call:
         call = f"{call.removesuffix(')')}, {BY_AVERAGE}, {BY_WORD})"

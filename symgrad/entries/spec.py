@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import FrameType
-from typing import Any, TypedDict
+from typing import Any
 
 from symgrad.entries.domain import Domain, reals
 from symgrad.indexing.equation import Equation
@@ -214,46 +214,6 @@ class Op:
 
     def __repr__(self) -> str:
         return f"<operation {self.name}: {self.definition}>"
-
-
-class Facts(TypedDict, total=False):
-    """Fields of an `Op` that every maker of entries hands on as they are."""
-
-    known: Mapping[str, Callable[..., Any]]
-    edges: tuple[Mapping[str, float], ...]
-    margin: float | str
-    reuse: bool
-    expands: str | Callable[..., str | None] | None
-    pathless: bool
-    resolve: ResolveRule
-    returns: tuple[str, ...]
-    residual: Callable[..., tuple[Equation, ...]] | None
-    beside: Mapping[str, Callable[..., Any]]
-    written: str
-    places: str
-    slots: SlotRule | None
-    holds: str
-    arrays: str
-    role: Role | None
-    told: tuple[str, ...]
-    looks_up: bool
-    chooses: tuple[int, tuple[int, ...], int | None] | None
-    of_two: str
-    implied: Mapping[str, Callable[[Sequence[int | None]], int]]
-    logs: float
-
-
-class Given(Facts, total=False):
-    """What is given to `symgrad.entries.equations.op` by makers of entries that do not look at it."""
-
-    instead: Mapping[str, str] | Callable[..., str] | None
-    kinks: float | tuple[float, ...]
-    domain: Domain | Mapping[str, Domain] | None
-    examples: Sequence[str]
-    torch: Callable[..., Any] | None
-    shape: ShapeRule | None
-    align: AlignRule | None
-    ranks: Mapping[str, tuple[int, ...]] | None
 
 
 TABLE: dict[str, Op] = {}

@@ -8,14 +8,14 @@ equation c is the part, 0 or 1.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 import sympy as sp
 
 from symgrad.entries.domain import positive, reals
 from symgrad.entries.equations import op
-from symgrad.entries.spec import Given, Op
+from symgrad.entries.spec import Op
 from symgrad.errors import ShapeError
 from symgrad.ops.contracting.contractions import matmul
 from symgrad.program import Role
@@ -65,9 +65,7 @@ def made(torch: Any, *parts: Any) -> Any:
     return torch.view_as_real(torch.complex(*given))
 
 
-def entry(
-    word: str, equation: str, says: str, shown: str = "view_as_real({})", home: Any = (), **given: Unpack[Given]
-) -> Op:
+def entry(word: str, equation: str, says: str, shown: str = "view_as_real({})", home: Any = (), **given: Any) -> Op:
     """An entry that takes each complex number to another one, or to a real one, as NumPy and torch call it."""
     paired = shown.startswith("view_as_real")
 
@@ -79,7 +77,7 @@ def entry(
         return pairs(getattr(np, word)(complexes(x))) if paired else getattr(np, word)(complexes(x))
 
     shown = f"{shown.format(f'{word}(view_as_complex(x))')} with x:3x2"
-    facts: Given = {"torch": by_torch, "examples": (shown,), **given}
+    facts: dict[str, Any] = {"torch": by_torch, "examples": (shown,), **given}
     return op(
         f"complex_{word}(x)", equation, says, home, letters="ijkl" if paired else "",
         pairs=KEPT if paired else TAKEN, forward=values, **facts,

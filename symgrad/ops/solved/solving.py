@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 import sympy as sp
@@ -24,7 +24,7 @@ from symgrad.entries.domain import matrices
 from symgrad.entries.equations import INDICES, WORDS, op
 from symgrad.entries.indexed import Indexed
 from symgrad.entries.signatures import Call, call_of
-from symgrad.entries.spec import Given, Op, View, no_alignment
+from symgrad.entries.spec import Op, View, no_alignment
 from symgrad.errors import DomainError, UndefinedError
 from symgrad.indexing import Equation, fresh_axes
 from symgrad.notation.sizes import Finder
@@ -167,7 +167,7 @@ def solved(
     values: Callable[..., Any],
     kind: str,
     letters: str = "",
-    **given: Unpack[Given],
+    **given: Any,
 ) -> Op:
     """An entry whose result ``solves`` equations (a semicolon between them), as ``values`` finds it.
 
@@ -177,7 +177,7 @@ def solved(
     first = said.operands[0]
     what = Solves(said, solves, tuple(given.get("beside", ())))
     texts = what.written(((sp.S.Zero, sp.S.Zero),) * len(said.operands), said.usual)
-    facts: Given = {"align": no_alignment, "ranks": {first: (2,)}, "domain": {first: matrices(kind)}, **given}
+    facts: dict[str, Any] = {"align": no_alignment, "ranks": {first: (2,)}, "domain": {first: matrices(kind)}, **given}
     facts["residual"] = what
     return op(
         call, step, says, home, defined="; ".join(texts), reads_out=True, forward=values, letters=letters, **facts
