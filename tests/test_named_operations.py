@@ -136,6 +136,7 @@ NAMED: dict[str, dict[str, str]] = {
     },
     "torch computes it otherwise than it is defined: other arguments, a product in one, no rank, a word that draws, an option said twice": {
         "tracing/lift/calls/compositions.py": "pinv",
+        "tracing/lift/inside.py": "addmm addmv baddbmm",
         "tracing/record/transforms.py": "normalize",
     },
 }
