@@ -1,7 +1,7 @@
-"""One lowering: a plan of array operations, the evaluator and naive loops agree for every operation of the table.
+"""One lowering: a plan in the cheapest order, one in the order of the edges and naive loops agree for every operation.
 
-The three share little: the plan is lowered to contractions, views and put-adds, the evaluator walks the formula, the
-loops know neither. Held at the sizes of the examples and at others, for the equation and for its pullbacks.
+The loops know neither contractions nor views nor put-adds. Held at the sizes of the examples and at others, for the
+equation and for its pullbacks.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from symgrad.errors import InputError, ShapeError, UnsupportedError
 from symgrad.indexing import Equation, access, fresh
 from symgrad.language import read
 from symgrad.lowering.arrays import placed
-from symgrad.lowering.build import lowered
+from symgrad.lowering.care import EDGES
+from symgrad.lowering.careful import lowered
 from symgrad.lowering.plan import planned
 from symgrad.lowering.reading import names_read, number
 from symgrad.numeric import as_float, forward
-from symgrad.numeric.evaluator import by_evaluator, in_floats
 from symgrad.numeric.plans import graph_of, in_type
 from symgrad.numeric.playing import evaluate, evaluate_forward, played
 from symgrad.tracing.captured.on_torch import engine
@@ -42,7 +42,7 @@ from tests.naive import Loops
 from tests.sampling import draw_inputs
 
 OTHER = {2: 3, 3: 5, 4: 2, 5: 4, 6: 7}
-"""Sizes that a plan is held against the evaluator at beside the examples' own."""
+"""Sizes that plans are held against each other at beside the examples' own."""
 Local = tuple[str, Equation, dict, dict]
 """What an equation is called, the equation, the arrays that it reads, the numbers of its sizes."""
 
@@ -83,15 +83,14 @@ LOST = ("svd", "eigh", "eigvalsh", "eig", "matrix_norm", "norm", "pinv", "lstsq"
 
 @pytest.mark.one_in(4)
 @pytest.mark.parametrize("case", first_by_default(4))
-def test_a_plan_is_what_loops_and_the_evaluator_compute(case: Case) -> None:
+def test_a_plan_is_what_loops_and_the_order_of_the_edges_compute(case: Case) -> None:
     for what, equation, arrays, sizes in local_equations(case.program, case.values, case.seed):
         found = by_plan(equation, arrays, sizes)
-        with np.errstate(all="ignore"):
-            expected = in_floats(equation, sizes, arrays)
+        expected = played(equation, arrays, sizes, EDGES)
         if not np.isfinite(found).all():
             assert what.startswith(LOST) or not np.isfinite(expected).all(), what
             continue
-        assert_same(expected, found, seed=case.seed, what=f"{what} by the evaluator")
+        assert_same(expected, found, seed=case.seed, what=f"{what} in another order")
         if found.size <= 64:
             loops = Loops(arrays, sizes).array(equation)
             assert_same(loops, found, seed=case.seed, tolerance=1e-8, what=f"{what} by loops")
@@ -107,9 +106,7 @@ def test_a_plan_at_other_sizes(case: Case) -> None:
     values = forward(program, draw_inputs(case.op, shapes, case.seed))
     for what, equation, arrays, sizes in local_equations(program, values, case.seed):
         if all(array.size for array in arrays.values()):
-            found = by_plan(equation, arrays, sizes)
-            with np.errstate(all="ignore"):
-                expected = in_floats(equation, sizes, arrays)
+            found, expected = by_plan(equation, arrays, sizes), played(equation, arrays, sizes, EDGES)
             if np.isfinite(found).all():
                 assert_same(expected, found, seed=case.seed, what=f"{what} at {dict(shapes)}")
 
@@ -126,10 +123,9 @@ def laid_out(array: np.ndarray) -> np.ndarray:
 def test_whichever_way_an_equation_is_evaluated(case: Case) -> None:
     """A cached plan knows no call before it: not its layout, nor what became of its result."""
     for what, equation, arrays, sizes in local_equations(case.program, case.values, case.seed):
-        with np.errstate(all="ignore"):
-            expected = in_floats(equation, sizes, arrays)
+        expected = played(equation, arrays, sizes, EDGES)
         strange = {name: laid_out(array) for name, array in arrays.items()}
-        for way, given in product((evaluate, evaluate_forward, played), (arrays, strange, arrays)):
+        for way, given in product((evaluate, evaluate_forward), (arrays, strange, arrays)):
             found = way(equation, given, sizes)
             if way is not evaluate_forward or np.isfinite(as_float(found)).all():
                 assert_same(expected, found, seed=case.seed, what=f"{what}, {way}")
@@ -141,7 +137,7 @@ def test_whichever_way_an_equation_is_evaluated(case: Case) -> None:
 
 
 def reference(program, seed: np.ndarray, names) -> dict[str, np.ndarray]:
-    """vᵀJ step by step, by the evaluator."""
+    """vᵀJ step by step."""
     recording = program.recording
     own = {label: name for name, label in program.labels.items()}
     found = pull(
@@ -173,7 +169,7 @@ PROGRAMS = {
 
 
 @pytest.mark.parametrize(("name", "kind"), [*product(PROGRAMS, ("float64", "float32"))])
-def test_a_captured_program_by_plans_and_by_the_evaluator(name: str, kind: str) -> None:
+def test_a_captured_program_as_one_plan_and_step_by_step(name: str, kind: str) -> None:
     function, shapes = PROGRAMS[name]
     torch.manual_seed(0)
     program = capture(function, *(torch.randn(shape).to(getattr(torch, kind)) for shape in shapes))
@@ -227,9 +223,9 @@ def test_a_cosine_of_quarter_turns_is_zero(text: str, size: int) -> None:
     assert_same(found[small], np.zeros(small.sum()), tolerance=0.0)
 
 
-def test_a_cosine_of_quarter_turns_is_zero_without_a_plan_too() -> None:
+def test_a_cosine_of_quarter_turns_is_zero_at_the_edges_too() -> None:
     made = symgrad.explain("out[j<7, k<8] = x[j]·cos(π·(2·j + 1)·k/14)", shapes={"x": (7,)}, check=False).program
-    found = by_evaluator(local(made.steps[-1], made).equation, {"x": np.ones(7)}, {})
+    found = played(local(made.steps[-1], made).equation, {"x": np.ones(7)}, {}, EDGES)
     assert_same(found[:, 7], np.zeros(7), tolerance=0.0)
     assert np.abs(found[:, 6]).min() > 0.1
 
@@ -485,4 +481,4 @@ def test_a_place_that_there_is_not_is_nowhere() -> None:
     """δ(2, p)·x[q] of an axis of two entries was written past its end."""
     p, q = fresh("p", sp.Integer(2)), fresh("q", sp.Integer(3))
     equation = Equation((p, q), sp.KroneckerDelta(2, p) * access("x", (q,)))
-    assert_same(np.zeros((2, 3)), played(equation, {"x": np.ones(3)}, {}))
+    assert_same(np.zeros((2, 3)), evaluate(equation, {"x": np.ones(3)}, {}))

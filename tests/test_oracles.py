@@ -22,7 +22,8 @@ from symgrad.closed_form.rewriting import rules as rewriting
 from symgrad.explanation.proofs import turn
 from symgrad.indexing import deltas
 from symgrad.language import read
-from symgrad.numeric import forward, named
+from symgrad.lowering.products import Products
+from symgrad.numeric import forward, playing
 from symgrad.ops import TABLE
 from symgrad.oracles import Elementwise, check_differences, check_form, compare, forms
 from symgrad.oracles.noise import shaken
@@ -34,7 +35,6 @@ from tests.compare import assert_same
 # modules that the package's functions of the same names hide
 rules = importlib.import_module("symgrad.calculus.differentiate")
 local = importlib.import_module("symgrad.calculus.local")
-numeric = importlib.import_module("symgrad.numeric.evaluator")
 
 POINT = {"x": [[0.3, -1.2, 0.7], [1.1, 0.4, -0.6]], "w": [[0.5, 1.5], [-0.7, 0.2], [0.9, -1.1]], "b": [0.1, -0.3]}
 NETWORK = "tanh(x @ w + b)"
@@ -96,13 +96,14 @@ def test_a_delta_that_is_dropped_is_seen(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_a_sum_that_forgets_an_entry_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = named.contract
+    right = Products.contract
 
-    def forgetful(parts: Any, bound: Any, sizes: Any, exactly: bool) -> Any:
-        found = right(parts, bound, sizes, exactly)
-        return named.Named(found.array * (0.5 if bound else 1), found.axes)
+    def forgetful(self: Products, factors: Any, bound: Any) -> Any:
+        found = right(self, factors, bound)
+        return self.terms.scaled(0.5, found) if bound else found
 
-    monkeypatch.setattr(numeric, "contract", forgetful)
+    monkeypatch.setattr(Products, "contract", forgetful)
+    monkeypatch.setattr(playing, "plan_for", playing.plan_for.__wrapped__)
     assert not explained().passed
 
 

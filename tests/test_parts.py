@@ -16,7 +16,7 @@ from symgrad.closed_form.texts.pieces import NoForm
 from symgrad.closed_form.texts.source_text import Writer
 from symgrad.indexing import Equation, Ravel, access, fresh_axes
 from symgrad.language import read
-from symgrad.numeric.evaluator import in_floats
+from symgrad.numeric.playing import evaluate
 from symgrad.program import Constant, Pullback
 from tests.compare import assert_same
 
@@ -24,7 +24,7 @@ from tests.compare import assert_same
 def test_a_place_that_names_an_index_twice_lies_on_the_diagonal() -> None:
     (i,) = fresh_axes((sp.Integer(3),))
     x = np.arange(9.0)
-    found = in_floats(Equation((i,), access("x", (Ravel(i, i, 3, 3),))), {}, {"x": x})
+    found = evaluate(Equation((i,), access("x", (Ravel(i, i, 3, 3),))), {"x": x}, {})
     assert_same(x.reshape(3, 3).diagonal(), found)
 
 

@@ -28,7 +28,7 @@ def pulled(text: str, x: torch.Tensor, y: torch.Tensor) -> tuple[np.ndarray, ...
 def test_a_quotient_is_rounded_once(text: str) -> None:
     x, y = (torch.tensor(v, dtype=torch.float64, requires_grad=True) for v in (WHOLE, STEP))
     expected = pulled(text, x, y)
-    for _ in range(3):  # by the evaluator, then by a plan
+    for _ in range(3):  # the plan is made once
         found = symgrad.explain(text, x=WHOLE, y=STEP, check=False)
         assert_same(expected[0], found.output)
         for name, gradient in zip("xy", expected[1:], strict=True):

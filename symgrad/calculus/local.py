@@ -22,7 +22,7 @@ from symgrad.calculus.reuse import Slots, reuse_output
 from symgrad.errors import UnsupportedError
 from symgrad.indexing import Equation, Index, add_up, fresh_axes, instantiate, replace_accesses
 from symgrad.indexing.canonical import canonical
-from symgrad.indexing.symbols import Expr, access
+from symgrad.indexing.symbols import WEIGHTS, Expr, access
 from symgrad.ops import Held, View, beside_letters, named, only_read
 from symgrad.program import Apply, Constant, Operation, Program, Pullback
 from symgrad.shapes import Shape, Size, Slot
@@ -84,7 +84,7 @@ def letter_name(letter: str) -> str:
     return f"#{letter}"
 
 
-OUT, SEED, TANGENT = "#out", "#v", "#u"
+OUT, (SEED, TANGENT) = "#out", WEIGHTS
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from symgrad.indexing import Equation, fresh_axes
 from symgrad.indexing.symbols import Expr, accesses, name_of
 from symgrad.numeric import Array, Values, forward, plain, where_exact
 from symgrad.numeric.forward import Later
-from symgrad.numeric.playing import played
+from symgrad.numeric.playing import evaluate
 from symgrad.oracles import Check, check_form, second_checks
 from symgrad.oracles.digits import DIGITS, LARGEST, keeps_digits, lost_digits
 from symgrad.program import Apply, Program, Tensor, free_name
@@ -96,7 +96,7 @@ def second_of(
     def written() -> str | None:
         return _form(program, values, weights, equation, first)[0]
 
-    value = played(equation, known.arrays, known.sizes)
+    value = evaluate(equation, known.arrays, known.sizes)
     exact = lost_digits(program, known, equation, value)
     if exact is not None:
         return Hessian(first, second, exact, matrix, constant, (), written, DIGITS)

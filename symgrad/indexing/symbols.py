@@ -18,6 +18,8 @@ from symgrad.shapes import Shape, Size
 Expr = Any  # SymPy expression: SymPy carries no type information
 
 LETTERS = "ijkl"
+WEIGHTS = ("#v", "#u")
+"""What the seed and the tangent are called inside a local equation."""
 
 
 class Index(sp.Dummy):

@@ -59,18 +59,6 @@ def product(left: Array, right: Array) -> Array:
     return found
 
 
-def chosen_product(first: bool, left: Array, right: Array) -> Array:
-    """`product`, where the zeros of the ``first`` matrix or the second say what is not read, be there an infinity."""
-    found = product(left, right)
-    if np.isfinite(found).all():
-        return found
-    found = np.zeros_like(found)
-    for k in range(left.shape[-1]):
-        column, row = left[..., :, k, None], right[..., None, k, :]
-        found += np.where((column if first else row) != 0, column * row, 0.0)
-    return found
-
-
 def together(array: Array) -> Array:
     """The array, or a copy, with rows or columns that lie together in each matrix."""
     rows, columns = array.strides[-2:]
@@ -105,8 +93,19 @@ def rows_summed(first: int, array: Array) -> Array:
     return found.reshape(rest)
 
 
+def quotient(above: int, *arrays: Array) -> Array:
+    """The product of the first arrays over that of the others: fractions and powers of two, each by themselves."""
+    fractions, powers = zip(*map(np.frexp, arrays), strict=True)
+    found: Any = math.prod(fractions[:above])
+    for fraction in fractions[above:]:
+        found = found / fraction
+    return np.asarray(np.ldexp(found, sum(powers[:above]) - sum(powers[above:])))
+
+
 def taken(axis: int, array: Array, places: Array) -> Array:
-    """Entries at places along an axis, the nearest where one lies outside."""
+    """Entries at places along an axis, the nearest where one lies outside; 0 of an axis without entries."""
+    if not array.shape[axis]:
+        return np.zeros([*array.shape[:axis], *places.shape, *array.shape[axis + 1 :]], dtype=array.dtype)
     return np.take(array, places, axis=axis, mode="clip")
 
 
@@ -195,7 +194,9 @@ def reduced(function: str, axes: tuple[int, ...]) -> Play:
     """A reduction by its name."""
     if function == "sum":
         return summed(axes)
-    return partial((np.maximum if function == "max" else np.multiply).reduce, axis=axes)
+    if function == "max":  # of no entries −∞
+        return partial(np.maximum.reduce, axis=axes, initial=-np.inf)
+    return partial(np.multiply.reduce, axis=axes)
 
 
 def reshaped(shape: tuple[int, ...]) -> Play:
@@ -226,7 +227,7 @@ NUMPY: Primitives = {
     "join": lambda axis: lambda *arrays: np.concatenate(arrays, axis),
     "reduce": reduced,
     "product": lambda: product,
-    "chosen": lambda first: partial(chosen_product, first),
+    "quotient": lambda above: partial(quotient, above),
     "take": lambda axis: partial(taken, axis),
     "put": Put,
     "place": lambda place, length: partial(placed, place, length),

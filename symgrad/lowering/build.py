@@ -13,8 +13,9 @@ from collections.abc import Mapping, Sequence
 import sympy as sp
 
 from symgrad.functions import finite
-from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel, is_constant, with_fresh_sums
+from symgrad.indexing import Bracket, Index, Ravel, Unravel, is_constant, with_fresh_sums
 from symgrad.indexing.symbols import Expr, bound_indices, free_indices, is_access, name_of
+from symgrad.lowering.care import Care
 from symgrad.lowering.choices import chosen, clipped, told
 from symgrad.lowering.choices import conditions as conditions_in
 from symgrad.lowering.exponents import (
@@ -31,7 +32,6 @@ from symgrad.lowering.exponents import (
 from symgrad.lowering.families import Families, so_far
 from symgrad.lowering.graph import FLOAT, TRUTH, Graph, NoPlan
 from symgrad.lowering.names import EITHER, FINITE, FUNCTIONS, MOST_FACTORS, RELATIONS, real_number
-from symgrad.lowering.opened import opened
 from symgrad.lowering.pieces import pieces
 from symgrad.lowering.places import Places, joined, scattered
 from symgrad.lowering.products import Products
@@ -44,12 +44,10 @@ from symgrad.shapes import Size, with_numbers
 class Builder:
     """Lowers expressions over one graph: what was lowered before is there already."""
 
-    def __init__(
-        self, graph: Graph, products: Products, places: Places, sizes: Mapping[Size, int], tame: bool = True
-    ) -> None:
-        self.graph, self.products, self.places, self.tame = graph, products, places, tame
+    def __init__(self, products: Products, places: Places, sizes: Mapping[Size, int], care: Care) -> None:
+        self.products, self.places, self.sizes, self.care = products, places, sizes, care
         self.terms: Terms = products.terms
-        self.sizes = sizes
+        self.graph: Graph = products.graph
         self.families = Families(self.terms, self.value)
         self._known: dict[Expr, Term] = {}
 
@@ -83,11 +81,13 @@ class Builder:
         if isinstance(node, sp.Sum) and exponentials_only(node):
             return self.families.summed(node)
         if isinstance(node, (sp.Sum, sp.Mul)):
-            return (clipped(node, self.terms, self.value) if node.is_Mul else None) or self.product(node)
+            largest = clipped(node, self.terms, self.value) if node.is_Mul and not self.care.unknown else None
+            return largest or self.product(node)
         if isinstance(node, sp.Product):
             return self.multiplied_up(node)
         if node.is_Add:
-            return chosen(node, self.terms, self.value) or self.families.less(node) or self.added(node)
+            one = None if self.care.unknown else chosen(node, self.terms, self.value)
+            return one or self.families.less(node) or self.added(node)
         if isinstance(node, sp.exp):
             return self.families.raised(node.exp)
         if isinstance(node, Share):
@@ -145,7 +145,7 @@ class Builder:
             above, below = sp.fraction(sp.together(node.args[0]))
             if below != 1:
                 return self.terms.map("floor_divide", self.value(above), self.value(below))
-        if isinstance(node, FINITE) and self.tame:
+        if isinstance(node, FINITE) and self.care.tame:
             if not is_access(node.args[0]):
                 raise NoPlan
             return self.terms.number(1.0) if isinstance(node, finite) else self.value(node.args[0])
@@ -189,9 +189,8 @@ class Builder:
         if running is not None:
             return running
         body = self.terms.numeric(self.value(node.function))
-        if not set(bound) <= set(body.axes):
-            raise NoPlan
-        return self.terms.reduced("prod", body, bound)
+        axes = (*(a for a in body.axes if a not in bound), *bound)
+        return self.terms.reduced("prod", Term(self.terms.whole(body, axes), axes), bound)
 
     def running_product(self, node: Expr, bound: Sequence[Index]) -> Term | None:
         """Π_j ([j ≤ i]·f(j) + 1 − [j ≤ i]): the product of what has been reached."""
@@ -249,7 +248,15 @@ class Builder:
         for index in {*bound, *(f.inner for f in folds), *(k for f in factors for k in f.atoms(Index))}:
             self.terms.lengths.setdefault(index, self.size(index.size))
         fewer = absorb(factors, lambda node: self.places.shapes[name_of(node)], self.size)
-        zero = len(fewer) < len(factors)
+        moving = {k for f in folds for k in f.window.top.indices}
+        return self.summed(fewer, [k for k in bound if k not in moving], folds, len(fewer) < len(factors))
+
+    def part(self, factor: Expr, zero: bool) -> Term:
+        """A factor; an entry outside its tensor is 0 if ``zero``."""
+        return self.places.entry(factor, self.value, zero) if zero and is_access(factor) else self.value(factor)
+
+    def summed(self, fewer: Sequence[Expr], bound: Sequence[Index], folds: Sequence[Fold], zero: bool) -> Term:
+        """Σ over ``bound`` of a product and its folds: numbers are taken out, and so is what is divided by."""
         hot = [f for f in fewer if one_hot(f, fewer, bound, self.size)] if not folds else []
         fewer, below = ([f for f in fewer if f not in hot], []) if folds else quotient(with_sizes(fewer, hot), bound)
         number_, divisor, parts = 1.0, 1.0, []
@@ -258,19 +265,13 @@ class Builder:
             if power == -1 and (size := self.terms.constant(self.value(base))) is not None and size:
                 divisor *= size
                 continue
-            part = self.places.entry(factor, self.value, zero) if zero and is_access(factor) else self.value(factor)
+            part = self.part(factor, zero)
             known = self.terms.constant(part)
-            if known is None:
+            if known is None or not math.isfinite(known):  # 1/0 of a size: arithmetic has to meet it
                 parts.append(part)
             else:
                 number_ *= known
-        moving = {k for f in folds for k in f.window.top.indices}
-        self.terms.first = {**self.terms.first, **{f.inner: -1 for f in folds}}  # what is folded lies along what moves
-        found = self.products.contract(parts, [k for k in bound if k not in moving])
-        for work in folds:
-            found = self.folded(found, work)
-        if not math.isfinite(number_):  # 1/0 of a size: arithmetic has to meet it
-            raise NoPlan
+        found = self.contracted(parts, bound, folds)
         found = self.terms.scaled(int(number_) if number_ == int(number_) and not parts else number_, found)
         if divisor != 1:
             found = self.terms.map("divide", self.terms.floats(found), self.terms.number(divisor))
@@ -283,6 +284,14 @@ class Builder:
             told = (int(place), self.terms.lengths[index])
             node = self.graph.apply("place", told, (found.node,), shape, self.graph.holds(found.node))
             found = Term(node, (index, *found.axes))
+        return found
+
+    def contracted(self, parts: Sequence[Term], bound: Sequence[Index], folds: Sequence[Fold]) -> Term:
+        """Σ over ``bound`` of a product of terms, its windows added up."""
+        self.terms.first = {**self.terms.first, **{f.inner: -1 for f in folds}}  # what is folded lies along what moves
+        found = self.products.contract(parts, bound)
+        for work in folds:
+            found = self.folded(found, work)
         return found
 
     def over(self, above: Term, below: Term) -> Term:
@@ -317,32 +326,3 @@ class Builder:
         axes = tuple(work.target if a is moving else a for a in kept)
         told = (slices(work, self.size), self.terms.lengths[work.target], kept.index(moving))
         return Term(self.graph.apply("fold", told, (whole,), self.terms.shape(axes), FLOAT), axes)
-
-
-def lowered(
-    equations: Sequence[Equation],
-    sizes: Mapping[Size, int],
-    shapes: Mapping[str, tuple[int, ...]],
-    holds: Mapping[str, str],
-    tame: bool = True,
-) -> tuple[Graph, list[int]]:
-    """The graph of several equations, and the node of each result; `NoPlan` where one has none.
-
-    ``tame`` says that every number that is read is finite: what asks for that is left out.
-    """
-    graph = Graph()
-    found = []
-    lengths: dict[Index, int] = {}
-    terms = Terms(graph, lengths, {})
-    builder = Builder(graph, Products(terms, tame), Places(terms, shapes, holds, sizes), sizes, tame)
-    for equation in equations:
-        shape = [number(axis.size, sizes) for axis in equation.axes]
-        over = opened(equation, builder.size)
-        for axis in over.axes:
-            lengths[axis] = number(axis.size, sizes)
-        terms.first = {axis: n for n, axis in enumerate(over.axes)}
-        term = terms.floats(builder.value(over.right))
-        if not set(term.axes) <= set(over.axes):
-            raise NoPlan
-        found.append(graph.reshape(terms.whole(term, over.axes), shape))
-    return graph, found

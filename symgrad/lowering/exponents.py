@@ -18,7 +18,7 @@ from symgrad.functions import Stable, sign
 from symgrad.indexing import Bracket, Index, over_same
 from symgrad.indexing.canonical import Quotient, named_quotient
 from symgrad.indexing.sums import split_factors
-from symgrad.indexing.symbols import Expr, accesses, free_indices
+from symgrad.indexing.symbols import WEIGHTS, Expr, accesses, free_indices, is_access, name_of
 from symgrad.lowering.windows import line
 from symgrad.shapes import Size
 
@@ -117,6 +117,31 @@ def quotient(factors: Sequence[Expr], bound: Sequence[Index]) -> tuple[list[Expr
     """The factors above, and what is below that nothing sums over."""
     below = [f for f in factors if f.is_Pow and f.exp == -1 and any(accesses(f)) and free_indices(f).isdisjoint(bound)]
     return [f for f in factors if f not in below], [f.base for f in below]
+
+
+DIVISIONS = 4
+"""The largest power below the line that is taken apart."""
+
+
+@lru_cache(maxsize=1024)
+def in_turn(factors: tuple[Expr, ...]) -> tuple[tuple[Expr, ...], tuple[Expr, ...], tuple[Expr, ...]]:
+    """a·v/y² as (a) over (y, y), then (v): y² may be no float where a/y² is one.
+
+    Of all other products the factors are in the last part; seeds, tangents and numbers always are.
+    """
+    late = [f for f in factors if f.is_number or (is_access(f) and name_of(f) in WEIGHTS)]
+    early = [f for f in factors if f not in late]
+    below = [f for f in early if f.is_Pow and f.exp.is_Integer and -DIVISIONS <= f.exp < 0]
+    if all(f.exp == -1 for f in below):
+        return (), (), factors
+    above = [f for f in early if f not in below]
+    return repeated(above), repeated([1 / f for f in below]), tuple(late)
+
+
+def repeated(factors: Sequence[Expr]) -> tuple[Expr, ...]:
+    """y, y for y²; what is no such power is as it is."""
+    counts = [int(f.exp) if f.is_Pow and f.exp.is_Integer and 0 < f.exp <= DIVISIONS else 1 for f in factors]
+    return tuple(part for f, n in zip(factors, counts, strict=True) for part in ([f.base] * n if n > 1 else [f]))
 
 
 def rounded_once(node: Expr) -> tuple[Expr, Expr] | None:

@@ -19,7 +19,7 @@ from symgrad.indexing import Bracket, Index
 from symgrad.indexing.sums import split_factors
 from symgrad.indexing.symbols import Expr, free_indices
 from symgrad.lowering.exponents import exponentials_only
-from symgrad.lowering.graph import TRUTH, NoPlan
+from symgrad.lowering.graph import TRUTH
 from symgrad.lowering.terms import Term, Terms
 from symgrad.lowering.windows import line
 
@@ -39,9 +39,10 @@ class Families:
         factors = split_factors(node.function)
         exponent = self.terms.floats(self.value(sp.Add(*(f.exp for f in factors if isinstance(f, sp.exp)))))
         masks = [self.value(f) for f in factors if not isinstance(f, sp.exp)]
-        masks = [m for m in masks if self.terms.constant(m) != 1]
-        if not set(bound) <= set(exponent.axes) or any(self.graph.holds(m.node) != TRUTH for m in masks):
-            raise NoPlan
+        masks = [self.held(m) for m in masks if self.terms.constant(m) != 1]
+        if not set(bound) <= set(exponent.axes):
+            axes = tuple(dict.fromkeys((*exponent.axes, *bound)))
+            exponent = Term(self.terms.whole(exponent, axes), axes)
         counted = exponent
         if masks:
             mask = self.terms.times(masks)
@@ -53,6 +54,12 @@ class Families:
         if steady:
             largest = self.terms.map("steady", largest)
         return largest, self.terms.map("exp", self.terms.map("subtract", counted, largest))
+
+    def held(self, mask: Term) -> Term:
+        """A condition as one: it may be a number where what it compares is none."""
+        if self.graph.holds(mask.node) == TRUTH:
+            return mask
+        return self.terms.map("not_equal", mask, self.terms.number(0), holds=TRUTH)
 
     def total(self, shares: Term, node: Expr) -> Term:
         """The sum of a shifted family."""

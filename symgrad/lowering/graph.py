@@ -20,7 +20,9 @@ from symgrad.lowering.arrays import NUMPY
 Array = npt.NDArray[Any]
 
 MOST_ENTRIES = 30_000_000
-"""Entries of the largest array that a plan makes: what is larger is left to who says that it does not fit."""
+"""Entries of the largest array that a plan makes, unless more or less is said."""
+MOST_REPEATS = 16
+"""How often a view may have as many entries, of which windows repeat most: a product of matrices copies them."""
 MOST_CONSTANT = 1 << 16
 """Entries of the largest array that is computed once and kept."""
 FLOAT, WHOLE, TRUTH = "f", "i", "b"
@@ -30,7 +32,15 @@ COMMUTE = frozenset({"add", "multiply", "maximum", "minimum", "equal", "not_equa
 
 
 class NoPlan(Exception):
-    """An equation that has no plan here: it is evaluated as it stands."""
+    """An equation that has no plan for numbers of this kind."""
+
+
+class TooLarge(NoPlan):
+    """An array of ``shape`` would not fit."""
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        super().__init__()
+        self.shape = shape
 
 
 @dataclass(frozen=True)
@@ -46,8 +56,12 @@ class Node:
 
 @dataclass
 class Graph:
-    """Nodes, operands first; ``constants`` are the values of those that depend on no tensor."""
+    """Nodes, operands first; ``constants`` are the values of those that depend on no tensor.
 
+    No array is made that has more entries than ``most``; views repeat them up to `MOST_REPEATS` times.
+    """
+
+    most: int = MOST_ENTRIES
     nodes: list[Node] = field(default_factory=list)
     known: dict[Node, int] = field(default_factory=dict)
     constants: dict[int, Any] = field(default_factory=dict)
@@ -56,8 +70,8 @@ class Graph:
         """The place of a node; it is there once."""
         place = self.known.get(node)
         if place is None:
-            if math.prod(node.shape) > MOST_ENTRIES:
-                raise NoPlan
+            if math.prod(node.shape) > self.most * (MOST_REPEATS if node.kind in VIEWS else 1):
+                raise TooLarge(node.shape)
             place = self.known[node] = len(self.nodes)
             self.nodes.append(node)
             if value is not None:
@@ -66,8 +80,6 @@ class Graph:
 
     def input(self, name: str, shape: tuple[int, ...], holds: str) -> int:
         """A tensor that is read."""
-        if 0 in shape:
-            raise NoPlan
         return self.add(Node("input", (name,), (), shape, holds))
 
     def number(self, value: float) -> int:
@@ -86,18 +98,6 @@ class Graph:
     def holds(self, place: int) -> str:
         """What a node holds."""
         return self.nodes[place].holds
-
-    def chooses(self, place: int) -> bool:
-        """Whether the zeros of a node say what is not read: a condition, or numbers that conditions on indices give."""
-        node = self.nodes[place]
-        while node.kind in VIEWS or node.told in (("float",), ("whole",)):
-            node = self.nodes[node.operands[0]]
-        above, left = set[Node](), [node]
-        while left:
-            above.add(one := left.pop())
-            left += [self.nodes[o] for o in one.operands if self.nodes[o] not in above]
-        given = any(one.kind == "input" for one in above)
-        return node.holds == TRUTH or (not given and any(one.holds == TRUTH for one in above))
 
     def apply(
         self, kind: str, told: tuple[Any, ...], operands: Sequence[int], shape: Sequence[int], holds: str = FLOAT

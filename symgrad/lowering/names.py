@@ -6,13 +6,13 @@ the rows in `symgrad.functions`.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import sympy as sp
 
 from symgrad.functions import PRIMITIVES, finite, high, low, number_or_zero, sign
 from symgrad.indexing.symbols import Expr
-from symgrad.lowering.graph import NoPlan
 
 RELATIONS = {
     sp.Eq: "equal", sp.Ne: "not_equal", sp.Lt: "less", sp.Le: "less_equal", sp.Gt: "greater", sp.Ge: "greater_equal",
@@ -34,9 +34,10 @@ MOST_FACTORS = 8
 
 
 def real_number(node: Expr) -> int | float:
-    """A constant as a number."""
+    """A constant as a number: ±∞ where it is beyond floats, NaN where it is not real, as log(−2)."""
     if node.is_Integer and abs(node) < 2**53:
         return int(node)
-    if not node.is_extended_real:
-        raise NoPlan
-    return float(node)
+    try:
+        return float(node) if node.is_extended_real else math.nan
+    except OverflowError:
+        return math.copysign(math.inf, sp.sign(node))

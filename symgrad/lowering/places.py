@@ -1,6 +1,6 @@
 """Entries of tensors: views where an index runs along an axis, looked up where it is computed, and put back.
 
-Comes in: accesses. Goes out: terms. As in `symgrad.numeric`: outside its tensor an entry counts as 0 where a condition
+Comes in: accesses. Goes out: terms. Outside its tensor an entry counts as 0 where a condition
 was left out for it, and as the nearest one elsewhere.
 """
 
@@ -86,7 +86,8 @@ class Places:
         before, after = shape[:axis], shape[axis + 1 :]
         if isinstance(index, Index) and self.terms.lengths[index] == length:
             return found, (index,)
-        if isinstance(index, Ravel) and all(isinstance(i, Index) for i in index.indices):
+        apart = isinstance(index, Ravel) and len(set(index.indices)) == len(index.indices)
+        if apart and all(isinstance(i, Index) for i in index.indices):
             inner = self.numbers(index.shape)
             if inner == self.numbers([i.size for i in index.indices]) and math.prod(inner) == length:
                 return self.graph.reshape(found, [*before, *inner, *after]), index.indices

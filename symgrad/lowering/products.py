@@ -23,8 +23,8 @@ BEST = 6
 class Products:
     """Contractions over one graph."""
 
-    def __init__(self, terms: Terms, tame: bool = True) -> None:
-        self.terms, self.tame = terms, tame
+    def __init__(self, terms: Terms) -> None:
+        self.terms = terms
         self.graph: Graph = terms.graph
         self._pairs: dict[Any, tuple[int, tuple[tuple[int, int], ...]]] = {}
 
@@ -126,9 +126,7 @@ class Products:
             return terms.reduced("sum", terms.times([x, y]), along)
         left, right = self._matrix(x, stack, rows, along), self._matrix(y, stack, along, columns)
         shape = [*terms.shape(stack), terms.length(rows), terms.length(columns)]
-        first, second = (not self.tame and graph.chooses(place) for place in (left, right))
-        kind, told = ("chosen", (first,)) if first != second else ("product", ())
-        made = graph.apply(kind, told, (left, right), shape, FLOAT)
+        made = graph.apply("product", (), (left, right), shape, FLOAT)
         axes = (*stack, *rows, *columns)
         return Term(graph.reshape(made, terms.shape(axes)), axes)
 

@@ -60,26 +60,12 @@ def in_fractions(equation: Equation, used: Mapping[str, Array], sizes: Mapping[S
         return None
     shape = tuple(number(axis.size, sizes) for axis in equation.axes)
     if sum(a.size for a in used.values()) + math.prod(shape) > MOST_FRACTIONS:
-        return by_evaluator(equation, {name: as_float(a) for name, a in used.items()}, sizes)
+        return None
     try:
         found = Evaluator({name: exact(a) for name, a in used.items()}, sizes, exactly=True).value(equation.right)
         return np.array(np.broadcast_to(kept_short(found.on(equation.axes)), shape), dtype=object)
     except (ZeroDivisionError, OverflowError):
         return None
-
-
-def by_evaluator(equation: Equation, used: Mapping[str, Array], sizes: Mapping[Size, int]) -> Array:
-    """The array that ``equation`` defines, in float64, step by step."""
-    inexact = {name: a if np.issubdtype(a.dtype, np.integer) else as_float(a) for name, a in used.items()}
-    with np.errstate(all="ignore"):
-        return in_floats(equation, sizes, inexact)
-
-
-def in_floats(equation: Equation, sizes: Mapping[Size, int], arrays: Mapping[str, Array]) -> Array:
-    """The array that ``equation`` defines, in float64."""
-    shape = tuple(number(axis.size, sizes) for axis in equation.axes)
-    found = Evaluator(arrays, sizes, exactly=False).value(equation.right)
-    return np.array(np.broadcast_to(found.on(equation.axes), shape), dtype=np.float64)
 
 
 class Evaluator:

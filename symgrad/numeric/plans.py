@@ -1,8 +1,8 @@
 """The pullback of one step as a plan: derived and lowered once for its operation and shapes, played on arrays.
 
 Comes in: a step of a program, its forward values, the places among its arguments that are wanted. Goes out: a
-`Prepared`, or None where the evaluator of `symgrad.numeric.evaluator` has to do it: exact numbers, values that are not
-finite, equations without a plan. The evaluator is what a plan is held against.
+`Prepared`, or None where `symgrad.numeric.playing` has to do it, step by step: exact numbers, values at the edges,
+arrays that would not fit.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from symgrad.calculus.local import SEED, Key
 from symgrad.errors import bug
 from symgrad.indexing import Equation
 from symgrad.lowering.arrays import Engine
-from symgrad.lowering.build import lowered
+from symgrad.lowering.careful import lowered
 from symgrad.lowering.graph import FLOAT, WHOLE, Graph, NoPlan
 from symgrad.lowering.plan import Plan, planned
 from symgrad.lowering.reading import is_rational, names_read, number
@@ -72,7 +72,7 @@ def prepared(
 
 
 def stays_exact(equation: Equation, arrays: Mapping[str, Array]) -> bool:
-    """Whether the evaluator would compute an equation in fractions, beside a seed in floats."""
+    """Whether an equation would be computed in fractions, beside a seed in floats."""
     names = names_read(equation.right)
     if SEED in names:
         return False

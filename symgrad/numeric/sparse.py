@@ -25,7 +25,7 @@ from symgrad.numeric.budget import check_grid
 from symgrad.numeric.exact import Array, as_float, exact, is_exact, plain, shortened, total
 from symgrad.numeric.forward import Values
 from symgrad.numeric.places import Part, Placed, Sizes, enumerated, length, parts_of, placed, ravelled, tuples
-from symgrad.numeric.playing import played
+from symgrad.numeric.playing import evaluate
 from symgrad.numeric.rounding import terms_of
 from symgrad.program import Apply, Program
 from symgrad.shapes import Size
@@ -34,7 +34,7 @@ LARGEST_STEP = 4_000_000
 """Entries of the largest Jacobian of one step whose terms are measured."""
 
 Entries = Callable[[Equation, Mapping[str, Array], Mapping[Size, int]], Array]
-"""How entries are evaluated: in numbers (`played`) or in symbols (`evaluate_symbols`)."""
+"""How entries are evaluated: in numbers (`evaluate`) or in symbols (`evaluate_symbols`)."""
 
 
 Filled = tuple[Array, Array, Array]
@@ -217,7 +217,7 @@ def together(filled: Sequence[Filled]) -> list[Filled]:
 
 
 def sparse_jacobian(
-    outer: Sequence[Index], inner: Sequence[Index], formula: Expr, values: Values, entries: Entries = played
+    outer: Sequence[Index], inner: Sequence[Index], formula: Expr, values: Values, entries: Entries = evaluate
 ) -> Triplets:
     """Every entry of ``formula`` that its deltas and index conditions allow: numbers, or symbols by ``entries``."""
     shape = length(outer, values.sizes), length(inner, values.sizes)
