@@ -27,7 +27,7 @@ from symgrad.indexing import Equation, access, fresh
 from symgrad.language import read
 from symgrad.lowering.arrays import placed
 from symgrad.lowering.care import EDGES
-from symgrad.lowering.careful import lowered
+from symgrad.lowering.lower import lowered
 from symgrad.lowering.plan import planned
 from symgrad.lowering.reading import names_read, number
 from symgrad.numeric import as_float, forward

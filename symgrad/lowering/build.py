@@ -77,28 +77,45 @@ class Builder:
         if node.is_Symbol and node in self.sizes:
             return self.terms.number(int(self.sizes[node]))
         if is_constant(node):
-            return self.terms.number(real_number(node))
-        if isinstance(node, sp.Sum) and exponentials_only(node):
-            return self.families.summed(node)
+            return self.constant(node)
+        exponential = self.exponential(node)
+        if exponential is not None:
+            return exponential
         if isinstance(node, (sp.Sum, sp.Mul)):
             largest = clipped(node, self.terms, self.value) if node.is_Mul and not self.care.unknown else None
             return largest or self.product(node)
         if isinstance(node, sp.Product):
             return self.multiplied_up(node)
         if node.is_Add:
+            return self.added(node)
+        if node.is_Pow:
+            return self.power(*node.as_base_exp())
+        if isinstance(node, (sp.KroneckerDelta, Bracket)):
+            return self.condition(node)
+        return self.function(node)
+
+    def constant(self, node: Expr) -> Term:
+        """A number."""
+        return self.terms.number(real_number(node))
+
+    def exponential(self, node: Expr) -> Term | None:
+        """What exponentials are in, by the largest of them; None for anything else."""
+        if isinstance(node, sp.Sum) and exponentials_only(node):
+            return self.families.summed(node)
+        if node.is_Add:
             one = None if self.care.unknown else chosen(node, self.terms, self.value)
-            return one or self.families.less(node) or self.added(node)
+            return one or self.families.less(node)
         if isinstance(node, sp.exp):
             return self.families.raised(node.exp)
         if isinstance(node, Share):
             return self.families.raised(node.args[0] - sp.log(node.args[1]))
         if isinstance(node, sp.log) and exponentials_only(node.args[0]):
             return self.families.logarithm(node.args[0])
-        if node.is_Pow:
-            return self.power(*node.as_base_exp())
-        if isinstance(node, (sp.KroneckerDelta, Bracket)):
-            return self.condition(node)
-        return self.function(node)
+        return None
+
+    def factors(self, node: Expr) -> tuple[Expr, ...]:
+        """The factors of a product, exponentials together."""
+        return stable_factors(node)
 
     # Entry by entry -------------------------------------------------------------------------------------
 
@@ -207,7 +224,7 @@ class Builder:
         factors, bound = self.gathered(node, {*free_indices(node)})
         for index in {*bound, *(k for f in factors for k in f.atoms(Index))}:
             self.terms.lengths.setdefault(index, self.size(index.size))
-        deltas = [f for f in factors if isinstance(f, sp.KroneckerDelta) and scatter_target(f, bound, factors)]
+        deltas = [f for f in factors if self.puts(f) and scatter_target(f, bound, factors)]
         if not deltas:
             return self.slid(factors, bound)
         pairs = [pair for d in deltas if (pair := scatter_target(d, bound, factors))]
@@ -215,6 +232,10 @@ class Builder:
         used = {a for place in places for a in place.axes}
         rest = self.slid([f for f in factors if f not in deltas], [k for k in bound if k not in used])
         return scattered(self.terms, rest, [target for target, _ in pairs], places, bound)
+
+    def puts(self, factor: Expr) -> bool:
+        """Whether a factor may say where something is put."""
+        return isinstance(factor, sp.KroneckerDelta)
 
     def gathered(self, node: Expr, taken: set[Index]) -> tuple[list[Expr], list[Index]]:
         """The factors of a product and what they are summed over, sums among the factors opened."""
@@ -225,9 +246,9 @@ class Builder:
                 mine = {limit[0] for limit in node.limits}
             taken |= mine
             bound = [limit[0] for limit in node.limits]
-            factors = stable_factors(node.function) if node.function.is_Mul else (node.function,)
+            factors = self.factors(node.function) if node.function.is_Mul else (node.function,)
         else:
-            bound, factors = [], stable_factors(node)
+            bound, factors = [], self.factors(node)
         found: list[Expr] = []
         for factor in factors:
             if (type(factor) is sp.Sum and not exponentials_only(factor)) or factor.is_Mul:

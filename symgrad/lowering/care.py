@@ -6,6 +6,7 @@ Comes in: nothing. Goes out: `Care`, and the three that there are.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -14,13 +15,15 @@ class Care:
 
     ``tame``: every number that is read is finite, and so is what asks for that. ``ordered``: a product is formed in
     the order of the rule, not in the one that costs least. ``guarded``: a condition inside a sum comes before what it
-    stands beside. ``unknown``: a condition that compares what is no number is none itself.
+    stands beside. ``unknown``: a condition that compares what is no number is none itself. ``field``: what the numbers
+    are if they are no floats.
     """
 
     tame: bool = False
     ordered: bool = False
     guarded: bool = False
     unknown: bool = False
+    field: Any = None
 
     @property
     def guards(self) -> Care:

@@ -15,23 +15,18 @@ order that costs least. At the edges, where the order can be seen, there is one 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import sympy as sp
 
-from symgrad.indexing import Bracket, Equation, Index
+from symgrad.indexing import Bracket, Index
 from symgrad.indexing.symbols import Expr, accesses
 from symgrad.lowering.build import Builder
-from symgrad.lowering.care import TAME, Care
-from symgrad.lowering.exponents import in_turn, stable_factors
-from symgrad.lowering.graph import FLOAT, MOST_ENTRIES, TRUTH, Graph, NoPlan
-from symgrad.lowering.opened import opened
-from symgrad.lowering.places import Places
-from symgrad.lowering.products import Products
-from symgrad.lowering.reading import flat, is_mask, number
-from symgrad.lowering.terms import Term, Terms
+from symgrad.lowering.exponents import in_turn
+from symgrad.lowering.graph import FLOAT, TRUTH
+from symgrad.lowering.reading import flat, is_mask
+from symgrad.lowering.terms import Term
 from symgrad.lowering.windows import Fold
-from symgrad.shapes import Size
 
 
 class Careful(Builder):
@@ -39,14 +34,14 @@ class Careful(Builder):
 
     def product(self, node: Expr) -> Term:
         """A product in the order of the rule; sums among its factors are formed by themselves."""
-        return super().product(node) if isinstance(node, sp.Sum) else self.in_turn(stable_factors(node))
+        return super().product(node) if isinstance(node, sp.Sum) else self.in_turn(self.factors(node))
 
     def gathered(self, node: Expr, taken: set[Index]) -> tuple[list[Expr], list[Index]]:
         """A sum is opened into another only where conditions ask for it: what cancels is formed in one way."""
         if not isinstance(node, sp.Sum):
             return super().gathered(node, taken)
         function, bound = flat(node.function, [limit[0] for limit in node.limits])
-        return list(stable_factors(function) if function.is_Mul else (function,)), bound
+        return list(self.factors(function) if function.is_Mul else (function,)), bound
 
     def in_turn(self, factors: Sequence[Expr]) -> Term:
         """What is divided, then numbers and the seed, then conditions."""
@@ -97,31 +92,3 @@ class Careful(Builder):
             self.terms.on(self.terms.floats(held), axes),
         )
         return Term(self.graph.apply("where", (), given, self.terms.shape(axes), FLOAT), axes)
-
-
-def lowered(
-    equations: Sequence[Equation],
-    sizes: Mapping[Size, int],
-    shapes: Mapping[str, tuple[int, ...]],
-    holds: Mapping[str, str],
-    care: Care = TAME,
-    most: int = MOST_ENTRIES,
-) -> tuple[Graph, list[int]]:
-    """The graph of several equations, and the node of each result; `NoPlan` where one has none."""
-    graph = Graph(most=most)
-    found = []
-    lengths: dict[Index, int] = {}
-    terms = Terms(graph, lengths, {})
-    kind = Careful if care.ordered else Builder
-    builder = kind(Products(terms), Places(terms, shapes, holds, sizes), sizes, care)
-    for equation in equations:
-        shape = [number(axis.size, sizes) for axis in equation.axes]
-        over = opened(equation, builder.size)
-        for axis in over.axes:
-            lengths[axis] = number(axis.size, sizes)
-        terms.first = {axis: n for n, axis in enumerate(over.axes)}
-        term = terms.floats(builder.value(over.right))
-        if not set(term.axes) <= set(over.axes):
-            raise NoPlan
-        found.append(graph.reshape(terms.whole(term, over.axes), shape))
-    return graph, found

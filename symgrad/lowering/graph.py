@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from symgrad.lowering.arrays import NUMPY
+from symgrad.lowering.arrays import NUMPY, Primitives
 
 Array = npt.NDArray[Any]
 
@@ -61,6 +61,7 @@ class Graph:
     No array is made that has more entries than ``most``; views repeat them up to `MOST_REPEATS` times.
     """
 
+    primitives: Primitives = field(default_factory=lambda: NUMPY)
     most: int = MOST_ENTRIES
     nodes: list[Node] = field(default_factory=list)
     known: dict[Node, int] = field(default_factory=dict)
@@ -109,7 +110,7 @@ class Graph:
             return place
         if all(o in self.constants for o in operands) and math.prod(node.shape) <= MOST_CONSTANT:
             with np.errstate(all="ignore"):
-                value = NUMPY[kind](*told)(*(self.constants[o] for o in operands))
+                value = self.primitives[kind](*told)(*(self.constants[o] for o in operands))
             if not node.shape:
                 return self.number(np.asarray(value).item())
             return self.add(node, np.asarray(value))

@@ -219,23 +219,6 @@ def moved(work: Fold) -> tuple[Index, int]:
     return next((k, s) for k, s in work.window.top.slopes if k is not work.target)
 
 
-def kept_axes(axes: tuple[Index, ...], work: Fold) -> tuple[Index, ...]:
-    """The axes that a fold leaves."""
-    return (*(a for a in axes if a not in (moved(work)[0], work.inner)), work.target)
-
-
-def fold(array: Array, axes: tuple[Index, ...], work: Fold, number: Any) -> Array:
-    """Add what stands at (index, inner) at the target: one slice for each step of the shorter of the two."""
-    moving, _ = moved(work)
-    order = [axes.index(a) for a in kept_axes(axes, work)[:-1]]
-    shape = [array.shape[n] for n in order]
-    present = [k for k in (moving, work.inner) if k in axes]
-    whole = np.transpose(array, [*order, *(axes.index(k) for k in present)])
-    whole = whole.reshape([*shape, *(number(k.size) if k in present else 1 for k in (moving, work.inner))])
-    whole = np.broadcast_to(whole, [*shape, number(moving.size), number(work.inner.size)])
-    return folded(whole, slices(work, number), number(work.target.size))
-
-
 class Slices(tuple[tuple[Any, Any], ...]):
     """Of the last two axes what is taken, and where on the new last axis it is added; a slice has no hash."""
 

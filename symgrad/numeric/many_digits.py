@@ -20,16 +20,18 @@ from symgrad.calculus import carry_back, flowing, local_pullback, positions, sta
 from symgrad.calculus.local import OUT, SEED, Standard, derive
 from symgrad.errors import SymgradError
 from symgrad.functions import Stable, log_ndtr, sigmoid, softplus
-from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel, accesses, bound_indices
+from symgrad.indexing import Bracket, Equation, accesses, bound_indices
 from symgrad.indexing.equation import with_names
-from symgrad.indexing.symbols import Expr, is_access, name_of
+from symgrad.indexing.symbols import Expr, name_of
 from symgrad.lowering.arrays import FUNCTIONS
+from symgrad.lowering.care import Care
+from symgrad.lowering.graph import NoPlan
 from symgrad.lowering.names import RELATIONS
+from symgrad.lowering.objects import Field
 from symgrad.lowering.reading import names_read, number
-from symgrad.numeric.evaluator import Evaluator
 from symgrad.numeric.exact import Array
 from symgrad.numeric.forward import Values, read_by
-from symgrad.numeric.named import Named
+from symgrad.numeric.playing import of_objects
 from symgrad.program import Apply, Program
 from symgrad.shapes import Size
 
@@ -106,16 +108,14 @@ class ManyDigits:
         if not arrays.keys() >= set(names_read(equation.right)):
             raise TooLong  # an equation that its own result solves
         self._spend(terms(equation, sizes))
-        shape = tuple(number(axis.size, sizes) for axis in equation.axes)
+        used = {name: arrays[name] for name in names_read(equation.right)}
         try:
             with mpmath.workdps(self.digits), np.errstate(all="ignore"):
-                evaluator = DigitsEvaluator(arrays, sizes, exactly=True)
-                evaluator.spend = self._spend
-                found = evaluator.value(equation.right)
-                whole = np.array(np.broadcast_to(found.on(equation.axes), shape), dtype=object)
-        except (SymgradError, ArithmeticError, ValueError, TypeError, RecursionError) as error:
+                digits = Digits(self._spend)
+                whole: Array = of_objects(equation, used, sizes, digits.care, kept=False)
+        except (SymgradError, NoPlan, ArithmeticError, ValueError, TypeError, RecursionError) as error:
             raise TooLong from error
-        self.asked = max(self.asked, evaluator.asked)
+        self.asked = max(self.asked, digits.asked)
         if not all(mpmath.isfinite(entry) and not isinstance(entry, mpmath.mpc) for entry in whole.flat):
             raise TooLong  # the root of a negative number is no real one
         return whole
@@ -133,67 +133,63 @@ def converted(array: Array) -> Array:
     return np.asarray(np.frompyfunc(mpmath.mpmathify, 1, 1)(entries), dtype=object).reshape(entries.shape)
 
 
-class DigitsEvaluator(Evaluator):
-    """Sums and products of mpmath's numbers; every function of a tensor's entries by mpmath.
+class Digits:
+    """mpmath's numbers and functions.
 
     ``asked`` is how many digits tell a function's value from its limit: 1 − tanh(100) is 2.8e-87.
     """
 
-    asked = 0
-    spend: Callable[[float], None]
+    def __init__(self, spend: Callable[[float], None]) -> None:
+        self.asked, self.spend = 0, spend
+        self.care = Care(field=Field(self.number, self.power, self.function, comparing))
 
-    def _value(self, node: Expr) -> Named:
-        if isinstance(node, PLAIN) or is_access(node) or not any(map(is_access, sp.preorder_traversal(node))):
-            return super()._value(node)
-        if node.func in SATURATING:
-            far = max((abs(float(entry)) for entry in self.value(node.args[0]).array.flat), default=0.0)
-            self.asked = max(self.asked, math.ceil(min(far ** SATURATING[node.func], 1e9)))
-        return self._by_mpmath(function_of(node.func, len(node.args)), node.args)
-
-    def _by_mpmath(self, function: Callable[..., Any], nodes: Sequence[Expr]) -> Named:
-        def counted(*parts: Array) -> Array:
-            entries = math.prod(np.broadcast_shapes(*map(np.shape, parts)))
-            self.spend(FUNCTION * entries * max(1, mpmath.mp.dps / USUAL))
-            return np.asarray(function(*parts), dtype=object)
-
-        return self._combine(counted, nodes)
-
-    def _number(self, node: Expr) -> Named:
+    def number(self, node: Expr) -> Any:
+        """A constant."""
         if node.is_Integer:
-            return Named(np.asarray(int(node), dtype=object), ())
+            return int(node)
         if not node.is_extended_real:
             raise TooLong
         if node.is_Float and sp.Float(repr(float(node)), precision=node._prec) == node:  # 0.1, as it was written
-            return Named(np.asarray(mpmath.mpf(repr(float(node))), dtype=object), ())
-        return Named(np.asarray(mpmath.mpf(node._to_mpmath(mpmath.mp.prec)), dtype=object), ())
+            return mpmath.mpf(repr(float(node)))
+        return mpmath.mpf(node._to_mpmath(mpmath.mp.prec))
 
-    def _power(self, node: Expr) -> Named:
+    def power(self, base: Any, exponent: Any) -> Any:
+        """A power, whose cost counts unless it is a whole one."""
         power = np.frompyfunc(mpmath.power, 2, 1)
-        evaluated = self._combine if node.exp.is_Integer else self._by_mpmath
-        return evaluated(power, node.as_base_exp())
+        return power(base, exponent) if is_whole(exponent) else self.counted(power, base, exponent)
 
-    def _scatter(self, factors: Sequence[Expr], bound: list[Index], deltas: list[Expr]) -> Named:
-        found = super()._scatter(factors, bound, deltas)  # fractions where nothing was added
-        return Named(converted(found.array), found.axes)
+    def counted(self, function: Any, *arrays: Array) -> Any:
+        """A function of entries that takes long."""
+        entries = math.prod(np.broadcast_shapes(*map(np.shape, arrays)))
+        self.spend(FUNCTION * entries * max(1, mpmath.mp.dps / USUAL))
+        return function(*arrays)
 
-    def _stable_factors(self, node: Expr) -> Sequence[Expr]:
-        """Nothing overflows."""
-        return tuple(node.args)
+    def function(self, function: Any, count: int) -> Any:
+        """A function of entries."""
+        called = partial(self.counted, function_of(function, count))
+        return partial(self.measured, SATURATING[function], called) if function in SATURATING else called
 
-    def _condition(self, node: Expr) -> Named:
-        """What differs in the last digits alone is equal: sums of the same terms in another order are."""
-        relation = node.args[0] if isinstance(node, Bracket) else None
-        if relation is None or relation.func not in RELATIONS or not relation.has(sp.Indexed):
-            return super()._condition(node)
-        held = self._combine(partial(related, FUNCTIONS[RELATIONS[relation.func]]), relation.args)
-        return Named(np.asarray(held.array, dtype=np.int64), held.axes)
+    def measured(self, power: int, function: Any, array: Array) -> Any:
+        """A function that comes close to a limit."""
+        far = max((abs(float(entry)) for entry in np.asarray(array, dtype=object).flat), default=0.0)
+        self.asked = max(self.asked, math.ceil(min(far**power, 1e9)))
+        return function(array)
 
 
 SATURATING: dict[Any, int] = {
     sp.exp: 1, sp.tanh: 1, sp.cosh: 1, sp.sinh: 1, sigmoid: 1, softplus: 1, sp.erf: 2, sp.erfc: 2, log_ndtr: 2,
 }  # fmt: skip
 """Functions whose values, or those of 1 plus them, come close to a limit, as e to a power of their argument does."""
-PLAIN = (sp.Sum, sp.Product, sp.Add, sp.Mul, sp.Pow, sp.KroneckerDelta, Bracket, Ravel, Unravel)
+
+
+def is_whole(exponent: Any) -> bool:
+    """Whether all exponents are whole numbers of Python's."""
+    return all(isinstance(entry, int) for entry in np.asarray(exponent, dtype=object).flat)
+
+
+def comparing(kind: Any) -> Any:
+    """A relation between entries."""
+    return partial(related, FUNCTIONS[RELATIONS[kind]])
 
 
 def related(relation: Callable[[Any, Any], Any], one: Array, other: Array) -> Array:

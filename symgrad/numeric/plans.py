@@ -19,8 +19,8 @@ from symgrad.calculus.local import SEED, Key
 from symgrad.errors import bug
 from symgrad.indexing import Equation
 from symgrad.lowering.arrays import Engine
-from symgrad.lowering.careful import lowered
 from symgrad.lowering.graph import FLOAT, WHOLE, Graph, NoPlan
+from symgrad.lowering.lower import lowered
 from symgrad.lowering.plan import Plan, planned
 from symgrad.lowering.reading import is_rational, names_read, number
 from symgrad.numeric.exact import Array, all_tame, is_exact

@@ -9,24 +9,30 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
 import sympy as sp
 
 from symgrad.errors import bug
+from symgrad.exactness import in_floats, kept_short
 from symgrad.indexing import Bracket, Equation, fresh
 from symgrad.indexing.symbols import Expr
+from symgrad.lowering.arrays import ON_NUMPY
 from symgrad.lowering.care import EDGES, FORWARD, TAME, Care
-from symgrad.lowering.careful import lowered
 from symgrad.lowering.graph import FLOAT, WHOLE, NoPlan, TooLarge
+from symgrad.lowering.lower import lowered
+from symgrad.lowering.objects import Field
 from symgrad.lowering.plan import Plan, planned
-from symgrad.lowering.reading import names_read, number
+from symgrad.lowering.reading import is_rational, names_read, number
 from symgrad.numeric.budget import MOST_IN_GRID, allowed, check_grid
-from symgrad.numeric.evaluator import in_fractions
-from symgrad.numeric.exact import Array, all_tame, as_float
+from symgrad.numeric.exact import EXACT_LIMIT, Array, all_tame, as_float, exact, exact_power, is_exact
 from symgrad.shapes import Size
 
+MOST_FRACTIONS = 1_000_000
+"""Entries of the largest array of objects, and products of fractions that one contraction may take."""
 MOST_SHARES = 64
 """Shares in which an array is made that would not fit as a whole."""
 Told = tuple[tuple[str, tuple[int, ...], str], ...]
@@ -55,11 +61,62 @@ def evaluate_forward(equation: Equation, arrays: Mapping[str, Array], sizes: Map
     return played(equation, used, sizes, FORWARD, lent=True) if found is None else found
 
 
-@lru_cache(maxsize=1024)
-def plan_for(equation: Equation, sizes: tuple[tuple[Size, int], ...], told: Told, care: Care, most: int) -> Plan:
+def in_fractions(equation: Equation, used: Mapping[str, Array], sizes: Mapping[Size, int]) -> Array | None:
+    """The array that ``equation`` defines, in fractions where the arrays and the formula are exact; None elsewhere.
+
+    Of many numbers it is made in floats: a fraction takes a thousand times as long.
+    """
+    if not (all(is_exact(a) for a in used.values()) and is_rational(equation.right)):
+        return None
+    count = sum(a.size for a in used.values()) + math.prod(number(axis.size, sizes) for axis in equation.axes)
+    if count > 4 * EXACT_LIMIT:
+        return None
+    try:
+        return np.asarray(kept_short(of_objects(equation, {n: exact(a) for n, a in used.items()}, sizes, FRACTIONS)))
+    except (ZeroDivisionError, OverflowError, NoPlan):
+        return None
+
+
+def of_objects(
+    equation: Equation, arrays: Mapping[str, Array], sizes: Mapping[Size, int], care: Care, kept: bool = True
+) -> Array:
+    """The array that ``equation`` defines, of the numbers that ``care`` is about; raises `NoPlan`.
+
+    Its plan is ``kept`` where those numbers are always the same ones.
+    """
+    told = tuple((name, np.shape(a), WHOLE if a.dtype.kind in "iub" else FLOAT) for name, a in arrays.items())
+    plan = (plan_for if kept else made)(equation, tuple(sizes.items()), told, care, MOST_FRACTIONS)
+    with np.errstate(all="ignore"):
+        (found,) = plan.play([arrays[name] for name in plan.inputs])
+    return np.array(found, dtype=object)
+
+
+def fraction_of(node: Expr) -> int | Fraction:
+    """A constant as an exact number."""
+    return int(node) if node.is_Integer else Fraction(int(node.p), int(node.q))
+
+
+def contracted(left: Array, right: Array) -> Array:
+    """A product of matrices of fractions; raises `OverflowError` for one that would take long."""
+    if left.size * right.shape[-1] > MOST_FRACTIONS:
+        raise OverflowError
+    return np.asarray(in_floats(np.matmul)(left, right))
+
+
+FRACTIONS = Care(
+    field=Field(fraction_of, lambda base, power: exact_power(np.asarray(base), int(power)), contract=contracted)
+)
+
+
+def made(equation: Equation, sizes: tuple[tuple[Size, int], ...], told: Told, care: Care, most: int) -> Plan:
     """The plan of an equation for arrays of some shapes; raises `NoPlan`."""
     shapes, holds = {name: shape for name, shape, _ in told}, {name: kind for name, _, kind in told}
-    return planned(*lowered([equation], dict(sizes), shapes, holds, care, most))
+    engine = ON_NUMPY if care.field is None else replace(ON_NUMPY, primitives=care.field.primitives, writes=False)
+    return planned(*lowered([equation], dict(sizes), shapes, holds, care, most), engine)
+
+
+plan_for = lru_cache(maxsize=1024)(made)
+"""`made`, once."""
 
 
 def play(

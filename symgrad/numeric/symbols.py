@@ -17,12 +17,14 @@ from sympy.polys.matrices import DomainMatrix
 from symgrad.errors import InputError
 from symgrad.indexing import Bracket, Equation, Index
 from symgrad.indexing.equation import rebuild
-from symgrad.indexing.symbols import Expr, access, accesses, indices_of, is_access, name_of
-from symgrad.lowering.reading import number
-from symgrad.numeric.evaluator import Evaluator
+from symgrad.indexing.symbols import Expr, access, indices_of, is_access, name_of
+from symgrad.lowering.care import Care
+from symgrad.lowering.graph import TooLarge
+from symgrad.lowering.objects import Field
+from symgrad.numeric.budget import check_grid
 from symgrad.numeric.exact import Array
 from symgrad.numeric.forward import Values
-from symgrad.numeric.named import Named
+from symgrad.numeric.playing import of_objects
 from symgrad.numeric.sparse import looks, sparse_jacobian
 from symgrad.shapes import Size
 
@@ -48,15 +50,17 @@ def evaluate_symbols(equation: Equation, arrays: Mapping[str, Array], sizes: Map
         held = arrays[name.removeprefix("·")]
         symbols[name] = held if "·" in name else symbol_array(name, np.shape(held))
     try:
-        with np.errstate(all="ignore"):  # a constant may be NaN: log(−2)
-            found = SymbolEvaluator(symbols, sizes, exactly=True).value(right)
+        found = of_objects(Equation(equation.axes, right), symbols, sizes, SYMBOLS)
+        if any(entry.has(sp.zoo, sp.nan) for entry in found.flat if isinstance(entry, sp.Basic)):
+            found = of_objects(Equation(equation.axes, right), symbols, sizes, SYMBOLS.guards)
+    except TooLarge as error:
+        check_grid(error.shape, 1)
+        raise
     except OverflowError:
         raise InputError("this is too large to be written out", hints=("numbers instead of symbols",)) from None
     except ZeroDivisionError:  # a variance of n entries divided by n − n
         raise InputError("this divides by 0 at these sizes", hints=("numbers instead of symbols",)) from None
-    shape = tuple(number(axis.size, sizes) for axis in equation.axes)
-    whole = np.broadcast_to(found.on(equation.axes), shape)
-    return np.asarray(np.frompyfunc(as_expression, 1, 1)(whole), dtype=object).reshape(shape)
+    return np.asarray(np.frompyfunc(as_expression, 1, 1)(found), dtype=object).reshape(found.shape)
 
 
 def symbol_matrix(outer: Sequence[Index], inner: Sequence[Index], formula: Expr, values: Values, dense: bool) -> Any:
@@ -105,35 +109,19 @@ def as_expression(value: Any) -> Expr:
     return sp.sympify(value, strict=True)
 
 
-class SymbolEvaluator(Evaluator):
-    """Sums and products as in numbers; every function of a tensor's entries stays a SymPy function."""
-
-    def _value(self, node: Expr) -> Named:
-        if is_access(node) or isinstance(node, (sp.Sum, sp.Product)) or node.is_Mul or node.is_Add:
-            return super()._value(node)
-        if node.is_number:
-            return Named(np.asarray(node, dtype=object), ())
-        if not any(is_access(part) for part in sp.preorder_traversal(node)):
-            return super()._value(node)
-        if isinstance(node, Bracket):
-            relation = node.args[0]
-            return self._combine(applied(lambda *sides: Bracket(relation.func(*sides)), 2), relation.args)
-        return self._combine(applied(node.func, len(node.args)), node.args)
-
-    def _power(self, node: Expr) -> Named:
-        """Powers of whole numbers that are no fractions, as (−1)^(2k/n), stay SymPy's."""
-        return super()._power(node) if node.exp.is_Integer else self._combine(applied(sp.Pow, 2), node.as_base_exp())
-
-    def _scattering(self, factors: Sequence[Expr], bound: list[Index]) -> list[Expr]:
-        """A place that is itself a symbol (index[k], an input) is not known: its δ stays in the formula."""
-        known = super()._scattering(factors, bound)
-        return [d for d in known if all("·" in name_of(entry) for entry in accesses(d))]
-
-    def _stable_factors(self, node: Expr) -> Sequence[Expr]:
-        """Symbols do not overflow."""
-        return tuple(node.args)
-
-
 def applied(function: Any, count: int) -> Any:
     """A SymPy function on object arrays, entry by entry."""
     return np.frompyfunc(lambda *values: function(*(as_expression(v) for v in values)), count, 1)
+
+
+def related(kind: Any) -> Any:
+    """A condition about entries stays one."""
+    return applied(lambda *sides: Bracket(kind(*sides)), 2)
+
+
+def symbol_of(node: Expr) -> Any:
+    """A constant as SymPy has it; whole ones may be places."""
+    return int(node) if node.is_Integer else node
+
+
+SYMBOLS = Care(field=Field(symbol_of, applied(sp.Pow, 2), applied, related, told=True))

@@ -1,0 +1,142 @@
+"""Numbers that are no floats: fractions, formulas in the entries of tensors, numbers with many digits.
+
+Comes in: a `Field`, which says what a constant and a function are there. Goes out: the builder for it. Nothing
+overflows there: exponentials are not shifted, sums and products are formed as the formula has them, on arrays of
+Python's objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+from symgrad.indexing import Bracket
+from symgrad.indexing.symbols import Expr, accesses, name_of
+from symgrad.lowering.arrays import FUNCTIONS, NUMPY, Play, Primitives
+from symgrad.lowering.careful import Careful
+from symgrad.lowering.graph import FLOAT, TRUTH
+from symgrad.lowering.names import EITHER
+from symgrad.lowering.terms import Term
+
+Array = Any
+WHOLE_TOO = frozenset({
+    *EITHER.values(), "add", "subtract", "multiply", "negative", "remainder", "floor_divide", "both", "any", "not",
+    "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "whole",
+})  # fmt: skip
+"""Functions that NumPy applies to objects, too; all others are of floats."""
+
+
+@dataclass(frozen=True, eq=False)
+class Field:
+    """``number`` is a constant, ``power`` a power of entries; whole numbers may stand among the others.
+
+    ``function`` is a function of the entries of tensors by its class in SymPy, None where it is left to NumPy;
+    ``relation`` a comparison of them, which is again a formula if the relations are ``told``. ``contract`` multiplies
+    matrices. Where a place is a formula (``told``), nothing is put there unless it was looked up.
+    """
+
+    number: Callable[[Expr], Any]
+    power: Callable[[Any, Any], Any]
+    function: Callable[[Any, int], Play] | None = None
+    relation: Callable[[Any], Play] | None = None
+    told: bool = False
+    contract: Play = np.matmul
+
+    @property
+    def primitives(self) -> Primitives:
+        """What each node does to arrays of objects."""
+        return {
+            **NUMPY,
+            "map": self.mapped,
+            **({"call": self.function, "relation": self.relation} if self.function and self.relation else {}),
+            "where": lambda: np.where,
+            "masked": lambda: lambda mask, array: np.where(mask, array, 0),
+            "product": lambda: self.contract,
+            "put": lambda length: lambda terms, places: put(length, terms, places),
+        }
+
+    def mapped(self, name: str) -> Play:
+        """A function of entries."""
+        if name == "float":
+            return lambda array: np.asarray(array).astype(object)
+        if name == "power":
+            return self.power
+        function = FUNCTIONS[name]
+        if name in WHOLE_TOO:
+            return function
+        return lambda *arrays: function(*(np.asarray(a, dtype=np.float64) for a in arrays))
+
+
+def put(length: int, terms: Array, places: Array) -> Array:
+    """Row by row, each term added at its place; one that lies outside is left out."""
+    found = np.zeros((len(terms), length), dtype=object)
+    inside = (places >= 0) & (places < length)
+    rows = np.broadcast_to(np.arange(len(terms)).reshape(-1, 1), places.shape)
+    np.add.at(found, (rows[inside], places[inside]), terms[inside])
+    return found
+
+
+class Objects(Careful):
+    """Lowers equations about numbers of a field."""
+
+    @property
+    def field(self) -> Field:
+        """What the numbers are."""
+        field: Field = self.care.field
+        return field
+
+    def constant(self, node: Expr) -> Term:
+        """A number of the field."""
+        return self.terms.number(self.field.number(node))
+
+    def exponential(self, node: Expr) -> Term | None:
+        """Nothing overflows: an exponential is a function like others."""
+        if isinstance(node, sp.exp) and not self.reads(node):
+            return self.terms.map("exp", self.terms.floats(self.value(node.exp)))
+        return None
+
+    def factors(self, node: Expr) -> tuple[Expr, ...]:
+        """The factors of a product, as they stand."""
+        return tuple(node.args) if node.is_Mul else (node,)
+
+    def in_turn(self, factors: Sequence[Expr]) -> Term:
+        """A product, as it stands."""
+        return self.terms.times([self.value(f) for f in factors])
+
+    def puts(self, factor: Expr) -> bool:
+        """A place that is itself a formula, as index[k] of an input is, is not known: its δ stays in the formula."""
+        return super().puts(factor) and not (self.field.told and any("·" not in name_of(e) for e in accesses(factor)))
+
+    def reads(self, node: Expr) -> bool:
+        """Whether a function is one of the field's own: of entries of tensors."""
+        return self.field.function is not None and any(accesses(node))
+
+    def power(self, base: Expr, exponent: Expr) -> Term:
+        """A power."""
+        return self.terms.map("power", *(self.terms.floats(self.value(e)) for e in (base, exponent)))
+
+    def function(self, node: Expr) -> Term:
+        """A function."""
+        if self.reads(node):
+            return self.applied("call", (node.func, len(node.args)), node.args)
+        return super().function(node)
+
+    def condition(self, node: Expr) -> Term:
+        """A condition; one about entries of tensors is the field's."""
+        relation = node.args[0] if isinstance(node, Bracket) else None
+        if self.field.relation is None or not self.reads(node) or relation in (sp.true, sp.false):
+            return super().condition(node)
+        if relation is None:
+            return super().condition(node) if not self.field.told else self.function(node)
+        return self.applied("relation", (relation.func,), relation.args, FLOAT if self.field.told else TRUTH)
+
+    def applied(self, kind: str, told: tuple[Any, ...], arguments: Sequence[Expr], holds: str = FLOAT) -> Term:
+        """A node of the field's own."""
+        given = [self.terms.floats(self.value(argument)) for argument in arguments]
+        axes = self.terms.union(given)
+        nodes = [self.terms.on(term, axes) for term in given]
+        return Term(self.graph.apply(kind, told, nodes, self.terms.shape(axes), holds), axes)
