@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,14 +21,12 @@ from symgrad.lowering.arrays import FUNCTIONS, NUMPY, Play, Primitives
 from symgrad.lowering.careful import Careful
 from symgrad.lowering.graph import FLOAT, TRUTH
 from symgrad.lowering.names import EITHER
+from symgrad.lowering.names import FUNCTIONS as NAMES
 from symgrad.lowering.terms import Term
 
 Array = Any
-WHOLE_TOO = frozenset({
-    *EITHER.values(), "add", "subtract", "multiply", "negative", "remainder", "floor_divide", "both", "any", "not",
-    "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "whole",
-})  # fmt: skip
-"""Functions that NumPy applies to objects, too; all others are of floats."""
+OF_FLOATS = {"exp", *NAMES.values()} - {*EITHER.values()}
+"""Functions that NumPy has for floats alone: all others it applies to objects, too."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +48,7 @@ class Field:
     @property
     def primitives(self) -> Primitives:
         """What each node does to arrays of objects."""
-        return {
+        found: Primitives = {
             **NUMPY,
             "map": self.mapped,
             **({"call": self.function, "relation": self.relation} if self.function and self.relation else {}),
@@ -58,6 +57,7 @@ class Field:
             "product": lambda: self.contract,
             "put": lambda length: lambda terms, places: put(length, terms, places),
         }
+        return {kind: partial(arrays_of, make) for kind, make in found.items()}
 
     def mapped(self, name: str) -> Play:
         """A function of entries."""
@@ -66,9 +66,15 @@ class Field:
         if name == "power":
             return self.power
         function = FUNCTIONS[name]
-        if name in WHOLE_TOO:
-            return function
-        return lambda *arrays: function(*(np.asarray(a, dtype=np.float64) for a in arrays))
+        if name in OF_FLOATS:
+            return lambda *arrays: function(*(np.asarray(a, dtype=np.float64) for a in arrays))
+        return function
+
+
+def arrays_of(make: Callable[..., Play], *told: Any) -> Play:
+    """A primitive whose results are arrays: NumPy hands out the one entry of an array of objects as it is."""
+    play = make(*told)
+    return lambda *arrays: np.asarray(play(*arrays))
 
 
 def put(length: int, terms: Array, places: Array) -> Array:

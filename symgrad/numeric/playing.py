@@ -72,7 +72,7 @@ def in_fractions(equation: Equation, used: Mapping[str, Array], sizes: Mapping[S
     if count > 4 * EXACT_LIMIT:
         return None
     try:
-        return np.asarray(kept_short(of_objects(equation, {n: exact(a) for n, a in used.items()}, sizes, FRACTIONS)))
+        return exact(kept_short(of_objects(equation, {n: exact(a) for n, a in used.items()}, sizes, FRACTIONS)))
     except (ZeroDivisionError, OverflowError, NoPlan):
         return None
 
