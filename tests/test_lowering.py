@@ -31,8 +31,7 @@ from symgrad.lowering.lower import lowered
 from symgrad.lowering.plan import planned
 from symgrad.lowering.reading import names_read, number
 from symgrad.numeric import as_float, forward
-from symgrad.numeric.plans import graph_of, in_type
-from symgrad.numeric.playing import evaluate, evaluate_forward, played
+from symgrad.numeric.playing import evaluate, evaluate_forward, in_type, plan_for, played
 from symgrad.tracing.captured.on_torch import engine
 from symgrad.tracing.captured.planned import Unplanned
 from symgrad.tracing.lift.sweeps import pull
@@ -455,7 +454,7 @@ def test_another_size_derives_nothing_anew() -> None:
     """Ten sizes of one program: derived for the first, for the others only lowered; each a second time neither."""
 
     def made() -> tuple[int, int]:
-        return local_pullback.cache_info().misses + derive.cache_info().misses, graph_of.cache_info().misses
+        return local_pullback.cache_info().misses + derive.cache_info().misses, plan_for.cache_info().misses
 
     counts = []
     for n in (*range(11, 21), 15):

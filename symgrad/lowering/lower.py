@@ -36,7 +36,7 @@ def lowered(
     found = []
     lengths: dict[Index, int] = {}
     terms = Terms(graph, lengths, {})
-    kind = Careful if care.ordered else Builder if care.field is None else Objects
+    kind = Objects if care.field is not None else Careful if care.ordered else Builder
     builder = kind(Products(terms), Places(terms, shapes, holds, sizes), sizes, care)
     for equation in equations:
         shape = [number(axis.size, sizes) for axis in equation.axes]

@@ -8,7 +8,7 @@ Python's objects.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -17,11 +17,12 @@ import sympy as sp
 
 from symgrad.indexing import Bracket
 from symgrad.indexing.symbols import Expr, accesses, name_of
-from symgrad.lowering.arrays import FUNCTIONS, NUMPY, Play, Primitives
+from symgrad.lowering.arrays import FUNCTIONS, NUMPY, ON_NUMPY, Engine, Play, Primitives
 from symgrad.lowering.careful import Careful
 from symgrad.lowering.graph import FLOAT, TRUTH
 from symgrad.lowering.names import EITHER
 from symgrad.lowering.names import FUNCTIONS as NAMES
+from symgrad.lowering.reading import is_mask
 from symgrad.lowering.terms import Term
 
 Array = Any
@@ -58,6 +59,11 @@ class Field:
             "put": lambda length: lambda terms, places: put(length, terms, places),
         }
         return {kind: partial(arrays_of, make) for kind, make in found.items()}
+
+    @property
+    def engine(self) -> Engine:
+        """What plays a plan."""
+        return replace(ON_NUMPY, primitives=self.primitives, writes=False)
 
     def mapped(self, name: str) -> Play:
         """A function of entries."""
@@ -111,7 +117,8 @@ class Objects(Careful):
 
     def in_turn(self, factors: Sequence[Expr]) -> Term:
         """A product, as it stands."""
-        return self.terms.times([self.value(f) for f in factors])
+        masks = [f for f in factors if is_mask(f)]
+        return self.guarded([self.value(f) for f in factors if f not in masks], [self.value(f) for f in masks])
 
     def puts(self, factor: Expr) -> bool:
         """A place that is itself a formula, as index[k] of an input is, is not known: its δ stays in the formula."""

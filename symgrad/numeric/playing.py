@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
@@ -20,7 +20,7 @@ from symgrad.errors import bug
 from symgrad.exactness import in_floats, kept_short
 from symgrad.indexing import Bracket, Equation, fresh
 from symgrad.indexing.symbols import Expr
-from symgrad.lowering.arrays import ON_NUMPY
+from symgrad.lowering.arrays import ON_NUMPY, Engine
 from symgrad.lowering.care import EDGES, FORWARD, TAME, Care
 from symgrad.lowering.graph import FLOAT, WHOLE, NoPlan, TooLarge
 from symgrad.lowering.lower import lowered
@@ -35,7 +35,6 @@ MOST_FRACTIONS = 1_000_000
 """Entries of the largest array of objects, and products of fractions that one contraction may take."""
 MOST_SHARES = 64
 """Shares in which an array is made that would not fit as a whole."""
-Told = tuple[tuple[str, tuple[int, ...], str], ...]
 
 
 def evaluate(equation: Equation, arrays: Mapping[str, Array], sizes: Mapping[Size, int]) -> Array:
@@ -84,8 +83,7 @@ def of_objects(
 
     Its plan is ``kept`` where those numbers are always the same ones.
     """
-    told = tuple((name, np.shape(a), WHOLE if a.dtype.kind in "iub" else FLOAT) for name, a in arrays.items())
-    plan = (plan_for if kept else made)(equation, tuple(sizes.items()), told, care, MOST_FRACTIONS)
+    plan = (plan_for if kept else made)(asked_of((equation,), arrays, sizes, care, MOST_FRACTIONS))
     with np.errstate(all="ignore"):
         (found,) = plan.play([arrays[name] for name in plan.inputs])
     return np.array(found, dtype=object)
@@ -108,11 +106,36 @@ FRACTIONS = Care(
 )
 
 
-def made(equation: Equation, sizes: tuple[tuple[Size, int], ...], told: Told, care: Care, most: int) -> Plan:
-    """The plan of an equation for arrays of some shapes; raises `NoPlan`."""
-    shapes, holds = {name: shape for name, shape, _ in told}, {name: kind for name, _, kind in told}
-    engine = ON_NUMPY if care.field is None else replace(ON_NUMPY, primitives=care.field.primitives, writes=False)
-    return planned(*lowered([equation], dict(sizes), shapes, holds, care, most), engine)
+@dataclass(frozen=True)
+class Asked:
+    """Equations, sizes, what is read (its name, its shape, what it holds), with which care, for which engine."""
+
+    equations: tuple[Equation, ...]
+    sizes: tuple[tuple[Size, int], ...]
+    told: tuple[tuple[str, tuple[int, ...], str], ...]
+    care: Care
+    most: int = MOST_IN_GRID
+    engine: Engine = ON_NUMPY
+
+
+def asked_of(
+    equations: tuple[Equation, ...],
+    arrays: Mapping[str, Array],
+    sizes: Mapping[Size, int],
+    care: Care,
+    most: int = MOST_IN_GRID,
+) -> Asked:
+    """Equations about some arrays."""
+    told = tuple((name, a.shape, WHOLE if a.dtype.kind in "iub" else FLOAT) for name, a in arrays.items())
+    return Asked(equations, tuple(sizes.items()), told, care, most)
+
+
+def made(asked: Asked) -> Plan:
+    """The plan of equations for arrays of some shapes; raises `NoPlan`."""
+    shapes, holds = {name: shape for name, shape, _ in asked.told}, {name: kind for name, _, kind in asked.told}
+    graph, found = lowered(asked.equations, dict(asked.sizes), shapes, holds, asked.care, asked.most)
+    own = asked.care.field
+    return planned(graph, found, asked.engine if own is None else own.engine)
 
 
 plan_for = lru_cache(maxsize=1024)(made)
@@ -128,8 +151,7 @@ def play(
 ) -> Array:
     """The array that ``equation`` defines, in memory of its own unless it may be ``lent``; raises `NoPlan`."""
     given = {name: in_type(arrays[name]) for name in names_read(equation.right)}
-    told = tuple((name, a.shape, FLOAT if a.dtype.kind == "f" else WHOLE) for name, a in given.items())
-    plan = plan_for(equation, tuple(sizes.items()), told, care, allowed(MOST_IN_GRID))
+    plan = plan_for(asked_of((equation,), given, sizes, care, allowed(MOST_IN_GRID)))
     with np.errstate(all="ignore"):
         (found,) = map(np.asarray, plan.play([given[name] for name in plan.inputs]))
     if lent or (found.flags.writeable and (plan.own[0] or not shares(found, (*given.values(), *plan.start)))):
@@ -186,7 +208,7 @@ class Player:
     """
 
     def __init__(self, equation: Equation, sizes: Mapping[Size, int]) -> None:
-        self.equation, self.sizes = equation, tuple(sizes.items())
+        self.equation, self.sizes = equation, sizes
         self.read = names_read(equation.right)
         self.plans: dict[tuple[tuple[int, ...], ...], tuple[Plan, tuple[int, ...]] | None] = {}
 
@@ -196,9 +218,9 @@ class Player:
             return None
         shapes = tuple([array.shape for array in given])
         if shapes not in self.plans:
-            told = tuple((name, shape, FLOAT) for name, shape in zip(self.read, shapes, strict=True))
+            asked = asked_of((self.equation,), dict(zip(self.read, given, strict=True)), self.sizes, FORWARD)
             try:
-                plan = plan_for(self.equation, self.sizes, told, FORWARD, allowed(MOST_IN_GRID))
+                plan = plan_for(asked)
             except NoPlan:
                 self.plans[shapes] = None
             else:

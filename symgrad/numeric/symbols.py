@@ -124,4 +124,12 @@ def symbol_of(node: Expr) -> Any:
     return int(node) if node.is_Integer else node
 
 
-SYMBOLS = Care(field=Field(symbol_of, applied(sp.Pow, 2), applied, related, told=True))
+def powered(base: Any, exponent: Any) -> Any:
+    """A power; raises `ZeroDivisionError` where numbers of sizes divide by 0, which entries of tensors may."""
+    whole, powers = (np.asarray(side, dtype=object).flat for side in (base, exponent))
+    if any(type(e) is int and not e for e in whole) and any(type(e) is int and e < 0 for e in powers):
+        raise ZeroDivisionError
+    return applied(sp.Pow, 2)(base, exponent)
+
+
+SYMBOLS = Care(field=Field(symbol_of, powered, applied, related, told=True))
