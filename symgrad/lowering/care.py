@@ -15,14 +15,15 @@ class Care:
 
     ``tame``: every number that is read is finite, and so is what asks for that. ``ordered``: a product is formed in
     the order of the rule, not in the one that costs least. ``guarded``: a condition inside a sum comes before what it
-    stands beside. ``unknown``: a condition that compares what is no number is none itself. ``field``: what the numbers
-    are if they are no floats.
+    stands beside. ``unknown``: a condition that compares what is no number is none itself. ``whole``: whole
+    numbers stay so. ``field``: what the numbers are if they are no floats.
     """
 
     tame: bool = False
     ordered: bool = False
     guarded: bool = False
     unknown: bool = False
+    whole: bool = False
     field: Any = None
 
     @property
@@ -35,3 +36,5 @@ TAME = Care(tame=True)
 FORWARD = Care()
 EDGES = Care(ordered=True, unknown=True)
 """Of a derivative at numbers that are large, small, infinite or none."""
+COUNTED = Care(whole=True)
+"""Of places, which are whole numbers."""

@@ -44,7 +44,8 @@ def lowered(
         for axis in over.axes:
             lengths[axis] = number(axis.size, sizes)
         terms.first = {axis: n for n, axis in enumerate(over.axes)}
-        term = terms.floats(builder.value(over.right))
+        value = builder.value(over.right)
+        term = terms.numeric(value) if care.whole else terms.floats(value)
         if not set(term.axes) <= set(over.axes):
             raise NoPlan
         found.append(graph.reshape(terms.whole(term, over.axes), shape))

@@ -15,16 +15,15 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel
+from symgrad.indexing import Bracket, Equation, Index, Ravel, fresh
 from symgrad.indexing.deltas import is_delta, solve
-from symgrad.indexing.symbols import Expr, accesses, free_indices
-from symgrad.lowering.arrays import FUNCTIONS
-from symgrad.lowering.names import RELATIONS
+from symgrad.indexing.symbols import Expr, access, accesses, free_indices
+from symgrad.lowering.care import COUNTED
 from symgrad.lowering.reading import number
 from symgrad.lowering.windows import line
 from symgrad.numeric.budget import MOST_IN_GRID
-from symgrad.numeric.exact import Array, as_float
-from symgrad.numeric.playing import evaluate
+from symgrad.numeric.exact import Array
+from symgrad.numeric.playing import play
 from symgrad.shapes import Size
 
 Sizes = Mapping[Size, int]
@@ -143,21 +142,15 @@ def enumerated(part: Part, sizes: Sizes, arrays: Mapping[str, Array], most: int 
 
 
 def holds(condition: Expr, known: Numbers, sizes: Sizes, arrays: Mapping[str, Array]) -> Any:
-    """Where a condition holds: in whole numbers where both its sides are, else as a formula of its own indices."""
-    relation = condition.args[0] if isinstance(condition, Bracket) else condition
-    compare = {**RELATIONS, sp.KroneckerDelta: "equal"}.get(type(relation))
-    if compare is not None and all(side.is_integer and not any(accesses(side)) for side in relation.args[:2]):
-        return FUNCTIONS[compare](*(counted(side, known, sizes, arrays) for side in relation.args[:2]))
-    axes = tuple(sorted(free_indices(condition), key=lambda i: i.dummy_index))
-    table = as_float(evaluate(Equation(axes, condition), arrays, sizes)) != 0
-    return table[tuple(known[i] for i in axes)] if axes else bool(table)
+    """Where a condition holds."""
+    return counted(condition, known, sizes, arrays) != 0
 
 
 def tuples(found: Numbers, part: Part, sizes: Sizes, arrays: Mapping[str, Array]) -> int:
     """How many tuples were enumerated: of a part without indices one, where its conditions are met."""
     for array in found.values():
         return int(array.size)
-    return int(as_float(evaluate(Equation((), sp.Mul(*part.conditions)), arrays, sizes)) != 0)
+    return int(holds(sp.Mul(*part.conditions), {}, sizes, arrays))
 
 
 def how_many(part: Part, sizes: Sizes, most: int = MOST_IN_GRID) -> int | None:
@@ -238,34 +231,19 @@ def _edge(condition: Expr, last: Index, sizes: Sizes) -> Edge | None:
 
 
 def counted(expression: Expr, known: Mapping[Index, Any], sizes: Sizes, arrays: Mapping[str, Array]) -> Any:
-    """An index expression in whole numbers, for arrays of indices that broadcast."""
-    if isinstance(expression, Index):
-        return known[expression]
-    if expression.is_Integer:
-        return int(expression)
-    if expression.is_Symbol:
-        return number(expression, sizes)
-
-    def inside(part: Expr) -> Any:
-        return counted(part, known, sizes, arrays)
-
-    if expression.is_Add:
-        return sum((inside(part) for part in expression.args[1:]), start=inside(expression.args[0]))
-    if isinstance(expression, Ravel):
-        total: Any = 0
-        for index, size in zip(expression.indices, expression.shape, strict=True):
-            total = total * number(size, sizes) + inside(index)
-        return total
-    if isinstance(expression, Unravel):
-        behind = math.prod(number(size, sizes) for size in expression.shape[expression.axis + 1 :])
-        return inside(expression.number) // behind % number(expression.shape[expression.axis], sizes)
-    if isinstance(expression, sp.Mod):
-        return inside(expression.args[0]) % inside(expression.args[1])
-    if expression.is_Mul and all(f.is_Integer or f.is_Symbol or isinstance(f, Unravel) for f in expression.args):
-        return math.prod(inside(f) for f in expression.args)
-    axes = tuple(sorted(free_indices(expression), key=lambda i: i.dummy_index))
-    table = as_float(evaluate(Equation(axes, expression), arrays, sizes)).astype(np.int64)
-    return table[tuple(known[i] for i in axes)] if axes else table
+    """An index expression in whole numbers, for arrays of indices that broadcast: each is read as a tensor is."""
+    given = {i: np.asarray(known[i]) for i in sorted(free_indices(expression), key=lambda i: i.dummy_index)}
+    rank = max((array.ndim for array in given.values()), default=0)
+    shape = np.broadcast_shapes(*(array.shape for array in given.values()))
+    along = [fresh("t", sp.Integer(n)) for n in shape]
+    swap, held, used = {}, dict(arrays), set[Index]()
+    for n, (index, array) in enumerate(given.items()):
+        axes = [t for t, own in zip(along[rank - array.ndim :], array.shape, strict=True) if own != 1]
+        held[f"at·{n}"], swap[index] = array.reshape([int(t.size) for t in axes]), access(f"at·{n}", axes)
+        used |= {*axes}
+    kept = tuple(t for t in along if t in used)
+    found = play(Equation(kept, expression.xreplace(swap)), held, sizes, COUNTED).astype(np.int64)
+    return found.reshape([int(t.size) if t in used else 1 for t in along])
 
 
 def ravelled(
@@ -273,7 +251,5 @@ def ravelled(
     arrays: Mapping[str, Array],
 ) -> Array:  # fmt: skip
     """The row-major numbers that ``axes`` have, for arrays of free indices that broadcast."""
-    found: Any = np.int64(0)
-    for axis in axes:
-        found = found * number(axis.size, sizes) + counted(place[axis], known, sizes, arrays)
-    return np.asarray(found)
+    number_: Expr = Ravel(*(place[a] for a in axes), *(a.size for a in axes)) if axes else sp.S.Zero
+    return np.asarray(counted(number_, known, sizes, arrays))

@@ -1,0 +1,79 @@
+"""In which order a product is formed where it can be seen: the rule of `symgrad.lowering.careful`, torch being the judge.
+
+Each case ends in another number where its part of the rule is left out.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import sympy as sp
+import torch
+
+import symgrad
+from symgrad.indexing import Bracket, Equation, access, fresh
+from symgrad.lowering import arrays
+from symgrad.lowering.care import EDGES, FORWARD
+from symgrad.numeric import playing
+from symgrad.numeric.playing import evaluate, play, played
+from tests.compare import assert_same
+
+LARGE = [(1e300, 1e200, 1e50), (1e-300, 1e-200, 1e-50), (-3e299, 1e-5, 1e-300), (1e160, -1e300, 1e160)]
+
+
+@pytest.mark.parametrize(("above", "below", "seed"), LARGE)
+def test_a_quotient_is_divided_twice_before_the_seed(above: float, below: float, seed: float) -> None:
+    a, y = (torch.tensor([n], dtype=torch.float64, requires_grad=True) for n in (above, below))
+    (a / y).backward(torch.tensor([seed], dtype=torch.float64))
+    found = symgrad.explain("a / y", a=[above], y=[below], seed=[seed], check=False).gradients
+    for name, leaf in (("a", a), ("y", y)):
+        assert_same(leaf.grad, found[name].value, tolerance=1e-12, what=name)
+
+
+@pytest.mark.parametrize(
+    ("text", "given", "expected"),
+    [
+        ("out[i] = [x[i] > 0]·log(x[i])", {"x": [0.0, 2.0]}, [0.0, 0.5]),
+        ("out[i] = [x[i] ≠ 0]·y/x[i]", {"x": [0.0, 2.0], "y": 3.0}, [0.0, -0.75]),
+        ("out = Σ_i [x[i] > 0]·√(x[i])·y[i]", {"x": [0.0, 4.0], "y": [2.0, 1.0]}, [0.0, 0.25]),
+    ],
+)  # fmt: skip
+def test_where_a_condition_does_not_hold_nothing_stands_beside_it(text: str, given: dict, expected: list) -> None:
+    found = symgrad.explain(text, check=False, **given).gradients["x"].value
+    assert_same(expected, found, tolerance=1e-12)
+
+
+def test_a_condition_in_a_sum_comes_first_only_where_no_number_came_out() -> None:
+    i, j = fresh("i", sp.Integer(3)), fresh("j", sp.Integer(3))
+    gaps = [access(name, (j,)) - access(name, (i,)) for name in "xy"]
+    equation = Equation((i,), sp.Sum(Bracket(sp.Ne(i, j)) / gaps[0] / gaps[1], (j, 0, 2)))
+    given = {"x": np.array([1.0, 2.0, 4.0]), "y": np.array([1.0, 3.0, 5.0])}
+    assert np.isnan(play(equation, given, {}, FORWARD)).all()
+    for care in (FORWARD, EDGES):
+        assert_same([7 / 12, 0.75, 1 / 3], played(equation, given, {}, care), tolerance=1e-15)
+
+
+def test_what_is_no_number_meets_a_condition() -> None:
+    """In a forward it does not hold, as in torch; a derivative is no number there."""
+    (i,) = axes = (fresh("i", sp.Integer(2)),)
+    held = Equation(axes, Bracket(access("x", (i,)) > 0))
+    given = {"x": np.array([np.nan, 1.0])}
+    assert_same(torch.tensor(given["x"]) > 0, play(held, given, {}))
+    assert_same([np.nan, 1.0], evaluate(held, given, {}))
+
+
+def test_of_many_numbers_a_share_is_made_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the images of a batch go back through a convolution: no array of all is larger than what is allowed."""
+    shapes = {"x": (8, 2, 9, 9), "w": (3, 2, 4, 4)}
+    whole = symgrad.explain("F.conv2d(x, w)", shapes=shapes, check=False).gradients["x"].value
+    made: list[int] = []
+
+    def counted(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        found = left @ right
+        made.append(found.size)
+        return found
+
+    monkeypatch.setitem(arrays.NUMPY, "product", lambda: counted)
+    monkeypatch.setattr(playing, "MOST_IN_GRID", 6000)
+    assert_same(whole, symgrad.explain("F.conv2d(x, w)", shapes=shapes, check=False).gradients["x"].value)
+    assert 3000 < max(made) <= 6000
