@@ -23,6 +23,7 @@ from pathlib import Path
 import pytest
 
 import symgrad
+import symgrad.testing
 from tests.benchmarks.guard import SCRIPT
 from tests.parsed import PARSED, nodes_of, tree_of
 
@@ -696,6 +697,117 @@ def test_the_docstring_check_can_fail() -> None:
             __doc__ = "Generated(x: int)"
 
     assert undocumented(Module) == ["bare", "Generated"]
+
+
+# --- the contract -------------------------------------------------------------------------------------------
+
+PUBLIC = {
+    "symgrad": {*symgrad.__all__, "testing", "sphinx"},
+    "symgrad.testing": set(symgrad.testing.__all__),
+    "symgrad.sphinx": set(),
+    "symgrad_cli.main": {"main"},
+}
+"""What users import, with what stands in it; the last is the command line, run in the same process."""
+CONTRACT_LINES = 6_000
+INNER = re.compile(r"symgrad(?:_cli)?(?:\.\w+)*")
+IN_A_SCRIPT = re.compile(r"^\s*(?:from\s+([\w.]+)\s+import\s+([^\n;]+)|import\s+([\w.]+))", re.MULTILINE)
+
+
+def is_public(name: str) -> bool:
+    """Whether a dotted name is a public module, or the name of something in one, or of something of that."""
+    parts = name.split(".")
+    whole = [".".join(parts[:n]) for n in range(1, len(parts) + 1)]
+    if name in PUBLIC or parts[0] not in ("symgrad", "symgrad_cli"):
+        return True
+    home = max((module for module in whole if module in PUBLIC), key=len, default="")
+    return parts[home.count(".") + 1] in PUBLIC.get(home, ())
+
+
+def inner_names(text: str) -> Iterator[Slip]:
+    """Names of symgrad that are not public: imported, reached through an attribute, or in a string."""
+    nodes = nodes_of(text)
+    within = {id(node.value) for node in nodes if isinstance(node, ast.Attribute)}
+    for node in nodes:
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Attribute) and id(node) not in within:
+            names = [ast.unparse(node)] if INNER.fullmatch(ast.unparse(node)) else []
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            names = [node.value] if INNER.fullmatch(node.value) and "." in node.value else []
+            for module, given, alone in IN_A_SCRIPT.findall(node.value):
+                names += (
+                    [alone] if alone else [f"{module}.{part.split()[0]}" for part in given.split(",") if part.strip()]
+                )
+        yield from ((node.lineno, f"not public: {name}") for name in names if not is_public(name))
+
+
+def used_by_the_contract(root: Path) -> list[Path]:
+    """The files of ``tests/contract``, what they use of ``tests``, and what that uses."""
+    found, left = set(), sorted((root / "tests" / "contract").rglob("*.py"))
+    while left:
+        path = left.pop()
+        if path in found:
+            continue
+        found.add(path)
+        for node in nodes_of(path.read_text(encoding="utf-8")):
+            modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and node.module:
+                modules = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+            files = [root / f"{module.replace('.', '/')}.py" for module in modules if module.split(".")[0] == "tests"]
+            left += [file for file in files if file.is_file()]
+    return sorted(found)
+
+
+@PARSED
+def test_the_contract_knows_public_names_only() -> None:
+    files = used_by_the_contract(ROOT)
+    assert len(files) > 15
+    assert slips(files, inner_names) == []
+
+
+@pytest.mark.parametrize(
+    "slip",
+    [
+        "import symgrad.api",
+        "from symgrad.errors import InputError",
+        "from symgrad import tracing",
+        "import symgrad\nsymgrad.oracles.Check",
+        "import_module('symgrad.api')",
+        "monkeypatch.setattr('symgrad.api.explain', None)",
+        "SCRIPT = 'import torch\\nfrom symgrad.tracing import run_script\\n'",
+        "from symgrad.testing import check",
+        "from symgrad_cli import output",
+    ],
+)
+def test_the_check_of_the_contract_can_fail(tmp_path: Path, slip: str) -> None:
+    """In a file of the contract, and in a helper of a helper."""
+    assert len(list(inner_names(slip))) == 1
+    (tmp_path / "tests" / "contract").mkdir(parents=True)
+    for file, line in {"contract/test_a.py": "from tests import b", "b.py": "import tests.c", "c.py": slip}.items():
+        (tmp_path / "tests" / file).write_text(line)
+    assert tmp_path / "tests" / "c.py" in used_by_the_contract(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "fine",
+    [
+        "import symgrad\nsymgrad.explain(text).gradients['x'].jacobian",
+        "from symgrad.testing import check_backward",
+        "from symgrad_cli.main import main",
+        "extensions = ['symgrad.sphinx']",
+        "SCRIPT = 'import symgrad, torch'",
+    ],
+)
+def test_the_check_of_the_contract_passes_what_is_public(fine: str) -> None:
+    assert list(inner_names(fine)) == []
+
+
+def test_the_contract_stays_short() -> None:
+    files = [path for path in TESTS if ROOT / "tests" / "contract" in path.parents]
+    assert sum(len(path.read_text(encoding="utf-8").splitlines()) for path in files) <= CONTRACT_LINES
 
 
 # --- what every reader gets ---------------------------------------------------------------------------------

@@ -8,9 +8,9 @@ from functools import cache
 import pytest
 import torch
 
-from symgrad.tracing import capture
+from symgrad import capture
 from tests.compare import assert_same
-from tests.module_zoo import modules
+from tests.contract.module_zoo import modules
 
 DERIVED_NOWHERE = {"CrossMapLRN2d": "apply", "Embedding maxnorm": "no derivative"}
 """Modules with a black box, and what is said of it."""

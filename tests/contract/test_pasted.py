@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import symgrad
-from symgrad.errors import SymgradError
+from symgrad import SymgradError
 from tests.compare import assert_same
 
 PASTED = (

@@ -54,7 +54,7 @@ QUESTIONS: list[tuple[int, Callable[[], BackwardReport], str]] = [
     (
         35,
         lambda: check_backward(torch.exp, "exp(x)", x=torch.tensor([3.0])),
-        "ulps of float32 (eager torch: 0.0140326); no step is taken here: gradcheck's 1e-06 is 2.8 ulps of the largest input",
+        "ulps of float32 (eager torch: 0.0776151); no step is taken here: gradcheck's 1e-06 is 2.8 ulps of the largest input",
     ),
     (
         36,

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import symgrad
-from symgrad.errors import SymgradError
+from symgrad import SymgradError
 from tests.compare import assert_same
 
 X = np.array([0.5, -1.25, 2.0])

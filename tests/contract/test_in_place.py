@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from symgrad.tracing import capture
+from symgrad import capture
 from tests.compare import assert_same
-from tests.in_place import drawn
+from tests.contract.in_place import drawn
 
 
 def check(number: int) -> bool:

@@ -1,6 +1,6 @@
 """Every layer and loss of torch.nn, small, with several options: (name, module, inputs).
 
-``tests/test_module_zoo.py`` captures them.
+``tests/contract/test_module_zoo.py`` captures them.
 """
 
 from __future__ import annotations

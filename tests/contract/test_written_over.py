@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import symgrad
-from symgrad.errors import SymgradError
+from symgrad import SymgradError
 from tests.compare import assert_same
 
 X = np.array([-1.5, 0.5, 2.0])
