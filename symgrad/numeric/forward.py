@@ -139,18 +139,9 @@ def compute(step: Apply, program: Program, arrays: dict[str, Array]) -> None:
             raise not_there("the equation reads", step, error, hints) from None
         return
     op = named(step.op)
-    options = options_of(step, program.sizes)
-    arguments = [arrays[a] if isinstance(a, str) else constant(a, program.sizes) for a in step.arguments]
     try:
-        for name, rule in op.known.items():
-            known = rule(*arguments, **options)
-            if known is not None:
-                arrays[known_name(step, name)] = np.asarray(known)
-        arrays[step.result.name] = (
-            by_equation(step, program, Values(arrays, program.sizes))
-            if op.numpy is None
-            else apply(op.numpy, arguments, options)
-        )
+        if not found_beside(step, arrays, program.sizes):
+            arrays[step.result.name] = by_equation(step, program, Values(arrays, program.sizes))
     except MemoryError:
         raise InputError(f"{op.name} does not fit into memory here", span=step.span) from None
     except IndexError as error:
@@ -163,13 +154,29 @@ def compute(step: Apply, program: Program, arrays: dict[str, Array]) -> None:
             hints=("each position once", "an operation that adds up what meets"),
         ) from None
     except (ArithmeticError, AttributeError, TypeError, ValueError) as error:
-        empty = any(a is not None and a.size == 0 for a in arguments)
+        empty = any(isinstance(a, str) and arrays[a].size == 0 for a in step.arguments)
         at = "for a tensor without entries" if empty else "at these numbers and options"
         pythons = empty or isinstance(error, (AttributeError, TypeError))  # what it says is about its own objects
         told = f"{op.name} has no value {at}"
         raise (ShapeError if empty else InputError)(
             told, span=step.span, found=() if pythons else (str(error),)
         ) from None
+
+
+def found_beside(step: Apply, arrays: dict[str, Array], sizes: Mapping[Size, int]) -> bool:
+    """Put the integers that an operation finds among ``arrays``, and its value where more than an equation says it."""
+    op = named(step.op)
+    if not op.known and op.numpy is None:
+        return False
+    options = options_of(step, sizes)
+    arguments = [arrays[a] if isinstance(a, str) else constant(a, sizes) for a in step.arguments]
+    for name, rule in op.known.items():
+        known = rule(*arguments, **options)
+        if known is not None:
+            arrays[known_name(step, name)] = np.asarray(known)
+    if op.numpy is not None:
+        arrays[step.result.name] = apply(op.numpy, arguments, options)
+    return op.numpy is not None
 
 
 def from_front(error: IndexError) -> tuple[str, ...]:

@@ -13,19 +13,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import sympy as sp
 
-from symgrad.calculus.local import OUT, derive, known_name, operand, standard_at
+from symgrad.calculus.local import OUT, derive, operand, standard_at
 from symgrad.entries.spec import Op
 from symgrad.entries.written import WrittenTwice
 from symgrad.indexing import Bracket
 from symgrad.language import expand_composites, why_whole
 from symgrad.lowering.reading import names_read, number
 from symgrad.numeric.exact import Array, as_float
-from symgrad.numeric.forward import Values, apply, constant, options_of, pulled_as
+from symgrad.numeric.forward import Values, found_beside, pulled_as
 from symgrad.numeric.playing import Player
 from symgrad.ops.entry import named
 from symgrad.program import Apply, Program, Pullback
@@ -36,21 +35,11 @@ from symgrad.tracing.lift.lifted import TWICE, Lifted, Refused
 
 def evaluate(step: Apply, arrays: dict[str, Array]) -> None:
     """Put the value of ``step``, and the integers it holds, into ``arrays``; refuses an entry that is written twice."""
-    op = named(step.op)
-    if not isinstance(step.op, Pullback) and (op.known or op.numpy is not None):
-        options = options_of(step, {})
-        arguments: list[Any] = [arrays[a] if isinstance(a, str) else constant(a, {}) for a in step.arguments]
-        for key, rule in op.known.items():
-            known = rule(*arguments, **options)
-            if known is not None:
-                arrays[known_name(step, key)] = np.asarray(known)
-        if op.numpy is not None:
-            try:
-                with np.errstate(all="ignore"):
-                    arrays[step.result.name] = apply(op.numpy, [_plain(a) for a in arguments], options)
-            except WrittenTwice:
-                raise Refused(TWICE) from None
+    try:
+        if not isinstance(step.op, Pullback) and found_beside(step, arrays, {}):
             return
+    except WrittenTwice:
+        raise Refused(TWICE) from None
     arrays[step.result.name] = pulled_as(standard_at(step, shapes_of(step, arrays)), step, Values(arrays, {}))
 
 
@@ -100,13 +89,6 @@ def shapes_of(step: Apply, arrays: Mapping[str, Array]) -> tuple[Shape | None, .
 def sizes_of(shape: tuple[int, ...]) -> Shape:
     """The numbers of a shape as sizes."""
     return tuple(map(sp.Integer, shape))
-
-
-def _plain(array: Any) -> Any:
-    """Exact constants as they are, everything else in floats where it is no integer."""
-    if array is None:
-        return None  # an operand that was left out
-    return array if array.dtype == object or not np.issubdtype(array.dtype, np.floating) else as_float(array)
 
 
 NEAR = 1e-2
