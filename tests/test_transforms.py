@@ -169,6 +169,24 @@ grad(lambda x: Twice.apply(x).sum())(x)""",
 }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        ("t ** 3", "= torch in every entry"),
+        ("torch.det(torch.stack([t, I, 2 * I, t]).reshape(2, 2))", "≠ torch, by 0.6"),
+    ],
+)
+def test_a_jvp_of_a_jvp_of_one_number_is_told(function: str, said: str, tmp_path: Path) -> None:
+    """Of tensors without axes, too; where torch is wrong that is told."""
+    body = (
+        f"I = torch.ones(()).double()\nd = lambda t: jvp(lambda t: {function}, (t,), (I,))[1]\njvp(d, (3 * I,), (I,))"
+    )
+    session, told = play(tmp_path, body)
+    assert len(session.events) == 1
+    assert said in told
+    assert "gives Ju, by one sweep forward" in told
+
+
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_is_not_explained_says_why(name: str, tmp_path: Path) -> None:
     body, why = REFUSED[name]

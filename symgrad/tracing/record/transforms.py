@@ -153,7 +153,9 @@ class Inside:
         """The same of a call that was not made, of nodes of zeros."""
         where = frames.here(self.number)
         call = Call(function, f"torch.{function.__name__}", given, {}, where, number=self.number)
-        return self.zero("call", given[0].held[..., :0].sum() if function is torch.sum else given[0].held, call=call)
+        return self.zero(
+            "call", given[0].held.reshape(-1)[:0].sum() if function is torch.sum else given[0].held, call=call
+        )
 
 
 @dataclass(eq=False)
