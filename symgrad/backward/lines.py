@@ -41,8 +41,8 @@ from symgrad.numeric import Array, Values
 from symgrad.program import Program, Tensor
 from symgrad.shapes import Shape
 
-Pull = Callable[[Program, Values, Sequence[str]], Mapping[str, Array]]
-"""vᵀJ by tensors of a program, in numbers."""
+Pull = Callable[[Program, Values, Sequence[str], Backward], Mapping[str, Array]]
+"""vᵀJ in numbers, by tensors of a program that lines belong to."""
 LONG, SHORTER = 56, 0.7
 """A group with longer lines than so many characters falls apart where its steps have lines so much shorter."""
 
@@ -339,6 +339,5 @@ def backward(
         found = in_complex_words(found, spoken, ranks, names.page, names.shown)
     if pull is None or point is None:
         return found
-    return found.with_values(
-        pull(wider, point, tuple(dict.fromkeys(line.of for line in found.statements if line.shape is not None)))
-    )
+    read = tuple(dict.fromkeys(line.of for line in found.statements if line.shape is not None))
+    return found.with_values(pull(wider, point, read, found))

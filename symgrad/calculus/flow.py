@@ -22,7 +22,7 @@ Carried = TypeVar("Carried")
 
 def carry_back(
     steps: Sequence[Apply],
-    arrived: Mapping[str, Carried],
+    carried: dict[str, Carried],
     pull: Callable[[Apply, Carried], Iterable[tuple[str, Carried]]],
     add: Callable[[Carried, Carried], Carried],
     kept: Collection[str] | None = None,
@@ -30,9 +30,9 @@ def carry_back(
     """What reaches each tensor, from the last step to the first: the chain rule backwards, whatever is carried.
 
     ``pull`` says what a step sends back to the tensors that it reads, ``add`` is the sum of two parts. What reached a
-    tensor is let go when it was pulled through the step that makes it, unless it is ``kept``; None keeps all.
+    tensor is let go when it was pulled through the step that makes it, unless it is ``kept``; None keeps all. What is
+    there before the first step is ``carried``, which is filled.
     """
-    carried = dict(arrived)
     for step in reversed(steps):
         name = step.result.name
         if name in carried:

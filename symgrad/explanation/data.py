@@ -187,7 +187,7 @@ class Explanation(Written):
         """
         return backward(
             self.program, tuple(self.gradients), values=self.values, ones=self.seed_info.origin == "scalar",
-            pull=lambda program, values, names: numeric_pullback(program, values, self.seed, names),
+            pull=lambda program, values, names, _: numeric_pullback(program, values, self.seed, names),
         )  # fmt: skip
 
     @cached_property

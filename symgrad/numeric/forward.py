@@ -51,6 +51,26 @@ class Values:
         return Values(ChainMap(dict(more), self.arrays), self.sizes)  # type: ignore[arg-type]  # it is only read
 
 
+class Made(Mapping[str, Array]):
+    """Arrays by name, each made of another one when it is asked for; a step's own are kept while it asks."""
+
+    def __init__(self, arrays: Mapping[str, Array], make: Callable[[Array], Array]) -> None:
+        self._arrays = arrays
+        self._made = lru_cache(maxsize=4)(lambda name: make(arrays[name]))
+
+    def __getitem__(self, name: str) -> Array:
+        return self._made(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._arrays
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._arrays)
+
+    def __len__(self) -> int:
+        return len(self._arrays)
+
+
 class Later(Mapping[str, Array]):
     """The arrays of a program by name, computed when the first of them is asked for."""
 

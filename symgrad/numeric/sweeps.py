@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -93,13 +93,39 @@ class Pull:
         """The steps that are pulled through."""
         return tuple(step for step in self.program.steps if step.result.name in self.places)
 
-    def back(self, seeds: Mapping[str, Array], every: bool = False) -> dict[str, Array]:
-        """vᵀJ for each of ``wanted``; with ``every``, of each tensor on the way: else what reached it is let go."""
-        arrived = {name: np.asarray(seed) for name, seed in seeds.items()}
-        carried = carry_back(self.steps, arrived, self.call, plus, None if every else self.wanted)
-        zero = partial(np.zeros, dtype=np.int64)
-        found = {n: carried[n] if n in carried else zero(np.shape(self.values[n])) for n in self.wanted}
-        return {**carried, **found} if every else found
+    def steps_of(self, step: Apply) -> tuple[Apply, ...]:
+        """The steps that are pulled through together with one."""
+        return (step,)
+
+    def back(
+        self, seeds: Mapping[str, Array], every: bool = False, taken: Callable[[str, Array], None] | None = None
+    ) -> dict[str, Array]:
+        """vᵀJ for each of ``wanted``; with ``every``, of each tensor on the way: else what reached it is let go.
+
+        ``taken`` is given each as soon as nothing more is added to it, and then it is let go, too.
+        """
+        carried, found = {name: np.asarray(seed) for name, seed in seeds.items()}, dict[str, Array]()
+        waiting, taken = set(self.wanted), taken or found.__setitem__
+        first = {n: step.result.name for step in reversed(self.steps) for s in self.steps_of(step) for n in s.tensors}
+        over: dict[str, list[str]] = {}
+        for source in first.keys() - {step.result.name for step in self.steps}:
+            over.setdefault(first[source], []).append(source)
+
+        def finished(name: str, cotangent: Array | None) -> None:
+            if name in waiting or (every and cotangent is not None):
+                waiting.discard(name)
+                taken(name, np.zeros(np.shape(self.values[name]), np.int64) if cotangent is None else cotangent)
+
+        def pulled(step: Apply, cotangent: Array) -> Iterator[tuple[str, Array]]:
+            finished(step.result.name, cotangent)
+            yield from self.call(step, cotangent)
+            for source in over.get(step.result.name, ()):  # no step before reads them
+                finished(source, carried.pop(source, None))
+
+        carry_back(self.steps, carried, pulled, plus, ())
+        for name in (*self.wanted, *carried):
+            finished(name, carried.get(name))
+        return found if every else {name: found[name] for name in self.wanted if name in found}
 
     def call(self, step: Apply, cotangent: Array) -> Iterable[tuple[str, Array]]:
         """What a step sends back to each of its arguments."""

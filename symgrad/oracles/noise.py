@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from symgrad.numeric import Array, Values, as_float, is_exact
+from symgrad.numeric.forward import Made
 from symgrad.numeric.sweeps import pull_step
 from symgrad.program import Apply, Program
 
@@ -39,12 +40,9 @@ def terms(
     return np.abs(as_float(pull_step(step, program, values, lot, [place])[place]))
 
 
-def shaken(arrays: Mapping[str, Array], number: int, unit: float = UNIT) -> dict[str, Array]:
+def shaken(arrays: Mapping[str, Array], number: int, unit: float = UNIT) -> Mapping[str, Array]:
     """The numbers of some arrays moved by ``unit`` of each; equal ones stay equal, and whole ones as they are."""
-    return {
-        name: array if is_exact(array) else array * (1 + unit * lots(np.abs(array), number))
-        for name, array in arrays.items()
-    }
+    return Made(arrays, lambda a: a if is_exact(a) else a * (1 + unit * lots(np.abs(a), number)))
 
 
 def lots(sizes: Array, number: int) -> Array:
@@ -52,9 +50,12 @@ def lots(sizes: Array, number: int) -> Array:
 
     The digits are scattered as in SplitMix64: looking a network's weights up in their order took minutes.
     """
-    bits = np.ascontiguousarray(sizes, dtype=np.float64).view(np.uint64)
+    bits = np.array(sizes, dtype=np.float64, order="C", ndmin=1).view(np.uint64)
     with np.errstate(over="ignore"):
-        bits = bits + np.uint64(number + 1) * np.uint64(0x9E3779B97F4A7C15)
-        bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return ((bits >> np.uint64(33)).astype(np.int64) % 3 - 1).reshape(np.shape(sizes))
+        bits += np.uint64(number + 1) * np.uint64(0x9E3779B97F4A7C15)
+        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+            bits ^= bits >> np.uint64(shift)
+            bits *= np.uint64(factor)
+    bits >>= np.uint64(33)
+    bits %= np.uint64(3)
+    return bits.astype(np.int8).reshape(np.shape(sizes)) - np.int8(1)

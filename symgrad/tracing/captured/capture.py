@@ -163,11 +163,21 @@ class Capture(Recorded, Listed):
         ends = tuple(dict.fromkeys(self.ends))
         return backward(self.recording, self._names(wrt), ends=ends, labels=self.labels, values=self.values)
 
-    def backward_by(self, seeds: Mapping[str, Array], wanted: Sequence[str], ones: bool) -> Backward:
-        """`backward` for seeds and inputs by the recording's names; ``ones``: that of a number is 1 and not written."""
+    def backward_by(
+        self,
+        seeds: Mapping[str, Array],
+        wanted: Sequence[str],
+        ones: bool,
+        reader: Callable[[Backward], Callable[[str, Array], None]] | None = None,
+    ) -> Backward:
+        """`backward` for seeds and inputs by the recording's names; ``ones``: that of a number is 1 and not written.
 
-        def numbers(program: Program, values: Values, names: Sequence[str]) -> Mapping[str, Array]:
-            return pull(program, values, self.boxes, seeds, names, origins=self.origins)
+        What a ``reader`` makes of the lines is given their numbers one by one, by tensor; they are not kept then.
+        """
+
+        def numbers(program: Program, values: Values, names: Sequence[str], lines: Backward) -> Mapping[str, Array]:
+            taken = None if reader is None else reader(lines)
+            return pull(program, values, self.boxes, seeds, names, origins=self.origins, taken=taken)
 
         ends = tuple(dict.fromkeys(self.ends))
         return backward(

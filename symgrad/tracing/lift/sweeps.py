@@ -15,7 +15,7 @@ import numpy as np
 from symgrad.calculus import carry_back
 from symgrad.numeric.exact import Array, as_float, plus
 from symgrad.numeric.forward import Values
-from symgrad.numeric.sweeps import Event, Pull
+from symgrad.numeric.sweeps import Event, Pull, pull_step
 from symgrad.oracles.own_rule import on_an_edge
 from symgrad.program import Apply, Program
 from symgrad.tracing.lift.labels import Origin
@@ -55,7 +55,7 @@ class PullCalls(Pull):
         return tuple(last for last in outer if any(s.result.name in self.places for s in self.steps_of(last)))
 
     def steps_of(self, last: Apply) -> tuple[Apply, ...]:
-        """All steps of a call."""
+        """Those of its call."""
         return self.calls.get(last.result.name, (last,))
 
     def call(self, last: Apply, cotangent: Array) -> Iterable[tuple[str, Array]]:
@@ -90,7 +90,8 @@ class PullCalls(Pull):
         """By the derived equations; of nothing, nothing is asked."""
         if np.size(cotangent) == 0:
             return {n: np.zeros(np.shape(self.values[str(step.arguments[n])])) for n in places}
-        return super().pulled(step, cotangent if self.drawn is None else self.drawn(cotangent), places)
+        drawn = cotangent if self.drawn is None else self.drawn(cotangent)
+        return pull_step(step, self.program, self.values, drawn, places)
 
 
 def pull(
@@ -99,10 +100,11 @@ def pull(
     boxes: Mapping[str, Any],
     seeds: Mapping[str, Array],
     wanted: Sequence[str],
+    taken: Callable[[str, Array], None] | None = None,
     **told: Any,
 ) -> dict[str, Array]:
-    """vᵀJ for each of ``wanted``; ``told`` is what else `PullCalls` may be told."""
-    return PullCalls(program, values, wanted, boxes, ends=tuple(seeds), **told).back(seeds)
+    """vᵀJ for each of ``wanted``, as `Pull.back` has it; ``told`` is what else `PullCalls` may be told."""
+    return PullCalls(program, values, wanted, boxes, ends=tuple(seeds), **told).back(seeds, taken)
 
 
 def open_entries(

@@ -15,7 +15,7 @@ import numpy as np
 
 from symgrad.errors import SymgradError
 from symgrad.numeric.exact import Array, as_float, gaps
-from symgrad.numeric.forward import compute
+from symgrad.numeric.forward import Values, compute
 from symgrad.ops.entry import entry_of
 from symgrad.oracles.noise import noisy, shaken
 from symgrad.oracles.report import Check, skipped
@@ -211,30 +211,31 @@ class Judge:
         most = 0.0
         for number in range(1 + LOTS):
             if number == len(self._moved):
-                moved = self.moved(number, unit)
-                self._moved.append({own: self._gap(own, other) for own, other in moved.items()})
+                self._moved.append(self.moved(number, unit))
             most = max(most, self._moved[number].get(name, 0.0))
             yield most
 
-    def moved(self, number: int, unit: float) -> dict[str, Array]:
-        """The gradients with every term shaken first, then with another forward pass each time.
+    def moved(self, number: int, unit: float) -> dict[str, float]:
+        """How far each gradient moves with every term shaken first, then with another forward pass each time.
 
         None where a backward of the user's own is on the way: it is known for one v.
         """
-        program = self.program
+        program, found = self.program, dict[str, float]()
+
+        def taken(name: str, other: Array) -> None:
+            gap = np.abs(as_float(other) - as_float(self.derived[name]))
+            found[name] = float(gap.max()) if gap.size and np.isfinite(gap).all() else 0.0
+
         moved = partial(pull, program.recording, boxes=program.boxes, seeds=self.seeds, wanted=program.wanted,
-                        origins=program.origins)  # fmt: skip
+                        origins=program.origins, taken=taken)  # fmt: skip
         try:
             if number == 0:
-                return moved(program.values, hook=noisy(program.recording, program.values, unit, 0))
-            return moved(program.values.with_arrays(shaken(program.arrays, number - 1, unit)))
+                moved(program.values, hook=noisy(program.recording, program.values, unit, 0))
+            else:
+                moved(Values(shaken(program.arrays, number - 1, unit), program.values.sizes))
         except SymgradError:
             return {}
-
-    def _gap(self, name: str, other: Array) -> float:
-        """How far another gradient is from the derived one; 0 where that is no number."""
-        gap = np.abs(as_float(other) - as_float(self.derived[name]))
-        return float(gap.max()) if gap.size and np.isfinite(gap).all() else 0.0
+        return found
 
 
 def magnitudes(arrays: Mapping[str, Array], found: dict[str, float]) -> Callable[..., None]:

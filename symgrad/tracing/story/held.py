@@ -1,14 +1,15 @@
 """Lines of a backward held against the numbers of the call that they are told of: one that gives others is withheld.
 
 Each line was proven for its group of steps; what was merged into it and shortened since was not. Comes in: a captured
-program, its lines with their numbers, the seeds. Goes out: the lines without those that give other numbers, and which
-these are.
+program, the seeds, its lines and then their numbers. Goes out: the lines without those that give other numbers, and
+which these are.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,10 @@ from symgrad.tracing.record.trace import as_array
 if TYPE_CHECKING:
     from symgrad.tracing.captured.capture import Capture
 
+SHORT, LONGEST = 14, 56
+"""Steps and characters of a program and a gradient that may stand in the inputs alone."""
+ROOM = 4_000_000
+"""Entries of lines that are kept until their call is told, all lines together."""
 OTHER = "withheld: at the numbers of this call it gives others than the derivation"
 """What is said of a line whose value is not the one that was derived."""
 EPS = float(np.finfo(float).eps)
@@ -38,37 +43,88 @@ many times what comes of it."""
 
 
 class Evaluated:
-    """The lines of a call, each read by Python's rules over the recorded tensors and the cotangents that it reads."""
+    """The lines of a call, each read by Python's rules over the recorded tensors and the cotangents that it reads.
 
-    def __init__(self, program: Capture, lines: Backward, seeds: Mapping[str, Array], unit: float) -> None:
-        self.program, self.lines, self.seeds, self.unit = program, lines, seeds, unit
+    Their numbers come one tensor after the other, from the output back, and are let go when the last line that reads
+    them was computed. What is kept are the ``lengths`` of all, and the ``forms`` of gradients of a short program.
+    """
+
+    def __init__(self, program: Capture, seeds: Mapping[str, Array], unit: float) -> None:
+        self.program, self.seeds, self.unit, self.room = program, seeds, unit, ROOM
+        self.lengths: dict[str, float] = {}
+        self.forms: dict[str, str | None] = {}
+        self.kept: dict[str, Array] = {}
+        self.wrong: set[str] = set()
+
+    def begin(self, lines: Backward) -> Callable[[str, Array], None]:
+        """Take the lines; what takes the numbers of each tensor that they belong to."""
+        program, self.lines = self.program, lines
         self.numbers = dict(zip(lines.inputs, (program.arrays.get(t.name) for t in lines.source.inputs), strict=True))
         self.numbers |= {line.target: program.arrays.get(line.of) for line in lines.forward if not is_found(line)}
-        self.numbers |= {line.target: line.value for line in lines.lines}
-        self.numbers |= {name or lines.letter: seeds[end] for end, name in lines.seeds.items()}
-        self.numbers |= dict.fromkeys(line.target for line in lines.forward if is_found(line))
+        self.numbers |= {name or lines.letter: self.seeds[end] for end, name in lines.seeds.items()}
+        self.numbers |= dict.fromkeys(line.target for line in (*filter(is_found, lines.forward), *lines.lines))
         self.codes = {line.target: line.code for line in (*lines.forward, *lines.lines)}
+        own = {line.target for line in lines.lines if line.shape is not None}
+        self.reads: dict[str, frozenset[str]] = {}  # with what is read to compute what has no numbers
+        for line in (*lines.forward, *lines.statements):
+            others = (self.reads.get(n, ()) for n in line.names - own if self.numbers.get(n) is None)
+            self.reads[line.target] = line.names.union(*others)
+        valued = [line for line in lines.statements if line.shape is not None]
+        self.readers = Counter(name for line in valued for name in self.reads[line.target])
+        self.of: dict[str, list[Line]] = {}
+        for line in valued:
+            self.of.setdefault(line.of, []).append(line)
+        return self.taken
+
+    def taken(self, of: str, value: Array) -> None:
+        """Hold the lines of a tensor against its numbers."""
+        if np.size(value) <= self.room:
+            self.kept[of], self.room = value, self.room - np.size(value)
+        for line in self.of[of]:
+            self.lengths[line.target] = euclidean(value)
+            self.wrong |= {line.target} if self.strays(line, value) else set()
+            self.numbers |= {line.target: value} if self.readers[line.target] else {}
+            self.readers.subtract(self.reads[line.target])
+            for name in self.codes.keys() & self.reads[line.target]:
+                if not self.readers[name]:
+                    self.numbers[name] = None
+        if of in self.lines.gradients and len(self.program.recording.steps) <= SHORT:
+            self.forms[of] = self.shortest(of, value)
+
+    def shortest(self, own: str, value: Array) -> str | None:
+        """A gradient's line, or what it is in the inputs alone where that is shorter than all the lines it needs."""
+        program, lines = self.program, self.without_others()[0]
+        line, needed = lines.gradients[own], lines.needed(own)
+        if (line.text is not None and not needed) or line.own == OTHER:
+            return line.text
+        told = None if None in (texts := [n.text for n in (*needed, line)]) else sum(len(str(text)) for text in texts)
+        alone = None
+        if len(program.ends) == 1 and lines.letter == program.recording.seed and not program.complexes:
+            with suppress(SymgradError):
+                alone = program.closed_form(program.labels[own])
+        if alone is not None and len(alone) <= LONGEST and (told is None or len(alone) < told):
+            return line.text if self.strays(replace(line, code=alone), value) else alone
+        return line.text
 
     def without_others(self) -> tuple[Backward, tuple[str, ...]]:
         """The lines without those that give other numbers than were derived, and which these are."""
+        known = self.lines.with_values(self.kept)
         wrong = {line.target: replace(line, text=None, code=None, own=OTHER)
-                 for line in self.lines.statements if self.strays(line)}  # fmt: skip
-        if not wrong:
-            return self.lines, ()
-        lines = tuple(wrong.get(line.target, line) for line in self.lines.lines)
-        gradients = {own: wrong.get(line.target, line) for own, line in self.lines.gradients.items()}
+                 for line in known.statements if line.target in self.wrong}  # fmt: skip
+        lines = tuple(wrong.get(line.target, line) for line in known.lines)
+        gradients = {own: wrong.get(line.target, line) for own, line in known.gradients.items()}
         told = tuple(f"the line of {line.name} is {OTHER}" for line in wrong.values())
-        return replace(self.lines, lines=lines, gradients=gradients), told
+        return replace(known, lines=lines, gradients=gradients), told
 
-    def strays(self, line: Line) -> bool:
-        """Whether a line gives other numbers than the derivation, by more than rounding makes of it."""
-        if line.code is None or line.value is None:
+    def strays(self, line: Line, value: Array) -> bool:
+        """Whether a line gives other numbers than the derived ones, by more than rounding makes of it."""
+        if line.code is None:
             return False
         known = {name: self.number(name) for name in line.names if name in self.numbers}
         if any(value is None for value in known.values()):  # of one that was not recorded nothing is known
             return False
         try:
-            got, derived = value_of(line.code, known), as_float(line.value)
+            got, derived = value_of(line.code, known), as_float(value)
             if got.shape != derived.shape:
                 return True
             same = (got == derived) | ~np.isfinite(derived)  # what left the range of floats step by step may stay in it

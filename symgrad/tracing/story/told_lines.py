@@ -7,7 +7,6 @@ script; nothing where no line could be made.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -21,14 +20,12 @@ from symgrad.tracing.captured.words import shape_text
 from symgrad.tracing.lift.labels import cast_of
 from symgrad.tracing.record.numbers import KEPT, digits
 from symgrad.tracing.story.folding import told_once
-from symgrad.tracing.story.held import OTHER, Evaluated, length_by_lot
+from symgrad.tracing.story.held import Evaluated, length_by_lot
 from symgrad.ways import Setting
 
 if TYPE_CHECKING:
     from symgrad.tracing.captured.capture import Capture
 
-SHORT, LONGEST = 14, 56
-"""Steps and characters of a program and a gradient that may stand in the inputs alone."""
 MOST_STEPS = 10_000
 """Steps of a program that is told line by line without being asked for by its number."""
 STATIONS = 9
@@ -142,11 +139,11 @@ def told_lines(program: Capture, seeds: Mapping[str, Any], ones: bool, asked: bo
         one = Setting("run", value="--call N")
         what = f"the backward of {steps} steps is not told line by line ({one} tells that of one call)"
         return ToldLines(warning=what)
+    held = Evaluated(program, seeds, unit)
     try:
-        found = program.backward_by(seeds, program.wanted, ones)
+        program.backward_by(seeds, program.wanted, ones, held.begin)
     except SymgradError as error:
         return ToldLines(warning=f"the backward is not told line by line: {error.problem}")
-    held = Evaluated(program, found, seeds, unit)
     found, withheld = held.without_others()
     casts = {step.result.name: cast for step in program.recording.steps if (cast := cast_of(step))}
     listed = {label for name, label in program.labels.items() if name not in casts}
@@ -155,12 +152,11 @@ def told_lines(program: Capture, seeds: Mapping[str, Any], ones: bool, asked: bo
         return f"{line}.{casts[line.of]}()" if line.of in casts else str(line)
 
     opened = [said(s) for s in found.forward if s.text is not None and s.name not in listed and is_read(s, found)]
-    shortened = {own: shortest(program, found, own, held) for own in found.gradients}
+    shortened = {own: held.forms.get(own, line.text) for own, line in found.gradients.items()}
     forms = {program.labels[own]: form for own, form in shortened.items() if form is not None}
     lines = needed_lines(found, shortened)
     back = [line.shown for line in lines if line.is_told]
-    valued = [line for line in lines if line.shape is not None and line.value is not None]
-    lengths = [(line.name, euclidean(line.value)) for line in valued]
+    lengths = [(line.name, held.lengths[line.target]) for line in lines if line.target in held.lengths]
     forward = [said(s) for s in found.forward]
     shapes = [shape_text(line.shape) if line.shape is not None else "" for line in found.forward]
     scale = sum(euclidean(seed) for seed in seeds.values())
@@ -168,7 +164,7 @@ def told_lines(program: Capture, seeds: Mapping[str, Any], ones: bool, asked: bo
     labels = {name: program.labels.get(tensor.name, tensor.name) for name, tensor in given}
     labels |= {line.target: line.name for line in (*found.forward, *found.statements)}
     owners = {line.name: line.of for line in found.lines}
-    leaves = [np.inf if line.value is None else euclidean(line.value) for line in found.gradients.values()]
+    leaves = [held.lengths.get(line.target, np.inf) for line in found.gradients.values()]
     arrived = max(leaves, default=0.0)
     found = replace(found, gradients={own: without_numbers(line) for own, line in found.gradients.items()})
     return ToldLines(
@@ -200,22 +196,6 @@ def needed_lines(lines: Backward, forms: Mapping[str, str | None]) -> list[Line]
         return [*lines.lines]
     needed = {line.target for own in told for line in lines.needed(own)}
     return [line for line in lines.lines if line.target in needed]
-
-
-def shortest(program: Capture, lines: Backward, own: str, held: Evaluated) -> str | None:
-    """A gradient's line, or what it is in the inputs alone where that is shorter than all the lines it needs."""
-    line, needed = lines.gradients[own], lines.needed(own)
-    if (line.text is not None and not needed) or line.own == OTHER:
-        return line.text
-    told = None if None in (texts := [n.text for n in (*needed, line)]) else sum(len(str(text)) for text in texts)
-    alone = None
-    one_letter = lines.letter == program.recording.seed
-    if len(program.recording.steps) <= SHORT and len(program.ends) == 1 and one_letter and not program.complexes:
-        with suppress(SymgradError):
-            alone = program.closed_form(program.labels[own])
-    if alone is not None and len(alone) <= LONGEST and (told is None or len(alone) < told):
-        return line.text if held.strays(replace(line, code=alone)) else alone
-    return line.text
 
 
 def is_read(line: Line, lines: Backward) -> bool:
