@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import subprocess
 import sys
+import tracemalloc
 import weakref
 from collections import Counter
 from itertools import pairwise
@@ -472,6 +473,97 @@ def test_a_recorder_that_rests_holds_nothing(tmp_path, monkeypatch):
     nodes = [node for node in gc.get_objects() if isinstance(node, Node) and node.where is not None]
     assert [node for node in nodes if node.where.file.startswith(str(tmp_path))] == []
     assert held[-1] <= 1
+
+
+# Bytes while a call is told ---------------------------------------------------------------------------------
+
+DEEP = """
+import torch, tracemalloc
+torch.manual_seed(0)
+net = torch.nn.Sequential(*(part for _ in range({layers}) for part in (torch.nn.Linear(500, 500), torch.nn.Tanh())))
+loss = net(torch.ones(50, 500)).pow(2).mean()
+tracemalloc.reset_peak()
+loss.backward()
+"""
+
+
+def most_held(tmp_path, layers):
+    """The most bytes that NumPy and Python held while a call was told."""
+    tracemalloc.start()
+    try:
+        told(tmp_path, DEEP.format(layers=layers), pictures=False)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_call_that_is_told_holds_each_gradient_once_in_doubles(tmp_path):
+    few, many = (most_held(tmp_path, layers) for layers in (8, 16))
+    assert many - few < 1.5 * 8 * (8 * 500 * 500), (few, many)
+
+
+UNET = """
+import torch, torch.nn as nn, torch.nn.functional as F
+torch.manual_seed(0)
+def block(i, o):
+    return nn.Sequential(nn.Conv2d(i, o, 3, padding=1), nn.BatchNorm2d(o), nn.ReLU(),
+                         nn.Conv2d(o, o, 3, padding=1), nn.BatchNorm2d(o), nn.ReLU())
+class UNet(nn.Module):
+    def __init__(self, c=32):
+        super().__init__()
+        self.down = nn.ModuleList([block(3, c), block(c, 2 * c), block(2 * c, 4 * c)])
+        self.deep = block(4 * c, 8 * c)
+        self.up = nn.ModuleList([nn.ConvTranspose2d(2 * n, n, 2, 2) for n in (4 * c, 2 * c, c)])
+        self.back = nn.ModuleList([block(2 * n, n) for n in (4 * c, 2 * c, c)])
+        self.out = nn.Conv2d(c, 1, 1)
+    def forward(self, x):
+        seen = []
+        for down in self.down:
+            x = down(x)
+            seen.append(x)
+            x = F.max_pool2d(x, 2)
+        x = self.deep(x)
+        for up, back, skip in zip(self.up, self.back, reversed(seen)):
+            x = back(torch.cat([up(x), skip], 1))
+        return self.out(x)
+net = UNet()
+optimizer = torch.optim.Adam(net.parameters(), 1e-3)
+for step in range(4):
+    x, y = torch.randn(2, 3, 128, 128), torch.ones(2, 1, 128, 128)
+    optimizer.zero_grad()
+    F.binary_cross_entropy_with_logits(net(x), y).backward()
+    optimizer.step()
+"""
+TRANSFORMER = """
+import torch, torch.nn as nn, torch.nn.functional as F
+torch.manual_seed(0)
+layer = nn.TransformerEncoderLayer(768, 12, 4 * 768, dropout=0.0, activation="gelu", batch_first=True, norm_first=True)
+net = nn.Sequential(nn.Embedding(1000, 768), nn.TransformerEncoder(layer, 6, enable_nested_tensor=False), nn.Linear(768, 1000))
+optimizer = torch.optim.AdamW(net.parameters(), 3e-4)
+for step in range(4):
+    x = torch.randint(1000, (4, 64))
+    optimizer.zero_grad()
+    F.cross_entropy(net(x).flatten(0, 1), x.roll(-1, 1).flatten()).backward()
+    optimizer.step()
+"""
+PEAK = """
+import resource, subprocess, sys
+subprocess.run([sys.executable, *sys.argv[1:]], stdout=subprocess.DEVNULL, check=True)
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("source", [UNET, TRANSFORMER], ids=["UNet", "transformer"])
+def test_a_run_needs_at_most_half_as_much_memory_again_beyond_400_mb(tmp_path, source):
+    path = tmp_path / "script.py"
+    path.write_text(source, encoding="utf-8")
+    watched = ["-c", "from symgrad_cli.run import run; run()", "-o", str(tmp_path / "story.txt")]
+    plain, run = (
+        float(subprocess.check_output([sys.executable, "-c", PEAK, *command, str(path)], text=True))
+        for command in ([], watched)
+    )
+    assert run < 400 + 1.5 * plain, (plain, run)
 
 
 # Nothing of ours is seen -----------------------------------------------------------------------------------

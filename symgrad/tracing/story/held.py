@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 SHORT, LONGEST = 14, 56
 """Steps and characters of a program and a gradient that may stand in the inputs alone."""
-ROOM = 4_000_000
+ROOM = 2_000_000
 """Entries of lines that are kept until their call is told, all lines together."""
 OTHER = "withheld: at the numbers of this call it gives others than the derivation"
 """What is said of a line whose value is not the one that was derived."""
