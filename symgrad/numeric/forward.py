@@ -7,7 +7,7 @@ allow it (sums and products do, exp does not).
 
 from __future__ import annotations
 
-from collections import ChainMap
+from collections import ChainMap, UserDict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -51,24 +51,15 @@ class Values:
         return Values(ChainMap(dict(more), self.arrays), self.sizes)  # type: ignore[arg-type]  # it is only read
 
 
-class Made(Mapping[str, Array]):
-    """Arrays by name, each made of another one when it is asked for; a step's own are kept while it asks."""
+class Made(UserDict[str, Array]):
+    """Arrays by name, each made of another one when it is asked for: the last few are kept, which one step reads."""
 
     def __init__(self, arrays: Mapping[str, Array], make: Callable[[Array], Array]) -> None:
-        self._arrays = arrays
-        self._made = lru_cache(maxsize=4)(lambda name: make(arrays[name]))
+        super().__init__(arrays)
+        self.made = lru_cache(maxsize=4)(lambda name: make(arrays[name]))
 
     def __getitem__(self, name: str) -> Array:
-        return self._made(name)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._arrays
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._arrays)
-
-    def __len__(self) -> int:
-        return len(self._arrays)
+        return self.made(name)
 
 
 class Later(Mapping[str, Array]):
