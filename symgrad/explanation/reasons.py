@@ -275,7 +275,7 @@ def passages(program: Program) -> Mapping[str, Apply]:
             found[name], depth[name] = following, 1 + depth[following.result.name]
         return ((str(step.arguments[n]), step) for n in positions(step, step.tensors))
 
-    last: Mapping[str, Apply | None] = {program.output: None}
+    last: dict[str, Apply | None] = {program.output: None}
     return {n: step for n, step in carry_back(program.steps, last, passed, common).items() if step is not None}
 
 

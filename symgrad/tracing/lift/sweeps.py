@@ -104,7 +104,7 @@ def pull(
     **told: Any,
 ) -> dict[str, Array]:
     """vᵀJ for each of ``wanted``, as `Pull.back` has it; ``told`` is what else `PullCalls` may be told."""
-    return PullCalls(program, values, wanted, boxes, ends=tuple(seeds), **told).back(seeds, taken)
+    return PullCalls(program, values, wanted, boxes, ends=tuple(seeds), **told).back(seeds, taken=taken)
 
 
 def open_entries(
