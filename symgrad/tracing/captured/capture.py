@@ -160,8 +160,12 @@ class Capture(Recorded, Listed):
 
     def lines_for_any_seed(self, wrt: Sequence[str] | None = None) -> Backward:
         """The lines of `backward` without numbers: the seed has a name, and stands for any."""
+        return self._lines(self._names(wrt))
+
+    def _lines(self, wanted: Sequence[str], **told: Any) -> Backward:
+        """`backward` by some inputs, from all outputs."""
         ends = tuple(dict.fromkeys(self.ends))
-        return backward(self.recording, self._names(wrt), ends=ends, labels=self.labels, values=self.values)
+        return backward(self.recording, wanted, ends=ends, labels=self.labels, values=self.values, **told)
 
     def backward_by(
         self,
@@ -179,17 +183,7 @@ class Capture(Recorded, Listed):
             taken = None if reader is None else reader(lines)
             return pull(program, values, self.boxes, seeds, names, origins=self.origins, taken=taken)
 
-        ends = tuple(dict.fromkeys(self.ends))
-        return backward(
-            self.recording,
-            wanted,
-            ends=ends,
-            labels=self.labels,
-            values=self.values,
-            ones=ones,
-            pull=numbers,
-            complexes=self.complexes,
-        )
+        return self._lines(wanted, ones=ones, pull=numbers, complexes=self.complexes)
 
     def to_svg(self, seed: Any = None, *, wrt: Sequence[str] | None = None) -> str:
         """The program as a picture, with the length of what ``backward(seed)`` sends back on every way."""
