@@ -121,7 +121,10 @@ def dtype_of(call: Call) -> str | None:
 
 
 class Given:
-    """The arguments of a call, taken one after the other by the names that torch has for them."""
+    """The arguments of a call, taken one after the other by the names that torch has for them.
+
+    ``like`` is the tensor whose type is taken, ``shape`` the one that is known beforehand.
+    """
 
     def __init__(self, spelled: str, arguments: Sequence[Argument], span: Span, dtype: str | None = None) -> None:
         self.spelled = normal(spelled).removeprefix("Tensor.")
@@ -129,6 +132,8 @@ class Given:
         self.rest = [a for a in arguments if a.keyword is None]
         self.named = {a.keyword: a for a in arguments if a.keyword is not None}
         self.dtype = dtype
+        self.like: Ref | None = None
+        self.shape: Shape | None = None
 
     def take(self, *names: str) -> Any:
         """The next argument, or the one called by the first of ``names`` that is there; None where there is none."""
@@ -139,6 +144,8 @@ class Given:
 
     def sizes(self, name: str = "size") -> Shape:
         """The shape: ``2, 3`` or ``(2, 3)``."""
+        if self.shape is not None:
+            return self.shape
         if name in self.named or "shape" in self.named or (self.rest and isinstance(self.rest[0].meaning, tuple)):
             found = self.take(name, "shape")
             sizes = found if isinstance(found, tuple) else (found,)
@@ -173,6 +180,7 @@ class Given:
 
     def kind(self, usual: Kind) -> Kind:
         """What torch would hold the entries as."""
+        usual = usual if self.like is None else self.like.kind
         return usual if self.dtype is None else DTYPES[self.dtype]
 
     def finished(self) -> None:

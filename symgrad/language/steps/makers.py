@@ -19,7 +19,7 @@ from symgrad.language.outside.constants import arithmetic
 from symgrad.language.outside.values import Array, from_entries, shape_of
 from symgrad.language.steps.calls import Meaning, is_size
 from symgrad.language.steps.kinds import Kind, written
-from symgrad.language.steps.made import EXAMPLE, Fill, Generator, Given, Made, Numbers
+from symgrad.language.steps.made import DTYPES, EXAMPLE, Fill, Generator, Given, Made, Numbers
 from symgrad.ops.lookup import normal
 from symgrad.shapes import size_of
 
@@ -52,31 +52,30 @@ def constant(value: int) -> Maker:
 
 def full(given: Given) -> Made:
     """``torch.full((2, 3), 0.5)``; of a truth value or an integer it holds those."""
-    size, value = given.take("size", "shape"), given.take("fill_value")
+    size = given.take("size", "shape") if given.shape is None else given.shape
+    value = given.take("fill_value")
     shape = tuple(given.size(s) for s in (size if isinstance(size, tuple) else (size,)))
     kind = Kind.TRUTH if isinstance(value, bool) else written(given.number(value)).kind
     return Made(shape, filled_with(given.number(value)), given.kind(kind))
 
 
-def full_like(given: Given) -> Made:
-    """``torch.full_like(x, 0.5)``: of x's own type."""
-    like = given.tensor()
-    return Made(like.shape, filled_with(given.number(given.take("fill_value"))), given.kind(like.kind))
-
-
-def new_full(given: Given) -> Made:
-    """``x.new_full((2, 3), 0.5)``."""
-    like = given.tensor()
-    made = full(given)
-    return Made(made.shape, made.fill, given.kind(like.kind))
-
-
-def new(value: int) -> Maker:
-    """``x.new_ones(2, 3)``."""
+def of_type(maker: Maker) -> Maker:
+    """``x.new_ones(2, 3)``: of x's own type."""
 
     def make(given: Given) -> Made:
-        like = given.tensor()
-        return Made(given.sizes(), filled_with(value), given.kind(like.kind))
+        given.like = given.tensor()
+        return maker(given)
+
+    return make
+
+
+def of_shape(maker: Maker) -> Maker:
+    """``torch.full_like(x, 0.5)``: in x's shape, and of its type."""
+
+    def make(given: Given) -> Made:
+        given.like = given.tensor()
+        given.shape = given.like.shape
+        return maker(given)
 
     return make
 
@@ -149,13 +148,6 @@ def typed(kind: Kind) -> Maker:
     return make
 
 
-def new_tensor(given: Given) -> Made:
-    """``x.new_tensor([1, 2])``."""
-    like = given.tensor()
-    made = tensor(given)
-    return Made(made.shape, made.fill, given.kind(like.kind))
-
-
 def listed(entries: Meaning, given: Given) -> Made:
     """The tensor that a list of numbers spells."""
     if entries is None:
@@ -203,19 +195,14 @@ def normals(generator: Generator, shape: tuple[int, ...]) -> Array:
 
 def drawn(draw: Draw) -> Maker:
     """``torch.randn(2, 3)``."""
-    return lambda given: Made(given.sizes(), drawn_by(draw), given.kind(Kind.REAL), drawn=True)
+    return lambda given: Made(given.sizes(), drawn_by(draw), DTYPES[given.dtype or "float64"], drawn=True)
 
 
-def drawn_like(draw: Draw) -> Maker:
-    """``torch.randn_like(x)``."""
-    return lambda given: Made(given.tensor().shape, drawn_by(draw), given.kind(Kind.REAL), drawn=True)
-
-
-def bounds(given: Given, shaped: bool) -> tuple[int, int]:
+def bounds(given: Given) -> tuple[int, int]:
     """From where to below where whole numbers are drawn."""
     found = [given.take("low")]
     more = given.rest and not isinstance(given.rest[0].meaning, tuple)
-    found += [given.take("high")] if more or "high" in given.named or not shaped else []
+    found += [given.take("high")] if more or "high" in given.named or given.shape is not None else []
     numbers = [given.number(v) for v in found if v is not None]
     low, high = (0, *numbers)[-2:]
     if not isinstance(low, int) or not isinstance(high, int) or high <= low:
@@ -225,17 +212,9 @@ def bounds(given: Given, shaped: bool) -> tuple[int, int]:
 
 def randint(given: Given) -> Made:
     """``torch.randint(0, 10, (3,))``."""
-    low, high = bounds(given, shaped=True)
+    low, high = bounds(given)
     fill = drawn_by(lambda generator, shape: generator.integers(low, high, shape))
     return Made(given.sizes(), fill, given.kind(Kind.WHOLE), drawn=True)
-
-
-def randint_like(given: Given) -> Made:
-    """``torch.randint_like(x, 0, 10)``."""
-    like = given.tensor()
-    low, high = bounds(given, shaped=False)
-    fill = drawn_by(lambda generator, shape: generator.integers(low, high, shape))
-    return Made(like.shape, fill, given.kind(like.kind), drawn=True)
 
 
 def randperm(given: Given) -> Made:
@@ -254,16 +233,17 @@ def unwritten(given: Given) -> Made:
 
 
 MAKERS: Mapping[str, Maker] = {
-    "ones": constant(1), "zeros": constant(0), "full": full, "full_like": full_like, "eye": eye, "arange": arange,
+    "ones": constant(1), "zeros": constant(0), "full": full, "full_like": of_shape(full), "eye": eye, "arange": arange,
     "linspace": linspace, "tensor": tensor, "as_tensor": tensor, "array": tensor, "asarray": tensor,
-    "rand": drawn(uniform), "randn": drawn(normals), "rand_like": drawn_like(uniform),
-    "randn_like": drawn_like(normals), "randint": randint, "randint_like": randint_like, "randperm": randperm,
+    "rand": drawn(uniform), "randn": drawn(normals), "rand_like": of_shape(drawn(uniform)),
+    "randn_like": of_shape(drawn(normals)), "randint": randint, "randint_like": of_shape(randint), "randperm": randperm,
     "empty": unwritten, "empty_like": unwritten, "Tensor": typed(Kind.REAL), "FloatTensor": typed(Kind.REAL),
     "DoubleTensor": typed(Kind.REAL), "LongTensor": typed(Kind.WHOLE), "IntTensor": typed(Kind.WHOLE),
     "BoolTensor": typed(Kind.TRUTH),
 }  # fmt: skip
 METHODS: Mapping[str, Maker] = {
-    "new_ones": new(1), "new_zeros": new(0), "new_full": new_full, "new_tensor": new_tensor, "new_empty": unwritten,
+    "new_ones": of_type(constant(1)), "new_zeros": of_type(constant(0)), "new_full": of_type(full),
+    "new_tensor": of_type(tensor), "new_empty": unwritten,
 }  # fmt: skip
 
 
