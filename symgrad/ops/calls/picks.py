@@ -23,6 +23,7 @@ CHOICES = frozenset({
     "slice_copy", "diagonal_copy", "unfold_copy", "as_strided_copy", "transpose_copy", "t", "flatten", "combinations",
     "cartesian_prod", "unsqueeze", "expand_as", "reshape_as", "view_as", "sort", "topk", "kthvalue", "mode", "median",
     "nanmedian", "msort", "cummax", "cummin", *POOLS, "permute_copy", "view_copy", "unbind_copy",
+    "_pack_padded_sequence",
 })  # fmt: skip
 """Functions each of whose results is an entry of their first argument."""
 RANKED = frozenset({"sort", "topk", "kthvalue", "mode", "median", "nanmedian", "msort", "cummax", "cummin", *POOLS})

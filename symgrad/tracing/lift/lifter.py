@@ -4,6 +4,9 @@ Comes in: nodes. Goes out: a `Lifted`: the program, the value of every tensor in
 is tried as its entry of the table, then as a choice of entries, then as the operations that torch runs inside it;
 each try is held against the value torch computed, and taken back as a whole when it does not agree.
 
+What was detached from values that the same program goes on with (straight-through estimators as they are written) is
+those steps and a ``detach``, so that the slope that is left out can be said.
+
 Casts that nobody wrote: under autocast torch computes in half precision, and its operands are rounded on the way.
 
 Comes in: a call that ran under autocast. Goes out: its operands as steps of the program that round them, so that
@@ -27,7 +30,7 @@ from symgrad.ops.calls.picks import SHARING
 from symgrad.ops.entry import playing
 from symgrad.ops.lookup import find
 from symgrad.program import Program, Role, Tensor, free_name
-from symgrad.tracing.lift import again, choices, detached, hooks, inside, phases, rewrites, templates
+from symgrad.tracing.lift import again, choices, hooks, inside, phases, rewrites, templates
 from symgrad.tracing.lift.bench import Bench
 from symgrad.tracing.lift.boxes import BlackBox, refuse_written_behind
 from symgrad.tracing.lift.complex import complexes
@@ -72,7 +75,7 @@ class Lifter(Bench):
     def node(self, node: Node) -> None:
         """One node, whose sources are lifted already."""
         if (node.detached or node.past) and id(node) not in self.stops:
-            detached.lifted(self, node)
+            detached(self, node)
         elif node.kind in ("leaf", "data") or id(node) in self.stops:
             self.source(node)
         elif hooks.changing(node):
@@ -154,6 +157,40 @@ class Lifter(Bench):
         read = tuple({id(n): n for n in call.nodes() if n.carries}.values())
         names = tuple(self.refs[id(n)].name for n in read)
         return {name: Origin(BlackBox(name, call.spelling, "", call, node.index, read, names), steps)}
+
+
+def detached(lifter: Bench, node: Node) -> None:
+    """``node`` as a detach of steps, or as what was made of one; else as data."""
+    before = node.detached or node.past
+    assert before is not None
+    steps = upstream([before], lifter.stops)
+    waiting = [kept for n in steps if (kept := n.detached or n.past) is not None]
+    while waiting:
+        more = upstream([waiting.pop()], lifter.stops)
+        waiting += [kept for n in more if (kept := n.detached or n.past) is not None]
+        steps = [*more, *steps]
+    # in a user's own forward a view of a leaf is one itself, with a past
+    first = [n for n in steps if (n.kind == "leaf" and not n.past) or id(n) in lifter.stops]
+    known = all(id(n) in lifter.reached for n in first)
+    if not known or any(n.changed or n.altered for n in (node, *steps)):
+        lifter.source(node)
+        return
+    boxes = len(lifter.boxes)
+    try:
+        with lifter.trial():
+            for step in steps:
+                if id(step) not in lifter.refs:
+                    lifter.node(step)
+            if len(lifter.boxes) > boxes:
+                raise Refused("a black box is on the way")
+            ref = lifter.refs[id(before)]
+            if node.detached is not None:
+                ref = lifter.emit(playing(Role.CUTS), [Operand(ref, ref.name)], {}, lifter.wish(node))
+            lifter.finish(node, ref)
+    except (Refused, UnsupportedError):
+        for name in list(lifter.boxes)[boxes:]:
+            del lifter.boxes[name]
+        lifter.source(node)
 
 
 def is_only_seen(word: str) -> bool:

@@ -114,17 +114,6 @@ def max_pool2d_with_indices_backward(
 
 
 @composition()
-def instance_norm(
-    steps: Steps, node: Node, x: Any, weight: Any = None, bias: Any = None, running_mean: Any = None,
-    running_var: Any = None, use_input_stats: bool = True, momentum: Any = 0.1, eps: Any = 1e-5, *rest: Any,
-) -> Said | None:  # fmt: skip
-    """torch.instance_norm has weight and bias before the statistics."""
-    if node.call is not None and node.call.spelling.startswith("F."):
-        return None
-    return "F.instance_norm", (x, running_mean, running_var, weight, bias, use_input_stats), {"eps": eps}
-
-
-@composition()
 def rms_norm(
     steps: Steps, node: Node, x: Any, normalized_shape: Any, weight: Any = None, eps: Any = None
 ) -> Said | None:  # fmt: skip

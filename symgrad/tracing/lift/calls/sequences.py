@@ -15,7 +15,7 @@ from symgrad.numeric.exact import Array
 from symgrad.ops.calls import alignments
 from symgrad.ops.calls.alignments import REDUCTIONS
 from symgrad.tracing.lift.boxes import replayed
-from symgrad.tracing.lift.choices import choose, put
+from symgrad.tracing.lift.choices import put
 from symgrad.tracing.lift.lifted import Refused
 from symgrad.tracing.lift.steps import Said, Steps, composition, done
 from symgrad.tracing.record.trace import Node, as_array, plainly
@@ -30,14 +30,6 @@ def moved(node: Node, source: Node) -> Array:
     if not np.isin(second - first, (0.0, 0.5)).all():
         raise Refused("")
     return np.where(second > first, first, -1).astype(np.int64)
-
-
-@composition("_pack_padded_sequence")
-def packed(steps: Steps, node: Node, x: Any, *_: Any, **__: Any) -> Said | None:
-    """The rows of all sequences at the first moment, at the second, and so on."""
-    if node.index or not node.held.numel():
-        return None
-    return done(choose(steps.lifter, steps.lifter.refs_in((x,))[id(x)], moved(node, x), steps.lifter.wish(node)))
 
 
 @composition("_pad_packed_sequence")

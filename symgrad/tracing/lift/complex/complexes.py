@@ -28,7 +28,7 @@ from symgrad.language.steps.calls import Ref
 from symgrad.language.steps.complex_halves import by_halves
 from symgrad.numeric.exact import Array
 from symgrad.ops import ground
-from symgrad.ops.calls.complex_rules import ARITHMETIC
+from symgrad.ops.calls.complex_rules import ARITHMETIC, Rule
 from symgrad.ops.calls.picks import MOVERS, WRITES
 from symgrad.ops.entry import playing
 from symgrad.ops.lookup import find
@@ -40,7 +40,7 @@ from symgrad.tracing.lift.boxes import replayed
 from symgrad.tracing.lift.choices import choose
 from symgrad.tracing.lift.complex import definitions, matrices
 from symgrad.tracing.lift.complex import spectral as spectra_of_matrices
-from symgrad.tracing.lift.complex.pairs import Pairs, Rule, is_complex
+from symgrad.tracing.lift.complex.pairs import Pairs, is_complex
 from symgrad.tracing.lift.complex.spectra import SPECTRA
 from symgrad.tracing.lift.lifted import TWICE, UNKNOWN, Refused
 from symgrad.tracing.lift.rewrites import basic_key

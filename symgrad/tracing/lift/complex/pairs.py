@@ -1,12 +1,6 @@
 """What the ways to lift a call on complex tensors share: its arguments as pairs, and the sentence that says so.
 
 Comes in: a recorded call. Goes out: references to pairs, to halves, and to entries of the table applied to them.
-
-Calls on complex tensors that only pick and arrange entries, conjugated or not: views, indices, joins, writes.
-
-Comes in: a recorded call. Goes out: steps that read the same pairs. Which ones they are is found as for real
-tensors (`symgrad.tracing.lift.choices`): numbers are sent through the call in place of the entries. The imaginary part
-of each number is a mark, so that a conjugate, a change of sign and an entry from elsewhere are seen.
 """
 
 from __future__ import annotations
@@ -20,7 +14,6 @@ from symgrad.entries.spec import Op
 from symgrad.language.steps.builder import Operand
 from symgrad.language.steps.calls import Ref
 from symgrad.ops import ground
-from symgrad.ops.calls.complex_rules import Rule
 from symgrad.ops.entry import playing
 from symgrad.program import Role
 from symgrad.tracing.lift.steps import Steps
@@ -90,6 +83,3 @@ class Pairs(Steps):
     def column(self, value: Any) -> Any:
         """A real factor of pairs."""
         return self(ground.unsqueeze, self.real(value), -1) if isinstance(value, (Node, Ref)) else value
-
-
-__all__ = ["Rule"]

@@ -13,10 +13,11 @@ import numpy as np
 
 from symgrad.language.steps.calls import Ref
 from symgrad.ops import ground
+from symgrad.ops.calls.complex_rules import Rule
 from symgrad.ops.calls.registry import find_compound
 from symgrad.ops.complex.fourier import each_axis
 from symgrad.ops.entry import named
-from symgrad.tracing.lift.complex.pairs import Pairs, Rule, is_complex
+from symgrad.tracing.lift.complex.pairs import Pairs, is_complex
 from symgrad.tracing.lift.lifted import Refused
 from symgrad.tracing.record.trace import Node
 
