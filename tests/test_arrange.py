@@ -7,7 +7,7 @@ import sympy as sp
 
 from symgrad import derive, explain
 from symgrad.functions import sign
-from symgrad.render import derived_text
+from symgrad.render import derived as written_derived
 from symgrad.render.arrange import absolutes, fraction
 from symgrad.render.formula_text import formula_text
 from symgrad.render.letters import Names
@@ -45,7 +45,7 @@ def test_what_is_laid_out_has_the_value_of_the_product(product: sp.Expr) -> None
     ],
 )
 def test_a_page_says_the_equation_as_it_was_written(text: str, line: str) -> None:
-    assert line in derived_text(*derive(text)).split("\n1  Forward\n")[1]
+    assert line in written_derived("text", *derive(text)).split("\n1  Forward\n")[1]
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_no_page_says_an_absolute_value_as_a_product(text: str) -> None:
 
 
 def test_the_numbers_of_a_layer_norm_are_not_said_twice() -> None:
-    assert "2·" not in derived_text(*derive("F.layer_norm(x, (n,), gamma)"))
+    assert "2·" not in written_derived("text", *derive("F.layer_norm(x, (n,), gamma)"))
 
 
 @pytest.mark.slow

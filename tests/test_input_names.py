@@ -18,7 +18,8 @@ import symgrad
 from symgrad.api import explain_values
 from symgrad.errors import InputError, NotationError
 from symgrad.language import read
-from symgrad.render import derived_text, schema, to_json, to_latex, to_markdown, to_text
+from symgrad.render import derived as written_derived
+from symgrad.render import schema, to_json, to_latex, to_markdown, to_text
 from symgrad.tracing import run_script
 from symgrad.tracing.session import why
 from symgrad.tracing.story.tell import event_text
@@ -102,7 +103,7 @@ def test_every_letter_is_an_input(name: str) -> None:
     program, derived = symgrad.derive(f"{name} * w2")
     assert derived[0].form is not None
     assert program.seed not in (name, "w2")
-    assert name in derived_text(program, derived)
+    assert name in written_derived("text", program, derived)
 
 
 def test_names_of_modules_and_keywords_are_refused() -> None:

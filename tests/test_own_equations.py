@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import symgrad
 from symgrad.errors import ShapeError, SymgradError
 from symgrad.ops import functions
-from symgrad.render import derived_text
+from symgrad.render import derived as written_derived
 from symgrad.testing import assert_backward
 from tests.compare import assert_same
 
@@ -614,7 +614,7 @@ def test_a_condition_that_holds_nowhere_is_no_refusal_of_torchs() -> None:
     ],
 )
 def test_a_derivation_is_headed_by_the_equation(text: str, title: str) -> None:
-    assert derived_text(*symgrad.derive(text)).split("   ")[0].strip() == title
+    assert written_derived("text", *symgrad.derive(text)).split("   ")[0].strip() == title
 
 
 CHOICES = {

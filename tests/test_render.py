@@ -34,15 +34,14 @@ from symgrad.numeric import evaluate
 from symgrad.oracles import Check, skipped
 from symgrad.render import (
     Names,
-    derived_json,
-    derived_latex,
-    derived_markdown,
-    derived_text,
     formula_latex,
     formula_text,
     names_of,
     numbers,
     schema,
+)
+from symgrad.render import (
+    derived as written_derived,
 )
 from symgrad.render.content import page_of
 from symgrad.render.formula_text import Unicode
@@ -70,7 +69,7 @@ FORMATS = {
     "forum.tex": lambda: forum().to_latex(),
     "forum.json": lambda: forum().to_json(),
     "forum-entry.txt": lambda: forum().to_text(entry=("x", (0, 1))),
-    "derive.txt": lambda: derived_text(*symgrad.derive("h = relu(x@w + b); h @ w2")),
+    "derive.txt": lambda: written_derived("text", *symgrad.derive("h = relu(x@w + b); h @ w2")),
 }
 
 
@@ -341,7 +340,10 @@ GRADIENTS = [
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize(("expression", "name", "formula"), GRADIENTS)
 def test_gradients_read_as_a_person_writes_them(expression: str, name: str, formula: str) -> None:
-    lines = [re.sub(r" {3,}.*", "", line.strip()) for line in derived_text(*symgrad.derive(expression)).splitlines()]
+    lines = [
+        re.sub(r" {3,}.*", "", line.strip())
+        for line in written_derived("text", *symgrad.derive(expression)).splitlines()
+    ]
     found = [line.partition(" = ")[2] for line in lines if re.match(rf"{name}\.grad(\[|\b)", line)]
     assert formula in found
 
@@ -648,10 +650,10 @@ def test_every_operation_in_every_format(case: Case) -> None:
 @pytest.mark.parametrize("case", first_by_default(STORIES))
 def test_every_derivation_in_every_format(case: Case) -> None:
     program, derived = case.program, case.derived
-    assert [line for line in derived_text(program, derived, width=80).splitlines() if len(line) > 80] == []
-    assert balanced(derived_latex(program, derived))
-    assert balanced(math_of(derived_markdown(program, derived)))
-    conforms(json.loads(derived_json(program, derived)))
+    assert [line for line in written_derived("text", program, derived, width=80).splitlines() if len(line) > 80] == []
+    assert balanced(written_derived("latex", program, derived))
+    assert balanced(math_of(written_derived("markdown", program, derived)))
+    conforms(json.loads(written_derived("json", program, derived)))
 
 
 def math_of(markdown: str) -> str:

@@ -18,12 +18,13 @@ import torch
 from click.testing import CliRunner
 
 from symgrad.errors import InputError
+from symgrad.render.writers import PAGE_WRITERS
 from symgrad.tracing import capture, run_script
 from symgrad.tracing.record.aside import DYNAMO, StandIns
 from symgrad.tracing.session import agreement
 from symgrad.tracing.story.content import closing, legend
 from symgrad.tracing.story.events import summary
-from symgrad.tracing.story.tell import event_text, to_json, to_latex, to_markdown
+from symgrad.tracing.story.tell import event_text, page_of, to_json
 from symgrad_cli.main import main
 from tests.networks import LENET
 
@@ -1067,7 +1068,7 @@ def test_json_and_markdown(tmp_path):
     told = json.loads(to_json(session))
     assert told["events"][0]["leaves"][0]["closed_form"] == "v * y"
     assert told["events"][2]["failure"].startswith("RuntimeError")
-    page = to_markdown(session)
+    page = PAGE_WRITERS["markdown"](page_of(session))
     assert "| `x` | 3×3 diagonal(y) | `v * y` | none  +  \\[0.5 -1 2\\] | = torch |" in page
 
 
@@ -1084,7 +1085,11 @@ for n in range(2):
 def test_every_format_says_what_the_text_says(tmp_path, source):
     """Also of an array that is too large to be kept: data has its shape."""
     session, told = play(tmp_path, source)
-    data, markdown, latex = json.loads(to_json(session)), to_markdown(session), to_latex(session)
+    data, markdown, latex = (
+        json.loads(to_json(session)),
+        PAGE_WRITERS["markdown"](page_of(session)),
+        PAGE_WRITERS["latex"](page_of(session)),
+    )
     assert len(data["events"]) == len(session.events)
     assert latex.isascii()
     assert latex.count("{") - latex.count(r"\{") == latex.count("}") - latex.count(r"\}")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from symgrad.render.writers import PAGE_WRITERS
 from symgrad.tracing import run_script
 from symgrad.tracing.story.content import legend
-from symgrad.tracing.story.tell import event_text, to_markdown
+from symgrad.tracing.story.tell import event_text, page_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.*:DeprecationWarning")  # scripts still use it
 HEAD = "import torch\n"
@@ -358,7 +359,7 @@ def test_no_seed_is_said_where_torch_had_none(tmp_path):
     (call,) = session.calls
     assert call.seed == ""
     assert "v weighs the rows" in legend(session)
-    assert "implicit: one output" not in to_markdown(session)
+    assert "implicit: one output" not in PAGE_WRITERS["markdown"](page_of(session))
 
 
 @pytest.mark.parametrize(

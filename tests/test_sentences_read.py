@@ -9,7 +9,7 @@ import pytest
 
 import symgrad
 from symgrad import explain
-from symgrad.render import derived_text
+from symgrad.render import derived as written_derived
 from tests.compare import assert_same
 
 HERE = [[1.0, 3.0], [2.0, 5.0]]
@@ -53,7 +53,7 @@ def test_a_path_by_another_input_that_nobody_asked_for_is_no_refusal() -> None:
 @pytest.mark.parametrize(("text", "zeros"), [("x / x.norm()", False), ("2 * x / x.norm()", False), ("x.norm()", True)])
 def test_what_is_0_at_the_length_0_is_what_comes_back_through_it(text: str, zeros: bool) -> None:
     """The whole gradient is 0 there only if all of it comes back through the norm: at 0, x / x.norm() has none."""
-    page = " ".join(derived_text(*symgrad.derive(text), width=400).split())
+    page = " ".join(written_derived("text", *symgrad.derive(text), width=400).split())
     assert "the gradient is 0 there" not in page
     gradient = explain(text, x=[0.0, 0.0], seed=None if zeros else [1.0, 2.0]).gradients["x"].value
     assert bool(np.all(gradient == 0)) == zeros
@@ -119,7 +119,7 @@ def test_half_precision_keeps_no_number_beyond_its_largest() -> None:
 
 
 def test_sizes_at_which_a_text_is_refused_are_not_said_to_mean_something_else() -> None:
-    page = derived_text(*symgrad.derive("F.conv1d(x, w)"), width=300)
+    page = written_derived("text", *symgrad.derive("F.conv1d(x, w)"), width=300)
     assert "at other sizes the text is refused, or means something else." in page
     with pytest.raises(symgrad.SymgradError):
         explain("F.conv1d(x, w)", shapes={"x": (1, 1, 2), "w": (1, 1, 3)})

@@ -49,13 +49,8 @@ def derive(
         given = options.shapes_of(shapes)
         program, derived = symgrad.derive(expression, wrt=wrt, shapes=given, expand=expand)
         whole = why_whole(read(expression, shapes=given, symbolic=True).program) if expand else ()
-    if style == "text":
-        written = render.derived_text(program, derived, width=output.width(), order=order)
-    elif style == "json":
-        written = render.derived_json(program, derived)
-    else:
-        writers = {"markdown": render.derived_markdown, "latex": render.derived_latex, "html": render.derived_html}
-        written = writers[style](program, derived, order=order)
+    options_of = {"width": output.width()} if style == "text" else {}
+    written = render.derived(style, program, derived, order=order, **options_of)
     for reason in whole:
         click.echo(reason, err=True)
     output.deliver(written, path, style)

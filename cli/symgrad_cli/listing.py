@@ -11,7 +11,7 @@ from symgrad.documents.pages import HEADING, kinks_of, row
 from symgrad.errors import InputError, UnknownNameError
 from symgrad.explanation import Kink, kink_of
 from symgrad.ops import COMPOUNDS, Compound, Op, close, entries, find, find_compound
-from symgrad.render import derived_text
+from symgrad.render import derived as written
 from symgrad_cli import output
 
 
@@ -87,4 +87,4 @@ def show(op: Op) -> None:
     for example in op.examples:
         program, derived = symgrad.derive(example.text, shapes=dict(example.shapes))
         output.emit(f"{example.text}\n")
-        output.emit(f"{derived_text(program, derived, width=output.width())}\n")
+        output.emit(f"{written('text', program, derived, width=output.width())}\n")

@@ -131,16 +131,19 @@ def place(style: str, path: Path | None, opened: bool, code: int | None) -> tupl
 
 
 def whole(session: Session, style: str) -> str:
-    """A run as Markdown, JSON, a page, or the picture of its first call that has one."""
+    """A run as Markdown, LaTeX, JSON, a page, or the picture of its first call that has one."""
+    from symgrad.render.writers import PAGE_WRITERS
     from symgrad.tracing.story.page import page_html
-    from symgrad.tracing.story.tell import to_json, to_latex, to_markdown
+    from symgrad.tracing.story.tell import page_of, to_json
 
     if style == "svg":
         found = next((call.picture for call in session.calls if call.picture), None)
         if found is None:
             raise InputError("no call of backward or grad was seen that could be drawn", hints=("--call N",))
         return found
-    return {"markdown": to_markdown, "latex": to_latex, "json": to_json, "html": page_html}[style](session)
+    if style in PAGE_WRITERS and style != "html":  # a page in HTML has the source beside it
+        return PAGE_WRITERS[style](page_of(session))
+    return to_json(session) if style == "json" else page_html(session)
 
 
 def code_of(session: Session, number: int) -> str:

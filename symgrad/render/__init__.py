@@ -4,18 +4,15 @@
 """
 
 from symgrad.explanation import Explanation, Writers
-from symgrad.render.derived import derived_json, derived_latex, derived_markdown, derived_text
 from symgrad.render.formula_latex import formula_latex
 from symgrad.render.formula_text import formula_text
-from symgrad.render.html import derived_html, to_html
+from symgrad.render.html import to_html
 from symgrad.render.json import schema, to_json
-from symgrad.render.latex import to_latex
 from symgrad.render.letters import Names, names_of
-from symgrad.render.markdown import to_markdown
 from symgrad.render.notebook import explanation_html, jacobian_in
 from symgrad.render.picture import matrix_picture, product_picture
 from symgrad.render.program_picture import program_picture
-from symgrad.render.text import to_text
+from symgrad.render.writers import derived, to_latex, to_markdown, to_text
 
 
 def picture(explanation: Explanation, name: str | None = None, *, program: bool = False) -> str:
@@ -29,11 +26,7 @@ WRITERS = Writers(to_text, to_markdown, to_latex, to_json, picture, to_html, exp
 __all__ = [
     "WRITERS",
     "Names",
-    "derived_html",
-    "derived_json",
-    "derived_latex",
-    "derived_markdown",
-    "derived_text",
+    "derived",
     "formula_latex",
     "formula_text",
     "matrix_picture",

@@ -1,6 +1,6 @@
 r"""Pages as the body of a LaTeX document.
 
-Comes in: an explanation or a `Page`. Goes out: what stands between ``\begin{document}`` and ``\end{document}``;
+Comes in: a `Page`. Goes out: what stands between ``\begin{document}`` and ``\end{document}``;
 it needs amsmath and nothing else. Plain ASCII, so that every engine sets it.
 """
 
@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from symgrad.explanation import Explanation
 from symgrad.render import mathmode
-from symgrad.render.content import page_of
 from symgrad.render.latex_lines import atoms, points
 from symgrad.render.mathmode import escaped, typewriter
 from symgrad.render.page import (
@@ -39,14 +37,6 @@ PAGE, LETTER, GAP = 345, 5.2, 10
 """The width of an article's page, of a letter and between two columns, in points."""
 SMALL = 0.7
 """How much narrower a matrix is in the small type; what is still too wide is told instead."""
-
-
-def to_latex(explanation: Explanation, *, entry: tuple[str, tuple[int, ...]] | None = None, brief: bool = False) -> str:
-    """The explanation as a LaTeX fragment.
-
-    With ``entry``, the story of that one entry; ``brief``, the answer alone.
-    """
-    return page_latex(page_of(explanation, entry, brief))
 
 
 def page_latex(page: Page) -> str:

@@ -1,6 +1,6 @@
 r"""Pages as GitHub's Markdown: words, tables, and formulas between dollars.
 
-Comes in: an explanation or a `Page`. Goes out: Markdown. A backslash before punctuation would be eaten by
+Comes in: a `Page`. Goes out: Markdown. A backslash before punctuation would be eaten by
 Markdown before the formula is set, so that ``\\`` and ``\,`` are written ``\cr`` and ``\thinspace``.
 """
 
@@ -9,9 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from symgrad.explanation import Explanation
 from symgrad.render import mathmode
-from symgrad.render.content import page_of
 from symgrad.render.page import (
     Block,
     Both,
@@ -29,16 +27,6 @@ from symgrad.render.page import (
     Table,
     Words,
 )
-
-
-def to_markdown(
-    explanation: Explanation, *, entry: tuple[str, tuple[int, ...]] | None = None, brief: bool = False
-) -> str:
-    """The explanation as Markdown with LaTeX formulas.
-
-    With ``entry``, the story of that one entry; ``brief``, the answer alone.
-    """
-    return page_markdown(page_of(explanation, entry, brief))
 
 
 def page_markdown(page: Page, level: int = 2, title: bool = True) -> str:

@@ -17,7 +17,7 @@ from symgrad.render.content.teller import teller_of
 from symgrad.render.latex import blocks as latex_blocks
 from symgrad.render.markdown import blocks as markdown_blocks
 from symgrad.render.picture import matrix_picture, product_picture
-from symgrad.render.text import to_text
+from symgrad.render.writers import to_text
 
 
 def explanation_html(explanation: Explanation) -> str:

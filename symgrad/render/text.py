@@ -1,6 +1,6 @@
 """Pages for a terminal: plain lines no wider than asked for, with colour on request.
 
-Comes in: an explanation or a `Page`. Goes out: text. rich is imported only when colour is wanted.
+Comes in: a `Page`. Goes out: text. rich is imported only when colour is wanted.
 """
 
 from __future__ import annotations
@@ -9,11 +9,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from symgrad.explanation import Explanation
-from symgrad.language.outside import arguments
 from symgrad.numeric import Array
 from symgrad.render import numbers
-from symgrad.render.content import page_of
 from symgrad.render.content.words import counted
 from symgrad.render.flow import Line, beside, flow, folded, in_columns, painted, plain, spread, width_of, with_shapes
 from symgrad.render.page import (
@@ -44,22 +41,6 @@ MOST_LINES = 6
 """Lines of a matrix that is too wide to be printed as one."""
 REMARK_AT = 48
 """Where remarks beside equations begin, if there is room."""
-
-
-def to_text(
-    explanation: Explanation,
-    *,
-    width: int = 100,
-    color: bool = False,
-    entry: tuple[str, tuple[int, ...]] | None = None,
-    brief: bool = False,
-) -> str:
-    """The explanation for a terminal of ``width`` columns.
-
-    With ``entry``, the story of that one entry; ``brief``, the answer alone.
-    """
-    columns, colored = arguments.number_of(width, "width"), arguments.flag_of(color, "color")
-    return page_text(page_of(explanation, entry, brief), width=columns, color=colored)
 
 
 def page_text(page: Page, *, width: int = 100, color: bool = False) -> str:

@@ -1,6 +1,6 @@
 """Explanations as pages for a browser: one file, nothing fetched, numbers that can be edited."""
 
-from symgrad.render.html.page import derived_html, to_html
+from symgrad.render.html.page import to_html
 from symgrad.render.html.pieces import need_packages
 
-__all__ = ["derived_html", "need_packages", "to_html"]
+__all__ = ["need_packages", "to_html"]

@@ -11,7 +11,7 @@ and the picture in its place where J is large.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,11 +19,10 @@ import numpy as np
 
 from symgrad.backward import Backward, Line
 from symgrad.explanation import Explanation, Gradient
-from symgrad.explanation.formulas import Derived
 from symgrad.numeric import Array, as_float, reads_positions
 from symgrad.program import Program, Stated
 from symgrad.render import numbers
-from symgrad.render.content import derivation_page, page_of
+from symgrad.render.content import page_of
 from symgrad.render.content.jacobian import block_size
 from symgrad.render.content.teller import teller_of
 from symgrad.render.content.words import structure_math
@@ -175,11 +174,6 @@ def to_html(
 def in_page(data: Mapping[str, Any]) -> str:
     """Data for a script of the page; nothing in it ends the script."""
     return json.dumps(data, ensure_ascii=False).replace("<", "\\u003c")
-
-
-def derived_html(program: Program, derived: Sequence[Derived], *, order: int = 1) -> str:
-    """Formulas alone, for every size."""
-    return rendered(derivation_page(program, derived, order))
 
 
 def live(explanation: Explanation) -> dict[str, Any]:

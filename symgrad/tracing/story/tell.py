@@ -14,8 +14,7 @@ import numpy as np
 from symgrad.render import numbers
 from symgrad.render.flow import shortened, wrapped
 from symgrad.render.json import dumped
-from symgrad.render.latex import page_latex
-from symgrad.render.markdown import page_markdown, section_markdown
+from symgrad.render.markdown import section_markdown
 from symgrad.render.page import Notes, Page, Section, text_of
 from symgrad.render.text import blocks_text
 from symgrad.tracing.story.content import closing, legend, section_of, summary_of
@@ -42,18 +41,8 @@ def event_markdown(event: Backward | Note) -> str:
     return section_markdown(numbered(event))
 
 
-def to_markdown(session: Session) -> str:
-    """The whole run as Markdown."""
-    return page_markdown(page_of(session))
-
-
-def to_latex(session: Session) -> str:
-    """The whole run as a LaTeX fragment."""
-    return page_latex(page_of(session))
-
-
 def page_of(session: Session) -> Page:
-    """The whole run."""
+    """The whole run, for any writer of pages."""
     return Page((session.script,), (), (), (*map(numbered, session.events), *last(session)), numbered=False)
 
 

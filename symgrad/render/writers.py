@@ -1,0 +1,75 @@
+"""The writers of pages by name, and what they write: explanations, formulas alone, plans of Jacobians.
+
+Comes in: an explanation, or a program and what was derived from it, sizes as symbols, or plans. Goes out: text,
+Markdown, LaTeX, HTML; JSON, which is data and no page. Another format of pages is one function in `PAGE_WRITERS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from symgrad.explanation import Explanation, JacobianPlan
+from symgrad.explanation.formulas import Derived
+from symgrad.language.outside import arguments
+from symgrad.program import Program
+from symgrad.render.content import derivation_page, page_of
+from symgrad.render.html.page import rendered
+from symgrad.render.json import VERSION, derived_data, dumped
+from symgrad.render.latex import page_latex
+from symgrad.render.markdown import page_markdown
+from symgrad.render.text import page_text
+
+PAGE_WRITERS: Mapping[str, Callable[..., str]] = {
+    "text": page_text, "markdown": page_markdown, "latex": page_latex, "html": rendered,
+}  # fmt: skip
+"""What writes any page; the options of each are its own."""
+At = tuple[str, tuple[int, ...]]
+"""One entry of an input."""
+
+
+def to_text(
+    explanation: Explanation, *, width: int = 100, color: bool = False, entry: At | None = None, brief: bool = False
+) -> str:
+    """The explanation for a terminal of ``width`` columns.
+
+    With ``entry``, the story of that one entry; ``brief``, the answer alone.
+    """
+    columns, colored = arguments.number_of(width, "width"), arguments.flag_of(color, "color")
+    return page_text(page_of(explanation, entry, brief), width=columns, color=colored)
+
+
+def to_markdown(explanation: Explanation, *, entry: At | None = None, brief: bool = False) -> str:
+    """The explanation as Markdown with LaTeX formulas; ``entry`` and ``brief`` as for text."""
+    return page_markdown(page_of(explanation, entry, brief))
+
+
+def to_latex(explanation: Explanation, *, entry: At | None = None, brief: bool = False) -> str:
+    """The explanation as a LaTeX fragment; ``entry`` and ``brief`` as for text."""
+    return page_latex(page_of(explanation, entry, brief))
+
+
+def derived(style: str, program: Program, formulas: Sequence[Derived], *, order: int = 1, **options: Any) -> str:
+    """Formulas alone, for every size, as `symgrad derive` and the pages about operations show them.
+
+    Of ``order`` 2 with the lines of the second derivatives; as JSON by the schema's ``derivation``.
+    """
+    if style == "json":
+        return dumped(derived_data(program, formulas))
+    return PAGE_WRITERS[style](derivation_page(program, formulas, order), **options)
+
+
+def plans_text(expression: str, plans: Sequence[JacobianPlan], assumed: Sequence[str]) -> str:
+    """For a terminal."""
+    parts = [plan.to_text() for plan in plans]
+    if assumed:
+        parts.append(f"Assumed: {'; '.join(assumed)}.")
+    return "\n\n".join(parts)
+
+
+def plans_json(expression: str, plans: Sequence[JacobianPlan], assumed: Sequence[str]) -> str:
+    """As JSON."""
+    return dumped({
+        "kind": "plans", "schema": VERSION, "expression": expression, "assumptions": list(assumed),
+        "plans": [plan.as_dict() for plan in plans],
+    })  # fmt: skip
