@@ -22,6 +22,7 @@ from symgrad.explanation import (
     slope_form,
     with_hessians,
 )
+from symgrad.explanation.evidence import shape_text
 from symgrad.explanation.formulas import Derived, Shapes, derive_only
 from symgrad.explanation.notable import assumptions_of, hints_of, with_room
 from symgrad.language import LOSSES, OUTPUTS, Value, expand_composites, inputs_of, read, why_whole
@@ -38,7 +39,6 @@ from symgrad.question import (
     names_wanted,
     read_once,
     scalars_of,
-    sized,
     text_of,
     value_of,
 )
@@ -221,7 +221,7 @@ def seed_of(weights: Value | None, downstream: Explanation | None, shape: tuple[
         return Seed(np.ones(shape, dtype=np.int64), "scalar" if scalar else "assumed", "1" if scalar else "ones")
     if weights.shape is not None and tuple(weights.shape) != shape:
         raise seed_apart(
-            sized(weights.shape), "out", sized(shape), f"a seed of shape {shape}",
+            shape_text(weights.shape), "out", shape_text(shape), f"a seed of shape {shape}",
             "seed ones for the gradient of the sum", "seed onehot(…) for one row of J",
         )  # fmt: skip
     return Seed(weights.array(shape, "v"), "given", weights.text)
@@ -247,7 +247,7 @@ def _downstream(
     later = reading.program
     if later.out.shape:
         shape = later.numbers(later.out.shape)
-        raise ShapeError("then has to give one number", found=(f"its shape is {sized(shape)}",), hints=("sum(…)",))
+        raise ShapeError("then has to give one number", found=(f"its shape is {shape_text(shape)}",), hints=("sum(…)",))
     shared["out"] = Given("out", from_first.output, True, True)
     made = {**reading.made, **{name: g.value for name, g in shared.items()}}
     given = [shared.get(g.name, g) for g in given_values(later, late, shapes, made)]

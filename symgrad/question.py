@@ -194,8 +194,3 @@ def value_of(value: Any, name: str) -> Value:
         return literal(value)
     array = value_from(value, name)
     return Value(name, array.shape, lambda shape: array, truths=holds_truths(value))
-
-
-def sized(shape: Sequence[int]) -> str:
-    """2×3, or the word for a scalar."""
-    return "×".join(map(str, shape)) if shape else "a scalar"

@@ -14,14 +14,14 @@ from click.testing import CliRunner
 
 from symgrad.closed_form import assigned
 from symgrad.documents import Page, forum_page, index_page, operation_page
-from symgrad.documents.markdown import LONGEST, Picture, readable
+from symgrad.documents.markdown import LONGEST, readable
 from symgrad.documents.operation import LINES, distinct_ranks, family_of, shown_example, sized
 from symgrad.documents.pages import file_name
 from symgrad.explanation.formulas import derive_only
 from symgrad.functions import PRIMITIVES
 from symgrad.language import read
 from symgrad.ops import TABLE, Op, entries, find
-from symgrad.render.page import Code, Equation, Equations, Listing, Paragraph, Ready
+from symgrad.render.page import Code, Equation, Equations, Listing, Paragraph, Picture, Ready
 from symgrad_cli.main import main
 from tests.cases import STORIES, Case, first_by_default
 

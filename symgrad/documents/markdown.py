@@ -2,7 +2,7 @@
 
 Comes in: an `Article`. Goes out: text, and the pictures by the names of their files.
 
-An article before it is written: parts of blocks and pictures, and what no reader would read left out with a word.
+An article before it is written: sections of blocks and pictures, and what no reader would read left out with a word.
 
 Comes in: blocks of an explanation. Goes out: an `Article`, for Markdown and for Sphinx.
 """
@@ -11,44 +11,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from xml.etree import ElementTree
+from dataclasses import dataclass, replace
 
 from symgrad.explanation import Explanation
 from symgrad.ops import Op
-from symgrad.render.markdown import blocks, words
-from symgrad.render.page import Block, Code, Equations, Listing, Paragraph, Words
+from symgrad.render.markdown import blocks, section_markdown, words
+from symgrad.render.page import Block, Code, Equations, Listing, Paragraph, Picture, Section, Words
 from symgrad.render.picture import small
 
 LONGEST = 300
 """Characters of a formula or of a line of code that a page shows."""
-SVG = "{http://www.w3.org/2000/svg}"
-
-
-@dataclass(frozen=True)
-class Picture:
-    """A drawing, and the same in words."""
-
-    name: str
-    svg: str
-
-    @property
-    def alt(self) -> str:
-        """The description that the drawing carries."""
-        root = ElementTree.fromstring(self.svg)
-        return " ".join(". ".join(root.findtext(f"{SVG}{tag}", "") for tag in ("title", "desc")).split())
-
-
-Piece = Block | Picture
-
-
-@dataclass(frozen=True)
-class Part:
-    """A heading and what stands below it; a ``folded`` part is opened by those who want it."""
-
-    heading: Words
-    pieces: tuple[Piece, ...]
-    folded: bool = False
 
 
 @dataclass(frozen=True)
@@ -57,8 +29,8 @@ class Article:
 
     op: Op
     opening: Words
-    box: tuple[Piece, ...]
-    parts: tuple[Part, ...]
+    box: tuple[Block, ...]
+    parts: tuple[Section, ...]
     structure: str
 
 
@@ -127,42 +99,25 @@ STARTS = re.compile(r" (?=[A-Za-z\\({])")
 def article_markdown(article: Article, stem: str) -> tuple[str, Mapping[str, str]]:
     """The page, and its pictures: ``stem-x.svg`` beside it."""
     op = article.op
-    pictures: dict[str, str] = {}
-    parts = [f"# {op.name}", words(article.opening), f"```text\n{op.definition}\n```"]
-    parts += written(article.box, stem, pictures)
-    for part in article.parts:
-        parts += part_markdown(part, stem, pictures)
-    return "\n".join(narrow("\n\n".join(parts))), pictures
+    box, *parts = (
+        Section(part.heading, tuple(fitted(part.blocks, stem)), part.folded)
+        for part in (Section((), article.box), *article.parts)
+    )
+    lead = [f"# {op.name}", words(article.opening), f"```text\n{op.definition}\n```", *blocks(box.blocks)]
+    text = "\n\n".join([*lead, *(section_markdown(part).rstrip("\n") for part in parts)])
+    drawn = (block for part in (box, *parts) for block in part.blocks if isinstance(block, Picture))
+    return "\n".join(narrow(text)), {f"{picture.name}.svg": picture.svg for picture in drawn}
 
 
-def part_markdown(part: Part, stem: str, pictures: dict[str, str]) -> Iterator[str]:
-    """One part; a folded one as ``<details>``, which GitHub folds too."""
-    if not part.folded:
-        yield f"## {words(part.heading)}"
-        yield from written(part.pieces, stem, pictures)
-        return
-    yield "<details>"
-    yield f"<summary>{words(part.heading).replace('`', '')}</summary>"
-    yield from written(part.pieces, stem, pictures)
-    yield "</details>"
-
-
-def written(pieces: Sequence[Piece], stem: str, pictures: dict[str, str]) -> Iterator[str]:
-    """Blocks and pictures."""
-    for piece in pieces:
-        if isinstance(piece, Picture):
-            name = f"{stem}-{piece.name}.svg"
-            pictures[name] = piece.svg
-            yield f"![{shortened(piece.alt)}]({name})"
+def fitted(found: Iterable[Block], stem: str) -> Iterator[Block]:
+    """Blocks with pictures named after the page, and without matrices that no screen holds."""
+    for block in found:
+        if isinstance(block, Picture):
+            yield replace(block, name=f"{stem}-{block.name}")
+        elif any(map(is_wide, blocks([block]))):
+            yield Paragraph(("(This matrix is drawn in the picture.)",))
         else:
-            for block in blocks([piece]):
-                yield block if not is_wide(block) else "(This matrix is drawn in the picture.)"
-
-
-def shortened(alt: str) -> str:
-    """A description as the text of a Markdown image, cut where it fills more than two lines; the file has it whole."""
-    plain = alt.replace("[", "(").replace("]", ")")
-    return plain if len(plain) <= LONGEST - 60 else f"{plain[: LONGEST - 61]}…"
+            yield block
 
 
 def is_wide(block: str) -> bool:

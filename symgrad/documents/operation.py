@@ -15,7 +15,7 @@ from itertools import product
 from symgrad.calculus import flows
 from symgrad.closed_form import assigned
 from symgrad.documents.domains import sample_seed, sample_values, spoken, where_defined
-from symgrad.documents.markdown import Article, Part, Piece, picture_of, readable
+from symgrad.documents.markdown import Article, picture_of, readable
 from symgrad.errors import InputError, SymgradError
 from symgrad.explanation import Explanation, Given, Seed, build, derive_only, kink_of, with_hessians
 from symgrad.explanation.formulas import Derived
@@ -28,7 +28,7 @@ from symgrad.render import WRITERS
 from symgrad.render.content import derivatives, lines_of, page_of, pullbacks, second_order_section
 from symgrad.render.content.teller import teller_of
 from symgrad.render.content.words import size_text
-from symgrad.render.page import Code, Grid, Grids, Listing, Paragraph, Section, Table, Words, named
+from symgrad.render.page import Block, Code, Grid, Grids, Listing, Paragraph, Section, Table, Words, named
 
 WORD = re.compile(r"(?:[a-z]{2,}|a)(?:[ ,:-]|$)")
 LINES = 160
@@ -51,15 +51,15 @@ def article(op: Op, check: bool = True) -> Article:
     box = (*otherwise(op), *signs(op), letters(program), *answer(program, derived, example), *kinks(op), *drawn[:1])
     sections = page_of(story).sections
     parts = (
-        Part(("An example: ", *sizes(story)), (*why_not(story, reason), *numbers(story), *drawn[1:])),
+        Section(("An example: ", *sizes(story)), (*why_not(story, reason), *numbers(story), *drawn[1:])),
         second(story, check),
         torch_part(story),
-        Part(("Proof",), tuple(readable(sections[4].blocks, example.text))),
-        Part(("The same, step by step",), tuple(steps(sections[:4], story.expression)), folded=True),
+        Section(("Proof",), tuple(readable(sections[4].blocks, example.text))),
+        Section(("The same, step by step",), tuple(steps(sections[:4], story.expression)), folded=True),
         *(formulas(other) for other in distinct_ranks(op.examples) if other.text != example.text),
     )
     structure = next((d.structure.kind for d in derived if d.name not in op.data and flows(program, d.name)), "")
-    return Article(op, opening(op), box, tuple(part for part in parts if part.pieces), structure)
+    return Article(op, opening(op), box, tuple(part for part in parts if part.blocks), structure)
 
 
 def family_of(op: Op) -> str:
@@ -110,7 +110,7 @@ def begun(says: str) -> str:
     return f"{says[0].upper()}{says[1:]}" if WORD.match(says) else says
 
 
-def otherwise(op: Op) -> Iterator[Piece]:
+def otherwise(op: Op) -> Iterator[Block]:
     """The equations under other options or at other ranks."""
     for condition, equation in op.otherwise.items():
         words = spoken(condition)
@@ -118,20 +118,20 @@ def otherwise(op: Op) -> Iterator[Piece]:
         yield Listing(equation)
 
 
-def signs(op: Op) -> Iterator[Piece]:
+def signs(op: Op) -> Iterator[Block]:
     """What the signs of the equation's text mean that no formula below it has."""
     found = [means for sign, means in SIGNS.items() if sign in op.definition]
     if found:
         yield Paragraph((f"({'; '.join(found)})",), aside=True, notation=True)
 
 
-def letters(program: Program) -> Piece:
+def letters(program: Program) -> Block:
     """The sizes that the formulas name."""
     given = ", ".join(f"{t.name} {size_text(t.shape)}" for t in program.inputs)
     return Paragraph((f"With {given}, and {program.output} {size_text(program.out.shape)}:",))
 
 
-def answer(program: Program, derived: Sequence[Derived], example: Example) -> Iterator[Piece]:
+def answer(program: Program, derived: Sequence[Derived], example: Example) -> Iterator[Block]:
     """The equation, the Jacobian by each input, and each pullback as code; as formulas too where some has no code."""
     teller = teller_of(program, symbolic=True)
     for section in derivatives(teller, derived):
@@ -145,7 +145,7 @@ def answer(program: Program, derived: Sequence[Derived], example: Example) -> It
         yield from readable(told.blocks, example.text)
 
 
-def kinks(op: Op) -> Iterator[Piece]:
+def kinks(op: Op) -> Iterator[Block]:
     """Where a derivative may be a choice: both sides of the point, and what the equation and torch take at it."""
     for kink in (kink_of(op, at) for at in op.kinks):
         left, right, here = kink.told
@@ -196,13 +196,13 @@ def sizes(story: Explanation) -> Words:
     return (Code(story.expression), *((f" with {given}",) if given else ()))
 
 
-def why_not(story: Explanation, reason: str) -> Iterator[Piece]:
+def why_not(story: Explanation, reason: str) -> Iterator[Block]:
     """What was said of an input of 2×3, where the example has none."""
     if reason:
         yield Paragraph((f"Not with {story.inputs[0].name} {size_text(TWO_BY_THREE)}: {reason}.",))
 
 
-def numbers(story: Explanation) -> Iterator[Piece]:
+def numbers(story: Explanation) -> Iterator[Block]:
     """Inputs, output, seed and gradients of a worked example."""
     program = story.program
     yield Grids((*(Grid(named(g.name), g.value) for g in story.inputs), Grid(named(program.output), story.output)))
@@ -212,26 +212,26 @@ def numbers(story: Explanation) -> Iterator[Piece]:
     yield Grids(tuple(Grid(named(f"{g.name}.grad"), g.shown) for g in moving))
 
 
-def second(story: Explanation, check: bool) -> Part:
+def second(story: Explanation, check: bool) -> Section:
     """The second derivative by every pair of inputs that something flows back to."""
     moving = {name: g for name, g in story.gradients.items() if flows(story.program, name)}
     heading: Words = ("The second derivative",)
     if not moving:
-        return Part(heading, ())
+        return Section(heading, ())
     try:
         story = with_hessians(replace(story, gradients=moving))
     except SymgradError as error:
-        return Part(heading, (Paragraph((f"Not derived: {error.problem}.",)),))
+        return Section(heading, (Paragraph((f"Not derived: {error.problem}.",)),))
     section = second_order_section(teller_of(story.program, story.expression), story)
-    return Part(heading, tuple(readable(section.blocks, story.expression)), folded=len(moving) > 1)
+    return Section(heading, tuple(readable(section.blocks, story.expression)), folded=len(moving) > 1)
 
 
-def torch_part(story: Explanation) -> Part:
+def torch_part(story: Explanation) -> Section:
     """The lines of derivatives.yaml of the nodes that torch recorded."""
     heading: Words = ("What torch writes",)
     recorded = torch_rules(story.program, {g.name: g.value for g in story.inputs})
     if isinstance(recorded, str):
-        return Part(heading, (Paragraph((f"{recorded}.",)),), folded=True)
+        return Section(heading, (Paragraph((f"{recorded}.",)),), folded=True)
     rows = tuple(((Code(rule.node),), (Code(name),), (Code(line),)) for rule in recorded for name, line in rule.lines)
     lead = (
         f"The backward nodes that torch {story.torch_version} records for this call, from the output back, and "
@@ -239,22 +239,22 @@ def torch_part(story: Explanation) -> Part:
     )
     named_so: Words = (Code("derivatives.yaml"), "; ", Code("grad"), " is v, ", Code("result"), " the output:")
     said = Paragraph((lead, *named_so))
-    return Part(heading, (said, Table((("node",), ("by",), ("line",)), rows)), folded=True)
+    return Section(heading, (said, Table((("node",), ("by",), ("line",)), rows)), folded=True)
 
 
-def steps(sections: Sequence[Section], expression: str) -> Iterator[Piece]:
+def steps(sections: Sequence[Section], expression: str) -> Iterator[Block]:
     """The derivation in full, each section after its heading."""
     for place, section in enumerate(sections, start=1):
         yield Paragraph((f"{place}. ", *section.heading), alarm=True)
         yield from readable(section.blocks, expression)
 
 
-def formulas(example: Example) -> Part:
+def formulas(example: Example) -> Section:
     """Jacobian, pullback and closed form of another example, sizes left open."""
     program = symbolic(example)
     derived = derive_only(program, [t.name for t in program.inputs if t.name not in program.made])
     found = tuple(answer(program, derived, example))
-    return Part(("For every size: ", Code(example.text)), found, folded=True)
+    return Section(("For every size: ", Code(example.text)), found, folded=True)
 
 
 TWO_BY_THREE = (2, 3)

@@ -19,6 +19,7 @@ import numpy as np
 from symgrad.calculus import moving
 from symgrad.errors import SymgradError, UnknownNameError
 from symgrad.explanation import Explanation
+from symgrad.explanation.evidence import shape_text
 from symgrad.language import definition, inputs_of
 from symgrad.language.outside import arguments
 from symgrad.notebook import Listed
@@ -138,11 +139,11 @@ class Question(Listed):
     def question(self) -> str:
         """What is asked, and in which names."""
         program = self.explanation.program
-        sizes = ", ".join(f"{g.name} {size(g.value.shape)}" for g in self.explanation.inputs)
+        sizes = ", ".join(f"{g.name} {shape_text(g.value.shape, 'a number')}" for g in self.explanation.inputs)
         known = ", ".join(dict.fromkeys([program.seed, program.output, *(g.name for g in self.explanation.inputs)]))
         return (
             f"{definition(self.expression, program.output)}    ({sizes}, {program.output} "
-            f"{size(self.explanation.output.shape)})\n"
+            f"{shape_text(self.explanation.output.shape, 'a number')})\n"
             f"{program.output}.backward({program.seed}):  {self.name}.grad = ?    (in {known}; any size)"
         )
 
@@ -196,7 +197,7 @@ class Question(Listed):
 
     def _shaped(self, trial: Trial, where: str) -> Verdict:
         """What is said of another shape."""
-        wanted, got = size(trial.expected.shape), size(trial.got.shape)
+        wanted, got = shape_text(trial.expected.shape, "a number"), shape_text(trial.got.shape, "a number")
         said = f"{self.name}.grad has the shape of {self.name}, {wanted}; this has {got}"
         return Verdict("wrong", f"{LEAD.get(where, LEAD['sizes'])}{said}")
 
@@ -248,8 +249,3 @@ def relative(trial: Trial) -> float:
 def sizes_tried(explanation: Explanation) -> str:
     """Whether other sizes were tried."""
     return "also of other sizes" if explanation.program.sizes else "at the one size there is"
-
-
-def size(shape: tuple[int, ...]) -> str:
-    """2×3."""
-    return "×".join(map(str, shape)) or "a number"

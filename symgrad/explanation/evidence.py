@@ -6,7 +6,7 @@ them where J is small, and elsewhere some that were found by a sweep each, so th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -215,6 +215,11 @@ def some(shape: tuple[int, ...]) -> list[tuple[int, ...]]:
 def place_of(at: tuple[int, ...], shape: tuple[int, ...]) -> int:
     """The row-major number of a place."""
     return int(np.ravel_multi_index(at, shape)) if shape else 0
+
+
+def shape_text(shape: Sequence[object], alone: str = "a scalar") -> str:
+    """2×3; what has no axes is called as ``alone`` says."""
+    return "×".join(map(str, shape)) or alone
 
 
 def size_of(shape: tuple[int, ...]) -> int:

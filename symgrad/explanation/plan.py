@@ -29,7 +29,7 @@ import sympy as sp
 
 from symgrad.calculus import carry_back, local, moving, positions
 from symgrad.errors import SymgradError
-from symgrad.explanation.evidence import Evidence, size_of
+from symgrad.explanation.evidence import Evidence, shape_text, size_of
 from symgrad.indexing import Equation, Index, add_up, delta, fresh_axes, over_terms
 from symgrad.indexing.canonical import canonical
 from symgrad.indexing.deltas import is_delta
@@ -122,7 +122,7 @@ class JacobianPlan:
         most = "" if self.exact else "at most "
         share = self.nonzeros / max(rows * columns, 1)
         lines = [
-            f"∂{self.output}/∂{self.name}  {sized(self.out_shape)} by {sized(self.in_shape)}",
+            f"∂{self.output}/∂{self.name}  {shape_text(self.out_shape)} by {shape_text(self.in_shape)}",
             f"  matrix      {rows:,} × {columns:,}",
             f"  nonzeros    {most}{self.nonzeros:,}{_share(share)}",
             f"  structure   {self.structure}",
@@ -186,11 +186,6 @@ def said(pattern: Pattern) -> str:
         return "every entry can be nonzero" if pattern.exact else "nothing is known to be zero"
     within = f"at most {pattern.in_row:,} entries in a row, {pattern.in_column:,} in a column"
     return f"{blocks:,} blocks, nothing across them; {within}" if blocks > 1 else within
-
-
-def sized(shape: tuple[int, ...]) -> str:
-    """2×3, or the word for a scalar."""
-    return "×".join(map(str, shape)) if shape else "a scalar"
 
 
 def in_bytes(count: int) -> str:

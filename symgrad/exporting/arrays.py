@@ -26,7 +26,6 @@ RANK = "{}.ndim"
 KNOWN = (ast.Constant, ast.Name, ast.Tuple, ast.List, ast.BinOp, ast.UnaryOp, ast.Compare, ast.Slice, ast.operator,
          ast.unaryop, ast.cmpop, ast.expr_context, ast.keyword)  # fmt: skip
 """What is the same in both."""
-TAKEN = ("values", "indices")
 """Parts of what an operation of torch's finds: NumPy has other functions for them."""
 
 

@@ -24,6 +24,7 @@ from symgrad.render.page import (
     Notes,
     Page,
     Paragraph,
+    Picture,
     Table,
     Words,
     text_of,
@@ -73,6 +74,8 @@ def written(block: Block) -> list[str]:
         return [f"\\begin{{itemize}}\n{told}\n\\end{{itemize}}"]
     if isinstance(block, Both):
         return blocks(block.apart)
+    if isinstance(block, Picture):
+        return [escaped(block.alt)]
     if isinstance(block, Equations):
         return [equations(block.rows)]
     if isinstance(block, Grids):

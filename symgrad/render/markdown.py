@@ -23,10 +23,14 @@ from symgrad.render.page import (
     Notes,
     Page,
     Paragraph,
+    Picture,
     Section,
     Table,
     Words,
 )
+
+LONGEST_ALT = 240
+"""Characters of what is said of a picture: two lines of a screen."""
 
 
 def page_markdown(page: Page, level: int = 2, title: bool = True) -> str:
@@ -40,8 +44,12 @@ def page_markdown(page: Page, level: int = 2, title: bool = True) -> str:
 
 
 def section_markdown(section: Section, level: int = 2, number: str = "") -> str:
-    """One section of a page under its heading."""
-    return "\n\n".join([f"{'#' * level} {number}{words(section.heading)}", *blocks(section.blocks)]) + "\n"
+    """One section of a page under its heading; a folded one as ``<details>``, which GitHub folds too."""
+    heading, inside = words(section.heading), blocks(section.blocks)
+    parts = [f"{'#' * level} {number}{heading}", *inside]
+    if section.folded:
+        parts = ["<details>", f"<summary>{heading.replace('`', '')}</summary>", *inside, "</details>"]
+    return "\n\n".join(parts) + "\n"
 
 
 def blocks(found: Iterable[Block]) -> list[str]:
@@ -60,6 +68,9 @@ def written(block: Block) -> list[str]:
         return ["\n".join(item_of(item, "**" if block.alarm else "") for item in block.items)]
     if isinstance(block, Both):
         return blocks(block.apart)
+    if isinstance(block, Picture):
+        alt = block.alt.replace("[", "(").replace("]", ")")  # the file has it whole
+        return [f"![{alt if len(alt) <= LONGEST_ALT else f'{alt[: LONGEST_ALT - 1]}…'}]({block.name}.svg)"]
     if isinstance(block, Equations):
         return equations(block)
     if isinstance(block, Grids):

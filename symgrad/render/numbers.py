@@ -118,11 +118,6 @@ def data(value: Any) -> Any:
     return number if math.isfinite(number) else str(number)
 
 
-def size(shape: tuple[Any, ...]) -> str:
-    """``2×3``; a scalar is said to be one."""
-    return "×".join(map(str, shape)) if shape else "a scalar"
-
-
 def everywhere(array: Array) -> str | None:
     """The one number that a large array consists of, in words; None for any other array."""
     entries = plain(array).reshape(-1)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
+from xml.etree import ElementTree
 
 from symgrad.indexing.symbols import Expr
 from symgrad.numeric import Array
@@ -218,15 +219,31 @@ class Table:
     brief: tuple[tuple[Words, ...], ...] = ()
 
 
-Block = Paragraph | Listing | Both | Notes | Equations | Grids | Matrix | Table
+@dataclass(frozen=True)
+class Picture:
+    """A drawing in SVG, and the same in words; ``name`` is that of its file, where it has one."""
+
+    name: str
+    svg: str
+
+    @property
+    def alt(self) -> str:
+        """The description that the drawing carries."""
+        root = ElementTree.fromstring(self.svg)
+        said = (root.findtext(f"{{http://www.w3.org/2000/svg}}{tag}", "") for tag in ("title", "desc"))
+        return " ".join(". ".join(said).split())
+
+
+Block = Paragraph | Listing | Both | Notes | Equations | Grids | Matrix | Table | Picture
 
 
 @dataclass(frozen=True)
 class Section:
-    """A heading and what stands below it."""
+    """A heading and what stands below it; a ``folded`` one is opened by those who want it."""
 
     heading: Words
     blocks: tuple[Block, ...]
+    folded: bool = False
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,11 @@ import numpy as np
 
 from symgrad.backward.parts.names import with_names
 from symgrad.explanation import Explanation
+from symgrad.explanation.evidence import shape_text
 from symgrad.numeric import Array, as_float, euclidean, term_sizes
 from symgrad.numeric.rounding import length_beside
 from symgrad.numeric.sweeps import numeric_pullback
 from symgrad.program import Apply, Program, free_name
-from symgrad.render import numbers
 from symgrad.render.content.teller import teller_of
 from symgrad.render.flow_layout import BAND, Flow, Station
 from symgrad.render.flow_picture import flow_picture, ways_of
@@ -104,13 +104,15 @@ def drawn(
         called[tensor.name] = name if name not in taken else f"{name} ({tensor.name})"
         taken.add(called[tensor.name])
     read = {name for step in told for name in step.tensors} | set(seeds)
-    stations = [Station(called[t.name], "", shape(shape_of(t.name))) for t in program.inputs if t.name in read]
+    stations = [
+        Station(called[t.name], "", shape_text(shape_of(t.name), "a number")) for t in program.inputs if t.name in read
+    ]
     texts = [said(step) for step in told]
     for n, step in enumerate(told):
         text = " ".join(texts[n].split())
         own = bool(text) and len(text) <= LONGEST_SAID and texts[n] not in texts[n + 1 :]
         made = text if own else step.called
-        stations.append(Station(called[step.result.name], made, shape(shape_of(step.result.name))))
+        stations.append(Station(called[step.result.name], made, shape_text(shape_of(step.result.name), "a number")))
     known = {station.name for station in stations}
     readers = [(called[name], called[step.result.name]) for step in told for name in step.tensors]
     renamed = {(called[a], called[b]): value for (a, b), value in lengths.items()}
@@ -123,8 +125,3 @@ def drawn(
 
 LONGEST_SAID = 19
 """Characters of an operation as the user wrote it."""
-
-
-def shape(sizes: tuple[int, ...]) -> str:
-    """2×3; a scalar is a number."""
-    return numbers.size(sizes) if sizes else "a number"

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from symgrad.explanation.evidence import shape_text
 from symgrad.numeric import Array
 from symgrad.render import numbers
 from symgrad.render.content.words import counted
@@ -26,6 +27,7 @@ from symgrad.render.page import (
     Notes,
     Page,
     Paragraph,
+    Picture,
     Ready,
     Table,
     Words,
@@ -120,6 +122,8 @@ class TextWriter:
             return self.lines(block.items, indent, "alarm" if block.alarm else "")
         if isinstance(block, Both):
             return self.both(block, indent)
+        if isinstance(block, Picture):
+            return flow((block.alt,), self.width, indent, indent)
         if isinstance(block, Equations):
             return self.equations(block, inner)
         if isinstance(block, Grids):
@@ -229,7 +233,7 @@ class TextWriter:
     def rows(self, values: Array, room: int) -> list[str]:
         """Numbers in columns, the middle left out where there are too many."""
         if values.size == 0:
-            return [f"(no entries: {numbers.size(values.shape)})"]
+            return [f"(no entries: {shape_text(values.shape)})"]
         if values.ndim == 0:
             return [numbers.text(values[()])]
         table = np.atleast_2d(values)

@@ -26,12 +26,12 @@ from sphinx.util.docutils import SphinxDirective, SphinxRole
 
 from symgrad.api import derive, explain_values
 from symgrad.closed_form import assigned
-from symgrad.documents.markdown import Picture, readable
+from symgrad.documents.markdown import readable
 from symgrad.errors import InputError, SymgradError
 from symgrad.explanation import Explanation
 from symgrad.language import literal
 from symgrad.render.content import page_of
-from symgrad.render.page import Block, Page
+from symgrad.render.page import Block, Page, Picture
 from symgrad.sphinx.nodes import Made, boxed, code_block, pieces, words
 from symgrad.sphinx.truth import unclaimed, unsaid, untrue
 from symgrad.ways import Way, asked_by

@@ -16,11 +16,25 @@ from typing import Any, TypeVar
 
 from docutils import nodes
 
-from symgrad.documents.markdown import Picture, Piece, narrow
+from symgrad.documents.markdown import narrow
 from symgrad.render import mathmode
 from symgrad.render.html.pieces import inline_picture, mathml
 from symgrad.render.mathmode import CHARACTERS
-from symgrad.render.page import Both, Code, Equation, Equations, Grids, Listing, Math, Matrix, Notes, Paragraph, Words
+from symgrad.render.page import (
+    Block,
+    Both,
+    Code,
+    Equation,
+    Equations,
+    Grids,
+    Listing,
+    Math,
+    Matrix,
+    Notes,
+    Paragraph,
+    Picture,
+    Words,
+)
 from symgrad.render.text import block_text
 
 Made = list[nodes.Node]
@@ -45,12 +59,12 @@ class folded(nodes.General, nodes.Element):  # noqa: N801 -- as above
     """A part that the reader opens."""
 
 
-def pieces(found: Iterable[Piece]) -> Made:
+def pieces(found: Iterable[Block]) -> Made:
     """Blocks and pictures one after the other."""
     return [node for piece in found for node in piece_nodes(piece)]
 
 
-def piece_nodes(piece: Piece) -> Iterator[nodes.Node]:
+def piece_nodes(piece: Block) -> Iterator[nodes.Node]:
     """One block."""
     if isinstance(piece, Picture):
         yield picture("", svg=piece.svg, alt=piece.alt)

@@ -13,10 +13,9 @@ from docutils import nodes
 from docutils.parsers.rst import directives
 from sphinx.util.docutils import SphinxDirective
 
-from symgrad.documents.markdown import Part
 from symgrad.documents.operation import article, family_of, family_says
 from symgrad.ops import find
-from symgrad.render.page import Code
+from symgrad.render.page import Section, text_of
 from symgrad.sphinx.nodes import Made, as_written, boxed, code_block, pieces, titled, words
 from symgrad.sphinx.truth import kept, untrue
 
@@ -52,14 +51,13 @@ class OperationDirective(SphinxDirective):
         return [*made, *(part_node(part) for part in found.parts)]
 
 
-def part_node(part: Part) -> nodes.Node:
+def part_node(part: Section) -> nodes.Node:
     """A section, or a folded part."""
     if part.folded:
-        return titled(part.heading, pieces(part.pieces))
-    title = "".join(p if isinstance(p, str) else p.code if isinstance(p, Code) else p.text for p in part.heading)
-    section = as_written(nodes.section("", nodes.title("", "", *words(part.heading)), *pieces(part.pieces)))
-    section["ids"].append(nodes.make_id(title))
-    section["names"].append(nodes.fully_normalize_name(title))
+        return titled(part.heading, pieces(part.blocks))
+    section = as_written(nodes.section("", nodes.title("", "", *words(part.heading)), *pieces(part.blocks)))
+    section["ids"].append(nodes.make_id(text_of(part.heading)))
+    section["names"].append(nodes.fully_normalize_name(text_of(part.heading)))
     return section
 
 

@@ -20,6 +20,9 @@ from symgrad.backward.parts.names import UNNAMED
 from symgrad.calculus import flows
 from symgrad.explanation import Explanation, Gradient, Tie
 from symgrad.explanation.notable import (
+    listed as named_in_turn,
+)
+from symgrad.explanation.notable import (
     mean_in_words,
     means,
     pairs_compared,
@@ -32,7 +35,7 @@ from symgrad.ops.entry import plays
 from symgrad.oracles.report import NO_GRADIENT, REFUSES, TURNED, Check, Outcome, Verdict
 from symgrad.program import Program, Role, Stated
 from symgrad.render import numbers
-from symgrad.render.content.first_lines import Room, first_lines, formulas_instead, listing, short_forms, with_constants
+from symgrad.render.content.first_lines import Room, first_lines, formulas_instead, short_forms, with_constants
 from symgrad.render.content.singular import singular_blocks, why_zero
 from symgrad.render.content.teller import Teller
 from symgrad.render.content.words import listed, speaker_of
@@ -142,7 +145,9 @@ def found_places(teller: Teller, formulas: Sequence[Equation]) -> Iterator[Parag
     read = dict(entry for formula in said for entry in teller.read_by(formula))
     found, sizes = [name for name, code in read.items() if not code], teller.sizes_in(said)
     words = [f"{name} is {code}" for name, code in read.items() if code]
-    words += [f"{listing(found)} {'is' if len(found) == 1 else 'are'} what the forward pass found"] if found else []
+    words += (
+        [f"{named_in_turn(found)} {'is' if len(found) == 1 else 'are'} what the forward pass found"] if found else []
+    )
     words += [f"here {', '.join(f'{size} = {teller.sizes[size]}' for size in sizes)}"] if sizes else []
     if words:
         yield Paragraph((f"({'; '.join(words)})",), aside=True, notation=True)
@@ -194,7 +199,7 @@ def _ran(explanation: Explanation) -> Words:
     """What torch ran in place of the text: the equation, or the calls that were read."""
     asked, stated = explanation.asked, [s.op.text for s in explanation.program.steps if isinstance(s.op, Stated)]
     if asked is not None and asked.kept:
-        return (f"{listing([f'{word}()' for word in asked.kept])} keeps all digits",)
+        return (f"{named_in_turn([f'{word}()' for word in asked.kept])} keeps all digits",)
     lines = [str(line) for line in explanation.backward.forward if line.text is not None]
     told = explanation.expression if stated else "; ".join(lines)
     return (Code(told),) if len(told) <= MOST_SAID else (f"{len(lines)} steps, one after the other",)

@@ -18,6 +18,7 @@ from symgrad.backward import LONG, Backward, Line
 from symgrad.backward.parts.names import UNNAMED
 from symgrad.closed_form import assigned
 from symgrad.explanation import Explanation
+from symgrad.explanation.notable import listed
 from symgrad.indexing.symbols import mentions
 from symgrad.program import Program
 from symgrad.render.content.teller import Teller, formula_of
@@ -152,23 +153,18 @@ def elsewhere(kept: Sequence[Line], rest: Sequence[Line], room: Room) -> Iterato
     read = set[str]().union(*(line.names for line in kept))
     named = [line.name for line in rest if line.target in read]
     many = f"{len(rest)} more line{'s' if len(rest) > 1 else ''}"
-    yield f"… and {many}{f' with {listing(named)}' if named else ''}, {room.others}"
+    yield f"… and {many}{f' with {listed(named)}' if named else ''}, {room.others}"
 
 
 def without_line(unsaid: Sequence[Line], room: Room) -> Iterator[str]:
     """What has no line of code: it is derived entry by entry."""
     if unsaid:
         has = "has" if len(unsaid) == 1 else "have"
-        yield f"{listing([line.name for line in unsaid])} {has} no line of code: see {room.others.removeprefix('in ')}"
+        yield f"{listed([line.name for line in unsaid])} {has} no line of code: see {room.others.removeprefix('in ')}"
 
 
 def found_ahead(places: Sequence[Line]) -> Iterator[str]:
     """What no line computes that a person would write: a choice that the operation made."""
     if places:
         are = "is" if len(places) == 1 else "are"
-        yield f"{listing([line.name for line in places])} {are} what the forward pass found"
-
-
-def listing(names: Sequence[str]) -> str:
-    """a, b and c."""
-    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+        yield f"{listed([line.name for line in places])} {are} what the forward pass found"

@@ -21,11 +21,10 @@ from symgrad.render.formula_latex import name_latex
 from symgrad.render.formula_text import SUBSCRIPTS, formula_text
 from symgrad.render.letters import Letters, letters_of
 from symgrad.render.page import Code, Math, Paragraph, Ready, Words
-from symgrad.shapes import Shape, Size
+from symgrad.shapes import Size
 
 DOTS = Ready("…", r"\cdots")
 PLUS = Ready(" + ", " + ")
-EQUALS = Ready(" = ", " = ")
 
 
 def as_code(target: str, form: str) -> Words:
@@ -64,11 +63,6 @@ def _size(size: Any) -> str:
 def _written(size: Any) -> str:
     """A size; a symbolic one as formulas are written."""
     return formula_text(size, ()) if isinstance(size, sp.Expr) else str(size)
-
-
-def in_numbers(shape: Shape, sizes: Mapping[Size, int]) -> tuple[Any, ...]:
-    """A shape with the sizes that are known as numbers."""
-    return tuple(size.xreplace(dict(sizes)) for size in shape)
 
 
 def grad(name: str) -> Code:

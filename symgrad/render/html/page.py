@@ -19,6 +19,7 @@ import numpy as np
 
 from symgrad.backward import Backward, Line
 from symgrad.explanation import Explanation, Gradient
+from symgrad.explanation.evidence import shape_text
 from symgrad.numeric import Array, as_float, reads_positions
 from symgrad.program import Program, Stated
 from symgrad.render import numbers
@@ -202,7 +203,7 @@ def live(explanation: Explanation) -> dict[str, Any]:
 
 def told(line: Line, program: Program, code: str = "") -> CodeLine:
     """A line of the forward or of the backward, its ``code`` another one than its own."""
-    shape = None if line.shape is None else "×".join(map(str, program.numbers(line.shape))) or "a number"
+    shape = None if line.shape is None else shape_text(program.numbers(line.shape), "a number")
     return CodeLine(code or line.shown, shape, line.of or line.name, line.name, " ".join(sorted(line.names)))
 
 

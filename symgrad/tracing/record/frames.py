@@ -98,14 +98,6 @@ def place(code: CodeType, at: int) -> Span:
     return (first or -1, -1 if begin is None else begin), (last or first or -1, -1 if end is None else end)
 
 
-def frames(start: FrameType | None) -> Iterator[FrameType]:
-    """``start`` and the user's frames around it."""
-    while start is not None:
-        if not passed_over(start):
-            yield start
-        start = start.f_back
-
-
 def raised_in(error: BaseException) -> tuple[Where, str] | None:
     """The user's line in which an error was raised inside a call of torch's, and in which function; None in torch."""
     trace, found = error.__traceback__, None
