@@ -303,8 +303,7 @@ def no_path(scene: Scene) -> list[str]:
     name, node = output_name(scene), scene.nodes[0]
     lines = []
     if node.cut is not None:
-        lost = [r() for r in node.cut.leaves]
-        names = [scene.sight.get(id(t), "a leaf") for t in lost if t is not None]
+        names = [name for name, _ in scene.behind(node.cut)]
         lines.append(
             f"There is no J: the path from {', '.join(names) or 'the leaves'} to {name} was cut in line "
             f"{node.cut.where.line} ({node.cut.where.text}) by {node.cut.how}."

@@ -29,6 +29,7 @@ from symgrad.tracing.lift.sweeps import pull
 from symgrad.tracing.record.numbers import digits
 from symgrad.tracing.record.trace import Node, upstream
 from symgrad.tracing.session.births import spoilt
+from symgrad.tracing.session.entrywise import names_of, numbers_of
 from symgrad.tracing.session.findings import Findings
 from symgrad.tracing.session.leaves import DIAGONAL
 from symgrad.tracing.session.scene import Scene
@@ -152,11 +153,7 @@ def samples(program: Capture, rows: Sequence[Leaf], told: ToldLines) -> Iterator
     if told.source is None:
         return
     own = {label: name for name, label in program.labels.items()}
-    known = {line.target: line.value for line in (*told.source.lines,) if line.value is not None}
-    known |= {line.target: program.arrays[line.of] for line in told.source.forward if line.of in program.arrays}
-    known |= {name: program.arrays[name] for name in told.source.inputs if name in program.arrays}
-    shown = {line.target: line.name for line in (*told.source.lines, *told.source.forward)}
-    shown |= {name: program.labels[name] for name in told.source.inputs if name in program.labels}
+    known, shown = numbers_of(program, told.source), names_of(program, told.source)
     for row in rows:
         line = told.source.gradients.get(own.get(row.name, ""))
         if line is None or line.code is None or line.text != told.forms.get(row.name):

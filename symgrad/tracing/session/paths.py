@@ -45,9 +45,8 @@ def last_of(scene: Scene) -> Last:
 def anew(scene: Scene, node: Node) -> str | None:
     """A leaf that was made of what a cut left; None where all that lies behind the cut is reached in another way."""
     assert node.cut is not None
-    reached = {id(t) for _, t in scene.leaves}
-    behind = [t for t in (r() for r in node.cut.leaves) if t is not None]
-    lost = [scene.sight.get(id(t), "a leaf") for t in behind if id(t) not in reached]
+    behind = scene.behind(node.cut)
+    lost = [name for name, reached in behind if not reached]
     if behind and not lost:
         return None
     tensor = node.owner() if node.owner is not None else None
@@ -86,10 +85,7 @@ def missing(call: Findings) -> list[str]:
             if tensor is not None and moves and tensor.dim() and not tensor.requires_grad:
                 unasked += [] if own or scene.kind == "grad" else [label]
         if node.cut is not None and node.kind == "data":
-            reached = {id(t) for _, t in scene.leaves}
-            lost = [t for t in (r() for r in node.cut.leaves) if t is not None]
-            away = [scene.sight.get(id(t), "a leaf") for t in lost if id(t) not in reached]
-            here = [scene.sight.get(id(t), "a leaf") for t in lost if id(t) in reached]
+            away, here = ([name for name, reached in scene.behind(node.cut) if reached is own] for own in (False, True))
             if away and scene.kind == "grad":
                 continue  # it was not asked for, so nobody expects it
             if away:
@@ -116,8 +112,8 @@ def taken_out(scene: Scene, lifted: Lifted) -> Iterator[str]:
     for value in (a.value for step in lifted.program.steps for a in step.arguments if isinstance(a, Constant)):
         cut = scene.watch.recorder.taken.cuts.get(value) if isinstance(value, float) else None
         if cut is not None:
-            held = [scene.sight.get(id(t), "a leaf") for t in (r() for r in cut.leaves) if t is not None]
-            who = f" from {', '.join(dict.fromkeys(held))}" if held else ""
+            who = ", ".join(dict.fromkeys(name for name, _ in scene.behind(cut)))
+            who = f" from {who}" if who else ""
             how = cut_in_words(cut, "", None, scene.where).removeprefix("the path was ")
             yield f"a way{who} was {how}: a number ({value:.6g}), not a tensor, goes on"
 

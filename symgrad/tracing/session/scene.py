@@ -25,7 +25,7 @@ from symgrad.tracing.lift.observed import Observation
 from symgrad.tracing.record import frames, sight
 from symgrad.tracing.record.given import Given
 from symgrad.tracing.record.guard import unheard
-from symgrad.tracing.record.trace import Node, Where, as_array, beginnings, real_precision, upstream
+from symgrad.tracing.record.trace import Cut, Node, Where, as_array, beginnings, real_precision, upstream
 from symgrad.tracing.record.transforms import Request
 from symgrad.tracing.session import leaves
 from symgrad.tracing.session.history import History
@@ -82,6 +82,12 @@ class Scene:
         """The call is over: look no more."""
         for observation in self.observations:
             observation.done()
+
+    def behind(self, cut: Cut) -> list[tuple[str, bool]]:
+        """The leaves behind a cut that are still there: what each is called, and whether this call reaches it."""
+        reached = {id(t) for _, t in self.leaves}
+        held = (t for t in (reference() for reference in cut.leaves) if t is not None)
+        return [(self.sight.get(id(t), "a leaf"), id(t) in reached) for t in held]
 
     # Parts ------------------------------------------------------------------------------------------------
 

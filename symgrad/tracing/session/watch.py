@@ -114,7 +114,7 @@ class Watch(History):
         self.outer, self.inner = given.outputs, []
         at = frames.at()
         program = None if self.within else guard(self.sampling.meet, at, given.outputs)
-        scene = guard(self.look, given)
+        scene = guard(lambda: Scene(self, given, frames.here()))
         self.recorder.paused = given.batched  # its tensors are several in one
         told = True
         try:
@@ -178,10 +178,6 @@ class Watch(History):
         if [*map(id, given.outputs)] != [*map(id, self.outer)]:
             places = ("inside", "in another thread")
             self.inner += [(leaf, places[self.recorder.stand_ins.elsewhere]) for leaf in leaves_behind(given.outputs)]
-
-    def look(self, given: Given) -> Scene:
-        """What there is before the call."""
-        return Scene(self, given, frames.here())
 
     def explain(self, scene: Scene | None, program: Program | None, result: Any, error: Exception | None) -> bool:
         """Turn one call into an event, or count it; whether the recorder was on for it with reason."""
