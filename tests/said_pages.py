@@ -564,6 +564,7 @@ READING: tuple[str, ...] = (
     r"Not made for .*",
     r"For \w+, .*: \d+ of \d+ entries are left out: .*",
     r"For \w+, .*: along \d+ random directions, .*",
+    r"For \w+, .*: torch\.func\.hessian, one sweep forward through the gradient, has \d+ of \d+ entries here that .*",
     r"Assumed: .*",
     r"On this page .*",
     r"Complex tensors stand here as pairs .*",

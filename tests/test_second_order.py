@@ -421,3 +421,20 @@ def test_where_torch_has_no_double_backward_the_page_says_so(text: str, given: d
     told = [check.note for check in found.hessians["x", "x"].checks if check.note.startswith("torch refuses: ")]
     assert told
     assert "not implemented" in told[0]
+
+
+@pytest.mark.parametrize(("text", "x"), [("torch.linalg.det(x)", np.eye(2)), ("torch.det(x)", 2 * np.eye(3))])
+def test_which_of_torchs_calls_has_the_hessian_is_told(text: str, x: np.ndarray) -> None:
+    """A determinant is a polynomial; the forward rule of torch's goes through singular values, which are equal here."""
+    found = " ".join(symgrad.explain(text, order=2, x=x).to_text().split())
+    none = int(torch.func.hessian(torch.det)(torch.tensor(x)).isnan().sum())
+    assert none
+    assert f"has {none} of {none} entries here that are no numbers" in found
+    assert "torch.autograd.functional.hessian, a backward through the backward, has them." in found
+    right = torch.autograd.functional.hessian(torch.det, torch.tensor(x)).reshape(x.size, x.size)
+    assert_same(right, np.reshape(symgrad.explain(text, order=2, x=x).hessians["x", "x"].value, right.shape))
+
+
+@pytest.mark.parametrize("text", ["torch.linalg.inv(x).sum()", "softmax(x, 0)[0, 0]", "(x @ x).sum()"])
+def test_no_other_call_is_told_of_where_both_have_the_hessian(text: str) -> None:
+    assert "torch.func.hessian, one sweep" not in symgrad.explain(text, order=2, x=[[2.0, 1.0], [0.5, 3.0]]).to_text()

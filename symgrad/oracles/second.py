@@ -7,18 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
 from symgrad.errors import DomainError
 from symgrad.numeric import Array, as_float, finite, forward, numeric_pullback
-from symgrad.numeric.exact import all_tame
+from symgrad.numeric.exact import all_tame, gaps
 from symgrad.oracles.differences import FINER, UNSETTLED, settled, without_digits
 from symgrad.oracles.elementwise import Elementwise, TooLarge
 from symgrad.oracles.report import REFUSES, TOLERANCE, UNTAMED, Check, Standing, compare, compare_some, skipped
 from symgrad.oracles.text import Text, torch_second
-from symgrad.oracles.torch import first_line
+from symgrad.oracles.torch import first_line, torch_hessian
 from symgrad.program import Program
 
 TORCH = "double backward (create_graph=True), torch {version}, float64"
@@ -36,6 +37,13 @@ NOT_DERIVED = ("not implemented", "not differentiable")
 OWN_RULE = "torch's own rule is no derivative there; SymPy on its own, and differences, have the derived number"
 LOTS, BESIDE = 3, 1e-6
 JUMPS = "the derived number is another one right beside this point"
+MOST_FORWARD = 64
+"""Entries of the largest input of which torch.func.hessian is asked for, too."""
+OTHER = (
+    "torch.func.hessian, one sweep forward through the gradient, has {off} of {size} entries here that are {what}; "
+    "differences of the gradient find the derived numbers, so the point is no singularity of it, and "
+    "torch.autograd.functional.hessian, a backward through the backward, has them"
+)
 LARGEST_SYMPY = 64
 """Entries of the largest Hessian that SymPy is asked for."""
 
@@ -77,8 +85,22 @@ def second_checks(
     if check.passed is False and differences.passed and answer is not None:
         mathematics = _by_sympy(program, inputs, seed, first, second, found.size)
         check = _beside_own_rules(check, answer[0], ours, mathematics, standing)
+    if first == second and check.passed and differences.passed and rows <= MOST_FORWARD:
+        check = replace(
+            check, note="; ".join(filter(None, [check.note, forward_over_reverse(program, inputs, seed, first, ours)]))
+        )
     symmetry = [compare(SYMMETRY, found.T, found, standing=standing)] if first == second else []
     return (check, differences, *symmetry)
+
+
+def forward_over_reverse(program: Program, inputs: Mapping[str, Array], seed: Array, name: str, found: Array) -> str:
+    """What torch.func.hessian has otherwise, whose forward rules are not those that a double backward goes by."""
+    theirs = torch_hessian(program, inputs, seed, name)
+    if theirs is None:
+        return ""
+    off = gaps(theirs.reshape(found.shape), found) > ACCURACY * max(1.0, float(np.abs(found).max(initial=0.0)))
+    what = "others" if np.isfinite(theirs.reshape(found.shape)[off]).all() else "no numbers"
+    return OTHER.format(off=int(off.sum()), size=off.size, what=what) if off.any() else ""
 
 
 def _standing(

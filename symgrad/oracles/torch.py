@@ -151,6 +151,24 @@ def torch_forward(program: Program, leaves: Mapping[str, Any]) -> Any:
     return tensors[program.output]
 
 
+def torch_hessian(program: Program, inputs: Mapping[str, Array], seed: Array, name: str) -> Array | None:
+    """``torch.func.hessian`` of Σ v·out by one input; None where torch has no forward rule for it."""
+    import torch
+
+    leaves, weights = leaves_of(inputs, {name}), torch.tensor(as_float(seed))
+
+    def total(moved: Any) -> Any:
+        out = torch_forward(program, {**leaves, name: moved})
+        return (weights.reshape(out.shape) * out).sum()
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return np.asarray(torch.func.hessian(total)(leaves[name].detach()).detach().numpy())
+    except REFUSALS:  # or a step looks at its numbers
+        return None
+
+
 def _stated(step: Apply, program: Program, arguments: list[Any]) -> Any:
     """What a step computes that is an equation: torch runs the equation itself."""
     import torch
