@@ -105,8 +105,9 @@ class Pull:
         ``taken`` is given each as soon as nothing more is added to it, and then it is let go, too.
         """
         carried, found = {name: np.asarray(seed) for name, seed in seeds.items()}, dict[str, Array]()
+        readers = () if taken is None else self.steps[::-1]  # what is kept may as well wait for the end
+        first = {n: step.result.name for step in readers for s in self.steps_of(step) for n in s.tensors}
         waiting, taken = set(self.wanted), taken or found.__setitem__
-        first = {n: step.result.name for step in reversed(self.steps) for s in self.steps_of(step) for n in s.tensors}
         over: dict[str, list[str]] = {}
         for source in first.keys() - {step.result.name for step in self.steps}:
             over.setdefault(first[source], []).append(source)
