@@ -94,6 +94,14 @@ def test_what_backward_is_called_on_is_read_where_the_call_stands(tmp_path, call
     assert says in told
 
 
+def test_a_named_tuple_s_tensors_are_called_by_its_fields(tmp_path):
+    batch = (
+        "import collections\nb = collections.namedtuple('B', 'x y')(torch.ones(2, requires_grad=True), torch.ones(2))\n"
+    )
+    _, told = play(tmp_path, f"{batch}(b.x * b.y).sum().backward()\n")
+    assert "out = (b.x * b.y).sum()" in told
+
+
 def test_accumulation_py(tmp_path, capsys):
     session, told = play(tmp_path, ACCUMULATION)
     first, second = session.calls
@@ -802,7 +810,12 @@ def test_where_tanh_is_flat_its_last_digit_is_most_of_its_slope(tmp_path, monkey
     )
     assert play(tmp_path, source)[0].agrees
     derived = agreement.pull
-    monkeypatch.setattr(agreement, "pull", lambda *a, **k: {name: 1.01 * g for name, g in derived(*a, **k).items()})
+
+    def wrong(*given, taken=None, **options):
+        more = None if taken is None else lambda name, g: taken(name, 1.01 * g)
+        return {name: 1.01 * g for name, g in derived(*given, taken=more, **options).items()}
+
+    monkeypatch.setattr(agreement, "pull", wrong)
     assert not play(tmp_path, source)[0].agrees
 
 

@@ -145,14 +145,10 @@ def collect(name: str, value: Any, found: dict[int, str], modules: list[tuple[st
         known = any(module is value for _, module in modules)
         if not known and parameters_of(value):
             modules.append((name, value))
-    elif isinstance(value, (list, tuple)) and len(value) <= MANY:
-        for n, part in enumerate(value):
+    elif isinstance(value, (list, tuple, dict)):
+        for step, part in parts_of(value):
             if _is(part, "Tensor"):
-                found.setdefault(id(part), f"{name}[{n}]")
-    elif isinstance(value, dict) and len(value) <= MANY:
-        for key, part in value.items():
-            if _is(part, "Tensor") and isinstance(key, (str, int)):
-                found.setdefault(id(part), f"{name}[{key!r}]")
+                found.setdefault(id(part), f"{name}{step}")
 
 
 def _is(value: Any, kind: str) -> bool:

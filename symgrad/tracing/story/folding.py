@@ -13,18 +13,16 @@ import re
 from bisect import bisect
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import Any, TypeGuard
 
 from sympy import Integer
 
 from symgrad.backward import Line
 from symgrad.program import Apply, Program
 from symgrad.render.flow import shortened
+from symgrad.tracing.captured.capture import Capture
 from symgrad.tracing.captured.words import Lines
 from symgrad.tracing.record import frames
-
-if TYPE_CHECKING:
-    from symgrad.tracing.captured.capture import Capture
 
 WORTH = 4
 """Lines that folding has to save."""

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -24,11 +24,9 @@ from symgrad.numeric.exact import Array, as_float, euclidean
 from symgrad.oracles.array_text import in_floats
 from symgrad.reference.bounds import Refused, Unread
 from symgrad.reference.reader import run
+from symgrad.tracing.captured.capture import Capture
 from symgrad.tracing.lift.sweeps import pull_by_lot
 from symgrad.tracing.record.trace import as_array
-
-if TYPE_CHECKING:
-    from symgrad.tracing.captured.capture import Capture
 
 SHORT, LONGEST = 14, 56
 """Steps and characters of a program and a gradient that may stand in the inputs alone."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,15 +16,13 @@ from symgrad.backward import Backward, Line
 from symgrad.calculus import flowing
 from symgrad.errors import SymgradError
 from symgrad.numeric.exact import Array, euclidean
+from symgrad.tracing.captured.capture import Capture
 from symgrad.tracing.captured.words import shape_text
 from symgrad.tracing.lift.labels import cast_of
 from symgrad.tracing.record.numbers import KEPT, digits
 from symgrad.tracing.story.folding import told_once
 from symgrad.tracing.story.held import Evaluated, length_by_lot
 from symgrad.ways import Setting
-
-if TYPE_CHECKING:
-    from symgrad.tracing.captured.capture import Capture
 
 MOST_STEPS = 10_000
 """Steps of a program that is told line by line without being asked for by its number."""
