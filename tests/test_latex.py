@@ -16,7 +16,7 @@ import symgrad
 from symgrad.documents.operation import worked
 from symgrad.entries.spec import Op
 from symgrad.ops import entries
-from symgrad.render.latex_lines import lines
+from symgrad.render.mathmode import in_lines
 
 LATEX = shutil.which("pdflatex")
 needs_latex = pytest.mark.skipif(LATEX is None, reason="pdflatex is not installed (Debian: texlive-latex-base)")
@@ -117,4 +117,4 @@ BREAKS = [
 
 @pytest.mark.parametrize(("formula", "room", "expected"), BREAKS)
 def test_a_formula_goes_on_where_a_person_would_break_it(formula: str, room: float, expected: list[str]) -> None:
-    assert lines(formula, room, room) == expected
+    assert in_lines(formula, room, room) == expected

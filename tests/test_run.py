@@ -1094,7 +1094,13 @@ for n in range(2):
 """
 
 
-@pytest.mark.parametrize("source", [ACCUMULATION, FORMATS], ids=["accumulation", "nan"])
+IN_PAIRS = """
+z = torch.tensor([1 + 2j, 3 - 1j], requires_grad=True)
+(z.abs() ** 2).sum().backward()
+"""
+
+
+@pytest.mark.parametrize("source", [ACCUMULATION, FORMATS, IN_PAIRS], ids=["accumulation", "nan", "complex"])
 def test_every_format_says_what_the_text_says(tmp_path, source):
     """Also of an array that is too large to be kept: data has its shape."""
     session, told = play(tmp_path, source)

@@ -9,10 +9,9 @@ from symgrad.render.formula_text import formula_text
 from symgrad.render.html import to_html
 from symgrad.render.json import schema, to_json
 from symgrad.render.letters import Names, names_of
-from symgrad.render.notebook import explanation_html, jacobian_in
 from symgrad.render.picture import matrix_picture, product_picture
 from symgrad.render.program_picture import program_picture
-from symgrad.render.writers import derived, to_latex, to_markdown, to_text
+from symgrad.render.writers import derived, explanation_html, jacobian_in, to_latex, to_markdown, to_text
 
 
 def picture(explanation: Explanation, name: str | None = None, *, program: bool = False) -> str:

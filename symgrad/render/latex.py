@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from symgrad.render import mathmode
-from symgrad.render.latex_lines import atoms, points
-from symgrad.render.mathmode import escaped, typewriter
+from symgrad.render.mathmode import atoms, escaped, points, typewriter
 from symgrad.render.page import (
     Block,
     Both,

@@ -1,17 +1,20 @@
 r"""LaTeX that Markdown and LaTeX pages share: equations, arrays of numbers, characters that LaTeX has no key for.
 
-Everything here is for math mode but ``escaped``, which is text.
+Everything here is for math mode but ``escaped``, which is text. A wide formula goes over several lines, as a person
+breaks it: a sum goes on before a sign, inside brackets too, a product before a factor; a wide fraction becomes 1/n
+times what is above, or a quotient on the line. How wide LaTeX is set is told in points of a ten-point article,
+displayed, rather too many than too few.
 """
 
 from __future__ import annotations
+
+import re
 
 import numpy as np
 
 from symgrad.numeric import Array
 from symgrad.render import numbers
 from symgrad.render.formula_latex import GREEK
-from symgrad.render.latex_lines import RELATION, points
-from symgrad.render.latex_lines import lines as broken
 from symgrad.render.page import Equation, Grid, Math
 from symgrad.render.page import number as number_math
 
@@ -31,7 +34,8 @@ CHARACTERS = {
     "²": "$^{2}$", "³": "$^{3}$", "¹": "$^{1}$", "⁰": "$^{0}$", "⁻": "$^{-}$",
     **{sign: f"$^{{{n}}}$" for n, sign in enumerate("⁴⁵⁶⁷⁸⁹", 4)},
     **{sign: f"$_{{{n}}}$" for n, sign in enumerate("₀₁₂₃₄₅₆₇₈₉")},
-    "∞": r"$\infty$", "≈": r"$\approx$", "■": r"\rule{0.6em}{0.6em}", "“": "``", "”": "''",
+    "∞": r"$\infty$", "≈": r"$\approx$", "■": r"\rule{0.6em}{0.6em}", "“": "``", "”": "''", "←": r"$\gets$",
+    "±": r"$\pm$", "\N{COMBINING MACRON}": r"$^{*}$",  # z̄ is z*
     "\n": " ", **{letter: f"$\\{name}$" for letter, name in GREEK.items()},
 }  # fmt: skip
 
@@ -79,11 +83,11 @@ def equation(row: Equation, wide: int = WIDE, room: float = ROOM) -> list[str]:
     if sum(len(part.text) + 3 for part in row.parts) <= wide and points(whole) <= room:
         return [f"{head.latex} &{whole[len(head.latex) + 1 :]}" if aside else f"& {whole}"]
     if not aside:
-        first, *more = broken(whole, room, room)
+        first, *more = in_lines(whole, room, room)
         return [f"& {first}", *(f"&\\quad {line}" for line in more)]
     lines: list[str] = []
     for part in rest:
-        first, *more = broken(part.latex, room - left, room - left)
+        first, *more = in_lines(part.latex, room - left, room - left)
         lines.append(f"{'' if lines else head.latex} &= {first}".strip())
         lines += [f"&\\quad {line}" for line in more]
     return lines
@@ -138,3 +142,162 @@ def cell(math: Math | None) -> str:
 def _dots(row: int | None, column: int | None) -> str:
     """What stands for left-out numbers."""
     return r"\ddots" if row is None and column is None else r"\vdots" if row is None else r"\cdots"
+
+
+# Formulas over several lines ------------------------------------------------------------------------
+
+TOKEN = re.compile(r"\\(?:[A-Za-z]+\*?|.)|.", re.DOTALL)
+LETTER, CHARACTER, BRACKET, RELATION = 5.6, 5.3, 4.8, 13.3
+"""A letter of a formula, one of upright or typewriter text, a bracket that grows, a sign with its space."""
+WIDTHS = {
+    "+": 12.2, "-": 12.2, "=": RELATION, "<": RELATION, ">": RELATION, "\\leq": RELATION, "\\geq": RELATION,
+    "\\neq": RELATION, "\\cdot": 7.2, "\\times": 12.2, "\\sum": 16.0, "\\prod": 14.0, ",": 4.5, ".": 2.8, " ": 0.0,
+    "\\,": 1.7, "\\;": 2.8, "\\quad": 10.0, "\\qquad": 20.0, "\\left": 0.0, "\\right": 0.0, "\\infty": 10.0,
+    "\\langle": BRACKET, "\\rangle": BRACKET, **dict.fromkeys("()[]", BRACKET), **dict.fromkeys("0123456789", 5.0),
+    **dict.fromkeys(("\\lvert", "\\rvert", "\\lfloor", "\\rfloor", "\\bigl", "\\bigr"), 1.5), "\\partial": 5.6,
+}  # fmt: skip
+TEXT = {"\\mathrm", "\\mathtt", "\\text", "\\texttt", "\\operatorname", "\\operatorname*"}
+AS_LETTERS = frozenset({*GREEK.values(), "top"})
+"""Commands that are as wide as a letter."""
+SMALLER = 0.72
+"""A subscript, and a fraction within another."""
+
+
+def points(latex: str, inside: bool = False) -> float:
+    """How wide ``latex`` is; ``inside`` a fraction another one is smaller."""
+    total, at = 0.0, 0
+    while at < len(latex):
+        match = TOKEN.match(latex, at)
+        sign, at = (match[0], match.end()) if match else ("", len(latex))
+        if sign in ("_", "^", "{"):
+            inner, at = group(latex, at - (sign == "{"))
+            total += points(inner, inside) * (1 if sign == "{" else SMALLER)
+        elif sign == "\\frac":
+            above, at = group(latex, at)
+            below, at = group(latex, at)
+            total += max(points(above, True), points(below, True)) * (SMALLER if inside else 1) + 2.4
+        elif sign == "\\sqrt":
+            inner, at = group(latex, at)
+            total += points(inner, inside) + 8.5
+        elif sign in TEXT:
+            inner, at = group(latex, at)
+            total += CHARACTER * len(re.sub(r"\\[A-Za-z]+|[\\{}]", "", inner)) + 1.7 * (sign[1] == "o")
+        elif sign in WIDTHS:
+            total += WIDTHS[sign]
+        else:
+            total += LETTER if len(sign) == 1 or sign[1:] in AS_LETTERS else CHARACTER * (len(sign) - 1) + 1.7
+    return total
+
+
+def group(latex: str, at: int) -> tuple[str, int]:
+    r"""The argument at a place, in braces or one sign, and where it ends.
+
+    >>> group(r"x_{ij}^2", 2), group(r"x_{ij}^2", 7)
+    (('ij', 6), ('2', 8))
+    """
+    if latex[at : at + 1] != "{":
+        match = TOKEN.match(latex, at)
+        return (match[0], match.end()) if match else ("", at)
+    depth = 0
+    for end in range(at, len(latex)):
+        depth += {"{": 1, "}": -1}.get(latex[end], 0) if latex[end - 1 : end] != "\\" else 0
+        if not depth:
+            return latex[at + 1 : end], end + 1
+    return latex[at + 1 :], len(latex)
+
+
+DEPTH = re.compile(r"[{}]|\\(?:left|right|begin|end)(?![a-z])| (?:[+<=/-]|\\(?:cdot|leq|geq|neq|,)) ")
+"""What opens or closes, and where a formula may go on."""
+SIGNS, TIMES = (" + ", " - "), (" \\, ", " \\cdot ", " / ")
+RELATIONS = (" = ", " < ", " \\leq ", " \\geq ", " \\neq ")
+INDENT = 10.0
+"""What a line that goes on is moved by."""
+ENDS = {r"\right)": r"\left(", r"\right]": r"\left["}
+
+
+def in_lines(latex: str, room: float, first: float) -> list[str]:
+    r"""The lines of a formula, ``first`` points for the first and ``room`` for each other.
+
+    >>> in_lines(r"a \, \left(b + c\right) - d", 50, 50)
+    ['a \\, \\left(b + c\\right)', '- d']
+    >>> in_lines(r"a \, \left(b + c\right) - d", 30, 30)
+    ['a \\, \\bigl(b', '+ c\\bigr)', '- d']
+    """
+    if points(latex) <= first:
+        return [latex]
+    found, left = [""], first
+    for atom in atoms(latex, min(first, room - INDENT)):
+        size = points(atom)
+        if found[-1] and size > left:
+            found.append("")
+            left = room - INDENT
+        found[-1] += atom if found[-1] else begun(atom)
+        left -= size
+    return found
+
+
+def begun(atom: str) -> str:
+    """What begins a line: a factor shows that it is one."""
+    return f"\\times {atom.removeprefix(TIMES[0])}" if atom.startswith(TIMES[0]) else atom.lstrip()
+
+
+def atoms(latex: str, room: float) -> list[str]:
+    """The pieces that stand on one line each, in order; what fits is one piece."""
+    if points(latex) <= room:
+        return [latex]
+    for signs in (RELATIONS, SIGNS, TIMES):
+        several = cut(latex, signs)
+        if len(several) > 1:
+            return [atom for piece in several for atom in atoms(piece, room)]
+    sign = next((s for s in (*RELATIONS, *SIGNS, *TIMES, "-") if latex.startswith(s)), "")
+    bare = latex.removeprefix(sign)
+    if bare.startswith(r"\frac"):
+        first, *more = [atom for piece in quotient(bare, room) for atom in atoms(piece, room)]
+        return [sign + first, *more]
+    head, inner, end = opened(bare)
+    if not inner:
+        return [latex]
+    first, *more = atoms(inner, room)
+    *most, last = [sign + head + first, *more]
+    return [*most, last + end]
+
+
+def quotient(fraction: str, room: float) -> tuple[str, str]:
+    """A fraction as 1/n times what is above, or, where it is wide below, as a quotient on the line."""
+    above, at = group(fraction, len(r"\frac"))
+    below, _ = group(fraction, at)
+    if points(below) > room / 2:
+        return inside(above, SIGNS), f" / {inside(below, (*SIGNS, *TIMES))}"
+    times = " \\cdot " if above[:1].isdigit() else " \\, "
+    return f"\\frac{{1}}{{{below}}}", times + inside(above, SIGNS)
+
+
+def inside(latex: str, signs: tuple[str, ...]) -> str:
+    """In brackets, where one of ``signs`` stands outside of all others."""
+    return f"\\left({latex}\\right)" if len(cut(latex, signs)) > 1 else latex
+
+
+def opened(latex: str) -> tuple[str, str, str]:
+    """What is inside the outermost brackets, a root or a sum, between what stands before and behind; "" elsewhere."""
+    if latex.startswith((r"\sum_", r"\prod_")):
+        at = group(latex, latex.index("_") + 1)[1]
+        return latex[: at + 1], latex[at + 1 :], ""
+    if latex.startswith(r"\sqrt"):
+        return r"\bigl(", group(latex, len(r"\sqrt"))[0], r"\bigr)^{1/2}"
+    body, end = group(latex, 0) if latex.startswith("{") else (latex, len(latex))
+    begin = ENDS.get(body[-len(r"\right)") :], "")
+    start = body.find(r"\left")
+    if not begin or not body[start:].startswith(begin) or len(cut(body, (*RELATIONS, *SIGNS, *TIMES))) > 1:
+        return "", "", ""
+    sizes = begin.replace("left", "bigl"), body[-len(r"\right)") :].replace("right", "bigr")
+    return body[:start] + sizes[0], body[start + len(begin) : -len(r"\right)")], sizes[1] + latex[end:]
+
+
+def cut(latex: str, signs: tuple[str, ...]) -> list[str]:
+    """The parts between ``signs`` outside of all brackets, each but the first with its sign."""
+    depth, cuts = 0, [0]
+    for match in DEPTH.finditer(latex):
+        depth += {"{": 1, "\\left": 1, "\\begin": 1, "}": -1, "\\right": -1, "\\end": -1}.get(match[0], 0)
+        if match[0] in signs and not depth and match.start():
+            cuts.append(match.start())
+    return [latex[start:end] for start, end in zip(cuts, [*cuts[1:], len(latex)], strict=True)]

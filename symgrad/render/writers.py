@@ -1,23 +1,33 @@
 """The writers of pages by name, and what they write: explanations, formulas alone, plans of Jacobians.
 
 Comes in: an explanation, or a program and what was derived from it, sizes as symbols, or plans. Goes out: text,
-Markdown, LaTeX, HTML; JSON, which is data and no page. Another format of pages is one function in `PAGE_WRITERS`.
+Markdown, LaTeX, HTML; JSON, which is data and no page; what notebooks show, in HTML that needs no package. Another
+format of pages is one function in `PAGE_WRITERS`.
 """
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Mapping, Sequence
+from html import escape
 from typing import Any
 
-from symgrad.explanation import Explanation, JacobianPlan
+from symgrad.explanation import Explanation, Jacobian, JacobianPlan
 from symgrad.explanation.formulas import Derived
 from symgrad.language.outside import arguments
+from symgrad.notebook import preformatted
 from symgrad.program import Program
 from symgrad.render.content import derivation_page, page_of
+from symgrad.render.content.jacobian import jacobian_blocks
+from symgrad.render.content.teller import teller_of
 from symgrad.render.html.page import rendered
 from symgrad.render.json import VERSION, derived_data, dumped
+from symgrad.render.latex import blocks as latex_blocks
 from symgrad.render.latex import page_latex
+from symgrad.render.markdown import blocks as markdown_blocks
 from symgrad.render.markdown import page_markdown
+from symgrad.render.page import Picture
+from symgrad.render.picture import matrix_picture, product_picture
 from symgrad.render.text import page_text
 
 PAGE_WRITERS: Mapping[str, Callable[..., str]] = {
@@ -73,3 +83,27 @@ def plans_json(expression: str, plans: Sequence[JacobianPlan], assumed: Sequence
         "kind": "plans", "schema": VERSION, "expression": expression, "assumptions": list(assumed),
         "plans": [plan.as_dict() for plan in plans],
     })  # fmt: skip
+
+
+def explanation_html(explanation: Explanation) -> str:
+    """The answer, the picture, and the whole story folded away."""
+    return (
+        f"{preformatted(to_text(explanation, brief=True))}{image(product_picture(explanation))}"
+        f"<details><summary>step by step</summary>{preformatted(to_text(explanation))}</details>"
+    )
+
+
+def jacobian_in(jacobian: Jacobian, style: str) -> str:
+    """∂out/∂x in one of ``html``, ``markdown``, ``latex`` and ``svg``."""
+    if style == "svg":
+        return matrix_picture(jacobian)
+    if style == "html":
+        return image(matrix_picture(jacobian))
+    blocks = tuple(jacobian_blocks(teller_of(jacobian.program), jacobian))
+    return "\n\n".join(markdown_blocks(blocks) if style == "markdown" else latex_blocks(blocks))
+
+
+def image(svg: str) -> str:
+    """A picture with its words; an image, so that its style stays its own."""
+    data = base64.b64encode(svg.encode()).decode()
+    return f'<img alt="{escape(Picture("", svg).alt)}" src="data:image/svg+xml;base64,{data}">'
