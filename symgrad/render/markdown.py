@@ -14,7 +14,6 @@ from symgrad.render.page import (
     Block,
     Both,
     Code,
-    Equation,
     Equations,
     Grids,
     Listing,
@@ -72,7 +71,8 @@ def written(block: Block) -> list[str]:
         alt = block.alt.replace("[", "(").replace("]", ")")  # the file has it whole
         return [f"![{alt if len(alt) <= LONGEST_ALT else f'{alt[: LONGEST_ALT - 1]}…'}]({block.name}.svg)"]
     if isinstance(block, Equations):
-        return equations(block)
+        told = mathmode.together(block.rows)
+        return [part for formula, remark in told for part in (display(formula), words(remark)) if part]
     if isinstance(block, Grids):
         return [display(formula) for grid in block.grids for formula in mathmode.grids(grid)]
     if isinstance(block, Matrix):
@@ -83,23 +83,6 @@ def written(block: Block) -> list[str]:
 def item_of(text: str, mark: str) -> str:
     """One item of a list, or of a list inside it."""
     return f"{'  ' if text.startswith(' ') else ''}- {mark}{plain(text.strip())}{mark}"
-
-
-def equations(block: Equations) -> list[str]:
-    """Rows without remarks together; a remark stands below its row."""
-    parts: list[str] = []
-    together: list[Equation] = []
-    for row in block.rows:
-        together.append(row)
-        if row.remark:
-            parts += [aligned(together), words(row.remark)]
-            together = []
-    return [*parts, aligned(together)] if together else parts
-
-
-def aligned(rows: list[Equation]) -> str:
-    """Equations under one another."""
-    return display(mathmode.aligned([line for row in rows for line in mathmode.equation(row)]))
 
 
 def matrix(block: Matrix) -> str:

@@ -9,13 +9,14 @@ displayed, rather too many than too few.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from symgrad.numeric import Array
 from symgrad.render import numbers
 from symgrad.render.formula_latex import GREEK
-from symgrad.render.page import Equation, Grid, Math
+from symgrad.render.page import Equation, Grid, Math, Words
 from symgrad.render.page import number as number_math
 
 MOST_ROWS, MOST_COLUMNS = 12, 12
@@ -99,6 +100,16 @@ def aligned(lines: list[str]) -> str:
         return lines[0].replace("&= ", "= ", 1).removeprefix("& ")
     body = " \\\\\n".join(lines)
     return f"\\begin{{aligned}}\n{body}\n\\end{{aligned}}"
+
+
+def together(rows: Sequence[Equation], room: float = ROOM) -> Iterator[tuple[str, Words]]:
+    """Rows without remarks as one formula; a remark stands below its row."""
+    lines: list[str] = []
+    for place, row in enumerate(rows, start=1):
+        lines += equation(row, room=room)
+        if row.remark or place == len(rows):
+            yield aligned(lines), row.remark
+            lines = []
 
 
 def grids(grid: Grid) -> list[str]:

@@ -24,7 +24,6 @@ from symgrad.render.page import (
     Block,
     Both,
     Code,
-    Equation,
     Equations,
     Grids,
     Listing,
@@ -87,7 +86,9 @@ def piece_nodes(piece: Block) -> Iterator[nodes.Node]:
 def set_as_formulas(block: Equations | Grids | Matrix) -> Iterator[nodes.Node]:
     """The nodes of what is mathematics throughout."""
     if isinstance(block, Equations):
-        yield from equations(block.rows)
+        for latex, remark in mathmode.together(block.rows, COLUMN):
+            yield formula(latex)
+            yield from [nodes.paragraph("", "", *words(remark))] if remark else []
     elif isinstance(block, Grids):
         for grid in block.grids:
             yield from map(formula, mathmode.grids(grid))
@@ -104,24 +105,6 @@ def code_block(code: str, language: str = "text") -> nodes.literal_block:
 def formula(latex: str) -> nodes.Node:
     """A formula on its own."""
     return nodes.math_block(latex, latex, nowrap=False, number=None, label=None)
-
-
-def equations(rows: Sequence[Equation]) -> Iterator[nodes.Node]:
-    """Rows without remarks together; a remark stands below its row."""
-    together: list[Equation] = []
-    for row in rows:
-        together.append(row)
-        if row.remark:
-            yield aligned(together)
-            yield nodes.paragraph("", "", *words(row.remark))
-            together = []
-    if together:
-        yield aligned(together)
-
-
-def aligned(rows: list[Equation]) -> nodes.Node:
-    """Equations under one another."""
-    return formula(mathmode.aligned([line for row in rows for line in mathmode.equation(row, room=COLUMN)]))
 
 
 def words(parts: Words) -> Made:
