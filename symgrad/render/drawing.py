@@ -16,6 +16,8 @@ from xml.etree import ElementTree
 import numpy as np
 import numpy.typing as npt
 
+from symgrad.render.flow import shortened
+
 STYLE = """
 .vj .ink{fill:#1b1b1f}.vj .soft{fill:#5f5f6a}.vj .cell{fill:none;stroke:#c9c9d2;stroke-width:1}
 .vj .frame{fill:none;stroke:#1b1b1f;stroke-width:2.5}.vj .line{stroke:#5f5f6a;stroke-width:1.5}.vj .bg{fill:#fff}
@@ -161,15 +163,6 @@ class Drawing:
         root.extend(self.body)
         ElementTree.indent(root)
         return ElementTree.tostring(root, encoding="unicode") + "\n"
-
-
-def shortened(text: str, most: int) -> str:
-    """At most so many characters, the end left out.
-
-    >>> shortened("hidden_state", 7), shortened("hidden", 7)
-    ('hidden…', 'hidden')
-    """
-    return text if len(text) <= most else f"{text[: max(most - 1, 0)]}…"
 
 
 def shortened_name(text: str, most: int) -> str:

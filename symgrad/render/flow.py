@@ -156,7 +156,11 @@ def space(line: str, least: int, width: int) -> int:
 
 
 def shortened(text: str, width: int) -> str:
-    """``text`` cut at ``width`` signs."""
+    """``text`` cut at ``width`` signs.
+
+    >>> shortened("hidden_state", 7), shortened("hidden", 7)
+    ('hidden…', 'hidden')
+    """
     return text if len(text) <= width else text[: max(width - 1, 0)].rstrip() + "…"
 
 

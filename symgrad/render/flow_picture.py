@@ -13,7 +13,8 @@ from itertools import pairwise
 
 from symgrad.numeric.rounding import Rounding
 from symgrad.render import numbers
-from symgrad.render.drawing import Drawing, shortened, shortened_name
+from symgrad.render.drawing import Drawing, shortened_name
+from symgrad.render.flow import shortened
 from symgrad.render.flow_layout import MOST, Flow, Laid, Slot, Station, Way, laid_out
 
 WIDE, HIGH, ACROSS, DOWN = 126, 48, 198, 92

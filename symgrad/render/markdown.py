@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable
 
 from symgrad.render import mathmode
+from symgrad.render.flow import shortened
 from symgrad.render.page import (
     Block,
     Both,
@@ -69,7 +70,7 @@ def written(block: Block) -> list[str]:
         return blocks(block.apart)
     if isinstance(block, Picture):
         alt = block.alt.replace("[", "(").replace("]", ")")  # the file has it whole
-        return [f"![{alt if len(alt) <= LONGEST_ALT else f'{alt[: LONGEST_ALT - 1]}…'}]({block.name}.svg)"]
+        return [f"![{shortened(alt, LONGEST_ALT)}]({block.name}.svg)"]
     if isinstance(block, Equations):
         told = mathmode.together(block.rows)
         return [part for formula, remark in told for part in (display(formula), words(remark)) if part]

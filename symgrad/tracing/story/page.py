@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from symgrad.errors import SymgradError
+from symgrad.render.flow import shortened
 from symgrad.render.html.pieces import environment, inline_picture
 from symgrad.render.page import Block, Grid, Grids, Listing, named
 from symgrad.tracing.record.numbers import KEPT
@@ -226,6 +227,5 @@ def rows_of(lines: Sequence[str], marks: set[int]) -> Iterator[Row]:
     near = {n for mark in marks for n in range(mark - AROUND, mark + AROUND + 1)} if marks else set(range(2 * AROUND))
     for number, line in enumerate(lines, 1):
         if (whole or number in near) and count < MOST_LINES:
-            text = line if len(line) <= LONGEST else line[: LONGEST - 1] + "…"
-            yield Row(number, text, number - before - 1, number in marks)
+            yield Row(number, shortened(line, LONGEST), number - before - 1, number in marks)
             before, count = number, count + 1
