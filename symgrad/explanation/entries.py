@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -16,13 +15,11 @@ import sympy as sp
 
 from symgrad.calculus import Sweep
 from symgrad.errors import ShapeError
-from symgrad.indexing import Equation, Index, Ravel, Unravel
-from symgrad.indexing.equation import rebuild
-from symgrad.indexing.symbols import Expr, access, indices_of, is_access, name_of, weight
+from symgrad.indexing import Equation
+from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of, weight
 from symgrad.lowering.reading import is_mask, number
-from symgrad.numeric import Array, Values, as_float, evaluate, plain
+from symgrad.numeric import Array, Values, as_float, evaluate, plain, written_out
 from symgrad.oracles.points import DIGITS, Point
-from symgrad.shapes import with_numbers
 
 LONGEST = 64
 """Sums of more terms are not written out."""
@@ -50,90 +47,6 @@ class Entry:
         return f"<{label} = {self.total}, {number}>" if self.terms else f"<{label} = {self.total}>"
 
 
-def written_out(expression: Expr, sizes: Mapping[Expr, int]) -> Expr:
-    """``expression`` with its sums and products expanded and its index arithmetic done; free indices are numbers."""
-
-    def expand(node: Expr) -> Expr | None:
-        if isinstance(node, (sp.Sum, sp.Product)):
-            indices = [limit[0] for limit in node.limits]
-            ranges = [range(number(k.size, sizes)) for k in indices]
-            parts = [
-                written_out(placed(node.function, dict(zip(indices, map(sp.Integer, at), strict=True))), sizes)
-                for at in product(*ranges)
-            ]
-            return sp.Add(*parts) if isinstance(node, sp.Sum) else sp.Mul(*parts)
-        if isinstance(node, Ravel):
-            result = sp.S.Zero
-            for index, size in zip(node.indices, node.shape, strict=True):
-                result = result * number(size, sizes) + written_out(index, sizes)
-            return result
-        if isinstance(node, Unravel):
-            shape = [number(s, sizes) for s in node.shape]
-            place = written_out(node.number, sizes)
-            if not place.is_Integer:
-                return Unravel(node.axis, place, *shape)
-            return sp.Integer(int(np.unravel_index(int(place), shape)[node.axis]))
-        if isinstance(node, sp.KroneckerDelta):
-            return sp.KroneckerDelta(*(written_out(a, sizes) for a in node.args))
-        return None
-
-    return rebuild(with_numbers(expression, sizes), expand)
-
-
-def placed(expression: Expr, places: Mapping[Index, Expr]) -> Expr:
-    """``expression`` at numbered places: 0 where a condition among factors is 0, also beside 1/0."""
-
-    def changed(node: Expr) -> Expr | None:
-        if isinstance(node, Index):
-            return places.get(node)
-        conditions = [a for a in node.args if is_mask(a)] if node.is_Mul else []
-        return sp.S.Zero if any(a.xreplace(dict(places)) == 0 for a in conditions) else None
-
-    return rebuild(expression, changed)
-
-
-def guarded(expression: Expr) -> Expr:
-    """Terms whose index condition is false are dropped, so that no access outside a tensor is left."""
-    return rebuild(expression, lambda n: sp.S.Zero if n.is_Mul and any(a == 0 for a in n.args) else None)
-
-
-def hold(expression: Expr, values: Values, places: Mapping[Index, Expr]) -> Expr:
-    """Integers that say which entry is meant, at numbered places, as those integers.
-
-    The forward pass found them (``n·out[i]``), or they are an input that numbers entries (``x[index[i]]``).
-    """
-
-    def known(node: Expr) -> Expr | None:
-        if is_access(node):
-            at = [settled(i).xreplace(dict(places)) for i in indices_of(node)]
-            found = entry_of(node, at) if "·" in name_of(node) else None
-            return access(name_of(node), at) if found is None else found
-        if isinstance(node, (sp.KroneckerDelta, Ravel, Unravel)):
-            return node.func(*(settled(a) for a in node.args))
-        return None
-
-    def settled(index: Expr) -> Expr:
-        """An index with the entries in it as numbers."""
-
-        def number_of(node: Expr) -> Expr | None:
-            if not is_access(node):
-                return None
-            at = [settled(i).xreplace(dict(places)) for i in indices_of(node)]
-            found = entry_of(node, at)
-            return access(name_of(node), at) if found is None else found
-
-        return rebuild(index, number_of)
-
-    def entry_of(node: Expr, at: Sequence[Expr]) -> Expr | None:
-        """None at places that are no numbers, or outside: a condition beside it does not hold there."""
-        numbers = values[name_of(node)]
-        if not all(i.is_Integer and 0 <= i < size for i, size in zip(at, numbers.shape, strict=True)):
-            return None
-        return sp.Integer(int(numbers[tuple(map(int, at))]))
-
-    return rebuild(expression, known)
-
-
 def entry_story(name: str, at: tuple[int, ...], sweep: Sweep, value: Array, values: Values, seed: str) -> Entry:
     """The story of ``x.grad[at]``, whose formula is in ``sweep``; raises `ShapeError` when there is no such entry."""
     shape = value.shape
@@ -142,14 +55,11 @@ def entry_story(name: str, at: tuple[int, ...], sweep: Sweep, value: Array, valu
             f"{name}.grad has no entry {list(at)}",
             found=(f"its shape is {'×'.join(map(str, shape)) or 'a scalar'}",),
         )
-    places = dict(zip(sweep.equation.axes, map(sp.Integer, at), strict=True))
-    total = plain(value)[at]
-    formula = placed(hold(sweep.equation.right, values, places), places)
+    total, formula = plain(value)[at], sweep.equation.right
     terms = terms_in(formula, values.sizes)
     if not sweep.whole or terms > LONGEST or terms * weight(formula) > LARGEST:
         return Entry(name, at, (), total)
-    sizes = values.sizes
-    expanded = guarded(written_out(hold(written_out(formula, sizes), values, {}), sizes))
+    expanded = written_out(formula, dict(zip(sweep.equation.axes, at, strict=True)), values)
     found = [t for t in sp.Add.make_args(expanded) if t != 0]
     found.sort(key=lambda term: _seed_place(term, seed))
     return Entry(name, at, tuple(zip(found, term_values(found, values, total), strict=False)), total)

@@ -71,19 +71,18 @@ class Builder:
             if found is not None:
                 return joined(self.terms, *found, self.value)
         if is_access(node):
-            return self.places.entry(node, self.value)
+            return self.entry(node)
         if isinstance(node, Index):
             return self.places.counted(node)
         if node.is_Symbol and node in self.sizes:
             return self.terms.number(int(self.sizes[node]))
         if is_constant(node):
             return self.constant(node)
-        exponential = self.exponential(node)
-        if exponential is not None:
-            return exponential
+        at_once = self.at_once(node)
+        if at_once is not None:
+            return at_once
         if isinstance(node, (sp.Sum, sp.Mul)):
-            largest = clipped(node, self.terms, self.value) if node.is_Mul and not self.care.unknown else None
-            return largest or self.product(node)
+            return self.product(node)
         if isinstance(node, sp.Product):
             return self.multiplied_up(node)
         if node.is_Add:
@@ -98,8 +97,10 @@ class Builder:
         """A number."""
         return self.terms.number(real_number(node))
 
-    def exponential(self, node: Expr) -> Term | None:
-        """What exponentials are in, by the largest of them; None for anything else."""
+    def at_once(self, node: Expr) -> Term | None:
+        """What is more than its parts: exponentials, by the largest of them, and one of several cases; else None."""
+        if node.is_Mul and not self.care.unknown:
+            return clipped(node, self.terms, self.value)
         if isinstance(node, sp.Sum) and exponentials_only(node):
             return self.families.summed(node)
         if node.is_Add:
@@ -274,7 +275,11 @@ class Builder:
 
     def part(self, factor: Expr, zero: bool) -> Term:
         """A factor; an entry outside its tensor is 0 if ``zero``."""
-        return self.places.entry(factor, self.value, zero) if zero and is_access(factor) else self.value(factor)
+        return self.entry(factor, zero) if zero and is_access(factor) else self.value(factor)
+
+    def entry(self, node: Expr, zero: bool = False) -> Term:
+        """An entry of a tensor; outside of it 0 if ``zero``."""
+        return self.places.entry(node, self.value, zero)
 
     def summed(self, fewer: Sequence[Expr], bound: Sequence[Index], folds: Sequence[Fold], zero: bool) -> Term:
         """Σ over ``bound`` of a product and its folds: numbers are taken out, and so is what is divided by."""

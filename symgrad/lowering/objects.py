@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from symgrad.indexing import Bracket
+from symgrad.indexing import Bracket, Ravel, Unravel
 from symgrad.indexing.symbols import Expr, accesses, name_of
 from symgrad.lowering.arrays import FUNCTIONS, NUMPY, ON_NUMPY, Engine, Play, Primitives
 from symgrad.lowering.careful import Careful
@@ -30,20 +30,26 @@ OF_FLOATS = {"exp", *NAMES.values()} - {*EITHER.values()}
 """Functions that NumPy has for floats alone: all others it applies to objects, too."""
 
 
+COUNTING = (Ravel, Unravel, sp.Mod, sp.floor, Bracket, sp.KroneckerDelta)
+"""What tells places apart."""
+
+
 @dataclass(frozen=True, eq=False)
 class Field:
     """``number`` is a constant, ``power`` a power of entries; whole numbers may stand among the others.
 
-    ``function`` is a function of the entries of tensors by its class in SymPy, None where it is left to NumPy;
-    ``relation`` a comparison of them, which is again a formula if the relations are ``told``. ``contract`` multiplies
-    matrices. Where a place is a formula (``told``), nothing is put there unless it was looked up.
+    ``call`` is a function of the entries of tensors by its class in SymPy, None where it is left to NumPy, or any
+    function if ``every``; ``relation`` is a comparison of them. ``contract`` multiplies matrices. Where entries have
+    names, ``named`` by their numbers from 1 on, a comparison of them is again a formula, and nothing is put at a place
+    that is one.
     """
 
     number: Callable[[Expr], Any]
     power: Callable[[Any, Any], Any]
-    function: Callable[[Any, int], Play] | None = None
+    call: Callable[[Any, int], Play] | None = None
     relation: Callable[[Any], Play] | None = None
-    told: bool = False
+    named: Callable[..., Play] | None = None
+    every: bool = False
     contract: Play = np.matmul
 
     @property
@@ -52,7 +58,7 @@ class Field:
         found: Primitives = {
             **NUMPY,
             "map": self.mapped,
-            **({"call": self.function, "relation": self.relation} if self.function and self.relation else {}),
+            **{kind: own for kind in ("call", "relation", "named") if (own := getattr(self, kind))},
             "where": lambda: np.where,
             "masked": lambda: lambda mask, array: np.where(mask, array, 0),
             "product": lambda: self.contract,
@@ -68,7 +74,7 @@ class Field:
     def mapped(self, name: str) -> Play:
         """A function of entries."""
         if name == "float":
-            return lambda array: np.asarray(array).astype(object)
+            return lambda array: (np.asarray(array) + 0).astype(object)  # truths are 0 and 1
         if name == "power":
             return self.power
         function = FUNCTIONS[name]
@@ -101,11 +107,19 @@ class Objects(Careful):
         field: Field = self.care.field
         return field
 
+    def entry(self, node: Expr, zero: bool = False) -> Term:
+        """An entry of a tensor; of one whose entries are named, the name of the one that is read."""
+        found, name = super().entry(node, zero), name_of(node)
+        if not self.field.named or "·" in name:
+            return found
+        told = ("named", (name, *self.places.shapes[name]))
+        return Term(self.graph.apply(*told, (found.node,), self.graph.shape(found.node), FLOAT), found.axes)
+
     def constant(self, node: Expr) -> Term:
         """A number of the field."""
         return self.terms.number(self.field.number(node))
 
-    def exponential(self, node: Expr) -> Term | None:
+    def at_once(self, node: Expr) -> Term | None:
         """Nothing overflows: an exponential is a function like others."""
         if isinstance(node, sp.exp) and not self.reads(node):
             return self.terms.map("exp", self.terms.floats(self.value(node.exp)))
@@ -122,11 +136,14 @@ class Objects(Careful):
 
     def puts(self, factor: Expr) -> bool:
         """A place that is itself a formula, as index[k] of an input is, is not known: its δ stays in the formula."""
-        return super().puts(factor) and not (self.field.told and any("·" not in name_of(e) for e in accesses(factor)))
+        return super().puts(factor) and not (self.field.named and any("·" not in name_of(e) for e in accesses(factor)))
 
     def reads(self, node: Expr) -> bool:
-        """Whether a function is one of the field's own: of entries of tensors."""
-        return self.field.function is not None and any(accesses(node))
+        """Whether a function is one of the field's own: of entries of tensors, or any but those that count."""
+        every = self.field.every and not isinstance(
+            node, (Ravel, Unravel, sp.Mod, sp.floor, Bracket, sp.KroneckerDelta)
+        )
+        return self.field.call is not None and (every or any(accesses(node)))
 
     def power(self, base: Expr, exponent: Expr) -> Term:
         """A power."""
@@ -144,8 +161,8 @@ class Objects(Careful):
         if self.field.relation is None or not self.reads(node) or relation in (sp.true, sp.false):
             return super().condition(node)
         if relation is None:
-            return super().condition(node) if not self.field.told else self.function(node)
-        return self.applied("relation", (relation.func,), relation.args, FLOAT if self.field.told else TRUTH)
+            return super().condition(node) if not self.field.named else self.function(node)
+        return self.applied("relation", (relation.func,), relation.args, FLOAT if self.field.named else TRUTH)
 
     def applied(self, kind: str, told: tuple[Any, ...], arguments: Sequence[Expr], holds: str = FLOAT) -> Term:
         """A node of the field's own."""

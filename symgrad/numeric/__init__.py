@@ -5,7 +5,7 @@ from symgrad.numeric.forward import Values, forward, forward_from
 from symgrad.numeric.playing import evaluate
 from symgrad.numeric.sparse import chain_jacobian, sparse_jacobian, term_sizes
 from symgrad.numeric.sweeps import numeric_pullback, numeric_pushforward
-from symgrad.numeric.symbols import evaluate_symbols, reads_positions, symbol_matrix
+from symgrad.numeric.symbols import evaluate_symbols, reads_positions, symbol_matrix, written_out
 
 __all__ = [
     "Array",
@@ -29,4 +29,5 @@ __all__ = [
     "term_sizes",
     "unit_at",
     "where_exact",
+    "written_out",
 ]

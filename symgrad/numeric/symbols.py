@@ -15,7 +15,7 @@ from sympy.polys.domains import EXRAW
 from sympy.polys.matrices import DomainMatrix
 
 from symgrad.errors import InputError
-from symgrad.indexing import Bracket, Equation, Index
+from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel, fresh
 from symgrad.indexing.equation import rebuild
 from symgrad.indexing.symbols import Expr, access, indices_of, is_access, name_of
 from symgrad.lowering.care import Care
@@ -29,30 +29,14 @@ from symgrad.numeric.sparse import looks, sparse_jacobian
 from symgrad.shapes import Size
 
 
-def symbol_array(name: str, shape: tuple[int, ...]) -> Array:
-    """The entries ``name[0,0]``, ``name[0,1]``, … as SymPy has them."""
-    result = np.empty(shape, dtype=object)
-    counted = [sp.Integer(i) for i in range(max(shape, default=0))]
-    for at in np.ndindex(*shape):
-        result[at] = access(name, [counted[i] for i in at])
-    return result
-
-
 def evaluate_symbols(equation: Equation, arrays: Mapping[str, Array], sizes: Mapping[Size, int]) -> Array:
     """The entries that ``equation`` defines, as SymPy expressions in the entries of the tensors it reads.
 
     Integers that the forward pass found (names with a dot) are put in as numbers, and so are positions that say
     which entry is read.
     """
-    right = looked_up(equation.right)
-    symbols: dict[str, Array] = {}
-    for name in {name_of(node) for node in sp.preorder_traversal(right) if is_access(node)}:
-        held = arrays[name.removeprefix("·")]
-        symbols[name] = held if "·" in name else symbol_array(name, np.shape(held))
     try:
-        found = of_objects(Equation(equation.axes, right), symbols, sizes, SYMBOLS)
-        if any(entry.has(sp.zoo, sp.nan) for entry in found.flat if isinstance(entry, sp.Basic)):
-            found = of_objects(Equation(equation.axes, right), symbols, sizes, SYMBOLS.guards)
+        return in_symbols(Equation(equation.axes, looked_up(equation.right)), arrays, sizes, SYMBOLS)
     except TooLarge as error:
         check_grid(error.shape, 1)
         raise
@@ -60,7 +44,26 @@ def evaluate_symbols(equation: Equation, arrays: Mapping[str, Array], sizes: Map
         raise InputError("this is too large to be written out", hints=("numbers instead of symbols",)) from None
     except ZeroDivisionError:  # a variance of n entries divided by n − n
         raise InputError("this divides by 0 at these sizes", hints=("numbers instead of symbols",)) from None
+
+
+def in_symbols(equation: Equation, arrays: Mapping[str, Array], sizes: Mapping[Size, int], care: Care) -> Array:
+    """What ``equation`` defines, in names of the entries that are read: only those are made."""
+    read: dict[str, Array] = {}
+    for name in {name_of(node) for node in sp.preorder_traversal(equation.right) if is_access(node)}:
+        held = arrays[name.removeprefix("·")]
+        read[name] = held if "·" in name else np.arange(1, np.size(held) + 1).reshape(np.shape(held))
+    found = of_objects(equation, read, sizes, care)
+    if any(entry.has(sp.zoo, sp.nan) for entry in found.flat if isinstance(entry, sp.Basic)):
+        found = of_objects(equation, read, sizes, care.guards)
     return np.asarray(np.frompyfunc(as_expression, 1, 1)(found), dtype=object).reshape(found.shape)
+
+
+def written_out(expression: Expr, places: Mapping[Index, int], values: Values) -> Expr:
+    """``expression`` at numbered places: its sums written out, and what says which entry is meant as numbers."""
+    one = {index: fresh(index.name, sp.S.One) for index in places}
+    right = looked_up(expression, counting=True).xreplace({index: own + places[index] for index, own in one.items()})
+    found: Expr = in_symbols(Equation(tuple(one.values()), right), values.arrays, values.sizes, FORMULA).reshape(-1)[0]
+    return found
 
 
 def symbol_matrix(outer: Sequence[Index], inner: Sequence[Index], formula: Expr, values: Values, dense: bool) -> Any:
@@ -83,10 +86,15 @@ def symbol_matrix(outer: Sequence[Index], inner: Sequence[Index], formula: Expr,
     return kind._fromrep(table)
 
 
-def looked_up(expression: Expr) -> Expr:
-    """x[n[k]] with the positions called ·n, and those of positions: they are looked up, not shown."""
+def looked_up(expression: Expr, counting: bool = False) -> Expr:
+    """x[n[k]] with the positions called ·n, and those of positions: they are looked up, not shown.
+
+    If ``counting``, those in δ and in the numbers of entries, too.
+    """
 
     def entry(node: Expr) -> Expr | None:
+        if counting and isinstance(node, (sp.KroneckerDelta, Ravel, Unravel)):
+            return node.func(*(rebuild(a, position) for a in node.args))
         if not is_access(node):
             return None
         return node if "·" in name_of(node) else access(name_of(node), [rebuild(i, position) for i in indices_of(node)])
@@ -132,4 +140,16 @@ def powered(base: Any, exponent: Any) -> Any:
     return applied(sp.Pow, 2)(base, exponent)
 
 
-SYMBOLS = Care(field=Field(symbol_of, powered, applied, related, told=True))
+def named(name: str, *shape: int) -> Any:
+    """``name[0,1]`` for the number of an entry, counted from 1; nothing for 0."""
+    counted = [sp.Integer(i) for i in range(max(shape, default=0))]
+
+    def entry(number: int) -> Expr:
+        return access(name, [counted[i] for i in np.unravel_index(number - 1, shape)]) if number else sp.S.Zero
+
+    return np.frompyfunc(entry, 1, 1)
+
+
+SYMBOLS = Care(field=Field(symbol_of, powered, applied, related, named))
+FORMULA = Care(field=Field(symbol_of, applied(sp.Pow, 2), applied, related, named, every=True))
+"""What is shown: functions of indices stay formulas, too."""

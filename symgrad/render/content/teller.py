@@ -17,10 +17,9 @@ from symgrad.backward.parts.names import UNNAMED
 from symgrad.calculus import local
 from symgrad.calculus.sweeps import substitute
 from symgrad.closed_form.form import views
-from symgrad.explanation.entries import guarded, hold, placed, written_out
 from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel
 from symgrad.indexing.symbols import Expr, accesses, indices_of, is_access, mentions, name_of
-from symgrad.numeric import Values
+from symgrad.numeric import Values, written_out
 from symgrad.program import Apply, Program
 from symgrad.render.arrange import delta_sides, parts
 from symgrad.render.content.words import Speaker, speaker_of
@@ -67,10 +66,9 @@ class Teller:
 
     def numbered(self, expression: Expr, places: Mapping[Index, Expr], values: Values) -> Expr:
         """``expression`` at numbered places: sums written out, folded tensors put in."""
-        held = placed(hold(expression, values, places), places)
-        written = guarded(written_out(held, values.sizes))
+        written = written_out(expression, {index: int(at) for index, at in places.items()}, values)
         whole = self.fold(Equation((), written)).right
-        return written if whole is written else guarded(written_out(hold(whole, values, {}), values.sizes))
+        return written if whole is written else written_out(whole, {}, values)
 
     def aside(self, *formulas: Formula) -> tuple[Paragraph, ...]:
         """The notation of ``formulas``, explained where it is met for the first time."""
