@@ -33,7 +33,7 @@ from symgrad.lowering.families import Families, so_far
 from symgrad.lowering.graph import FLOAT, TRUTH, Graph, NoPlan
 from symgrad.lowering.names import EITHER, FINITE, FUNCTIONS, MOST_FACTORS, RELATIONS, real_number
 from symgrad.lowering.pieces import pieces
-from symgrad.lowering.places import Places, joined, scattered
+from symgrad.lowering.places import Places, at_one_place, joined, scattered
 from symgrad.lowering.products import Products
 from symgrad.lowering.reading import holds_always, in_order, number, scatter_target
 from symgrad.lowering.terms import Term, Terms
@@ -304,12 +304,7 @@ class Builder:
         for base in below:
             found = self.over(found, self.terms.floats(self.value(base)))
         for delta in hot:
-            place, index = sorted(delta.args, key=lambda a: isinstance(a, Index))
-            found = self.terms.numeric(found)
-            shape = (self.terms.lengths[index], *self.graph.shape(found.node))
-            told = (int(place), self.terms.lengths[index])
-            node = self.graph.apply("place", told, (found.node,), shape, self.graph.holds(found.node))
-            found = Term(node, (index, *found.axes))
+            found = at_one_place(self.terms, found, delta)
         return found
 
     def contracted(self, parts: Sequence[Term], bound: Sequence[Index], folds: Sequence[Fold]) -> Term:

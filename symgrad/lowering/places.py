@@ -187,6 +187,16 @@ def scattered(
     return Term(graph.reshape(made, terms.shape(axes)), axes)
 
 
+def at_one_place(terms: Terms, found: Term, delta: Expr) -> Term:
+    """δ(a number, p)·t: t at one place of a new axis, 0 elsewhere."""
+    place, index = sorted(delta.args, key=lambda a: isinstance(a, Index))
+    graph, found = terms.graph, terms.numeric(found)
+    told = (int(place), terms.lengths[index])
+    shape = (terms.lengths[index], *graph.shape(found.node))
+    node = graph.apply("place", told, (found.node,), shape, graph.holds(found.node))
+    return Term(node, (index, *found.axes))
+
+
 def joined(terms: Terms, index: Index, parts: Sequence[Piece], value: Value) -> Term:
     """Pieces of one axis, one after the other."""
     made = []
