@@ -20,7 +20,7 @@ from symgrad.tracing.record.trace import Node, as_array
 
 
 @composition("lu", "lu_factor", "lu_factor_ex", "linalg_lu_factor_ex", "_lu_with_info", "lu_unpack", "lu_solve")
-@composition("householder_product", "orgqr", "ormqr", "fill_diagonal")
+@composition("householder_product", "orgqr", "ormqr", "fill_diagonal", "sampled_addmm", "sparse_sampled_addmm")
 def as_defined(steps: Steps, node: Node, *_: Any, **__: Any) -> Said | None:
     """By the definition that complex tensors have as well."""
     return done(inside.by_definition(steps.lifter, node))
@@ -50,13 +50,6 @@ def of_ones(tensor: Any) -> Any:
     )
     ones = torch.ones_like(tensor.values())
     return parts(ends, places, ones, tensor.shape, layout=tensor.layout, check_invariants=False)
-
-
-@composition("sampled_addmm", "sparse_sampled_addmm")
-def sampled_addmm(steps: Steps, node: Node, x: Any, a: Any, b: Any, *, beta: Any = 1, alpha: Any = 1) -> Said | None:
-    """beta·x + alpha·(a @ b) where x stores an entry."""
-    product = steps(ground.mul, steps(ground.matmul, a, b), steps.lifter.data("stored", alpha * stored(x)))
-    return "torch.add", (steps(ground.mul, x, beta), product), {}
 
 
 @composition("_sparse_addmm")

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from symgrad.tracing.lift.calls.factors import of_ones
 from symgrad.tracing.lift.calls.placing import ANOTHER
 from symgrad.tracing.lift.inside import Expansion, definition
 from symgrad.tracing.lift.lifted import Refused
@@ -116,14 +117,10 @@ def scatter(p: Expansion, z: Any, dim: int, index: Any, value: Any) -> Any:
     return torch.complex(*parts)
 
 
-@definition()
+@definition(also=("sampled_addmm",))
 def sparse_sampled_addmm(p: Expansion, x: Any, a: Any, b: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """β·x + α·(a @ b) where x stores an entry."""
-    held = x.detach()
-    ones = torch.ones(held.values().shape, dtype=torch.float64)
-    rows, columns = held.crow_indices(), held.col_indices()
-    stored = torch.sparse_csr_tensor(rows, columns, ones, held.shape, check_invariants=False).to_dense()
-    return beta * x.to_dense() + alpha * stored * (a @ b)
+    return beta * x.to_dense() + alpha * of_ones(x.detach()).to_dense() * (a @ b)
 
 
 @definition()
