@@ -12,7 +12,7 @@ from typing import Any
 from symgrad.documents.errors import kinds
 from symgrad.documents.operation import family_of, family_says
 from symgrad.documents.pages import file_name, table_lines
-from symgrad.ops import Op, entries
+from symgrad.ops import Op, operations
 
 PAGE = """# {name}
 
@@ -39,14 +39,14 @@ def write(app: Any) -> None:
     folder = Path(app.srcdir) / "operations"
     wanted: dict[Path, str] = {}
     families: dict[str, list[Op]] = {}
-    for op in entries():
+    for op in operations():
         wanted[folder / "by-name" / file_name(op)] = PAGE.format(name=op.name)
         families.setdefault(family_of(op), []).append(op)
     for family, ops in families.items():
         pages = "\n".join(f"../by-name/{file_name(op).removesuffix('.md')}" for op in ops)
         text = FAMILY.format(title=family.capitalize(), says=family_says(ops[0]), pages=pages)
         wanted[folder / "families" / f"{family.replace(' ', '_')}.md"] = text
-    table = "\n".join(table_lines(list(entries()), lambda op: f"by-name/{file_name(op)}"))
+    table = "\n".join(table_lines(list(operations()), lambda op: f"by-name/{file_name(op)}"))
     wanted[folder / "table.md"] = f"# The table by families\n\n{table}\n"
     errors = Path(app.srcdir) / "reference" / "errors"
     wanted |= {errors / f"{kind}.md": text for kind, text in kinds().items()}

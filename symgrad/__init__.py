@@ -20,7 +20,8 @@ WHERE = {
     "symgrad.explanation": ("Entry", "Explanation", "Gradient", "Hessian", "Jacobian", "Structure"),
     "symgrad.exporting": ("export",),
     "symgrad.higher": ("hessian", "hvp", "jvp"),
-    "symgrad.oracles": ("Check",),
+    "symgrad.ops": ("operations",),
+    "symgrad.oracles": ("Check", "dropped_forms"),
     "symgrad.tracing": ("Capture", "capture"),
 }  # fmt: skip
 """The module that each name comes from; it is loaded when the name is first asked for, so that `--help` is at once."""
@@ -46,6 +47,7 @@ __all__ = [
     "__version__",
     "capture",
     "derive",
+    "dropped_forms",
     "exercise",
     "explain",
     "export",
@@ -53,6 +55,7 @@ __all__ = [
     "hvp",
     "jacobian",
     "jvp",
+    "operations",
     "vjp",
 ]
 
@@ -72,7 +75,8 @@ if TYPE_CHECKING:
     from symgrad.explanation import Entry, Explanation, Gradient, Hessian, Jacobian, Structure
     from symgrad.exporting import export
     from symgrad.higher import hessian, hvp, jvp
-    from symgrad.oracles import Check
+    from symgrad.ops import operations
+    from symgrad.oracles import Check, dropped_forms
     from symgrad.tracing import Capture, capture
 else:
     # Not seen by type checkers: to them a module with __getattr__ has every name there is.

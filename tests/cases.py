@@ -21,11 +21,10 @@ from symgrad.explanation import Explanation, derive_only
 from symgrad.explanation.formulas import Derived
 from symgrad.language import read
 from symgrad.numeric import Values, forward
-from symgrad.ops import Example, Op, entries
-from symgrad.oracles import Dropped, dropped_forms
+from symgrad.ops import Example, Op, operations
 from symgrad.program import Apply, Program
 from symgrad.shapes import with_numbers
-from tests import torch_side
+from tests import torch_programs
 from tests.sampling import draw_inputs, random_seed, seed_of
 
 
@@ -80,26 +79,17 @@ class Case:
     @cached_property
     def fixed(self) -> frozenset[str]:
         """The inputs that are only read: nothing flows back to them."""
-        return torch_side.still(self.program)
+        return torch_programs.still(self.program)
 
     @cached_property
     def derived(self) -> tuple[Derived, ...]:
         """What is derived by each input, its closed form where it has one."""
-        with dropped_forms() as dropped:
-            found = derive_only(self.program, self.names)
-        self.__dict__["dropped"] = tuple(dropped)
-        return found
+        return derive_only(self.program, self.names)
 
     @cached_property
     def story(self) -> Explanation:
         """The worked example of the operation's page: every oracle asked, at round numbers."""
         return worked(self.op, self.example, check=True)
-
-    @cached_property
-    def dropped(self) -> tuple[Dropped, ...]:
-        """The closed forms that were written and are withheld, because they are wrong."""
-        _ = self.derived
-        return tuple(self.__dict__["dropped"])
 
     def weights(self, count: int) -> list[np.ndarray]:
         """Random integer seeds in the shape of the output."""
@@ -124,7 +114,7 @@ class Case:
 def cases() -> Sequence[Case]:
     """All examples of all operations, in the order of the table."""
     found: list[Case] = []
-    for op in entries():
+    for op in operations():
         for example in op.examples:
             shapes = " ".join(f"{name}:{'x'.join(map(str, shape)) or 'scalar'}" for name, shape in example.shapes)
             found.append(Case(op, example, f"{op.name}: {example.text} with {shapes}"))

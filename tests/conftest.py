@@ -4,7 +4,8 @@ Hypothesis: what is tested before a change lands must not depend on luck. ``main
 so that a red run is the change's own doing. ``nightly`` draws new ones, many of them, to find what nobody thought of:
 ``pytest --hypothesis-profile=nightly``.
 
-``one_in(n)``: of a test's many examples one in n is run by default, and the others are slow; at night all are run.
+``one_in(n)``: of a test's many examples one in n is run by default, and the others are slow; at night, and where the
+contract is run alone (``pytest tests/contract``), all are run.
 
 The default tests of a file run in one process, one after the other: what they derive, and the libraries that they alone
 need, is there once. Slow tests of one operation of the table run in one process, whichever files they stand in, and so do
@@ -54,7 +55,8 @@ def by_default(number: int, every: int, test: str = "") -> bool:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
     """Mark the other examples of what is ``one_in(n)`` as slow, before pytest looks for what is slow; keep files whole."""
-    if settings.get_current_profile_name() != "nightly":
+    alone = all(item.nodeid.startswith("tests/contract/") for item in items)
+    if settings.get_current_profile_name() != "nightly" and not alone:
         leave_to_the_slow(items)
     for item in items:
         if not any(map(item.get_closest_marker, ("xdist_group", "night"))):
@@ -80,9 +82,9 @@ def operation_of(item: pytest.Item) -> str:
 @lru_cache(maxsize=1)
 def names_of_operations() -> frozenset[str]:
     """All names of the table."""
-    from symgrad.ops import entries
+    from symgrad import operations
 
-    return frozenset(op.name for op in entries())
+    return frozenset(op.name for op in operations())
 
 
 def leave_to_the_slow(items: Sequence[pytest.Item]) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from symgrad.numeric import as_float
-from tests import torch_side
+from tests import torch_programs, torch_side
 
 if TYPE_CHECKING:
     from tests.said_pages import Read
@@ -54,9 +54,9 @@ def is_kink(read: Read, m: re.Match[str]) -> bool:
         return near(left, float(below)) and near(right, float(above)) and taken(read, found, tie)
     program, values = read.explanation.program, read.explanation.values
     alone = program.alone(tie.step, values.sizes)
-    run = torch_side.function_of(alone)
+    run = torch_programs.function_of(alone)
     inputs = {t.name: as_float(values[t.name]) for t in alone.inputs}
-    still = torch_side.still(alone)
+    still = torch_programs.still(alone)
 
     def out(by: float) -> float:
         moved = np.array(inputs[tie.name], dtype=float)

@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
-
-from symgrad.entries.domain import reals
-from symgrad.ops import Domain, Op
 
 MARGIN = 0.05
 """How near to a kink samples may come, as a share of the interval they are drawn from."""
@@ -22,7 +20,7 @@ def seed_of(text: str) -> int:
     return zlib.crc32(text.encode())
 
 
-def intervals(domain: Domain) -> list[tuple[float, float]]:
+def intervals(domain: Any) -> list[tuple[float, float]]:
     """What is left of the interval to draw from when the points to avoid are cut out."""
     low, high = domain.draw
     margin = (high - low) * MARGIN
@@ -30,7 +28,7 @@ def intervals(domain: Domain) -> list[tuple[float, float]]:
     return [(a, b) for a, b in zip(edges[::2], edges[1::2], strict=True) if a < b]
 
 
-def draw(domain: Domain, shape: Sequence[int], generator: np.random.Generator) -> np.ndarray:
+def draw(domain: Any, shape: Sequence[int], generator: np.random.Generator) -> np.ndarray:
     """An array in the domain; consecutive entries take the sides of its kinks in turn, so that none is left out."""
     count = int(np.prod(shape, dtype=np.int64))
     if domain.whole:
@@ -61,10 +59,10 @@ def of_kind(kind: str, array: np.ndarray) -> np.ndarray:
     return array + diagonal
 
 
-def draw_inputs(op: Op, shapes: Mapping[str, Sequence[int]], seed: int) -> dict[str, np.ndarray]:
+def draw_inputs(op: Any, shapes: Mapping[str, Sequence[int]], seed: int) -> dict[str, np.ndarray]:
     """One array per input of an example, each in the domain that the operation gives it."""
     generator = np.random.default_rng(seed)
-    return {name: draw(op.domain.get(name, reals()), shape, generator) for name, shape in shapes.items()}
+    return {name: draw(op.domain_of(name), shape, generator) for name, shape in shapes.items()}
 
 
 def random_seed(shape: Sequence[int], generator: np.random.Generator) -> np.ndarray:

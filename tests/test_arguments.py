@@ -64,6 +64,8 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         symgrad.hvp,
         {"expression": "sum(x*x)", "wrt": "x", "direction": X, "seed": None, "shapes": None, "x": X},
     ),
+    "operations": (symgrad.operations, {}),
+    "dropped_forms": (symgrad.dropped_forms, {}),
     "capture": (symgrad.capture, {"fn": torch.tanh, "args": torch.tensor(X)}),
     "export": (
         symgrad.export,

@@ -14,7 +14,7 @@ from symgrad.errors import InputError, UnsupportedError
 from symgrad.language import read
 from symgrad.numeric import forward, numeric_pullback
 from symgrad.program import BLACK_BOX, Apply, Program, Pullback, Tensor
-from tests import torch_side
+from tests import torch_programs, torch_side
 from tests.cases import Case, first_by_default
 from tests.compare import assert_same
 
@@ -49,7 +49,7 @@ def test_the_backward_of_the_backward_is_torchs(case: Case) -> None:
     )
     leaves = torch_side.leaves(case.inputs, case.fixed)
     v = torch_side.tensor(seed).to(torch.float64).requires_grad_()
-    out = torch_side.function_of(case.program)(*(leaves[t.name] for t in case.program.inputs))
+    out = torch_programs.function_of(case.program)(*(leaves[t.name] for t in case.program.inputs))
     asked = [leaves[name] for name in ends]
     gradients = torch.autograd.grad(out, asked, v.reshape(out.shape), create_graph=True, materialize_grads=True)
     total = sum((g * torch.tensor(along[end])).sum() for g, end in zip(gradients, ends.values(), strict=True))

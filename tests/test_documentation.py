@@ -20,7 +20,7 @@ from symgrad.documents.pages import file_name
 from symgrad.explanation.formulas import derive_only
 from symgrad.functions import PRIMITIVES
 from symgrad.language import read
-from symgrad.ops import TABLE, Op, entries, find
+from symgrad.ops import TABLE, Op, find, operations
 from symgrad.render.page import Code, Equation, Equations, Listing, Paragraph, Picture, Ready
 from symgrad_cli.main import main
 from tests.cases import STORIES, Case, first_by_default
@@ -174,7 +174,7 @@ def test_readme_and_how_to_show_a_training_step() -> None:
     assert len(SCRIPTS) >= 3
 
 
-OPS = list(entries())
+OPS = list(operations())
 SAMPLE = ["matmul", "softmax", "floor", "cross_entropy"]
 
 

@@ -10,8 +10,8 @@ import pytest
 from symgrad.documents.domains import conditions, sample_values, where_defined
 from symgrad.documents.pages import operation_page
 from symgrad.language import read
-from symgrad.ops import Op, entries, find
-from tests import torch_side
+from symgrad.ops import Op, find, operations
+from tests import torch_programs
 
 POINTS = [*np.arange(-3.9, 4.0, 0.7), -1.0, -0.999, 0.0, 0.001, 0.999, 1.0, 1.001, -1.001, 2.0]
 CONDITION = re.compile(r"(\w+) (>|≥|<|≤|≠) (-?[\d.]+)")
@@ -25,7 +25,7 @@ def torch_is_finite(op: Op, inputs: dict[str, np.ndarray], name: str, derivative
     """Whether torch's value is finite, and with ``derivative`` the gradient of its sum."""
     program = read(op.examples[0].text, shapes=dict(op.examples[0].shapes)).program
     try:
-        out, gradients = torch_side.program_gradients(program, inputs, np.ones(program.numbers(program.out.shape)))
+        out, gradients = torch_programs.program_gradients(program, inputs, np.ones(program.numbers(program.out.shape)))
     except (RuntimeError, ValueError):
         return False
     return bool(np.isfinite(out).all() and (not derivative or np.isfinite(gradients[name]).all()))
@@ -40,7 +40,7 @@ def met(found: tuple[str, ...], name: str, point: float) -> bool:
 @pytest.mark.slow
 def test_inside_there_are_numbers_and_outside_there_are_none() -> None:
     """Of the whole table: one entry moves over the line, the others are the samples of the page."""
-    said = [(op, where_defined(op)) for op in entries()]
+    said = [(op, where_defined(op)) for op in operations()]
     assert sum(bool(where.sentences) for _, where in said) > 20
     for op, where in said:
         samples = {name: np.asarray(a, dtype=float) for name, a in sample_values(op, op.examples[0]).items()}

@@ -36,7 +36,7 @@ from symgrad.notation.read import read_statement
 from symgrad.notation.tree import Dots, Name
 from symgrad.numeric import forward
 from symgrad.numeric.forward import options_of
-from symgrad.ops import TABLE, entries, functions
+from symgrad.ops import TABLE, functions, operations
 from symgrad.ops.networks.losses import EPS
 from symgrad.ops.solved.solving import Solves, difference
 from tests import on_arrays
@@ -51,7 +51,7 @@ def reading(op: Op) -> object:
     return getattr(op.index, "__self__", None)
 
 
-SAID = [op for op in entries() if isinstance(reading(op), (Pointwise, Along, Loss, Indexed, OnAxes)) and text_of(op)]
+SAID = [op for op in operations() if isinstance(reading(op), (Pointwise, Along, Loss, Indexed, OnAxes)) and text_of(op)]
 
 
 def test_no_entry_becomes_a_function_again() -> None:
@@ -111,7 +111,7 @@ def unexplained(op: Op) -> set[str]:
 
 
 def test_an_entry_explains_every_tensor_that_it_reads() -> None:
-    assert {op.name: unexplained(op) for op in entries() if unexplained(op)} == {}
+    assert {op.name: unexplained(op) for op in operations() if unexplained(op)} == {}
 
 
 TOLD_ONCE = {"dim", "keepdim", "reduction"}
@@ -141,7 +141,7 @@ def test_what_cat_says_of_two_tensors_is_an_equation_that_joins_them() -> None:
 
 def test_an_entry_calls_a_number_in_words_what_its_equation_calls_it() -> None:
     """``alpha`` in one and α in the other would be two numbers."""
-    greek = {op.name: {*re.findall("[α-ω]", op.says)} - {*op.definition, *"σπδ"} for op in entries()}
+    greek = {op.name: {*re.findall("[α-ω]", op.says)} - {*op.definition, *"σπδ"} for op in operations()}
     assert {name: letters for name, letters in greek.items() if letters} == {}
 
 
@@ -342,5 +342,5 @@ def test_most_entries_are_written_in_five_lines() -> None:
         [sys.executable, "-c", WRITTEN], capture_output=True, text=True, check=True, cwd=PAGE.parents[2]
     )
     entries_there, short = map(int, told.stdout.split())
-    assert entries_there == len(list(entries()))
+    assert entries_there == len(list(operations()))
     assert short >= 220

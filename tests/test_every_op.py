@@ -28,7 +28,7 @@ from symgrad.numeric import chain_jacobian, evaluate, forward, numeric_pullback,
 from symgrad.oracles import Elementwise
 from symgrad.oracles.elementwise import TooLarge
 from symgrad.oracles.forms import evaluate_text
-from tests import torch_side
+from tests import torch_programs, torch_side
 from tests.cases import DERIVED, STORIES, Case, first_by_default
 from tests.compare import assert_same
 from tests.naive import Loops
@@ -89,7 +89,7 @@ def test_definition_numpy_and_torch_agree(case: Case) -> None:
     for step in case.program.steps:
         by_loops = Loops(arrays, case.program.sizes).array(local(step, case.program).equation)
         assert_same(by_loops, case.values[step.result.name], seed=case.seed, what=f"{step.op} by loops and by NumPy")
-    by_torch, _ = torch_side.program_gradients(case.program, case.inputs, np.ones(case.output.shape))
+    by_torch, _ = torch_programs.program_gradients(case.program, case.inputs, np.ones(case.output.shape))
     assert_same(by_torch, case.output, seed=case.seed, what="torch's forward and NumPy's")
 
 
@@ -107,16 +107,6 @@ def test_without_entries_it_is_what_torch_makes_of_them(case: Case) -> None:
         except (SymgradError, RuntimeError, IndexError):
             continue
         assert_same(expected, values[program.output], seed=case.seed, what=f"{case.example.text} at {shapes}")
-
-
-@each
-def test_the_text_means_the_same_in_torch(case: Case) -> None:
-    weights = case.weights(1)[0]
-    out, gradients = torch_side.text_gradients(case.example.text, case.inputs, weights, case.fixed)
-    assert_same(out, case.output, seed=case.seed, what="the text run as torch code")
-    derived = numeric_pullback(case.program, case.values, weights, case.names)
-    for name in case.names:
-        assert_same(gradients[name], derived[name], seed=case.seed, what=f"the gradient by {name}")
 
 
 @each
@@ -140,7 +130,7 @@ def test_samples_lie_in_the_domain_and_outputs_are_finite(case: Case) -> None:
 @each
 def test_the_jacobian_is_torchs(case: Case) -> None:
     """By default some of its rows are: those that torch's backward gives for one entry each, below."""
-    expected = torch_side.jacobians(case.program, case.inputs)
+    expected = torch_programs.jacobians(case.program, case.inputs)
     for name in case.names:
         rows = expected[name].reshape(case.output.size, case.inputs[name].size)
         assert_same(rows, dense_jacobian(case, name), seed=case.seed, what=f"the formula's J by {name}")
@@ -240,13 +230,14 @@ def by_entries(equation: Equation, name: str, case: Case) -> np.ndarray:
     return np.asarray(rows, dtype=float).reshape(-1, case.values[name].size)
 
 
+@pytest.mark.one_in(3)
 @each_derived
 def test_the_pullback_is_torchs_backward(case: Case) -> None:
     sweeps = {d.name: d.sweep for d in case.derived}
     assert all(sweep.whole for sweep in sweeps.values())
     hot = np.eye(case.output.size, dtype=int).reshape(case.output.size, *case.output.shape)
     for weights in (*hot[:: 1 + len(hot) // ROWS], *case.weights(2)):
-        _, expected = torch_side.program_gradients(case.program, case.inputs, weights)
+        _, expected = torch_programs.program_gradients(case.program, case.inputs, weights)
         derived = numeric_pullback(case.program, case.values, weights, case.names)
         for name in case.names:
             assert_same(expected[name], derived[name], seed=case.seed, what=f"backward({weights.tolist()}) by {name}")
@@ -312,7 +303,7 @@ SIZES = ({}, {2: 3, 3: 2}, {2: 4, 3: 5, 4: 3}, {2: 3, 3: 4, 4: 2}, {2: 2, 3: 3, 
 def test_the_closed_form_is_the_raw_contraction_at_any_size(case: Case) -> None:
     """Where only the sizes change, what was derived for all of them is put in; else everything is derived anew."""
     forms = {d.name: d.form for d in case.derived if d.form is not None}
-    tried = not forms  # the index formula is shown; tests/test_forms_of_the_table.py says of which
+    tried = not forms  # the index formula is shown; tests/contract/golden/closed_forms.txt says of which
     for number, change in enumerate(SIZES):
         shapes = case.resized(change) if forms else None
         if shapes is None:
@@ -338,40 +329,7 @@ def test_the_closed_form_is_the_raw_contraction_at_any_size(case: Case) -> None:
     assert tried
 
 
-# --- kinks --------------------------------------------------------------------------------------------------
-
-
-def at_kinks(case: Case) -> list[dict[str, np.ndarray]]:
-    """Inputs exactly at the operation's kinks: every entry there, every second one, and all inputs equal."""
-    points = []
-    for kink in case.op.kinks:
-        moving = {name: array for name, array in case.inputs.items() if name not in case.fixed}
-        everywhere = {**case.inputs, **{name: np.full(array.shape, float(kink)) for name, array in moving.items()}}
-        half = dict(case.inputs)
-        for name, array in moving.items():
-            half[name] = array.copy()
-            half[name].reshape(-1)[::2] = kink
-        points += [everywhere, half]
-        first = next(iter(case.inputs.values()))
-        if all(array.shape == first.shape for array in case.inputs.values()):
-            points.append({name: np.round(first) for name in case.inputs})
-    return points
-
-
-@pytest.mark.parametrize("case", [at for at in FORMULAS if at.values[0].op.kinks])
-def test_value_and_derivative_at_a_kink_are_torchs(case: Case) -> None:
-    sweeps = {d.name: d.sweep for d in case.derived}
-    for inputs in at_kinks(case):
-        values = forward(case.program, inputs)
-        for weights in case.weights(3):
-            out, expected = torch_side.program_gradients(case.program, inputs, weights)
-            assert_same(out, values[case.program.output], seed=case.seed, what="the value at the kink")
-            derived = numeric_pullback(case.program, values, weights, case.names)
-            for name in case.names:
-                about = f"the derivative by {name} at {inputs[name].tolist()}"
-                assert_same(expected[name], derived[name], seed=case.seed, what=about)
-                whole = evaluate(sweeps[name].equation, {**values.arrays, "v": weights}, case.program.sizes)
-                assert_same(expected[name], whole, seed=case.seed, what=f"{about}, formula")
+# --- kinks: tests/contract/test_operations.py holds what is said there against torch -----------------------------
 
 
 @each

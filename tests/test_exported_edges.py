@@ -20,12 +20,12 @@ import torch
 import symgrad
 from symgrad.errors import SymgradError, UnsupportedError
 from symgrad.language import read
-from symgrad.ops import Example, Op, entries, find
+from symgrad.ops import Example, Op, find, operations
 from symgrad.oracles import run_torch
 from tests.compare import assert_same
 from tests.sampling import draw
 
-OPS = [op for op in entries() if not op.pairs and not any(op.domain_of(name).matrix for name in op.operands)]
+OPS = [op for op in operations() if not op.pairs and not any(op.domain_of(name).matrix for name in op.operands)]
 EDGED = [op for op in OPS if op.edges]
 TOLD = (
     "may answer otherwise than these lines",

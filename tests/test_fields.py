@@ -35,7 +35,7 @@ from symgrad.numeric import forward, numeric_pullback
 from symgrad.ops import ORDER, TABLE, Op
 from symgrad.ops.entry import playing
 from symgrad.source import Source
-from tests import torch_side
+from tests import torch_programs, torch_side
 from tests.cases import cases
 from tests.sampling import draw_inputs
 
@@ -214,7 +214,7 @@ def by_torch(op: Op) -> list[Any]:
         try:
             with instead(op), warnings.catch_warnings():
                 warnings.simplefilter("error")
-                out = torch_side.function_of(case.program)(*(torch_side.tensor(case.inputs[n]) for n in case.names))
+                out = torch_programs.function_of(case.program)(*(torch_side.tensor(case.inputs[n]) for n in case.names))
             found.append(out.detach().numpy())
         except Exception as error:  # whatever torch says to it
             found.append(str(error))
@@ -360,7 +360,7 @@ def fine(op: Op, less: Op) -> bool:
                 values = forward(case.program, inputs)
                 out = values[case.program.output]
                 derived = numeric_pullback(case.program, values, np.ones(out.shape), case.names)
-                _, by_torch = torch_side.program_gradients(case.program, inputs, np.ones(out.shape))
+                _, by_torch = torch_programs.program_gradients(case.program, inputs, np.ones(out.shape))
             except Exception:  # whatever no domain leads to
                 return False
             for name in (name for name in case.names if by_torch.get(name) is not None):

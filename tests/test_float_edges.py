@@ -17,7 +17,7 @@ import symgrad
 from symgrad.errors import SymgradError, UnsupportedError
 from symgrad.language import read
 from symgrad.numeric import forward, numeric_pullback
-from symgrad.ops import Op, entries
+from symgrad.ops import Op, operations
 from tests import torch_side
 from tests.compare import assert_same
 from tests.sampling import draw
@@ -54,7 +54,7 @@ def entrywise(op: Op) -> bool:
     return here.shape == (3,) and np.array_equal(here[1:], there[1:]) and np.array_equal(turned, here[[2, 1, 0]])
 
 
-OPS = [op for op in entries() if op.examples]
+OPS = [op for op in operations() if op.examples]
 
 
 def apart(op: Op) -> set[str]:

@@ -17,7 +17,7 @@ from symgrad.lowering.reading import names_read, number
 from symgrad.numeric.forward import constant, forward, options_of
 from symgrad.numeric.playing import play
 from symgrad.ops import named
-from tests import torch_side
+from tests import torch_programs, torch_side
 from tests.cases import Case, cases, first_by_default
 from tests.compare import assert_same
 
@@ -61,7 +61,7 @@ def test_the_equation_is_the_forward(case: Case) -> None:
     if case.op.name in MORE_DIGITS:
         expected = MORE_DIGITS[case.op.name](*(case.inputs[name] for name in case.names))
     elif named(case.last.op).numpy is None:
-        expected = torch_side.function_of(case.program)(*(torch_side.tensor(case.inputs[n]) for n in case.names))
+        expected = torch_programs.function_of(case.program)(*(torch_side.tensor(case.inputs[n]) for n in case.names))
     else:
         expected = by_numpy(case, dict(case.values.arrays))
     assert_same(expected, mine, tolerance=1e-12, what=case.name)
@@ -86,7 +86,7 @@ def test_at_the_ends_of_the_numbers(name: str) -> None:
         next(iter(inputs.values())).reshape(-1)[1] = special
         values = forward(case.program, inputs).arrays
         arrays = {own: values[n] for own, n in names.items() if n in values}
-        expected = torch_side.function_of(case.program)(*map(torch_side.tensor, inputs.values()))
+        expected = torch_programs.function_of(case.program)(*map(torch_side.tensor, inputs.values()))
         assert_same(expected, play(equation, arrays, sizes), tolerance=1e-12, what=f"{name} beside {special}")
 
 

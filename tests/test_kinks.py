@@ -21,7 +21,7 @@ from symgrad.errors import UnsupportedError
 from symgrad.explanation import Tie
 from symgrad.language.read import read
 from symgrad.numeric import Array, as_float, forward, numeric_pullback
-from symgrad.ops import Op, entries, find
+from symgrad.ops import Op, find, operations
 from symgrad.oracles import run_torch
 from symgrad.oracles.verdict import Comparison, at_kinks, at_ties
 from symgrad.program import Program
@@ -30,7 +30,7 @@ from symgrad.tracing.story.tell import event_text
 from symgrad_cli.main import main
 from tests.compare import assert_same
 
-POINTS = [(op, at) for op in entries() for at in op.kinks]
+POINTS = [(op, at) for op in operations() for at in op.kinks]
 
 
 @pytest.mark.one_in(2)
@@ -96,7 +96,7 @@ def test_the_command_shows_them() -> None:
 
 def test_the_page_in_the_repository_is_generated() -> None:
     """docs/reference/kinks.md; SYMGRAD_UPDATE_GOLDENS=1 writes it."""
-    page = kinks_page(list(entries()))
+    page = kinks_page(list(operations()))
     written = Path(__file__).parent.parent / "docs" / "reference" / page.path
     if os.environ.get("SYMGRAD_UPDATE_GOLDENS"):
         written.write_text(page.text + "\n", encoding="utf-8")

@@ -31,13 +31,14 @@ from symgrad.language.read import assignments
 from symgrad.language.steps.names import candidate_ranks, names_of
 from symgrad.notation.tree import walk
 from symgrad.numeric.arranged import read_as_whole
-from symgrad.ops import SPELLINGS, entries, named
+from symgrad.ops import SPELLINGS, named, operations
 from symgrad.program import Constant, Program
 from symgrad.shapes import Sizes
 from symgrad.source import Source
 from symgrad.ways import Setting
 from tests.compare import assert_same
-from tests.torch_side import evaluate, function_of
+from tests.torch_programs import function_of
+from tests.torch_side import evaluate
 
 # What is refused ------------------------------------------------------------------------------------
 
@@ -536,7 +537,7 @@ def test_reading_twice_gives_the_same() -> None:
 
 
 @pytest.mark.one_in(3)
-@pytest.mark.parametrize("op", list(entries()), ids=lambda op: op.name)
+@pytest.mark.parametrize("op", list(operations()), ids=lambda op: op.name)
 def test_every_example_of_the_table_is_read(op: object) -> None:
     for example in op.examples:  # type: ignore[attr-defined]  # an Op, which fixtures hide
         program = read(example.text, shapes=dict(example.shapes)).program
@@ -694,7 +695,7 @@ def test_ranks_are_tried_in_order_of_likeliness_and_each_once() -> None:
 
 # What is made of simpler operations -----------------------------------------------------------------
 
-COMPOSITE = [op for op in entries() if op.expands]
+COMPOSITE = [op for op in operations() if op.expands]
 
 
 @pytest.mark.parametrize("op", COMPOSITE, ids=lambda op: op.name)
@@ -748,7 +749,7 @@ INDICES = st.sampled_from(
     ["0", "-1", ":", "1:", ":-1", "::2", "...", "None", "1:3", "5", ":x.shape[0]//2", "3:1", "0:0"]
 )
 FUNCTIONS = st.sampled_from(
-    sorted({s.replace("Tensor.", "torch.Tensor.") for op in entries() for s in (op.name, *op.spelled)})
+    sorted({s.replace("Tensor.", "torch.Tensor.") for op in operations() for s in (op.name, *op.spelled)})
 )
 COMMON = st.sampled_from(
     [

@@ -15,7 +15,7 @@ import pytest
 import symgrad
 from symgrad.documents.operation import worked
 from symgrad.entries.spec import Op
-from symgrad.ops import entries
+from symgrad.ops import operations
 from symgrad.render.mathmode import in_lines
 
 LATEX = shutil.which("pdflatex")
@@ -86,7 +86,7 @@ def test_an_error_is_seen(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("tenth", range(10))
 def test_every_operation_is_set_in_three_sizes(tenth: int, tmp_path: Path) -> None:
-    ops: list[Op] = list(entries())[tenth::10]
+    ops: list[Op] = list(operations())[tenth::10]
     pages = [size for op in ops for size in three_sizes(worked(op, op.examples[0], check=False))]
     log = compiled(tmp_path, *pages)
     assert max(overfull(log), default=0) < 50, overfull(log)

@@ -22,11 +22,11 @@ from symgrad.errors import SymgradError
 from symgrad.explanation import edges_of
 from symgrad.language import read
 from symgrad.numeric import forward
-from symgrad.ops import Op, entries, find
+from symgrad.ops import Op, find, operations
 from symgrad.oracles import run_torch, values_apart
 from symgrad.oracles.report import Verdict
 from symgrad.oracles.verdict import Comparison, own_rule
-from tests import torch_side
+from tests import torch_programs, torch_side
 from tests.compare import assert_same
 from tests.sampling import draw, seed_of
 
@@ -55,7 +55,7 @@ def logarithms_apart(name: str, expected: np.ndarray, got: np.ndarray, inputs: d
 
 APART = {"complex_polar": polar_apart, "eigvalsh": ties_apart, "binary_cross_entropy": logarithms_apart}
 """Where torch's number is not the derivative although everything is finite, and what it is."""
-OPS = list(entries())
+OPS = list(operations())
 
 
 def cases(op: Op) -> Iterator[dict[str, np.ndarray]]:
@@ -82,7 +82,7 @@ def agrees(op: Op, inputs: dict[str, np.ndarray]) -> bool:
         program = read(op.examples[0].text, shapes={n: a.shape for n, a in inputs.items()}).program
     except SymgradError:
         return False
-    run, order = torch_side.function_of(program, digits={}), [t.name for t in program.inputs]
+    run, order = torch_programs.function_of(program, digits={}), [t.name for t in program.inputs]
     leaves = [torch.tensor(np.asarray(inputs[n], dtype=float), requires_grad=True) for n in order]
     try:
         out = run(*leaves)
@@ -150,7 +150,7 @@ def test_at_an_edge_torch_has_a_number_of_its_own_and_nobody_disagrees(op: Op) -
 def test_at_an_edge_a_captured_program_has_torchs_number(op: Op) -> None:
     """Also where all that is derived is finite, so that nothing looks singular: a Poisson loss at the target 0."""
     for example, edge in product(op.examples, op.edges):
-        fixed = torch_side.still(read(example.text, shapes=dict(example.shapes)).program)
+        fixed = torch_programs.still(read(example.text, shapes=dict(example.shapes)).program)
         inputs = {n: torch.full(s, edge.get(n, 0.5), dtype=torch.float64) for n, s in example.shapes}
         moving = [n for n in inputs if n not in fixed]
 
@@ -324,7 +324,7 @@ def test_the_value_is_torchs_or_the_page_says_that_it_is_not(op: Op) -> None:
             given = [torch.tensor(np.asarray(inputs[n], dtype=float)) for n in order]
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                theirs = torch_side.function_of(program)(*given).detach().numpy()
+                theirs = torch_programs.function_of(program)(*given).detach().numpy()
         except (SymgradError, RuntimeError, IndexError, ValueError):
             continue  # one of the two refuses in words
         told = values_apart("out", ours, theirs)

@@ -25,7 +25,7 @@ from symgrad.documents.errors import kinds as error_pages
 from symgrad.documents.operation import family_of, family_says
 from symgrad.documents.pages import file_name
 from symgrad.explanation import structure
-from symgrad.ops import entries
+from symgrad.ops import operations
 from symgrad_cli.failures import reporting
 from symgrad_cli.main import main
 from tests.browser import browser
@@ -105,11 +105,11 @@ def test_a_message_names_the_page_of_its_kind(
 
 
 def test_every_operation_has_a_family_that_says_what_it_is() -> None:
-    families = Counter(family_of(op) for op in entries())
-    assert all(len(family_says(op)) > 20 for op in entries())
+    families = Counter(family_of(op) for op in operations())
+    assert all(len(family_says(op)) > 20 for op in operations())
     assert len(families) >= 20
     assert max(families.values()) <= 60, families.most_common(1)  # a helper that makes entries is none
-    known = {op.name: family_of(op) for op in entries()}
+    known = {op.name: family_of(op) for op in operations()}
     assert {name: known[name] for name in ("leaky_relu", "mse_loss", "conv1d", "svdvals", "cumsum", "linear")} == {
         "leaky_relu": "activations", "mse_loss": "losses", "conv1d": "convolutions", "svdvals": "spectral",
         "cumsum": "scans", "linear": "layers",
@@ -126,9 +126,9 @@ def test_every_kind_of_structure_is_told_beside_the_index() -> None:
 def test_the_book_has_a_page_for_every_operation_and_every_family(tmp_path: Path) -> None:
     extension("book").write(SimpleNamespace(srcdir=str(tmp_path)))
     folder = tmp_path / "operations"
-    assert len(list((folder / "by-name").glob("*.md"))) == len({file_name(op) for op in entries()})
+    assert len(list((folder / "by-name").glob("*.md"))) == len({file_name(op) for op in operations()})
     assert {path.stem.replace("_", " ") for path in (folder / "families").glob("*.md")} == set(
-        map(family_of, entries())
+        map(family_of, operations())
     )
 
 

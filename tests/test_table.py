@@ -13,7 +13,7 @@ import torch
 
 import symgrad
 from symgrad.errors import SymgradError
-from symgrad.ops import TABLE, entries, find
+from symgrad.ops import TABLE, find, operations
 from tests import torch_side
 from tests.compare import assert_same
 from tests.sampling import random_seed, seed_of
@@ -65,7 +65,7 @@ def test_no_operation_has_vanished() -> None:
 
 
 def test_every_entry_says_what_it_is() -> None:
-    for op in entries():
+    for op in operations():
         assert op.says, op.name
         assert "=" in op.definition, op.name
         assert op.examples, op.name
@@ -81,7 +81,7 @@ def test_no_entry_has_brackets_around_nothing() -> None:
 
 
 def test_no_entry_holds_a_derivative() -> None:
-    fields = {field.lower() for op in entries() for field in op.__dataclass_fields__}
+    fields = {field.lower() for op in operations() for field in op.__dataclass_fields__}
     assert not {f for f in fields if any(word in f for word in ("deriv", "grad", "vjp", "jvp", "backward", "jacobian"))}
 
 
@@ -315,7 +315,7 @@ NOT_READ_ALONE = {"chunk_part", "split_part"}
 
 
 @pytest.mark.one_in(60)
-@pytest.mark.parametrize("op", tuple(entries()), ids=lambda op: op.name)
+@pytest.mark.parametrize("op", tuple(operations()), ids=lambda op: op.name)
 def test_every_operation_is_derived_at_sizes_that_nobody_gave(op) -> None:
     if op.name in NOT_READ_ALONE:
         with pytest.raises(SymgradError):

@@ -1,4 +1,4 @@
-"""torch's answers for tests: programs run step by step, and texts run as the Python they are.
+"""torch's answers for tests: texts run as the Python they are.
 
 `evaluate` hands a text to Python's own ``eval`` with torch tensors in scope. It shares nothing with symgrad's
 reader, and is only for texts that the tests hold themselves.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 import warnings
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,27 +17,12 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from symgrad.numeric.forward import numbers, options_of
-from symgrad.ops import named
-from symgrad.program import Program
-
 F64 = torch.float64
 
 
 def tensor(value: Any) -> torch.Tensor:
     """``value`` in float64; a tensor stays itself, so that gradients flow through it."""
     return value if isinstance(value, torch.Tensor) else torch.tensor(np.array(value, dtype=np.float64, order="C"))
-
-
-def still(program: Program) -> frozenset[str]:
-    """Inputs that are only read, as positions, classes, a mask or statistics: nothing flows back to them."""
-    live = {program.output}
-    for step in reversed(program.steps):
-        if step.result.name in live:
-            op = named(step.op)
-            read = [name in op.data for name in op.operands]
-            live |= {a for n, a in enumerate(step.arguments) if isinstance(a, str) and (op.variadic or not read[n])}
-    return frozenset(t.name for t in program.inputs) - live
 
 
 def tensors(inputs: Mapping[str, Any], fixed: Collection[str] = ()) -> dict[str, torch.Tensor]:
@@ -140,6 +125,15 @@ def svd(x: torch.Tensor, full_matrices: bool = True) -> Any:
     return SimpleNamespace(U=u * chosen, S=s, Vh=vh * chosen.mT)
 
 
+def lu_factors(x: torch.Tensor) -> torch.Tensor:
+    """Both triangles of x = L·U in one matrix; torch's own exchanges rows."""
+    if not x.shape[-1]:
+        return x
+    left = x[..., 1:, :1] / x[..., :1, :1]
+    rest = lu_factors(x[..., 1:, 1:] - left * x[..., :1, 1:])
+    return torch.cat([x[..., :1, :], torch.cat([left, rest], -1)], -2)
+
+
 def signs_of(columns: torch.Tensor) -> torch.Tensor:
     """1 or −1 for each column: its first entry of at least 0.37 of the largest becomes positive."""
     columns = columns.detach()
@@ -183,7 +177,7 @@ OWN: dict[str, Any] = {
     "logsumexp": reduce(torch.logsumexp), "amax": reduce(torch.amax), "amin": reduce(torch.amin),
     "linalg_norm": torch.linalg.norm, "digamma": MORE_DIGITS["digamma"], "polygamma": polygamma,
     "pow": torch.pow, "sum": torch.sum, "max": torch.max, "min": torch.min, "abs": torch.abs,
-    "eigh": eigh, "svd": svd, "solve": torch.linalg.solve, "triangular_factor": torch.clone, "lu_factors": lambda x: named("lu_factors").torch(torch, x), "cholesky": torch.linalg.cholesky, "cat": torch.cat, "maximum": lambda x, y: torch.maximum(tensor(x), tensor(y)),
+    "eigh": eigh, "svd": svd, "solve": torch.linalg.solve, "triangular_factor": torch.clone, "lu_factors": lu_factors, "cholesky": torch.linalg.cholesky, "cat": torch.cat, "maximum": lambda x, y: torch.maximum(tensor(x), tensor(y)),
     "minimum": lambda x, y: torch.minimum(tensor(x), tensor(y)),
     "view_as_real": lambda z: torch.view_as_real(z.resolve_conj()),  # torch's own wants a conjugate worked out first
 }  # fmt: skip
@@ -242,42 +236,6 @@ def leaves(inputs: Mapping[str, Any], fixed: Collection[str] = ()) -> dict[str, 
     return {name: t if name in fixed else t.requires_grad_() for name, t in tensors(inputs, fixed).items()}
 
 
-def function_of(program: Program, digits: Mapping[str, Any] = MORE_DIGITS) -> Callable[..., torch.Tensor]:
-    """``program`` as a function of its inputs, by the table's torch column but for the operations in ``digits``."""
-
-    def run(*inputs: torch.Tensor) -> torch.Tensor:
-        known = dict(zip((t.name for t in program.inputs), inputs, strict=True))
-        for step in program.forward_steps:
-            arguments = [
-                known[a] if isinstance(a, str) else None if a.value is None
-                else torch.tensor(float(numbers(a.value, program.sizes)), dtype=F64)
-                for a in step.arguments
-            ]  # fmt: skip
-            options = options_of(step, program.sizes)
-            more = digits.get(step.op)
-            known[step.result.name] = (
-                more(*arguments, **options) if more else named(step.op).torch(torch, *arguments, **options)
-            )
-        return known[program.output]
-
-    return run
-
-
-def jacobians(program: Program, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """torch.autograd.functional.jacobian by every input, in torch's layout; 0 by those that are only read."""
-    fixed, run, order = still(program), function_of(program), [t.name for t in program.inputs]
-    given = tensors({name: inputs[name] for name in order}, fixed)
-    moving = [name for name in order if name not in fixed]
-
-    def by_moving(*arguments: torch.Tensor) -> torch.Tensor:
-        known = {**given, **dict(zip(moving, arguments, strict=True))}
-        return run(*(known[name] for name in order))
-
-    found = torch.autograd.functional.jacobian(by_moving, tuple(given[name] for name in moving))
-    zero = {name: np.zeros((*run(*given.values()).shape, *given[name].shape)) for name in fixed}
-    return {**zero, **{name: j.numpy() for name, j in zip(moving, found, strict=True)}}
-
-
 def gradients(
     compute: Callable[[Mapping[str, torch.Tensor]], torch.Tensor],
     inputs: Mapping[str, Any],
@@ -291,14 +249,6 @@ def gradients(
         out.backward(tensor(seed).to(F64).reshape(out.shape))
     zero = {name: np.zeros(np.shape(array)) for name, array in inputs.items()}
     return out.detach().numpy(), {n: zero[n] if t.grad is None else t.grad.numpy() for n, t in leaf.items()}
-
-
-def program_gradients(
-    program: Program, inputs: Mapping[str, Any], seed: Any
-) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """`gradients` of a program."""
-    order: Sequence[str] = [t.name for t in program.inputs]
-    return gradients(lambda known: function_of(program)(*(known[n] for n in order)), inputs, seed, still(program))
 
 
 def text_gradients(

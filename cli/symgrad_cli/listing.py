@@ -10,7 +10,7 @@ import symgrad
 from symgrad.documents.pages import HEADING, kinks_of, row
 from symgrad.errors import InputError, UnknownNameError
 from symgrad.explanation import Kink, kink_of
-from symgrad.ops import COMPOUNDS, Compound, Op, close, entries, find, find_compound
+from symgrad.ops import COMPOUNDS, Compound, Op, close, find, find_compound, operations
 from symgrad.render import derived as written
 from symgrad_cli import output
 
@@ -30,10 +30,10 @@ def listed(name: str | None, kinks: bool, at: float | None) -> None:
             raise InputError("--at looks at one operation", hints=("symgrad ops relu --at 0",))
         if at is not None and not isfinite(at):
             raise InputError("--at takes a finite number")
-        table([kink_of(op, at)] if op is not None and at is not None else kinks_of([op] if op else list(entries())))
+        table([kink_of(op, at)] if op is not None and at is not None else kinks_of([op] if op else list(operations())))
     elif op is None:
-        width = max(len(op.name) for op in entries())
-        for entry in entries():
+        width = max(len(op.name) for op in operations())
+        for entry in operations():
             output.emit(output.fitting(f"{entry.name:{width}}  {entry.definition}"))
     else:
         show(op)

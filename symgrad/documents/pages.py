@@ -30,7 +30,7 @@ from symgrad.documents.operation import article, family_of, family_says
 from symgrad.errors import InputError, UnknownNameError
 from symgrad.explanation import Kink, edges_of, kink_of
 from symgrad.files import write_whole
-from symgrad.ops import COMPOUNDS, FAMILIES, Compound, Op, close, entries, find
+from symgrad.ops import COMPOUNDS, FAMILIES, Compound, Op, close, find, operations
 
 FORUM = "x@a"
 FORUM_SEED = [[1, 2, 3, 4], [5, 6, 7, 8]]
@@ -240,14 +240,14 @@ def kinks_page(ops: Sequence[Op]) -> Page:
 def chosen(names: Sequence[str]) -> list[Op]:
     """The operations called ``names``, all of them when there is none; raises `UnknownNameError`."""
     if not names:
-        return list(entries())
+        return list(operations())
     wanted = []
     for name in names:
         op = find(name)
         if op is None:
             raise UnknownNameError(f"there is no operation {name}", hints=tuple(close(name)) or ("symgrad ops",))
         wanted.append(op.name)
-    return [op for op in entries() if op.name in wanted]
+    return [op for op in operations() if op.name in wanted]
 
 
 def check_folder(folder: Path) -> None:

@@ -245,6 +245,11 @@ def register(op: Op) -> Op:
     return op
 
 
-def entries() -> Iterator[Op]:
-    """Every entry, in the order of the table."""
+def operations() -> Iterator[Op]:
+    """Every operation of the table, in its order.
+
+    Each has a ``name``, its ``definition`` as an index equation, and ``examples``: a ``text`` and the ``shapes`` of its
+    inputs. ``domain_of(operand)`` says where samples lie: within ``draw``, away from ``avoid``; at ``kinks`` torch has
+    chosen a derivative.
+    """
     yield from TABLE.values()

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from symgrad.entries.shaping import common_shape
-from symgrad.entries.spec import Op, Options, View, entries
+from symgrad.entries.spec import Op, Options, View, operations
 from symgrad.functions import ALSO, PRIMITIVES
 from symgrad.indexing.symbols import Expr
 from symgrad.notation.meaning import Word, taking, word_of
@@ -18,7 +18,7 @@ from symgrad.notation.meaning import Word, taking, word_of
 @lru_cache(maxsize=1)
 def functions() -> Mapping[str, Word]:
     """The functions by their names."""
-    found = {op.name: word(op) for op in entries() if op.shape is common_shape and not op.held and not op.variadic}
+    found = {op.name: word(op) for op in operations() if op.shape is common_shape and not op.held and not op.variadic}
     found |= {name: word_of(symbolic) for name, (symbolic, _) in PRIMITIVES.items()}
     return found | {other: found[name] for other, name in ALSO.items()}
 

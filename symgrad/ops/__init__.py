@@ -6,7 +6,18 @@ several entries in a row. What an entry is made with stands in `symgrad.entries`
 """
 
 from symgrad.entries.domain import Domain
-from symgrad.entries.spec import COMPOUND_SPELLINGS, FAMILIES, SPELLINGS, TABLE, Data, Example, Held, Op, View, entries
+from symgrad.entries.spec import (
+    COMPOUND_SPELLINGS,
+    FAMILIES,
+    SPELLINGS,
+    TABLE,
+    Data,
+    Example,
+    Held,
+    Op,
+    View,
+    operations,
+)
 from symgrad.entries.words import functions
 from symgrad.ops.axes import reductions, scans, statistics
 from symgrad.ops.calls import COMPOUNDS, Compound, find_compound
@@ -34,6 +45,6 @@ ORDER = (
 
 __all__ = [
     "COMPOUNDS", "COMPOUND_SPELLINGS", "FAMILIES", "ORDER", "SPELLINGS", "TABLE", "Compound", "Data", "Domain",
-    "Example", "Held", "Op", "View", "beside_letters", "close", "entries", "entry_of", "find", "find_compound",
-    "found_letters", "functions", "named", "only_read",
+    "Example", "Held", "Op", "View", "beside_letters", "close", "entry_of", "find", "find_compound",
+    "found_letters", "functions", "named", "only_read", "operations",
 ]  # fmt: skip

@@ -16,7 +16,7 @@ from symgrad.backward.parts.data import Backward, Line
 from symgrad.backward.shortening.beside import PAD
 from symgrad.backward.shortening.products import is_number, is_zero
 from symgrad.backward.shortening.shortened import shortened
-from symgrad.ops import entries
+from symgrad.ops import operations
 from symgrad.ops.calls.complex_rules import REAL as GIVES_REAL
 from symgrad.ops.complex.complex_pairs import KEPT
 
@@ -27,7 +27,10 @@ OF_HALVES, HALVES = "torch.complex", ("real", "imag")
 CONJUGATE = "conj_physical"
 """What torch's forward computes, where a person writes ``z.conj()``."""
 ENTRYWISE = {
-    word for op in entries() if op.pairs == KEPT for word in (*op.spelled, f"torch.{op.name.removeprefix('complex_')}")
+    word
+    for op in operations()
+    if op.pairs == KEPT
+    for word in (*op.spelled, f"torch.{op.name.removeprefix('complex_')}")
 }
 """The calls that take each complex number to another one."""
 UNSPOKEN = ("contiguous", "clone", "resolve_conj")
