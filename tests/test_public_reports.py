@@ -187,3 +187,37 @@ def test_a_mean_that_divides_by_one_less_is_named(size: int) -> None:
     report = check_backward(ByFewer.apply, f"F.layer_norm(x, ({size},))", x=x)
     assert not report.passed
     assert f"as if divided by {size - 1} in place of {size}" in re.sub(r"\s+", " ", str(report))
+
+
+# A node that no backward reaches ------------------------------------------------------------------------------
+
+SQUARE = """
+class Square(torch.autograd.Function):
+    forward = staticmethod(lambda ctx, x: (ctx.save_for_backward(x), (x**2).sum())[1])
+    backward = staticmethod(lambda ctx, v: 2 * v * ctx.saved_tensors[0])
+w = torch.tensor([0.2, 0.8], requires_grad=True); p = w.softmax(0)
+"""
+
+
+@pytest.mark.parametrize(
+    "line", ["Square.apply(p); (p * 3).sum().backward()", "Square.apply(w)\n(p * 3).sum().backward()"]
+)
+def test_a_result_that_is_thrown_away_is_told(line: str, tmp_path: Path) -> None:
+    """The scaler of an auxiliary loss was called for the sake of its backward, which never ran."""
+    told = story(tmp_path, SQUARE + line)
+    assert (
+        "nothing reads the result of Square.apply (line 7), so no backward goes through it, and its own never" in told
+    )
+
+
+READ = (
+    "for _ in range(2): Square.apply(w).backward()", "(Square.apply(w) * 2).backward()",
+    "print(Square.apply(w).item()); (w * 2).sum().backward()", "a = Square.apply(w); (w * 2).sum().backward()",
+    "y = Square.apply(w) * 2; del y; (w * 2).sum().backward()", "Square.apply(w.detach()); (w * 2).sum().backward()",
+    "with torch.no_grad(): Square.apply(w)\n(w * 2).sum().backward()",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("line", READ)
+def test_a_result_that_something_reads_is_not_said_to_be_thrown_away(line: str, tmp_path: Path) -> None:
+    assert "nothing reads" not in story(tmp_path, SQUARE + line)

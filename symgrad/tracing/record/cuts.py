@@ -12,9 +12,10 @@ a constant of a later program is known again.
 from __future__ import annotations
 
 import linecache
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -26,7 +27,7 @@ from symgrad.ops.lookup import find
 from symgrad.program import Role
 from symgrad.tracing.record import frames
 from symgrad.tracing.record.spelling import plain_spelling
-from symgrad.tracing.record.trace import ASIDE, COMPILED, Call, Cut, Node, Where, upstream, version
+from symgrad.tracing.record.trace import ASIDE, COMPILED, Call, Cut, Node, Where, is_leaf, tensors_in, upstream, version
 from symgrad.tracing.record.weakly import Weakly
 
 LEAVES = 50
@@ -196,6 +197,46 @@ def made_as(tensors: Sequence[Any], inside: Forward) -> tuple[Node | None, ...]:
         return next((n for n in made if n.held.shape == tensor.shape and n.held.data_ptr() == tensor.data_ptr()), None)
 
     return () if inside.escaped else tuple(map(one, tensors))
+
+
+def own(recorder: Any, call: Call, inside: Forward, result: Any) -> None:
+    """Note of a call of a user's own function what its results were made as, and its node of torch's graph."""
+    made = [*tensors_in(result)]
+    call.forward = made_as(made, inside)
+    inside.leave(recorder)
+    call.graph = next((t.grad_fn for t in made if t.requires_grad and not is_leaf(t)), None)
+    results = result if isinstance(result, tuple) else (result,)
+    call.slots = tuple(n for n, part in enumerate(results) for _ in tensors_in(part))
+
+
+@dataclass(frozen=True, eq=False)
+class Aside:
+    """A call of a user's own function whose result nothing has read so far, and what it read itself; held weakly."""
+
+    call: weakref.ref[Call]
+    spelling: str
+    where: Where
+    sources: tuple[weakref.ref[Node], ...]
+
+    @classmethod
+    def of(cls, call: Call, sources: Sequence[Node]) -> list[Aside]:
+        """The call, where a backward could go through it."""
+        read = tuple(weakref.ref(node) for node in sources if node.kind != "data")
+        return [] if call.graph is None else [cls(weakref.ref(call), call.spelling, call.where, read)]
+
+
+def unread(asides: list[Aside], sources: Sequence[Node]) -> list[Aside]:
+    """Those whose result none of ``sources`` is; the latest of them."""
+    read = {id(node.call) for node in sources if node.call is not None}
+    return [aside for aside in asides[-INSIDE:] if id(aside.call()) not in read]
+
+
+def handed_out(recorder: Any, spelling: str, args: tuple[Any, ...], result: Any) -> None:
+    """Numbers of a tensor were handed out."""
+    recorder.taken.note(spelling, recorder.nodes, args, result)
+    escape(recorder.forwards, args[0])
+    known = recorder.nodes.get(args[0])
+    recorder.asides = unread(recorder.asides, [] if known is None else [known])
 
 
 def cuts_before(nodes: Sequence[Node]) -> int:

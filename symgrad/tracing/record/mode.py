@@ -67,6 +67,7 @@ class Recorder(TorchFunctionMode):
         self.left: Where | None = None
         self.taken = Taken()
         self.counts: dict[int, int | None] = {}
+        self.asides: list[cuts.Aside] = []
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -83,8 +84,7 @@ class Recorder(TorchFunctionMode):
             asked = self.guard(gradients.asked, self, known.spelling, func, args, keywords)
         result = self.through(func, known, types, args, keywords, call)
         if known.spelling in HANDS_OUT:
-            self.guard(self.taken.note, known.spelling, self.nodes, args, result)
-            self.guard(cuts.escape, self.forwards, args[0])
+            self.guard(cuts.handed_out, self, known.spelling, args, result)
         if asked is not None:
             self.guard(gradients.note, self, asked, result)
         return result
@@ -201,12 +201,10 @@ class Recorder(TorchFunctionMode):
             if (version(tensor) != before or outdated(nodes[id(tensor)], tensor)) and storage(tensor) not in known:
                 self.nodes.pop(tensor, None)
         sources = [nodes[id(t)] for t in seen.reading]
+        self.asides = cuts.unread(self.asides, sources)
         if seen.known.custom:
-            call.forward = cuts.made_as(made, inside)
-            inside.leave(self)
-            call.graph = next((t.grad_fn for t in made if t.requires_grad and not is_leaf(t)), None)
-            results = result if isinstance(result, tuple) else (result,)
-            call.slots = tuple(n for n, part in enumerate(results) for _ in tensors_in(part))
+            cuts.own(self, call, inside, result)
+            self.asides += cuts.Aside.of(call, sources)
         for index, tensor in enumerate(made):
             if id(tensor) not in nodes or (call.graph is not None and tensor not in self.nodes):
                 self.register(tensor, self.made(tensor, call, index, sources, where))

@@ -53,6 +53,7 @@ NOTES: tuple[tuple[Notes, bool], ...] = (
     (lessons, False),
     (nameless, False),
     (paths.missing, False),
+    (paths.thrown_away, True),
     (why.detached, False),
     (own_backward.compared, False),
     (not_finite, True),

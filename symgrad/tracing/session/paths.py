@@ -12,6 +12,7 @@ from weakref import WeakSet
 from symgrad.program import Constant
 from symgrad.tracing.lift.lifted import Lifted
 from symgrad.tracing.record import frames, sight
+from symgrad.tracing.record.cuts import unread
 from symgrad.tracing.record.names import node_names
 from symgrad.tracing.record.numbers import short
 from symgrad.tracing.record.trace import Cut, Node, Where, upstream
@@ -105,6 +106,21 @@ def missing(call: Findings) -> list[str]:
         made = (anew(scene, node) for node in scene.order if node.kind == "leaf" and node.cut is not None)
         notes += [note for note in made if note is not None]
     return list(dict.fromkeys(notes))[:8]
+
+
+def thrown_away(call: Findings) -> Iterator[str]:
+    """A function of the user's own whose result nothing read: its backward has no part in any other."""
+    recorder, reached = call.scene.watch.recorder, {id(node) for node in call.scene.order}
+    left = unread(recorder.asides, call.scene.order)
+    gone = [aside for aside in left if aside.call() is None]
+    recorder.asides = [aside for aside in left if aside not in gone]
+    for aside in gone:
+        if any(id(source()) in reached for source in aside.sources):
+            where = f"line {aside.where.line}" if aside.where.file == call.scene.where.file else aside.where.short
+            yield (
+                f"nothing reads the result of {aside.spelling} ({where}), so no backward goes through it, and its own "
+                "never runs; what is to come back through it has to be computed from its result"
+            )
 
 
 def taken_out(scene: Scene, lifted: Lifted) -> Iterator[str]:
