@@ -23,8 +23,8 @@ def noisy(program: Program, values: Values, unit: float, number: int) -> Callabl
     signs = np.random.default_rng(number)
 
     def moved(step: Apply, place: int, weights: Array, result: Array) -> Array:
-        lot = signs.choice((-1.0, 1.0), np.shape(result))
-        return np.asarray(as_float(result) + unit * terms(step, program, values, weights, place, signs) * lot)
+        sizes = terms(step, program, values, weights, place, signs)
+        return np.asarray(as_float(result) + unit * sizes * signs.choice((-1.0, 1.0), np.shape(result)))
 
     return moved
 
@@ -36,7 +36,7 @@ def terms(
     size = float(np.abs(as_float(weights)).max(initial=0.0))
     if not np.isfinite(size):
         return np.zeros(np.shape(values[str(step.arguments[place])]))
-    lot = size * signs.uniform(0.5, 1.5, np.shape(weights)) * signs.choice((-1.0, 1.0), np.shape(weights))
+    lot = size * signs.choice((-1.0, 1.0), np.shape(weights))
     return np.abs(as_float(pull_step(step, program, values, lot, [place])[place]))
 
 

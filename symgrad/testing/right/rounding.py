@@ -86,6 +86,8 @@ def rounded(array: Array, dtype: str) -> Array:
         return np.asarray(array).astype(dtype).astype(np.float64)
 
 
+LOTS = 8
+"""How often weights are drawn that should not cancel: two of them may have one sign."""
 NOTHING = 1e-13
 """Of the sum of magnitudes: less is 0 but for rounding."""
 
@@ -104,7 +106,7 @@ def vanishing(program: Program, values: Values, seed: Array, name: str) -> Apply
     found, signs = list[Apply](), np.random.default_rng(0)
 
     def seen(step: Apply, place: int, cotangent: Array, part: Array) -> None:
-        sizes = terms(step, program, values, cotangent, place, signs)
+        sizes = np.max([terms(step, program, values, cotangent, place, signs) for _ in range(LOTS)], axis=0)
         if sizes.any() and np.abs(as_float(part)).max() <= NOTHING * sizes.max():
             found.append(step)
 
