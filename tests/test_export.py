@@ -375,6 +375,10 @@ def test_what_is_exported_is_clean_under_ruff(tmp_path: Path) -> None:
         ("x @ a", {"shapes": {"x": (2, 3), "a": (2, 3)}}, ShapeError, "do not fit"),
         ("sort(x).values", {"to": "numpy"}, UnsupportedError, "counterpart in NumPy"),
         (3, {}, InputError, "expression"),
+        ("x.float() * w", {}, UnsupportedError, r"x.float\(\) rounds"),
+        ("(x.half() * w).sum()", {"to": "numpy"}, UnsupportedError, r"x.half\(\) rounds"),
+        ("tanh(x @ w).to(torch.bfloat16)", {}, UnsupportedError, "rounds"),
+        ("x.type(torch.float32) @ w", {"shapes": {"x": (2, 3), "w": (3, 4)}}, UnsupportedError, "rounds"),
     ],
 )
 def test_what_cannot_be_exported_is_refused_with_a_reason(

@@ -20,7 +20,7 @@ from symgrad.errors import InputError, SymgradError, UnknownNameError, Unsupport
 from symgrad.explanation.formulas import Shapes, derive, sample
 from symgrad.exporting import arrays, module
 from symgrad.exporting.parts import Parts, parts_of
-from symgrad.language import expand_composites, read
+from symgrad.language import Reading, expand_composites, read
 from symgrad.language.outside import arguments
 from symgrad.numeric import Values, forward
 from symgrad.numeric.arranged import assumed_value
@@ -113,12 +113,16 @@ def one_of(wish: object, every: Sequence[str], what: str) -> str:
 def texts(source: Any, wanted: Sequence[str] | None, shapes: Shapes | None) -> Source:
     """An expression, with open sizes."""
     text, known = arguments.text_of(source, "the expression"), arguments.shapes_of(shapes)
-    program = read(text, shapes=known).program if known else in_general(text)
+    reading = read(text, shapes=known) if known else in_general(text)
+    program = reading.program
     if program.made:
         hints = tuple(
             f"give it as an input, and {made.code} where the code is called" for made in program.made.values()
         )
         raise UnsupportedError("this cannot be exported: the text makes a tensor itself", hints=hints)
+    if reading.rounded:
+        what = f"this cannot be exported: {reading.rounded[0]} rounds, and the code would compute in its inputs' type"
+        raise UnsupportedError(what, hints=("leave it out, and give the code inputs of that type",))
     names = [tensor.name for tensor in program.inputs]
     for name in wanted or ():
         if name not in names:
@@ -157,13 +161,13 @@ def is_pointwise(text: str, found: Source, wanted: Sequence[str]) -> bool:
         return False
 
 
-def in_general(text: str) -> Program:
+def in_general(text: str) -> Reading:
     """An expression of whose shapes nothing is known: every size open, if that can be read."""
     try:
-        program = read(text, symbolic=True).program
+        reading = read(text, symbolic=True)
     except SymgradError:
-        return read(text).program
-    return read(text).program if sample(program, {}) is None else program
+        return read(text)
+    return read(text) if sample(reading.program, {}) is None else reading
 
 
 def of_program(title: str, program: Program, wanted: Sequence[str], shapes: Shapes | None) -> Source:

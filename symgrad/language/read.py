@@ -64,6 +64,7 @@ class Reading:
     (input, rank) for every input that could have had another number of axes. ``made`` are the numbers of what the text
     makes itself, ``remarks`` sentences about what it says. ``seed`` is what it gives to backward, as it is written;
     ``numbers`` are the names that stand for one, ``draws`` the random numbers in the order in which they are drawn.
+    ``rounded`` are its casts to fewer digits, as they are written.
     """
 
     source: Source
@@ -75,6 +76,7 @@ class Reading:
     seed: tuple[str, Array] | None = None
     numbers: Mapping[str, Number] = field(default_factory=dict)
     draws: tuple[Array, ...] = ()
+    rounded: tuple[str, ...] = ()
 
 
 LARGER = 20
@@ -244,7 +246,7 @@ class Search:
         source = self.question.script.source
         if self.question.symbolic:
             settle(attempt, attempt.sizes.copy())
-            return Reading(source, program_of(attempt, {}))
+            return Reading(source, program_of(attempt, {}), rounded=tuple(attempt.builder.rounded))
         wanted, sizes = self.shapes(ranks), attempt.sizes
         assumed = settle(attempt, sizes)
         found = numbers(attempt)
@@ -269,6 +271,7 @@ class Search:
             seed_value(final),
             {name: value for name, value in final.counted().items() if value is not None},
             tuple(drawn[seed] for seed in sorted(drawn)),
+            tuple(final.builder.rounded),
         )
 
     def another_fits(self, name: str, ranks: Mapping[str, int]) -> bool:

@@ -8,7 +8,7 @@ allow it (sums and products do, exp does not).
 from __future__ import annotations
 
 from collections import ChainMap, UserDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -62,25 +62,17 @@ class Made(UserDict[str, Array]):
         return self.made(name)
 
 
-class Later(Mapping[str, Array]):
+class Later(UserDict[str, Array]):
     """The arrays of a program by name, computed when the first of them is asked for."""
 
     def __init__(self, program: Program, inputs: Callable[[], Mapping[str, Array]]) -> None:
         self._program, self._inputs = program, inputs
 
     @cached_property
-    def _arrays(self) -> Mapping[str, Array]:
+    def data(self) -> dict[str, Array]:  # type: ignore[override]  # made once, and not written
+        """The arrays."""
         check_program(self._program, MOST_HELD)  # before inputs that nobody gave are made
-        return forward(self._program, self._inputs()).arrays
-
-    def __getitem__(self, name: str) -> Array:
-        return self._arrays[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._arrays)
-
-    def __len__(self) -> int:
-        return len(self._arrays)
+        return {**forward(self._program, self._inputs()).arrays}
 
 
 def numbers(value: Any, sizes: Mapping[Size, int]) -> Any:

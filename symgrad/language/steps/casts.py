@@ -51,8 +51,9 @@ def cast(apply: Applier, owner: Meaning, node: Call, word: str, meaning: Reader,
     same = owner.kind is kind and spelled not in (*SHORTER, "int", "short")
     if kind is Kind.REAL:
         if spelled in SHORTER and owner.kind is Kind.REAL:
-            told = f"{excerpt(apply.text, node.span)} is not rounded here: all numbers have double precision, where "
-            apply.builder.remarks[f"{told}torch would keep about {SHORTER[spelled]}"] = None
+            said = excerpt(apply.text, node.span)
+            told = f"{said} is not rounded here: all numbers have double precision, where torch would keep about "
+            apply.builder.rounded[said] = apply.builder.remarks[f"{told}{SHORTER[spelled]}"] = None
         return replace(owner, kind=kind, few_bits=""), same and not owner.few_bits
     few_bits = spelled if spelled in NARROW and kind is Kind.WHOLE and spelled not in ("int", "int32") else ""
     if owner.kind <= kind:

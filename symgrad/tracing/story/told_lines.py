@@ -164,7 +164,6 @@ def told_lines(program: Capture, seeds: Mapping[str, Any], ones: bool, asked: bo
     owners = {line.name: line.of for line in found.lines}
     leaves = [held.lengths.get(line.target, np.inf) for line in found.gradients.values()]
     arrived = max(leaves, default=0.0)
-    found = replace(found, gradients={own: without_numbers(line) for own, line in found.gradients.items()})
     return ToldLines(
         tuple(forward),
         tuple(shapes),
