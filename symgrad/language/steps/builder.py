@@ -74,8 +74,7 @@ class Builder:
         self.pending: list[tuple[int, Op, list[Any]]] = []
         self.made: dict[str, tuple[Own, Made]] = {}
         self.leaves: set[str] = set()
-        self.remarks: dict[str, None] = {}
-        self.rounded: dict[str, None] = {}
+        self.remarks, self.rounded = dict[str, None](), dict[str, None]()
         self.positions: dict[tuple[str, int], None] = {}
         self.stale: dict[tuple[str, int], str] = {}
 
