@@ -52,14 +52,9 @@ def page_text(page: Page, *, width: int = 100, color: bool = False) -> str:
     return "\n".join(painted(line) if color else plain(line).rstrip() for line in lines) + "\n"
 
 
-def block_text(block: Block, *, width: int) -> str:
-    """One block on lines of ``width`` columns."""
-    return "\n".join(plain(line).rstrip() for line in TextWriter(width).block(block, 0))
-
-
-def blocks_text(blocks: Iterable[Block], *, width: int) -> str:
-    """Blocks between the lines that a script prints itself: without blank lines, nothing longer than ``width``."""
-    return "".join(f"{plain(line).rstrip()}\n" for line in TextWriter(width, close=True).blocks(blocks, 2))
+def blocks_text(blocks: Iterable[Block], *, width: int, indent: int = 0, close: bool = False) -> str:
+    """Blocks on lines of ``width`` columns; ``close`` together between the lines that a script prints itself."""
+    return "\n".join(plain(line).rstrip() for line in TextWriter(width, close).blocks(blocks, indent))
 
 
 class TextWriter:
@@ -72,7 +67,8 @@ class TextWriter:
         """Title, lead and sections."""
         lines = [*self.title(page), *self.blocks(page.lead, 2)]
         for place, section in enumerate(page.sections, start=1):
-            lines += [[], *flow((f"{place}  ", *section.heading), self.width, 0, MARGIN, style="heading")]
+            number = (f"{place}  ",) if page.numbered else ()
+            lines += [[], *flow((*number, *section.heading), self.width, 0, MARGIN, style="heading")]
             lines += self.blocks(section.blocks, MARGIN)
         return lines
 
@@ -141,15 +137,13 @@ class TextWriter:
     def listing(self, block: Listing, indent: int) -> list[Line]:
         """Code, and the shapes of what it reads beside it or below."""
         lines = block.code.splitlines()
-        if not self.close:
-            return [part for line in lines for part in flow((line,), self.width, indent, indent + 2, style="code")]
-        if not block.beside:
+        if block.beside:
+            one = f"{block.code.ljust(block.column - 1)}   {block.beside}"
+            below = [*lines, f"  {block.beside}"] if block.column else [f"  {block.beside}", *lines]
+            lines = [one] if len(lines) == 1 and indent + len(one) <= self.width else below
+        if self.close:
             return self.lines(lines, indent)
-        one = f"{block.code.ljust(block.column - 1)}   {block.beside}"
-        if len(lines) == 1 and indent + len(one) <= self.width:
-            return self.lines([one], indent)
-        shapes = [f"  {block.beside}"]
-        return self.lines([*lines, *shapes] if block.column else [*shapes, *lines], indent)
+        return [part for line in lines for part in flow((line,), self.width, indent, indent + 2, style="code")]
 
     def both(self, block: Both, indent: int) -> list[Line]:
         """Two columns where both fit, else one below the other."""

@@ -34,7 +34,7 @@ from symgrad.render.page import (
     Picture,
     Words,
 )
-from symgrad.render.text import block_text
+from symgrad.render.text import blocks_text
 
 Made = list[nodes.Node]
 Written = TypeVar("Written", bound=nodes.Element)
@@ -78,7 +78,7 @@ def piece_nodes(piece: Block) -> Iterator[nodes.Node]:
     elif isinstance(piece, Both):
         yield from pieces(piece.apart)
     elif isinstance(piece, (Equations, Grids, Matrix)):
-        yield formulas("", *set_as_formulas(piece), plain=block_text(piece, width=NARROW))
+        yield formulas("", *set_as_formulas(piece), plain=blocks_text([piece], width=NARROW))
     else:
         yield table([[words(cell) for cell in piece.heading]], [[words(c) for c in row] for row in piece.rows])
 

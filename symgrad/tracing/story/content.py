@@ -15,7 +15,7 @@ from symgrad.backward import Line
 from symgrad.render.content.words import counted
 from symgrad.render.flow import cut
 from symgrad.render.page import Block, Both, Code, CodeLine, Listing, Notes, Paragraph, Section, Table, Words
-from symgrad.tracing.captured.words import NOT_CHECKED
+from symgrad.tracing.captured.words import NOT_CHECKED, shape_text
 from symgrad.tracing.record.numbers import MOST as FEW
 from symgrad.tracing.record.numbers import short
 from symgrad.tracing.record.trace import Where
@@ -143,9 +143,9 @@ def forward_lines(event: Backward) -> list[CodeLine]:
     pairs = told.ahead() if is_long(event) else [*zip(told.forward, source.forward, strict=True)]
     if len(pairs) > MOST:
         return [CodeLine(line) for line in cut(event.program, PAGE)]
-    shapes = dict(zip((line.target for line in source.forward), told.shapes, strict=True))
     made = places(event)
-    return [shown(text, line, made, shapes[line.target] if line else "") for text, line in pairs]
+    shapes = [shape_text(line.shape) if line is not None and line.shape is not None else "" for _, line in pairs]
+    return [shown(text, line, made, shape) for (text, line), shape in zip(pairs, shapes, strict=True)]
 
 
 def back_lines(event: Backward, lit: bool) -> list[CodeLine]:

@@ -33,7 +33,8 @@ def event_text(event: Backward | Note, width: int = WIDTH) -> str:
         title = shortened(title.ljust(60), width - 7) + "  fails"
     elif isinstance(event, Backward) and event.repeated and len(one := f"{title}   {summary_of(event)}") <= width:
         title, blocks = one, blocks[1:]
-    return f"{wrapped(shortened(title, width), width)}\n{blocks_text(blocks, width=width)}"
+    lines = [wrapped(shortened(title, width), width), blocks_text(blocks, width=width, indent=2, close=True)]
+    return "\n".join(line for line in lines if line) + "\n"
 
 
 def event_markdown(event: Backward | Note) -> str:

@@ -17,7 +17,6 @@ from symgrad.calculus import flowing
 from symgrad.errors import SymgradError
 from symgrad.numeric.exact import Array, euclidean
 from symgrad.tracing.captured.capture import Capture
-from symgrad.tracing.captured.words import shape_text
 from symgrad.tracing.lift.labels import cast_of
 from symgrad.tracing.record.numbers import KEPT, digits
 from symgrad.tracing.story.folding import told_once
@@ -36,8 +35,8 @@ STEEP = 1e6
 class ToldLines:
     """The backward of one call in texts.
 
-    ``forward`` is the program in as many lines as have a cotangent, ``shapes`` what they compute; ``lines`` go from the
-    output back, ``opened`` says what they mention and the program's own listing does not have; ``forms`` are the
+    ``forward`` is the program in as many lines as have a cotangent; ``lines`` go from the output back,
+    ``opened`` says what they mention and the program's own listing does not have; ``forms`` are the
     gradients by their names; ``flow`` the lengths on the way, ``warning`` what is extreme about them. ``end`` is the
     output, if it is one number whose weight is 1. ``source`` are the lines themselves, ``labels`` what the script calls
     the names in code. ``places`` are the user's lines that the forward ones stand for. ``withheld`` says which lines
@@ -45,7 +44,6 @@ class ToldLines:
     """
 
     forward: tuple[str, ...] = ()
-    shapes: tuple[str, ...] = ()
     places: tuple[Any, ...] = ()
     opened: tuple[str, ...] = ()
     lines: tuple[str, ...] = ()
@@ -156,7 +154,6 @@ def told_lines(program: Capture, seeds: Mapping[str, Any], ones: bool, asked: bo
     back = [line.shown for line in lines if line.is_told]
     lengths = [(line.name, held.lengths[line.target]) for line in lines if line.target in held.lengths]
     forward = [said(s) for s in found.forward]
-    shapes = [shape_text(line.shape) if line.shape is not None else "" for line in found.forward]
     scale = sum(euclidean(seed) for seed in seeds.values())
     given = zip(found.inputs, found.source.inputs, strict=True)
     labels = {name: program.labels.get(tensor.name, tensor.name) for name, tensor in given}
@@ -166,7 +163,6 @@ def told_lines(program: Capture, seeds: Mapping[str, Any], ones: bool, asked: bo
     arrived = max(leaves, default=0.0)
     return ToldLines(
         tuple(forward),
-        tuple(shapes),
         tuple(program.lines.get(line.of) for line in found.forward),
         tuple(opened),
         tuple(back),
