@@ -396,3 +396,18 @@ def test_the_reason_of_a_black_box_is_a_sentence():
     a = torch.eye(2).to_sparse()
     (box,) = capture(lambda x: torch.hspmm(a, x).to_dense(), torch.ones(2, 2)).black_boxes
     assert box.reason == "torch.hspmm has no equation here"
+
+
+def test_what_the_table_knows_is_not_taken_apart_further():
+    """torch's own decompositions write a triangle as a choice by a mask."""
+    operations = capture(lambda x: torch.linalg.lu(x)[1], torch.eye(3) + 1).operations
+    assert any(" = tril(" in line for line in operations)
+    assert not any("where(" in line for line in operations)
+
+
+@pytest.mark.slow
+def test_a_call_of_many_operations_is_taken_apart():
+    net = torch.nn.RNN(1, 1).double()
+    program = capture(lambda x: net(x)[0][-1], torch.ones(120, 1, 1, dtype=torch.float64))
+    assert not program.black_boxes
+    assert len(program.operations) > 400
