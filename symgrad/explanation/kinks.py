@@ -18,6 +18,7 @@ from symgrad.numeric import Array, as_float, forward, numeric_pullback
 from symgrad.ops import Op
 from symgrad.oracles import run_torch
 from symgrad.oracles.own_rule import own_numbers
+from symgrad.oracles.verdict import legal
 from symgrad.program import Program
 
 STEP, ROUNDING = 1e-7, 1e-5
@@ -46,8 +47,7 @@ class Kink:
     @property
     def legal(self) -> bool:
         """Whether the choice lies between the two sides, as a generalised derivative does."""
-        low, high = sorted((self.left, self.right))
-        return low - ROUNDING <= self.here <= high + ROUNDING
+        return legal(self.here, (self.left, self.right), ROUNDING)
 
     @property
     def agrees(self) -> bool | None:

@@ -42,6 +42,7 @@ from symgrad.oracles import (
 from symgrad.oracles.differences import largest_number
 from symgrad.oracles.digits import Truth
 from symgrad.oracles.elementwise import TooLarge
+from symgrad.oracles.noise import shaken
 from symgrad.oracles.points import BY_ROUNDING
 from symgrad.oracles.report import (
     NO_GRADIENT,
@@ -323,13 +324,10 @@ def turn(program: Program, inputs: Mapping[str, Array], seed: Array, name: str) 
     entries = [entry_of(step.op) for step in program.steps]
     if not all(entry is not None and entry.smooth for entry in entries):
         return 0.0
-    generator, point = np.random.default_rng(13), as_float(inputs[name])
-    found = []
+    own = {name: as_float(inputs[name])}
     try:
-        for _ in range(NEIGHBOURS):
-            moved = point + np.spacing(np.abs(point)) * generator.choice([-1.0, 0.0, 1.0], point.shape)
-            values = forward(program, {**inputs, name: moved})
-            found.append(as_float(numeric_pullback(program, values, seed, [name])[name]))
+        points = [forward(program, {**inputs, **shaken(own, number)}) for number in range(NEIGHBOURS)]
+        found = [as_float(numeric_pullback(program, values, seed, [name])[name]) for values in points]
     except (SymgradError, ArithmeticError):
         return 0.0
     return float(np.nan_to_num(np.ptp(np.stack(found), axis=0)).max(initial=0.0))

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from symgrad.numeric import Array
+from symgrad.oracles.verdict import legal
 from symgrad.program import Apply
 
 Place = tuple[int, ...]
@@ -50,7 +51,7 @@ class Tie:
     @property
     def legal(self) -> bool:
         """Whether the choice lies between the two sides."""
-        return min(self.left, self.right) - ROUNDING <= self.here <= max(self.left, self.right) + ROUNDING
+        return legal(self.here, (self.left, self.right), ROUNDING)
 
     def says(self, name: str, step: str, total: str) -> str:
         """The tie in a sentence; ``name``, ``step`` and ``total`` are what the two and Σ v·out are called.

@@ -186,10 +186,10 @@ def beside_a_jump(total: Callable[[float], float]) -> Sides:
     return (low[0] - low[1]) / step, (high[1] - high[0]) / step
 
 
-def legal(value: float, sides: Sides) -> bool:
-    """Whether a number lies between the sides."""
+def legal(value: float, sides: Sides, rounding: float = ROUNDING) -> bool:
+    """Whether a number lies between the sides, but for what ``rounding`` does to them, relative to each or to 1."""
     low, high = sorted(sides)
-    return bool(low - ROUNDING * max(1.0, abs(low)) <= value <= high + ROUNDING * max(1.0, abs(high)))
+    return value in sides or bool(low - rounding * max(1.0, abs(low)) <= value <= high + rounding * max(1.0, abs(high)))
 
 
 # Ties: a hair beside the point there is one answer ------------------------------------------------------
