@@ -4,8 +4,8 @@ Hypothesis: what is tested before a change lands must not depend on luck. ``main
 so that a red run is the change's own doing. ``nightly`` draws new ones, many of them, to find what nobody thought of:
 ``pytest --hypothesis-profile=nightly``.
 
-``one_in(n)``: of a test's many examples one in n is run by default, and the others are slow; at night, and where the
-contract is run alone (``pytest tests/contract``), all are run.
+``one_in(n)``: of a test's many examples one in n is run by default, and the others are slow; at night all are run, and
+where the contract is run alone (``pytest tests/contract``) all, or one in ``alone`` of those with ``one_in(n, alone=…)``.
 
 The default tests of a file run in one process, one after the other: what they derive, and the libraries that they alone
 need, is there once. Slow tests of one operation of the table run in one process, whichever files they stand in, and so do
@@ -56,8 +56,8 @@ def by_default(number: int, every: int, test: str = "") -> bool:
 def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
     """Mark the other examples of what is ``one_in(n)`` as slow, before pytest looks for what is slow; keep files whole."""
     alone = all(item.nodeid.startswith("tests/contract/") for item in items)
-    if settings.get_current_profile_name() != "nightly" and not alone:
-        leave_to_the_slow(items)
+    if settings.get_current_profile_name() != "nightly":
+        leave_to_the_slow(items, alone)
     for item in items:
         if not any(map(item.get_closest_marker, ("xdist_group", "night"))):
             slow = item.get_closest_marker("slow")
@@ -87,13 +87,15 @@ def names_of_operations() -> frozenset[str]:
     return frozenset(op.name for op in operations())
 
 
-def leave_to_the_slow(items: Sequence[pytest.Item]) -> None:
-    """Mark the other examples of what is ``one_in(n)`` as slow."""
+def leave_to_the_slow(items: Sequence[pytest.Item], alone: bool = False) -> None:
+    """Mark the other examples of what is ``one_in(n)`` as slow; ``alone`` there is nothing but the contract."""
     examples: dict[str, list[tuple[pytest.Item, int]]] = {}
     for item in items:
         mark = item.get_closest_marker("one_in")
         if mark is not None and item.get_closest_marker("slow") is None:
-            examples.setdefault(item.nodeid.partition("[")[0], []).append((item, *mark.args))
+            examples.setdefault(item.nodeid.partition("[")[0], []).append(
+                (item, mark.kwargs.get("alone", 1) if alone else mark.args[0])
+            )
     for test, found in examples.items():
         for number, (item, every) in enumerate(found):
             if not by_default(number, min(every, len(found)), test):  # of two examples one in four is one

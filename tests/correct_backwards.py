@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch.autograd.function import once_differentiable
 
-from symgrad.tracing import capture
+from symgrad import capture
 from tests.candidates import Candidate, draws, function, randn
 
 

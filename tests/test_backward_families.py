@@ -17,6 +17,7 @@ import torch.nn.functional as F
 from symgrad.errors import InputError
 from symgrad.testing import BackwardReport, check_backward
 from symgrad.testing.data import BLIND
+from symgrad.testing.right.rounding import seeds
 from symgrad.tracing import capture
 from tests.candidates import DOUBLE, function, randn, with_ctx
 
@@ -460,3 +461,9 @@ def test_numbers_of_a_pair_are_seen_with_all_their_digits() -> None:
     x = np.array([0.5, -1.0, 2.0])
     assert check_backward(right, "tanh(x)", x=x).passed
     assert [f.kind for f in check_backward(cut, "tanh(x)", x=x).findings] == ["not_linear"]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_entry_of_a_random_seed_is_blind(seed: int) -> None:
+    drawn = [w for w in seeds([(1, 1), (2,)], seed) if "random" in w.name]
+    assert all((part != 0).all() for w in drawn for part in w.seeds)

@@ -240,3 +240,9 @@ def test_what_the_reader_computes_is_what_torch_says_of_a_text() -> None:
     expected = found.gradients["x"]
     assert expected is not None
     assert_same(np.ones((2, 4)) @ given["a"].T, expected)
+
+
+def test_torch_is_asked_for_the_call_in_the_second_order_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    by_steps = "symgrad.oracles.text.torch_forward"
+    monkeypatch.setattr(by_steps, lambda *of: pytest.fail("torch was asked for the steps"))
+    assert symgrad.explain("F.gelu(x) * x", order=2, x=0.5).passed

@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from symgrad.tracing import run_script
-from symgrad.tracing.story.tell import event_text
 from symgrad_cli.main import main
+from tests.contract.stories import stories_of
 
 HEAD = "import torch\nimport torch.nn.functional as F\ntorch.manual_seed(0)\n"
 FIRST = 10
@@ -146,8 +145,7 @@ QUIET = [
 def test_what_does_not_hold_is_not_said(number: int, source: str, unsaid: str, tmp_path: Path) -> None:
     path = tmp_path / "script.py"
     path.write_text(HEAD + source, encoding="utf-8")
-    told: list[str] = []
-    assert run_script(str(path), [], tell=lambda event: told.append(event_text(event))).status == 0
+    told = stories_of(path)
     assert "J" in joined(told)
     assert unsaid not in joined(told)
 
@@ -162,8 +160,7 @@ def test_every_question_but_those_of_the_test_tool_has_a_case() -> None:
 def test_a_question_about_a_script(number: int, source: str, said: str, tmp_path: Path) -> None:
     path = tmp_path / "script.py"
     path.write_text(HEAD + source, encoding="utf-8")
-    told: list[str] = []
-    assert run_script(str(path), [], tell=lambda event: told.append(event_text(event))).status == 0
+    told = stories_of(path)
     assert said in joined(told)
     answers = [[line for line in text.splitlines() if line.strip()] for text in told]
     assert any(said in joined(lines[:FIRST]) for lines in answers)
@@ -174,8 +171,7 @@ def test_a_number_made_of_a_gradient_is_a_product_with_the_hessian(tmp_path: Pat
     path = tmp_path / "script.py"
     made = "(g,) = torch.autograd.grad((x**3).sum(), x, create_graph=True)\n(g @ torch.ones(3)).backward()\n"
     path.write_text(HEAD + VECTOR + made, encoding="utf-8")
-    told: list[str] = []
-    run_script(str(path), [], tell=lambda event: told.append(event_text(event)))
+    told = stories_of(path)
     assert "out reads x through g alone: uᵀJ is H times what comes back to g, a product" in joined(told)
 
 
@@ -184,8 +180,7 @@ def test_the_seed_has_one_letter_on_its_page(tmp_path: Path) -> None:
     path = tmp_path / "script.py"
     (source,) = (source for number, source, said in SCRIPTS if "H·u" in said)
     path.write_text(HEAD + source, encoding="utf-8")
-    told: list[str] = []
-    run_script(str(path), [], tell=lambda event: told.append(event_text(event)))
+    told = stories_of(path)
     assert "uᵀJ" in told[-1]
     assert all(words in joined([told[-1]]) for words in ("u = 1 1 1 (given)", "6 * u * v_t1 * x", "is called u here"))
 
@@ -196,6 +191,6 @@ def test_the_seed_has_one_letter_on_its_page(tmp_path: Path) -> None:
 )
 def test_the_site_finds_a_page_by_the_words_that_people_look_for(query: str, number: int) -> None:
     """Its search shows pages that hold every word, if there are any."""
-    (page,) = (Path(__file__).parent.parent / "docs" / "questions").glob(f"{number:02}-*.md")
+    (page,) = (Path(__file__).parents[2] / "docs" / "questions").glob(f"{number:02}-*.md")
     held = set(re.findall(r"\w+", page.read_text(encoding="utf-8").lower()))
     assert set(query.split()) <= held

@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 import torch
 
-from symgrad.errors import SymgradError
+from symgrad import SymgradError
 from symgrad.testing import check_backward
-from symgrad.testing.right.rounding import seeds
 from tests.candidates import Candidate, function, with_ctx
 from tests.correct_backwards import CORRECT
 from tests.faulty_backwards import FAULTS
@@ -61,7 +60,7 @@ def test_goldens_are_written() -> None:
     GOLDENS.write_text("\n".join(message(c) for c in EVERY_WRONG if c.name not in RANDOM), encoding="utf-8")
 
 
-@pytest.mark.one_in(96)
+@pytest.mark.one_in(96, alone=3)
 @pytest.mark.parametrize("candidate", named(EVERY_WRONG))
 def test_every_fault_is_caught_and_named(candidate: Candidate) -> None:
     """Caught, named as a reader would, and in the words of the golden."""
@@ -215,7 +214,7 @@ def test_a_second_derivative_of_several_outputs_counts_them_all() -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_no_entry_of_a_random_seed_is_blind(seed: int) -> None:
+def test_a_backward_that_is_right_for_one_seed_alone_is_seen(seed: int) -> None:
     x = torch.tensor([[1.5]], dtype=torch.float64)
     backward = with_ctx(
         lambda ctx, x: (ctx.save_for_backward(x), x * x)[1],
@@ -223,8 +222,6 @@ def test_no_entry_of_a_random_seed_is_blind(seed: int) -> None:
         "Square",
     )
     report = check_backward(backward, "x * x", x=x, seed=seed, only="value")
-    random = [w for w in seeds([(1, 1), (2,)], seed) if "random" in w.name]
-    assert all((part != 0).all() for w in random for part in w.seeds)
     assert not report.passed
 
 

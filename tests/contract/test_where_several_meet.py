@@ -12,9 +12,8 @@ import torch
 import torch.nn.functional as F
 
 from symgrad.testing import check_backward
-from symgrad.tracing import run_script
-from symgrad.tracing.story.tell import event_text
 from tests.compare import assert_same
+from tests.contract.stories import stories_of
 
 HEAD = """import torch
 import torch.nn.functional as F
@@ -33,11 +32,7 @@ def story(tmp_path: Path, body: str) -> str:
     """What is told of a script, on one line."""
     path = tmp_path / "script.py"
     path.write_text(HEAD + body + "\n", encoding="utf-8")
-    said: list[str] = []
-    session = run_script(str(path), [], tell=lambda event: said.append(event_text(event)))
-    assert session.status == 0
-    assert session.agrees
-    return re.sub(r"\s+", " ", " ".join(said))
+    return re.sub(r"\s+", " ", " ".join(stories_of(path)))
 
 
 # Rounding -------------------------------------------------------------------------------------------------

@@ -13,19 +13,15 @@ import torch.nn.functional as F
 
 from symgrad import SymgradError, explain
 from symgrad.testing import check_backward
-from symgrad.tracing import run_script
-from symgrad.tracing.story.tell import event_text
 from tests.compare import assert_same
+from tests.contract.stories import stories_of
 
 
 def story(tmp_path: Path, body: str) -> str:
     """What is told of a script, on one line."""
     path = tmp_path / "script.py"
     path.write_text(f"import torch\n{body}\n", encoding="utf-8")
-    said: list[str] = []
-    session = run_script(str(path), [], tell=lambda event: said.append(event_text(event)))
-    assert session.status == 0
-    return re.sub(r"\s+", " ", " ".join(said))
+    return re.sub(r"\s+", " ", " ".join(stories_of(path)))
 
 
 # NaN and infinity: what to call instead ---------------------------------------------------------------------
