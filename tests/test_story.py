@@ -994,3 +994,24 @@ def test_the_shape_of_a_line_that_is_wrapped_stands_in_the_column(tmp_path, widt
     shapes = [line for line in told[0].partition("  v = 1")[0].split("\n") if "4×" in line]
     assert len({line.rindex("4×") for line in shapes}) == 1
     assert last in [line.rpartition("4×")[0].strip() for line in shapes]
+
+
+@pytest.mark.parametrize(
+    ("cast", "called", "said"),
+    [
+        ("x.half()", "x_fp16", "x.half()"),
+        ("x.to(torch.float16)", "x_fp16", "x.half()"),
+        ("x.to(dtype=torch.bfloat16)", "x_bf16", "x.bfloat16()"),
+        ("x.float()", "x_fp32", "x.float()"),
+        ("(x * 2).type(torch.float)", "t1_fp32", "(x * 2).float()"),
+    ],
+)
+def test_a_cast_to_fewer_digits_is_listed_as_what_it_is(tmp_path, cast: str, called: str, said: str) -> None:
+    named = f"h = {cast}\n(h.double() * w).sum().backward()\n"
+    unnamed = f"(({cast}).double() * w).sum().backward()\n"
+    lines = "x, w = (torch.randn(4, dtype=torch.float64, requires_grad=True) for _ in range(2))\n"
+    session, _ = play(tmp_path, f"torch.manual_seed(0)\n{lines}{named}{unnamed}")
+    first, second = session.calls
+    assert first.told.forward[0] == f"h = {said}"
+    assert second.told.forward[0] == f"{called} = {said}"
+    assert all(leaf.agrees for call in session.calls for leaf in call.leaves)

@@ -21,7 +21,7 @@ from symgrad.errors import SymgradError
 from symgrad.language.outside import arguments
 from symgrad.numeric import Array, Values
 from symgrad.program import Apply, Program, Pullback
-from symgrad.tracing.lift.labels import told_steps
+from symgrad.tracing.lift.labels import cast_in, cast_of, told_steps
 from symgrad.tracing.lift.sweeps import pull
 
 
@@ -107,9 +107,11 @@ class Recorded:
 
     @cached_property
     def pulled(self) -> Mapping[str, str]:
-        """The code of each step of a backward that was recorded with ``create_graph``, where it has one."""
+        """The code of casts, and of the steps of a backward that was recorded with ``create_graph`` that have one."""
         found: dict[str, str] = {}
         for step in self.recording.steps:
+            if not cast_of(step) and (cast := cast_in(step, self.spellings)):
+                found[step.result.name] = f"{step.arguments[0]}.{cast}()"
             code = code_of(step, self.values) if isinstance(step.op, Pullback) else None
             if code is not None:
                 places = {own: ast.Name(f"at_{own.partition('·')[2]}") for _, own in step.beside}

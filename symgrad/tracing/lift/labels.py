@@ -47,6 +47,12 @@ def cast_of(step: Apply) -> str:
     return found[1] if found is not None else ""
 
 
+def cast_in(step: Apply, spellings: Mapping[str, str]) -> str:
+    """The method by which a step rounds as autocast does, or in the script; empty where it does anything else."""
+    word = spellings.get(step.result.name, "").removeprefix("Tensor.") if plays(step.op, Role.HANDS_ON) else ""
+    return cast_of(step) or (word if word in ("bfloat16", "half", "float") else "")
+
+
 def settled_labels(
     program: Program, ends: Sequence[str], labels: Mapping[str, str], cotangents: Mapping[str, tuple[str, str]]
 ) -> dict[str, str]:

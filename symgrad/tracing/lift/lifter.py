@@ -213,7 +213,7 @@ def by_table(bench: Bench, node: Node) -> Ref:
         ref = arguments[0] if isinstance(arguments[0], Ref) else bench.refs_in(arguments)[id(arguments[0])]
         if np.array_equal(as_float(bench.arrays[ref.name]), as_float(node.value()), equal_nan=True):
             return ref
-        return bench.emit(playing(Role.HANDS_ON), [Operand(ref, ref.name)], {}, bench.wish(node))  # a cast that rounds
+        return rounding(bench, node, ref)
     op = find(spelling)
     if op is None or op.pairs:
         raise Refused(f"{plain_spelling(call.spelling)} {UNKNOWN}")
@@ -245,9 +245,21 @@ Way = Callable[[Bench, Node], Ref]
 """One way to lift a call."""
 
 
-HALVES = {"torch.bfloat16": "bfloat16", "torch.float16": "half"}
-"""The types that autocast rounds to, by what the method is called."""
-SHORT = {"bfloat16": "bf16", "half": "fp16"}
+def rounding(bench: Bench, node: Node, ref: Ref) -> Ref:
+    """A cast of the script's own that rounds, as a step that says so; one without a name is called ``x_fp16``."""
+    found, word = bench.emit(playing(Role.HANDS_ON), [Operand(ref, ref.name)], {}, bench.wish(node)), ""
+    word = HALVES.get(str(node.held.dtype), "")
+    if word and not bench.within:
+        bench.spellings[found.name] = f"Tensor.{word}"
+        if id(node) not in bench.names:
+            bench.arrays[found.name] = node.value()
+            bench.labels[found.name] = free_name((label(bench, ref, word),), {*bench.labels.values(), *bench.arrays})
+    return found
+
+
+HALVES = {"torch.bfloat16": "bfloat16", "torch.float16": "half", "torch.float32": "float"}
+"""The types that are rounded to, by what the method is called."""
+SHORT = {"bfloat16": "bf16", "half": "fp16", "float": "fp32"}
 """What the name of a rounded operand ends in."""
 
 

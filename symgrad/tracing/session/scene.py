@@ -28,6 +28,7 @@ from symgrad.tracing.record.guard import unheard
 from symgrad.tracing.record.trace import Cut, Node, Where, as_array, beginnings, real_precision, upstream
 from symgrad.tracing.record.transforms import Request
 from symgrad.tracing.session import leaves
+from symgrad.tracing.session.agreement import precision_of
 from symgrad.tracing.session.history import History
 from symgrad.tracing.session.sensors import Sensor
 
@@ -119,8 +120,9 @@ class Scene:
         return chosen
 
     def types(self, lifted: Lifted) -> dict[str, str]:
-        """The types of the tensors that torch computed with, by name."""
-        found = {lifted.refs[id(n)].name: real_precision(n.held.dtype) for n in self.order if id(n) in lifted.refs}
+        """The types of the tensors that torch computed with, by name: the coarsest of those that are one here."""
+        known = ((lifted.refs[id(n)].name, real_precision(n.held.dtype)) for n in self.order if id(n) in lifted.refs)
+        found = dict(sorted(known, key=lambda pair: precision_of(pair[1])[1]))
         return found | {name: real_precision(node.held.dtype) for name, node in lifted.nodes.items() if node.carries}
 
     def weights(self, lifted: Lifted) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from symgrad.calculus import flowing
 from symgrad.errors import SymgradError
 from symgrad.numeric.exact import Array, euclidean
 from symgrad.tracing.captured.capture import Capture
-from symgrad.tracing.lift.labels import cast_of
+from symgrad.tracing.lift.labels import cast_in, cast_of
 from symgrad.tracing.record.numbers import KEPT, digits
 from symgrad.tracing.story.folding import told_once
 from symgrad.tracing.story.held import Evaluated, length_by_lot
@@ -141,11 +141,14 @@ def told_lines(program: Capture, seeds: Mapping[str, Any], ones: bool, asked: bo
     except SymgradError as error:
         return ToldLines(warning=f"the backward is not told line by line: {error.problem}")
     found, withheld = held.without_others()
-    casts = {step.result.name: cast for step in program.recording.steps if (cast := cast_of(step))}
-    listed = {label for name, label in program.labels.items() if name not in casts}
+    casts = {s.result.name: cast for s in program.recording.steps if (cast := cast_in(s, program.spellings))}
+    unlisted = {s.result.name for s in program.recording.steps if cast_of(s)}
+    listed = {label for name, label in program.labels.items() if name not in unlisted}
 
     def said(line: Line) -> str:
-        return f"{line}.{casts[line.of]}()" if line.of in casts else str(line)
+        if line.of not in casts or line.text is None:
+            return str(line)
+        return f"{line.name} = {f'({line.text})' if ' ' in line.text else line.text}.{casts[line.of]}()"
 
     opened = [said(s) for s in found.forward if s.text is not None and s.name not in listed and is_read(s, found)]
     shortened = {own: held.forms.get(own, line.text) for own, line in found.gradients.items()}
