@@ -35,10 +35,10 @@ from symgrad.lowering.names import EITHER, FINITE, FUNCTIONS, MOST_FACTORS, RELA
 from symgrad.lowering.pieces import pieces
 from symgrad.lowering.places import Places, at_one_place, joined, scattered
 from symgrad.lowering.products import Products
-from symgrad.lowering.reading import holds_always, in_order, number, scatter_target
-from symgrad.lowering.terms import Term, Terms
+from symgrad.lowering.reading import holds_always, in_order, scatter_target
+from symgrad.lowering.terms import Term, Terms, size_of
 from symgrad.lowering.windows import Fold, absorb, moved, slices, slide
-from symgrad.shapes import Size, with_numbers
+from symgrad.shapes import Size
 
 
 class Builder:
@@ -52,16 +52,12 @@ class Builder:
         self._known: dict[Expr, Term] = {}
 
     def size(self, size: Size) -> int:
-        """A size as a number; half of an odd one is none, and has no plan."""
-        if not with_numbers(size, self.sizes).is_Integer:
-            raise NoPlan
-        return number(size, self.sizes)
+        """A size as a number."""
+        return size_of(size, self.sizes)
 
     def value(self, node: Expr) -> Term:
         """An expression as a term over its free indices."""
         if node not in self._known:
-            for index in node.atoms(Index):
-                self.terms.lengths.setdefault(index, self.size(index.size))
             self._known[node] = self._value(node)
         return self._known[node]
 
@@ -223,8 +219,6 @@ class Builder:
     def product(self, node: Expr) -> Term:
         """A product, sums in it and sums in those together: which is formed first, the sizes decide."""
         factors, bound = self.gathered(node, {*free_indices(node)})
-        for index in {*bound, *(k for f in factors for k in f.atoms(Index))}:
-            self.terms.lengths.setdefault(index, self.size(index.size))
         deltas = [f for f in factors if self.puts(f) and scatter_target(f, bound, factors)]
         if not deltas:
             return self.slid(factors, bound)
@@ -267,8 +261,6 @@ class Builder:
         if any(isinstance(f, Bracket) for f in factors):  # an index that slides is replaced: not where others bind it
             factors = [f if bound_indices(f).isdisjoint(bound) else with_fresh_sums(f) for f in factors]
         factors, bound, folds = slide(list(factors), list(bound), self.size) or (list(factors), list(bound), [])
-        for index in {*bound, *(f.inner for f in folds), *(k for f in factors for k in f.atoms(Index))}:
-            self.terms.lengths.setdefault(index, self.size(index.size))
         fewer = absorb(factors, lambda node: self.places.shapes[name_of(node)], self.size)
         moving = {k for f in folds for k in f.window.top.indices}
         return self.summed(fewer, [k for k in bound if k not in moving], folds, len(fewer) < len(factors))
@@ -340,8 +332,6 @@ class Builder:
     def folded(self, term: Term, work: Fold) -> Term:
         """What stands at (index, inner) added at the target, which stands where the index stood: rows stay together."""
         moving, _ = moved(work)
-        for index in (moving, work.inner, work.target):
-            self.terms.lengths.setdefault(index, self.size(index.size))
         kept = tuple(dict.fromkeys((*(a for a in term.axes if a is not work.inner), moving)))
         whole = self.terms.whole(self.terms.floats(term), (*kept, work.inner))
         axes = tuple(work.target if a is moving else a for a in kept)

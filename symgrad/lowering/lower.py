@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from symgrad.indexing import Equation, Index
+from symgrad.indexing import Equation
 from symgrad.lowering.arrays import NUMPY
 from symgrad.lowering.build import Builder
 from symgrad.lowering.care import TAME, Care
@@ -19,7 +19,7 @@ from symgrad.lowering.opened import opened
 from symgrad.lowering.places import Places
 from symgrad.lowering.products import Products
 from symgrad.lowering.reading import number
-from symgrad.lowering.terms import Terms
+from symgrad.lowering.terms import Lengths, Terms
 from symgrad.shapes import Size
 
 
@@ -34,15 +34,12 @@ def lowered(
     """The graph of several equations, and the node of each result; `NoPlan` where one has none."""
     graph = Graph(primitives=NUMPY if care.field is None else care.field.primitives, most=most)
     found = []
-    lengths: dict[Index, int] = {}
-    terms = Terms(graph, lengths, {})
+    terms = Terms(graph, Lengths(sizes), {})
     kind = Objects if care.field is not None else Careful if care.ordered else Builder
     builder = kind(Products(terms), Places(terms, shapes, holds, sizes), sizes, care)
     for equation in equations:
         shape = [number(axis.size, sizes) for axis in equation.axes]
         over = opened(equation, builder.size)
-        for axis in over.axes:
-            lengths[axis] = number(axis.size, sizes)
         terms.first = {axis: n for n, axis in enumerate(over.axes)}
         value = builder.value(over.right)
         term = terms.numeric(value) if care.whole else terms.floats(value)

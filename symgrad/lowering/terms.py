@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 from symgrad.indexing import Index
 from symgrad.lowering.graph import FLOAT, TRUTH, WHOLE, Graph, NoPlan
+from symgrad.lowering.reading import number
+from symgrad.shapes import Size, with_numbers
 
 
 @dataclass(frozen=True)
@@ -22,12 +24,31 @@ class Term:
     axes: tuple[Index, ...] = ()
 
 
+def size_of(size: Size, sizes: Mapping[Size, int]) -> int:
+    """A size as a number; half of an odd one is none, and has no plan."""
+    if not with_numbers(size, sizes).is_Integer:
+        raise NoPlan
+    return number(size, sizes)
+
+
+class Lengths(dict[Index, int]):
+    """How far each index runs, found when it is first asked for."""
+
+    def __init__(self, sizes: Mapping[Size, int]) -> None:
+        super().__init__()
+        self.sizes = sizes
+
+    def __missing__(self, index: Index) -> int:
+        self[index] = found = size_of(index.size, self.sizes)
+        return found
+
+
 @dataclass
 class Terms:
     """Operations on terms over one graph; ``first`` says which axes the result that is wanted has first."""
 
     graph: Graph
-    lengths: dict[Index, int]
+    lengths: Lengths
     first: Mapping[Index, int]
 
     def number(self, value: float) -> Term:
