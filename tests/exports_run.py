@@ -6,6 +6,7 @@ inputs. Goes out: what is not as it should be, in words.
 
 from __future__ import annotations
 
+import ast
 import inspect
 import warnings
 from collections.abc import Collection, Iterator, Mapping
@@ -16,10 +17,23 @@ import torch
 
 from tests import torch_side
 from tests.compare import assert_same
-from tests.test_export import run_of
 
 TOLERANCES = {torch.float64: 1e-8, torch.float32: 2e-3}
 LAYOUTS = ("contiguous", "strided")
+
+
+def run_of(source: str, name: str = "") -> Any:
+    """The last function that a module defines, or the one by its name."""
+    space: dict[str, Any] = {"__name__": "exported"}
+    exec(compile(source, "exported", "exec"), space)
+    last = [node.name for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)][-1]
+    return space[name or last]
+
+
+def drawn(shapes: dict[str, tuple[int, ...]]) -> dict[str, torch.Tensor]:
+    """Inputs in double precision."""
+    generator = torch.Generator().manual_seed(0)
+    return {n: torch.randn(s, generator=generator, dtype=torch.float64) for n, s in shapes.items()}
 
 
 def leaves(inputs: Mapping[str, Any], fixed: Collection[str], floats: torch.dtype, layout: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import torch
 
 import symgrad
 from tests.compare import assert_same
-from tests.test_export import run_of
+from tests.exports_run import run_of
 
 SHAPES = {"z": (3, 2), "w": (3, 2), "A": (3, 4, 2), "B": (4, 5, 2)}
 LINES = [

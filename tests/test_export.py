@@ -27,6 +27,7 @@ from symgrad_cli.main import main
 from tests import torch_side
 from tests.cases import Case, cases
 from tests.compare import assert_same
+from tests.exports_run import drawn, run_of
 
 MLP = "relu(x@W1.T + b1)@W2.T + b2"
 ATTENTION = "softmax(q@k.T/sqrt(4), dim=-1)@u"
@@ -50,20 +51,6 @@ OTHERWISE = (
     "svd(",
 )
 """Texts whose forward pass torch does not run as it stands, or not in every layout, or not to the same vectors."""
-
-
-def run_of(source: str, name: str = "") -> Any:
-    """The last function that a module defines, or the one by its name."""
-    space: dict[str, Any] = {"__name__": "exported"}
-    exec(compile(source, "exported", "exec"), space)
-    last = [node.name for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)][-1]
-    return space[name or last]
-
-
-def drawn(shapes: dict[str, tuple[int, ...]]) -> dict[str, torch.Tensor]:
-    """Inputs in double precision."""
-    generator = torch.Generator().manual_seed(0)
-    return {n: torch.randn(s, generator=generator, dtype=torch.float64) for n, s in shapes.items()}
 
 
 @pytest.mark.one_in(400)

@@ -20,8 +20,8 @@ from symgrad.numeric import forward, numeric_pullback
 from symgrad.ops import Op, operations
 from tests import torch_side
 from tests.compare import assert_same
+from tests.exports_run import run_of
 from tests.sampling import draw
-from tests.test_export import run_of
 
 SIZES = (1e300, 3e38, 1e16, 1e8, 746.0, 710.0, 104.0, 89.0, 37.0, 1e-38, 1e-300, 2.3e-308)
 POINTS = (*SIZES, *(-size for size in SIZES), 0.5, -0.25, 2.0)

@@ -60,7 +60,7 @@ def test_goldens_are_written() -> None:
     GOLDENS.write_text("\n".join(message(c) for c in EVERY_WRONG if c.name not in RANDOM), encoding="utf-8")
 
 
-@pytest.mark.one_in(96, alone=3)
+@pytest.mark.one_in(96, alone=4)
 @pytest.mark.parametrize("candidate", named(EVERY_WRONG))
 def test_every_fault_is_caught_and_named(candidate: Candidate) -> None:
     """Caught, named as a reader would, and in the words of the golden."""

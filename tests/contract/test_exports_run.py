@@ -14,8 +14,7 @@ import pytest
 import torch
 
 import symgrad
-from tests.exports_run import leaves, slips
-from tests.test_export import run_of
+from tests.exports_run import leaves, run_of, slips
 
 draw = np.random.default_rng(0)
 

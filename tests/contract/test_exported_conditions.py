@@ -7,7 +7,7 @@ import torch
 
 import symgrad
 from tests.compare import assert_same
-from tests.test_export import run_of
+from tests.exports_run import run_of
 
 TEXTS = [
     ("y * m.mean(0)", "m.double()"),

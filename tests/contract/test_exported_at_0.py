@@ -8,7 +8,7 @@ import torch
 import symgrad
 from tests import torch_side
 from tests.compare import assert_same
-from tests.test_export import drawn, run_of
+from tests.exports_run import drawn, run_of
 
 LENGTHS = [
     ("x.norm()", {"x": (3,)}),

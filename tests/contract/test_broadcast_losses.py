@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import symgrad
-from symgrad.errors import SymgradError
+from symgrad import SymgradError
 from tests import torch_side
 from tests.compare import assert_same
 
@@ -44,7 +44,7 @@ def torchs(text: str, given: dict[str, np.ndarray]) -> tuple[torch.Tensor, dict[
             return None
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(6, alone=4)
 @pytest.mark.parametrize("text", CALLS)
 def test_what_is_divided_by_is_torchs_count(text: str) -> None:
     """``multilabel_soft_margin_loss`` was a mean over the classes of both sides, where torch counts those of the first."""
@@ -73,7 +73,7 @@ def test_what_is_divided_by_is_torchs_count(text: str) -> None:
     assert tried
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(2, alone=4)
 @pytest.mark.parametrize(("shape", "other"), [(("3", "1"), ("1", "3")), (("3",), ("2", "3")), (("2", "1"), ("2", "3"))])
 @pytest.mark.parametrize("reduction", ["mean", "sum"])
 def test_exports_and_formulas_divide_by_it_too(shape: tuple[str, ...], other: tuple[str, ...], reduction: str) -> None:
