@@ -77,3 +77,11 @@ def test_of_many_numbers_a_share_is_made_at_a_time(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(playing, "MOST_IN_GRID", 6000)
     assert_same(whole, symgrad.explain("F.conv2d(x, w)", shapes=shapes, check=False).gradients["x"].value)
     assert 3000 < max(made) <= 6000
+
+
+def test_a_condition_may_change_between_two_places() -> None:
+    """At half of five entries: the formula is one, and no two pieces."""
+    x, half = np.arange(1.0, 6.0), [1.0, 1.0, 1.0, 0.0, 0.0]
+    found = symgrad.explain("out[i] = [i < size(x, 0)/2]·x[i] + [i ≥ size(x, 0)/2]·2·x[i]", x=x, check=False)
+    assert_same(np.where(half, x, 2 * x), found.output)
+    assert_same(np.where(half, 1.0, 2.0), found.gradients["x"].value)

@@ -32,12 +32,12 @@ from symgrad.lowering.exponents import (
 from symgrad.lowering.families import Families, so_far
 from symgrad.lowering.graph import FLOAT, TRUTH, Graph, NoPlan
 from symgrad.lowering.names import EITHER, FINITE, FUNCTIONS, MOST_FACTORS, RELATIONS, real_number
-from symgrad.lowering.pieces import pieces
+from symgrad.lowering.pieces import Piece, pieces
 from symgrad.lowering.places import Places, at_one_place, joined, scattered
 from symgrad.lowering.products import Products
 from symgrad.lowering.reading import holds_always, in_order, scatter_target
 from symgrad.lowering.terms import Term, Terms, size_of
-from symgrad.lowering.windows import Fold, absorb, moved, slices, slide
+from symgrad.lowering.windows import Fold, absorb, between_places, moved, slices, slide
 from symgrad.shapes import Size
 
 
@@ -63,7 +63,7 @@ class Builder:
 
     def _value(self, node: Expr) -> Term:
         if is_access(node) or node.is_Add:
-            found = pieces(node, self.size)
+            found = self.pieces(node)
             if found is not None:
                 return joined(self.terms, *found, self.value)
         if is_access(node):
@@ -88,6 +88,13 @@ class Builder:
         if isinstance(node, (sp.KroneckerDelta, Bracket)):
             return self.condition(node)
         return self.function(node)
+
+    def pieces(self, node: Expr) -> tuple[Index, list[Piece]] | None:
+        """A formula in pieces along an axis; None where it is one, or changes between two places: at half of 5."""
+        try:
+            return pieces(node, self.size)
+        except NoPlan:
+            return None
 
     def constant(self, node: Expr) -> Term:
         """A number."""
@@ -260,8 +267,11 @@ class Builder:
             return running
         if any(isinstance(f, Bracket) for f in factors):  # an index that slides is replaced: not where others bind it
             factors = [f if bound_indices(f).isdisjoint(bound) else with_fresh_sums(f) for f in factors]
-        factors, bound, folds = slide(list(factors), list(bound), self.size) or (list(factors), list(bound), [])
-        fewer = absorb(factors, lambda node: self.places.shapes[name_of(node)], self.size)
+        halves = [f for f in factors if between_places(f, self.sizes)]
+        whole = [f for f in factors if f not in halves]
+        factors, bound, folds = slide(whole, list(bound), self.size) or (whole, list(bound), [])
+        fewer = [*absorb(factors, lambda node: self.places.shapes[name_of(node)], self.size), *halves]
+        factors = [*factors, *halves]
         moving = {k for f in folds for k in f.window.top.indices}
         return self.summed(fewer, [k for k in bound if k not in moving], folds, len(fewer) < len(factors))
 

@@ -19,7 +19,7 @@ import sympy as sp
 
 from symgrad.indexing import Bracket, Index, Ravel, Unravel, fresh
 from symgrad.indexing.symbols import Expr, accesses, indices_of, is_access
-from symgrad.shapes import Size
+from symgrad.shapes import Size, with_numbers
 
 Array = npt.NDArray[Any]
 
@@ -97,6 +97,12 @@ def windows(factors: Sequence[Expr]) -> list[Window]:
 def is_length(bound: Expr) -> bool:
     """Whether a bound is made of sizes: neither an index nor a number that a tensor holds."""
     return not any(accesses(bound)) and not any(isinstance(s, Index) for s in bound.free_symbols)
+
+
+def between_places(factor: Expr, sizes: Mapping[Size, int]) -> bool:
+    """Whether a bracket ends between two places, as at half of five entries: no window does."""
+    relation = factor.args[0] if isinstance(factor, Bracket) else None
+    return isinstance(relation, sp.Lt) and is_length(relation.rhs) and not with_numbers(relation.rhs, sizes).is_integer
 
 
 def _window(place: Expr, first: Expr, second: Expr, extent: Size, factors: Sequence[Expr]) -> Window | None:
