@@ -74,13 +74,19 @@ class Field:
     def mapped(self, name: str) -> Play:
         """A function of entries."""
         if name == "float":
-            return lambda array: (np.asarray(array) + 0).astype(object)  # truths are 0 and 1
+            return lambda array: counted(array).astype(object)
         if name == "power":
             return self.power
         function = FUNCTIONS[name]
         if name in OF_FLOATS:
             return lambda *arrays: function(*(np.asarray(a, dtype=np.float64) for a in arrays))
-        return function
+        return lambda *arrays: function(*map(counted, arrays))
+
+
+def counted(array: Array) -> Array:
+    """Truths as 0 and 1: fractions and symbols multiply by no truth."""
+    found = np.asarray(array)
+    return found + 0 if found.dtype == np.bool_ else found
 
 
 def arrays_of(make: Callable[..., Play], *told: Any) -> Play:

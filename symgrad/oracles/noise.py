@@ -6,6 +6,7 @@ Comes in: arrays, or the steps of a sweep, and the rounding of one operation. Go
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import numpy as np
 
@@ -18,12 +19,19 @@ UNIT = float(np.finfo(float).eps)
 """The last digit of a double."""
 
 
-def noisy(program: Program, values: Values, unit: float, number: int) -> Callable[[Apply, int, Array, Array], Array]:
-    """What moves the terms of a sweep, each by the rounding of its step."""
+Size = Callable[[Apply, Program, Values, Array, int], Array]
+"""How large the terms are that a step pulls back to one place, for some weights."""
+
+
+def noisy(
+    program: Program, values: Values, unit: float, number: int, size: Size | None = None
+) -> Callable[[Apply, int, Array, Array], Array]:
+    """What moves the terms of a sweep, each by the rounding of its step; ``size`` in place of `terms`."""
     signs = np.random.default_rng(number)
+    size_of = size or partial(terms, signs=signs)
 
     def moved(step: Apply, place: int, weights: Array, result: Array) -> Array:
-        sizes = terms(step, program, values, weights, place, signs)
+        sizes = size_of(step, program, values, weights, place)
         return np.asarray(as_float(result) + unit * sizes * signs.choice((-1.0, 1.0), np.shape(result)))
 
     return moved

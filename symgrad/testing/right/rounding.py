@@ -20,11 +20,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
+import sympy as sp
 
+from symgrad.calculus import local_pullback, standard
+from symgrad.calculus.local import SEED
+from symgrad.errors import SymgradError
+from symgrad.indexing import Equation
 from symgrad.numeric import Array, Values, as_float, numeric_pullback
-from symgrad.oracles.noise import noisy, shaken, terms
+from symgrad.numeric.forward import evaluated
+from symgrad.oracles.noise import noisy, shaken
 from symgrad.program import Apply, Program
 
 EPSILON = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
@@ -86,8 +93,6 @@ def rounded(array: Array, dtype: str) -> Array:
         return np.asarray(array).astype(dtype).astype(np.float64)
 
 
-LOTS = 8
-"""How often weights are drawn that should not cancel: two of them may have one sign."""
 NOTHING = 1e-13
 """Of the sum of magnitudes: less is 0 but for rounding."""
 
@@ -97,22 +102,53 @@ def shaken_pullback(
 ) -> Mapping[str, Array]:
     """vᵀJ with noise from generator ``number``."""
     point = values.with_arrays(shaken(values.arrays, number, share))
-    noise = noisy(program, point, share, number)
+    noise = noisy(program, point, share, number, magnitude)
     return {name: as_float(a) for name, a in numeric_pullback(program, point, seed, wanted, noise).items()}
 
 
 def vanishing(program: Program, values: Values, seed: Array, name: str) -> Apply | None:
     """The last step in which all that comes back for a seed cancels, on the way to one input."""
-    found, signs = list[Apply](), np.random.default_rng(0)
+    found: list[Apply] = []
 
     def seen(step: Apply, place: int, cotangent: Array, part: Array) -> None:
-        sizes = np.max([terms(step, program, values, cotangent, place, signs) for _ in range(LOTS)], axis=0)
+        sizes = magnitude(step, program, values, as_float(cotangent), place)
         if sizes.any() and np.abs(as_float(part)).max() <= NOTHING * sizes.max():
             found.append(step)
 
     if any(t.name == name for t in program.inputs):
         numeric_pullback(program, values, seed, [name], seen)
     return found[0] if found else None
+
+
+def magnitude(step: Apply, program: Program, values: Values, cotangent: Array, place: int) -> Array:
+    """Σ |terms| of one local pullback, entry by entry; 0 where that cannot be evaluated.
+
+    A backward written by hand may cancel inside of one step: 1 − tanh² where tanh is flat.
+    """
+    form = standard(step, program)
+    try:
+        return np.abs(
+            as_float(evaluated(in_magnitudes(local_pullback(form.key, place)), form, values, {SEED: cotangent}))
+        )
+    except SymgradError:
+        return np.zeros(np.shape(values[str(step.arguments[place])]))
+
+
+@lru_cache(maxsize=512)
+def in_magnitudes(equation: Equation) -> Equation:
+    """An equation whose terms cannot cancel."""
+    return Equation(equation.axes, magnitudes(equation.right))
+
+
+def magnitudes(node: sp.Expr) -> sp.Expr:
+    """Sums of magnitudes, products of magnitudes; what is neither is taken as it is."""
+    if node.is_Add or node.is_Mul:
+        return node.func(*map(magnitudes, node.args))
+    if isinstance(node, sp.Sum):
+        return node.func(magnitudes(node.function), *node.limits)
+    if node.is_Pow and node.exp.is_Integer and node.exp > 0:
+        return magnitudes(node.base) ** node.exp
+    return sp.Abs(node)
 
 
 MOST_ROWS = 64
