@@ -103,6 +103,10 @@ class Expansion(Uncompiled):  # type: ignore[no-untyped-call]  # torch annotates
         if writes:
             self.forget(args[0])
         follows = word not in NEW and any(n.carries for n in call.nodes())
+        if follows and not torch.is_grad_enabled():
+            if writes:
+                raise Refused("inside it torch.no_grad() writes over what has a gradient")
+            follows = False
         for index, tensor in enumerate(tensors_in(result)):
             carries = follows and (tensor.is_floating_point() or tensor.is_complex())
             held = tensor.detach().clone()
@@ -193,7 +197,7 @@ def ran(node: Node, definition: Definition | None, turns: list[Node] | None) -> 
     assert call is not None
     after = torch.get_rng_state()
     try:
-        with torch._C.DisableTorchFunction(), torch.no_grad(), plain_kernels():
+        with torch._C.DisableTorchFunction(), torch.enable_grad(), plain_kernels():
             arguments, keywords = program.given()
             if call.random is not None:
                 torch.set_rng_state(call.random)
