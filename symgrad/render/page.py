@@ -102,12 +102,14 @@ class Paragraph:
 class Listing:
     """Lines of code or of a program's output; ``beside`` are the shapes of what they read.
 
-    They begin at ``column`` where there is one line; without room they stand below, without a column above.
+    They begin at ``column`` where there is one line; without room they stand below, without a column above. What is no
+    code that ``runs`` is not offered to be copied.
     """
 
     code: str
     beside: str = ""
     column: int = 46
+    runs: bool = True
 
 
 @dataclass(frozen=True)

@@ -101,7 +101,7 @@ def listing(program: Sequence[str], beside: str) -> list[Block]:
 
 def seed_of(event: Backward, shapes: str) -> Listing:
     """The weights, and the shapes of what the program begins with, where nothing else says them."""
-    return Listing(f"{event.letter} = {event.seed}{event.weights}", shapes, column=0)
+    return Listing(f"{event.letter} = {event.seed}{event.weights}", shapes, column=0, runs=False)
 
 
 def meaning_of(event: Backward) -> str:
