@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -230,12 +231,18 @@ def _edge(condition: Expr, last: Index, sizes: Sizes) -> Edge | None:
     return Edge(tuple((i, -slope * s) for i, s in slopes.items()), -slope * constant, slope < 0)
 
 
+@lru_cache(maxsize=256)
+def axis(place: int, size: int) -> Index:
+    """An axis of a grid of places: the same one for all expressions, and so are the plans of these."""
+    return fresh("t", sp.Integer(size))
+
+
 def counted(expression: Expr, known: Mapping[Index, Any], sizes: Sizes, arrays: Mapping[str, Array]) -> Any:
     """An index expression in whole numbers, for arrays of indices that broadcast: each is read as a tensor is."""
     given = {i: np.asarray(known[i]) for i in sorted(free_indices(expression), key=lambda i: i.dummy_index)}
     rank = max((array.ndim for array in given.values()), default=0)
     shape = np.broadcast_shapes(*(array.shape for array in given.values()))
-    along = [fresh("t", sp.Integer(n)) for n in shape]
+    along = [axis(place, n) for place, n in enumerate(shape)]
     swap, held, used = {}, dict(arrays), set[Index]()
     for n, (index, array) in enumerate(given.items()):
         axes = [t for t, own in zip(along[rank - array.ndim :], array.shape, strict=True) if own != 1]

@@ -7,6 +7,7 @@ Explicit Jacobians are filled from the formula this way, all entries at once.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -140,12 +141,15 @@ def powered(base: Any, exponent: Any) -> Any:
     return applied(sp.Pow, 2)(base, exponent)
 
 
+whole = lru_cache(maxsize=4096)(sp.Integer)
+"""A position as SymPy has it: entries of one tensor stand at the same ones."""
+
+
 def named(name: str, *shape: int) -> Any:
     """``name[0,1]`` for the number of an entry, counted from 1; nothing for 0."""
-    counted = [sp.Integer(i) for i in range(max(shape, default=0))]
 
     def entry(number: int) -> Expr:
-        return access(name, [counted[i] for i in np.unravel_index(number - 1, shape)]) if number else sp.S.Zero
+        return access(name, list(map(whole, np.unravel_index(number - 1, shape)))) if number else sp.S.Zero
 
     return np.frompyfunc(entry, 1, 1)
 
