@@ -146,6 +146,8 @@ class Objects(Careful):
 
     def reads(self, node: Expr) -> bool:
         """Whether a function is one of the field's own: of entries of tensors, or any but those that count."""
+        if isinstance(node, (Ravel, Unravel)) and not self.field.named:
+            return False  # positions, which entries of tensors may hold
         every = self.field.every and not isinstance(
             node, (Ravel, Unravel, sp.Mod, sp.floor, Bracket, sp.KroneckerDelta)
         )

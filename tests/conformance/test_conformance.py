@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -88,15 +87,6 @@ def test_derived_with_complex_inputs(name):
 @pytest.mark.parametrize("name", RIGHT)
 def test_right_whether_derived_or_not(name):
     assert sweep.run(name, 2).status in ("derived", "black box")
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")
-def test_the_whole_database():
-    outcomes = [sweep.run(name, 2) for name in sweep.variants()]
-    counts = Counter(outcome.status for outcome in outcomes)
-    assert [o for o in outcomes if o.status in ("wrong", "error")] == []
-    assert counts["derived"] > 350
 
 
 @pytest.mark.slow
