@@ -86,7 +86,7 @@ def along(axes: tuple[int, ...], array: Array) -> Array:
 def rows_summed(first: int, array: Array) -> Array:
     """The sum along the first axes."""
     rest = array.shape[first:]
-    rows = array.reshape((-1, math.prod(rest)))
+    rows = array.reshape((math.prod(array.shape[:first]), math.prod(rest)))
     if rows.shape[0] >= ROWS and rows.dtype == np.float64:  # in blocks, so that few digits are lost
         rows = np.asarray([np.add.reduce(rows[n : n + ROWS], axis=0) for n in range(0, rows.shape[0], ROWS)])
     found: Array = np.add.reduce(rows, axis=0)
