@@ -173,10 +173,15 @@ DELTA = re.compile(r"δ_(\w)(\w)")
 def altered_equations(
     equation: Equation, names: Mapping[str, str], sizes: Mapping[Size, Size]
 ) -> Iterator[tuple[str, str, Expr]]:
-    """Terms first, then factors, sums and powers; what would read between two entries is nobody's mistake."""
+    """Terms first, then factors, sums and powers; what would read between two entries is nobody's mistake.
+
+    Nor is what stood inside of a sum without that sum: it has an index that nothing says.
+    """
     own = {index for access in accesses(equation.right) for index in indices_of(access)}
     for kind, said, right in every_alteration(equation, names, sizes):
-        if all(whole(index) for access in accesses(right) for index in set(indices_of(access)) - own):
+        if free_indices(right) <= {*equation.axes} and all(
+            whole(index) for access in accesses(right) for index in set(indices_of(access)) - own
+        ):
             yield kind, said, right
 
 
