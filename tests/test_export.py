@@ -11,6 +11,7 @@ import inspect
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -310,11 +311,17 @@ def test_a_program_exported_for_numpy_passes_as_a_pair(text: str) -> None:
     assert report.passed, report.to_text()
 
 
+@pytest.fixture
+def jax() -> Iterator[Any]:
+    """jax in doubles, for one test: others of the process have its own default."""
+    found = pytest.importorskip("jax")
+    with found.enable_x64(True):
+        yield found
+
+
 @pytest.mark.slow  # jax takes two seconds to load and to compile
 @pytest.mark.parametrize("text", ["gelu(x)", ATTENTION, "layer_norm(x, (4,), w, b)", "x[:, 1:] * y.T"])
-def test_what_is_exported_for_jax_is_differentiated_once_and_twice_by_its_own_rule(text: str) -> None:
-    jax = pytest.importorskip("jax")
-    jax.config.update("jax_enable_x64", True)
+def test_what_is_exported_for_jax_is_differentiated_once_and_twice_by_its_own_rule(text: str, jax: Any) -> None:
     shapes = PROGRAMS.get(text, {"x": (3, 4)})
     own = run_of(symgrad.export(text, shapes=shapes, to="jax", name="own"), "own_forward").__globals__["own"]
     theirs = run_of(symgrad.export(text, shapes=shapes), "")
