@@ -204,7 +204,10 @@ def test_a_backward_that_does_not_take_v_as_it_is_is_seen(name: str, text: str, 
 
 
 def test_the_seeds_of_a_check_are_few() -> None:
-    """Each is a call of the backward: integers, the basis, zeros, and one seed with all its digits in three sizes."""
+    """Each is a call of the backward: integers, the basis, zeros, and one seed with all its digits in three sizes.
+
+    One of them is pulled back 24 times more, by turns through the same graph and a new one.
+    """
     calls = [0, 0]
 
     def forward(ctx: Any, x: Any) -> Any:
@@ -220,8 +223,8 @@ def test_the_seeds_of_a_check_are_few() -> None:
     report = check_backward(with_ctx(forward, backward), "softmax(x, dim=-1)", x=randn(3, 4))
     assert report.passed
     assert {b.name: b.count for b in report.batteries}["value"] == 1 + 12 + 1 + 3 + 1
-    assert calls[0] <= 8
-    assert calls[1] <= 32
+    assert calls[0] <= 8 + 12
+    assert calls[1] <= 32 + 24
 
 
 @pytest.mark.parametrize("often", [2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 17, 19])

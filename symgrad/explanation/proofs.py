@@ -42,7 +42,6 @@ from symgrad.oracles import (
 from symgrad.oracles.differences import largest_number
 from symgrad.oracles.digits import Truth
 from symgrad.oracles.elementwise import TooLarge
-from symgrad.oracles.noise import shaken
 from symgrad.oracles.points import BY_ROUNDING
 from symgrad.oracles.report import (
     NO_GRADIENT,
@@ -324,9 +323,10 @@ def turn(program: Program, inputs: Mapping[str, Array], seed: Array, name: str) 
     entries = [entry_of(step.op) for step in program.steps]
     if not all(entry is not None and entry.smooth for entry in entries):
         return 0.0
-    own = {name: as_float(inputs[name])}
+    lots, own = np.random.default_rng(13), as_float(inputs[name])
+    steps = [np.spacing(np.abs(own)) * lots.choice([-1.0, 0.0, 1.0], own.shape) for _ in range(NEIGHBOURS)]
     try:
-        points = [forward(program, {**inputs, **shaken(own, number)}) for number in range(NEIGHBOURS)]
+        points = [forward(program, {**inputs, name: own + step}) for step in steps]  # equal numbers part, too
         found = [as_float(numeric_pullback(program, values, seed, [name])[name]) for values in points]
     except (SymgradError, ArithmeticError):
         return 0.0

@@ -141,7 +141,7 @@ def powered(base: Any, exponent: Any) -> Any:
     return applied(sp.Pow, 2)(base, exponent)
 
 
-whole = lru_cache(maxsize=4096)(sp.Integer)
+whole = lru_cache(maxsize=2048)(sp.Integer)
 """A position as SymPy has it: entries of one tensor stand at the same ones."""
 
 
