@@ -10,19 +10,9 @@ import torch
 
 from symgrad.numeric.forward import numbers, options_of
 from symgrad.ops import named
+from symgrad.oracles.torch import only_data
 from symgrad.program import Program
 from tests.torch_side import F64, MORE_DIGITS, gradients, tensors
-
-
-def still(program: Program) -> frozenset[str]:
-    """Inputs that are only read, as positions, classes, a mask or statistics: nothing flows back to them."""
-    live = {program.output}
-    for step in reversed(program.steps):
-        if step.result.name in live:
-            op = named(step.op)
-            read = [name in op.data for name in op.operands]
-            live |= {a for n, a in enumerate(step.arguments) if isinstance(a, str) and (op.variadic or not read[n])}
-    return frozenset(t.name for t in program.inputs) - live
 
 
 def function_of(program: Program, digits: Mapping[str, Any] = MORE_DIGITS) -> Callable[..., torch.Tensor]:
@@ -48,7 +38,7 @@ def function_of(program: Program, digits: Mapping[str, Any] = MORE_DIGITS) -> Ca
 
 def jacobians(program: Program, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """torch.autograd.functional.jacobian by every input, in torch's layout; 0 by those that are only read."""
-    fixed, run, order = still(program), function_of(program), [t.name for t in program.inputs]
+    fixed, run, order = only_data(program), function_of(program), [t.name for t in program.inputs]
     given = tensors({name: inputs[name] for name in order}, fixed)
     moving = [name for name in order if name not in fixed]
 
@@ -66,4 +56,4 @@ def program_gradients(
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     """`gradients` of a program."""
     order: Sequence[str] = [t.name for t in program.inputs]
-    return gradients(lambda known: function_of(program)(*(known[n] for n in order)), inputs, seed, still(program))
+    return gradients(lambda known: function_of(program)(*(known[n] for n in order)), inputs, seed, only_data(program))
