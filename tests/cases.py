@@ -1,7 +1,7 @@
 """Every example of every operation of the table as a case to test: program, shapes, inputs, seeds.
 
 Nothing here names an operation: a new entry of the table is tested because it is there. What is derived of a case
-is derived once in a process; ``grouped`` has all tests of one operation run in the same one.
+is derived once in a process, and all tests of one operation run in the same one (tests/conftest.py).
 """
 
 from __future__ import annotations
@@ -121,11 +121,6 @@ def cases() -> Sequence[Case]:
     return found
 
 
-def grouped(op: Op) -> pytest.MarkDecorator:
-    """The mark by which all tests of ``op`` run in one process."""
-    return pytest.mark.xdist_group(op.name)
-
-
 DERIVED = 6
 """By default the formulas of one operation in so many are derived at every size, and held against torch's gradient; the
 slow tests do so for all."""
@@ -141,10 +136,7 @@ def first_by_default(every: int = 1) -> Sequence[ParameterSet]:
     """
     first = {case.op.name: case for case in reversed(cases())}
     default = {case for number, case in enumerate(first.values()) if number % every == 0}
-    return [
-        pytest.param(case, id=case.name, marks=[grouped(case.op), *([] if case in default else [pytest.mark.slow])])
-        for case in cases()
-    ]
+    return [pytest.param(case, id=case.name, marks=[] if case in default else [pytest.mark.slow]) for case in cases()]
 
 
 def forget() -> None:

@@ -8,8 +8,9 @@ so that a red run is the change's own doing. ``nightly`` draws new ones, many of
 where the contract is run alone (``pytest tests/contract``) all, or one in ``alone`` of those with ``one_in(n, alone=…)``.
 
 The default tests of a file run in one process, one after the other: what they derive, and the libraries that they alone
-need, is there once. Slow tests of one operation of the table run in one process, whichever files they stand in, and so do
-slow tests with a mark `xdist_group` of their own; the others are spread over all processes.
+need, is there once. Tests of examples of one operation of the table run in one process, whichever files they stand in,
+slow ones also where they have the operation alone; the other slow ones are spread over all processes. A mark
+`xdist_group` of a test's own goes before all that.
 
 Python's search for cycles rests while the tests are collected, leaves alone what was there before the first test, and
 is rarer: libraries and tests are a million objects that stay, and looking through them took a tenth of all time. At the
@@ -60,23 +61,20 @@ def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
         leave_to_the_slow(items, alone)
     for item in items:
         if not any(map(item.get_closest_marker, ("xdist_group", "night"))):
-            slow = item.get_closest_marker("slow")
-            group = operation_of(item) if slow else item.nodeid.partition("::")[0]
-            if group:
+            slow = item.get_closest_marker("slow") is not None
+            group = operation_of(item, slow) or (None if slow else item.nodeid.partition("::")[0])
+            if group is not None:
                 item.add_marker(pytest.mark.xdist_group(group))
 
 
-def operation_of(item: pytest.Item) -> str:
-    """The operation that a test is about: a parameter of it is that operation, its name, or an example of it."""
-    parameters = (
-        item.callspec.params.values() if isinstance(item, pytest.Function) and hasattr(item, "callspec") else ()
-    )
-    for value in parameters:
-        op = getattr(value, "op", value)
+def operation_of(item: pytest.Item, slow: bool) -> str | None:
+    """The operation that a test has an example of; if it is ``slow``, also one that is a parameter, or its name."""
+    for value in getattr(getattr(item, "callspec", None), "params", {}).values():
+        op = getattr(value, "op", value if slow else None)
         name = op.rpartition(".")[2] if isinstance(op, str) else getattr(op, "name", None)
         if name in names_of_operations():
             return str(name)
-    return ""
+    return None
 
 
 @lru_cache(maxsize=1)

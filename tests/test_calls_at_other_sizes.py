@@ -7,7 +7,7 @@ import pytest
 
 import symgrad
 from symgrad.errors import ShapeError, SymgradError
-from tests.cases import Case, cases, grouped
+from tests.cases import Case, cases
 from tests.chains import Chain, check
 
 READS_A_SIZE = (
@@ -29,7 +29,7 @@ def test_what_reads_a_size_holds_for_no_other(text: str, shape: tuple[int, ...])
 
 
 PYTHONS_WORDS = ("object", "sequence", "identity", "NoneType", "argument", "index out of range", "unpack")
-EXAMPLES = [pytest.param(case, id=case.name, marks=grouped(case.op)) for case in cases()]
+EXAMPLES = [pytest.param(case, id=case.name) for case in cases()]
 
 
 @pytest.mark.one_in(3)

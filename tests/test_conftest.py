@@ -6,18 +6,21 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import symgrad
+from tests.cases import cases
 from tests.conftest import ROOT, by_default, pytest_collection_modifyitems
 
 
 class Example:
-    """One example of a test, as far as its marks go."""
+    """One example of a test, as far as its marks and parameters go."""
 
-    def __init__(self, nodeid: str, *marks: pytest.MarkDecorator) -> None:
+    def __init__(self, nodeid: str, *marks: pytest.MarkDecorator, **params: object) -> None:
         self.nodeid, self.marks = nodeid, [mark.mark for mark in marks]
+        self.callspec = SimpleNamespace(params=params)
 
     def get_closest_marker(self, name: str) -> pytest.Mark | None:
         return next((mark for mark in self.marks if mark.name == name), None)
@@ -58,6 +61,19 @@ def test_the_default_tests_of_a_file_share_a_process_and_slow_ones_are_spread() 
     pytest_collection_modifyitems(tests)  # type: ignore[arg-type]  # stand-ins for pytest's items
     groups = [test.get_closest_marker("xdist_group") for test in tests]
     assert [group and group.args for group in groups] == [("a.py",), ("a.py",), ("matmul",), ("b.py",), None]
+
+
+def test_tests_of_one_operation_share_a_process() -> None:
+    """By an example in every run; slow ones by the operation or its name, too."""
+    case, slow = cases()[0], pytest.mark.slow
+    tests = [
+        Example("a.py::test[1]", case=case), Example("b.py::test[2]", slow, case=case),
+        Example("b.py::test[3]", slow, op=case.op), Example("c.py::test[4]", slow, word=f"torch.{case.op.name}"),
+        Example("c.py::test[5]", word=case.op.name), Example("c.py::test[6]", slow, word="nothing"),
+    ]  # fmt: skip
+    pytest_collection_modifyitems(tests)  # type: ignore[arg-type]  # stand-ins for pytest's items
+    groups = [test.get_closest_marker("xdist_group") for test in tests]
+    assert [group and group.args[0] for group in groups] == [*[case.op.name] * 4, "c.py", None]
 
 
 @pytest.mark.skipif("PYTEST_XDIST_WORKER" not in os.environ, reason="one process has every group")

@@ -26,7 +26,6 @@ from symgrad.ops import TABLE
 from symgrad.oracles import Dropped, dropped_forms
 from symgrad.oracles.forms import UNREAD
 from tests import torch_side
-from tests.cases import grouped
 from tests.compare import TOLERANCE, assert_same
 from tests.expressions import LONGEST, Expression, ending_in, expressions, grown, mentions
 from tests.sampling import random_seed, seed_of
@@ -284,7 +283,7 @@ def stands_still(drawn: Expression) -> bool:
     return not any(np.abs(np.nan_to_num(g)).max(initial=0) > 1e-6 for g in expected.values())
 
 
-SOME = [pytest.param(n, seed_of(n) % EVERY == 0, id=n, marks=grouped(TABLE[n])) for n in TABLE]
+SOME = [pytest.param(n, seed_of(n) % EVERY == 0, id=n) for n in TABLE]
 REST = [pytest.param(n, True, id=f"{n}-all", marks=pytest.mark.slow) for n in TABLE if seed_of(n) % EVERY]
 
 
