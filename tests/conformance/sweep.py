@@ -282,6 +282,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--dtype", choices=(*DTYPES, SINGLE))
     parser.add_argument("--seeds", choices=SEEDS, nargs="+", default=list(SEEDS[:1]))
     parser.add_argument("--verbose", action="store_true")
+    parser.add_argument(
+        "--derived", type=int, default=0, help="fail where fewer variants are derived in the first type"
+    )
     chosen = parser.parse_args(arguments)
     found = {d: swept(d, chosen) for d in ([chosen.dtype] if chosen.dtype else DTYPES)}
     import torch
@@ -291,7 +294,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         chosen.output.write_text(page(found, torch.__version__.split("+")[0]), encoding="utf-8")
     for dtype, outcomes in found.items():
         sys.stdout.write(f"{dtype}: {dict(Counter(o.status for o in outcomes))}\n")
-    return 1 if any(o.status in ("wrong", "error") for outcomes in found.values() for o in outcomes) else 0
+    fails = any(o.status in ("wrong", "error") for outcomes in found.values() for o in outcomes)
+    derived = sum(o.status == "derived" for o in next(iter(found.values())))
+    if derived < chosen.derived:
+        sys.stderr.write(f"{derived} variants are derived, {chosen.derived} have to be\n")
+    return 1 if fails or derived < chosen.derived else 0
 
 
 def swept(dtype: str, chosen: argparse.Namespace) -> list[Outcome]:
