@@ -605,6 +605,7 @@ def test_a_gradient_that_is_one_number_is_a_tensor_in_code(text: str) -> None:
         (2, 4, "v.repeat_interleave(2, 2).repeat_interleave(2, -1) / 4"),
         ((2, 1), 6, "(v[:, :, :, 0].repeat_interleave(3, -1) / 18)[:, :, :, None].expand(x.shape)"),
         (7, 7, "v"),
+        ([None, 3], 6, "v.repeat_interleave(2, -1) / 2"),
     ],
 )
 def test_windows_that_fit_are_as_long_as_each_other(size: Any, entries: int, line: str) -> None:

@@ -35,9 +35,9 @@ Rule = Callable[[str, Any, int], Any]  # (name, value, rank of the operands) -> 
 
 PLAIN: dict[str, Any] = {
     "float": float, "int": int, "str": str, "any": Any, "any | str": Any | str, "float | None": float | None,
-    "data": Data, "axes": int | tuple[int, ...] | tuple[tuple[int, ...], ...],
+    "data": Data, "axes": int | tuple[int, ...] | tuple[tuple[int, ...], ...], "sizes": Any | tuple[float | None, ...],
 }  # fmt: skip
-"""Kinds that take a value as it is."""
+"""Kinds that take a value as it is; of ``sizes`` None leaves one as it was."""
 
 
 @dataclass(frozen=True)

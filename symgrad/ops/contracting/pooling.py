@@ -183,7 +183,7 @@ def adapted(shapes: tuple[Shape, ...], output_size: Any) -> str:
 # fmt: off
 for space, home, x in ((1, "torch.{}", "1x2x5"), (2, "aten._{}", "1x2x4x5"), (3, "aten._{}", "1x1x2x3x4")):
     name = f"adaptive_avg_pool{space}d"
-    op(f"{name}(x, output_size: any)", adapted((), named("output_size", space)),
+    op(f"{name}(x, output_size: sizes)", adapted((), named("output_size", space)),
        "averages of windows of nearly equal length that cover the last axes: covers says which of m windows i holds which of n entries h", ("F.{}", home), instead=adapted,
        prepare=partial(prepare_adaptive, space),
        checks=partial(check_space, space=space), letters="ncijk", smooth=True,
