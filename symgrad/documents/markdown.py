@@ -1,10 +1,7 @@
-"""An article as GitHub's Markdown, its pictures as files beside it; no line is longer than anyone's screen.
+"""An article about an operation, for Sphinx and as GitHub's Markdown; no line is longer than anyone's screen.
 
-Comes in: an `Article`. Goes out: text, and the pictures by the names of their files.
-
-An article before it is written: sections of blocks and pictures, and what no reader would read left out with a word.
-
-Comes in: blocks of an explanation. Goes out: an `Article`, for Markdown and for Sphinx.
+Comes in: blocks of an explanation, of which what no reader would read is left out with a word; an `Article`.
+Goes out: text, and the pictures by the names of their files, which lie beside it.
 """
 
 from __future__ import annotations

@@ -1,12 +1,8 @@
 """Blocks of an explanation as docutils nodes, so that every parser and builder of Sphinx can have them.
 
-Comes in: blocks and pictures. Goes out: nodes. Three are our own: a picture, formulas, and a part that is folded. What
-becomes of them where the builder does not write HTML stands below.
-
-Our nodes for builders that do not write HTML: PDF, manual pages, plain text.
-
-Comes in: a page as it was read. Goes out: the same with a picture's description in place of the picture, folded parts
-open, and, where formulas cannot be set either, the lines of the terminal.
+Comes in: blocks and pictures. Goes out: nodes. Three are our own: a picture, formulas, and a part that is folded.
+Builders that do not write HTML (PDF, manual pages, plain text) get a picture's description in place of the picture,
+folded parts open, and, where formulas cannot be set either, the lines of the terminal.
 """
 
 from __future__ import annotations

@@ -1,12 +1,9 @@
-"""A step pulled back as if it were another operation of the table: a relu that leaks, a maximum that is shared.
+"""Gradients of another function: a step pulled back as if it were another operation of the table, or left out.
 
-Comes in: what the diagnosis knows. Goes out: `Slip` s. The whole table is tried by differences along one direction, and
-what fits there is derived and confirmed as any other slip; also the value of another operation in a slope's place.
-
-Gradients of another function: the forward pass was computed again for the backward, and a step of it left out.
-
-Comes in: the formula and an input. Goes out: `Slip` s, one for each step whose result has the shape of an operand: a
-mask, a scale or a bias that the backward does not know of.
+Comes in: what the diagnosis knows, or the formula and an input. Goes out: `Slip` s. For a relu that leaks or a maximum
+that is shared the whole table is tried by differences along one direction, and what fits there is derived and confirmed
+as any other slip; also the value of another operation in a slope's place. Left out is each step whose result has the
+shape of an operand: a mask, a scale or a bias that the backward does not know of.
 """
 
 from __future__ import annotations
