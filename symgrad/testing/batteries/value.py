@@ -97,9 +97,7 @@ def value(bench: Bench) -> Outcome:
     bench, unsteady = steadied(bench)
     found, notes, count, worst_ulps = list[Finding](), list[str](), 0, 0.0
     for name in bench.candidate.names:
-        excuse = judge(
-            Excuse(bench.trials(name)), [partial(forgiven, bench, name), partial(excused, bench, name)]
-        )  # fmt: skip
+        excuse = judge(Excuse(bench.trials(name)), [partial(forgiven, bench, name), partial(excused, bench, name)])
         count += len(excuse.trials)
         if excuse.note:
             notes.append(excuse.note)
