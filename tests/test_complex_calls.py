@@ -93,6 +93,13 @@ def test_a_definition_in_itself_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "made of itself" in box.reason
 
 
+def told(definition: inside.Definition) -> tuple[str, ...]:
+    """Why a product is left to torch where its definition is this one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("symgrad.tracing.lift.inside.DEFINITIONS", {"cumprod": definition})
+        return tuple(box.reason for box in capture(products, draw(3)).black_boxes)
+
+
 def test_a_value_that_is_overwritten_inside_is_never_read_under_its_other_name() -> None:
     """A definition that writes in place: the tensor itself is followed, what shares its memory is refused."""
 
@@ -107,15 +114,32 @@ def test_a_value_that_is_overwritten_inside_is_never_read_under_its_other_name()
         copy.mul_(2)
         return row * copy
 
-    def told(definition: inside.Definition, fn: object) -> tuple[str, ...]:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("symgrad.tracing.lift.inside.DEFINITIONS", {"cumprod": definition})
-            return tuple(box.reason for box in capture(fn, draw(3)).black_boxes)
-
-    (value,) = told(own, products)
+    (value,) = told(own)
     assert "another value" in value, "2z was followed, and is no product of entries"
-    (reason,) = told(others, products)
+    (reason,) = told(others)
     assert "in place through another name" in reason
+
+
+def test_what_no_grad_writes_over_inside_is_refused_by_what_is_written() -> None:
+    """Whatever the write is called; data that takes the numbers of what has a gradient is data."""
+
+    def drawn(p: inside.Expansion, z: torch.Tensor, dim: int) -> torch.Tensor:
+        lengths = z.abs()
+        with torch.no_grad():
+            lengths.bernoulli_(1.0)
+        return lengths * z
+
+    def aside(p: inside.Expansion, z: torch.Tensor, dim: int) -> torch.Tensor:
+        held = torch.zeros_like(z)
+        with torch.no_grad():
+            held.copy_(z)
+        return held * z
+
+    (reason,) = told(drawn)
+    assert "torch.no_grad() writes over what has a gradient" in reason
+    (value,) = told(aside)
+    assert "another value" in value
+    assert "no_grad" not in value
 
 
 def test_what_is_written_by_strides_is_left_to_torch() -> None:

@@ -100,13 +100,12 @@ class Expansion(Uncompiled):  # type: ignore[no-untyped-call]  # torch annotates
         word = plain_spelling(spelling).rpartition(".")[2]
         writes = spelling.endswith("_") and not spelling.endswith("__")
         call = Call(function, spelling, given, spoken, self.where, in_place=writes, number=self.call.number)
+        tracked = torch.is_grad_enabled()
         if writes:
             self.forget(args[0])
-        follows = word not in NEW and any(n.carries for n in call.nodes())
-        if follows and not torch.is_grad_enabled():
-            if writes:
-                raise Refused("inside it torch.no_grad() writes over what has a gradient")
-            follows = False
+        if writes and given[0].carries and not tracked:
+            raise Refused("inside it torch.no_grad() writes over what has a gradient")
+        follows = tracked and word not in NEW and any(n.carries for n in call.nodes())
         for index, tensor in enumerate(tensors_in(result)):
             carries = follows and (tensor.is_floating_point() or tensor.is_complex())
             held = tensor.detach().clone()
