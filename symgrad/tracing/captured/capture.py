@@ -1,11 +1,8 @@
 """The captured program, as users hold it.
 
-Comes in: what `symgrad.tracing.lift.lifter` made of a run. Goes out: derivatives of any kind, by the derived equations;
-where a black box stands on the way its local product is torch's, and the program says so.
-
-Seeds and changes as users give them, as arrays.
-
-Comes in: a tensor, an array, nested lists, or nothing. Goes out: an array of the shape that is needed.
+Comes in: what `symgrad.tracing.lift.lifter` made of a run; seeds and changes as a tensor, an array, nested lists, or
+nothing. Goes out: derivatives of any kind, by the derived equations; where a black box stands on the way its local
+product is torch's, and the program says so.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
-"""Which steps of a program are told, and under which names.
+"""Which steps of a program are told, under which names, and which call of the user's they say.
 
 Comes in: a recording, and the names that its author gave. Goes out: the steps that a listing has, and a name for each.
-
-A call of the user's beside the steps that say what it does.
-
-Comes in: the call, as torch can be asked for its local product. Goes out: an `Origin`. It stands apart from the black
+An `Origin` is the call beside its steps, as torch can be asked for its local product: it stands apart from the black
 boxes, which are such calls, so that a sweep that asks none of them loads no torch.
 """
 

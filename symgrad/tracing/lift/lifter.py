@@ -5,12 +5,9 @@ is tried as its entry of the table, then as a choice of entries, then as the ope
 each try is held against the value torch computed, and taken back as a whole when it does not agree.
 
 What was detached from values that the same program goes on with (straight-through estimators as they are written) is
-those steps and a ``detach``, so that the slope that is left out can be said.
-
-Casts that nobody wrote: under autocast torch computes in half precision, and its operands are rounded on the way.
-
-Comes in: a call that ran under autocast. Goes out: its operands as steps of the program that round them, so that
-the listing says ``linear(x.bfloat16(), weight.bfloat16())`` and the numbers are those torch computed with.
+those steps and a ``detach``, so that the slope that is left out can be said. Under autocast torch rounds operands by
+casts that nobody wrote: those are steps as well, so that the listing says ``linear(x.bfloat16(), weight.bfloat16())``
+and the numbers are those torch computed with.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
-"""The value of one step of a lifted program, and the integers that its formulas read.
+"""The value of one step of a lifted program, the integers that its formulas read, and the steps inside of it.
 
-Comes in: a step and the values it reads. Goes out: its own value, put beside them.
-
-A lifted program with its composite operations written out, for who asks for the steps inside.
-
-Comes in: a `Lifted`. Goes out: the same with more steps, whose numbers are computed from those that torch had, and
-a sentence for what stays whole.
+Comes in: a step and the values it reads. Goes out: its own value, put beside them. For who asks for the steps inside, a
+`Lifted` becomes the same with its composite operations written out: their numbers are computed from those that torch
+had, and a sentence tells what stays whole.
 """
 
 from __future__ import annotations

@@ -3,10 +3,8 @@
 Comes in: a new tensor without a gradient and what it was computed from. Goes out: a `Cut` in words, or None; and what
 lies before the cut, if it is short: a straight-through estimator is told by the slope that it leaves out.
 
-Numbers that a program took out of tensors: from there on they are Python's or NumPy's, and no path leads back.
-
-Comes in: a call that hands out numbers, the node it asked, what it gave. Goes out: a `Cut` for each number, by which
-a constant of a later program is known again.
+Where a call hands out numbers they are Python's or NumPy's from there on, and no path leads back: each has a `Cut`, by
+which a constant of a later program is known again.
 """
 
 from __future__ import annotations

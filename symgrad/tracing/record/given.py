@@ -1,12 +1,8 @@
-"""What a call of ``backward`` or ``grad`` was given, in whichever of torch's three ways it was called.
+"""What a call was given: ``backward`` and ``grad`` in any of torch's three ways, and a function by its parameters.
 
 Comes in: the function and its arguments as they came. Goes out: a `Given`, whose weights are copies: what happens
-to a tensor during the call does not change what was asked.
-
-What a function calls the tensors that it is given.
-
-Comes in: a function and the arguments of one call. Goes out: the name of every tensor among them: its parameter's, a
-part of a list by its place, a part of a dictionary by its name and key.
+to a tensor during the call does not change what was asked. Of any other function, the name of every tensor among the
+arguments: its parameter's, a part of a list by its place, a part of a dictionary by its name and key.
 """
 
 from __future__ import annotations

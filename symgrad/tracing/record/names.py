@@ -3,11 +3,9 @@
 Comes in: nodes in order, names that are known by identity, names of tensors in sight. Goes out: a name for each
 node that has one: the variable it is bound to, the one that its line assigns to, or of data the text that reads it.
 
-What data that nobody assigned is called: as its line writes it, ``batch[:, 0]`` or ``labels[ix]``.
-
-Comes in: the place of the expression that made a tensor, and its indices as they were, where they are made of
-numbers. Goes out: the text of the expression, if it only reads a part of something that has a name. A call is no name:
-whoever reads ``rand(3)`` in a formula would have it drawn again.
+Data that nobody assigned is called as its line writes it, ``batch[:, 0]`` or ``labels[ix]``, if that only reads a part
+of something that has a name; indices are said as they were, where they are made of numbers. A call is no name: whoever
+reads ``rand(3)`` in a formula would have it drawn again.
 """
 
 from __future__ import annotations

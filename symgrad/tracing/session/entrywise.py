@@ -1,11 +1,8 @@
 """The lines of a backward entry by entry: ``v_h[p,q] = Σ_j v_logits[p,j]·W2[j,q]``, as they were derived.
 
 Comes in: a captured program and its lines with their numbers. Goes out: equations in the names of the page. One that
-reads what has no name there, or whose numbers are not the line's, is left out.
-
-What a note mentions though no line shows it: a step that was merged into another is written out.
-
-Comes in: a call's notes, its program and its lines. Goes out: the same notes in names that stand on the page.
+reads what has no name there, or whose numbers are not the line's, is left out. Notes that mention what no line shows,
+a step that was merged into another, go out with that step written out.
 """
 
 from __future__ import annotations

@@ -3,11 +3,9 @@
 Comes in: events, one after the other. Goes out: the same to whoever listens; to what explains a call, what was said
 before it. `symgrad.tracing.session.watch` adds the standing in for torch's own calls.
 
-Two calls of one line: did they run the same program, and if nearly, what is different.
-
-Comes in: what was told of each, lines and the shapes of what was given. Goes out: the differences in words (a
-smaller batch, another number of turns, another constant), none for the same program, or None for another one. Names
-may be numbered otherwise, but one stands for one throughout; sizes and numbers may differ in a few places.
+Of two calls of one line it says whether they ran the same program, and if nearly, what is different (a smaller batch,
+another number of turns, another constant), by their lines and the shapes of what was given. Names may be numbered
+otherwise, but one stands for one throughout; sizes and numbers may differ in a few places.
 """
 
 from __future__ import annotations

@@ -1,14 +1,12 @@
-"""Where a run's gradient is another than the derived one because torch's backward of a call is no derivative there.
+"""Where a run's gradient is another than the derived one: torch's own rule for a call, or single precision alone.
 
 Comes in: a call of the script on the way back. Goes out: torch's numbers for it, and a sentence, where torch's own
 forward pass of that call has the derived slopes and its backward says something else, as that of ``polar`` does at
 negative lengths and that of ``cosine_similarity`` below its ``eps``. Asked only after a gradient was found to differ.
 
-Whether single precision alone explains how far torch's gradient is from the derived one.
-
-Comes in: a captured program, its seeds, and what torch added. Goes out: a verdict, from two runs of the program by
-torch: in double precision the derived gradient, of values in double precision as well, has to be torch's, and in single
-precision torch has to be as far from that as it was in the script.
+Single precision explains a distance if two runs of the program by torch say so: in double precision the derived
+gradient, of values in double precision as well, has to be torch's, and in single precision torch has to be as far from
+that as it was in the script.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
 """A Jacobian that is asked for row by row is one story: what J is, and how few seeds would do.
 
 Comes in: the scene of a call that is one of many sweeps, in `torch.autograd.functional.jacobian`, in `gradcheck`, or in
-a loop of the script's own. Goes out: lines, said once: J's size, structure and zeros, and the call that gets there.
-
-What is said of gradcheck, which compares J with difference quotients: step, rounding, a kink that it steps over.
-
-Comes in: the program of the function that is checked, torch's outputs, the step. Goes out: lines.
+a loop of the script's own. Goes out: lines, said once: J's size, structure and zeros, and the call that gets there; of
+gradcheck, which compares J with difference quotients, its step, rounding, and a kink that it steps over.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
 """The page of a run: the script's source beside its story, for a browser.
 
 Comes in: a `Session` whose calls were drawn. Goes out: one HTML file that needs nothing else. However long the run was,
-the page is bounded: so many calls are told in full, those after them on a line each, the rest is counted.
-
-The source that a page of a run shows: the script, and other files of the user's in which something happened.
-
-Comes in: a session and where its events were. Goes out: lines with their numbers; of a long file those around events.
+the page is bounded: so many calls are told in full, those after them on a line each, the rest is counted. The source is
+the script and other files of the user's in which something happened; of a long file the lines around events.
 """
 
 from __future__ import annotations

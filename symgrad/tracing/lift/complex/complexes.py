@@ -1,18 +1,12 @@
 """Calls on complex tensors, lifted on pairs: a complex tensor is a real one with one more axis, (re, im).
 
 Comes in: a recorded call that reads or makes a complex tensor. Goes out: entries of the table on pairs
-(`symgrad.ops.complex.complex_pairs`), and real ones on the leading axes; what is linear is said by halves, what only
-picks entries by their places. The value is compared with torch's afterwards, part by part.
+(`symgrad.ops.complex.complex_pairs`), and real ones on the leading axes, which are counted from the front; what is
+linear is said by halves. The value is compared with torch's afterwards, part by part.
 
-Complex tensors summed, joined, turned and cut: entries of the table that act on the axes before the pairs.
-
-Comes in: a call's arguments. Goes out: the last step, with every axis counted from the front.
-
-Calls on complex tensors that only pick and arrange entries, conjugated or not: views, indices, joins, writes.
-
-Comes in: a recorded call. Goes out: steps that read the same pairs. Which ones they are is found as for real
-tensors (`symgrad.tracing.lift.choices`): numbers are sent through the call in place of the entries. The imaginary part
-of each number is a mark, so that a conjugate, a change of sign and an entry from elsewhere are seen.
+What only picks and arranges entries, conjugated or not, reads the same pairs. Which ones is found as for real tensors
+(`symgrad.tracing.lift.choices`): numbers are sent through the call in place of the entries. The imaginary part of each
+number is a mark, so that a conjugate, a change of sign and an entry from elsewhere are seen.
 """
 
 from __future__ import annotations
