@@ -48,7 +48,7 @@ nitpick_ignore = [  # stages of the derivation: they stand in signatures, and ar
     ("py:class", f"symgrad.{inside}")
     for inside in (
         "program.Program", "indexing.symbols.Index", "indexing.equation.Equation", "calculus.sweeps.Sweep",
-        "calculus.differentiate.Step", "numeric.forward.Values", "explanation.claims.Claim", "explanation.tie.Tie",
+        "calculus.differentiate.Step", "numeric.forward.Values", "explanation.claims.Claim", "explanation.kinks.Tie",
         "entries.spec.Op", "oracles.forms.Dropped",
         "explanation.singular.Singular", "explanation.given.Writers", "backward.parts.origin.Origin",
         "closed_form.form.Form", "ways.Setting",

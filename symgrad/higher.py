@@ -11,7 +11,7 @@ from typing import Any
 from symgrad.api import explain_values, seed_of
 from symgrad.errors import ShapeError
 from symgrad.explanation import Explanation, Hessian, of_one_number
-from symgrad.explanation.second import along, is_alone, named_by_user, second_of, slope
+from symgrad.explanation.assemble import along, is_alone, named_by_user, second_of, slope
 from symgrad.language import value_from
 from symgrad.language.outside import arguments
 from symgrad.numeric import Array, forward, numeric_pushforward, plain, where_exact

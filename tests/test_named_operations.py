@@ -128,7 +128,7 @@ NAMED: dict[str, dict[str, str]] = {
     },
     "a step of a derivative, which symgrad makes by itself": {
         "calculus/back.py": "add",
-        "explanation/second.py": "ones_like zeros_like",
+        "explanation/assemble.py": "ones_like zeros_like",
     },
     "T of a vector is the vector, of more than a matrix every axis; and a file system may hold t for T": {
         "language/steps/elaborate.py": "T",

@@ -12,7 +12,7 @@ import pytest
 
 import symgrad
 from symgrad.explanation import Explanation
-from symgrad.explanation.nothing import Point, vanishes
+from symgrad.explanation.singular import Point, vanishes
 from symgrad.numeric.rounding import Rounding, is_rounding
 from symgrad.render.program_picture import program_picture
 

@@ -123,7 +123,7 @@ def test_a_reason_that_is_none_is_seen(monkeypatch: pytest.MonkeyPatch, tmp_path
     monkeypatch.setattr("symgrad.explanation.reasons.flat", lambda *of: False)
     monkeypatch.setattr(Vanishing, "_still", lambda *of: True)
     assert any("stays the same whatever x is" in said for said in told(ONE, tmp_path))
-    monkeypatch.setattr(sys.modules["symgrad.explanation.nothing"], "stands_still", lambda *of: False)
+    monkeypatch.setattr(sys.modules["symgrad.explanation.singular"], "stands_still", lambda *of: False)
     assert any("left null space" in said for said in explained(ONE, check=False))
 
 

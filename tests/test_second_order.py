@@ -17,7 +17,7 @@ import symgrad
 from symgrad.calculus import sweeps
 from symgrad.closed_form import form
 from symgrad.errors import InputError, ShapeError
-from symgrad.explanation.second import hessian_of
+from symgrad.explanation.assemble import hessian_of
 from symgrad.indexing.symbols import accesses, name_of
 from symgrad.language import read
 from symgrad.oracles import second_checks, torch_version
@@ -27,7 +27,7 @@ from tests import torch_side
 from tests.cases import STORIES, Case, first_by_default
 from tests.compare import assert_same
 
-explained = importlib.import_module("symgrad.explanation.second")
+explained = importlib.import_module("symgrad.explanation.assemble")
 POINT = np.random.default_rng(5).uniform(0.2, 1.5, size=200)
 
 

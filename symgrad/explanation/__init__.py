@@ -1,18 +1,14 @@
 """The explanation of an expression as frozen data, and the one function that builds it."""
 
-from symgrad.explanation.assemble import build, slope_form
+from symgrad.explanation.assemble import build, of_one_number, slope_form, with_hessians
 from symgrad.explanation.claims import Structure
 from symgrad.explanation.data import Explanation, Gradient
-from symgrad.explanation.entries import Entry
-from symgrad.explanation.formulas import derive_only
+from symgrad.explanation.formulas import Entry, derive_only
 from symgrad.explanation.given import Given, Seed, Writers
 from symgrad.explanation.jacobian import Hessian, Jacobian, jacobian_of
-from symgrad.explanation.kinks import EdgeRule, Kink, edges_of, kink_of
-from symgrad.explanation.nothing import Nothing, nothing
+from symgrad.explanation.kinks import EdgeRule, Kink, Tie, edges_of, kink_of
 from symgrad.explanation.plan import JacobianPlan
-from symgrad.explanation.second import of_one_number, with_hessians
-from symgrad.explanation.singular import Singular
-from symgrad.explanation.tie import Tie
+from symgrad.explanation.singular import Nothing, Singular, nothing
 
 __all__ = [
     "EdgeRule",

@@ -1,36 +1,46 @@
-"""Building an explanation: derive, evaluate, and hold every claim against the oracles.
+"""Building an explanation: derive, evaluate, and hold every claim against the oracles; then the second derivatives.
 
-Comes in: a program with numbers for its inputs and a seed. Goes out: an `Explanation`. Reads top to bottom
-as the way the data takes: forward, Jacobian, pullback, closed form, numbers; the proofs are in `proofs`.
+Comes in: a program with numbers for its inputs and a seed. Goes out: an `Explanation`. `build` reads top to bottom as
+the way the data takes: forward, Jacobian, pullback, closed form, numbers; the proofs are in `proofs`. Where second
+derivatives are asked for, a `Hessian` by each pair of inputs of an explanation, with its proofs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
+from itertools import combinations_with_replacement
 
 import numpy as np
 import sympy as sp
 
 from symgrad.backward.parts.code import with_modules
-from symgrad.calculus import Sweep
+from symgrad.calculus import Sweep, back, second_derivative
 from symgrad.closed_form import closed_form
+from symgrad.errors import InputError, ShapeError
+from symgrad.explanation.claims import certain
 from symgrad.explanation.data import Explanation, Gradient
 from symgrad.explanation.formulas import derive, proven_form
 from symgrad.explanation.given import Given, Seed, Writers
-from symgrad.explanation.jacobian import Jacobian
+from symgrad.explanation.jacobian import Hessian, Jacobian
 from symgrad.explanation.proofs import Proofs
 from symgrad.explanation.singular import singular
-from symgrad.indexing import Equation
-from symgrad.indexing.symbols import access
-from symgrad.numeric import forward, numeric_pullback, plain, where_exact
+from symgrad.indexing import Equation, fresh_axes
+from symgrad.indexing.symbols import Expr, access, accesses, name_of
+from symgrad.numeric import Array, Values, forward, numeric_pullback, plain, where_exact
 from symgrad.numeric.exact import finite
+from symgrad.numeric.forward import Later
+from symgrad.numeric.playing import evaluate
 from symgrad.ops import named
 from symgrad.oracles import (
+    Check,
     Text,
     check_form,
+    second_checks,
 )
-from symgrad.program import Program
+from symgrad.oracles.digits import DIGITS, LARGEST, keeps_digits, lost_digits
+from symgrad.program import Apply, Program, Tensor, free_name
 from symgrad.ways import Hint
 
 PAIRS = "Complex tensors stand here as pairs (re, im), on one more axis of size 2"
@@ -106,3 +116,157 @@ def slope_form(explanation: Explanation, name: str) -> str | None:
     ):
         return None
     return with_modules(form.text)
+
+
+HESSIAN = certain("hessian", "", "the Jacobian of the gradient")
+
+
+@lru_cache(maxsize=256)
+def _derived(program: Program, letter: str, first: str, second: str, alone: bool) -> Equation | None:
+    """The second derivative as one equation, derived once; ``alone``: the weight of the one output is 1.
+
+    Programs are the same at all sizes, whatever ``letter`` their seed has.
+    """
+    return second_derivative(program, first, second, Equation((), sp.S.One) if alone else None)
+
+
+def is_alone(program: Program, seed: Seed) -> bool:
+    """Whether the weight is 1 and goes without saying."""
+    return not program.out.shape and seed.origin == "scalar"
+
+
+def curvature(program: Program, seed: Seed, first: str, second: str) -> Equation | None:
+    """∂²L/∂first∂second as one index equation; None where it would be too long."""
+    return _derived(program, program.seed, first, second, is_alone(program, seed))
+
+
+def slope(program: Program, first: str, alone: bool) -> Program:
+    """The program whose output is ∂L/∂first: ``program`` and its backward."""
+    found = _slope(program, program.seed, first, alone)
+    return replace(found, sizes=program.sizes, spoken=program.spoken, made=program.made)
+
+
+@lru_cache(maxsize=256)
+def _slope(program: Program, letter: str, first: str, alone: bool) -> Program:
+    """`slope`, made once for all sizes and whatever the text makes itself."""
+    found = back(program, (first,), ones=alone)
+    if isinstance(found.cotangents.get(first), str):
+        return found.program
+    constant = "ones_like" if first in found.cotangents else "zeros_like"  # L is the input itself, or does not read it
+    result = Tensor(free_name((f"{letter}_{first}",), found.program.names), program.tensor(first).shape)
+    whole = found.program
+    return replace(whole, steps=(*whole.steps, Apply(constant, (first,), (), result)), output=result.name)
+
+
+def second_of(
+    program: Program, values: Values, seed: Seed, first: str, second: str, writers: Writers | None
+) -> Hessian:
+    """The Hessian by two inputs in numbers, nothing checked: the Jacobian of the backward.
+
+    As one formula where that is not too long, else as the product of the backward's steps.
+    """
+    weights = where_exact(seed.value)
+    equation, known = curvature(program, seed, first, second), values.with_arrays({program.seed: weights})
+    gradient = slope(program, first, is_alone(program, seed))
+    later = Later(gradient, lambda: {tensor.name: known[tensor.name] for tensor in gradient.inputs})
+    shapes = program.numbers(program.tensor(first).shape), program.numbers(program.tensor(second).shape)
+    whole = Values(later, values.sizes)
+    rank = len(program.tensor(first).shape)
+    axes = (
+        fresh_axes((*program.tensor(first).shape, *program.tensor(second).shape)) if equation is None else equation.axes
+    )
+    right = None if equation is None else equation.right
+    matrix = Jacobian(second, gradient, whole, axes[:rank], axes[rank:], right, (HESSIAN,), *shapes, writers)
+    if equation is None:
+        return Hessian(first, second, plain(matrix.as_torch()), matrix, False, (), lambda: None)
+    constant = _constant(program, equation.right, (first, second))
+
+    def written() -> str | None:
+        return _form(program, values, weights, equation, first)[0]
+
+    value = evaluate(equation, known.arrays, known.sizes)
+    exact = lost_digits(program, known, equation, value)
+    if exact is not None:
+        return Hessian(first, second, exact, matrix, constant, (), written, DIGITS)
+    return Hessian(first, second, plain(value), matrix, constant, (), written)
+
+
+def along(explanation: Explanation, name: str, direction: Array, moved: Array) -> Array:
+    """H·u, which is ``moved`` but where float64 may lose its digits on the way: H is made then, and multiplied.
+
+    Where H has an entry that is no number, 0 times it is none either, and ``moved`` stays.
+    """
+    if moved.size**2 > LARGEST or keeps_digits(explanation.values):
+        return moved
+    values, seed = explanation.values, explanation.seed_info
+    whole = second_of(explanation.program, values, seed, name, name, explanation.writers)
+    rows = np.asarray(whole.value, dtype=float).reshape(moved.size, -1)
+    with np.errstate(invalid="ignore", over="ignore"):
+        product = (rows @ direction.reshape(-1).astype(float)).reshape(np.shape(moved))
+    return np.where(np.isfinite(product), product, moved)
+
+
+def hessian_of(explanation: Explanation, first: str, second: str) -> Hessian:
+    """The Hessian by two inputs of an explanation, with its proofs where that has some."""
+    program, values, seed = explanation.program, explanation.values, explanation.seed_info
+    found = second_of(program, values, seed, first, second, explanation.writers)
+    equation = curvature(program, seed, first, second)
+    form, form_check = (None, None) if equation is None else _form(program, values, seed.value, equation, first)
+    checks: tuple[Check, ...] = ()
+    if explanation.checked:
+        inputs = {given.name: given.value for given in explanation.inputs}
+
+        def near(point: Mapping[str, Array]) -> Array:
+            other = second_of(program, forward(program, point), seed, first, second, None)
+            return np.asarray(np.reshape(other.value, found.jacobian.shape))
+
+        numbers = np.reshape(found.value, found.jacobian.shape)
+        checks = second_checks(program, inputs, where_exact(seed.value), first, second, numbers, near, explanation.text)
+        checks += (form_check,) if form_check is not None else ()
+    return replace(found, checks=checks, written=lambda: form)
+
+
+def of_one_number(explanation: Explanation) -> Explanation:
+    """``explanation``, unless its second derivatives would be those of nothing that the user named."""
+    named_by_user(explanation.seed_info, explanation.output.shape)
+    return explanation
+
+
+def named_by_user(seed: Seed, out_shape: tuple[int, ...]) -> None:
+    """Refuse second derivatives of what is no one number that the user named."""
+    if seed.origin == "downstream":
+        raise InputError(
+            "second derivatives are those of one expression", hints=("write the scalar as the expression",)
+        )
+    if seed.origin == "assumed":
+        raise ShapeError(
+            "a Hessian is that of one number, and out has more than one entry",
+            found=(f"out is {'×'.join(map(str, out_shape))}",),
+            hints=("sum(…) around the expression", "a seed: the Hessian of Σ v·out"),
+        )
+
+
+def with_hessians(explanation: Explanation) -> Explanation:
+    """The second derivatives by every pair of inputs beside the first ones; positions and masks have none."""
+    names = tuple(of_one_number(explanation).gradients)
+    reached = back(explanation.program, names).cotangents
+    pairs = combinations_with_replacement([name for name in names if name in reached] or names, 2)
+    return replace(explanation, hessians={pair: hessian_of(explanation, *pair) for pair in pairs})
+
+
+def _form(
+    program: Program, values: Values, seed: Array, equation: Equation, first: str
+) -> tuple[str | None, Check | None]:
+    """The Hessian in matrix notation, shown only after it was read back and agreed with the formula."""
+    sweep = Sweep(((first, equation),))
+    written = closed_form(program, sweep, first) if equation.right != 0 else None
+    if written is None:
+        return None, None
+    checked = check_form(written.text, program, sweep, values, seed)
+    return (with_modules(written.text), checked) if checked.passed else (None, None)
+
+
+def _constant(program: Program, formula: Expr, inputs: tuple[str, str]) -> bool:
+    """Whether the formula reads neither of the two inputs, nor a forward value."""
+    results = {step.result.name for step in program.steps}
+    return not any(name_of(entry) in results | set(inputs) for entry in accesses(formula))

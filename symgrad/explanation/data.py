@@ -16,13 +16,12 @@ from symgrad.backward import Backward, backward
 from symgrad.calculus import Step, Sweep, local
 from symgrad.closed_form import assigned
 from symgrad.errors import InputError
-from symgrad.explanation.entries import Entry, entry_story
-from symgrad.explanation.given import Given, Seed, Writers
+from symgrad.explanation.formulas import Entry, entry_story
+from symgrad.explanation.given import Given, Seed, Writers, Written
 from symgrad.explanation.jacobian import Hessian, Jacobian
+from symgrad.explanation.kinks import Passage, Tie
 from symgrad.explanation.singular import Singular
-from symgrad.explanation.tie import Passage, Tie
 from symgrad.explanation.ties import switches, ties
-from symgrad.explanation.written import Written
 from symgrad.indexing import Equation, Index
 from symgrad.indexing.symbols import Expr
 from symgrad.language.outside import arguments

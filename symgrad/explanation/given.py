@@ -1,17 +1,20 @@
-"""What goes into an explanation: its inputs, the seed, and how it is written out.
+"""What goes into an explanation: its inputs, the seed, and the writers of every form that it comes out in.
 
-Which inputs have a gradient to be shown, where nobody chose: positions, classes and masks have none.
-
-Comes in: a program. Goes out: names. Nothing flows to a number that only says which entry is read.
+Which inputs have a gradient to be shown, where nobody chose: positions, classes and masks have none, since nothing
+flows to a number that only says which entry is read. `Written` is what an explanation inherits: a method for text,
+Markdown, LaTeX, JSON, SVG, HTML, and what notebooks ask for, each of which hands it to its writer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from symgrad.calculus import local, moving
+from symgrad.errors import bug
 from symgrad.indexing.symbols import accesses, indices_of, name_of
+from symgrad.language.outside import arguments
 from symgrad.numeric import Array
 from symgrad.numeric.arranged import read_as_whole
 from symgrad.program import Program
@@ -76,3 +79,57 @@ def wanted_by_itself(program: Program) -> tuple[str, ...]:
     names = tuple(tensor.name for tensor in program.inputs if tensor.name not in program.made)
     read = only_read(program)
     return tuple(name for name in names if name not in read) or names
+
+
+def written_by(writers: Writers | None) -> Writers:
+    """The writers, which only what is built beside the public functions lacks."""
+    if writers is None:
+        raise bug("an explanation without writers")
+    return writers
+
+
+class Written:
+    """What can be written; the class that inherits it has the field ``writers``."""
+
+    writers: Writers | None
+
+    def to_text(self, **options: Any) -> str:
+        """For a terminal; ``width``, ``color`` and ``entry`` as `symgrad.render.to_text` takes them."""
+        return self._writers.text(self, **options)
+
+    def to_markdown(self, **options: Any) -> str:
+        """As Markdown with LaTeX formulas."""
+        return self._writers.markdown(self, **options)
+
+    def to_latex(self, **options: Any) -> str:
+        """As a LaTeX fragment."""
+        return self._writers.latex(self, **options)
+
+    def to_json(self, **options: Any) -> str:
+        """As JSON, by the schema in ``docs/reference/json.md``."""
+        return self._writers.json(self, **options)
+
+    def to_svg(self, wrt: str | None = None, *, program: bool = False) -> str:
+        """v × J = vᵀJ as a picture, for the input ``wrt`` (the first one by default), with one column's sum.
+
+        With ``program``, the steps instead, and how long the cotangent is that comes back on each way.
+        """
+        name = None if wrt is None else arguments.name_of(wrt, "wrt")
+        return self._writers.svg(self, name, program=arguments.flag_of(program, "program"))
+
+    def to_html(self, **options: Any) -> str:
+        """As a page for a browser, in one file, whose numbers can be edited; needs ``symgrad[pages]``."""
+        return self._writers.html(self, **options)
+
+    def _repr_html_(self) -> str:
+        return self._writers.notebook(self)
+
+    def _repr_markdown_(self) -> str:
+        return self.to_markdown()
+
+    def _repr_latex_(self) -> str:
+        return self.to_latex()
+
+    @property
+    def _writers(self) -> Writers:
+        return written_by(self.writers)

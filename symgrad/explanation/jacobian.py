@@ -5,7 +5,7 @@ out: frozen data; what is large is made when asked for, and refused where it wou
 
 A second derivative as data.
 
-Comes in: what `symgrad.explanation.second` derived and proved. Goes out: a `Hessian`, by one pair of inputs.
+Comes in: what `symgrad.explanation.assemble` derived and proved. Goes out: a `Hessian`, by one pair of inputs.
 """
 
 from __future__ import annotations
@@ -21,10 +21,9 @@ from symgrad.calculus import jacobians
 from symgrad.errors import InputError
 from symgrad.explanation.claims import Claim, Structure, proven
 from symgrad.explanation.evidence import Evidence, size_of
-from symgrad.explanation.given import Writers
+from symgrad.explanation.given import Writers, written_by
 from symgrad.explanation.plan import LARGEST_DENSE, JacobianPlan, planned
 from symgrad.explanation.structure import COMPOSED, suggested
-from symgrad.explanation.written import written_by
 from symgrad.indexing import Equation, Index, fresh_axes
 from symgrad.indexing.symbols import Expr, accesses, name_of
 from symgrad.numeric import (

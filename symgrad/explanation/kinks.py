@@ -1,12 +1,14 @@
-"""What an operation's derivative is at a kink: left of it, right of it, and the number that is chosen there.
+"""Kinks and jumps as data and in words: of one operation at a point, and those that a run stands on.
 
-Comes in: an operation of the table and a point. Goes out: a `Kink`. The sides are derived; torch's choice is asked of
-the torch that is installed, because it differs between versions.
+A `Kink` is an operation of the table at a point: the derivative left of it, right of it, and the number that is chosen
+there. The sides are derived; torch's choice is asked of the torch that is installed, because it differs between
+versions. A `Tie` is an entry of a run at which a step has two slopes; `symgrad.explanation.ties` finds them. Of many
+places where steps tie, `counting` finds by halving a few at which a change matters.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,9 +21,9 @@ from symgrad.ops import Op
 from symgrad.oracles import run_torch
 from symgrad.oracles.own_rule import own_numbers
 from symgrad.oracles.verdict import legal
-from symgrad.program import Program
+from symgrad.program import Apply, Program
 
-STEP, ROUNDING = 1e-7, 1e-5
+STEP, STEP_LEAVES = 1e-7, 1e-5
 """How far from the kink its sides are looked at, and what that may do to their derivatives."""
 SAME = 1e-9
 """How far a derivative may be from torch's and be the same."""
@@ -47,7 +49,7 @@ class Kink:
     @property
     def legal(self) -> bool:
         """Whether the choice lies between the two sides, as a generalised derivative does."""
-        return legal(self.here, (self.left, self.right), ROUNDING)
+        return legal(self.here, (self.left, self.right), STEP_LEAVES)
 
     @property
     def agrees(self) -> bool | None:
@@ -124,3 +126,109 @@ def _derivative(program: Program, inputs: dict[str, Array], name: str, shift: fl
         return float("nan")  # beside the point there is no function
     weights = np.ones(program.numbers(program.out.shape))
     return float(as_float(numeric_pullback(program, values, weights, [name])[name]).reshape(-1)[0])
+
+
+Place = tuple[int, ...]
+TRIED = 8
+"""Entries of one step that are tried before nothing is said of it."""
+ROUNDING = 1e-3
+"""How well a quotient has to give a side, relative to the larger."""
+
+
+@dataclass(frozen=True, eq=False)
+class Tie:
+    """An entry of ``name`` at which ``step`` has two slopes, or (``jump``) no value that it tends to.
+
+    ``left``, ``here`` and ``right`` are ∂out[to]/∂name[at] as derived, ``torch`` what torch ``version`` answers;
+    ``count`` is how many entries of ``name`` stand so, ``whole`` that the slopes are those of Σ v·out itself. Where
+    moving all entries that tie together has one slope, ``together`` is that: what is chosen for each has to add up to
+    it. ``alone`` says that this is not all that it has to do: at 0 a norm's slopes have the length 1 at most.
+    """
+
+    step: Apply
+    name: str
+    at: Place
+    value: float
+    to: Place
+    left: float
+    here: float
+    right: float
+    torch: float | None
+    version: str | None
+    count: int = 1
+    jump: bool = False
+    whole: bool = False
+    together: float | None = None
+    alone: bool = False
+
+    @property
+    def legal(self) -> bool:
+        """Whether the choice lies between the two sides."""
+        return legal(self.here, (self.left, self.right), ROUNDING)
+
+    def says(self, name: str, step: str, total: str) -> str:
+        """The tie in a sentence; ``name``, ``step`` and ``total`` are what the two and Σ v·out are called.
+
+        ``x[0] = 0 is a kink of relu: left 0, right 1, anything between is legal; torch 2.13.0 takes 0``
+        """
+        entry = f"{name}[{','.join(map(str, self.at))}]" if self.at else name
+        left, here, right = map(_digits, (self.left, self.here, self.right))
+        who, many = f"{entry} = {_digits(self.value)}", f", one of {self.count}" if self.count > 1 else ""
+        sides = f"{left} on both sides" if left == right else f"{left} on the left, {right} on the right"
+        if self.whole:
+            told = f"{who} is where {step} turns over: the slope of {total} is {sides}"
+        elif self.jump:
+            told = f"{who} is a jump of {step}{many}: its slope is {sides}, and there is none at the jump"
+        else:
+            told = f"{who} is a kink of {step}{many}: left {left}, right {right}, "
+            told += "for it alone " if self.legal and self.alone else ""
+            told += "anything between is legal" if self.legal else f"and {here} lies between neither"
+            if self.legal and self.together is not None:
+                told += ", and" if self.alone else " as long as"
+                told += f" what is taken for all that tie adds up to {_digits(self.together)}"
+        return f"{told}; {self._taken()}"
+
+    def _taken(self) -> str:
+        """What torch takes there, and symgrad where it is something else."""
+        if self.torch is None:
+            return f"symgrad takes {_digits(self.here)}"
+        taken = f"torch {self.version} takes {_digits(self.torch)}"
+        return taken if near(self.torch, self.here) else f"{taken}, symgrad {_digits(self.here)}"
+
+
+@dataclass(frozen=True, eq=False)
+class Passage:
+    """What came back to a step, and the place among its arguments to which it was pulled."""
+
+    step: Apply
+    place: int
+    weights: Array
+
+
+def counting(places: Sequence[Place], shape: Place, counts: Callable[[Array], bool]) -> list[Place]:
+    """Some of ``places``, the first of those where a change counts at the head: they are halved until one is left."""
+    drawn = np.random.default_rng(6).uniform(0.5, 1.5, len(places))
+
+    def change(some: Sequence[int]) -> Array:
+        array: Array = np.zeros(shape)
+        for n in some:
+            array[places[n]] = drawn[n]
+        return array
+
+    left = list(range(len(places)))
+    if not left or not counts(change(left)):
+        return []
+    while len(left) > 1:
+        half = left[: len(left) // 2]
+        left = half if counts(change(half)) else left[len(left) // 2 :]
+    return list(places[left[0] : left[0] + TRIED])
+
+
+def near(side: float, quotient: float) -> bool:
+    """Whether a quotient gives a side."""
+    return bool(abs(side - quotient) <= ROUNDING * max(1.0, abs(side)))
+
+
+def _digits(value: float) -> str:
+    """At most four digits; 0 has no sign."""
+    return "0" if abs(value) < ROUNDING**3 else f"{value:.4g}"

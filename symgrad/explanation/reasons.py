@@ -16,7 +16,7 @@ import numpy as np
 from symgrad.calculus import carry_back, flowing, local_pullback, moving, positions, standard
 from symgrad.errors import SymgradError
 from symgrad.explanation.evidence import elsewhere
-from symgrad.explanation.nothing import ENOUGH, Point, nothing, vanishes
+from symgrad.explanation.singular import ENOUGH, Point, nothing, vanishes
 from symgrad.numeric import Array, Values, as_float, finite, forward, forward_from
 from symgrad.numeric.sweeps import Pull
 from symgrad.ops.entry import entry_of

@@ -15,7 +15,7 @@ import numpy as np
 
 from symgrad.calculus import depending
 from symgrad.errors import SymgradError
-from symgrad.explanation.tie import ROUNDING, TRIED, Passage, Place, Tie, counting, near
+from symgrad.explanation.kinks import ROUNDING, TRIED, Passage, Place, Tie, counting, near
 from symgrad.numeric import Array, Values, as_float, finite, forward, numeric_pullback, unit_at
 from symgrad.ops import entry_of
 from symgrad.oracles import Text, ask_torch

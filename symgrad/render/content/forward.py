@@ -12,7 +12,7 @@ from symgrad.calculus import differential, local, small_change
 from symgrad.closed_form.texts.pieces import NoForm
 from symgrad.closed_form.texts.source_text import Writer
 from symgrad.explanation import Explanation
-from symgrad.explanation.entries import terms_in
+from symgrad.explanation.formulas import terms_in
 from symgrad.indexing import Equation as IndexEquation
 from symgrad.indexing import is_guard
 from symgrad.indexing.equation import rebuild

@@ -14,7 +14,7 @@ from symgrad.closed_form import guards
 from symgrad.closed_form.texts.pieces import NoForm
 from symgrad.closed_form.texts.source_text import Writer
 from symgrad.explanation import Explanation, Gradient
-from symgrad.explanation.entries import Entry
+from symgrad.explanation.formulas import Entry
 from symgrad.numeric import as_float
 from symgrad.program import Apply
 from symgrad.render import numbers

@@ -14,9 +14,9 @@ import numpy as np
 
 from symgrad.backward import Backward, twice
 from symgrad.explanation import Explanation, Hessian
+from symgrad.explanation.assemble import second_of
 from symgrad.explanation.formulas import Sample, sample
 from symgrad.explanation.given import Seed
-from symgrad.explanation.second import second_of
 from symgrad.indexing import Equation as IndexEquation
 from symgrad.render.content.jacobian import LONGEST, MOST_COLUMNS, MOST_ROWS
 from symgrad.render.content.proof import remarks, verdict

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from symgrad.explanation.kinks import Tie
 from symgrad.explanation.singular import Birth
-from symgrad.explanation.tie import Tie
 from symgrad.numeric.exact import Array
 from symgrad.tracing.captured.capture import Capture
 from symgrad.tracing.lift.lifted import Lifted

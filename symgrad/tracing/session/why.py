@@ -12,9 +12,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from symgrad.explanation.kinks import Passage, Tie
 from symgrad.explanation.notable import undetached
 from symgrad.explanation.reasons import Vanishing
-from symgrad.explanation.tie import Passage, Tie
 from symgrad.explanation.ties import LARGEST, switches, ties
 from symgrad.numeric import numeric_pullback
 from symgrad.numeric.exact import Array, as_float
