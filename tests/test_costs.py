@@ -25,7 +25,7 @@ from symgrad.backward.parts.slots import always_defined, filled
 from symgrad.calculus import sweeps
 from symgrad.entries import words as vocabulary
 from symgrad.language.steps.names import Taken
-from symgrad.oracles.differences import check_differences
+from symgrad.oracles.numerical import check_differences
 from symgrad.program import Program
 from symgrad.shapes import Slot
 from symgrad.tracing import capture, run_script

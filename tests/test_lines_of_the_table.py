@@ -23,7 +23,7 @@ from symgrad.errors import SymgradError, UnsupportedError
 from symgrad.indexing import fresh
 from symgrad.language import read
 from symgrad.numeric import forward
-from symgrad.oracles.array_text import evaluate_arrays
+from symgrad.oracles.evaluators import evaluate_arrays
 from symgrad.oracles.forms import evaluate_lowered
 from tests.cases import Case, cases
 from tests.compare import assert_same

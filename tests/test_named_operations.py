@@ -52,7 +52,7 @@ OTHER_WORDS: dict[str, dict[str, str]] = {
         "entries/holding.py": "mean",
     },
     "NumPy's functions, in code that it is handed": {
-        "oracles/array_text.py": (
+        "oracles/evaluators.py": (
             "T abs atan2 clamp copysign expand floor lgamma mT ones_like polygamma prod round sum where zeros_like"
         ),
     },

@@ -26,9 +26,9 @@ from symgrad.lowering.products import Products
 from symgrad.numeric import forward, playing
 from symgrad.ops import TABLE
 from symgrad.oracles import Elementwise, check_differences, check_form, compare, forms
-from symgrad.oracles.noise import shaken
-from symgrad.oracles.other_sizes import resized
-from symgrad.oracles.points import apart, holds
+from symgrad.oracles.evaluators import apart, holds
+from symgrad.oracles.forms import resized
+from symgrad.oracles.numerical import shaken
 from tests.cases import forget
 from tests.compare import assert_same
 

@@ -23,7 +23,7 @@ from torch.overrides import TorchFunctionMode
 import symgrad
 from symgrad.errors import SymgradError
 from symgrad.numeric import numeric_pushforward
-from symgrad.oracles import adjoint
+from symgrad.oracles import numerical
 from symgrad.oracles.report import Verdict
 from tests.compare import TOLERANCE, assert_same
 
@@ -297,9 +297,9 @@ def test_where_digits_are_not_lost_every_oracle_may_accuse(monkeypatch: pytest.M
     def slanted(*given: Any) -> np.ndarray:
         return 1.001 * numeric_pushforward(*given)
 
-    monkeypatch.setattr(adjoint, "numeric_pushforward", slanted)
+    monkeypatch.setattr(numerical, "numeric_pushforward", slanted)
     found = symgrad.explain("sin(x / x + x[0]) * y", x=[0.3, 2.0, -1.0], y=[1.0, 2.0, 3.0])
-    assert {c.oracle for g in found.gradients.values() for c in g.checks if c.passed is False} == {adjoint.NAME}
+    assert {c.oracle for g in found.gradients.values() for c in g.checks if c.passed is False} == {numerical.ADJOINT}
 
 
 @pytest.mark.parametrize("many", [9, pytest.param(25, marks=pytest.mark.slow)])

@@ -21,7 +21,7 @@ from symgrad.explanation import Explanation, Given, Seed, build, derive_only, ki
 from symgrad.explanation.formulas import Derived
 from symgrad.language import read
 from symgrad.ops import FAMILIES, Example, Op
-from symgrad.oracles.torch_rule import torch_rules
+from symgrad.oracles.torch_rules import torch_rules
 from symgrad.program import Program
 from symgrad.question import text_of
 from symgrad.render import WRITERS

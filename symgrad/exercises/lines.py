@@ -26,8 +26,7 @@ from symgrad.notebook import Listed
 from symgrad.numeric import Array, Values, as_float, forward
 from symgrad.numeric.arranged import matrix_of_kind
 from symgrad.numeric.sweeps import numeric_pullback
-from symgrad.oracles.forms import evaluate_text, jittered
-from symgrad.oracles.other_sizes import resized
+from symgrad.oracles.forms import evaluate_text, jittered, resized
 from symgrad.program import Program
 from symgrad.testing.right.bench import Trial, apart, place
 from symgrad.testing.right.rounding import Weights, rounding_of, seeds

@@ -30,8 +30,8 @@ from symgrad.numeric import Array, Values, as_float, evaluate, forward, plain, w
 from symgrad.numeric.arranged import matrix_of_kind, read_as_whole
 from symgrad.numeric.budget import check_program
 from symgrad.oracles import Check, check_form
-from symgrad.oracles.other_sizes import fits
-from symgrad.oracles.points import DIGITS, Point
+from symgrad.oracles.evaluators import DIGITS, Point
+from symgrad.oracles.forms import fits
 from symgrad.program import Program
 from symgrad.shapes import Size
 

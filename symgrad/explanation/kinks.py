@@ -19,7 +19,7 @@ from symgrad.language.read import read
 from symgrad.numeric import Array, as_float, forward, numeric_pullback
 from symgrad.ops import Op
 from symgrad.oracles import run_torch
-from symgrad.oracles.own_rule import own_numbers
+from symgrad.oracles.torch_rules import own_numbers
 from symgrad.oracles.verdict import legal
 from symgrad.program import Apply, Program
 

@@ -40,7 +40,7 @@ from symgrad.numeric.budget import MEMORY, MOST_EXACT, memory
 from symgrad.numeric.patterns import Pattern, at_most, pattern_of, widest
 from symgrad.numeric.places import guards
 from symgrad.numeric.sparse import MOST_PLACES
-from symgrad.oracles.other_sizes import fits
+from symgrad.oracles.forms import fits
 from symgrad.program import Apply, Program
 from symgrad.shapes import Size
 

@@ -39,10 +39,10 @@ from symgrad.oracles import (
     skipped,
     values_apart,
 )
-from symgrad.oracles.differences import largest_number
 from symgrad.oracles.digits import Truth
 from symgrad.oracles.elementwise import TooLarge
-from symgrad.oracles.points import BY_ROUNDING
+from symgrad.oracles.evaluators import BY_ROUNDING
+from symgrad.oracles.numerical import largest_number
 from symgrad.oracles.report import (
     NO_GRADIENT,
     NO_PATH,

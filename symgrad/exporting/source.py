@@ -24,7 +24,7 @@ from symgrad.language import Reading, expand_composites, read
 from symgrad.language.outside import arguments
 from symgrad.numeric import Values, forward
 from symgrad.numeric.arranged import assumed_value
-from symgrad.oracles.other_sizes import resized
+from symgrad.oracles.forms import resized
 from symgrad.oracles.text import cast_of
 from symgrad.program import Program
 from symgrad.render.content.forward import forward_equations

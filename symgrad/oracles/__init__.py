@@ -4,11 +4,10 @@ None of them shares code with the derivation: torch runs its own autograd, SymPy
 scalar entries, the identity needs no derivative, differences need only the forward pass.
 """
 
-from symgrad.oracles.adjoint import check_adjoint
-from symgrad.oracles.differences import check_differences
 from symgrad.oracles.digits import out_of_range, real_output, rounds
 from symgrad.oracles.elementwise import Elementwise
 from symgrad.oracles.forms import Dropped, check_form, dropped_forms
+from symgrad.oracles.numerical import check_adjoint, check_differences
 from symgrad.oracles.report import Check, compare, compare_mathematics, skipped
 from symgrad.oracles.second import second_checks
 from symgrad.oracles.text import Text, ask_torch, check_reading, values_apart

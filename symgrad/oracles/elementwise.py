@@ -25,7 +25,7 @@ from symgrad.lowering.reading import masks_apart, number
 from symgrad.numeric.exact import Array, as_float, finite
 from symgrad.numeric.forward import Values, folded, with_numbers_read
 from symgrad.ops import only_read
-from symgrad.oracles.points import DIGITS, Point, apart, holds, in_few_digits, untamed
+from symgrad.oracles.evaluators import DIGITS, Point, apart, holds, in_few_digits, untamed
 from symgrad.program import Apply, Program
 
 Place = tuple[str, tuple[int, ...]]

@@ -15,8 +15,8 @@ import numpy as np
 from symgrad.errors import DomainError
 from symgrad.numeric import Array, as_float, finite, forward, numeric_pullback
 from symgrad.numeric.exact import all_tame, gaps
-from symgrad.oracles.differences import FINER, UNSETTLED, settled, without_digits
 from symgrad.oracles.elementwise import Elementwise, TooLarge
+from symgrad.oracles.numerical import FINER, UNSETTLED, settled, without_digits
 from symgrad.oracles.report import REFUSES, TOLERANCE, UNTAMED, Check, Standing, compare, compare_some, skipped
 from symgrad.oracles.text import Text, torch_second
 from symgrad.oracles.torch import first_line, torch_hessian

@@ -16,9 +16,9 @@ import numpy as np
 
 from symgrad.errors import SymgradError
 from symgrad.numeric import Array, Values, as_float, finite, forward
-from symgrad.oracles.own_rule import contradicted, with_torchs_own
 from symgrad.oracles.report import TOLERANCE, Check, Standing, compare, compare_some, skipped
 from symgrad.oracles.text import Text, ask_torch
+from symgrad.oracles.torch_rules import contradicted, with_torchs_own
 from symgrad.program import Program
 
 Place = tuple[int, ...]

@@ -31,7 +31,7 @@ from symgrad.errors import SymgradError
 from symgrad.indexing import Equation
 from symgrad.numeric import Array, Values, as_float, numeric_pullback
 from symgrad.numeric.forward import evaluated
-from symgrad.oracles.noise import noisy, shaken
+from symgrad.oracles.numerical import noisy, shaken
 from symgrad.program import Apply, Program
 
 EPSILON = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}

@@ -16,7 +16,7 @@ from symgrad.calculus import carry_back
 from symgrad.numeric.exact import Array, as_float, plus
 from symgrad.numeric.forward import Values
 from symgrad.numeric.sweeps import Event, Pull, pull_step
-from symgrad.oracles.own_rule import on_an_edge
+from symgrad.oracles.torch_rules import on_an_edge
 from symgrad.program import Apply, Program
 from symgrad.tracing.lift.labels import Origin
 from symgrad.tracing.lift.singular import alike, calls_in, irregular, settled

@@ -17,7 +17,7 @@ from symgrad.errors import SymgradError
 from symgrad.numeric.exact import Array, as_float, gaps
 from symgrad.numeric.forward import Values, compute
 from symgrad.ops.entry import entry_of
-from symgrad.oracles.noise import noisy, shaken
+from symgrad.oracles.numerical import noisy, shaken
 from symgrad.oracles.report import Check, skipped
 from symgrad.oracles.verdict import judge
 from symgrad.program import Apply

@@ -22,8 +22,8 @@ import torch
 from symgrad.errors import SymgradError
 from symgrad.numeric import forward
 from symgrad.numeric.exact import Array, as_float
-from symgrad.oracles.own_rule import contradicted
 from symgrad.oracles.torch import run_torch
+from symgrad.oracles.torch_rules import contradicted
 from symgrad.oracles.verdict import MOST_RULES
 from symgrad.tracing.captured.capture import Capture
 from symgrad.tracing.lift.boxes import replaced, rerun

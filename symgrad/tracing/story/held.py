@@ -21,7 +21,7 @@ from symgrad.backward import Backward, Line
 from symgrad.backward.parts.code import placed, read_by
 from symgrad.errors import SymgradError
 from symgrad.numeric.exact import Array, as_float, euclidean
-from symgrad.oracles.array_text import in_floats
+from symgrad.oracles.evaluators import in_floats
 from symgrad.reference.bounds import Refused, Unread
 from symgrad.reference.reader import run
 from symgrad.tracing.captured.capture import Capture
