@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 import symgrad
 from symgrad import capture
 from symgrad.api import derive
-from symgrad.closed_form.guards import SENTENCES
+from symgrad.closed_form import SENTENCES
 from symgrad.errors import SymgradError
 from symgrad.explanation import evidence
 from symgrad.explanation.claims import UNSAID, proven

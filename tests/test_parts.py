@@ -11,9 +11,8 @@ from symgrad.backward.grouping.groups import groups
 from symgrad.backward.grouping.standard import standard_group
 from symgrad.calculus import back
 from symgrad.closed_form.of_programs import divides
-from symgrad.closed_form.texts.complex_text import plain
 from symgrad.closed_form.texts.pieces import NoForm
-from symgrad.closed_form.texts.source_text import Writer
+from symgrad.closed_form.texts.source_text import Writer, plain
 from symgrad.indexing import Equation, Ravel, access, fresh_axes
 from symgrad.language import read
 from symgrad.numeric.playing import evaluate

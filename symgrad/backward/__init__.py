@@ -1,10 +1,152 @@
 """The backward as a program: one line for each cotangent, in the names that are already on the page.
 
 Comes in: a program and what is asked for. Goes out: a `Backward`.
+
+A composite operation is opened first where that reads better, under the names that the textbook has for what its parts
+compute: attention by its scores and weights, a normalisation by its x̂. The backward of a backward has the weights of
+the gradients times H, the second derivatives of Σ v·out; its forward lines are the program and its gradients.
 """
 
-from symgrad.backward.lines import backward
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from symgrad.backward.grouping.groups import computed_once, groups
+from symgrad.backward.grouping.standard import standard_group
+from symgrad.backward.grouping.templates import asked_of
+from symgrad.backward.lines import Lines
+from symgrad.backward.parts.code import room_for
 from symgrad.backward.parts.data import LONG, Backward, Line
-from symgrad.backward.twice import twice
+from symgrad.backward.parts.names import UNNAMED, Names
+from symgrad.backward.parts.trees import in_parts
+from symgrad.backward.shortening.complexes import in_complex_words
+from symgrad.backward.shortening.phrasing import with_a_root
+from symgrad.calculus import back, flowing
+from symgrad.errors import InputError
+from symgrad.language.expand import expanded_once, expansion
+from symgrad.numeric import Array, Values, as_float, forward
+from symgrad.numeric.budget import MOST_HELD, check_entries
+from symgrad.numeric.forward import compute
+from symgrad.ops import named
+from symgrad.ops.entry import plays
+from symgrad.program import Program, Role
 
 __all__ = ["LONG", "Backward", "Line", "backward", "twice"]
+
+Pull = Callable[[Program, Values, Sequence[str], Backward], Mapping[str, Array]]
+"""vᵀJ in numbers, by tensors of a program that lines belong to."""
+
+
+def backward(
+    program: Program,
+    wanted: Sequence[str],
+    *,
+    ends: Sequence[str] = (),
+    labels: Mapping[str, str] | None = None,
+    values: Values | None = None,
+    ones: bool = False,
+    pull: Pull | None = None,
+    complexes: Collection[str] = (),
+) -> Backward:
+    """The backward of ``program`` by ``wanted``, as lines that were proven at ``values``.
+
+    A tensor that has a name keeps a line of its own; ``labels`` are what the page calls tensors. ``ones`` says that the
+    seed of an output that is one number is 1. ``pull`` gives the numbers of the lines. ``complexes`` are the inputs
+    that are complex to the reader.
+    """
+    chosen = tuple(ends) or (program.output,)
+    wider, point = opened(program, wanted, values)
+    told = labels or {}
+    given = {t.name for t in wider.tensors() if not UNNAMED.fullmatch(told.get(t.name, t.name))}
+    wider = computed_once(wider, {*given, *chosen, *wanted})
+    names = Names(wider, given, told, wanted, chosen)
+    ranks = {names.page(tensor.name): len(tensor.shape) for tensor in wider.tensors()}
+    spoken = [names.page(tensor.name) for tensor in wider.inputs if tensor.name in complexes]
+    with room_for(wider):
+        found = Lines(wider, chosen, wanted, names, point).build(ones)
+        found = in_complex_words(found, spoken, ranks, names.page, names.shown)
+    if pull is None or point is None:
+        return found
+    read = tuple(dict.fromkeys(line.of for line in found.statements if line.shape is not None))
+    return found.with_values(pull(wider, point, read, found))
+
+
+UNREADABLE = 150
+"""A composite operation whose lines have more characters than this is opened; a divisor with a name does not count."""
+
+
+DEEPEST = 4
+"""Levels that are opened at most."""
+
+
+def opened(program: Program, wanted: Sequence[str], values: Values | None) -> tuple[Program, Values | None]:
+    """``program`` with composite steps opened as long as their lines do not read well."""
+    for _ in range(DEEPEST):
+        shapes = {tensor.name: tensor.shape for tensor in program.tensors()}
+        composite = {step.result.name for step in program.steps if expansion(step, shapes) is not None}
+        chosen = composite & set(unreadable(program, wanted, values)) if composite else set()
+        if not chosen:
+            break
+        wider = expanded_once(program, chosen)
+        try:
+            values = None if values is None else with_new(program, wider, values)
+        except InputError:  # too many numbers to be held
+            break
+        program = wider
+    return program, values
+
+
+def with_new(program: Program, wider: Program, values: Values) -> Values:
+    """The values of ``program`` and those of the steps that opening it made; raises `InputError` where they are many.
+
+    What is only broadcast takes no room.
+    """
+    known, made = {tensor.name for tensor in program.tensors()}, {step.result.name for step in program.steps}
+    steps = [s for s in wider.steps if s.result.name not in known or (s.result.name in made and s not in program.steps)]
+    new = [s.result.name for s in steps if s.result.name not in known and not plays(s.op, Role.COPIES)]
+    check_entries(sum(wider.entries[name] for name in new), MOST_HELD)
+    arrays = dict(values.arrays)
+    for step in steps:
+        compute(step, wider, arrays)
+    return values.with_arrays({name: array for name, array in arrays.items() if name not in values.arrays})
+
+
+def unreadable(program: Program, wanted: Sequence[str], values: Values | None) -> Iterator[str]:
+    """The results of the steps that have no line, or one that nobody reads."""
+    tensors = {tensor.name: tensor for tensor in program.tensors()}
+    reached = flowing(program, wanted)
+    for group in groups(program, tensors):
+        if group.black or group.output not in reached or named(group.steps[-1].op).expands is None:
+            continue
+        form = standard_group(group, tensors, values, program.required)
+        texts = [found.notation for _, found in asked_of(form, group, reached, False, values, short=True)]
+        if None in texts or sum(read_at_once(text) for text in texts if text is not None) > UNREADABLE:
+            yield group.output
+
+
+def read_at_once(text: str) -> int:
+    """Characters of a form; without its divisor where that, and nothing else, has a line of its own."""
+    definitions, last = in_parts(text)
+    return len(text) if definitions else len(ast.unparse(with_a_root([], last)[1]))
+
+
+def twice(program: Program, wanted: Sequence[str], values: Values, seed: Array) -> Backward | None:
+    """The lines of the backward of a backward, by each of ``wanted``; None where no gradient depends on anything.
+
+    ``values`` prove lines, ``seed`` is v; of one number L the seed is 1, and goes without saying.
+    """
+    alone = not program.out.shape
+    once = back(program, wanted, ones=alone)
+    whole = replace(once.program, sizes=program.sizes, spoken=program.spoken, made=program.made)
+    moving = flowing(whole, wanted)
+    ends = [end for name in wanted if isinstance(end := once.cotangents.get(name), str) and end in moving]
+    if not ends:
+        return None
+    known = {tensor.name: values[tensor.name] for tensor in program.inputs}
+    if not alone:
+        known[program.seed] = as_float(np.asarray(seed))
+    return backward(whole, wanted, ends=ends, values=forward(whole, known))

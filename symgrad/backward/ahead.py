@@ -17,11 +17,8 @@ import sympy as sp
 from symgrad.backward.grouping.equations import code_of, equation_code
 from symgrad.backward.grouping.groups import Group, moves
 from symgrad.backward.grouping.standard import Standard, own_values, put_in
-from symgrad.backward.parts.code import rewritten
 from symgrad.backward.parts.names import UNNAMED, Names, applied
-from symgrad.backward.parts.slots import filled_tree
-from symgrad.backward.shortening.factors import copied
-from symgrad.backward.shortening.merging import mentions, put
+from symgrad.backward.parts.trees import copied, filled_tree, mentions, put, rewritten
 from symgrad.backward.shortening.products import without_expands
 from symgrad.closed_form.texts.pieces import NoForm
 from symgrad.closed_form.texts.source_text import Writer

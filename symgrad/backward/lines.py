@@ -9,21 +9,19 @@ Comes in: a program, what is asked for, which tensors have a name, and the numbe
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from symgrad.backward.ahead import Ahead, Statement, names_in, told_ahead
 from symgrad.backward.grouping.groups import Group, groups, inner
-from symgrad.backward.grouping.opened import computed_once, in_three, is_wide, opened, unreadable
 from symgrad.backward.grouping.proven import Template
-from symgrad.backward.grouping.standard import Standard, standard_group
+from symgrad.backward.grouping.standard import Standard, in_three, is_wide, standard_group
 from symgrad.backward.grouping.templates import asked_of
-from symgrad.backward.parts.code import in_parts
-from symgrad.backward.parts.data import Backward, Line, Part, room_for
-from symgrad.backward.parts.names import UNNAMED, Asked, Names, asked
-from symgrad.backward.shortening.complexes import in_complex_words
-from symgrad.backward.shortening.merging import Draft, Term, merged, put
+from symgrad.backward.parts.data import Backward, Line, Part
+from symgrad.backward.parts.names import Asked, Names, asked
+from symgrad.backward.parts.trees import in_parts, put
+from symgrad.backward.shortening.merging import Draft, Term, merged
 from symgrad.backward.shortening.phrasing import times_ones, with_a_root, without_ones, without_turns
 from symgrad.backward.shortening.products import is_number, is_zero, of_ones
 from symgrad.backward.shortening.shortened import shortened
@@ -37,12 +35,10 @@ from symgrad.backward.shortening.typed import (
     without_casts,
 )
 from symgrad.calculus import flowing
-from symgrad.numeric import Array, Values
+from symgrad.numeric import Values
 from symgrad.program import Program, Tensor
 from symgrad.shapes import Shape
 
-Pull = Callable[[Program, Values, Sequence[str], Backward], Mapping[str, Array]]
-"""vᵀJ in numbers, by tensors of a program that lines belong to."""
 LONG, SHORTER = 56, 0.7
 """A group with longer lines than so many characters falls apart where its steps have lines so much shorter."""
 
@@ -307,37 +303,3 @@ def without_unread(lines: Sequence[Line], gradients: Sequence[Line]) -> list[Lin
             read |= line.names
             told |= {*line.through} if line.code is None else set()
     return found
-
-
-def backward(
-    program: Program,
-    wanted: Sequence[str],
-    *,
-    ends: Sequence[str] = (),
-    labels: Mapping[str, str] | None = None,
-    values: Values | None = None,
-    ones: bool = False,
-    pull: Pull | None = None,
-    complexes: Collection[str] = (),
-) -> Backward:
-    """The backward of ``program`` by ``wanted``, as lines that were proven at ``values``.
-
-    A tensor that has a name keeps a line of its own; ``labels`` are what the page calls tensors. ``ones`` says that the
-    seed of an output that is one number is 1. ``pull`` gives the numbers of the lines. ``complexes`` are the inputs
-    that are complex to the reader.
-    """
-    chosen = tuple(ends) or (program.output,)
-    wider, point = opened(program, values, lambda p, v: set(unreadable(p, wanted, v)))
-    told = labels or {}
-    given = {t.name for t in wider.tensors() if not UNNAMED.fullmatch(told.get(t.name, t.name))}
-    wider = computed_once(wider, {*given, *chosen, *wanted})
-    names = Names(wider, given, told, wanted, chosen)
-    ranks = {names.page(tensor.name): len(tensor.shape) for tensor in wider.tensors()}
-    spoken = [names.page(tensor.name) for tensor in wider.inputs if tensor.name in complexes]
-    with room_for(wider):
-        found = Lines(wider, chosen, wanted, names, point).build(ones)
-        found = in_complex_words(found, spoken, ranks, names.page, names.shown)
-    if pull is None or point is None:
-        return found
-    read = tuple(dict.fromkeys(line.of for line in found.statements if line.shape is not None))
-    return found.with_values(pull(wider, point, read, found))

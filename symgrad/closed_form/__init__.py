@@ -1,17 +1,69 @@
 """Index equations in matrix notation: Σ_k v[p,k]·a[q,k] is ``v @ a.T``.
 
-Comes in: a derived gradient formula and the program it belongs to. Goes out: the text a person would write,
-in torch's syntax, or None where there is none. The text is a claim until it has been evaluated and compared
-with the raw contraction (`symgrad.oracles.forms`).
+Comes in: a derived gradient formula and the program it belongs to. Goes out: the text a person would write, in torch's
+syntax, or None where there is none, and a sentence for each thing that it leaves out beside what it divides by. The
+text is a claim until it has been evaluated and compared with the raw contraction (`symgrad.oracles.forms`).
+
+An axis of one entry is written as one of any number: a batch of one is a batch.
+
+    v * x[0][:, None]      →  x.T @ v
 """
 
-from symgrad.closed_form.batches import closed_form_of
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+from symgrad.calculus import Sweep
 from symgrad.closed_form.form import Form, assigned, closed_form, masked_form
-from symgrad.closed_form.guards import DIVIDED, UNGUARDED, guards
 from symgrad.closed_form.lowering import condition_text, grid, lowered
 from symgrad.closed_form.texts.decimals import one_over, without_plus
+from symgrad.language.expand import open_ones
+from symgrad.program import Program
 
 __all__ = [
     "DIVIDED", "UNGUARDED", "Form", "assigned", "closed_form", "closed_form_of", "condition_text", "grid",
     "guards", "lowered", "masked_form", "one_over", "without_plus",
 ]  # fmt: skip
+
+LEFT = ("[0]", "None", ".expand(", "einsum(", ".shape[")
+"""What an axis of one entry leaves in a form."""
+SHORT = 56
+"""A form of so many characters in which nothing is left is taken as it is."""
+
+
+def closed_form_of(program: Program, wanted: str, sweep_of: Callable[[Program], Sweep]) -> Form | None:
+    """The gradient by ``wanted`` in matrix notation, however many entries its axes of one have; None without one."""
+    own = closed_form(program, sweep_of(program), wanted)
+    if own is not None and len(own.text) <= SHORT and not any(sign in own.text for sign in LEFT):
+        return own
+    wide = open_ones(program)
+    other = None if wide is None else closed_form(wide, sweep_of(wide), wanted)
+    return min((form for form in (other, own) if form is not None), key=long, default=None)
+
+
+def long(form: Form) -> int:
+    """The length of a form, where the one entry of an axis is taken as if it were added up."""
+    return len(form.text.replace("[0]", ".sum(0)"))
+
+
+DIVIDED = "Where a part of this line divides by 0, that part counts as 0."
+OF_LENGTHS = "Where the length is 0, what comes back through it counts as 0, also where this line has 0 / 0."
+SENTENCES = {
+    "away from zero": DIVIDED,
+    "guard": DIVIDED,
+    "norm of 0": OF_LENGTHS,
+    "without one": "Where a factor is 0 this line divides by 0: the gradient is then the product of the other factors.",
+    "above the floor": "This line is for lengths above the floor that keeps them from 0.",
+}
+"""By the names of rules (`symgrad.closed_form.rewriting.rules`, `symgrad.closed_form.of_programs`)."""
+UNGUARDED = frozenset(rule for rule, says in SENTENCES.items() if says in (DIVIDED, OF_LENGTHS))
+"""Rules that drop ``[e ≠ 0]`` beside what is divided by e."""
+
+
+def guards(rules: Collection[str]) -> tuple[str, ...]:
+    """One sentence for each kind of guard that was dropped.
+
+    >>> guards(["guard", "away from zero", "mean"])
+    ('Where a part of this line divides by 0, that part counts as 0.',)
+    """
+    return tuple(dict.fromkeys(says for rule, says in SENTENCES.items() if rule in rules))

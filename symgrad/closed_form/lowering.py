@@ -20,11 +20,10 @@ import sympy as sp
 from symgrad.calculus import Sweep
 from symgrad.calculus.sweeps import substitute
 from symgrad.closed_form.form import views
-from symgrad.closed_form.rewriting.asking import boolean, indices_in, reads_tensor
 from symgrad.closed_form.rewriting.rules import APART, simplify
-from symgrad.closed_form.rewriting.shorthands import Mean, Variance
-from symgrad.closed_form.texts.axes import added, common_order, joint_axes, signed
+from symgrad.closed_form.rewriting.shorthands import Mean, Variance, boolean, reads_tensor
 from symgrad.closed_form.texts.decimals import size_text
+from symgrad.closed_form.texts.notation import added, common_order, joint_axes, signed
 from symgrad.closed_form.texts.pieces import (
     ADD,
     ATOM,
@@ -46,7 +45,7 @@ from symgrad.errors import SymgradError
 from symgrad.functions import finite, nearest, side
 from symgrad.indexing import Bracket, Index, Ravel, Unravel
 from symgrad.indexing.brackets import extremes
-from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of
+from symgrad.indexing.symbols import Expr, free_indices, indices_of, is_access, name_of
 from symgrad.program import Program
 from symgrad.shapes import Size, with_numbers
 
@@ -234,7 +233,7 @@ class Lowered(Forms):
         """Whether a position is one of an axis."""
         if is_access(place):
             return not self._beside
-        if isinstance(place, Unravel) or not indices_in(place):
+        if isinstance(place, Unravel) or not free_indices(place):
             return True
         if isinstance(place, Index) and place.size == size:
             return True

@@ -1,32 +1,27 @@
 """What is true of the tensors of one program: which is the inverse of which, what a norm of 0 says, what ``out`` is.
 
+    t = x − mean x        Σ_k t[k] → 0, t − mean t → t
+    out = x / ‖x‖         x[i] / ‖x‖ → out[i]
+
 Comes in: the program and its views. Goes out: rules, which hold where nothing is divided by 0.
-
-Lengths that are kept away from 0: in `normalize`, `cosine_similarity`, `x / norm(x).clamp(min=1e-8)`.
-
-    max(‖x‖, c) → ‖x‖, [‖x‖ ≥ c] → 1, [‖x‖ < c] → 0, where no length is below the floor c
-
-Whether one is, the numbers say: what is written so is confirmed on every run, and not shown where it does not hold.
-Comes in: a condition or cases. Goes out: the same without the floor.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import sympy as sp
 
 from symgrad.calculus import local
 from symgrad.calculus.sweeps import substitute
-from symgrad.closed_form.rewriting.averages import LINEAR
-from symgrad.closed_form.rewriting.centring import centre_of, centring_rule
+from symgrad.closed_form.rewriting.conditions import SAYS, above_floors
 from symgrad.closed_form.rewriting.merging import outside
 from symgrad.closed_form.rewriting.rules import Rule, simplify
-from symgrad.closed_form.rewriting.shorthands import Cases, Centred
+from symgrad.closed_form.rewriting.shorthands import LINEAR, Centred
 from symgrad.closed_form.texts.decimals import whole
 from symgrad.closed_form.texts.notation import solved_in
-from symgrad.indexing import Bracket, Equation, Index, add_up, is_guard
+from symgrad.indexing import Equation, Index, add_up, fresh_axes, is_guard
 from symgrad.indexing.canonical import canonical, canonical_at, values_of
 from symgrad.indexing.sums import put_in
 from symgrad.indexing.symbols import Expr, access, accesses, free_indices, indices_of, is_access, name_of
@@ -283,34 +278,50 @@ def power_rule(program: Program, makers: Mapping[str, Apply], known: Mapping[str
     return (Rule("name the power", "xᵉ → out", named),)
 
 
-SAYS = "max(‖x‖, c) → ‖x‖, where no length is below c"
-HIGHEST = sp.Rational(1, 1000)
-"""A floor is a small number: what is cut off elsewhere is no length that nearly vanishes."""
+def centre_of(
+    maker: Apply | None,
+    at: Sequence[Expr],
+    program: Program,
+    makers: Mapping[str, Apply],
+    known: Mapping[str, Equation],
+) -> Expr | None:
+    """x − mean x, where that is what ``maker`` computes at some indices."""
+    if maker is None or not all(isinstance(index, Index) for index in at):
+        return None
+    own = substitute(local(maker, program).equation, known)
+    means = [makers[name] for name in {name_of(a) for a in accesses(own.right)} if name in makers]
+    own = substitute(own, {step.result.name: substitute(local(step, program).equation, known) for step in means})
+    found = simplify(own.right.xreplace(dict(zip(own.axes, at, strict=True))), [])
+    return found if isinstance(found, Centred) and is_access(found.args[0]) else None
 
 
-def above_floors(norms: Collection[str]) -> Callable[[Expr], Expr]:
-    """The rule for roots of sums and for the tensors ``norms``, which are lengths."""
+def centring_rule(program: Program, makers: Mapping[str, Apply], known: Mapping[str, Equation]) -> tuple[Rule, ...]:
+    """t − mean t → t and Σ_k c·t[k] → 0, for what the program centred along the same axes"""
+    lessened = {name: step for name, step in makers.items() if sign_of(step.op) == "-"}
 
-    def rewrite(expression: Expr) -> Expr:
-        """max(‖x‖, c) → ‖x‖"""
-        if isinstance(expression, Bracket):
-            (condition,) = expression.args
-            below = condition.is_Relational and floored(condition.negated, norms)
-            return sp.S.Zero if below else sp.S.One if floored(condition, norms) else expression
-        if isinstance(expression, Cases):
-            condition, length, floor = expression.args
-            return length if floored(condition, norms) and {length, floor} == set(condition.args) else expression
+    @cache
+    def along(name: str) -> frozenset[int]:
+        """The axes along which a tensor is centred."""
+        at = fresh_axes(program.tensor(name).shape)
+        found = centre_of(lessened[name], at, program, makers, known)
+        return frozenset(n for n, axis in enumerate(at) if found is not None and axis in found.args[1])
+
+    def centred_along(entry: Expr, indices: Collection[Expr]) -> bool:
+        """Whether an entry is centred along exactly these of its indices."""
+        if not is_access(entry) or name_of(entry) not in lessened:
+            return False
+        return bool(indices) and {indices_of(entry)[n] for n in along(name_of(entry))} == {*indices}
+
+    def again(expression: Expr) -> Expr:
+        if isinstance(expression, Centred) and centred_along(expression.args[0], expression.args[1]):
+            return expression.args[0]
+        if type(expression) not in LINEAR:
+            return expression
+        bound, factors = {limit[0] for limit in expression.limits}, sp.Mul.make_args(expression.function)
+        for n, factor in enumerate(factors):
+            alone = bound - free_indices(sp.Mul(*factors[:n], *factors[n + 1 :]))
+            if centred_along(factor, alone & free_indices(factor)):
+                return sp.S.Zero
         return expression
 
-    return rewrite
-
-
-def floored(condition: Expr, norms: Collection[str]) -> bool:
-    """Whether a condition says that a length is not below a floor."""
-    if not isinstance(condition, (sp.Ge, sp.Gt)) or not condition.gts.free_symbols:
-        return False
-    length, floor = condition.gts, condition.lts
-    if not (floor.is_Rational or floor.is_Float) or not 0 < floor <= HIGHEST:
-        return False
-    root = length.is_Pow and length.exp == sp.S.Half and isinstance(length.base, sp.Sum)
-    return bool(root) or (is_access(length) and name_of(length) in norms)
+    return (Rule("centred already", "t − mean t → t, where t = x − mean x", again),) if lessened else ()

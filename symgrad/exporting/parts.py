@@ -17,8 +17,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 
 from symgrad.backward import Backward, Line
-from symgrad.backward.parts.code import read_by, rewritten, with_conditions
-from symgrad.backward.shortening.merging import put
+from symgrad.backward.parts.code import with_conditions
+from symgrad.backward.parts.trees import put, read_by, rewritten
 from symgrad.closed_form import without_plus
 from symgrad.closed_form.texts.decimals import least_sizes, size_text
 from symgrad.closed_form.texts.pieces import NoForm

@@ -19,8 +19,8 @@ import ast
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from symgrad.backward.parts.code import at_home, rewritten
-from symgrad.backward.shortening.merging import put
+from symgrad.backward.parts.code import at_home
+from symgrad.backward.parts.trees import put, rewritten
 from symgrad.backward.shortening.products import is_number
 from symgrad.errors import UnsupportedError
 from symgrad.exporting.parts import (

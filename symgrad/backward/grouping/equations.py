@@ -22,7 +22,7 @@ import sympy as sp
 
 from symgrad.backward.grouping.standard import Standard, sized
 from symgrad.backward.grouping.templates import template
-from symgrad.backward.shortening.merging import as_one
+from symgrad.backward.parts.trees import as_one
 from symgrad.calculus import Sweep, local
 from symgrad.closed_form import closed_form, lowered
 from symgrad.closed_form.texts.pieces import NoForm

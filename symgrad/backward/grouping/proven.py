@@ -17,7 +17,7 @@ from typing import Any
 import sympy as sp
 
 from symgrad import kept
-from symgrad.backward.parts.origin import Origin
+from symgrad.backward.parts.data import Origin
 from symgrad.errors import SymgradError
 from symgrad.language.grammar.syntax import parse
 from symgrad.ops import find

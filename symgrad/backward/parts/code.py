@@ -1,64 +1,36 @@
 """The lines of a backward as a Python function that runs with torch.
 
 Comes in: the lines, forward and backward. Goes out: text, in which every function stands where torch has it.
+
+What four hundred steps of a loop read has a line of four hundred terms, and its syntax tree is as deep as it is long:
+whatever walks it nests as deep. A stack that is too small for that would end the process, so `room_for` gives the room
+only where the system says that there is enough of it.
 """
 
 from __future__ import annotations
 
 import ast
 import re
+import sys
 import textwrap
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from keyword import iskeyword
-from typing import TypeVar
 
+from symgrad.backward.parts.trees import Tree, read_by, rewritten
 from symgrad.errors import InputError, UnsupportedError
 from symgrad.ops import COMPOUND_SPELLINGS, SPELLINGS
+from symgrad.program import Program
 
 IMPORTS = {"math.": "import math", "torch.": "import torch", "F.": "import torch.nn.functional as F"}
 """What has to be imported for which beginning of a name; torch always is, math before it."""
 MODULES = frozenset({"F", "math", "np", "torch"})
 """What modules are called in code."""
 
-Rule = Callable[[ast.expr], ast.expr]
-Tree = TypeVar("Tree", bound=ast.AST)
 Statement = tuple[str, str]
 """A name, and what it is computed by."""
-
-
-def in_parts(text: str) -> tuple[list[tuple[str, ast.expr]], ast.expr]:
-    """A form's definitions, each a name and what it stands for, and the expression after them.
-
-    >>> [name for name, _ in in_parts("w = x * 2; v @ w")[0]]
-    ['w']
-    """
-    *definitions, last = ast.parse(text.replace("; ", "\n")).body
-    found = []
-    for line in definitions:
-        assert isinstance(line, ast.Assign)
-        (target,) = line.targets
-        assert isinstance(target, ast.Name)
-        found.append((target.id, line.value))
-    assert isinstance(last, ast.Expr)
-    return found, last.value
-
-
-class FromWithin(ast.NodeTransformer):
-    """Each expression of a tree made another by a rule, what stands in it first."""
-
-    def __init__(self, rule: Rule) -> None:
-        self.rule = rule
-
-    def visit(self, node: ast.AST) -> ast.AST:
-        """A node, its parts being done."""
-        self.generic_visit(node)
-        return self.rule(node) if isinstance(node, ast.expr) else node
-
-
-def rewritten(tree: Tree, rule: Rule) -> Tree:
-    """A tree with a rule applied to every expression in it, from within; the given one is written over."""
-    return FromWithin(rule).visit(tree)  # type: ignore[return-value]  # a rule makes expressions of expressions
 
 
 def at_home(node: ast.expr) -> ast.expr:
@@ -175,7 +147,44 @@ def placed(code: str, inputs: Collection[str] = ()) -> str:
     return ast.unparse(rewritten(with_conditions(ast.parse(code, mode="eval"), inputs), at_home))
 
 
-def read_by(codes: Iterable[str]) -> frozenset[str]:
-    """The names that are read."""
-    trees = (ast.parse(code, mode="eval") for code in codes)
-    return frozenset(node.id for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Name))
+FRAMES = 8
+"""How many calls of Python's one level takes at most."""
+
+
+LONGEST = 1000
+"""Terms of a sum that there is room for: at 2,600 the stack below is still enough, at 1/8 of it no longer."""
+
+
+STACK = 8 * 1024**2
+"""Bytes of stack that systems give by default."""
+
+
+@contextmanager
+def room_for(program: Program) -> Iterator[None]:
+    """Inside, Python lets calls nest as deep as the longest sum of a backward of ``program``.
+
+    Raises `UnsupportedError` for sums that are longer, or where the stack is small.
+    """
+    uses = Counter(name for step in program.steps for name in step.tensors)
+    terms, before = max(uses.values(), default=0), sys.getrecursionlimit()
+    too_long = UnsupportedError(f"a sum of {terms:,} terms is longer than a line that Python reads")
+    if terms > LONGEST:
+        raise too_long
+    if has_stack():
+        sys.setrecursionlimit(before + FRAMES * terms)
+    try:
+        yield
+    except RecursionError:
+        raise too_long from None
+    finally:
+        sys.setrecursionlimit(before)
+
+
+def has_stack() -> bool:
+    """Whether this system says that its stack is as large as it is elsewhere."""
+    try:
+        import resource
+    except ImportError:  # on Windows, where it is smaller
+        return False
+    soft, _ = resource.getrlimit(resource.RLIMIT_STACK)
+    return soft == resource.RLIM_INFINITY or soft >= STACK

@@ -1,47 +1,72 @@
 """The backward of a program as lines that a person would write: plain frozen data.
 
 Built by `symgrad.backward.lines`; read by whoever shows or exports it. ``v_h`` has the shape of ``h`` and is the
-derivative of Σ v·out by it.
-
-Where the lines of a backward do not hold as they stand, in a sentence each.
-
-Comes in: the lines of a backward, and the program that they are of. Goes out: sentences; none where the lines hold
-wherever their formulas do and torch agrees.
-
-Room for long sums: what four hundred steps of a loop read has a line of four hundred terms.
-
-As Python's syntax tree it is as deep as it is long, and whatever walks it nests as deep. A stack that is too small for
-that would end the process, so the room is given only where the system says that there is enough of it.
-
-One line of a backward, and the parts that it is made of: plain frozen data.
-
-Built by `symgrad.backward.lines`; a `Backward` holds them in order.
+derivative of Σ v·out by it. What a line is derived from are index equations, made when something asks for them: a line
+that an earlier run proved is shown without. Where lines do not hold as they stand, or torch has other numbers,
+`provisos` says so in a sentence each.
 """
 
 from __future__ import annotations
 
-import sys
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import sympy as sp
 
-from symgrad.backward.parts.code import as_function, read_by
+from symgrad.backward.parts.code import as_function, room_for
 from symgrad.backward.parts.divided import chosen
-from symgrad.backward.parts.origin import Origin
-from symgrad.calculus import Back, back
+from symgrad.backward.parts.trees import read_by
+from symgrad.calculus import Back, Sweep, back, pullback
 from symgrad.closed_form import DIVIDED, guards
 from symgrad.errors import UnsupportedError
 from symgrad.indexing import Equation, instantiate
+from symgrad.indexing.equation import with_names
 from symgrad.notebook import Listed
 from symgrad.numeric import Array
 from symgrad.ops.entry import entry_of
 from symgrad.oracles.torch_rules import own_numbers
 from symgrad.program import Apply, Argument, Constant, Own, Program
 from symgrad.shapes import Shape, Size
+
+WIDE = 240
+"""Nodes of the formula that a line may come from."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What a line is derived from: a group, and the tensor that the cotangent is pulled back to.
+
+    ``held`` are the names of the whole numbers that its operations found, ``unit`` says that the seed is the number 1.
+    """
+
+    program: Program
+    held: tuple[tuple[str, str], ...]
+    wanted: str
+    unit: bool
+
+    @property
+    def sweep(self) -> Sweep:
+        """The pullback, as index equations."""
+        return swept(self)
+
+    @property
+    def equation(self) -> Equation | None:
+        """The pullback entry by entry; None where one formula does not say it all."""
+        return self.sweep.equation if self.sweep.whole else None
+
+
+@lru_cache(maxsize=2048)
+def swept(of: Origin) -> Sweep:
+    """The pullback of a standard group, under the names of what it found."""
+    sweep = pullback(of.program, of.wanted, Equation((), sp.S.One) if of.unit else None, WIDE)
+    if not of.held:
+        return sweep
+    names = dict(of.held)
+    return replace(
+        sweep, stages=tuple((name, Equation(e.axes, with_names(e.right, names))) for name, e in sweep.stages)
+    )
+
 
 LONG = 160
 """Characters of a line beyond which nobody reads it, as of one in array operations."""
@@ -286,42 +311,3 @@ def at_edges(program: Program, step: Apply, moving: frozenset[str], page: Mappin
 def may_be(argument: Argument, value: float) -> bool:
     """Whether an argument can have a value: a tensor any, a number its own."""
     return not isinstance(argument, Constant) or argument.value == value
-
-
-FRAMES = 8
-"""How many calls of Python's one level takes at most."""
-LONGEST = 1000
-"""Terms of a sum that there is room for: at 2,600 the stack below is still enough, at 1/8 of it no longer."""
-STACK = 8 * 1024**2
-"""Bytes of stack that systems give by default."""
-
-
-@contextmanager
-def room_for(program: Program) -> Iterator[None]:
-    """Inside, Python lets calls nest as deep as the longest sum of a backward of ``program``.
-
-    Raises `UnsupportedError` for sums that are longer, or where the stack is small.
-    """
-    uses = Counter(name for step in program.steps for name in step.tensors)
-    terms, before = max(uses.values(), default=0), sys.getrecursionlimit()
-    too_long = UnsupportedError(f"a sum of {terms:,} terms is longer than a line that Python reads")
-    if terms > LONGEST:
-        raise too_long
-    if has_stack():
-        sys.setrecursionlimit(before + FRAMES * terms)
-    try:
-        yield
-    except RecursionError:
-        raise too_long from None
-    finally:
-        sys.setrecursionlimit(before)
-
-
-def has_stack() -> bool:
-    """Whether this system says that its stack is as large as it is elsewhere."""
-    try:
-        import resource
-    except ImportError:  # on Windows, where it is smaller
-        return False
-    soft, _ = resource.getrlimit(resource.RLIMIT_STACK)
-    return soft == resource.RLIM_INFINITY or soft >= STACK

@@ -1,7 +1,7 @@
 """Lines that divide, for data at which the short ones fail: a norm of 0, and what is so small that its square is 0.
 
 Comes in: a line as text, and the equation that it says. Goes out: the same with the conditions that it leaves out
-elsewhere, and without squares below the line.
+elsewhere, and without squares below the line; or whether it has a value wherever what it reads has one.
 
     v * x / out     →  where(out != 0, v * x / out, 0)
     v / out @ y     →  where(out != 0, v / out, 0) @ y
@@ -13,16 +13,16 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection
-from functools import cache
+from functools import cache, lru_cache
 
 import numpy as np
 import sympy as sp
 
-from symgrad.backward.parts.code import rewritten
+from symgrad.backward.parts.trees import rewritten
 from symgrad.closed_form import condition_text
 from symgrad.indexing import Bracket, Equation, is_guard
 from symgrad.indexing.symbols import is_access, name_of
-from symgrad.ops import TABLE
+from symgrad.ops import TABLE, find
 from symgrad.program import Program
 
 LARGE = np.array([-1e3, 1e3])
@@ -156,3 +156,26 @@ def may_vanish(node: ast.expr) -> bool:
     numbers = {id(n.value) for n in inside if isinstance(n, ast.Attribute) and n.attr in ("shape", "numel", "pi")}
     held = any(isinstance(n, ast.Compare) for n in inside)
     return not held and any(isinstance(n, ast.Name) and id(n) not in numbers for n in inside)
+
+
+@lru_cache(maxsize=1024)
+def always_defined(text: str) -> bool:
+    """Whether a text is finite wherever what it reads is: it divides by numbers alone, and takes no root or logarithm.
+
+    >>> always_defined("v * (1 - out ** 2) / 4"), always_defined("v / a0"), always_defined("v / a0.norm()")
+    (True, False, False)
+    """
+    return all(map(safe, ast.walk(ast.parse(text.replace("; ", "\n")))))
+
+
+def safe(node: ast.AST) -> bool:
+    """Whether one node of a text makes nothing infinite or undefined."""
+    if isinstance(node, ast.Call):
+        entry = find(node.func.attr if isinstance(node.func, ast.Attribute) else ast.unparse(node.func))
+        return entry is not None and not entry.domain and not entry.edges
+    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Div, ast.Mod, ast.FloorDiv)):
+        return isinstance(node.right, ast.Constant) and bool(node.right.value)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):
+        power = node.right.value if isinstance(node.right, ast.Constant) else -1
+        return isinstance(power, int) and power >= 0
+    return True

@@ -37,8 +37,7 @@ from functools import reduce
 
 import sympy as sp
 
-from symgrad.backward.parts.code import rewritten
-from symgrad.backward.shortening.factors import copied
+from symgrad.backward.parts.trees import copied, rewritten
 from symgrad.backward.shortening.products import is_zero
 from symgrad.ops.entry import playing, plays
 from symgrad.program import Role

@@ -17,14 +17,12 @@ from __future__ import annotations
 import ast
 from decimal import Decimal
 from math import gcd, inf, prod
-from typing import TypeVar
 
-from symgrad.backward.parts.code import rewritten
+from symgrad.backward.parts.trees import copied, rewritten
 from symgrad.backward.shortening.phrasing import product
 from symgrad.closed_form.lowering import CALLS
 from symgrad.functions import finite
 
-Copied = TypeVar("Copied")
 Fraction = tuple[list[ast.expr], list[ast.expr]]
 """What is multiplied, and what it is divided by."""
 DIGITS = 6
@@ -189,15 +187,6 @@ def with_signs(expression: ast.expr) -> ast.expr:
     'a / 4 / b - c / 2'
     """
     return rewritten(copied(expression), signed_once)
-
-
-def copied(tree: Copied) -> Copied:
-    """A tree of its own, without places in a source: a tenth of what `copy.deepcopy` takes."""
-    if isinstance(tree, list):
-        return [copied(part) for part in tree]  # type: ignore[return-value]  # a list of the same
-    if not isinstance(tree, ast.AST) or isinstance(tree, (ast.operator, ast.unaryop, ast.cmpop, ast.expr_context)):
-        return tree
-    return type(tree)(*(copied(getattr(tree, field, None)) for field in tree._fields))
 
 
 def negated(term: ast.expr) -> ast.expr | None:

@@ -22,8 +22,8 @@ import ast
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from symgrad.backward.parts.code import in_parts, rewritten
 from symgrad.backward.parts.names import Asked, answers
+from symgrad.backward.parts.trees import mentions, put
 from symgrad.backward.shortening import products
 from symgrad.backward.shortening.beside import (
     Sizes,
@@ -33,7 +33,7 @@ from symgrad.backward.shortening.beside import (
     with_common_margins,
     without_margins,
 )
-from symgrad.backward.shortening.factors import copied, negated, with_signs
+from symgrad.backward.shortening.factors import negated, with_signs
 from symgrad.backward.shortening.numbers import counts_with, with_number
 from symgrad.backward.shortening.phrasing import in_one_fraction, in_one_product, is_reciprocal, without_turns
 from symgrad.shapes import Shape
@@ -124,29 +124,6 @@ def added(terms: list[ast.expr]) -> ast.expr:
         without = negated(term)
         total = ast.BinOp(total, ast.Add() if without is None else ast.Sub(), term if without is None else without)
     return total
-
-
-def put(expression: ast.expr, definitions: Mapping[str, ast.expr]) -> ast.expr:
-    """``expression`` with names replaced; the given tree stays as it is."""
-    return rewritten(copied(expression), lambda n: definitions.get(n.id, n) if isinstance(n, ast.Name) else n)
-
-
-def as_one(text: str, definitions: Mapping[str, ast.expr]) -> ast.expr:
-    """A form as one expression: names replaced, and those that it defines by what they stand for.
-
-    >>> ast.unparse(as_one("w = x * 2; v @ w", {"x": ast.Name("a")}))
-    'v @ (a * 2)'
-    """
-    known = dict(definitions)
-    own, last = in_parts(text)
-    for name, value in own:
-        known[name] = put(value, known)
-    return put(last, known)
-
-
-def mentions(expression: ast.AST, name: str) -> int:
-    """How often a name is read."""
-    return sum(isinstance(node, ast.Name) and node.id == name for node in ast.walk(expression))
 
 
 def merged(

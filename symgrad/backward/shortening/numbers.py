@@ -15,7 +15,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
-from symgrad.backward.shortening.factors import copied
+from symgrad.backward.parts.trees import copied
 from symgrad.backward.shortening.phrasing import times_ones
 from symgrad.backward.shortening.products import ELEMENTWISE, expanded, is_number, of_ones
 

@@ -22,10 +22,10 @@ from math import prod
 
 import sympy as sp
 
+from symgrad.backward.parts.trees import copied
 from symgrad.backward.shortening.factors import (
     Fraction,
     cancelled,
-    copied,
     fraction,
     is_whole,
     negative,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from symgrad.backward.parts.data import LONG
-from symgrad.backward.shortening.factors import copied
+from symgrad.backward.parts.trees import copied
 from symgrad.closed_form import one_over, without_plus
 
 Term = tuple[ast.operator, ast.expr]

@@ -17,8 +17,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from symgrad.backward.parts.code import rewritten
-from symgrad.backward.shortening.factors import copied, is_truth
+from symgrad.backward.parts.trees import copied, rewritten
+from symgrad.backward.shortening.factors import is_truth
 from symgrad.backward.shortening.products import ELEMENTWISE
 from symgrad.entries.holding import KEPT, REAL, held_as
 from symgrad.ops import SPELLINGS, TABLE

@@ -1,13 +1,13 @@
 """Adding sums up: two sums that share factors are one sum of what they do not share.
 
 Only where the terms inside have the shape of one of them: what would have to be broadcast, to be added, stays apart.
-
-Hessians that subtract t·tᵀ: what is multiplied with its own transpose has a name, as p in diag(p) − p·pᵀ.
+Axes that are only read as one number are one axis, `in_a_row`; an axis that is only read as a number of several is
+those, `numbered_apart`. In a Hessian, what is multiplied with its own transpose has a name:
 
     δ(p, q)·f(p) − f(p)·f(q)          →  p.diag() - p[:, None] * p          with p = f
     δ(p, q) / s − x(p)·x(q) / s³      →  (eye(n) - u[:, None] * u) / s      with u = x / s
 
-Comes in: a sum of terms. Goes out: the same, with `Once` around what gets the name.
+Comes in: a sum of terms, or a formula and its axes. Goes out: the same, with `Once` around what gets a name.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from itertools import combinations, product
 import sympy as sp
 
 from symgrad.closed_form.rewriting.shorthands import Mean, Once
-from symgrad.indexing import Index, over_same, summed
+from symgrad.indexing import Index, Ravel, Unravel, add_up, fresh, over_same, summed
 from symgrad.indexing.canonical import canonical
 from symgrad.indexing.equation import with_fresh_sums
 from symgrad.indexing.sums import split_factors
@@ -220,3 +220,34 @@ def without(factors: Sequence[Expr], used: Sequence[Expr]) -> list[Expr]:
     for factor in used:
         left.remove(factor)
     return left
+
+
+def in_a_row(node: Expr, axes: Sequence[Index]) -> tuple[Expr, tuple[Index, ...]] | None:
+    """``node`` with one index for the axes that stand nowhere but in the same `Ravel`."""
+    for number in sorted(node.atoms(Ravel), key=lambda ravel: -len(ravel.indices)):
+        own = number.indices
+        if not all(isinstance(i, Index) and i in axes and i.size == n for i, n in zip(own, number.shape, strict=True)):
+            continue
+        first = list(axes).index(own[0])
+        whole = fresh(own[0].name, sp.Mul(*number.shape))
+        together = node.xreplace({number: whole})
+        if tuple(axes[first : first + len(own)]) == own and not together.free_symbols & {*own}:
+            return together, (*axes[:first], whole, *axes[first + len(own) :])
+    return None
+
+
+def numbered_apart(expression: Expr) -> Expr:
+    """Σ_j f(⌊j / n⌋, j mod n, j) → Σ_k Σ_l f(k, l, k·n + l), where j is the row-major number of (k, l)"""
+    if type(expression) is not sp.Sum:
+        return expression
+    for limit in expression.limits:
+        j = limit[0]
+        shapes = {u.shape for u in expression.function.atoms(Unravel) if u.number == j}
+        if len(shapes) != 1 or sp.expand(sp.Mul(*(shape := shapes.pop())) - j.size) != 0:
+            continue
+        parts = [sp.S.Zero if size == 1 else fresh(str(j.name), size) for size in shape]
+        body = expression.function.xreplace({u: parts[u.axis] for u in expression.atoms(Unravel) if u.number == j})
+        body = body.xreplace({j: Ravel(*parts, *shape)})
+        others = [other[0] for other in expression.limits if other[0] != j]
+        return add_up(body, [*others, *(part for part in parts if isinstance(part, Index))])
+    return expression

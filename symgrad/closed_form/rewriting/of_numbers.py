@@ -1,6 +1,7 @@
-"""What functions of one number are to each other: logistic quotients, |x|, cases, products without one factor.
+"""What functions of one number are to each other: logistic quotients, |x|, products without one factor.
 
-Comes in: an expression. Goes out: an equal one that is shorter to write, or the same.
+Comes in: an expression. Goes out: an equal one that is shorter to write, or the same. Of a number, whether it is
+written as a decimal.
 """
 
 from __future__ import annotations
@@ -87,22 +88,6 @@ def is_difference(expression: Expr) -> bool:
     )
 
 
-def either_side(expression: Expr) -> Expr:
-    """[x > c] + [x < −c] → [|x| > c], for numbers c > 0, also with a factor"""
-    held = {}
-    for term in expression.args if expression.is_Add else ():
-        for bracket in (f for f in sp.Mul.make_args(term) if isinstance(f, Bracket)):
-            held[term / bracket, bracket.args[0]] = term
-    for (factor, condition), term in held.items():
-        if not isinstance(condition, (sp.Gt, sp.Ge)) or not condition.rhs.is_positive:
-            continue
-        other = condition.reversedsign.func(condition.lhs, -condition.rhs)
-        if (factor, other) in held:
-            outside = Bracket(condition.func(sp.Abs(condition.lhs), condition.rhs))
-            return expression - term - held[factor, other] + factor * outside
-    return expression
-
-
 def normal(expression: Expr) -> Expr:
     """erf(z / √2) / 2 + 1 / 2 → Φ(z)"""
     if not expression.is_Add or sp.S.Half not in expression.args:
@@ -127,30 +112,6 @@ def roots_together(factors: Sequence[Expr]) -> list[Expr]:
     rest = [f for f in factors if f not in roots and f not in numbers]
     above, below = sp.fraction(square)
     return [*numbers_left, *rest, 1 / Root(below) if above == 1 else Root(square)]
-
-
-def stepped(expression: Expr) -> Expr:
-    """a·[c] + b → a + b where c, else b, for numbers a and b"""
-    if not expression.is_Add or len(expression.args) != 2:
-        return expression
-    (low, scaled) = sorted(expression.args, key=lambda term: not term.is_Rational)
-    high, held = scaled.as_coeff_Mul(rational=True)
-    if not low.is_Rational or not isinstance(held, Bracket) or not held.args[0].is_Relational or high + low == 0:
-        return expression
-    plain = held.args[0].atoms(sp.Indexed) and not isinstance(held.args[0], (sp.Eq, sp.Ne))
-    return Cases(held.args[0], high + low, low) if plain else expression
-
-
-def decided(expression: Expr) -> Expr:
-    """[c]·(a where c, else b) → [c]·a, also below the line"""
-    held = {f.args[0] for f in expression.args if isinstance(f, Bracket)} if expression.is_Mul else set()
-    for found in expression.atoms(Cases) if held else ():
-        condition, first, other = found.args
-        if condition in held:
-            return expression.xreplace({found: first})
-        if condition.is_Relational and condition.negated in held:
-            return expression.xreplace({found: other})
-    return expression
 
 
 def absolute(expression: Expr) -> Expr:
@@ -214,35 +175,6 @@ def one_denominator(expression: Expr) -> Expr:
     return expression
 
 
-def cases(expression: Expr) -> Expr:
-    """[c]·a + [not c]·b → a where c, else b; not what is divided, of which both are computed and one may be 0·∞"""
-    if not expression.is_Add or len(expression.args) != 2 or any(p.exp.is_negative for p in expression.atoms(sp.Pow)):
-        return expression
-    first, second = ({f for f in sp.Mul.make_args(t) if isinstance(f, Bracket)} for t in expression.args)
-    for held in sorted(first, key=str):
-        condition = held.args[0]
-        other = Bracket(condition.negated) if condition.is_Relational else None
-        if other not in second or isinstance(condition, sp.Eq):
-            continue
-        a, b = expression.args[0] / held, expression.args[1] / other
-        if condition.func in (sp.Le, sp.Lt):
-            held, other, a, b = other, held, b, a
-        a, b = a.xreplace({held: sp.S.One}), b.xreplace({other: sp.S.One})
-        share = common_share(a, b)
-        return share * Cases(held.args[0], a / share, sp.expand(b / share) if b.is_Add else b / share)
-    return expression
-
-
-def common_share(*branches: Expr) -> Expr:
-    """1 / n, where all branches are divided by n: that is done once."""
-    contents = [abs((branch.primitive() if branch.is_Add else branch.as_coeff_Mul())[0]) for branch in branches]
-    if not all(content.is_Rational for content in contents):
-        return sp.S.One
-    most = max(contents)
-    whole = most.p == 1 and all((content / most).q <= content.q / most.q for content in contents)
-    return most if whole else sp.S.One
-
-
 def without_one(expression: Expr) -> Expr:
     """Π_k ([k ≠ i]·f(k) + [k = i]) → Π_k f(k) / f(i), where f(i) ≠ 0"""
     if not isinstance(expression, sp.Product):
@@ -276,3 +208,63 @@ def left_out_of_sum(body: Expr) -> tuple[Expr, list[Expr]] | None:
         if all(isinstance(b, Bracket) and isinstance(b.args[0], sp.Eq) for b in brackets) and not entry.has(Bracket):
             return entry, [b.args[0] for b in brackets]
     return None
+
+
+MOST_BELOW = 1000
+"""What a fraction is divided by at most; others are decimals, as 1e-05 is."""
+
+
+MOST_SHARES = 10**5
+"""How many shares something is divided into at most."""
+
+
+def content_of(node: Expr) -> Expr:
+    """The number that divides every coefficient of a sum, negative when every term is.
+
+    Where a number is a term, or a coefficient is a decimal, it is 1 or −1: what a decimal shares with other numbers is
+    no number that anyone would write. One decimal that all terms have is.
+    """
+    sign = sp.S.NegativeOne if all(t.could_extract_minus_sign() for t in node.args) else sp.S.One
+    numbers = [term.as_coeff_Mul()[0] for term in node.args]
+    tiny = [term for term in node.args if term.is_number and is_written_out(term)]
+    if tiny and all(number.is_Integer for number in numbers if number not in tiny):
+        content = sp.Add(*(term for term in node.args if term not in tiny)).primitive()[0]
+        shorter = all(len(repr(float(term / content))) <= len(repr(float(term))) for term in tiny)
+        return sign * content if shorter else sign  # 2·x + 2e-06 − 2·y is 2·(x + 1e-06 − y)
+    if any(is_written_out(number) for number in numbers):
+        return sign * (abs(numbers[0]) if len({abs(number) for number in numbers}) == 1 else 1)
+    if any(term.is_number for term in node.args):
+        share = max(map(abs, numbers))
+        return sign * (share if share.p == 1 and share.q > 2 else 1)  # a / 9 - 1 / 90 is (a - 0.1) / 9
+    content, _ = node.primitive()
+    if content.q != 1 and any(number.is_Integer for number in numbers):
+        content = sp.S.One  # Φ + x / 2 is not (2·Φ + x) / 2
+    return sign * abs(content)
+
+
+def without(node: Expr, content: Expr) -> Expr:
+    """A sum divided by its content; a decimal and itself leave no 1.0."""
+    parts = (term.as_coeff_Mul() for term in node.args)
+    return sp.Add(
+        *(
+            sp.Integer(1 if own == content else -1) * rest if abs(own) == abs(content) else own / content * rest
+            for own, rest in parts
+        )
+    )
+
+
+def is_written_out(number: Expr) -> bool:
+    """Whether a number is a decimal, exact or not."""
+    return bool(number.is_Float) or is_decimal(number)
+
+
+def is_decimal(number: Expr) -> bool:
+    """Whether a rational number is written as a decimal, as 1e-05 is; 1 / 1500 is a share of so many."""
+    if not number.is_Rational or number.q <= MOST_BELOW:
+        return False
+    return not (abs(number.p) == 1 and number.q <= MOST_SHARES and not has_few_digits(number))
+
+
+def has_few_digits(number: Expr) -> bool:
+    """Whether a rational number has a decimal that ends, and nobody would write as halves or quarters."""
+    return bool(number.is_Rational and number.q % 5 == 0 and 10**6 % number.q == 0)

@@ -4,11 +4,9 @@ Each is true for every value, save that the guard of a division is dropped: what
 is checked at the point, and it is not shown if it is wrong.
 
 A rule takes an expression and answers with an equal one, or the same. `simplify` applies the table from the
-inside out until nothing changes, and records each firing.
-
-Differences that go around an axis of three entries: f(i+1)·g(i+2) − f(i+2)·g(i+1), a cross product.
-
-What eigenvectors turn by: 1 / (w[k] − w[l]), 0 on the diagonal, and matrices that are symmetrised with it.
+inside out until nothing changes, and records each firing. The rules of one subject stand in a file of their own; here
+are those for what two terms share, for cross products (f(i+1)·g(i+2) − f(i+2)·g(i+1)), and for what eigenvectors turn
+by: 1 / (w[k] − w[l]), 0 on the diagonal.
 """
 
 from __future__ import annotations
@@ -21,8 +19,37 @@ from itertools import permutations
 import sympy as sp
 
 from symgrad.calculus.differentiate import Step
-from symgrad.closed_form.rewriting.asking import numbered_apart
-from symgrad.closed_form.rewriting.averages import (
+from symgrad.closed_form.rewriting.conditions import (
+    away_from_zero,
+    cases,
+    complement,
+    decided,
+    either_side,
+    guard,
+    stepped,
+)
+from symgrad.closed_form.rewriting.merging import (
+    merge_nested,
+    merge_sums,
+    numbered_apart,
+    outside,
+    squared,
+    taken_apart,
+)
+from symgrad.closed_form.rewriting.of_numbers import (
+    absolute,
+    logistic,
+    multiplied_out,
+    normal,
+    one_denominator,
+    raised_together,
+    taken_in,
+    turned_logistic,
+    without_one,
+)
+from symgrad.closed_form.rewriting.shorthands import (
+    Apart,
+    Cross,
     centred,
     constant_out,
     mean_of,
@@ -30,23 +57,6 @@ from symgrad.closed_form.rewriting.averages import (
     standardised_ratio,
     variance,
 )
-from symgrad.closed_form.rewriting.merging import merge_nested, merge_sums, outside, squared, taken_apart
-from symgrad.closed_form.rewriting.of_numbers import (
-    absolute,
-    cases,
-    decided,
-    either_side,
-    logistic,
-    multiplied_out,
-    normal,
-    one_denominator,
-    raised_together,
-    stepped,
-    taken_in,
-    turned_logistic,
-    without_one,
-)
-from symgrad.closed_form.rewriting.shorthands import Apart, Cross
 from symgrad.functions import sigmoid
 from symgrad.indexing import Bracket, Index, over_same, summed
 from symgrad.indexing.brackets import Mod
@@ -59,11 +69,11 @@ from symgrad.indexing.symbols import Expr, free_indices, is_access
 def reciprocal_gap(expression: Expr) -> Expr:
     """[l ≠ k] / (f(k) − f(l)) → K[l,k]"""
     guards = [f for f in sp.Mul.make_args(expression) if isinstance(f, Bracket) and isinstance(f.args[0], sp.Ne)]
-    for guard in guards if expression.is_Mul else ():
+    for apart in guards if expression.is_Mul else ():
         for below in expression.args:
-            gap = gap_of(below.base, *guard.args[0].args) if below.is_Pow and below.exp == -1 else None
+            gap = gap_of(below.base, *apart.args[0].args) if below.is_Pow and below.exp == -1 else None
             if gap is not None:
-                return sp.Mul(gap, *(f for f in expression.args if f not in (guard, below)))
+                return sp.Mul(gap, *(f for f in expression.args if f not in (apart, below)))
     return expression
 
 
@@ -178,41 +188,6 @@ def _over_totals(term: Expr, roots: Collection[Expr]) -> list[Expr]:
         else:
             factors.append(factor)
     return factors
-
-
-def complement(expression: Expr) -> Expr:
-    """c − c·[t] → c·[not t], c a number"""
-    number = expression.as_coeff_Add()[0] if expression.is_Add else sp.S.Zero
-    for term in expression.args if number else ():
-        coefficient, condition = term.as_coeff_Mul()
-        if coefficient == -number and isinstance(condition, Bracket) and condition.args[0].is_Relational:
-            return expression - number - term + number * Bracket(condition.args[0].negated)
-    return expression
-
-
-def guard(expression: Expr) -> Expr:
-    """[e > 0] / e → 1 / e, where e ≠ 0: the form is for the points that have a derivative"""
-    if not expression.is_Mul:
-        return expression
-    below = [base for base, exponent in (f.as_base_exp() for f in expression.args) if exponent.is_negative]
-    kept = [
-        f
-        for f in expression.args
-        if not (
-            isinstance(f, Bracket) and isinstance(f.args[0], sp.Gt) and f.args[0].rhs == 0 and f.args[0].lhs in below
-        )
-    ]
-    return sp.Mul(*kept) if len(kept) < len(expression.args) else expression
-
-
-def away_from_zero(expression: Expr) -> Expr:
-    """[t ≠ 0] / t → 1 / t, away from t = 0"""
-    if not expression.is_Mul:
-        return expression
-    below = {f.base for f in expression.args if f.is_Pow and f.exp.is_number and f.exp.is_negative}
-    guards = [f for f in expression.args if isinstance(f, Bracket) and isinstance(f.args[0], sp.Ne)]
-    needless = [f for f in guards if f.args[0].rhs == 0 and f.args[0].lhs in below]
-    return sp.Mul(*(f for f in expression.args if f not in needless)) if needless else expression
 
 
 SHORT = 10**9

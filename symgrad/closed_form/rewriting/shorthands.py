@@ -1,14 +1,23 @@
 """What matrix notation has one word for: softmax, mean, variance, what is centred and what is standardised.
 
-They are for the page: the rules put them in the place of the sums they stand for, nobody differentiates them. The
-ones that are taken along an axis are of an entry, ``Softmax(f, (i,))`` at i; the ones that add up are sums.
+The words are for the page: the rules below put them in the place of the sums and quotients that they stand for, nobody
+differentiates them. Those that are taken along an axis are of an entry, ``Softmax(f, (i,))`` at i; those that add
+up are sums. Comes in: an expression. Goes out: the same with one of these words in it; and whether torch would hold
+truth values for an expression, or read a tensor.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import sympy as sp
 
-from symgrad.indexing.symbols import Expr
+from symgrad.functions import finite
+from symgrad.indexing import Bracket
+from symgrad.indexing.canonical import Quotient, canonical_at, named_quotient, values_of
+from symgrad.indexing.sums import split_factors
+from symgrad.indexing.symbols import Expr, Index, free_indices, is_access
+from symgrad.shapes import Size
 
 
 class Shorthand:
@@ -54,3 +63,158 @@ Root = shorthand("Root", 1, "``Root(q)``: √q of a number such as 2·π, which 
 Normal = shorthand("Normal", 1, "``Normal(z)``: (1 + erf(z / √2)) / 2, the normal distribution.")
 Cross = shorthand("Cross", 3, "``Cross(f, g, (i,))``: the cross product of f and g along the index i, at i.")
 Once = shorthand("Once", 1, "``Once(f)``: f, which stands there more than once and has a name.")
+
+
+def mean_of(expression: Expr) -> Expr:
+    """Σ_k f(k) / n → mean_k f(k), where k takes n values and the sum is no matrix product"""
+    if not expression.is_Mul:
+        return expression
+    for total in expression.args:
+        if type(total) is not sp.Sum:
+            continue
+        size = entries(total)
+        used = [free_indices(f) for f in split_factors(total.function) if free_indices(f)]
+        if divides(expression, size) and elementwise(used):
+            rest = sp.Mul(*(f for f in expression.args if f is not total)) * size
+            return rest * Mean(total.function, *total.limits)
+    return expression
+
+
+def elementwise(used: Sequence[frozenset[Index]]) -> bool:
+    """Whether factors with these indices are a product entry by entry, or would be with the others left out."""
+    whole: frozenset[Index] = frozenset().union(*used)
+    return bool(used) and (all(u == whole for u in used) or sum(u == whole for u in used) > 1)
+
+
+def entries(total: Expr) -> Size:
+    """How many terms a sum has."""
+    return sp.Mul(*(limit[0].size for limit in total.limits))
+
+
+def divides(expression: Expr, size: Size) -> bool:
+    """Whether a product is divided by ``size`` and by all its factors."""
+    number, sizes = size.as_coeff_Mul()
+    below = expression.as_coeff_Mul(rational=True)[0].q
+    return bool(below % number == 0) and all(1 / s in expression.args for s in sp.Mul.make_args(sizes) if s != 1)
+
+
+def centred(expression: Expr) -> Expr:
+    """f(i) − Σ_k f(k) / n → f(i) − mean f, which has one name, also n times it"""
+    if not expression.is_Add:
+        return expression
+    for term in expression.args:
+        number, total = scaled_sum(term)
+        if total is None:
+            continue
+        scale = -number if isinstance(total, Mean) else -number * entries(total)
+        bound = [limit[0] for limit in total.limits]
+        rest = expression - term
+        for at in values_of(bound, (total.function,), rest):
+            entry = canonical_at(at, bound, total.function)
+            if scale * entry in sp.Add.make_args(rest):
+                return centred(rest - scale * entry + scale * Centred(entry, sp.Tuple(*at)))
+    return expression
+
+
+def constant_out(expression: Expr) -> Expr:
+    """mean_k(c·f(k)) → c·mean f, and so for what is centred, where c is read at none of the k"""
+    if type(expression) is Mean:
+        body, along = expression.function, {limit[0] for limit in expression.limits}
+    elif isinstance(expression, Centred):
+        body, along = expression.args[0], {*expression.args[1]}
+    else:
+        return expression
+    factors = sp.Mul.make_args(body)
+    apart = [f for f in factors if not free_indices(f) & along]
+    rest = sp.Mul(*(f for f in factors if f not in apart))
+    if not apart or not free_indices(rest) & along:
+        return expression
+    return sp.Mul(*apart, expression.func(rest, *expression.args[1:]))
+
+
+def scaled_sum(term: Expr) -> tuple[Expr, Expr | None]:
+    """A number or size, and the sum or mean that it is a multiple of."""
+    sums = [f for f in sp.Mul.make_args(term) if type(f) in (sp.Sum, Mean)]
+    if len(sums) != 1:
+        return term, None
+    scale = sp.Mul(*(f for f in sp.Mul.make_args(term) if f is not sums[0]))
+    plain = not scale.has(sp.Indexed, sp.Sum) and not free_indices(scale)
+    return (scale, sums[0]) if plain else (term, None)
+
+
+def variance(expression: Expr) -> Expr:
+    """Σ_k (f(k) − mean f)² / n → var f"""
+    for total in sp.Mul.make_args(expression):
+        if type(total) not in (sp.Sum, Mean) or not total.function.is_Pow or total.function.exp != 2:
+            continue
+        inner, along = total.function.base, [limit[0] for limit in total.limits]
+        if isinstance(inner, Centred) and set(inner.args[1]) == set(along):
+            count = 1 if isinstance(total, Mean) else entries(total)
+            return expression / total * count * Variance(inner.args[0], *total.limits)
+    return expression
+
+
+LINEAR = (sp.Sum, Mean)
+
+
+def softmax_ratio(expression: Expr) -> Expr:
+    """exp(f(i)) / Σ_k exp(f(k)) → softmax(f)[i], among those that meet a condition if there is one"""
+    return named_quotient(expression, softmax_over)
+
+
+def softmax_over(base: Expr) -> Quotient | None:
+    """Σ_k exp(f(k)) below the line, or Σ_k [k ≤ i]·exp(f(k))."""
+    if type(base) is not sp.Sum:
+        return None
+    factors = split_factors(base.function)
+    masks = [f for f in factors if isinstance(f, Bracket) and not reads_tensor(f)]
+    logits = [f.exp for f in factors if isinstance(f, sp.exp)]
+    if not logits or len(logits) + len(masks) < len(factors):
+        return None
+    bound = tuple(limit[0] for limit in base.limits)
+
+    def named(at: Sequence[Expr]) -> Expr:
+        new = dict(zip(bound, at, strict=True))
+        entry, among = sp.Add(*logits).xreplace(new), sp.Mul(*masks).xreplace(new)
+        return Masked(entry, sp.Tuple(*at), among) if masks else Softmax(entry, sp.Tuple(*at))
+
+    return Quotient(tuple(factors), bound, sp.S.One, named, LINEAR)
+
+
+def standardised_ratio(expression: Expr) -> Expr:
+    """(f(i) − mean f) / √(var f + e) → standardised(f)[i]"""
+    return named_quotient(expression, standardised_over)
+
+
+def standardised_over(base: Expr) -> Quotient | None:
+    """√(var f + e) below the line."""
+    spreads = [term for term in sp.Add.make_args(base) if isinstance(term, Variance)]
+    if len(spreads) != 1 or not (base - spreads[0]).is_number:
+        return None
+    entry, bound = spreads[0].function, tuple(limit[0] for limit in spreads[0].limits)
+
+    def named(at: Sequence[Expr]) -> Expr:
+        return Standardised(entry.xreplace(dict(zip(bound, at, strict=True))), sp.Tuple(*at), base - spreads[0])
+
+    return Quotient((Centred(entry, sp.Tuple(*bound)),), bound, sp.Rational(1, 2), named, LINEAR)
+
+
+TRUTHS = (Bracket, finite)
+"""What torch holds as true and false."""
+
+
+def reads_tensor(node: Expr) -> bool:
+    """Whether any tensor is read."""
+    return any(is_access(n) for n in sp.preorder_traversal(node))
+
+
+def boolean(node: Expr) -> bool:
+    """Whether torch would hold true and false here, not numbers."""
+    return all(isinstance(factor, TRUTHS) for factor in sp.Mul.make_args(node))
+
+
+def counted(node: Expr) -> bool:
+    """Whether torch would hold truth values or numbers of them here: tensors are read in conditions alone."""
+    return isinstance(node, (*TRUTHS, sp.KroneckerDelta)) or (
+        not is_access(node) and all(counted(part) for part in node.args)
+    )

@@ -1,7 +1,8 @@
 """Programs back to text: a forward value in torch's syntax, with the brackets it needs.
 
 A gradient may mention a forward value (``h > 0``); in a closed form it is written out, since only v, out and
-the inputs are in scope.
+the inputs are in scope. Steps on pairs (re, im) are said as torch says them of complex tensors,
+``view_as_real(torch.polar(r, t))``: between two such steps the pairs are not seen.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ from typing import Any
 
 import sympy as sp
 
-from symgrad.closed_form.texts.complex_text import complex_text
 from symgrad.closed_form.texts.decimals import computed_of, size_text, written
 from symgrad.closed_form.texts.pieces import (
     ADD,
@@ -290,3 +290,44 @@ def key_text(key: Any) -> str:
     while len(forms) > 1 and forms[-1] == ":":
         forms.pop()
     return ", ".join(forms) or "..."
+
+
+def complex_text(writer: Writer, step: Apply) -> Text:
+    """The step in torch's words, a complex result as pairs."""
+    text, binds = inner_text(writer, step)
+    return (f"view_as_real({text})", ATOM) if "out" in named(step.op).pairs else (text, binds)
+
+
+def inner_text(writer: Writer, step: Apply) -> Text:
+    """The step in torch's words, a complex result as it is."""
+    op = named(step.op)
+    operands = [
+        seen(writer, a) if name in op.pairs else plain(writer, step, a)
+        for name, a in zip(op.operands, writer.operands(step), strict=True)
+    ]
+    if sign := sign_of(step.op):
+        binds = BINDS[sign]
+        return f"{bracketed(*operands[0], binds)} {sign} {bracketed(*operands[1], NEGATE)}", binds
+    word = op.spelled[0] if op.spelled else f"torch.{op.name.removeprefix('complex_')}"
+    text = f"{word}({', '.join(writer.arguments(step, list(operands)))})"
+    return (f"{text}.resolve_conj()" if word.endswith("ihfft") else text), ATOM
+
+
+def seen(writer: Writer, argument: Argument) -> Text:
+    """Pairs as complex numbers."""
+    maker = writer.maker(argument)
+    if maker is not None and "out" in named(maker.op).pairs:
+        return inner_text(writer, maker)
+    text, binds = writer.operand(argument) or ("", ATOM)
+    rows = text if text.isidentifier() else f"{bracketed(text, binds, ATOM)}.contiguous()"
+    return f"view_as_complex({rows})", ATOM
+
+
+def plain(writer: Writer, step: Apply, argument: Argument) -> Text:
+    """A real operand; torch takes no number here, so 0 is written as a tensor."""
+    if not isinstance(argument, Constant):
+        return writer.operand(argument) or ("", ATOM)
+    others = step.tensors
+    if argument.value != 0 or not others:
+        raise NoForm
+    return f"zeros_like({writer.tensor(others[0])[0]})", ATOM

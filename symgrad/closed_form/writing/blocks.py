@@ -1,11 +1,15 @@
-"""Blocks of entries: what a tensor that is repeated, pooled or cut into windows gives back.
+"""Windows over an axis: what a tensor gives back that is repeated, pooled, cut into windows, unfolded or folded.
 
     Σ_j δ(q, ⌊j / 2⌋)·v[p,j]            →  v.reshape(m, n, 2).sum(-1), `numbered_apart` first
     Σ_k [2r ≤ k]·[k < 2r + 2]·v[p,k]    →  2 * avg_pool1d(v, 2), or a reshape and a sum
     Σ_k [0 ≤ r − 2k]·[r − 2k < 2]·v[p,k]   →  v.repeat_interleave(2, -1), with zeros behind what no block covers
     Σ_k [0 ≤ r − s·k + d < K]·v[p,c,k]  →  conv_transpose1d(v, x.new_ones(c, 1, K), stride=s, padding=d, groups=c)
+    Σ_{a,b} v[n,(c,a,b),(p−a,q−b)]      →  F.fold(v, x.shape[-2:], (k, l))
+    v[n,c,p+a,q+b] for (c,a,b),(p,q)    →  F.unfold(v, (k, l))
 
-Comes in: a sum whose conditions hold in a window of one index around another. Goes out: a piece; `NoForm` for others.
+Comes in: a sum whose conditions hold in a window of one index around another, or the one entry of the seed that is read
+and what is summed over. Goes out: a piece or a call; `NoForm` or None for others. A place, a step of the window and a
+shift within it belong together as in `convolutions`: place = stride·step + dilation·shift − padding.
 """
 
 from __future__ import annotations
@@ -15,15 +19,14 @@ from dataclasses import dataclass
 
 import sympy as sp
 
-from symgrad.closed_form.rewriting.asking import indices_in, reads_tensor
 from symgrad.closed_form.rewriting.merging import taken_apart
-from symgrad.closed_form.texts.axes import axis_in
-from symgrad.closed_form.texts.notation import Notation
+from symgrad.closed_form.rewriting.shorthands import reads_tensor
+from symgrad.closed_form.texts.notation import Notation, axis_in
 from symgrad.closed_form.texts.pieces import ATOM, MULTIPLY, NoForm, Piece, flat, method, permuted, subscripted
-from symgrad.closed_form.writing.convolutions import remainders
-from symgrad.indexing import Bracket, Index, summed
+from symgrad.closed_form.writing.convolutions import Slide, remainders, solved
+from symgrad.indexing import Bracket, Index, Ravel, Unravel, summed
 from symgrad.indexing.brackets import whole_gap
-from symgrad.indexing.symbols import Expr
+from symgrad.indexing.symbols import Expr, free_indices, indices_of, name_of
 from symgrad.ops.contracting.convolutions import spread
 from symgrad.shapes import Size
 
@@ -47,11 +50,11 @@ def blocks(notation: Notation, factors: list[Expr], bound: list[Index], prefer: 
     every, over = taken_apart(summed(sp.Mul(*factors), bound))
     edges = [f for f in every if isinstance(f, Bracket) and not reads_tensor(f)]
     rest = [f for f in every if f not in edges]
-    windows = [window(k, [e for e in edges if k in indices_in(e)]) for k in over]
-    if len(edges) != 2 * len(over) or any(indices_in(w.place) <= {w.step} for w in windows):
+    windows = [window(k, [e for e in edges if k in free_indices(e)]) for k in over]
+    if len(edges) != 2 * len(over) or any(free_indices(w.place) <= {w.step} for w in windows):
         raise NoForm
     outer = {k: w.step if k is w.place else w.place for k, w in zip(over, windows, strict=True)}
-    if len(set(outer.values())) < len(outer) or any(i in indices_in(sp.Mul(*rest)) for i in outer.values()):
+    if len(set(outer.values())) < len(outer) or any(i in free_indices(sp.Mul(*rest)) for i in outer.values()):
         raise NoForm
     order = [next((k for k, o in outer.items() if o == i), i) for i in prefer]
     body = flat(notation.write(sp.Mul(*rest), order))
@@ -77,7 +80,7 @@ def window(bound: Index, edges: Sequence[Expr]) -> Window:
     """What two conditions on ``bound`` and another index say."""
     if len(edges) != 2 or any(edge.args[0].func not in (sp.Le, sp.Lt, sp.Ge, sp.Gt) for edge in edges):
         raise NoForm
-    others = set().union(*map(indices_in, edges)) - {bound}
+    others = set().union(*map(free_indices, edges)) - {bound}
     if len(others) != 1:
         raise NoForm
     (other,) = others
@@ -86,7 +89,7 @@ def window(bound: Index, edges: Sequence[Expr]) -> Window:
         for below, above in (gaps, gaps[::-1]):
             padding = sp.expand(below - place + (stride := -below.coeff(step)) * step)
             length = sp.expand(below + above + 1)
-            plain = not indices_in(padding) and not indices_in(length) and stride.is_Integer
+            plain = not free_indices(padding) and not free_indices(length) and stride.is_Integer
             if plain and below.coeff(place) == 1 and (stride > 1 or (stride == 1 and place is other)):
                 return Window(place, step, stride, padding, length)
     raise NoForm
@@ -159,3 +162,66 @@ def alike(notation: Notation, numbers: Sequence[Size]) -> str:
     """One number where all are equal, else each."""
     texts = [notation.texts.size(n) for n in numbers]
     return texts[0] if len(set(texts)) == 1 else f"({', '.join(texts)})"
+
+
+def folded(notation: Notation, v: Expr, bound: Sequence[Index], axes: Sequence[Index], wanted: str) -> str | None:
+    """The call that gives Σ v; None where rows and columns are not numbered as in windows."""
+    *lead, rows, columns = indices_of(v) if len(indices_of(v)) > 1 else (None, None)
+    if not (isinstance(rows, Ravel) and isinstance(columns, Ravel) and len(columns.shape) == 2) or len(axes) < 3:
+        return None
+    channel, shifts = rows.indices[:-2], rows.indices[-2:]
+    if tuple(lead) != tuple(axes[:-3]) or channel not in ((axes[-3],), *([()] if axes[-3].size == 1 else [])):
+        return None
+    try:
+        found = [along(*parts, bound) for parts in zip(axes[-2:], columns.indices, shifts, strict=True)]
+    except NoForm:
+        return None
+    text = notation.texts.tensor(name_of(v))[0]
+    return f"F.fold({text}, {wanted}.shape[-2:], {alike(notation, rows.shape[-2:])}{told(notation, found)})"
+
+
+def told(notation: Notation, slides: Sequence[Slide]) -> str:
+    """How the windows lie, where it is not as usual."""
+    options = (
+        ("dilation", [slide.dilation for slide in slides], 1),
+        ("padding", [slide.padding for slide in slides], 0),
+        ("stride", [slide.stride for slide in slides], 1),
+    )
+    return "".join(f", {word}={alike(notation, own)}" for word, own, usual in options if set(own) != {usual})
+
+
+def unfolded(notation: Notation, v: Expr, axes: Sequence[Index]) -> str | None:
+    """The windows of v, in columns; None where it is not read so."""
+    if len(axes) < 2 or len(indices_of(v)) != len(axes) + 1:
+        return None
+    *lead, channel, first, second = indices_of(v)
+    rows, columns = axes[-2:]
+    steps, shifts = ([u for u in v.atoms(Unravel) if u.number == number] for number in (columns, rows))
+    window = shifts[0].shape[-2:] if shifts else ()
+    if tuple(lead) != tuple(axes[:-2]) or len(steps) != 2 or len(window) != 2:
+        return None
+    if channel not in (0, *(u for u in shifts if len(u.shape) > 2 and u.axis == 0)):
+        return None
+    found = []
+    for number, place in enumerate((first, second)):
+        step = next(u for u in steps if u.axis == number)
+        shift = next((u for u in shifts if len(u.shape) - u.axis == 2 - number), None)
+        if shift is None:
+            return None
+        stride, dilation = place.coeff(step), place.coeff(shift)
+        padding = sp.expand(stride * step + dilation * shift - place)
+        if not (stride.is_Integer and dilation.is_Integer and padding.is_Integer and stride > 0 and dilation > 0):
+            return None
+        found.append(Slide(stride, dilation, padding))
+    text = notation.texts.tensor(name_of(v))[0]
+    return f"F.unfold({text}, {alike(notation, window)}{told(notation, found)})"
+
+
+def along(place: Index, step: Expr, shift: Expr, bound: Sequence[Index]) -> Slide:
+    """What one axis says, whichever of the two is summed over and the other solved for."""
+    if isinstance(shift, Index) and shift in bound:
+        slide = solved(step, place, shift)
+        return Slide(slide.dilation, slide.stride, slide.padding)
+    if isinstance(step, Index) and step in bound:
+        return solved(shift, place, step)
+    raise NoForm

@@ -26,9 +26,9 @@ from symgrad.closed_form.rewriting.conjugates import (
     with_directions,
     within_one_sum,
 )
-from symgrad.closed_form.texts.complex_text import seen
 from symgrad.closed_form.texts.notation import Notation, shape_of
 from symgrad.closed_form.texts.pieces import ATOM, NoForm, bracketed
+from symgrad.closed_form.texts.source_text import seen
 from symgrad.closed_form.writing.said_shortly import made_of
 from symgrad.indexing import Bracket, Index
 from symgrad.indexing.symbols import Expr, access, accesses, indices_of, is_access, name_of, weight

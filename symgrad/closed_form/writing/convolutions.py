@@ -25,11 +25,10 @@ from itertools import product
 
 import sympy as sp
 
-from symgrad.closed_form.rewriting.asking import indices_in
 from symgrad.closed_form.texts.notation import Notation, shape_of
 from symgrad.closed_form.texts.pieces import NoForm, subscripted
 from symgrad.indexing import Index, Unravel, access, fresh
-from symgrad.indexing.symbols import Expr, indices_of, name_of
+from symgrad.indexing.symbols import Expr, free_indices, indices_of, name_of
 from symgrad.ops.contracting.convolutions import slid, spread
 from symgrad.shapes import Size
 
@@ -155,9 +154,9 @@ def solved(index: Expr, longer: Expr, other: Expr) -> Slide:
     quotient = sp.Add(*(part.args[0] if isinstance(part, sp.floor) else part for part in parts))
     above, below = sp.fraction(sp.together(quotient))
     above = sp.expand(above)
-    slope = -above.coeff(other) if indices_in(other) else sp.S.One
+    slope = -above.coeff(other) if free_indices(other) else sp.S.One
     padding = sp.expand(above - longer + slope * other)
-    need(above.coeff(longer) == 1, slope.is_Integer, slope > 0, not indices_in(padding))
+    need(above.coeff(longer) == 1, slope.is_Integer, slope > 0, not free_indices(padding))
     return Slide(slope, below, padding)
 
 
@@ -233,7 +232,7 @@ def stepping(slide: Slide, left: Size, step: Expr) -> Slide:
     A window at a single place may move by any.
     """
     least = left.args[1] if isinstance(left, sp.Mod) else left + 1
-    if indices_in(step) or least == 1:
+    if free_indices(step) or least == 1:
         return slide
     need(least.is_Integer)
     return replace(slide, stride=least)
@@ -320,7 +319,7 @@ def straight(place: Expr, shift: Index, step: Expr) -> Slide:
     """a·shift + b·step − padding; a shift within one entry is 0"""
     slopes = [place.coeff(i) if isinstance(i, Index) and i.size != 1 else sp.S.One for i in (shift, step)]
     padding = sp.expand(slopes[0] * (shift if shift.size != 1 else 0) + slopes[1] * step - place)
-    need(all(s.is_Integer and s > 0 for s in slopes), not indices_in(padding))
+    need(all(s.is_Integer and s > 0 for s in slopes), not free_indices(padding))
     return Slide(slopes[0], slopes[1], padding)
 
 

@@ -11,14 +11,14 @@ from collections.abc import Mapping, Sequence
 
 import sympy as sp
 
-from symgrad.closed_form.rewriting.asking import indices_in, reads_tensor
+from symgrad.closed_form.rewriting.shorthands import reads_tensor
 from symgrad.closed_form.texts.notation import Notation
 from symgrad.closed_form.texts.pieces import ATOM, MULTIPLY, NoForm, Piece, flat, method, permuted
 from symgrad.indexing import Bracket, Index, fresh, summed
 from symgrad.indexing.brackets import ORDERS, STRICT, whole_gap
 from symgrad.indexing.equation import with_fresh_sums
 from symgrad.indexing.sums import split_factors
-from symgrad.indexing.symbols import Expr, bound_indices
+from symgrad.indexing.symbols import Expr, bound_indices, free_indices
 
 
 def is_edge(factor: Expr) -> bool:
@@ -26,7 +26,7 @@ def is_edge(factor: Expr) -> bool:
     if isinstance(factor, sp.KroneckerDelta):
         return (
             not reads_tensor(factor)
-            and len(indices_in(factor)) == 1
+            and len(free_indices(factor)) == 1
             and any(isinstance(side, Index) for side in factor.args)
         )
     return isinstance(factor, Bracket) and not reads_tensor(factor)
@@ -41,7 +41,7 @@ def within_edges(notation: Notation, factors: Sequence[Expr], prefer: Sequence[I
     """A product with conditions on indices among its factors."""
     edges = [f for f in factors if is_edge(f)]
     rest = [f for f in factors if f not in edges]
-    if len(edges) == 1 and len(indices_in(edges[0])) == 2:
+    if len(edges) == 1 and len(free_indices(edges[0])) == 2:
         return triangle(notation, edges[0], rest, prefer)
     return padded(notation, edges, rest, prefer)
 
@@ -50,7 +50,7 @@ def triangle(notation: Notation, factor: Expr, rest: Sequence[Expr], prefer: Seq
     """[q ≤ p + d]·f[p,q] is f.tril(d), [q ≥ p + d]·f[p,q] is f.triu(d), also of each matrix of a stack."""
     inner = notation.write(sp.Mul(*rest), prefer)
     axes = flat(inner).indices()
-    if len(axes) < 2 or indices_in(factor) != set(axes[-2:]):
+    if len(axes) < 2 or free_indices(factor) != set(axes[-2:]):
         raise NoForm
     relation = factor.args[0]
     row, column = axes[-2:]
@@ -92,9 +92,9 @@ def ranges_of(notation: Notation, edges: Sequence[Expr]) -> dict[Index, tuple[Ex
     """Where each index starts and stops by conditions on one index each; NoForm where that may be outside its axis."""
     ranges: dict[Index, tuple[Expr, Expr]] = {}
     for edge in edges:
-        if len(indices_in(edge)) != 1:
+        if len(free_indices(edge)) != 1:
             raise NoForm
-        (q,) = indices_in(edge)
+        (q,) = free_indices(edge)
         ranges[q] = narrowed(edge, q, *ranges.get(q, (sp.S.Zero, q.size)))
     amounts = (n for q, (start, stop) in ranges.items() for n in (start, stop - start, q.size - stop))
     if not all(map(notation.is_size, amounts)):
@@ -112,7 +112,7 @@ def counted_from_start(body: Expr, ranges: Mapping[Index, tuple[Expr, Expr]]) ->
 
 def within_range(notation: Notation, factors: Sequence[Expr], bound: Sequence[Index], prefer: Sequence[Index]) -> Piece:
     """Σ_k [a ≤ k]·[k < b]·f(k) is f added up from a to b − 1: what is 0 is not read, as it may not be there."""
-    edges = [f for f in factors if is_edge(f) and indices_in(f) <= set(bound)]
+    edges = [f for f in factors if is_edge(f) and free_indices(f) <= set(bound)]
     if not edges or len(edges) == len(factors):
         raise NoForm
     rest = sp.Mul(*(f for f in factors if f not in edges))
@@ -130,7 +130,7 @@ def side_by_side(notation: Notation, terms: Sequence[Expr], prefer: Sequence[Ind
     for term in terms:
         factors = split_factors(term)
         edges = [f for f in factors if is_edge(f)]
-        along |= {index for edge in edges for index in indices_in(edge)}
+        along |= {index for edge in edges for index in free_indices(edge)}
         if not edges or len(along) != 1:
             return None
         (q,) = along
@@ -187,7 +187,7 @@ def narrowed(edge: Expr, q: Index, start: Expr, stop: Expr) -> tuple[Expr, Expr]
     """Where q starts and stops by one more condition; which edge is the nearer one has to be plain."""
     if isinstance(edge, sp.KroneckerDelta):
         (place,) = (side for side in edge.args if side is not q)
-        if (start, stop) == (0, q.size) and not indices_in(place):
+        if (start, stop) == (0, q.size) and not free_indices(place):
             return place, place + 1
         raise NoForm
     relation = edge.args[0]

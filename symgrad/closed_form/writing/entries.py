@@ -1,14 +1,14 @@
-"""Writing one access: x[p,q] is x, a shift is a slice, a row-major number a reshape.
+"""Writing one access: x[p,q] is x, a shift is a slice, a row-major number a reshape, a class a row of one_hot(t).
 
-Entries in another order: axes that are numbered through, taken apart, and put together again otherwise.
+Entries in another order are axes that are numbered through, taken apart, and put together again otherwise:
 
     v[p, ⌊q/4⌋, 2·r + (⌊q/2⌋ mod 2), 2·s + (q mod 2)]
         →  v.reshape(m, n // 4, h, 2, w, 2).permute(0, 1, 3, 5, 2, 4).reshape(x.shape)
 
 Each place of an axis is a number, its parts are digits: pixels laid out as channels are the same digits in another
-order, and so is the way back.
+order, and so is the way back. Classes of which some are left out have a mask with a name: ``one_hot(t * m, n)``.
 
-Comes in: an access. Goes out: a piece; `NoForm` where a digit is read twice or not at all.
+Comes in: an access, or a δ of classes. Goes out: a piece; `NoForm` where a digit is read twice or not at all.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from collections.abc import Iterator, Sequence
 
 import sympy as sp
 
-from symgrad.closed_form.rewriting.asking import indices_in, reads_tensor
+from symgrad.closed_form.rewriting.conditions import leaves_out
+from symgrad.closed_form.rewriting.shorthands import reads_tensor
 from symgrad.closed_form.texts.notation import Notation, shape_of
-from symgrad.closed_form.texts.pieces import ATOM, MATMUL, Axes, NoForm, Piece, method, subscripted
-from symgrad.closed_form.writing.classes import class_of
+from symgrad.closed_form.texts.pieces import ATOM, MATMUL, MULTIPLY, Axes, NoForm, Piece, flat, method, subscripted
 from symgrad.indexing import Index, Ravel, Unravel
-from symgrad.indexing.symbols import Expr, indices_of, name_of
+from symgrad.indexing.symbols import Expr, accesses, free_indices, indices_of, is_access, name_of
 from symgrad.shapes import Size
 
 
@@ -49,7 +49,7 @@ def entry(notation: Notation, node: Expr, prefer: Sequence[Index] = ()) -> Piece
             return in_another_order(notation, piece, indices, shape, prefer)
     if any(reads_tensor(i) for i in indices):
         return selected(notation, piece, indices, shape)
-    if len(moving := [i for place in indices for i in indices_in(place)]) > len(set(moving)):
+    if len(moving := [i for place in indices for i in free_indices(place)]) > len(set(moving)):
         return on_a_diagonal(notation, piece, indices, shape)
     items: list[str] = []
     axes: list[Index | None] = []
@@ -63,7 +63,7 @@ def entry(notation: Notation, node: Expr, prefer: Sequence[Index] = ()) -> Piece
             axes.append(None)
         elif index.is_Integer:
             items.append(str(index))
-        elif not indices_in(index):
+        elif not free_indices(index):
             items.append(notation.texts.size(index))
         else:
             item, turn = shifted(notation, index, size, axes)
@@ -99,12 +99,12 @@ def shifted(notation: Notation, index: Expr, size: Size, axes: list[Index | None
     """x[c + p] for p below n is x[c:c + n]; x[c − p] is one that is flipped; x[(c + p) mod n] is rolled by −c."""
     around = isinstance(index, sp.Mod) and index.args[1] == size
     place = index.args[0] if around else index
-    if len(indices_in(place)) != 1:
+    if len(free_indices(place)) != 1:
         raise NoForm
-    (moving,) = indices_in(place)
+    (moving,) = free_indices(place)
     slope = place.coeff(moving)
     start = place - slope * moving
-    if slope not in (1, -1) or indices_in(start) or (around and (slope < 0 or moving.size != size)):
+    if slope not in (1, -1) or free_indices(start) or (around and (slope < 0 or moving.size != size)):
         raise NoForm
     axes.append(moving)
     axis = len(axes) - 1
@@ -140,14 +140,14 @@ def selected(notation: Notation, piece: Piece, indices: Sequence[Expr], shape: S
 
 def on_a_diagonal(notation: Notation, piece: Piece, indices: Sequence[Expr], shape: Sequence[Size]) -> Piece:
     """x[p, p + d] is x.diagonal(d), along all of which p runs."""
-    moving = [i for place in indices for i in indices_in(place)]
-    twice = [n for n, place in enumerate(indices) if any(moving.count(i) > 1 for i in indices_in(place))]
+    moving = [i for place in indices for i in free_indices(place)]
+    twice = [n for n, place in enumerate(indices) if any(moving.count(i) > 1 for i in free_indices(place))]
     if len(twice) != 2 or not all(isinstance(i, Index) and i.size == n for i, n in others(indices, shape, twice)):
         raise NoForm
     (row, column), (rows, columns) = ([part[place] for place in twice] for part in (indices, shape))
-    if len(indices_in(row) | indices_in(column)) != 1:
+    if len(free_indices(row) | free_indices(column)) != 1:
         raise NoForm
-    (along,) = indices_in(row)
+    (along,) = free_indices(row)
     ahead = column - row
     below, above = row - along, column - along
     if not ahead.is_Integer or 0 not in (below, above) or (ahead > 0) != (below == 0 and above != 0):
@@ -277,3 +277,40 @@ def laid_out(notation: Notation, piece: Piece, sizes: Sequence[Size], axes: Axes
         if tensor.shape == tuple(sizes) and len(sizes) > 1:
             return method(piece, f"reshape({tensor.name}.shape)", axes)
     return method(piece, f"reshape({', '.join(notation.texts.size(size) for size in sizes)})", axes)
+
+
+def is_class(node: Expr) -> bool:
+    """Whether a δ says which class an entry has."""
+    return isinstance(node, sp.KroneckerDelta) and any(isinstance(s, Index) for s in node.args) and reads_tensor(node)
+
+
+def one_hot(notation: Notation, node: Expr) -> Piece:
+    """The δ of classes by its name in torch."""
+    (place,), (entry,) = ([s for s in node.args if isinstance(s, Index) == own] for own in (True, False))
+    classes, size = class_of(notation, entry), notation.texts.size(place.size)
+    told = max(classes_told(notation, entry), default=0)
+    if place.size.is_Integer and told > place.size:  # the first of more
+        return Piece(f"one_hot({classes.text}, {told})[..., :{size}]", ATOM, (*classes.axes, place))
+    return Piece(f"one_hot({classes.text}, {size})", ATOM, (*classes.axes, place))
+
+
+def classes_told(notation: Notation, entry: Expr) -> Iterator[int]:
+    """How many classes the program says that there are."""
+    names = {name_of(part) for part in accesses(entry)}
+    for step in notation.program.steps:
+        told = dict(step.options).get("num_classes")
+        if isinstance(told, int) and not names.isdisjoint(step.tensors):
+            yield told
+
+
+def class_of(notation: Notation, entry: Expr) -> Piece:
+    """The tensor of classes t, or ``t * m`` where a mask leaves some out, which has a name."""
+    if is_access(entry):
+        return flat(notation.write(entry, ()))
+    masks = [factor for factor in entry.args if leaves_out(factor)] if entry.is_Mul else []
+    if len(masks) != 1 or len(entry.args) != 2 or not is_access(masks[0].args[0].lhs):
+        raise NoForm
+    classes, mask = flat(notation.write(masks[0].args[0].lhs, ())), flat(notation.write(masks[0], ()))
+    if classes.axes != mask.axes:
+        raise NoForm
+    return Piece(f"{classes.text} * {notation.name('m', mask).text}", MULTIPLY, classes.axes)

@@ -34,16 +34,16 @@ from collections.abc import Sequence
 
 import sympy as sp
 
-from symgrad.closed_form.rewriting.asking import indices_in, reads_tensor
 from symgrad.closed_form.rewriting.merging import taken_apart
+from symgrad.closed_form.rewriting.shorthands import reads_tensor
 from symgrad.closed_form.texts.decimals import size_text
 from symgrad.closed_form.texts.notation import Notation, shape_of
 from symgrad.closed_form.texts.pieces import ATOM, MULTIPLY, NoForm, Piece, bracketed, flat, subscripted
+from symgrad.closed_form.writing.blocks import folded, unfolded
 from symgrad.closed_form.writing.convolutions import convolution, solved
-from symgrad.closed_form.writing.folds import folded, unfolded
 from symgrad.indexing import Bracket, Index
 from symgrad.indexing.brackets import Ravel, Unravel
-from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of
+from symgrad.indexing.symbols import Expr, free_indices, indices_of, is_access, name_of
 from symgrad.shapes import Size
 
 
@@ -56,7 +56,7 @@ def known_call(notation: Notation, node: Expr, axes: Sequence[Index], wanted: st
     accesses = [f for f in rest if is_access(f) and "·" not in name_of(f)]
     if len(deltas) == 1 and len(accesses) == 1 and reads_tensor(deltas[0]):
         v, beside = accesses[0], [f for f in factors if f not in (*deltas, *accesses)]
-        within = all(indices_in(factor) <= {*indices_of(v)} for factor in beside)
+        within = all(free_indices(factor) <= {*indices_of(v)} for factor in beside)
         return written_at(notation, deltas[0], v, beside, axes, wanted) if within else None
     if len(deltas) == 1 and len(rest) == 2 and len(accesses) == 1 and not deltas[0].has(sp.Mod, Unravel):
         return on_diagonal(notation, deltas[0], accesses[0], axes, wanted)

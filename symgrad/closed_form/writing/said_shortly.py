@@ -12,7 +12,6 @@ from collections.abc import Sequence
 import sympy as sp
 
 from symgrad.calculus import local
-from symgrad.closed_form.rewriting.asking import indices_in
 from symgrad.closed_form.rewriting.of_numbers import is_difference
 from symgrad.closed_form.rewriting.shorthands import (
     Apart,
@@ -28,11 +27,10 @@ from symgrad.closed_form.rewriting.shorthands import (
     Standardised,
     Variance,
 )
-from symgrad.closed_form.texts.axes import axis_in, body_order, common_order, joint_axes
-from symgrad.closed_form.texts.notation import Notation
+from symgrad.closed_form.texts.notation import Notation, axis_in, body_order, common_order, joint_axes
 from symgrad.closed_form.texts.pieces import ATOM, POWER, Axes, NoForm, Piece, aligned, applied, flat, permuted
 from symgrad.indexing import Bracket, Index
-from symgrad.indexing.symbols import Expr, accesses, indices_of, is_access, name_of
+from symgrad.indexing.symbols import Expr, accesses, free_indices, indices_of, is_access, name_of
 from symgrad.ops import Op
 from symgrad.ops.entry import plays
 from symgrad.ops.lookup import find
@@ -61,7 +59,7 @@ def along_an_axis(
 ) -> tuple[Piece, int]:
     """A product of factors, and which of its axes runs along: the last, where there is a choice."""
     (index,) = along if len(along) == 1 else (None,)
-    free = sorted(indices_in(sp.Mul(*factors)), key=str)
+    free = sorted(free_indices(sp.Mul(*factors)), key=str)
     order = dict.fromkeys(i for i in [*prefer, *free] if i not in along)
     whole = (
         notation.write(factors[0], [*order, *along])
@@ -106,8 +104,8 @@ def standardised(notation: Notation, node: Expr, prefer: Sequence[Index]) -> Pie
 
 def apart(notation: Notation, node: Expr, prefer: Sequence[Index]) -> Piece:
     """K, said before as where(eye(n) == 1, 0, 1 / (w - w[:, None])): ∞ where two values are equal."""
-    batch = [i for i in prefer if all(i in indices_in(side) for side in node.args)]
-    (column,), (row,) = (indices_in(side) - set(batch) for side in node.args)
+    batch = [i for i in prefer if all(i in free_indices(side) for side in node.args)]
+    (column,), (row,) = (free_indices(side) - set(batch) for side in node.args)
     axes = (*batch, row, column)
     across, down = (
         aligned(notation.name("w", notation.write(side, (*batch, i))), axes).text

@@ -6,10 +6,8 @@ from collections.abc import Sequence
 
 import sympy as sp
 
-from symgrad.closed_form.rewriting.asking import counted, indices_in, mentions_seed
-from symgrad.closed_form.rewriting.shorthands import Mean, Variance
-from symgrad.closed_form.texts.axes import axis_in, body_order, components, place_of
-from symgrad.closed_form.texts.notation import Notation
+from symgrad.closed_form.rewriting.shorthands import Mean, Variance, counted
+from symgrad.closed_form.texts.notation import Notation, axis_in, body_order, components, mentions_seed, place_of
 from symgrad.closed_form.texts.pieces import (
     ATOM,
     COMPARE,
@@ -27,7 +25,7 @@ from symgrad.closed_form.writing.blocks import blocks
 from symgrad.closed_form.writing.edges import within_range
 from symgrad.indexing import Bracket, Index, summed
 from symgrad.indexing.sums import split_factors
-from symgrad.indexing.symbols import Expr, fresh
+from symgrad.indexing.symbols import Expr, free_indices, fresh
 
 ADDED_UP = "sum"
 MEAN = "mean"
@@ -54,14 +52,16 @@ def raised_apart(node: Expr) -> list[Expr]:
     """The factors of a product; of e to a sum each term whose indices are not those of another: e^(x[k] − c) is one."""
     factors: list[Expr] = []
     for factor in sp.Mul.make_args(node):
-        whole = isinstance(factor, sp.exp) and any(indices_in(term) == indices_in(factor) for term in factor.exp.args)
+        whole = isinstance(factor, sp.exp) and any(
+            free_indices(term) == free_indices(factor) for term in factor.exp.args
+        )
         factors += [factor] if whole else split_factors(factor)
     return factors
 
 
 def outside(notation: Notation, factors: list[Expr], bound: list[Index], prefer: Sequence[Index]) -> Piece:
     """Σ_k c·f(k) is c times Σ_k f(k)."""
-    apart = [f for f in factors if not indices_in(f) & set(bound)]
+    apart = [f for f in factors if not free_indices(f) & set(bound)]
     if not apart or len(apart) == len(factors):
         raise NoForm
     inner = summed(sp.Mul(*(f for f in factors if f not in apart)), bound)
@@ -90,7 +90,7 @@ def running(notation: Notation, factors: list[Expr], bound: list[Index], prefer:
 def broadcast_apart(notation: Notation, factors: list[Expr], bound: list[Index], prefer: Sequence[Index]) -> Piece:
     """Term by term where terms would have to be broadcast against each other before they are added."""
     added = next((f for f in factors if f.is_Add), None)
-    if len(bound) > 1 or added is None or any(indices_in(term) == indices_in(added) for term in added.args):
+    if len(bound) > 1 or added is None or any(free_indices(term) == free_indices(added) for term in added.args):
         raise NoForm
     return term_by_term(notation, factors, bound, prefer)
 
@@ -100,16 +100,16 @@ def matrix_product(notation: Notation, factors: list[Expr], bound: list[Index], 
     if len(bound) != 1 or len(factors) < 2:
         raise NoForm
     (k,) = bound
-    batch = [i for i in prefer if i != k and all(i in indices_in(f) for f in factors)]
+    batch = [i for i in prefer if i != k and all(i in free_indices(f) for f in factors)]
     if not batch and len(prefer) == 2:
-        weights = [f for f in factors if indices_in(f) == {k}]
+        weights = [f for f in factors if free_indices(f) == {k}]
         sides = components([f for f in factors if f not in weights], {k})
-        if weights and len(sides) == 2 and all(len(indices_in(sp.Mul(*side))) == 2 for side in sides):
+        if weights and len(sides) == 2 and all(len(free_indices(sp.Mul(*side))) == 2 for side in sides):
             return weighted_product(notation, sides, weights, k, prefer)
     groups = components(factors, {k, *batch})
     if len(groups) != 2:
         raise NoForm
-    free = [[i for i in indices_in(sp.Mul(*g)) if i != k and i not in batch] for g in groups]
+    free = [[i for i in free_indices(sp.Mul(*g)) if i != k and i not in batch] for g in groups]
     if any(len(f) > 1 for f in free):
         return stacked_product(notation, groups, k, prefer)
     if not any(free) or (batch and not all(free)):
@@ -127,7 +127,7 @@ def weighted_product(
     notation: Notation, sides: list[list[Expr]], weights: list[Expr], k: Index, prefer: Sequence[Index]
 ) -> Piece:
     """Σ_k f[k,p]·w[k]·g[k,q] is f.T @ diag(w) @ g, and (f * w).T @ g where torch has no matrix of the weights."""
-    free = [[i for i in indices_in(sp.Mul(*side)) if i != k] for side in sides]
+    free = [[i for i in free_indices(sp.Mul(*side)) if i != k] for side in sides]
     first, second = sorted(range(2), key=lambda n: place_of(free[n], prefer))
     if counted(sp.Mul(*weights)):
         left = side(notation, [*sides[first], *weights], (*free[first], k))
@@ -143,10 +143,10 @@ def weighted_product(
 
 def stacked_product(notation: Notation, groups: list[list[Expr]], k: Index, prefer: Sequence[Index]) -> Piece:
     """Σ_k f[b,p,k]·g[k,q] is f @ g: one matrix for a whole stack of them."""
-    long, short = sorted(groups, key=lambda g: -len(indices_in(sp.Mul(*g))))
-    rows = [i for i in prefer if i in indices_in(sp.Mul(*long))]
-    columns = [i for i in prefer if i in indices_in(sp.Mul(*short))]
-    if len(rows) != len(indices_in(sp.Mul(*long))) - 1 or len(columns) != 1 or set(rows) & set(columns):
+    long, short = sorted(groups, key=lambda g: -len(free_indices(sp.Mul(*g))))
+    rows = [i for i in prefer if i in free_indices(sp.Mul(*long))]
+    columns = [i for i in prefer if i in free_indices(sp.Mul(*short))]
+    if len(rows) != len(free_indices(sp.Mul(*long))) - 1 or len(columns) != 1 or set(rows) & set(columns):
         raise NoForm
     left = side(notation, long, (*rows, k))
     right = side(notation, short, (k, *columns))
@@ -183,7 +183,7 @@ def sum_of_product(
         raise NoForm
     if word != ADDED_UP and all(counted(f) for f in factors):  # torch has no mean of truth values or counts
         body = Piece(f"1.0 * {body.inside(MULTIPLY)}", MULTIPLY, body.axes)
-    if not any(indices_in(f) >= set(body.indices()) for f in factors):
+    if not any(free_indices(f) >= set(body.indices()) for f in factors):
         raise NoForm
     places = [n for n, a in enumerate(body.axes) if a in bound or a is None]
     last = len(body.axes) - 1
@@ -199,12 +199,12 @@ def sum_of_product(
 
 def one_by_one(notation: Notation, factors: list[Expr], bound: list[Index], prefer: Sequence[Index]) -> Piece:
     """Σ_{k,l} f[p,k]·g[l,k]·h[l,q] is a chain of matrix products: from the left, where factors have both as often."""
-    if len(bound) < 2 or any(len(indices_in(f)) > 2 for f in factors if not f.is_Add):
+    if len(bound) < 2 or any(len(free_indices(f)) > 2 for f in factors if not f.is_Add):
         raise NoForm
-    begins = [indices_in(f) for f in factors if prefer and prefer[0] in indices_in(f)]
-    k = min(bound, key=lambda i: (sum(i in indices_in(f) for f in factors), not any(i in own for own in begins)))
-    inside = [f for f in factors if k in indices_in(f)]
-    if len(inside) == len(factors) or len(set().union(*(indices_in(f) for f in inside))) > 3:
+    begins = [free_indices(f) for f in factors if prefer and prefer[0] in free_indices(f)]
+    k = min(bound, key=lambda i: (sum(i in free_indices(f) for f in factors), not any(i in own for own in begins)))
+    inside = [f for f in factors if k in free_indices(f)]
+    if len(inside) == len(factors) or len(set().union(*(free_indices(f) for f in inside))) > 3:
         raise NoForm
     inner = summed(sp.Mul(*inside), [k])
     rest = sp.Mul(*(f for f in factors if f not in inside), inner)

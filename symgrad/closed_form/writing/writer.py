@@ -11,22 +11,27 @@ from dataclasses import replace
 
 import sympy as sp
 
-from symgrad.closed_form.rewriting.asking import (
+from symgrad.closed_form.rewriting.merging import in_a_row
+from symgrad.closed_form.rewriting.of_numbers import (
     content_of,
-    factor_order,
     has_few_digits,
-    in_a_row,
-    indices_in,
     is_decimal,
     is_written_out,
-    reads_tensor,
+    roots_together,
     without,
 )
-from symgrad.closed_form.rewriting.of_numbers import roots_together
-from symgrad.closed_form.rewriting.shorthands import Root
-from symgrad.closed_form.texts.axes import added, axis_in, body_order, common_order, joint_axes, signed
+from symgrad.closed_form.rewriting.shorthands import Root, reads_tensor
 from symgrad.closed_form.texts.decimals import computed_of, decimal_text, over_and_under, quotient_text, size_text
-from symgrad.closed_form.texts.notation import Notation
+from symgrad.closed_form.texts.notation import (
+    Notation,
+    added,
+    axis_in,
+    body_order,
+    common_order,
+    factor_order,
+    joint_axes,
+    signed,
+)
 from symgrad.closed_form.texts.pieces import (
     ADD,
     ATOM,
@@ -34,7 +39,6 @@ from symgrad.closed_form.texts.pieces import (
     MULTIPLY,
     NEGATE,
     POWER,
-    Axes,
     NoForm,
     Piece,
     aligned,
@@ -45,7 +49,6 @@ from symgrad.closed_form.texts.pieces import (
     of_ones,
     permuted,
 )
-from symgrad.closed_form.writing.classes import is_class, one_hot
 from symgrad.closed_form.writing.complex_forms import in_complex_words
 from symgrad.closed_form.writing.edges import (
     has_edge,
@@ -55,14 +58,14 @@ from symgrad.closed_form.writing.edges import (
     within_common_edges,
     within_edges,
 )
-from symgrad.closed_form.writing.entries import entry
+from symgrad.closed_form.writing.entries import entry, is_class, one_hot
 from symgrad.closed_form.writing.known_calls import known_call
 from symgrad.closed_form.writing.said_shortly import SHORTHANDS, function, norm, root
 from symgrad.closed_form.writing.sums import write_sum
 from symgrad.functions import Stable, high
 from symgrad.indexing import Bracket, Index
 from symgrad.indexing.sums import split_factors
-from symgrad.indexing.symbols import Expr, is_access
+from symgrad.indexing.symbols import Expr, free_indices, is_access
 
 RELATIONS = {sp.Lt: "<", sp.Le: "<=", sp.Gt: ">", sp.Ge: ">=", sp.Eq: "==", sp.Ne: "!="}
 METHODS = {
@@ -80,7 +83,7 @@ class Forms(Notation):
             return entry(self, node, prefer)
         if isinstance(node, sp.Sum):
             return write_sum(self, node, prefer)
-        if node.is_Number or (not indices_in(node) and not reads_tensor(node) and node.free_symbols):
+        if node.is_Number or (not free_indices(node) and not reads_tensor(node) and node.free_symbols):
             return self.number(node)
         if node.is_Add:
             return self.add(node, prefer)
@@ -209,7 +212,7 @@ class Forms(Notation):
 
     def _fraction(self, coefficient: Expr, above: list[Expr], below: list[Expr], prefer: Sequence[Index]) -> Piece:
         """coefficient · above / below."""
-        sizes = [b for b in below if not reads_tensor(b) and not indices_in(b)]
+        sizes = [b for b in below if not reads_tensor(b) and not free_indices(b)]
         below = [b for b in below if b not in sizes]
         if all(self.program.sizes.get(size) == 1 for size in sizes):  # an axis of one entry, opened
             sizes = []
@@ -240,7 +243,7 @@ class Forms(Notation):
         if lead != "1" or not parts or (negative and pieces[0].binds == COMPARE):
             parts = [
                 lead,
-                *(p if n else self._operand(pieces[0], target) for n, p in enumerate(parts)),
+                *(p if n else aligned(pieces[0], target).inside(NEGATE) for n, p in enumerate(parts)),
             ]
         text = " * ".join(parts)
         divisors = [aligned(u, target).inside(ATOM if u.binds < POWER else POWER) for u in under]
@@ -256,10 +259,6 @@ class Forms(Notation):
             text = f"-{text}" if binds >= MULTIPLY else f"-({text})"
             binds = min(NEGATE, MULTIPLY) if binds >= MULTIPLY else NEGATE
         return Piece(text, binds, joint_axes([*pieces, *under], target))
-
-    def _operand(self, piece: Piece, target: Axes) -> str:
-        """A factor that does not stand first."""
-        return aligned(piece, target).inside(NEGATE)
 
     def size_product(self, sizes: Sequence[Expr], number: Expr) -> Piece:
         """A product of sizes, as numel() where it is one."""

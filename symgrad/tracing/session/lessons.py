@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.backward.grouping.groups import moves
-from symgrad.backward.shortening.merging import put
+from symgrad.backward.parts.trees import put
 from symgrad.backward.shortening.phrasing import turned
 from symgrad.errors import SymgradError
 from symgrad.explanation.notable import mean_in_words, means, read_again

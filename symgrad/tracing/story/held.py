@@ -18,7 +18,8 @@ import numpy as np
 import torch
 
 from symgrad.backward import Backward, Line
-from symgrad.backward.parts.code import placed, read_by
+from symgrad.backward.parts.code import placed
+from symgrad.backward.parts.trees import read_by
 from symgrad.errors import SymgradError
 from symgrad.numeric.exact import Array, as_float, euclidean
 from symgrad.oracles.evaluators import in_floats

@@ -1,17 +1,100 @@
-"""Positions in the lines of a backward: a line is made once for all steps of a loop, with a slot where they differ.
+"""Expressions of Python as syntax trees: read from text, copied, rewritten by a rule, with other names in them.
+
+A line of a backward is made once for all steps of a loop, with a slot in it wherever they read another position:
 
     pad(v[:, None], (0, 0, p0, 98 - p0))      →  pad(v[:, None], (0, 0, 19, 79))        p0 is 19 here
 
-Comes in: text with slots, and the numbers that stand there. Goes out: the text with those numbers, arithmetic among
-them done; and whether it has a value wherever what it reads has one.
+Comes in: a tree, or text with slots and the numbers that stand there. Goes out: another one; arithmetic among the
+numbers is done.
 """
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
+from typing import TypeVar
 
-from symgrad.ops import find
+Rule = Callable[[ast.expr], ast.expr]
+
+
+Tree = TypeVar("Tree", bound=ast.AST)
+
+
+def in_parts(text: str) -> tuple[list[tuple[str, ast.expr]], ast.expr]:
+    """A form's definitions, each a name and what it stands for, and the expression after them.
+
+    >>> [name for name, _ in in_parts("w = x * 2; v @ w")[0]]
+    ['w']
+    """
+    *definitions, last = ast.parse(text.replace("; ", "\n")).body
+    found = []
+    for line in definitions:
+        assert isinstance(line, ast.Assign)
+        (target,) = line.targets
+        assert isinstance(target, ast.Name)
+        found.append((target.id, line.value))
+    assert isinstance(last, ast.Expr)
+    return found, last.value
+
+
+class FromWithin(ast.NodeTransformer):
+    """Each expression of a tree made another by a rule, what stands in it first."""
+
+    def __init__(self, rule: Rule) -> None:
+        self.rule = rule
+
+    def visit(self, node: ast.AST) -> ast.AST:
+        """A node, its parts being done."""
+        self.generic_visit(node)
+        return self.rule(node) if isinstance(node, ast.expr) else node
+
+
+def rewritten(tree: Tree, rule: Rule) -> Tree:
+    """A tree with a rule applied to every expression in it, from within; the given one is written over."""
+    return FromWithin(rule).visit(tree)  # type: ignore[return-value]  # a rule makes expressions of expressions
+
+
+def read_by(codes: Iterable[str]) -> frozenset[str]:
+    """The names that are read."""
+    trees = (ast.parse(code, mode="eval") for code in codes)
+    return frozenset(node.id for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Name))
+
+
+Copied = TypeVar("Copied")
+
+
+def copied(tree: Copied) -> Copied:
+    """A tree of its own, without places in a source: a tenth of what `copy.deepcopy` takes."""
+    if isinstance(tree, list):
+        return [copied(part) for part in tree]  # type: ignore[return-value]  # a list of the same
+    if not isinstance(tree, ast.AST) or isinstance(tree, (ast.operator, ast.unaryop, ast.cmpop, ast.expr_context)):
+        return tree
+    return type(tree)(*(copied(getattr(tree, field, None)) for field in tree._fields))
+
+
+def put(expression: ast.expr, definitions: Mapping[str, ast.expr]) -> ast.expr:
+    """``expression`` with names replaced; the given tree stays as it is."""
+    return rewritten(copied(expression), lambda n: definitions.get(n.id, n) if isinstance(n, ast.Name) else n)
+
+
+def as_one(text: str, definitions: Mapping[str, ast.expr]) -> ast.expr:
+    """A form as one expression: names replaced, and those that it defines by what they stand for.
+
+    >>> ast.unparse(as_one("w = x * 2; v @ w", {"x": ast.Name("a")}))
+    'v @ (a * 2)'
+    """
+    known = dict(definitions)
+    own, last = in_parts(text)
+    for name, value in own:
+        known[name] = put(value, known)
+    return put(last, known)
+
+
+def mentions(expression: ast.AST, name: str) -> int:
+    """How often a name is read."""
+    return sum(isinstance(node, ast.Name) and node.id == name for node in ast.walk(expression))
+
 
 Numbers = tuple[tuple[str, int], ...]
 """Slots by name, and what stands there."""
@@ -90,26 +173,3 @@ def signed(node: ast.expr, sign: int) -> list[tuple[ast.expr, int]]:
         other = sign if isinstance(node.op, ast.Add) else -sign
         return [*signed(node.left, sign), *signed(node.right, other)]
     return [(node, sign)]
-
-
-@lru_cache(maxsize=1024)
-def always_defined(text: str) -> bool:
-    """Whether a text is finite wherever what it reads is: it divides by numbers alone, and takes no root or logarithm.
-
-    >>> always_defined("v * (1 - out ** 2) / 4"), always_defined("v / a0"), always_defined("v / a0.norm()")
-    (True, False, False)
-    """
-    return all(map(safe, ast.walk(ast.parse(text.replace("; ", "\n")))))
-
-
-def safe(node: ast.AST) -> bool:
-    """Whether one node of a text makes nothing infinite or undefined."""
-    if isinstance(node, ast.Call):
-        entry = find(node.func.attr if isinstance(node.func, ast.Attribute) else ast.unparse(node.func))
-        return entry is not None and not entry.domain and not entry.edges
-    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Div, ast.Mod, ast.FloorDiv)):
-        return isinstance(node.right, ast.Constant) and bool(node.right.value)
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):
-        power = node.right.value if isinstance(node.right, ast.Constant) else -1
-        return isinstance(power, int) and power >= 0
-    return True
