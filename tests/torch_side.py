@@ -188,6 +188,12 @@ PLACES = (EXACT, torch, torch.special, torch.linalg)
 """Where a plain name is looked for."""
 
 
+SIGNED = SimpleNamespace(
+    **{**vars(torch), "linalg": SimpleNamespace(**{**vars(torch.linalg), "eigh": eigh, "svd": svd})}
+)
+"""torch, whose singular vectors and eigenvectors have the signs that symgrad gives them."""
+
+
 class Names(dict[str, Any]):
     """The names a text may use: its tensors, then `OWN`, then those of `PLACES`."""
 
@@ -209,7 +215,7 @@ def evaluate(
 
     ``shake`` is what becomes of the value of each statement but the last, ``floats`` what torch's floats are.
     """
-    scope = Names({"torch": torch, "F": EXACT, "math": math, **tensors})
+    scope = Names({"torch": SIGNED, "F": EXACT, "math": math, **tensors})
     nothing: dict[str, Any] = {}
     *statements, last = [part.strip() for part in text.split(";")]
     precision = torch.get_default_dtype()
