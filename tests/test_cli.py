@@ -47,6 +47,22 @@ def test_the_forum_example_prints_10_and_26(spelling: str) -> None:
     assert "grad can be implicitly created only for scalar outputs" in text
 
 
+@pytest.mark.parametrize("text", ["-x*2", "-h@w", "-(x + 1)"])
+def test_an_expression_may_begin_with_a_minus(text: str) -> None:
+    given, other = run("explain", text, "--brief", "--no-check"), run("explain", "--brief", "--no-check", "--", text)
+    assert given.exit_code == 0
+    assert given.stdout == other.stdout
+
+
+def test_a_number_below_0_is_a_seed() -> None:
+    assert "-6" in run("explain", "x*3", "--let", "x=1", "--seed", "-2").stdout
+
+
+@pytest.mark.parametrize("verb", [(), ("explain",), ("run",)])
+def test_help_is_a_verb_too(verb: tuple[str, ...]) -> None:
+    assert run("help", *verb).stdout == run(*verb, "--help").stdout
+
+
 def test_json_holds_the_same_numbers() -> None:
     """A machine reads what a person reads."""
     result = run(*FORUM, "--format", "json")
@@ -249,6 +265,12 @@ BAD = [
     (("explain", "x", "--let", "x=@missing.npy"), "error[value]", "missing.npy"),
     (("explain", ""), "error[syntax]", ""),
     (("derive", "nonsense("), "error[syntax]", ""),
+    (("explain", "x@a", "-o", "p.png"), "nothing here is written as .png", ".svg"),
+    (("plan", "x@a", "-o", "p.html"), "nothing here is written as .html", ".json"),
+    (("explain", "step.py"), "step.py is a script", "symgrad run step.py"),
+    (("derive", "sub/step.py --lr 1"), "sub/step.py is a script", "symgrad run sub/step.py"),
+    (("explain", "x", "--brif"), "No such option '--brif'", "--brief"),
+    (("help", "nothing"), "No such command 'nothing'", ""),
     (("docs", "/dev/null/x"), "error[value]", ""),
 ]
 

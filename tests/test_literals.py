@@ -171,7 +171,12 @@ BAD = [
     ("arange(6, shape=(2, 2))", "shape", "6 entries do not fill 2×2"),
     ("onehot(2, shape=(2,))", "shape", "out[2] is not in a vector of 2"),
     ("__import__('os')", "syntax", "names that begin with two underscores are not allowed"),
-    ("np.load('x.npy')", "name", "this does not name a value"),
+    ("np.load('x.npy')", "value", "np.load('x.npy') is not read as a value"),
+    ("torch.eye(10**6)", "value", "torch.eye(10**6) is not read as a value"),
+    ("torch.tensor([[1.], [2., 3.]])", "value", "torch.tensor([[1.], [2., 3.]]) is not read as a value"),
+    ("np.ones(2).__class__", "value", "np.ones(2).__class__ is not read as a value"),
+    ("os.getcwd()", "name", "this does not name a value"),
+    ("np.random.normal(2)", "value", "np.random.normal(2) is not read as a value"),
     ("123456789012345678901", "syntax", "an integer of 21 digits is too long"),
     ("[" * 200 + "]" * 200, "syntax", "this is nested more than 100 levels deep"),
     ("[" * 40 + "1" + "]" * 40, "value", "[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[… is too large"),
@@ -189,6 +194,26 @@ def test_bad_literals(text: str, kind: str, problem: str) -> None:
     with pytest.raises(SymgradError) as caught:
         literal(text)
     assert (caught.value.kind, caught.value.problem) == (kind, problem)
+
+
+@pytest.mark.parametrize(
+    ("text", "means"),
+    [
+        ("torch.tensor([1., 2.])", "[1, 2]"),
+        ("torch.tensor([[1., 2.]], requires_grad=True)", "[[1, 2]]"),
+        ("torch.tensor([0.1])", "[0.1]"),
+        ("torch.arange(6.).reshape(2, 3)", "[[0, 1, 2], [3, 4, 5]]"),
+        ("np.array([1., 2.])", "[1, 2]"),
+        ("numpy.linspace(0, 1, 3)", "[0, 1/2, 1]"),
+        ("2 * torch.ones(2)", "[2, 2]"),
+        ("torch.randn(2, 3)", "randn(2, 3)"),
+        ("np.random.rand(2)", "rand(2)"),
+    ],
+)
+def test_values_as_the_libraries_make_them(text: str, means: str) -> None:
+    shape = literal(means).shape
+    assert shape is not None
+    assert_same(literal(means).array(shape), literal(text).array(shape))
 
 
 def test_what_is_ragged_is_told_row_by_row() -> None:

@@ -249,7 +249,7 @@ def test_nothing_runs_but_what_is_on_the_list(text: str, tmp_path: Path, monkeyp
 
 ENDLESS = (
     "torch.combinations(torch.arange(1000), 4)", "torch.arange(1e9)", "torch.arange(0., 1., 1e-10)", "torch.tensor([[0]*10**5]*10**5)", "[0]*10**9", "[[[0]*1000]*1000]*1000", "x.repeat(10**9)",
-    "x.repeat(1000, 1000, 1000)", "x[0].expand(10**12, 3).sum()", "torch.zeros(10**6, 10**6)", "torch.zeros([10**10])", "torch.ones(10**5, 10**5) @ torch.ones(10**5, 10**5)", "torch.eye(10**6)",
+    "x.repeat(1000, 1000, 1000)", "x[0].expand(10**12, 3).sum()", "torch.zeros(10**6, 10**6)", "torch.zeros([10**10])", "torch.ones(10**5, 10**5) @ torch.ones(10**5, 10**5)", "torch.eye(10**6)", "torch.eye(20_000)",
     "torch.linspace(0, 1, 10**10)", "10**10**10", "2**(2**20) * x", "9**9**9**9", "1 << 10**10", "'a'*10**10", "range(10**12)", "for k in range(10**9):\n    x",
     "y = x\nfor k in range(10**4):\n    y = y + 1\n    for j in range(10**4):\n        y = y + 1", "[k for k in range(10**9)]", "[[j for j in range(10**4)] for k in range(10**4)]", "sum(range(10**12)) * x",
     "list(range(10**10))", "F.one_hot(torch.tensor([10**9]))", "torch.repeat_interleave(x, 10**10)", "torch.repeat_interleave(x, torch.tensor([10**10, 1]), 0)", "torch.bincount(torch.tensor([10**11]))",

@@ -21,9 +21,9 @@ Examples:
 TYPES = ("float64", "float32", "float16", "bfloat16")
 
 
-@click.command(epilog=EPILOG)
+@click.command(cls=options.OfExpression, epilog=EPILOG)
 @click.argument("target", metavar="MODULE:FUNCTION")
-@click.argument("expression", required=False)
+@options.expression_argument(required=False)
 @click.option("--let", "lets", multiple=True, metavar="NAME=VALUE", help="An input, in the order of the arguments.")
 @options.wrt_option
 @click.option("--order", type=click.IntRange(1, 2), default=1, show_default=True, help="2: the backward's own, too.")

@@ -18,8 +18,8 @@ Examples:
 """
 
 
-@click.command(epilog=EPILOG)
-@click.argument("expression")
+@click.command(cls=options.OfExpression, epilog=EPILOG)
+@options.expression_argument()
 @click.option("--to", type=click.Choice(("torch", "numpy", "jax")), default="torch", show_default=True,
               help="The library that the source is for.")  # fmt: skip
 @click.option("--style", type=click.Choice(("class", "functions")), default=None,

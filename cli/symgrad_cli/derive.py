@@ -13,8 +13,8 @@ from symgrad_cli.failures import reporting
 from symgrad_cli.loading import load
 
 
-@click.command()
-@click.argument("expression")
+@click.command(cls=options.OfExpression)
+@options.expression_argument()
 @options.shape_option
 @options.wrt_option
 @click.option("--order", type=click.IntRange(1, 2), default=1, show_default=True, help="2: the second derivatives too.")

@@ -11,8 +11,8 @@ from symgrad_cli import options, output
 from symgrad_cli.failures import DISAGREED, reporting
 
 
-@click.command()
-@click.argument("expression")
+@click.command(cls=options.OfExpression)
+@options.expression_argument()
 @options.shape_option
 @click.option("--wrt", metavar="x", help="The input whose gradient is asked for.  [default: the first]")
 @click.option("--answer", metavar="LINE", help="Check this line and stop: exit status 0 where it is exact, else 1.")

@@ -32,8 +32,8 @@ Examples:
 """
 
 
-@click.command(epilog=EPILOG)
-@click.argument("expression", required=False)
+@click.command(cls=options.OfExpression, epilog=EPILOG)
+@options.expression_argument(required=False)
 @click.option(
     "--call",
     "target",

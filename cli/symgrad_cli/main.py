@@ -45,5 +45,13 @@ def main() -> None:
     """
 
 
-for verb in (explain, derive, plan, exercise, ops, errors, docs, run, check, code, serve):
+@click.command("help")
+@click.argument("verb", required=False)
+@click.pass_context
+def help_of(context: click.Context, verb: str | None) -> None:
+    """Show the help of a verb: symgrad VERB --help."""
+    main([*([] if verb is None else [verb]), "--help"], prog_name=context.find_root().info_name)
+
+
+for verb in (help_of, explain, derive, plan, exercise, ops, errors, docs, run, check, code, serve):
     main.add_command(verb)

@@ -23,7 +23,35 @@ ENDINGS = {
     ".html": "html", ".htm": "html", ".svg": "svg",
 }  # fmt: skip
 """What a file is to hold, by the end of its name."""
+PLAIN = ("", ".txt", ".log", ".out", ".py")
+"""Ends of the names of files that hold text, or the lines of ``--code``."""
 WRITES = "Write to FILE instead of the terminal."
+
+
+class OfExpression(click.Command):
+    """A verb whose EXPRESSION may begin with a minus: ``-x*2`` is no option."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """A blank before the minus makes it a text."""
+        options = {name for parameter in self.get_params(ctx) for name in (*parameter.opts, *parameter.secondary_opts)}
+
+        def is_text(word: str) -> bool:
+            if len(word) < 2 or word[0] != "-" or word[1] == "-":
+                return False
+            return word[:2] not in options or word[:2] == "-h" != word
+
+        return super().parse_args(ctx, [f" {word}" if is_text(word) else word for word in args])
+
+
+def expression_argument(required: bool = True) -> Callable[[Command], Command]:
+    """``EXPRESSION``; the name of a script is refused, with the verb that takes it."""
+
+    def read(_: click.Context, __: click.Parameter, text: str | None) -> str | None:
+        if text is not None and (script := re.match(r"\s*([\w./\\-]+\.py)\b", text)):
+            raise click.UsageError(f"{script[1]} is a script, not an expression. Try: symgrad run {script[1]}")
+        return None if text is None else text.strip()
+
+    return click.argument("expression", required=required, callback=read)
 
 
 def traceback_option(command: Command) -> Command:
@@ -72,8 +100,15 @@ def output_options(command: Command, formats: Sequence[str] = FORMATS, what: str
 
     def chosen(context: click.Context, _: click.Parameter, style: str | None) -> str:
         path = context.params.get("path")
-        by_ending = ENDINGS.get(path.suffix.lower(), "") if path else ""
-        return style or (by_ending if by_ending in formats else "text")
+        ending = path.suffix.lower() if path else ""
+        if style is not None or ending in PLAIN:
+            return style or "text"
+        if ENDINGS.get(ending) not in formats:
+            known = ", ".join(name for name, held in ENDINGS.items() if held in formats)
+            raise click.BadParameter(
+                f"nothing here is written as {ending}. Endings: {known}, .txt; or name a --format.", param_hint="'-o'"
+            )
+        return ENDINGS[ending]
 
     return click.option(
         "--format", "style", type=click.Choice(formats), callback=chosen,

@@ -18,8 +18,8 @@ Examples:
 """
 
 
-@click.command(epilog=EPILOG)
-@click.argument("expression")
+@click.command(cls=options.OfExpression, epilog=EPILOG)
+@options.expression_argument()
 @click.option(
     "--let", "lets", multiple=True, metavar="NAME=VALUE", help="An input; of its value only the shape counts."
 )

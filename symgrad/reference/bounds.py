@@ -36,6 +36,8 @@ WIDE = words(
     "addmv scaled_dot_product_attention embedding cosine_similarity pairwise_distance linear_cross_entropy take gather"
 )
 """Calls whose result may have as many entries as the product of those of the tensors."""
+SQUARE = words("eye identity tri")
+"""Calls whose result has as many columns as rows where one number is told."""
 BY_NUMBERS = words("one_hot bincount repeat_interleave")
 """Calls whose result has as many entries as the numbers in a tensor say."""
 BY_DECIMALS = words("arange linspace logspace interpolate upsample range")
@@ -157,6 +159,7 @@ def bound(name: str, args: Sequence[Any], kwargs: Any) -> tuple[float, float]:
     counts = [abs(n) for n in inside((args, kwargs), (int, float)) if isinstance(n, int) or name in BY_DECIMALS]
     if name == "arange" and len(args) == 3 and args[2]:
         counts = [abs((args[1] - args[0]) / args[2])]
+    counts *= 2 if name in SQUARE and len(counts) == 1 else 1
     told = 1.0 if name in SAME else prod(float(n) for n in counts if n > (8 if tensors else 1))
     if name in FACTORS and len(tensors) > 1 and tensors[0].dim():
         first, second = tensors[:2]

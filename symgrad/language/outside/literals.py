@@ -1,4 +1,5 @@
-"""Values as people write them on a command line: ``[[1,2],[3,4]]``, ``1/2``, ``ones(2,3)``, ``@file.npy``.
+"""Values as people write them on a command line: ``[[1,2],[3,4]]``, ``1/2``, ``ones(2,3)``, ``@file.npy``,
+``torch.arange(6.).reshape(2, 3)``.
 
 Comes in: text. Goes out: a `Value`, which may know its shape or take the one that the program asks for
 (``ones``, ``random``, ``onehot(1,2)``). Parsed like every other text, never evaluated.
@@ -11,8 +12,10 @@ pickled Python objects, is refused before any array is made. Nothing is ever unp
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -21,8 +24,8 @@ from typing import IO, Any
 
 import numpy as np
 
-from symgrad.errors import InputError, NotationError, ShapeError, SymgradError, UnknownNameError
-from symgrad.language.grammar.nodes import Call, Items, Literal, Unary
+from symgrad.errors import InputError, NotationError, ShapeError, SymgradError, UnknownNameError, UnsupportedError
+from symgrad.language.grammar.nodes import Call, Items, Literal, Unary, dotted
 from symgrad.language.grammar.syntax import parse
 from symgrad.language.outside.constants import arithmetic, is_number
 from symgrad.language.outside.values import MOST, MOST_AXES, Array, holds_truths, spot, too_large, value_from
@@ -31,7 +34,10 @@ from symgrad.source import Source
 
 LENGTH = 100_000
 """Characters of a literal; longer ones belong into a file."""
-FORMS = "[[1,2],[3,4]], 3, 1/2, ones(2,3), zeros(2,3), eye(3), arange(6), randn(2,3,seed=0), @file.npy"
+DRAWN_BY = re.compile(r"(torch|numpy|np)\.(random\.)?(?=randn?\b)")
+OF_LIBRARY = re.compile(rf"\b(?!{DRAWN_BY.pattern})(torch|numpy|np)\.")
+"""What a library draws is drawn here with the seed that stands beside it."""
+FORMS = "[[1,2],[3,4]], 3, 1/2, ones(2,3), zeros(2,3), eye(3), arange(6), randn(2,3,seed=0), torch.tensor([1., 2.]), @file.npy"
 Shape = tuple[int, ...]
 Maker = Callable[[Shape], Array]
 Draw = Callable[[np.random.Generator, Shape], Array]
@@ -91,6 +97,8 @@ def literal(text: str, *, directory: Path | str | None = None) -> Value:
     try:
         if text.strip().startswith("@"):
             return from_file(text.strip(), directory)
+        if OF_LIBRARY.search(text):
+            return from_library(" ".join(text.split()))
         script = parse(source, LENGTH)
         if len(script.statements) > 1 or script.statements[0].target is not None:
             raise NotationError("a value is one expression", span=script.statements[-1].span, hints=(FORMS,))
@@ -98,6 +106,25 @@ def literal(text: str, *, directory: Path | str | None = None) -> Value:
     except SymgradError as error:
         source.locate(error)
         raise
+
+
+def from_library(text: str) -> Value:
+    """``torch.tensor([1., 2.])``, ``np.linspace(0, 1, 5)``: what the library makes of it, in float64."""
+    if importlib.util.find_spec("torch") is None:
+        raise UnsupportedError("PyTorch is not installed, and it reads this value", hints=(FORMS,))
+    from symgrad.reference import Refused, Unread, run
+
+    try:
+        given = run(text, {}).output
+    except (Refused, Unread) as error:
+        raise InputError(f"{shortened(text)} is not read as a value", found=(str(error),), hints=(FORMS,)) from None
+    array = value_from(given, shortened(text))
+    return Value(shortened(text), array.shape, lambda shape: array.copy(), truths=holds_truths(given))
+
+
+def shortened(text: str) -> str:
+    """A text as a message shows it."""
+    return text if len(text) <= 40 else text[:39] + "…"
 
 
 def from_file(text: str, directory: Path | str | None) -> Value:
@@ -111,14 +138,14 @@ def from_file(text: str, directory: Path | str | None) -> Value:
 
 def value_of(node: Node, text: str) -> Value:
     """The value for a syntax tree."""
-    shown = text if len(text) <= 40 else text[:39] + "…"
+    shown = shortened(text)
     if isinstance(node, Name):
         return made(node.name, (), {}, node, shown)
     if isinstance(node, Call):
-        if not isinstance(node.function, Name):
+        if (word := dotted(node.function)) is None:
             raise unknown_maker(node.function)
         keywords = {k.name: k.value for k in node.keywords}
-        return made(node.function.name, node.positional, keywords, node, shown)
+        return made(DRAWN_BY.sub("", word), node.positional, keywords, node, shown)
     entries = entries_of(node)
     try:
         array = value_from(entries, shown)

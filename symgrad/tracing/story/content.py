@@ -285,7 +285,9 @@ def agreement(leaf: Leaf) -> str:
 
 
 def closing(session: Session) -> str:
-    """What is said at the end: calls that were only counted, and whether anything disagreed."""
+    """What is said at the end: calls that were only counted, whether anything disagreed, or that nothing was called."""
+    if not (session.calls or session.counted):
+        return "no backward() or grad() ran: there is nothing to explain\n"
     lines = []
     for line, count in session.counted.items():
         checked = [str(call.number) for call in session.calls if call.where.short == line]
