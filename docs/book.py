@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from symgrad.documents.errors import kinds
+from symgrad.documents import kinds
 from symgrad.documents.operation import family_of, family_says
 from symgrad.documents.pages import file_name, table_lines
 from symgrad.ops import Op, operations

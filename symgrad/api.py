@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.errors import InputError, ShapeError, seed_apart
+from symgrad.errors import InputError, Setting, ShapeError, seed_apart
 from symgrad.explanation import (
     Explanation,
     Given,
@@ -28,7 +28,7 @@ from symgrad.explanation.notable import assumptions_of, hints_of, with_room
 from symgrad.language import LOSSES, OUTPUTS, Value, expand_composites, inputs_of, read, why_whole
 from symgrad.language.outside import arguments
 from symgrad.numeric import Array
-from symgrad.numeric.budget import MOST_ENTRIES
+from symgrad.numeric.limits import MOST_ENTRIES
 from symgrad.program import Program
 from symgrad.question import (
     ask,
@@ -43,7 +43,6 @@ from symgrad.question import (
     value_of,
 )
 from symgrad.render import WRITERS
-from symgrad.ways import Setting
 
 
 def explain(

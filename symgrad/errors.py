@@ -2,15 +2,104 @@
 
 Comes in: a problem, and where it is known the span of text it is about, what was found, what would do.
 Goes out: a message of up to four parts, always in the order what, where, found, try; below a traceback and on the
-command line the page about its kind is named, too.
-The parts stay attributes, so that a renderer never parses text.
+command line the page about its kind is named, too. The parts stay attributes, so that a renderer never parses text.
+Where is the line of the user's text with carets under the span. What would do is a text, or a `Setting` in the words of
+the way in (a shell, Python, the fields of the local page, a directive): `asked_by` says which; nobody said it: Python.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from enum import Enum, auto
+from pathlib import Path
+from typing import ClassVar, Literal, TypeVar
 
-from symgrad.ways import Hint
+What = Literal["let", "shape", "seed", "wrt", "then", "format", "run", "command"]
+
+
+class Way(Enum):
+    """A way in, which has words of its own."""
+
+    COMMAND = auto()
+    PYTHON = auto()
+    FIELDS = auto()
+    DIRECTIVE = auto()
+
+
+ELSEWHERE: Mapping[What, str] = {
+    "format": "symgrad explain --format {value}", "run": "symgrad run {value}", "command": "symgrad {value}",
+}  # fmt: skip
+"""What only a shell can do."""
+FORMS: Mapping[Way, Mapping[What, str]] = {
+    Way.COMMAND: {
+        "let": "--let {name}={value}", "shape": "--shape {name}={value}", "seed": "--seed {value}",
+        "wrt": "--wrt {name}", "then": '--then "{value}"', "format": "--format {value}", "run": "{value}",
+        "command": ELSEWHERE["command"],
+    },
+    Way.PYTHON: {
+        **ELSEWHERE, "let": "{name}={value}", "shape": 'shapes={{"{name}": ({value})}}', "seed": "seed={value}",
+        "wrt": 'wrt="{name}"', "then": 'then="{value}"', "format": ".to_{value}()",
+    },
+    Way.FIELDS: {
+        **ELSEWHERE, "let": "values: {name}={value}", "shape": "shapes: {name}={value}", "seed": "seed: {value}",
+        "wrt": "by: {name}", "then": "symgrad explain --then",
+    },
+    Way.DIRECTIVE: {
+        **ELSEWHERE, "let": ":let: {name}={value}", "shape": ":shape: {name}={value}", "seed": ":seed: {value}",
+        "wrt": ":wrt: {name}", "then": ":then: {value}",
+    },
+}  # fmt: skip
+asking: ContextVar[Way] = ContextVar("asking", default=Way.PYTHON)
+
+
+@contextmanager
+def asked_by(way: Way) -> Iterator[None]:
+    """Inside, what would do is said in the words of ``way``."""
+    before = asking.set(way)
+    try:
+        yield
+    finally:
+        asking.reset(before)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting of a question; ``sentence`` is what is said around it.
+
+    >>> said = Setting("shape", "x", "3")
+    >>> str(said)
+    'shapes={"x": (3,)}'
+    >>> with asked_by(Way.COMMAND):
+    ...     str(said)
+    '--shape x=3'
+    """
+
+    what: What
+    name: str = "NAME"
+    value: str = "…"
+    sentence: str = "{}"
+
+    def __str__(self) -> str:
+        way = asking.get()
+        value = self.value
+        if way is Way.PYTHON and self.what == "shape":  # a tuple, as Python writes one
+            value = ", ".join(value.split(",")) + "," * ("," not in value)
+        if way is Way.PYTHON and self.what == "let" and "(" in value:  # made by a word of the texts, not of Python
+            value = f'"{value}"'
+        return self.sentence.replace("{}", FORMS[way][self.what].format(name=self.name, value=value))
+
+
+Hint = str | Setting
+"""What would do."""
+
+
+RUN = Setting("command", value="run SCRIPT", sentence="a script as it stands: {}")
+"""What reads all of Python."""
+
 
 Span = tuple[int, int]
 """Half-open range of character offsets into the source text."""
@@ -20,9 +109,9 @@ class SymgradError(Exception):
     """Something the user can mend.
 
     ``problem`` is one sentence; ``span`` the characters it is about; ``excerpt`` the source line with
-    the span underlined (filled in by `symgrad.source.Source.locate`); ``found`` what was there instead;
+    the span underlined (filled in by `symgrad.errors.Source.locate`); ``found`` what was there instead;
     ``hints`` what would do, in the words of
-    whoever asks (`symgrad.ways`).
+    whoever asks (`symgrad.errors`).
     """
 
     kind: ClassVar[str] = "error"
@@ -116,3 +205,48 @@ def seed_apart(seed: object, name: str, out: object, *hints: Hint, span: Span | 
 def bug(statement: str) -> AssertionError:
     """The exception for a broken promise of symgrad's own."""
     return AssertionError(f"symgrad bug: {statement}")
+
+
+WIDTH = 100
+"""Excerpts of longer lines are cut to this many characters around the span."""
+
+AnyError = TypeVar("AnyError", bound=SymgradError)
+
+
+@dataclass(frozen=True)
+class Source:
+    """A piece of text that the user wrote.
+
+    >>> print(Source("softmaks(x)").excerpt((0, 8)))
+    softmaks(x)
+    ^^^^^^^^
+    """
+
+    text: str
+
+    def excerpt(self, span: Span) -> str:
+        """The line that ``span`` begins on, and carets under the span."""
+        start, stop = span
+        line_start = self.text.rfind("\n", 0, start) + 1
+        line_end = self.text.find("\n", start)
+        line_end = len(self.text) if line_end < 0 else line_end
+        stop = max(min(stop, line_end), start + 1)
+        cut = max(line_start, start - WIDTH // 2) if line_end - line_start > WIDTH else line_start
+        shown = self.text[cut : min(line_end, cut + WIDTH)]
+        shown = "".join(c if c.isprintable() else " " for c in shown)
+        before, after = ("…" if cut > line_start else ""), ("…" if cut + WIDTH < line_end else "")
+        carets = "^" * min(stop - start, WIDTH - (start - cut))
+        return f"{before}{shown}{after}\n{' ' * (len(before) + start - cut)}{carets}"
+
+    def locate(self, error: AnyError) -> AnyError:
+        """``error`` with the excerpt of its span filled in, if it has a span and no excerpt yet."""
+        if error.span is not None and error.excerpt is None:
+            error.excerpt = self.excerpt(error.span)
+        return error
+
+
+def place_of(path: str) -> str:
+    """A file by its name; a cell of a notebook, whose file is a number that nobody gave, as ``In[3]``."""
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    cell = shell.compile.format_code_name(path) if shell is not None else None
+    return cell[1] if cell else Path(path).name

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from symgrad.errors import InputError, ShapeError, SymgradError, UnknownNameError
+from symgrad.errors import Hint, InputError, Setting, ShapeError, SymgradError, UnknownNameError
 from symgrad.explanation import Given
 from symgrad.explanation.formulas import Shapes
 from symgrad.explanation.given import only_read, wanted_by_itself
@@ -19,12 +19,11 @@ from symgrad.language.outside import arguments
 from symgrad.language.steps.names import unknown_tensor
 from symgrad.numeric import Array, Values, where_exact
 from symgrad.numeric.arranged import arranged
-from symgrad.numeric.budget import check_program
 from symgrad.numeric.forward import Later
+from symgrad.numeric.limits import check_program
 from symgrad.oracles import Text
 from symgrad.program import Program
 from symgrad.shapes import with_numbers
-from symgrad.ways import Hint, Setting
 
 KEPT = 256
 """Readings that are kept."""

@@ -373,7 +373,7 @@ RUNS_SCRIPTS = {
         "compile": 1,  # `symgrad run script.py` runs the user's own script, as `python script.py` would,
         "exec": 1,  # which is what that file is for; the text comes from nowhere else
     },
-    "symgrad/sphinx/scripts.py": {
+    "symgrad/sphinx/directives.py": {
         "compile": 1,  # the directive `symgrad-python` runs a snippet of the documentation's own author
         "exec": 1,  # while he builds his pages; .github/SECURITY.md says so
     },

@@ -17,8 +17,8 @@ import torch
 import symgrad
 from symgrad.errors import InputError, SymgradError
 from symgrad.language.outside import values
-from symgrad.numeric.budget import MOST_ENTRIES, check_grid, memory_of
 from symgrad.numeric.exact import EXACT_LIMIT, exact
+from symgrad.numeric.limits import MOST_ENTRIES, check_grid, memory_of
 from tests.compare import assert_same
 
 HUGE: tuple[tuple[str, dict[str, tuple[int, ...]]], ...] = (

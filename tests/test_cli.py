@@ -20,7 +20,7 @@ from click.testing import CliRunner, Result
 import symgrad
 from symgrad.documents.pages import Page, operation_page, write_site
 from symgrad.ops import Op
-from symgrad.sphinx.site import copied_whole
+from symgrad.sphinx.operations import copied_whole
 from symgrad_cli.main import main
 
 FORUM = ("explain", "x@a", "--seed", "[[1,2,3,4],[5,6,7,8]]")
@@ -214,7 +214,7 @@ def test_a_copy_that_is_interrupted_is_not_there(tmp_path: Path, monkeypatch: py
 
     (tmp_path / "page.html").write_text("whole", encoding="utf-8")
     (tmp_path / "to").mkdir()
-    monkeypatch.setattr("symgrad.sphinx.site.shutil.copy2", half)
+    monkeypatch.setattr("symgrad.sphinx.operations.shutil.copy2", half)
     with pytest.raises(KeyboardInterrupt):
         copied_whole(str(tmp_path / "page.html"), str(tmp_path / "to" / "page.html"))
     assert list((tmp_path / "to").iterdir()) == []

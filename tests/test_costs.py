@@ -398,7 +398,7 @@ def test_a_text_that_was_read_is_not_parsed_again(monkeypatch) -> None:
 
 
 def test_where_an_equation_reads_positions_is_looked_for_once(monkeypatch) -> None:
-    positions_ = importlib.import_module("symgrad.numeric.positions")
+    positions_ = importlib.import_module("symgrad.numeric.limits")
 
     def ask(places):
         return symgrad.explain("F.embedding(i, w)", i=places, w=np.ones((5, 2)), check=False)

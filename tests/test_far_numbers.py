@@ -397,7 +397,7 @@ def test_a_gradient_that_is_0_is_no_underflow(text: str, at: Mapping[str, object
 )
 def test_digits_are_asked_for_only_where_they_are_cheap(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     """exp with n times the digits takes n² times as long, and what tells softmax at 1e6 from 0 has 434,000 digits."""
-    module = importlib.import_module("symgrad.numeric.many_digits")
+    module = importlib.import_module("symgrad.numeric.rounding")
     work: list[float] = []
 
     def counted(function: Any, count: int) -> Any:

@@ -25,7 +25,7 @@ from symgrad.calculus import local
 from symgrad.documents.domains import sample_values
 from symgrad.entries import equations as mechanism
 from symgrad.entries import holding, spec
-from symgrad.errors import SymgradError
+from symgrad.errors import Source, SymgradError
 from symgrad.exporting.arrays import in_arrays
 from symgrad.indexing.symbols import accesses, name_of
 from symgrad.language import read
@@ -34,7 +34,6 @@ from symgrad.language.steps.names import candidate_ranks, names_of
 from symgrad.numeric import forward, numeric_pullback
 from symgrad.ops import ORDER, TABLE, Op
 from symgrad.ops.entry import playing
-from symgrad.source import Source
 from tests import torch_programs, torch_side
 from tests.cases import cases
 from tests.sampling import draw_inputs

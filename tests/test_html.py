@@ -15,14 +15,13 @@ import pytest
 from click.testing import CliRunner
 
 import symgrad
-from symgrad.errors import SymgradError
+from symgrad.errors import SymgradError, Way, asked_by
 from symgrad.exercises import asked
 from symgrad.numeric import as_float
 from symgrad.render.html import pieces
 from symgrad.render.html.pieces import mathml
 from symgrad.render.html.travel import travelling
 from symgrad.render.page import named
-from symgrad.ways import Way, asked_by
 from symgrad_cli.main import main
 from tests.cases import STORIES, Case, first_by_default
 from tests.compare import assert_same

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import symgrad
-from symgrad import kept
+from symgrad import files as kept
 from symgrad.backward.grouping import proven, templates
 from symgrad.oracles import forms
 from symgrad.program import Constant

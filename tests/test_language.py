@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 import symgrad
 from symgrad.entries.spec import no_alignment
-from symgrad.errors import ShapeError, SymgradError, UnsupportedError
+from symgrad.errors import Setting, ShapeError, Source, SymgradError, UnsupportedError
 from symgrad.language import LOSSES, Reading, expand_composites, literal, read
 from symgrad.language.grammar.nodes import Call
 from symgrad.language.grammar.syntax import parse
@@ -34,8 +34,6 @@ from symgrad.numeric.arranged import read_as_whole
 from symgrad.ops import SPELLINGS, named, operations
 from symgrad.program import Constant, Program
 from symgrad.shapes import Sizes
-from symgrad.source import Source
-from symgrad.ways import Setting
 from tests.compare import assert_same
 from tests.torch_programs import function_of
 from tests.torch_side import evaluate

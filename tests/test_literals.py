@@ -16,9 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import symgrad
-from symgrad.errors import SymgradError
+from symgrad.errors import SymgradError, Way, asked_by
 from symgrad.language import Value, literal, value_from
-from symgrad.ways import Way, asked_by
 from tests.compare import assert_same
 
 # Literals -------------------------------------------------------------------------------------------

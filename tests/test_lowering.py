@@ -26,7 +26,7 @@ from symgrad.errors import InputError, ShapeError, UnsupportedError
 from symgrad.indexing import Equation, access, fresh
 from symgrad.language import read
 from symgrad.lowering.arrays import placed
-from symgrad.lowering.care import EDGES
+from symgrad.lowering.graph import EDGES
 from symgrad.lowering.lower import lowered
 from symgrad.lowering.plan import planned
 from symgrad.lowering.reading import names_read, number

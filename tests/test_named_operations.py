@@ -73,7 +73,7 @@ OTHER_WORDS: dict[str, dict[str, str]] = {
     },
     "an option of a command, a function, a directive": {
         "api.py": "expand",
-        "sphinx/expression.py": "expand",
+        "sphinx/directives.py": "expand",
     },
     "the name of a rule": {
         "closed_form/rewriting/rules.py": "mean softmax",

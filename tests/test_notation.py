@@ -9,13 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import symgrad
-from symgrad.errors import SymgradError
+from symgrad.errors import Source, SymgradError
 from symgrad.language import read
 from symgrad.language.grammar.syntax import parse
 from symgrad.notation import read_statement, written
 from symgrad.notation import tree as t
 from symgrad.notation.write import PLAIN, UNICODE
-from symgrad.source import Source
 
 LETTERS = st.sampled_from(["i", "j", "k", "k2"])
 NAMES = st.sampled_from(["x", "w", "eps", "v_h", "μ", "out2"])

@@ -22,7 +22,7 @@ from symgrad.notation.write import written
 from symgrad.numeric import as_float, evaluate
 from symgrad.ops import functions
 from symgrad.program import Program
-from symgrad.render.formula_text import formula_text
+from symgrad.render.formula_alphabets import formula_text
 from symgrad.render.letters import Names, names_of
 from symgrad.shapes import Shape, Sizes
 from tests.cases import Case, first_by_default

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import symgrad
-from symgrad.source import place_of
+from symgrad.errors import place_of
 from symgrad.testing import check_backward
 
 EVIL = "<script>alert(1)</script>"

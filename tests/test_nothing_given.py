@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 import symgrad
-from symgrad.errors import DomainError, InputError, ShapeError, SymgradError, UnsupportedError
+from symgrad.errors import DomainError, InputError, Setting, ShapeError, SymgradError, UnsupportedError
 from symgrad.ops import TABLE, Op
-from symgrad.ways import Setting
 from tests.cases import Case, cases
 
 TEXTS = list({case.example.text: case for case in reversed(cases())}.values())[::3]

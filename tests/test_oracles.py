@@ -22,7 +22,7 @@ from symgrad.closed_form.rewriting import rules as rewriting
 from symgrad.explanation.proofs import turn
 from symgrad.indexing import deltas
 from symgrad.language import read
-from symgrad.lowering.products import Products
+from symgrad.lowering.terms import Products
 from symgrad.numeric import forward, playing
 from symgrad.ops import TABLE
 from symgrad.oracles import Elementwise, check_differences, check_form, compare, forms

@@ -13,7 +13,7 @@ import torch
 import symgrad
 from symgrad.indexing import Bracket, Equation, access, fresh
 from symgrad.lowering import arrays
-from symgrad.lowering.care import EDGES, FORWARD
+from symgrad.lowering.graph import EDGES, FORWARD
 from symgrad.numeric import playing
 from symgrad.numeric.playing import evaluate, play, played
 from tests.compare import assert_same

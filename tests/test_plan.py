@@ -16,7 +16,7 @@ from symgrad.errors import InputError
 from symgrad.explanation.plan import composed_places, planned
 from symgrad.indexing import fresh
 from symgrad.numeric import chain_jacobian, patterns, sparse_jacobian
-from symgrad.numeric.budget import bytes_of, memory_of
+from symgrad.numeric.limits import bytes_of, memory_of
 from symgrad.numeric.patterns import measured, pattern_of
 from symgrad.numeric.places import enumerated, parts_of, placed
 from tests import torch_side

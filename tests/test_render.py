@@ -26,6 +26,7 @@ from scipy import special
 
 import symgrad
 from symgrad.calculus import local
+from symgrad.errors import Way, asked_by
 from symgrad.explanation import Explanation
 from symgrad.functions import STABLE
 from symgrad.indexing import Equation
@@ -44,11 +45,10 @@ from symgrad.render import (
     derived as written_derived,
 )
 from symgrad.render.content import page_of
-from symgrad.render.formula_text import Unicode
+from symgrad.render.formula_alphabets import Unicode
 from symgrad.render.latex import page_latex
 from symgrad.render.markdown import page_markdown
 from symgrad.render.text import page_text
-from symgrad.ways import Way, asked_by
 from tests.cases import STORIES, Case, first_by_default
 
 GOLDEN = Path(__file__).parent / "golden"

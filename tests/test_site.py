@@ -21,7 +21,7 @@ from click.testing import CliRunner
 
 import symgrad
 from symgrad import errors
-from symgrad.documents.errors import kinds as error_pages
+from symgrad.documents import kinds as error_pages
 from symgrad.documents.operation import family_of, family_says
 from symgrad.documents.pages import file_name
 from symgrad.explanation import structure

@@ -60,6 +60,6 @@ def site_builder() -> Callable[[Path, Sequence[Op]], int]:
             "pages in HTML need packages that are not installed", found=(f"no {missing}",),
             hints=('pip install "symgrad[docs]"', "--format md needs none"),
         )  # fmt: skip
-    from symgrad.sphinx.site import build_site
+    from symgrad.sphinx.operations import build_site
 
     return build_site

@@ -30,7 +30,7 @@ def errors(kind: str | None, traceback: bool) -> None:
 
     A message of torch's about backward is answered, too.
     """
-    from symgrad.documents.errors import kinds
+    from symgrad.documents import kinds
 
     pages = kinds()
     if kind is not None and kind not in pages:

@@ -13,8 +13,7 @@ from typing import ParamSpec
 
 import click
 
-from symgrad.errors import SymgradError, UnsupportedError
-from symgrad.ways import Way, asked_by
+from symgrad.errors import SymgradError, UnsupportedError, Way, asked_by
 
 P = ParamSpec("P")
 DISAGREED, MISUSED = 1, 2

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from symgrad.errors import InputError
-from symgrad.kept import keeping
+from symgrad.files import keeping
 
 if TYPE_CHECKING:
     from symgrad.language import Value
@@ -134,7 +134,7 @@ def memory_of(text: str | None) -> Iterator[None]:
     if text is None:
         yield
         return
-    from symgrad.numeric.budget import memory_of
+    from symgrad.numeric.limits import memory_of
 
     with memory_of(text):
         yield

@@ -29,8 +29,8 @@ from symgrad.calculus import back, flowing
 from symgrad.errors import InputError
 from symgrad.language.expand import expanded_once, expansion
 from symgrad.numeric import Array, Values, as_float, forward
-from symgrad.numeric.budget import MOST_HELD, check_entries
 from symgrad.numeric.forward import compute
+from symgrad.numeric.limits import MOST_HELD, check_entries
 from symgrad.ops import named
 from symgrad.ops.entry import plays
 from symgrad.program import Program, Role

@@ -1,16 +1,10 @@
-"""Where an operation is defined, found by trying: what pages may say about it.
+"""Where an operation is defined and where its worked example is taken: what pages may say about its domain.
 
 Where samples are drawn (`symgrad.entries.domain`) is not where a function is defined: relu is sampled away from 0.
-Comes in: an operation. Goes out: sentences that hold at every point of a grid, on both sides; where the points do not
-fall into an interval with a few holes, or other operands decide, nothing is said.
-
-The condition under which another equation of an operation holds, in words.
-
-Comes in: the text of the table, ``rank(x)=1 and not eps=None``. Goes out: what a page says.
-
-Small round numbers for worked examples: integers where the domain holds enough of them, tenths elsewhere.
-
-Comes in: an operation and one of its examples. Goes out: a value per input and a seed, the same every time.
+Comes in: an operation, one of its examples, a condition in the text of the table (``rank(x)=1 and not eps=None``). Goes
+out: sentences that hold at every point of a grid, on both sides (where the points do not fall into an interval with a
+few holes, or other operands decide, nothing is said); the condition in words; small round numbers for the example's
+inputs and seed, the same every time: integers where the domain holds enough of them, tenths elsewhere.
 """
 
 from __future__ import annotations

@@ -1,15 +1,9 @@
-"""The text of the pages: an operation's equation and derivatives, a worked example with its proof, the index.
+"""The pages: one for each operation, one for the forum example, one about kinks, the index; and the folder of them all.
 
-Comes in: an entry of the table. Goes out: a `Page`, Markdown with LaTeX formulas. Nothing about a derivative
-is written here: formulas come from `derive`, numbers and proofs from `explain`.
-
-The page about kinks: every point of the table where the derivative is a choice, and who chooses what.
-
-Comes in: operations. Goes out: a `Page`, each row computed when it is written.
-
-Writing all pages into a folder, each file whole or not at all.
-
-Comes in: a folder and the operations wanted. Goes out: ``index.md``, ``forum.md``, ``kinks.md`` and ``ops/NAME.md``.
+Comes in: entries of the table. Goes out: a `Page`, Markdown with LaTeX formulas, or a folder with ``index.md``,
+``forum.md``, ``kinks.md`` and ``ops/NAME.md``, each file whole or not at all. Nothing about a derivative is written
+here: formulas come from `derive`, numbers and proofs from `explain`, and each row about a kink, a point where the
+derivative is a choice, is computed when it is written.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from symgrad.calculus import moving
-from symgrad.errors import SymgradError, UnknownNameError
+from symgrad.errors import Setting, SymgradError, UnknownNameError
 from symgrad.explanation import Explanation
 from symgrad.explanation.evidence import shape_text
 from symgrad.language import definition, inputs_of
@@ -32,7 +32,6 @@ from symgrad.testing.right.bench import Trial, apart, place
 from symgrad.testing.right.rounding import Weights, rounding_of, seeds
 from symgrad.testing.right.truth import Formula
 from symgrad.testing.slips.diagnosis import Case, causes
-from symgrad.ways import Setting
 
 RANGES = ((-2.0, 2.0), (-3.0, -0.5), (0.5, 2.5), (0.05, 0.95))
 """Where numbers are drawn from; where a function has no value they are left out."""

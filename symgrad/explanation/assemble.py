@@ -18,7 +18,7 @@ import sympy as sp
 from symgrad.backward.parts.code import with_modules
 from symgrad.calculus import Sweep, back, second_derivative
 from symgrad.closed_form import closed_form
-from symgrad.errors import InputError, ShapeError
+from symgrad.errors import Hint, InputError, ShapeError
 from symgrad.explanation.claims import certain
 from symgrad.explanation.data import Explanation, Gradient
 from symgrad.explanation.formulas import derive, proven_form
@@ -41,7 +41,6 @@ from symgrad.oracles import (
 )
 from symgrad.oracles.digits import DIGITS, LARGEST, keeps_digits, lost_digits
 from symgrad.program import Apply, Program, Tensor, free_name
-from symgrad.ways import Hint
 
 PAIRS = "Complex tensors stand here as pairs (re, im), on one more axis of size 2"
 

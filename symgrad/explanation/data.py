@@ -15,7 +15,7 @@ import numpy as np
 from symgrad.backward import Backward, backward
 from symgrad.calculus import Step, Sweep, local
 from symgrad.closed_form import assigned
-from symgrad.errors import InputError
+from symgrad.errors import Hint, InputError
 from symgrad.explanation.formulas import Entry, entry_story
 from symgrad.explanation.given import Given, Seed, Writers, Written
 from symgrad.explanation.jacobian import Hessian, Jacobian
@@ -33,7 +33,6 @@ from symgrad.ops import entry_of
 from symgrad.oracles import Text, TorchRun
 from symgrad.oracles.report import Check, Outcome, Verdict
 from symgrad.program import Program
-from symgrad.ways import Hint
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,7 +28,7 @@ from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of, weigh
 from symgrad.lowering.reading import is_mask, number
 from symgrad.numeric import Array, Values, as_float, evaluate, forward, plain, written_out
 from symgrad.numeric.arranged import matrix_of_kind, read_as_whole
-from symgrad.numeric.budget import check_program
+from symgrad.numeric.limits import check_program
 from symgrad.oracles import Check, check_form
 from symgrad.oracles.evaluators import DIGITS, Point
 from symgrad.oracles.forms import fits

@@ -36,7 +36,7 @@ from symgrad.numeric import (
     reads_positions,
     symbol_matrix,
 )
-from symgrad.numeric.budget import allowed
+from symgrad.numeric.limits import allowed
 from symgrad.numeric.rounding import is_rounding, marked, may_be_rounding
 from symgrad.numeric.sparse import MOST_PLACES, Triplets
 from symgrad.oracles import Check

@@ -18,7 +18,7 @@ import numpy as np
 import sympy as sp
 
 from symgrad.calculus import local
-from symgrad.errors import InputError, SymgradError
+from symgrad.errors import InputError, Setting, SymgradError
 from symgrad.explanation.given import Given, Seed
 from symgrad.language import Reading
 from symgrad.language.read import broadcast_sides
@@ -27,7 +27,6 @@ from symgrad.numeric import Array, Values, as_float, forward, numeric_pullback
 from symgrad.numeric.arranged import ONES
 from symgrad.ops.entry import entry_of, playing, plays
 from symgrad.program import Apply, Program, Role
-from symgrad.ways import Setting
 
 CLOSE = 1e-6
 """Numbers this close are equal, relative to the larger."""
@@ -252,7 +251,7 @@ def hints_of(reading: Reading, inputs: Sequence[Given], seed: Seed) -> tuple[Set
 
 
 OUTSIDE = re.compile(r"index (\d+) is out of bounds for .* size (\d+)$")
-"""What NumPy says of a position beyond an axis, and `symgrad.numeric.positions` after it."""
+"""What NumPy says of a position beyond an axis, and `symgrad.numeric.limits` after it."""
 
 
 def with_room(error: InputError, reading: Reading, inputs: Sequence[Given]) -> InputError:

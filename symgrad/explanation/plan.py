@@ -36,7 +36,7 @@ from symgrad.indexing.deltas import is_delta
 from symgrad.indexing.symbols import Expr, accesses, is_access, name_of
 from symgrad.numeric import Values, finite, forward
 from symgrad.numeric.arranged import matrix_of_kind
-from symgrad.numeric.budget import MEMORY, MOST_EXACT, memory
+from symgrad.numeric.limits import MEMORY, MOST_EXACT, memory
 from symgrad.numeric.patterns import Pattern, at_most, pattern_of, widest
 from symgrad.numeric.places import guards
 from symgrad.numeric.sparse import MOST_PLACES

@@ -21,7 +21,7 @@ from typing import Any
 import sympy as sp
 
 from symgrad.entries.spec import Op
-from symgrad.errors import SymgradError, bug
+from symgrad.errors import Source, SymgradError, bug
 from symgrad.language.grammar.nodes import Script
 from symgrad.language.grammar.syntax import parse
 from symgrad.language.steps.builder import Builder
@@ -31,7 +31,6 @@ from symgrad.language.steps.statements import Statements
 from symgrad.ops.entry import entry_of, named, plays
 from symgrad.program import Apply, Constant, Program, Role, Tensor
 from symgrad.shapes import Shape, Size, SizeMismatch, Sizes, with_numbers
-from symgrad.source import Source
 
 DEEPEST = 10
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from symgrad.errors import NotationError
+from symgrad.errors import RUN, NotationError, Source
 from symgrad.language.grammar.modules import as_functions
 from symgrad.language.grammar.nodes import (
     Attribute,
@@ -27,8 +27,6 @@ from symgrad.language.grammar.nodes import (
 from symgrad.language.grammar.syntax import parse
 from symgrad.notation.tree import Name, Node, rebuilt, walk
 from symgrad.ops import COMPOUND_SPELLINGS, SPELLINGS
-from symgrad.source import Source
-from symgrad.ways import RUN
 
 PROMPT = re.compile(r"[ \t]*(?:>>>|\.\.\.:?(?= |$)|In \[\d+\]:)[ ]?")
 """What a console puts before what was typed."""

@@ -20,7 +20,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import SupportsIndex
 
-from symgrad.errors import NotationError, SymgradError, UnknownNameError, bug
+from symgrad.errors import NotationError, Source, SymgradError, UnknownNameError, bug
 from symgrad.language.attempt import (
     Attempt,
     Question,
@@ -49,7 +49,6 @@ from symgrad.notation.tree import walk
 from symgrad.ops.calls.written import sign_of
 from symgrad.ops.entry import plays
 from symgrad.program import Apply, Number, Program, Role, free_name
-from symgrad.source import Source
 
 ATTEMPTS = 300
 WORK = 5_000

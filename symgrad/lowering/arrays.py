@@ -1,10 +1,7 @@
-"""The primitives of a plan in NumPy: what each node of a graph does to arrays.
+"""The primitives of a plan in NumPy, and what plays a plan: NumPy here, other libraries where they are at home.
 
-Comes in: what a node is told. Goes out: a function of the arrays of its operands.
-
-What plays a plan: NumPy here, others where they are at home.
-
-Comes in: nothing. Goes out: `Engine`, the few things that differ from one library of arrays to the other.
+Comes in: what a node of a graph is told. Goes out: a function of the arrays of its operands; `Engine`, the few things
+that differ from one library of arrays to the other.
 """
 
 from __future__ import annotations

@@ -15,7 +15,6 @@ import sympy as sp
 from symgrad.functions import finite
 from symgrad.indexing import Bracket, Index, Ravel, Unravel, is_constant, with_fresh_sums
 from symgrad.indexing.symbols import Expr, bound_indices, free_indices, is_access, name_of
-from symgrad.lowering.care import Care
 from symgrad.lowering.choices import chosen, clipped, told
 from symgrad.lowering.choices import conditions as conditions_in
 from symgrad.lowering.exponents import (
@@ -30,13 +29,20 @@ from symgrad.lowering.exponents import (
     with_sizes,
 )
 from symgrad.lowering.families import Families, so_far
-from symgrad.lowering.graph import FLOAT, TRUTH, Graph, NoPlan
-from symgrad.lowering.names import EITHER, FINITE, FUNCTIONS, MOST_FACTORS, RELATIONS, real_number
-from symgrad.lowering.pieces import Piece, pieces
-from symgrad.lowering.places import Places, at_one_place, joined, scattered
-from symgrad.lowering.products import Products
-from symgrad.lowering.reading import holds_always, in_order, scatter_target
-from symgrad.lowering.terms import Term, Terms, size_of
+from symgrad.lowering.graph import FLOAT, TRUTH, Care, Graph, NoPlan
+from symgrad.lowering.places import Places, at_one_place, joined, pieces, scattered
+from symgrad.lowering.reading import (
+    EITHER,
+    FINITE,
+    FUNCTIONS,
+    MOST_FACTORS,
+    RELATIONS,
+    holds_always,
+    in_order,
+    real_number,
+    scatter_target,
+)
+from symgrad.lowering.terms import Products, Term, Terms, size_of
 from symgrad.lowering.windows import Fold, absorb, between_places, moved, slices, slide
 from symgrad.shapes import Size
 
@@ -63,7 +69,7 @@ class Builder:
 
     def _value(self, node: Expr) -> Term:
         if is_access(node) or node.is_Add:
-            found = self.pieces(node)
+            found = pieces(node, self.size)
             if found is not None:
                 return joined(self.terms, *found, self.value)
         if is_access(node):
@@ -88,13 +94,6 @@ class Builder:
         if isinstance(node, (sp.KroneckerDelta, Bracket)):
             return self.condition(node)
         return self.function(node)
-
-    def pieces(self, node: Expr) -> tuple[Index, list[Piece]] | None:
-        """A formula in pieces along an axis; None where it is one, or changes between two places: at half of 5."""
-        try:
-            return pieces(node, self.size)
-        except NoPlan:
-            return None
 
     def constant(self, node: Expr) -> Term:
         """A number."""

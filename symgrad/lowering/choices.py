@@ -1,13 +1,9 @@
-"""Sums with conditions on arrays: the larger or the smaller of two, or one of two by a condition.
+"""Sums that are one thing here and another there, by how large something is: [x > 0]·x + (1 − [x > 0])·a·x.
 
-Comes in: a sum with conditions, and what lowers the parts of it. Goes out: a term, or None where the arithmetic of the
-sum says something that a choice does not.
-
-Sums that are one thing here and another there, by how large something is: [x > 0]·x + (1 − [x > 0])·a·x.
-
-Comes in: a sum with conditions among its factors. Goes out: its `Cases`: what it is below, at and above each number
-that something is compared with. A choice between two is quicker than a sum of products, and an infinity that is not
-chosen spoils nothing.
+Comes in: a sum with conditions among its factors, and what lowers the parts of it. Goes out: its `Cases`, what it is
+below, at and above each number that something is compared with; and a term: the larger or the smaller of two, or one of
+two by a condition. A choice is quicker than a sum of products, and an infinity that is not chosen spoils nothing. None
+where the arithmetic of the sum says something that a choice does not.
 """
 
 from __future__ import annotations
@@ -21,7 +17,7 @@ import sympy as sp
 from symgrad.indexing import Bracket
 from symgrad.indexing.symbols import Expr, accesses
 from symgrad.lowering.graph import FLOAT, TRUTH, WHOLE
-from symgrad.lowering.names import RELATIONS
+from symgrad.lowering.reading import RELATIONS
 from symgrad.lowering.terms import Term, Terms
 
 MOST = 3

@@ -1,10 +1,7 @@
-"""Products of exponentials, written so that large exponents cancel before they are raised.
+"""The factors of a product, as they are best computed: large exponents cancel before they are raised.
 
-Comes in: a product. Goes out: its factors, the exponentials among them as one, or inside the sum they belong to.
-
-The factors of a product, as they are best computed: |x| for sign(x)·x, what is below the line, conditions by sides.
-
-Comes in: factors. Goes out: factors, without anything of arrays.
+Comes in: a product, or its factors. Goes out: factors, without anything of arrays: the exponentials as one, or inside
+the sum they belong to; |x| for sign(x)·x; what is below the line; conditions by sides.
 """
 
 from __future__ import annotations

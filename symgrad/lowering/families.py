@@ -1,11 +1,8 @@
-"""Exponentials of one family: each raised only after the largest exponent of all has been taken off.
+"""Sums of exponentials, the largest exponent taken off first, and sums of what has been reached so far.
 
-Comes in: sums of exponentials, and what lowers the parts of them. Goes out: terms that neither overflow nor are lost.
-
-Sums of what has been reached so far: Σ_j [j ≤ i]·f(j) in one go along j.
-
-Comes in: a condition that compares the index that is summed over with another one. Goes out: a `Reached`, which makes
-the running sum of a term, from either end, and reads it where the condition says.
+Comes in: sums of exponentials, and what lowers the parts of them; a condition that compares the index that is summed
+over with another one. Goes out: terms that neither overflow nor are lost; a `Reached`, which makes Σ_j [j ≤ i]·f(j) in
+one go along j, from either end, and reads it where the condition says.
 """
 
 from __future__ import annotations

@@ -2,20 +2,53 @@
 
 Comes in: requests for nodes by primitive, parameters and operands. Goes out: a `Graph`, in the order in which it is
 computed. A node knows its shape and what it holds, and no index: two formulas that differ in their letters alone are
-the same nodes. What depends on no tensor is computed here, once.
+the same nodes. What depends on no tensor is computed here, once. `Care` says what the numbers may be, and so how
+products are formed.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from symgrad.lowering.arrays import NUMPY, Primitives
+
+
+@dataclass(frozen=True)
+class Care:
+    """How a product is formed (`symgrad.lowering.careful` has the rule).
+
+    ``tame``: every number that is read is finite, and so is what asks for that. ``ordered``: a product is formed in
+    the order of the rule, not in the one that costs least. ``guarded``: a condition inside a sum comes before what it
+    stands beside. ``unknown``: a condition that compares what is no number is none itself. ``whole``: whole
+    numbers stay so. ``field``: what the numbers are if they are no floats.
+    """
+
+    tame: bool = False
+    ordered: bool = False
+    guarded: bool = False
+    unknown: bool = False
+    whole: bool = False
+    field: Any = None
+
+    @property
+    def guards(self) -> Care:
+        """The same with conditions before what they stand beside."""
+        return replace(self, ordered=True, guarded=True)
+
+
+TAME = Care(tame=True)
+FORWARD = Care()
+EDGES = Care(ordered=True, unknown=True)
+"""Of a derivative at numbers that are large, small, infinite or none."""
+COUNTED = Care(whole=True)
+"""Of places, which are whole numbers."""
+
 
 Array = npt.NDArray[Any]
 
@@ -181,6 +214,3 @@ class Graph:
             place = self.map("whole", place, holds=WHOLE)
         shape = [n for axis, n in enumerate(self.shape(place)) if axis not in axes]
         return self.apply("reduce", (function, tuple(sorted(axes))), (place,), shape, self.holds(place))
-
-
-__all__ = ["FLOAT", "TRUTH", "WHOLE"]

@@ -1,11 +1,8 @@
-"""What an expression is made of, as far as evaluating it depends on that: what it reads, whether it is rational.
+"""What an expression is made of, as far as lowering it depends on that: what it reads, what its functions are called.
 
-Comes in: the right-hand side of an equation. Goes out: answers, remembered, since the same equation is evaluated
-again and again.
-
-What an index expression can be at most, in numbers: a condition that always holds is none.
-
-Comes in: a relation between index expressions, and the numbers of sizes. Goes out: whether it holds for every index.
+Comes in: the right-hand side of an equation, or a relation between index expressions and the numbers of sizes. Goes
+out: answers, remembered, since the same equation is evaluated again and again; tables from SymPy's classes to the names
+of the primitives in `symgrad.lowering.arrays`, which are those of the rows in `symgrad.functions`.
 """
 
 from __future__ import annotations
@@ -18,10 +15,38 @@ from typing import Any
 import sympy as sp
 
 from symgrad.errors import bug
-from symgrad.functions import high, low, sign
+from symgrad.functions import PRIMITIVES, finite, high, low, number_or_zero, sign
 from symgrad.indexing import Bracket, Index, Ravel, Unravel, bound_indices, with_fresh_sums
 from symgrad.indexing.symbols import Expr, is_access, name_of
 from symgrad.shapes import Size, with_numbers
+
+RELATIONS = {
+    sp.Eq: "equal", sp.Ne: "not_equal", sp.Lt: "less", sp.Le: "less_equal", sp.Gt: "greater", sp.Ge: "greater_equal",
+}  # fmt: skip
+FUNCTIONS: dict[Any, str] = {
+    symbolic: name
+    for name, (symbolic, _) in PRIMITIVES.items()
+    if isinstance(symbolic, type) and symbolic is not sp.exp
+}
+"""Functions of floats; a power of e has rules of its own."""
+EITHER: dict[Any, str] = {
+    sp.Abs: "abs", sp.sign: "sign", sign: "sign", sp.floor: "floor", sp.Max: "maximum", high: "high", low: "low",
+}  # fmt: skip
+"""Functions that leave whole numbers whole, and exact ones exact."""
+FINITE = (finite, high, low, number_or_zero)
+"""Functions that ask whether a number is one: of an entry that is, they say nothing."""
+MOST_FACTORS = 8
+"""A power up to this one is a product."""
+
+
+def real_number(node: Expr) -> int | float:
+    """A constant as a number: ±∞ where it is beyond floats, NaN where it is not real, as log(−2)."""
+    if node.is_Integer and abs(node) < 2**53:
+        return int(node)
+    try:
+        return float(node) if node.is_extended_real else math.nan
+    except OverflowError:
+        return math.copysign(math.inf, sp.sign(node))
 
 
 @lru_cache(maxsize=1024)

@@ -14,8 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
-from symgrad.errors import NotationError, Span
-from symgrad.ways import Hint, Setting
+from symgrad.errors import Hint, NotationError, Setting, Span
 
 Read = TypeVar("Read")
 LENGTH = 6_000

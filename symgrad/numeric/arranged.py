@@ -2,12 +2,8 @@
 
 Comes in: a program, the inputs that were given, and the shapes of the rest. Goes out: a value for each of the rest, and
 what it is in words. log(x − 1) at ones would be a page about −∞, and (x − x.mean()) / x.std() one about 0/0, though
-nobody asked for either.
-
-Values for inputs that nobody gave: ones, and where an operation asks for a matrix with an inverse, such a matrix.
-
-[[2, 1], [1, 3]], ones with 1, 2, 3, … added on the diagonal, is symmetric, positive definite and has different
-eigenvalues: whatever reads a matrix is defined there.
+nobody asked for either. Where an operation asks for a matrix with an inverse it is ones with 1, 2, 3, … added on the
+diagonal: [[2, 1], [1, 3]] is symmetric, positive definite and has different eigenvalues.
 """
 
 from __future__ import annotations
@@ -23,15 +19,12 @@ import numpy as np
 
 from symgrad.entries.domain import Domain
 from symgrad.errors import SymgradError
-from symgrad.numeric.budget import entries
 from symgrad.numeric.exact import Array, as_float, finite
 from symgrad.numeric.forward import forward
+from symgrad.numeric.limits import entries
 from symgrad.numeric.sweeps import numeric_pullback
 from symgrad.ops import named
 from symgrad.program import Apply, Program, Stated
-
-__all__ = ["ONES"]
-
 
 SYMMETRIC = ("symmetric", "definite")
 """The kinds whose two triangles are one set of variables."""

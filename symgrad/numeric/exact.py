@@ -1,10 +1,8 @@
 """Exact arrays: integers and fractions stay what they are, as arrays of `fractions.Fraction`.
 
-An array is exact when its dtype is object (fractions) or integer; everything else is float64.
-
-The Euclidean length of an array, of numbers whose squares overflow, too.
-
-Comes in: an array. Goes out: one number, inf or nan where an entry is.
+An array is exact when its dtype is object (fractions) or integer; everything else is float64. Comes in: an array. Goes
+out: the same in fractions or in floats, its sums and powers, and its Euclidean length, of numbers whose squares
+overflow, too.
 """
 
 from __future__ import annotations

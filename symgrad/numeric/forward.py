@@ -24,10 +24,18 @@ from symgrad.exactness import MOST_BITS, bits
 from symgrad.indexing import Bracket, Equation
 from symgrad.indexing.symbols import is_access, name_of
 from symgrad.lowering.reading import names_read, number
-from symgrad.numeric.budget import MOST_EXACT, MOST_HELD, check_program, entries
 from symgrad.numeric.exact import EXACT_LIMIT, Array, as_float, exact, finite, holds_exact, is_exact
+from symgrad.numeric.limits import (
+    MOST_EXACT,
+    MOST_HELD,
+    Evaluation,
+    check_on_axis,
+    check_places,
+    check_program,
+    check_read,
+    entries,
+)
 from symgrad.numeric.playing import evaluate, evaluate_forward
-from symgrad.numeric.positions import Evaluation, check_on_axis, check_places, check_read
 from symgrad.ops import named
 from symgrad.ops.moving.positions import positions
 from symgrad.program import Apply, Constant, Program, Pullback

@@ -21,14 +21,13 @@ from symgrad.exactness import in_floats, kept_short
 from symgrad.indexing import Bracket, Equation, fresh
 from symgrad.indexing.symbols import Expr
 from symgrad.lowering.arrays import ON_NUMPY, Engine
-from symgrad.lowering.care import EDGES, FORWARD, TAME, Care
-from symgrad.lowering.graph import FLOAT, WHOLE, NoPlan, TooLarge
+from symgrad.lowering.careful import Field
+from symgrad.lowering.graph import EDGES, FLOAT, FORWARD, TAME, WHOLE, Care, NoPlan, TooLarge
 from symgrad.lowering.lower import lowered
-from symgrad.lowering.objects import Field
 from symgrad.lowering.plan import Plan, planned
 from symgrad.lowering.reading import is_rational, names_read, number
-from symgrad.numeric.budget import MOST_IN_GRID, allowed, check_grid
 from symgrad.numeric.exact import EXACT_LIMIT, Array, all_tame, as_float, exact, exact_power, is_exact
+from symgrad.numeric.limits import MOST_IN_GRID, allowed, check_grid
 from symgrad.shapes import Size
 
 MOST_FRACTIONS = 1_000_000

@@ -21,9 +21,9 @@ from symgrad.indexing import Equation, Index, fresh, over_terms
 from symgrad.indexing.deltas import is_delta
 from symgrad.indexing.symbols import Expr, access, accesses, free_indices
 from symgrad.lowering.reading import number
-from symgrad.numeric.budget import check_grid
 from symgrad.numeric.exact import Array, as_float, exact, is_exact, plain, shortened, total
 from symgrad.numeric.forward import Values
+from symgrad.numeric.limits import check_grid
 from symgrad.numeric.places import Part, Placed, Sizes, enumerated, length, parts_of, placed, ravelled, tuples
 from symgrad.numeric.playing import evaluate
 from symgrad.numeric.rounding import terms_of

@@ -19,12 +19,11 @@ from symgrad.errors import InputError
 from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel, fresh
 from symgrad.indexing.equation import rebuild
 from symgrad.indexing.symbols import Expr, access, indices_of, is_access, name_of
-from symgrad.lowering.care import Care
-from symgrad.lowering.graph import TooLarge
-from symgrad.lowering.objects import Field
-from symgrad.numeric.budget import check_grid
+from symgrad.lowering.careful import Field
+from symgrad.lowering.graph import Care, TooLarge
 from symgrad.numeric.exact import Array
 from symgrad.numeric.forward import Values
+from symgrad.numeric.limits import check_grid
 from symgrad.numeric.playing import of_objects
 from symgrad.numeric.sparse import looks, sparse_jacobian
 from symgrad.shapes import Size

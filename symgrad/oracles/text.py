@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symgrad.errors import SymgradError, UnsupportedError
+from symgrad.errors import RUN, SymgradError, UnsupportedError
 from symgrad.numeric import Values, forward
 from symgrad.numeric.arranged import whole_operands
 from symgrad.numeric.exact import Array, as_float
@@ -34,7 +34,6 @@ from symgrad.oracles.torch import (
     turns,
 )
 from symgrad.program import Number, Program
-from symgrad.ways import RUN
 
 if TYPE_CHECKING:
     from symgrad.reference import Answer

@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from symgrad.reference.bounds import Budget, Refused, Unread, inside
-from symgrad.reference.words import (
+from symgrad.reference.bounds import (
     CONSTANTS,
     DRAWN,
     DROPS,
@@ -28,6 +27,10 @@ from symgrad.reference.words import (
     PARTS,
     PROPERTIES,
     PYTHONS,
+    Budget,
+    Refused,
+    Unread,
+    inside,
     is_allowed,
     is_module,
 )

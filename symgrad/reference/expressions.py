@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from symgrad.reference.bounds import DIGITS, Budget, Unread
+from symgrad.reference.bounds import ALONE, DIGITS, LIBRARIES, PARTS, PYTHONS, Budget, Unread, bare, is_allowed
 from symgrad.reference.calls import Caller, Function, Library
-from symgrad.reference.words import ALONE, LIBRARIES, PARTS, PYTHONS, bare, is_allowed
 
 BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,

@@ -4,8 +4,7 @@
 """
 
 from symgrad.explanation import Explanation, Writers
-from symgrad.render.formula_latex import formula_latex
-from symgrad.render.formula_text import formula_text
+from symgrad.render.formula_alphabets import formula_latex, formula_text
 from symgrad.render.html import to_html
 from symgrad.render.json import schema, to_json
 from symgrad.render.letters import Names, names_of

@@ -1,7 +1,7 @@
 """From a SymPy index expression to one line, whatever the alphabet: the walk and the brackets.
 
 Comes in: an expression and the `Names` in scope. Goes out: text. `Formula` is both together, as the page
-holds it; the two alphabets (`formula_text`, `formula_latex`) say how each kind of node looks, this walk says
+holds it; the two alphabets (`symgrad.render.formula_alphabets`) say how each kind of node looks, this walk says
 what it is made of and where brackets are needed. Σ reaches to the end of its product, so that it stands last
 or in brackets.
 """
@@ -19,6 +19,7 @@ from symgrad.closed_form.rewriting.shorthands import Centred, Mean, Softmax, Sta
 from symgrad.functions import high
 from symgrad.indexing import Bracket, Index, Ravel, Unravel
 from symgrad.indexing.symbols import Expr, accesses, indices_of, is_access, name_of
+from symgrad.notation.meaning import RELATIONS as SIGNS
 from symgrad.render import arrange, numbers
 from symgrad.render.arrange import Shown
 from symgrad.render.letters import Names
@@ -29,15 +30,15 @@ ADD, OPEN, MULTIPLY, POWER, ATOM = range(5)
 AVERAGES = {Mean: "mean", Variance: "var"}
 ALONG = {Softmax: "softmax", Centred: "centred", Standardised: "standardised"}
 
+RELATIONS = {kind: sign for sign, kind in SIGNS.items()}
+TINY = 1000
+"""A power of ten this large or larger is written 10⁻³ under the line."""
+
 Text = tuple[str, int]
 
 
 class Printer(ABC):
     """The walk over an expression; subclasses are alphabets."""
-
-    times: str
-    minus: str
-    below = "<"
 
     def write(self, expression: Expr, names: Names) -> str:
         """``expression`` on one line; x[0,0] is not x00 beside x[i,0]."""
@@ -74,7 +75,10 @@ class Printer(ABC):
         ):
             return self.product(node, names)
         if node.is_Pow:
-            return self.power(node, names)
+            base, exponent = node.as_base_exp()
+            if exponent == sp.Rational(1, 2):
+                return self.root(base, names)
+            return self.raised(self.inside(base, ATOM, names), exponent, names), POWER
         if isinstance(node, sp.KroneckerDelta):
             return self.delta(node, names), ATOM
         if isinstance(node, Bracket):
@@ -179,46 +183,82 @@ class Printer(ABC):
             return letter
         return f"{letter}{self.below}{self.node(index.size, names)[0]}"
 
+    def fraction(self, parts: arrange.Fraction, names: Names) -> Text:
+        """A fraction without its sign; 1/100000 is 10⁻⁵."""
+        if not parts.below:
+            return self.factors(parts.above, names, last_open=True)
+        if parts.above == (1,) and len(parts.below) == 1 and (exponent := power_of_ten(parts.below[0])):
+            return self.raised("10", sp.Integer(-exponent), names), POWER
+        return self.divided(parts, names)
+
+    def delta(self, node: Expr, names: Names) -> str:
+        """δ_ip for two indices, [i = p + 1] for anything longer."""
+        left, right = arrange.delta_sides(node, names)
+        if isinstance(left, Index) and isinstance(right, Index):
+            return self.pair(self.letter(names.letter(left)), self.letter(names.letter(right)))
+        return self.condition(sp.Eq(left, right, evaluate=False), names)
+
+    def condition(self, relation: Expr, names: Names) -> str:
+        """[x > 0]: 1 where a condition holds."""
+        if relation.func not in RELATIONS:
+            return self.iverson.format(self.node(relation, names)[0])
+        sides = arrange.comparison(relation) if not isinstance(relation, sp.Eq) else relation.args
+        left, right = (self.node(side, names)[0] for side in sides)
+        return self.iverson.format(f"{left} {self.sign(RELATIONS[relation.func])} {right}")
+
+    def bracketed(self, text: str) -> str:
+        """Round brackets."""
+        return self.round.format(text)
+
     # The alphabet ---------------------------------------------------------------------------------------
 
+    times: str
+    minus: str
     sigma: str
     pi: str
+    iverson: str
+    round: str
+    below = "<"
+
+    def letter(self, name: str) -> str:
+        """An index."""
+        return name
+
+    def symbol(self, name: str) -> str:
+        """A size or a constant."""
+        return name
+
+    def word(self, name: str) -> str:
+        """A word used as an operator."""
+        return name
+
+    def sign(self, relation: str) -> str:
+        """A comparison."""
+        return relation
 
     @abstractmethod
     def number(self, value: Any) -> Text:
         """A plain number."""
 
     @abstractmethod
-    def letter(self, name: str) -> str:
-        """An index."""
-
-    @abstractmethod
-    def symbol(self, name: str) -> str:
-        """A size or a constant."""
-
-    @abstractmethod
-    def word(self, name: str) -> str:
-        """A word used as an operator."""
-
-    @abstractmethod
     def access(self, node: Expr, names: Names) -> str:
         """An entry of a tensor."""
 
     @abstractmethod
-    def fraction(self, parts: arrange.Fraction, names: Names) -> Text:
-        """A fraction without its sign."""
+    def divided(self, parts: arrange.Fraction, names: Names) -> Text:
+        """What is above a line over what is below it."""
 
     @abstractmethod
-    def power(self, node: Expr, names: Names) -> Text:
-        """A base with an exponent that is not negative."""
+    def raised(self, base: str, exponent: Expr, names: Names) -> str:
+        """A base with an exponent."""
 
     @abstractmethod
-    def delta(self, node: Expr, names: Names) -> str:
+    def root(self, base: Expr, names: Names) -> Text:
+        """A square root."""
+
+    @abstractmethod
+    def pair(self, first: str, second: str) -> str:
         """1 where two indices are equal."""
-
-    @abstractmethod
-    def condition(self, relation: Expr, names: Names) -> str:
-        """1 where a condition holds."""
 
     @abstractmethod
     def function(self, name: str, arguments: Sequence[Expr], names: Names, along: Sequence[Index]) -> str:
@@ -232,9 +272,11 @@ class Printer(ABC):
     def over(self, sign: str, letters: Sequence[str], text: str) -> str:
         """A big operator over indices."""
 
-    @abstractmethod
-    def bracketed(self, text: str) -> str:
-        """Round brackets."""
+
+def power_of_ten(number: Expr) -> int | None:
+    """The exponent, if something is a large power of ten."""
+    digits = str(number)
+    return len(digits) - 1 if number.is_Integer and number >= TINY and digits == f"1{'0' * (len(digits) - 1)}" else None
 
 
 def numbered(node: Expr, names: Names) -> str | None:

@@ -27,8 +27,7 @@ from symgrad.render.content.answer import kink_sentence
 from symgrad.render.content.jacobian import countable
 from symgrad.render.content.one_entry import column_of, gradient_of
 from symgrad.render.content.teller import teller_of
-from symgrad.render.formula_latex import formula_latex
-from symgrad.render.formula_text import formula_text, label_text
+from symgrad.render.formula_alphabets import formula_latex, formula_text, label_text
 from symgrad.render.letters import Names, names_of
 from symgrad.render.page import named, partial
 

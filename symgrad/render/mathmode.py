@@ -15,7 +15,7 @@ import numpy as np
 
 from symgrad.numeric import Array
 from symgrad.render import numbers
-from symgrad.render.formula_latex import GREEK
+from symgrad.render.formula_alphabets import GREEK
 from symgrad.render.page import Equation, Grid, Math, Words
 from symgrad.render.page import number as number_math
 

@@ -14,8 +14,16 @@ from xml.etree import ElementTree
 
 from symgrad.indexing.symbols import Expr
 from symgrad.numeric import Array
-from symgrad.render.formula_latex import LATEX, formula_latex, label_latex, name_latex, spelled
-from symgrad.render.formula_text import UNICODE, formula_text, label_text
+from symgrad.render.formula_alphabets import (
+    LATEX,
+    UNICODE,
+    formula_latex,
+    formula_text,
+    label_latex,
+    label_text,
+    name_latex,
+    spelled,
+)
 from symgrad.render.letters import Names
 
 

@@ -2,12 +2,11 @@
 
     extensions = ["myst_parser", "symgrad.sphinx"]
 
-The directive ``symgrad`` shows an expression (`symgrad.sphinx.expression`), ``symgrad-run`` what `symgrad run` tells
-of a script and ``symgrad-python`` what a snippet prints (`symgrad.sphinx.scripts`), ``symgrad-operation`` an entry of
-the table (`symgrad.sphinx.operations`); the role ``symgrad`` is a closed form in a sentence. What a page claims is
-held against what was derived: a build with a claim that is not true fails (`symgrad.sphinx.truth`). It works with every
-parser and builder of Sphinx. ``html_math_renderer = "symgrad_mathml"`` sets formulas as MathML, without a script or a
-network.
+The directive ``symgrad`` shows an expression, ``symgrad-run`` what `symgrad run` tells of a script and
+``symgrad-python`` what a snippet prints (`symgrad.sphinx.directives`), ``symgrad-operation`` an entry of the table
+(`symgrad.sphinx.operations`); the role ``symgrad`` is a closed form in a sentence. What a page claims is held against
+what was derived: a build with a claim that is not true fails (`symgrad.sphinx.truth`). It works with every parser and
+builder of Sphinx. ``html_math_renderer = "symgrad_mathml"`` sets formulas as MathML, without a script or a network.
 """
 
 from __future__ import annotations
@@ -21,10 +20,9 @@ except ImportError as missing:
     raise ImportError('symgrad.sphinx needs Sphinx: pip install "symgrad[docs]"') from missing
 
 import symgrad
-from symgrad.sphinx.expression import ClosedFormRole, ExpressionDirective
+from symgrad.sphinx.directives import ClosedFormRole, ExpressionDirective, PythonDirective, RunDirective, StampDirective
 from symgrad.sphinx.nodes import block_formula, for_the_builder, inline_formula, name_signs, nothing, visitors
 from symgrad.sphinx.operations import OperationDirective, OperationsDirective, fill_in, listing
-from symgrad.sphinx.scripts import PythonDirective, RunDirective, StampDirective
 from symgrad.sphinx.truth import again, forget, merged, told, unread
 
 if TYPE_CHECKING:

@@ -1,20 +1,31 @@
 """The directives ``symgrad-operation``, the page of an entry of the table, and ``symgrad-operations``, their index.
 
 Comes in: the name of an operation. Goes out: what `symgrad.documents.operation` says of it. The index by structure is
-filled in when all pages are read, by what each of them found.
+filled in when all pages are read, by what each of them found. `build_site` makes a whole site of such pages for
+anybody: HTML with an index and a search, built by Sphinx from a project that is made for it and thrown away.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import io
+import secrets
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, ClassVar
 
 from docutils import nodes
 from docutils.parsers.rst import directives
-from sphinx.util.docutils import SphinxDirective
+from sphinx.application import Sphinx
+from sphinx.errors import SphinxError
+from sphinx.util.docutils import SphinxDirective, docutils_namespace
 
 from symgrad.documents.operation import article, family_of, family_says
-from symgrad.ops import find
+from symgrad.documents.pages import file_name
+from symgrad.errors import InputError
+from symgrad.ops import Op, find
 from symgrad.render.page import Section, text_of
 from symgrad.sphinx.nodes import Made, as_written, boxed, code_block, pieces, titled, words
 from symgrad.sphinx.truth import kept, untrue
@@ -102,3 +113,68 @@ def index_nodes(app: Any, docname: str, by: str) -> Made:
         said = [nodes.paragraph("", about[group])] if group in about else []
         made += [nodes.rubric("", group), *said, nodes.bullet_list("", *items)]
     return made
+
+
+CONF = """
+project = "Operations"
+extensions = ["myst_parser", "symgrad.sphinx"]
+html_theme = "{theme}"
+html_math_renderer = "symgrad_mathml"
+html_copy_source = html_show_sourcelink = False
+"""
+INDEX = """# Operations
+
+```{{toctree}}
+:maxdepth: 1
+:hidden:
+
+{pages}
+```
+
+```{{symgrad-operations}}
+```
+
+## By the structure of the Jacobian
+
+```{{symgrad-operations}}
+:by: structure
+```
+"""
+PAGE = "# {name}\n\n```{{symgrad-operation}} {name}\n```\n\n```{{symgrad-stamp}}\n```\n"
+
+
+def build_site(folder: Path, ops: Sequence[Op]) -> int:
+    """Put the site into ``folder`` and say how many pages it has; raises `InputError` where Sphinx fails."""
+    theme = "furo" if find_spec("furo") is not None else "alabaster"
+    with tempfile.TemporaryDirectory() as temporary:
+        source, built = Path(temporary) / "source", Path(temporary) / "html"
+        source.mkdir()
+        stems = [file_name(op).removesuffix(".md") for op in ops]
+        (source / "conf.py").write_text(CONF.format(theme=theme), encoding="utf-8")
+        (source / "index.md").write_text(
+            INDEX.format(pages="\n".join(f"op-{stem}" for stem in stems)), encoding="utf-8"
+        )
+        for op, stem in zip(ops, stems, strict=True):
+            (source / f"op-{stem}.md").write_text(PAGE.format(name=op.name), encoding="utf-8")
+        warnings = io.StringIO()
+        try:
+            with docutils_namespace():  # what Sphinx registers goes again, for whoever builds next in this process
+                app = Sphinx(source, source, built, Path(temporary) / "read", "html", status=None, warning=warnings)
+                app.build()
+        except SphinxError as error:
+            raise InputError("the site could not be built", found=(str(error),)) from None
+        if app.statuscode or warnings.getvalue():
+            raise InputError("the site could not be built", found=tuple(warnings.getvalue().splitlines()[:3]))
+        shutil.copytree(built, folder, copy_function=copied_whole, dirs_exist_ok=True)
+    return len(ops) + 1
+
+
+def copied_whole(source: str, target: str) -> str:
+    """A copy that is there whole or not at all, whatever interrupts."""
+    beside = Path(target).with_name(f".symgrad-{secrets.token_hex(6)}")
+    try:
+        shutil.copy2(source, beside)
+        beside.replace(target)
+    finally:
+        beside.unlink(missing_ok=True)
+    return target

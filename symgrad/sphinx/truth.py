@@ -1,11 +1,9 @@
 """What pages claim and is not so: gathered over a whole build, told together, and the build fails.
 
-Comes in: what the directives found untrue. Goes out: an `ExtensionError` at the end of the reading, after which nothing
-is written. A page with such a claim is read again in every build, so that a second one fails as the first did.
-
-What an author claims of an explanation, held against it: sentences, closed forms, values, shapes of Jacobians.
-
-Comes in: text of a page, or an explanation, and claims. Goes out: a sentence for each that does not hold.
+Comes in: an explanation, or the text of a page, and what its author claims: sentences, closed forms, values, shapes of
+Jacobians. Goes out: a sentence for each claim that does not hold, and an `ExtensionError` at the end of the reading,
+after which nothing is written. A page with such a claim is read again in every build, so that a second one fails as the
+first did.
 """
 
 from __future__ import annotations

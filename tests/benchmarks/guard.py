@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from symgrad.kept import PLACE
+from symgrad.files import PLACE
 from tests.benchmarks.test_cost import command, processor_seconds
 
 KEPT = Path(__file__).with_name("kept.txt")

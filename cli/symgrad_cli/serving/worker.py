@@ -14,9 +14,8 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 import symgrad
-from symgrad.errors import InputError, SymgradError
+from symgrad.errors import InputError, SymgradError, Way, asked_by
 from symgrad.language import literal
-from symgrad.ways import Way, asked_by
 from symgrad_cli import options
 from symgrad_cli.serving.family import adopt_orphans
 from symgrad_cli.serving.script import run_script

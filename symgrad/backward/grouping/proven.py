@@ -16,13 +16,12 @@ from typing import Any
 
 import sympy as sp
 
-from symgrad import kept
 from symgrad.backward.parts.data import Origin
-from symgrad.errors import SymgradError
+from symgrad.errors import Source, SymgradError
+from symgrad.files import in_use, keep, recall
 from symgrad.language.grammar.syntax import parse
 from symgrad.ops import find
 from symgrad.program import Apply, Constant, Program, Pullback, Stated, Tensor
-from symgrad.source import Source
 
 
 @dataclass(frozen=True)
@@ -98,16 +97,16 @@ def settle(question: Question, found: Template) -> None:
 
 def recalled(question: Question) -> Template | None:
     """What an earlier run left."""
-    spelled = spelling(question) if kept.in_use() else None
-    return None if spelled is None else read_back(kept.recall(spelled), question.origin)
+    spelled = spelling(question) if in_use() else None
+    return None if spelled is None else read_back(recall(spelled), question.origin)
 
 
 def left(question: Question, found: Template) -> None:
     """Leave it for later runs, if they could read it."""
-    spelled = spelling(question) if kept.in_use() else None
+    spelled = spelling(question) if in_use() else None
     value = [found.text, [*found.rules], found.careful, found.lowered, found.reason]
     if spelled is not None and read_back(value, found.origin) == found:
-        kept.keep(spelled, value)
+        keep(spelled, value)
 
 
 def read_back(value: Any, origin: Origin) -> Template | None:

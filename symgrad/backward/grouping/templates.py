@@ -28,8 +28,8 @@ from symgrad.closed_form import UNGUARDED, closed_form_of, grid, lowered, masked
 from symgrad.errors import SymgradError
 from symgrad.indexing import Equation
 from symgrad.numeric import Array, Values, as_float, evaluate, forward
-from symgrad.numeric.budget import MOST_IN_GRID
 from symgrad.numeric.exact import is_exact
+from symgrad.numeric.limits import MOST_IN_GRID
 from symgrad.oracles.forms import check_form, reader_of
 from symgrad.oracles.report import compare
 from symgrad.program import Program

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from symgrad.errors import NotationError, Span, UnknownNameError
+from symgrad.errors import NotationError, Source, Span, UnknownNameError
 from symgrad.language.grammar.nodes import Equation, Statement, Subscript
 from symgrad.language.grammar.tokens import check_word
 from symgrad.notation.meaning import CONSTANTS
@@ -20,7 +20,6 @@ from symgrad.notation.tree import Access, Call, Flat, Letter, Name, walk
 from symgrad.notation.tree import Statement as Tree
 from symgrad.ops import functions
 from symgrad.ops.lookup import find
-from symgrad.source import Source
 
 INSIDE = r"[^\[\]:'\"]*"
 LEFT = re.compile(

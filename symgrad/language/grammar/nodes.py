@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from symgrad.errors import Source
 from symgrad.notation.tree import APART, Name, Node, walk
 from symgrad.notation.tree import Statement as Stated
-from symgrad.source import Source
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from symgrad.errors import NotationError, Span, UnknownNameError
+from symgrad.errors import RUN, NotationError, Source, Span, UnknownNameError
 from symgrad.language.grammar.equations import (
     check_constants,
     check_letters,
@@ -38,8 +38,6 @@ from symgrad.language.grammar.nodes import (
 from symgrad.language.grammar.tokens import AUGMENTED, CLOSES, LENGTH, keyword_refused, statements, tokenize
 from symgrad.notation.tokens import Token
 from symgrad.notation.tree import Name, Node, rebuilt
-from symgrad.source import Source
-from symgrad.ways import RUN
 
 ENTRIES = "each entry of an equation has letters on the left: out[i] = …"
 FORMS = ("for k in range(3):", "with torch.no_grad():")

@@ -13,9 +13,8 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 
-from symgrad.errors import NotationError, Span
+from symgrad.errors import RUN, NotationError, Span
 from symgrad.notation.tokens import Token, scanned
-from symgrad.ways import RUN
 
 LENGTH = 4_000
 """Expressions may have this many characters."""

@@ -24,13 +24,20 @@ from typing import IO, Any
 
 import numpy as np
 
-from symgrad.errors import InputError, NotationError, ShapeError, SymgradError, UnknownNameError, UnsupportedError
+from symgrad.errors import (
+    InputError,
+    NotationError,
+    ShapeError,
+    Source,
+    SymgradError,
+    UnknownNameError,
+    UnsupportedError,
+)
 from symgrad.language.grammar.nodes import Call, Items, Literal, Unary, dotted
 from symgrad.language.grammar.syntax import parse
 from symgrad.language.outside.constants import arithmetic, is_number
 from symgrad.language.outside.values import MOST, MOST_AXES, Array, holds_truths, spot, too_large, value_from
 from symgrad.notation.tree import Binary, Name, Node
-from symgrad.source import Source
 
 LENGTH = 100_000
 """Characters of a literal; longer ones belong into a file."""

@@ -17,7 +17,7 @@ import numpy as np
 import sympy as sp
 
 from symgrad.entries.spec import Op
-from symgrad.errors import InputError, ShapeError, Span, SymgradError, UnsupportedError, bug
+from symgrad.errors import RUN, InputError, ShapeError, Span, SymgradError, UnsupportedError, bug
 from symgrad.language.grammar.nodes import Statement
 from symgrad.language.steps.calls import Meaning, Ref, holding
 from symgrad.language.steps.complaints import mismatch, shapes_found, unmade
@@ -28,7 +28,6 @@ from symgrad.language.steps.ruled import ruling
 from symgrad.ops.entry import named, playing
 from symgrad.program import Apply, Argument, Constant, Number, Own, Role, Tensor, free_name
 from symgrad.shapes import Shape, Size, SizeMismatch, Sizes, with_numbers
-from symgrad.ways import RUN
 
 MOST_AXES = 16
 """More axes than anybody has; keeps the work for nonsense small."""

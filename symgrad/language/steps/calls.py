@@ -17,14 +17,13 @@ from typing import Any, Union, cast, get_args, get_origin
 import sympy as sp
 
 from symgrad.entries.spec import FAMILIES, Op, is_operand
-from symgrad.errors import NotationError, Span, UnknownNameError
+from symgrad.errors import NotationError, Setting, Span, UnknownNameError
 from symgrad.exactness import FLOATS_HOLD
 from symgrad.language.outside.constants import is_number
 from symgrad.language.steps.kinds import Holding, Kind, written
 from symgrad.ops.calls.registry import Compound
 from symgrad.program import Number
 from symgrad.shapes import Shape
-from symgrad.ways import Setting
 
 
 @dataclass(frozen=True)

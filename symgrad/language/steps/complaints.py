@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from symgrad.errors import NotationError, ShapeError, Span, SymgradError, UnknownNameError, UnsupportedError
+from symgrad.errors import (
+    Hint,
+    NotationError,
+    Setting,
+    ShapeError,
+    Span,
+    SymgradError,
+    UnknownNameError,
+    UnsupportedError,
+)
 from symgrad.language.grammar.modules import functions_like
 from symgrad.language.grammar.nodes import Call, Statement, dotted
 from symgrad.notation.einsum import parse_subscripts
@@ -13,7 +22,6 @@ from symgrad.ops import COMPOUND_SPELLINGS, SPELLINGS
 from symgrad.ops.calls.registry import OF_RUNS
 from symgrad.ops.lookup import close, find
 from symgrad.shapes import Shape, Size, SizeMismatch, Sizes
-from symgrad.ways import Hint, Setting
 
 WIDTH = 40
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from symgrad.entries.spec import Op
-from symgrad.errors import NotationError, ShapeError, Span, UnknownNameError, bug
+from symgrad.errors import NotationError, Setting, ShapeError, Span, UnknownNameError, bug
 from symgrad.language.grammar.nodes import Attribute, Call, Equation, Items, Literal, Star, Subscript, Unary, dotted
 from symgrad.language.outside.constants import INFINITY, NAMED, arithmetic, is_number, number_in_words
 from symgrad.language.steps.apply import Applier, first_of_pair, placed
@@ -35,7 +35,6 @@ from symgrad.ops.calls.written import LOGIC, SIGNS
 from symgrad.ops.entry import playing
 from symgrad.ops.lookup import find
 from symgrad.program import Own, Role
-from symgrad.ways import Setting
 
 INSTEAD = {"H": "x.mT, which is the same of real numbers", "grad": "the page says what x.grad is"}
 """What would do where a tensor's attribute has no place in a text."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
-from symgrad.errors import NotationError, ShapeError, Span, UnsupportedError
+from symgrad.errors import RUN, NotationError, ShapeError, Span, UnsupportedError
 from symgrad.language.grammar.nodes import Subscript
 from symgrad.language.steps.apply import Applier, first_of_pair, placed, results_of
 from symgrad.language.steps.builder import Builder, Caller
@@ -22,7 +22,6 @@ from symgrad.ops.calls.picks import SHARING
 from symgrad.ops.calls.registry import Compound
 from symgrad.ops.entry import playing
 from symgrad.program import Role
-from symgrad.ways import RUN
 
 MOST_PARTS = 100
 """How many names a text may give to the parts of a tensor at once."""

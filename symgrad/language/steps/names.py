@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from symgrad.entries.spec import Op
-from symgrad.errors import Span, UnknownNameError
+from symgrad.errors import Setting, Span, UnknownNameError
 from symgrad.language.grammar.nodes import Attribute, Call, Equation, Items, Keyword, Literal, Script, Subscript, dotted
 from symgrad.language.steps.calls import TOLD
 from symgrad.language.steps.made import TYPED, UNREAD
@@ -26,7 +26,6 @@ from symgrad.ops import TABLE
 from symgrad.ops.calls.registry import find_compound
 from symgrad.ops.calls.written import SIGNS
 from symgrad.ops.lookup import find
-from symgrad.ways import Setting
 
 MODULES = {
     "torch": "the module torch",

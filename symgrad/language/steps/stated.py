@@ -12,7 +12,7 @@ from dataclasses import replace
 import sympy as sp
 
 from symgrad.entries.stated import equation_of
-from symgrad.errors import InputError, Span, SymgradError
+from symgrad.errors import InputError, Setting, Span, SymgradError
 from symgrad.language.grammar.nodes import Equation
 from symgrad.language.outside.constants import is_number
 from symgrad.language.steps.builder import Builder, Operand
@@ -38,7 +38,6 @@ from symgrad.notation.write import written
 from symgrad.ops import functions
 from symgrad.ops.entry import named
 from symgrad.program import Stated, free_name
-from symgrad.ways import Setting
 
 
 def stated(builder: Builder, node: Equation, environment: Mapping[str, Meaning], name: str | None) -> Ref:

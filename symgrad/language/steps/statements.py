@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import NoReturn
 
 from symgrad.entries.holding import same_everywhere
-from symgrad.errors import NotationError, Span, UnsupportedError
+from symgrad.errors import RUN, NotationError, Span, UnsupportedError
 from symgrad.language.grammar.nodes import Call, Items, Script, Star, Statement, Subscript, Unary, written_name
 from symgrad.language.grammar.syntax import HELD
 from symgrad.language.outside.constants import is_number
@@ -31,7 +31,6 @@ from symgrad.notation.tree import Binary, Name, Node, walk
 from symgrad.ops import ground
 from symgrad.ops.entry import entry_of, playing
 from symgrad.program import Own, Role
-from symgrad.ways import RUN
 
 
 class Statements(Elaborator):

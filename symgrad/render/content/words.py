@@ -17,8 +17,7 @@ import sympy as sp
 from symgrad.closed_form import assigned
 from symgrad.explanation.given import only_read
 from symgrad.program import Program
-from symgrad.render.formula_latex import name_latex
-from symgrad.render.formula_text import SUBSCRIPTS, formula_text
+from symgrad.render.formula_alphabets import SUBSCRIPTS, formula_text, name_latex
 from symgrad.render.letters import Letters, letters_of
 from symgrad.render.page import Code, Math, Paragraph, Ready, Words
 from symgrad.shapes import Size

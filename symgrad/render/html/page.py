@@ -1,11 +1,8 @@
 """The page of an explanation: the answer, numbers to try, the backward beside the forward, and the folded story.
 
-Comes in: an explanation, or formulas alone. Goes out: one HTML file that needs nothing else.
-
-The product v × J = vᵀJ as a table that can be pointed at and edited.
-
-Comes in: an explanation. Goes out: for each input what the template draws: cells with their symbol and colour, labels,
-and the picture in its place where J is large.
+Comes in: an explanation, or formulas alone. Goes out: one HTML file that needs nothing else. The product v × J = vᵀJ is
+a table that can be pointed at and edited: cells with their symbol and colour, labels, and the picture in its place
+where J is large.
 """
 
 from __future__ import annotations

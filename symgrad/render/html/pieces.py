@@ -1,11 +1,8 @@
-"""Pieces of a page as HTML: words, formulas with their LaTeX and their code beside them, code whose names can be lit.
+"""Pieces of a page as HTML: words, formulas as MathML with their code beside them, code whose names can be lit.
 
-Comes in: blocks of `symgrad.render.page`. Goes out: HTML. Whatever a user wrote is escaped, by Jinja2.
-
-LaTeX as MathML, which browsers set and screen readers read.
-
-Comes in: LaTeX as `symgrad.render` writes it. Goes out: a ``<math>`` element as text. latex2mathml takes words apart
-into letters, which are put together again here, so that a name is one thing to light.
+Comes in: blocks of `symgrad.render.page`, and LaTeX as `symgrad.render` writes it. Goes out: HTML, and ``<math>``
+elements, which browsers set and screen readers read. Whatever a user wrote is escaped, by Jinja2. latex2mathml takes
+words apart into letters, which are put together again here, so that a name is one thing to light.
 """
 
 from __future__ import annotations
@@ -26,9 +23,8 @@ if TYPE_CHECKING:
 from functools import lru_cache
 from itertools import count
 
-from symgrad.errors import InputError
+from symgrad.errors import InputError, Setting
 from symgrad.render.mathmode import MARK, without_code
-from symgrad.ways import Setting
 
 NAMESPACE = "http://www.w3.org/1998/Math/MathML"
 SPACE = f"{{{NAMESPACE}}}"

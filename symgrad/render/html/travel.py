@@ -3,12 +3,8 @@
 Comes in: an explanation. Goes out: plain data for ``tree.js``: the forward pass and the gradients as expression trees,
 Jacobians that are shown entry by entry as trees and as numbers; one whose formula is too long is computed row by row,
 each what comes back of a seed that is 1 at one entry. What the page's small interpreter does not know is left out,
-with the reason.
-
-Which inputs of a page hold positions, and how many there are: what torch raises an IndexError for is not computed.
-
-Comes in: the equations of the forward pass as they are written here, and the shapes of the inputs.
-Goes out: for each input whose entries say where something is read or written, the number of places there.
+with the reason. For each input whose entries say where something is read or written, the number of places there goes
+with it: what torch raises an IndexError for is not computed.
 """
 
 from __future__ import annotations

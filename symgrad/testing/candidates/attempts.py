@@ -22,8 +22,8 @@ from typing import Protocol
 
 import numpy as np
 
+from symgrad.errors import place_of
 from symgrad.numeric import Array
-from symgrad.source import place_of
 from symgrad.testing.candidates.layouts import Layout
 
 OURS = str(Path(__file__).resolve().parent.parent)

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from symgrad.errors import SymgradError
+from symgrad.errors import SymgradError, place_of
 from symgrad.numeric import Array
-from symgrad.source import place_of
 from symgrad.testing.candidates.watching import Key, Step, watching
 from symgrad.testing.right.bench import Bench, Trial
 from symgrad.testing.right.known import Known, known_ahead, known_behind

@@ -20,12 +20,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from symgrad.errors import InputError, SymgradError, UnknownNameError
+from symgrad.errors import InputError, Setting, SymgradError, UnknownNameError
 from symgrad.language import Value
 from symgrad.numeric.exact import as_float
 from symgrad.tracing.captured.capture import Capture
 from symgrad.tracing.captured.function import capture_function
-from symgrad.ways import Setting
 
 FORM = "--call package.module:function"
 Kind = inspect.Parameter

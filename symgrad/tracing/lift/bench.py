@@ -17,6 +17,7 @@ import sympy as sp
 
 from symgrad.backward.parts.names import OPTION
 from symgrad.entries.spec import Op
+from symgrad.errors import Source
 from symgrad.language.grammar.syntax import parse
 from symgrad.language.steps.builder import Builder, Operand
 from symgrad.language.steps.calls import Ref
@@ -25,7 +26,6 @@ from symgrad.numeric.exact import Array
 from symgrad.ops.entry import named
 from symgrad.program import BLACK_BOX, Apply, Role, Tensor, free_name
 from symgrad.shapes import Sizes
-from symgrad.source import Source
 from symgrad.tracing.lift.binding import Refusals, bound, meaning
 from symgrad.tracing.lift.boxes import BlackBox
 from symgrad.tracing.lift.labels import UNNAMED, Origin

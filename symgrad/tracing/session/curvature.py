@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import numpy as np
 import torch
 
-from symgrad.errors import UnsupportedError
+from symgrad.errors import Setting, UnsupportedError
 from symgrad.numeric import forward_from
 from symgrad.numeric.exact import Array, as_float
 from symgrad.tracing.captured.capture import Capture
@@ -27,7 +27,6 @@ from symgrad.tracing.session.scene import Scene, pulled, pushed
 from symgrad.tracing.story.events import Note, some
 from symgrad.tracing.story.folding import passages
 from symgrad.tracing.story.told_lines import told_lines
-from symgrad.ways import Setting
 
 PAIRS = 10
 """Blocks of H that are told one by one."""

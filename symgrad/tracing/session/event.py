@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.errors import SymgradError, UnsupportedError
+from symgrad.errors import Setting, SymgradError, UnsupportedError
 from symgrad.explanation.singular import Birth, births
 from symgrad.numeric.exact import as_float
 from symgrad.render.program_picture import Watched
@@ -39,7 +39,6 @@ from symgrad.tracing.session.scene import Scene, state_of
 from symgrad.tracing.story.events import Backward, Leaf
 from symgrad.tracing.story.folding import passages
 from symgrad.tracing.story.told_lines import ToldLines, told_lines
-from symgrad.ways import Setting
 
 HANDFUL = 6
 """With more leaves than this, formulas are shown on request only."""

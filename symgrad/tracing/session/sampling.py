@@ -12,9 +12,9 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from symgrad.errors import Setting
 from symgrad.tracing.record.torch_graph import Outline, glimpse, nodes_made, outline
 from symgrad.tracing.record.trace import Where
-from symgrad.ways import Setting
 
 ALWAYS = 3
 """So many calls of the same program are checked, however long they take."""

@@ -12,6 +12,7 @@ import numpy as np
 
 from symgrad.backward import Backward as Lines
 from symgrad.backward import Line
+from symgrad.errors import Setting
 from symgrad.render.content.words import counted
 from symgrad.render.flow import cut
 from symgrad.render.page import Block, Both, Code, CodeLine, Listing, Notes, Paragraph, Section, Table, Words
@@ -20,7 +21,6 @@ from symgrad.tracing.record.numbers import MOST as FEW
 from symgrad.tracing.record.numbers import short
 from symgrad.tracing.record.trace import Where
 from symgrad.tracing.story.events import MANY, NAMED, Backward, Leaf, Note, Session, some, summary, summed_up
-from symgrad.ways import Setting
 
 ROWS = "J: one row for each entry of the output, one column for each entry of the leaf."
 EQUAL = '"= torch": what was derived here is what torch added.'

@@ -14,14 +14,13 @@ import numpy as np
 
 from symgrad.backward import Backward, Line
 from symgrad.calculus import flowing
-from symgrad.errors import SymgradError
+from symgrad.errors import Setting, SymgradError
 from symgrad.numeric.exact import Array, euclidean
 from symgrad.tracing.captured.capture import Capture
 from symgrad.tracing.lift.labels import cast_in, cast_of
 from symgrad.tracing.record.numbers import KEPT, digits
 from symgrad.tracing.story.folding import told_once
 from symgrad.tracing.story.held import Evaluated, length_by_lot
-from symgrad.ways import Setting
 
 MOST_STEPS = 10_000
 """Steps of a program that is told line by line without being asked for by its number."""

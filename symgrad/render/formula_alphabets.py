@@ -1,7 +1,8 @@
-r"""Index formulas as LaTeX: ``\sum_{k} v_{pk} \, a_{qk}``, ``\delta_{ip}``, ``\left[x_{p} > 0\right]``.
+r"""Index formulas in their two alphabets: one line of Unicode, and LaTeX.
 
-Braces and ``\left``/``\right`` balance for every expression; no ``|`` is written, so that a formula may stand
-in a Markdown table.
+Comes in: an expression and its names. Goes out: ``Σ_k v[p,k]·a[q,k]``, ``δ_ip·a[q,k]``, ``[x[p] > 0]``, or
+``\sum_{k} v_{pk} \, a_{qk}``, ``\delta_{ip}``, ``\left[x_{p} > 0\right]``. In LaTeX braces and ``\left``/``\right``
+balance for every expression; no ``|`` is written, so that a formula may stand in a Markdown table.
 """
 
 from __future__ import annotations
@@ -9,18 +10,94 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import sympy as sp
-
 from symgrad.indexing import Index
 from symgrad.indexing.symbols import Expr, indices_of, name_of
+from symgrad.notation.write import HIGH
 from symgrad.render import arrange, numbers
-from symgrad.render.formula import ADD, ATOM, MULTIPLY, POWER, Printer, Text
-from symgrad.render.formula_text import power_of_ten
+from symgrad.render.formula import ADD, ATOM, MULTIPLY, OPEN, POWER, Printer, Text, numbered
 from symgrad.render.letters import Names, loose_names
+
+SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
+
+
+def formula_text(expression: Expr, names: Names | Sequence[Index]) -> str:
+    """``expression`` on one line of Unicode, under ``names`` or with p, q, r, s for the given indices."""
+    return UNICODE.write(expression, names if isinstance(names, Names) else loose_names(expression, names))
+
+
+def label_text(name: str, at: Sequence[Any]) -> str:
+    """``x[0,1]``; a scalar is just its name."""
+    return f"{name}[{','.join(map(str, at))}]" if at else name
+
+
+class Unicode(Printer):
+    """The alphabet of the terminal."""
+
+    times = "·"
+    minus = "−"
+    sigma = "Σ"
+    pi = "Π"
+    iverson = "[{}]"
+    round = "({})"
+
+    def number(self, value: Any) -> Text:
+        """A minus sign makes it a term."""
+        text = numbers.text(value)
+        return (text.replace("-", "−"), ADD) if text.startswith("-") else (text, MULTIPLY if "/" in text else ATOM)
+
+    def access(self, node: Expr, names: Names) -> str:
+        """``x[p,q]``, ``x01``, ``x``."""
+        name = names.name(name_of(node))
+        digits = numbered(node, names)
+        return f"{name}{digits}" if digits else label_text(name, [self.node(i, names)[0] for i in indices_of(node)])
+
+    def divided(self, parts: arrange.Fraction, names: Names) -> Text:
+        """Spaces around the line where one side has some."""
+        above, binds = self.factors(parts.above, names, last_open=False)
+        above = above if binds >= MULTIPLY else self.bracketed(above)
+        below, binds = self.factors(parts.below, names, last_open=True)
+        if len(parts.below) > 1 or binds < OPEN or (binds == MULTIPLY):
+            below = self.bracketed(below)
+            binds = ATOM
+        line = " / " if " " in above + below else "/"
+        return f"{above}{line}{below}", OPEN if binds == OPEN else MULTIPLY
+
+    def root(self, base: Expr, names: Names) -> Text:
+        """√x."""
+        text, binds = self.node(base, names)
+        return f"√{text if binds == ATOM else self.bracketed(text)}", POWER
+
+    def raised(self, base: str, exponent: Expr, names: Names) -> str:
+        """x², x^(y − 1)."""
+        if exponent.is_Integer:
+            return f"{base}{str(exponent).translate(HIGH)}"
+        return f"{base}^{self.inside(exponent, ATOM, names)}"
+
+    def pair(self, first: str, second: str) -> str:
+        """δ_ip, δ_{k2,q} where a letter is not enough."""
+        return f"δ_{first}{second}" if len(first + second) == 2 else f"δ_{{{first},{second}}}"
+
+    def function(self, name: str, arguments: Sequence[Expr], names: Names, along: Sequence[Index]) -> str:
+        """tanh(x), softmax_i(x)."""
+        over = f"_{''.join(names.letter(i) for i in along)}" if along else ""
+        return f"{name}{over}({', '.join(self.node(a, names)[0] for a in arguments)})"
+
+    def fence(self, kind: str, text: str) -> str:
+        """|x| and ⌊x⌋."""
+        return f"|{text}|" if kind == "Abs" else f"⌊{text}⌋"
+
+    def over(self, sign: str, letters: Sequence[str], text: str) -> str:
+        """Σ_k, Σ_{i,k}."""
+        plain = len(letters) == 1 and "<" not in letters[0]
+        return f"{sign}_{letters[0] if plain else '{' + ','.join(letters) + '}'} {text}"
+
+
+UNICODE = Unicode()
+
 
 BACK = ("v_", "g_")
 """What the names of gradients on their way back begin with."""
-RELATIONS = {sp.Eq: "=", sp.Ne: r"\neq", sp.Lt: "<", sp.Le: r"\leq", sp.Gt: ">", sp.Ge: r"\geq"}
+SIGNS = {"≠": r"\neq", "≤": r"\leq", "≥": r"\geq"}
 FUNCTIONS = {
     "exp", "log", "sin", "cos", "tan", "sinh", "cosh", "tanh",
 }  # fmt: skip
@@ -72,6 +149,8 @@ class Latex(Printer):
     minus = "-"
     sigma = r"\sum"
     pi = r"\prod"
+    iverson = r"\left[{}\right]"
+    round = r"\left({}\right)"
 
     def factors(self, parts: Sequence[Expr], names: Names, last_open: bool) -> Text:
         r"""Numbers beside numbers need a \cdot."""
@@ -111,39 +190,26 @@ class Latex(Printer):
         """x_{pq}."""
         return label_latex(name_latex(names.name(name_of(node))), [self.node(i, names)[0] for i in indices_of(node)])
 
-    def fraction(self, parts: arrange.Fraction, names: Names) -> Text:
+    def sign(self, relation: str) -> str:
+        """By its command."""
+        return SIGNS.get(relation, relation)
+
+    def divided(self, parts: arrange.Fraction, names: Names) -> Text:
         r"""\frac needs no brackets; a number alone stands before it."""
-        if not parts.below:
-            return self.factors(parts.above, names, last_open=True)
-        if parts.above == (1,) and len(parts.below) == 1 and parts.below[0].is_Integer:
-            exponent = power_of_ten(parts.below[0])
-            if exponent:
-                return f"10^{{-{exponent}}}", POWER
         above, below = (self.factors(side, names, last_open=True)[0] for side in (parts.above, parts.below))
         return f"\\frac{{{above}}}{{{below}}}", MULTIPLY
 
-    def power(self, node: Expr, names: Names) -> Text:
-        r"""x_{p}^{2}, \sqrt{x}."""
-        base, exponent = node.as_base_exp()
-        if exponent == sp.Rational(1, 2):
-            return f"\\sqrt{{{self.node(base, names)[0]}}}", ATOM
-        text = self.inside(base, ATOM, names)
-        return f"{{{text}}}^{{{self.node(exponent, names)[0]}}}", POWER
+    def root(self, base: Expr, names: Names) -> Text:
+        r"""\sqrt{x}."""
+        return f"\\sqrt{{{self.node(base, names)[0]}}}", ATOM
 
-    def delta(self, node: Expr, names: Names) -> str:
-        r"""\delta_{ip}; a condition for anything longer."""
-        left, right = arrange.delta_sides(node, names)
-        if isinstance(left, Index) and isinstance(right, Index):
-            return f"\\delta_{{{self.node(left, names)[0]}{self.node(right, names)[0]}}}"
-        return self.condition(sp.Eq(left, right, evaluate=False), names)
+    def raised(self, base: str, exponent: Expr, names: Names) -> str:
+        """x_{p}^{2}."""
+        return f"{base if base.isdigit() else f'{{{base}}}'}^{{{self.node(exponent, names)[0]}}}"
 
-    def condition(self, relation: Expr, names: Names) -> str:
-        """An Iverson bracket."""
-        if relation.func not in RELATIONS:
-            return f"\\left[{self.node(relation, names)[0]}\\right]"
-        left, right = arrange.comparison(relation) if not isinstance(relation, sp.Eq) else relation.args
-        sign = RELATIONS[relation.func]
-        return f"\\left[{self.node(left, names)[0]} {sign} {self.node(right, names)[0]}\\right]"
+    def pair(self, first: str, second: str) -> str:
+        r"""\delta_{ip}."""
+        return f"\\delta_{{{first}{second}}}"
 
     def function(self, name: str, arguments: Sequence[Expr], names: Names, along: Sequence[Index]) -> str:
         r"""\tanh\left(x_{p}\right)."""
@@ -166,10 +232,6 @@ class Latex(Printer):
     def over(self, sign: str, letters: Sequence[str], text: str) -> str:
         """Indices below the sign."""
         return f"{sign}_{{{','.join(letters)}}} {text}"
-
-    def bracketed(self, text: str) -> str:
-        r"""Brackets that grow."""
-        return f"\\left({text}\\right)"
 
 
 LATEX = Latex()
