@@ -16,7 +16,7 @@ import torch.nn.functional as F
 
 from symgrad.errors import InputError
 from symgrad.testing import BackwardReport, check_backward
-from symgrad.testing.data import BLIND
+from symgrad.testing.report import BLIND
 from symgrad.testing.right.rounding import seeds
 from symgrad.tracing import capture
 from tests.candidates import DOUBLE, function, randn, with_ctx

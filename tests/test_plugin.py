@@ -12,8 +12,8 @@ import pytest
 import torch
 
 import symgrad.testing.check
-from symgrad.testing import report_page
-from symgrad.testing.data import BackwardReport, Finding
+from symgrad.testing import report
+from symgrad.testing.report import BackwardReport, Finding
 
 pytest_plugins = ["pytester"]
 LOADED = (torch, symgrad.testing.check)
@@ -80,9 +80,7 @@ def test_plain():
     page = (pytester.path / "reports" / second.replace(".json", ".html")).read_text(encoding="utf-8")
     assert "every entry is 3/2 times what it should be" in page
     assert '<td class="failed">failed</td>' in page
-    told = report_page.page(
-        "<script>", replace(BackwardReport("a < b", "", (), ()), findings=(Finding("<", "", "", "&"),))
-    )
+    told = report.page("<script>", replace(BackwardReport("a < b", "", (), ()), findings=(Finding("<", "", "", "&"),)))
     assert "<script>" not in told
     assert "&lt;script&gt;" in told
 

@@ -46,7 +46,7 @@ def check(
     captured, or held against differences. Exit status 0: nothing was found, 1: something was, 2: misuse.
     """
     from symgrad.language.outside import arguments
-    from symgrad.testing.named import check_named, written_test
+    from symgrad.testing.check import check_named, written_test
 
     for place in (path, emit_test):
         if place is not None:

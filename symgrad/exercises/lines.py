@@ -35,6 +35,16 @@ from symgrad.testing.slips.diagnosis import Case, causes
 
 RANGES = ((-2.0, 2.0), (-3.0, -0.5), (0.5, 2.5), (0.05, 0.95))
 """Where numbers are drawn from; where a function has no value they are left out."""
+EXACT, NEAR = 1e-9, 1e-3
+"""Of the largest entry: what rounding explains, and what counts as approximate."""
+LEAST = 1e-6
+"""A gradient that is smaller than this may be what cancelling leaves of 0: of it no share is asked for."""
+LEAD = {
+    "here": "", "sizes": "right at the sizes of the question, not at others: ",
+    "whole": "right but where an input is 0 or entries are equal: ",
+}  # fmt: skip
+LONGEST, SMALL = 2_000, 12
+"""Characters of a line; entries of a seed that is written out."""
 
 
 def points_of(explanation: Explanation) -> Iterator[tuple[str, Values]]:
@@ -95,18 +105,6 @@ def evaluated(text: str, known: Mapping[str, Array]) -> Array:
     if missing:
         raise UnknownNameError(f"there is no {missing[0]!r} here", found=(f"names: {', '.join(known)}",))
     return evaluate_text(text, known)
-
-
-EXACT, NEAR = 1e-9, 1e-3
-"""Of the largest entry: what rounding explains, and what counts as approximate."""
-LEAST = 1e-6
-"""A gradient that is smaller than this may be what cancelling leaves of 0: of it no share is asked for."""
-LEAD = {
-    "here": "", "sizes": "right at the sizes of the question, not at others: ",
-    "whole": "right but where an input is 0 or entries are equal: ",
-}  # fmt: skip
-LONGEST, SMALL = 2_000, 12
-"""Characters of a line; entries of a seed that is written out."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 WHERE = {
     "symgrad.testing.check": ("assert_backward", "check_backward"),
-    "symgrad.testing.data": ("BackwardReport", "Battery", "Finding"),
+    "symgrad.testing.report": ("BackwardReport", "Battery", "Finding"),
 }
 """Loaded when first asked for: the pytest plugin lives in this package, and costs nothing where nobody uses it."""
 
@@ -16,7 +16,7 @@ __all__ = ["BackwardReport", "Battery", "Finding", "assert_backward", "check_bac
 
 if TYPE_CHECKING:
     from symgrad.testing.check import assert_backward, check_backward
-    from symgrad.testing.data import BackwardReport, Battery, Finding
+    from symgrad.testing.report import BackwardReport, Battery, Finding
 else:
 
     def __getattr__(name):

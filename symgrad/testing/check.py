@@ -1,7 +1,9 @@
 """`check_backward` and `assert_backward`: a candidate, what it is claimed to be, and numbers; every battery on it.
 
-Comes in: a torch function or module, or a pair of NumPy functions. Goes out: a `BackwardReport`. What the candidate
-does is a finding, never an exception of ours; what the caller gets wrong is a `SymgradError`.
+Comes in: a torch function or module, or a pair of NumPy functions; `check_named` takes the text that names one,
+``package.module:function`` or ``package.module:forward,backward``, as on a command line. Goes out: a `BackwardReport`,
+or the same check written as a file for pytest. What the candidate does is a finding, never an exception of ours; what
+the caller gets wrong is a `SymgradError`.
 """
 
 from __future__ import annotations
@@ -15,21 +17,22 @@ from typing import Any
 import numpy as np
 
 import symgrad
-from symgrad.errors import InputError, SymgradError
+from symgrad.errors import InputError, SymgradError, UnknownNameError
 from symgrad.explanation.formulas import Shapes
 from symgrad.language.outside import arguments
+from symgrad.numeric import Array, as_float
 from symgrad.oracles import torch_version
-from symgrad.testing.batteries.exactness import exactness
-from symgrad.testing.batteries.kinks import beside_kinks
 from symgrad.testing.batteries.layout import layout, mask
 from symgrad.testing.batteries.purity import accumulation, contract, nondeterministic, printed, purity, random_forward
 from symgrad.testing.batteries.second import double_backward, duality
+from symgrad.testing.batteries.special_points import beside_kinks, exactness
 from symgrad.testing.batteries.value import cut, forward, misshapen, value
-from symgrad.testing.data import BackwardReport, Battery, Finding
+from symgrad.testing.report import BackwardReport, Battery, Finding
 from symgrad.testing.requests import Request, requested
 from symgrad.testing.right.bench import Bench, Outcome, bench_of, not_made
 from symgrad.testing.right.rounding import rounding_of
 from symgrad.testing.right.truth import Truth, captured_forward, formula_of_outputs, secants_of
+from symgrad.tracing import need_torch
 
 BATTERIES: Mapping[str, Callable[[Bench], Outcome]] = {
     "value": value, "contract": contract, "purity": purity, "determinism": nondeterministic, "layout": layout,
@@ -56,6 +59,8 @@ RANK = (
     "missing_path",
 )
 """Findings that come first: others may follow from them."""
+MOST = 10_000
+"""Entries of the largest value that is written into a test."""
 
 
 def check_backward(
@@ -245,3 +250,68 @@ def report_of(request: Request, truth: Truth | str | None, number: int, found: S
     }
     versions = {"symgrad": symgrad.__version__, "torch": torch_version() or "", "numpy": np.__version__}
     return BackwardReport(text, said, tuple(every), tuple(o.battery for o in found), inputs, number, versions)
+
+
+def check_named(
+    target: str, expression: str | None, values: Mapping[str, Array], wrt: Sequence[str] | None, dtype: str,
+    options: Mapping[str, Any],
+) -> BackwardReport:  # fmt: skip
+    """Import the candidate and check it; without ``wrt`` all values are floating, else the others stay as they are.
+
+    Raises `UnsupportedError` where PyTorch is not installed: names are found as torch's functions are.
+    """
+    need_torch()
+    from symgrad.tracing.captured.calls import find_target, surroundings
+
+    for name in wrt or ():
+        if name not in values:
+            raise UnknownNameError(f"there is no value for {name}", found=(f"given: {', '.join(values)}",))
+    with surroundings():
+        module, _, path = target.partition(":")
+        names = path.split(",")
+        found = [find_target(f"{module}:{name.strip()}", "") for name in names]
+        if len(found) > 2:
+            raise InputError("a pair is a forward and a backward", found=(target,), hints=("module:forward,backward",))
+        candidate = found[0] if len(found) == 1 else (found[0], found[1])
+        inputs = {name: handed(value, wrt is None or name in wrt, dtype) for name, value in values.items()}
+        if isinstance(candidate, tuple):
+            inputs = {name: tensor.numpy() for name, tensor in inputs.items()}
+        return check_backward(candidate, expression, wrt=wrt, **options, **inputs)
+
+
+def handed(value: Array, floating: bool, dtype: str) -> Any:
+    """A value as the candidate gets it."""
+    import torch
+
+    if floating or value.dtype.kind == "O":
+        return torch.tensor(as_float(value)).to(getattr(torch, dtype))
+    return torch.tensor(value)
+
+
+def written_test(
+    target: str, expression: str | None, values: Mapping[str, Array], wrt: Sequence[str] | None, dtype: str,
+    options: Mapping[str, Any],
+) -> str:  # fmt: skip
+    """A pytest file that makes the same check; raises `InputError` for values that are too large to be written."""
+    module, _, path = target.partition(":")
+    names = [f"{module}.{name.strip()}" for name in path.split(",")]
+    pair = len(names) > 1
+    library = "import numpy as np" if pair else "import torch"
+    ours = "from symgrad.testing import assert_backward"
+    lines = [f'"""Written by symgrad check {target}."""', "", library, ours, "", f"import {module}", "", ""]
+    given = []
+    for name, array in values.items():
+        if array.size > MOST:
+            raise InputError(f"{name} is too large to be written into a test", found=(f"{array.size:,} entries",))
+        floating = wrt is None or name in wrt or array.dtype.kind == "O"
+        numbers = as_float(array).tolist() if floating else array.tolist()
+        kind = f"{'np' if pair else 'torch'}.{dtype if floating else 'int64'}"
+        given.append(f"    {name} = {'np.array' if pair else 'torch.tensor'}({numbers}, dtype={kind})")
+    called = names[0] if not pair else f"({', '.join(names)})"
+    arguments = [called, *([repr(expression)] if expression is not None else [])]
+    arguments += [f"{name}={value!r}" for name, value in options.items() if value not in (None, (), 0)]
+    arguments += [f"wrt={list(wrt)!r}"] if wrt is not None else []
+    arguments += [f"{name}={name}" for name in values]
+    title = path.replace(".", "_").replace(",", "_").replace(" ", "").lower()
+    lines += [f"def test_{title}():", *given]
+    return "\n".join([*lines, f"    assert_backward({', '.join(arguments)})"])

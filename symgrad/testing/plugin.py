@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from symgrad.testing.data import BackwardReport
+    from symgrad.testing.report import BackwardReport
 
 CHECKS = pytest.StashKey[int]()
 """How many backwards a test has checked so far."""
@@ -118,7 +118,7 @@ def drawn(options: Mapping[str, Any]) -> dict[str, Any]:
 def write(item: pytest.Item, folder: Path, report: BackwardReport) -> None:
     """``test_kernel.py-test_softmax.json`` and ``.html``; a second check of the same test is numbered."""
     from symgrad.files import write_whole
-    from symgrad.testing.report_page import page
+    from symgrad.testing.report import page
 
     folder.mkdir(parents=True, exist_ok=True)
     count = item.stash[CHECKS] = item.stash.get(CHECKS, 0) + 1

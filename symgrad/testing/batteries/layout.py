@@ -15,9 +15,8 @@ import numpy as np
 
 from symgrad.errors import SymgradError
 from symgrad.numeric import Array
-from symgrad.testing.candidates.attempts import Pull, Run, Variation
-from symgrad.testing.candidates.layouts import Layout, layouts
-from symgrad.testing.data import Finding
+from symgrad.testing.candidates.attempts import Layout, Pull, Run, Variation, layouts
+from symgrad.testing.report import Finding
 from symgrad.testing.right.bench import Bench, Outcome, apart, differing, not_made, outcome
 
 MOST = 4

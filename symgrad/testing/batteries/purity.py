@@ -19,7 +19,7 @@ from symgrad.errors import SymgradError
 from symgrad.numeric import Array
 from symgrad.testing.candidates.attempts import Change, Pull, Returned, Run, Variation
 from symgrad.testing.candidates.pairs import summed
-from symgrad.testing.data import Finding
+from symgrad.testing.report import Finding
 from symgrad.testing.right.bench import Bench, Outcome, apart, differing, largest_at, not_made, outcome, place
 
 ADVICE = {
@@ -34,6 +34,8 @@ CALLS, ENTRIES = 24, 1 << 20
 """How often the same v is pulled back again, and how many entries of inputs and outputs all these calls may have."""
 ALIKE = 100
 """How many times what rounding may do two gradients have to be apart to be told from one another."""
+Gradients = Mapping[str, Array]
+BATTERY = "contract"
 
 
 def purity(bench: Bench) -> Outcome:
@@ -138,9 +140,6 @@ def steadied(bench: Bench) -> tuple[Bench, tuple[Finding, ...]]:
     return (replace(bench, pulls=tuple(pulls)), tuple(found[:1])) if found else (bench, ())
 
 
-Gradients = Mapping[str, Array]
-
-
 def elsewhere(bench: Bench) -> tuple[Run | None, tuple[Gradients, Gradients] | None]:
     """A forward pass at the same numbers in reverse order, and what is right here and there; None without a formula."""
     formula = bench.formula
@@ -194,9 +193,6 @@ def accumulation(bench: Bench) -> Outcome:
         said = f"{where}: .grad held 1 and is {yours} after backward, not 1 + {apart(first, second)[0]} = {right}"
         found.append(Finding("accumulation", name, where, said, {"got": second + 1, "expected": first + 1}))
     return outcome("accumulation", 1, found[:1])
-
-
-BATTERY = "contract"
 
 
 def contract(bench: Bench) -> Outcome:

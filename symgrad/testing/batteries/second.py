@@ -13,7 +13,7 @@ import numpy as np
 from symgrad.calculus import back
 from symgrad.errors import SymgradError
 from symgrad.numeric import Array, as_float, forward, numeric_pullback, numeric_pushforward
-from symgrad.testing.data import Finding
+from symgrad.testing.report import Finding
 from symgrad.testing.right.bench import Bench, Outcome, Trial, apart, largest_at, not_made, outcome, place, shown
 from symgrad.testing.right.rounding import EPSILON, drawn_integers
 from symgrad.testing.right.truth import Formula

@@ -16,10 +16,10 @@ from symgrad.language.outside.literals import in_words
 from symgrad.numeric import Array
 from symgrad.oracles import run_torch, torch_version
 from symgrad.oracles.verdict import judge
-from symgrad.testing.batteries.kinks import GRADCHECK, Excuse, excused
 from symgrad.testing.batteries.purity import steadied
+from symgrad.testing.batteries.special_points import GRADCHECK, Excuse, excused
 from symgrad.testing.candidates.attempts import Run
-from symgrad.testing.data import BLIND, Finding
+from symgrad.testing.report import BLIND, Finding
 from symgrad.testing.right.bench import (
     Bench,
     Outcome,
@@ -32,10 +32,9 @@ from symgrad.testing.right.bench import (
     place,
     shown,
 )
-from symgrad.testing.right.known import cotangent_lines, legend
 from symgrad.testing.right.rounding import EPSILON, vanishing
 from symgrad.testing.right.truth import Truth
-from symgrad.testing.slips.candidate_line import Suspect, suspects
+from symgrad.testing.slips.candidate_lines import Suspect, cotangent_lines, legend, suspects
 from symgrad.testing.slips.diagnosis import Case, Cause, causes, formulas
 
 ALIKE = 1e-6

@@ -17,6 +17,7 @@ from symgrad.numeric import Array
 from symgrad.testing.candidates.attempts import (
     PLAIN,
     Change,
+    Layout,
     Meta,
     Pull,
     Returned,
@@ -25,7 +26,6 @@ from symgrad.testing.candidates.attempts import (
     change_of,
     listening,
 )
-from symgrad.testing.candidates.layouts import Layout
 
 OWN = ("jax", "jaxlib")
 

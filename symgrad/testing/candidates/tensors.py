@@ -16,8 +16,7 @@ import torch
 from torch.autograd import forward_ad
 
 from symgrad.numeric import Array
-from symgrad.testing.candidates.attempts import PLAIN, Change, Heard, Pull, Seeds, Variation, listening
-from symgrad.testing.candidates.layouts import Layout
+from symgrad.testing.candidates.attempts import PLAIN, Change, Heard, Layout, Pull, Seeds, Variation, listening
 from symgrad.testing.candidates.spying import changed, functions_of, named, snapshot, spying
 from symgrad.tracing.record.torch_graph import graph_behind
 

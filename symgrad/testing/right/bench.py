@@ -19,7 +19,7 @@ from symgrad.numeric import Array, as_float
 from symgrad.numeric.exact import gaps
 from symgrad.oracles.torch import only_data, torch_forward
 from symgrad.testing.candidates.attempts import Candidate, Pull, Run, listening
-from symgrad.testing.data import FAILED, NOT_MADE, PASSED, Battery, Finding
+from symgrad.testing.report import FAILED, NOT_MADE, PASSED, Battery, Finding
 from symgrad.testing.right.rounding import LEAST, Rounding, Weights, null_seed, real_seeds, seeds
 from symgrad.testing.right.truth import Formula, Truth
 

@@ -44,6 +44,18 @@ LARGEST = {"float64": np.inf, "float32": 2.0**128, "float16": 2.0**16, "bfloat16
 LOWER = {"float64": ("float32", "bfloat16", "float16"), "float32": ("bfloat16", "float16")}
 FACTOR = 2.0
 """A candidate may be as many times as far off as eager torch."""
+NOTHING = 1e-13
+"""Of the sum of magnitudes: less is 0 but for rounding."""
+MOST_ROWS = 64
+"""Outputs with more entries than this are not tried row by row."""
+SOME = 8
+RANK = 1e-9
+TIMES = ((1.0,), (-(2.0**12), -(2.0**6), -(2.0**3)), (2.0**-12, 2.0**-6, 2.0**-3))
+"""What the random seed with all its digits is multiplied by: the first of which the type holds what comes back."""
+SHORTER = (8, 11, 24)
+"""Binary digits of bfloat16, float16 and float32."""
+ROOM = 64
+"""How far from the largest and the smallest number of the type gradients have to stay: more may stand on the way."""
 
 
 @dataclass(frozen=True)
@@ -91,10 +103,6 @@ def rounded(array: Array, dtype: str) -> Array:
         return bits.astype(np.uint32).view(np.float32).astype(np.float64)
     with np.errstate(over="ignore"):
         return np.asarray(array).astype(dtype).astype(np.float64)
-
-
-NOTHING = 1e-13
-"""Of the sum of magnitudes: less is 0 but for rounding."""
 
 
 def shaken_pullback(
@@ -149,18 +157,6 @@ def magnitudes(node: sp.Expr) -> sp.Expr:
     if node.is_Pow and node.exp.is_Integer and node.exp > 0:
         return magnitudes(node.base) ** node.exp
     return sp.Abs(node)
-
-
-MOST_ROWS = 64
-"""Outputs with more entries than this are not tried row by row."""
-SOME = 8
-RANK = 1e-9
-TIMES = ((1.0,), (-(2.0**12), -(2.0**6), -(2.0**3)), (2.0**-12, 2.0**-6, 2.0**-3))
-"""What the random seed with all its digits is multiplied by: the first of which the type holds what comes back."""
-SHORTER = (8, 11, 24)
-"""Binary digits of bfloat16, float16 and float32."""
-ROOM = 64
-"""How far from the largest and the smallest number of the type gradients have to stay: more may stand on the way."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -38,6 +38,8 @@ FEWEST = 3
 """Entries that a slope has to be of: fewer fit by accident."""
 MOST = 8
 """Steps that are looked at."""
+POWERS = (1.0, 0.5, -1.0, -0.5)
+"""Of n / (n − 1), in a mean, a variance or a standard deviation."""
 
 
 def operation_slips(case: Wrong) -> Iterator[Slip]:
@@ -131,10 +133,6 @@ def result_of(place: Place, step: Apply, operand: Array) -> Array | None:
             return as_float(forward(alone, given)[step.result.name])
     except (SymgradError, ArithmeticError, ValueError, TypeError, AssertionError, IndexError):
         return None
-
-
-POWERS = (1.0, 0.5, -1.0, -0.5)
-"""Of n / (n − 1), in a mean, a variance or a standard deviation."""
 
 
 def forward_slips(formula: Formula, name: str) -> Iterator[Slip]:

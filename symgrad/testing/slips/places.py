@@ -37,6 +37,9 @@ AXES = ("dim", "dims", "dim0", "dim1")
 
 Change = Callable[[Array], Array]
 """What another local pullback makes of a cotangent."""
+LONGEST = 40
+"""A longer term is not repeated in a clause."""
+DELTA = re.compile(r"δ_(\w)(\w)")
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,11 +166,6 @@ def fits(place: Place, step: Apply) -> bool:
     except (SymgradError, SizeMismatch, ArithmeticError, ValueError, TypeError, AssertionError):
         return False
     return np.shape(result) == np.shape(place.result)
-
-
-LONGEST = 40
-"""A longer term is not repeated in a clause."""
-DELTA = re.compile(r"δ_(\w)(\w)")
 
 
 def altered_equations(
