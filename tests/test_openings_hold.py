@@ -25,7 +25,7 @@ from tests.expressions import Expression, expressions
 from tests.test_lines_of_the_table import OTHERWISE, without
 
 WIDE = 100_000
-MOST = 6
+MOST = 10
 FLIPPED = "x.grad = v_h.flip(0).cumsum(0).flip(0).T"
 HALVES = "v_h = 0.01 + 2 * h / h.numel()"
 NAME = re.compile(r"(?<![\w.])[^\W\d⁰¹²³⁴⁵⁶⁷⁸⁹]\w*")

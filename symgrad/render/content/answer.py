@@ -4,7 +4,8 @@
     with v_S = P * (v_P - (v_P * P).sum(-1, keepdim=True))
     Equal to torch 2.13.0 in every entry.
 
-Comes in: an explanation. Goes out: at most six lines. What is said was tested: a line is proven, a sentence holds here.
+Comes in: an explanation. Goes out: at most nine lines of code, and what is to be known here. What is said was tested:
+a line is proven, a sentence holds here.
 """
 
 from __future__ import annotations
