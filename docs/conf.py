@@ -51,7 +51,7 @@ nitpick_ignore = [  # stages of the derivation: they stand in signatures, and ar
         "calculus.differentiate.Step", "numeric.forward.Values", "explanation.claims.Claim", "explanation.kinks.Tie",
         "entries.spec.Op", "oracles.forms.Dropped",
         "explanation.singular.Singular", "explanation.given.Writers", "backward.parts.data.Origin",
-        "closed_form.form.Form", "ways.Setting",
+        "closed_form.form.Form", "errors.Setting",
     )
 ]  # fmt: skip
 suppress_warnings = ["config.cache"]  # the table of a theme's options cannot be pickled, and need not be
