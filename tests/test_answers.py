@@ -13,7 +13,7 @@ import symgrad
 from symgrad.language.read import inputs_of
 from symgrad.tracing import run_script
 from symgrad.tracing.story import told_lines
-from symgrad.tracing.story.tell import event_text
+from symgrad.tracing.story.page import event_text
 from symgrad.tracing.story.told_lines import flow_of, warning_of
 from symgrad_cli.main import main
 from tests.compare import assert_same

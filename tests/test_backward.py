@@ -32,7 +32,7 @@ from symgrad.backward.shortening.typed import in_floats
 from symgrad.errors import UnsupportedError
 from symgrad.language.read import inputs_of
 from symgrad.tracing import Capture, run_script
-from symgrad.tracing.story.tell import event_text
+from symgrad.tracing.story.page import event_text
 from tests.compare import assert_same
 from tests.lines_of import run_lines
 

@@ -9,7 +9,7 @@ import pytest
 
 from symgrad.tracing import run_script
 from symgrad.tracing.story.events import Backward
-from symgrad.tracing.story.tell import event_text
+from symgrad.tracing.story.page import event_text
 
 pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")  # torch's own
 

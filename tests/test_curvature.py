@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from symgrad.tracing import run_script
 from symgrad.tracing.session import curvature
 from symgrad.tracing.story.events import Backward, Note
-from symgrad.tracing.story.tell import event_text
+from symgrad.tracing.story.page import event_text
 from symgrad_cli.main import main
 
 HEAD = """

@@ -13,7 +13,7 @@ import torch
 
 from symgrad.tracing import run_script
 from symgrad.tracing.story.events import Backward, Note, Session
-from symgrad.tracing.story.tell import event_text
+from symgrad.tracing.story.page import event_text
 
 pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")  # torch's own
 

@@ -22,7 +22,7 @@ from symgrad.render import derived as written_derived
 from symgrad.render import schema, to_json, to_latex, to_markdown, to_text
 from symgrad.tracing import run_script
 from symgrad.tracing.session import why
-from symgrad.tracing.story.tell import event_text
+from symgrad.tracing.story.page import event_text
 from tests.compare import assert_same
 
 USUAL = ("x", "y", "v", "out", "L", "J")

@@ -26,7 +26,7 @@ from symgrad.oracles import run_torch
 from symgrad.oracles.verdict import Comparison, at_kinks, at_ties
 from symgrad.program import Program
 from symgrad.tracing import run_script
-from symgrad.tracing.story.tell import event_text
+from symgrad.tracing.story.page import event_text
 from symgrad_cli.main import main
 from tests.compare import assert_same
 

@@ -9,7 +9,7 @@ import pytest
 
 from symgrad.tracing import run_script
 from symgrad.tracing.story.events import Backward
-from symgrad.tracing.story.tell import event_text
+from symgrad.tracing.story.page import event_text
 
 HEAD = """
 import torch

@@ -10,8 +10,8 @@ import torch.nn.functional as F
 import symgrad
 from symgrad.tracing import run_script
 from symgrad.tracing.lift.observed import changed
-from symgrad.tracing.session.own_rules import by_torchs_rule
-from symgrad.tracing.story.tell import event_text
+from symgrad.tracing.session.differences import by_torchs_rule
+from symgrad.tracing.story.page import event_text
 
 RULED = {
     "cosine_similarity below its eps": (

@@ -13,8 +13,8 @@ import torch.nn.functional as F
 import symgrad
 from symgrad.tracing import run_script
 from symgrad.tracing.session import agreement
-from symgrad.tracing.session.own_rules import Precision
-from symgrad.tracing.story.tell import event_text
+from symgrad.tracing.session.differences import Precision
+from symgrad.tracing.story.page import event_text
 
 
 def normal(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:

@@ -19,7 +19,7 @@ from symgrad.explanation.singular import Point, nothing
 from symgrad.language.read import read
 from symgrad.numeric import forward, sparse, sweeps
 from symgrad.tracing import run_script
-from symgrad.tracing.story.tell import event_text
+from symgrad.tracing.story.page import event_text
 
 
 def reason(text: str, name: str = "x", seed: object = None, **inputs: object) -> str:

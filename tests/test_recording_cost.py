@@ -19,7 +19,7 @@ from symgrad.tracing.record import torch_graph
 from symgrad.tracing.record.mode import Recorder
 from symgrad.tracing.record.trace import Node
 from symgrad.tracing.session import sampling
-from symgrad.tracing.story.tell import event_text
+from symgrad.tracing.story.page import event_text
 
 LOOP = """
 import torch

@@ -12,7 +12,7 @@ from symgrad.tracing import run_script
 from symgrad.tracing.session.rows import greedy
 from symgrad.tracing.story.content import closing
 from symgrad.tracing.story.events import Note, Session
-from symgrad.tracing.story.tell import event_markdown, event_text, to_json
+from symgrad.tracing.story.page import event_markdown, event_text, to_json
 from tests.compare import assert_same
 
 HEAD = "import torch\nimport torch.nn.functional as F\ntorch.manual_seed(0)\n"

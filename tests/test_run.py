@@ -24,7 +24,7 @@ from symgrad.tracing.record.aside import DYNAMO, StandIns
 from symgrad.tracing.session import agreement
 from symgrad.tracing.story.content import closing, legend
 from symgrad.tracing.story.events import summary
-from symgrad.tracing.story.tell import event_text, page_of, to_json
+from symgrad.tracing.story.page import event_text, page_of, to_json
 from symgrad_cli.main import main
 from tests.networks import LENET
 

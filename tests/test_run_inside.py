@@ -7,7 +7,7 @@ import pytest
 from symgrad.render.writers import PAGE_WRITERS
 from symgrad.tracing import run_script
 from symgrad.tracing.story.content import legend
-from symgrad.tracing.story.tell import event_text, page_of
+from symgrad.tracing.story.page import event_text, page_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.*:DeprecationWarning")  # scripts still use it
 HEAD = "import torch\n"

@@ -20,8 +20,8 @@ import symgrad
 from symgrad.render.html import pieces
 from symgrad.tracing import run_script
 from symgrad.tracing.record.trace import Where
-from symgrad.tracing.session.entrywise import formula, numbers_of
 from symgrad.tracing.story.events import Backward, Note, Session
+from symgrad.tracing.story.held import formula, numbers_of
 from symgrad.tracing.story.page import MOST_CALLS, MOST_LINES, MOST_SHORT, page_html
 from symgrad_cli.main import main
 from tests.test_html import Reader

@@ -276,7 +276,7 @@ def test_what_was_written_behind_a_pullback_is_refused() -> None:
 
 def told_of(run: Any) -> tuple[Any, str]:
     """The session of a few lines, and its words."""
-    from symgrad.tracing.story.tell import event_text
+    from symgrad.tracing.story.page import event_text
 
     watch = Watch("here.py")
     with watch.watching():

@@ -18,7 +18,7 @@ from symgrad.errors import InputError
 from symgrad.tracing import run_script
 from symgrad.tracing.lift.singular import rounded
 from symgrad.tracing.story.content import closing
-from symgrad.tracing.story.tell import event_text
+from symgrad.tracing.story.page import event_text
 from tests.singular_scripts import script
 
 FOUND = (1, 1294, 1446, 1887)

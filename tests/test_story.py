@@ -19,8 +19,7 @@ from symgrad.tracing.session.sampling import OFTEN, is_checked
 from symgrad.tracing.story.content import closing, legend
 from symgrad.tracing.story.events import MANY, Note
 from symgrad.tracing.story.folding import told_once
-from symgrad.tracing.story.page import sorted_out
-from symgrad.tracing.story.tell import event_markdown, event_text
+from symgrad.tracing.story.page import event_markdown, event_text, sorted_out
 from tests.test_run import own_default_precision
 
 __all__ = ["own_default_precision"]

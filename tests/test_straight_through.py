@@ -14,7 +14,7 @@ from symgrad import capture
 from symgrad.tracing import run_script
 from symgrad.tracing.captured.function import recording
 from symgrad.tracing.record.mode import Recorder
-from symgrad.tracing.story.tell import event_text
+from symgrad.tracing.story.page import event_text
 
 HEAD = """
 import torch

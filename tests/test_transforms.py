@@ -11,7 +11,7 @@ from symgrad.explanation.data import Jacobian
 from symgrad.tracing import run_script
 from symgrad.tracing.story.content import closing
 from symgrad.tracing.story.events import Backward, Note, Session
-from symgrad.tracing.story.tell import event_markdown, event_text, to_json
+from symgrad.tracing.story.page import event_markdown, event_text, to_json
 
 pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")  # torch's own
 

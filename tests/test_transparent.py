@@ -25,7 +25,7 @@ from symgrad.tracing.captured.function import active_modes
 from symgrad.tracing.session.script import status_of
 from symgrad.tracing.session.watch import Watch
 from symgrad.tracing.story.events import Note
-from symgrad.tracing.story.tell import event_text
+from symgrad.tracing.story.page import event_text
 from symgrad_cli.output import patience
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -73,7 +73,7 @@ def run(
         need_torch()
         from symgrad.render.flow import wrapped
         from symgrad.tracing.story.content import closing, legend
-        from symgrad.tracing.story.tell import WIDTH, ending, event_markdown, event_text
+        from symgrad.tracing.story.page import WIDTH, ending, event_markdown, event_text
 
         load("symgrad.tracing.session.script")
     style, path = place(style, path, opened, code)
@@ -133,8 +133,7 @@ def place(style: str, path: Path | None, opened: bool, code: int | None) -> tupl
 def whole(session: Session, style: str) -> str:
     """A run as Markdown, LaTeX, JSON, a page, or the picture of its first call that has one."""
     from symgrad.render.writers import PAGE_WRITERS
-    from symgrad.tracing.story.page import page_html
-    from symgrad.tracing.story.tell import page_of, to_json
+    from symgrad.tracing.story.page import page_html, page_of, to_json
 
     if style == "svg":
         found = next((call.picture for call in session.calls if call.picture), None)

@@ -23,8 +23,7 @@ from symgrad.oracles.verdict import judge
 from symgrad.program import Apply
 from symgrad.tracing.captured.capture import Capture
 from symgrad.tracing.lift.sweeps import open_entries, pull, pull_by_lot
-from symgrad.tracing.session.leaves import watching
-from symgrad.tracing.session.own_rules import Precision, by_torchs_rule
+from symgrad.tracing.session.differences import Precision, by_torchs_rule
 
 PRECISION = {"float64": (1e-9, 2.3e-16), "float32": (2e-4, 1.2e-7), "float16": (2e-2, 1e-3), "bfloat16": (1e-1, 8e-3)}
 """By torch's name: what may differ relative to the largest entry, and the rounding of one operation."""
@@ -236,6 +235,16 @@ class Judge:
         except SymgradError:
             return {}
         return found
+
+
+def watching(*watchers: Callable[..., None]) -> Callable[..., None]:
+    """Several watchers as one."""
+
+    def seen(*what: Any) -> None:
+        for watcher in watchers:
+            watcher(*what)
+
+    return seen
 
 
 def magnitudes(arrays: Mapping[str, Array], found: dict[str, float]) -> Callable[..., None]:

@@ -22,8 +22,8 @@ from symgrad.tracing.captured.capture import Capture
 from symgrad.tracing.captured.words import Lines, step_text
 from symgrad.tracing.lift.sweeps import pull
 from symgrad.tracing.record.numbers import digits, short
-from symgrad.tracing.session.findings import Findings
-from symgrad.tracing.session.no_slope import away, instead, no_slope
+from symgrad.tracing.session.no_gradient import away, instead, no_slope
+from symgrad.tracing.session.scene import Findings
 
 SAME = 1e-3
 """Results in torch's precision and in float64 are the same within this share: a place that is chosen would differ."""

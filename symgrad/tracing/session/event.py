@@ -25,19 +25,17 @@ from symgrad.tracing.record.names import backward_at, node_names
 from symgrad.tracing.record.numbers import KEPT as KEPT_WHOLE
 from symgrad.tracing.record.trace import as_array
 from symgrad.tracing.record.weakly import Weakly
-from symgrad.tracing.session import diagnose, leaves, own_backward, paths, remarks, why
-from symgrad.tracing.session.agreement import Judge, precision_of
+from symgrad.tracing.session import diagnose, no_gradient, own_backward, remarks, why
+from symgrad.tracing.session.agreement import Judge, precision_of, watching
 from symgrad.tracing.session.births import all_lost, not_finite
-from symgrad.tracing.session.entrywise import entrywise, written_out
-from symgrad.tracing.session.findings import Findings, Notes
+from symgrad.tracing.session.differences import in_range
 from symgrad.tracing.session.history import KEPT, Outline, nearest
-from symgrad.tracing.session.leaves import watching
-from symgrad.tracing.session.lessons import lessons
-from symgrad.tracing.session.nameless import nameless
-from symgrad.tracing.session.no_slope import in_range
-from symgrad.tracing.session.scene import Scene, state_of
+from symgrad.tracing.session.lessons import lessons, size, structure
+from symgrad.tracing.session.remarks import nameless
+from symgrad.tracing.session.scene import Findings, Notes, Scene, state_of
 from symgrad.tracing.story.events import Backward, Leaf
 from symgrad.tracing.story.folding import passages
+from symgrad.tracing.story.held import entrywise, written_out
 from symgrad.tracing.story.told_lines import ToldLines, told_lines
 
 HANDFUL = 6
@@ -51,8 +49,8 @@ NOTES: tuple[tuple[Notes, bool], ...] = (
     (why.kinks, False),
     (lessons, False),
     (nameless, False),
-    (paths.missing, False),
-    (paths.thrown_away, True),
+    (no_gradient.missing, False),
+    (no_gradient.thrown_away, True),
     (why.detached, False),
     (own_backward.compared, False),
     (not_finite, True),
@@ -97,7 +95,7 @@ def told_of(scene: Scene, result: Any, error: Exception | None) -> Backward:
     if not repeated:
         earlier[:] = [*earlier[1 - KEPT :], (scene.number, outline)]
     born: list[Birth] = []
-    flow = leaves.Flow()
+    flow = why.Flow()
     seeds = scene.weights(lifted)
     judge = Judge(program, seeds, scene.types(lifted))
     met, letter = why.Passages(), program.recording.seed
@@ -181,12 +179,12 @@ def failed(scene: Scene, names: dict[int, str], error: Exception) -> Backward:
     return Backward(scene.number, scene.where, seed, "", shown, roles, failure=failure, reasons=tuple(reasons))
 
 
-def leaf(scene: Scene, judge: Judge, name: str, tensor: Any, true: Any, formulas: bool, flow: leaves.Flow, lost: str,
+def leaf(scene: Scene, judge: Judge, name: str, tensor: Any, true: Any, formulas: bool, flow: why.Flow, lost: str,
     told: ToldLines,
 ) -> Leaf:  # fmt: skip
     """One row."""
     program = judge.program
-    jacobian = leaves.structure(program, name) if formulas else leaves.size(program, name)
+    jacobian = structure(program, name) if formulas else size(program, name)
     form = told.forms.get(program.labels[name])
     before = scene.before.get(id(tensor)) if scene.kind == "backward" else None
     added = as_float(judge.derived[name])
@@ -242,7 +240,7 @@ def roles_of(scene: Scene, program: Capture, targets: Any) -> tuple[str, ...]:
 def remember(scene: Scene, ran: bool) -> None:
     """Whose ``.grad`` this call filled, and which parts of the graph it let go of."""
     if ran:
-        scene.watch.last = paths.last_of(scene)
+        scene.watch.last = no_gradient.last_of(scene)
     scene.watch.recorder.storages.grown += 1
     for node in scene.order if ran and not scene.given.retained else ():
         node.freed = node.freed or scene.where

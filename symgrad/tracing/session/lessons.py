@@ -1,11 +1,13 @@
-"""What a learner asks of a call that went well: why one row came, what was added up, which product this is.
+"""What a learner asks of a call that went well: how large J is, why one row came, what was added up, which product.
 
-Comes in: the program of a call, its seeds, its leaves. Goes out: lines, each tried on the numbers before it is said.
+Comes in: the program of a call, its seeds, its leaves. Goes out: size and structure of J, where that is cheap, and
+lines, each tried on the numbers before it is said.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any
@@ -29,11 +31,9 @@ from symgrad.tracing.lift.sweeps import pull
 from symgrad.tracing.record.numbers import digits
 from symgrad.tracing.record.trace import Node, upstream
 from symgrad.tracing.session.births import spoilt
-from symgrad.tracing.session.entrywise import names_of, numbers_of
-from symgrad.tracing.session.findings import Findings
-from symgrad.tracing.session.leaves import DIAGONAL
-from symgrad.tracing.session.scene import Scene
+from symgrad.tracing.session.scene import Findings, Scene
 from symgrad.tracing.story.events import Leaf
+from symgrad.tracing.story.held import names_of, numbers_of
 from symgrad.tracing.story.told_lines import ToldLines
 
 SHORT, FEW = 14, 6
@@ -226,3 +226,45 @@ def by_way_of(scene: Scene, name: str, v: str, summed: str) -> Iterator[str]:
         f"{own} is a gradient by {by} already{line}, and {name} reads {by} through {own} alone: {v}ᵀJ is H times "
         f"what comes back to {own}, a product with the Hessian{ROWS if summed == own else ''}"
     )
+
+
+DIAGONAL = "diagonal("
+"""How what is shown of a diagonal Jacobian begins."""
+
+
+def structure(program: Capture, name: str) -> str:
+    """J's size and structure, where that is cheap."""
+    found = size(program, name)
+    if len(program.ends) > 1 or len(program.recording.steps) > SHORT or found == "1×1":
+        return found
+    try:
+        read = program.jacobian(program.labels[name]).structure
+    except SymgradError:
+        return found
+    return f"{found} {renamed(read.notation, program.labels) or read.kind}".rstrip()
+
+
+WORD = re.compile(r"(?<![\w.])[^\W\d]\w*")
+"""A name in a notation, not an attribute (``.T``) and not the end of another name."""
+
+
+def renamed(notation: str, labels: Mapping[str, str]) -> str:
+    """``notation`` with the names that the script gives, all at once; ``diag`` is written out.
+
+    ``a`` is not looked for in the ``tanh`` of ``tanh(a)``, nor in what already stands for another name.
+
+    >>> renamed("diag(tanh(a)*b.T)", {"a": "b", "b": "a", "T": "u"})
+    'diagonal(tanh(b)*a.T)'
+    """
+
+    def said(word: re.Match[str]) -> str:
+        called = notation[word.end() :].startswith("(")
+        return word[0] if called else labels.get(word[0], word[0])
+
+    return WORD.sub(said, notation).replace("diag(", DIAGONAL)
+
+
+def size(program: Capture, name: str) -> str:
+    """``3×3``: rows of J are outputs, columns entries of the leaf."""
+    rows = sum(int(np.prod(np.shape(program.arrays[e]), dtype=object)) for e in dict.fromkeys(program.ends))
+    return f"{rows}×{int(np.prod(np.shape(program.arrays[name]), dtype=object))}"

@@ -1,24 +1,27 @@
-"""One call of ``backward`` or ``grad`` as it was found: what was there before it ran.
+"""One call of ``backward`` or ``grad`` as it was found, before it ran; and then what was found of it.
 
-Comes in: the call's outputs and seeds, then torch's results. Goes out: the nodes behind the outputs, the leaves, and
-torch's own vᵀJ for each. Looking comes before running, since a run overwrites ``.grad`` and frees the graph; what is
-said of it, `symgrad.tracing.session.event` puts together.
+Comes in: the call's outputs and seeds, then torch's results. Goes out: a `Scene`, the nodes behind the outputs, the
+leaves, and torch's own vᵀJ for each. Looking comes before running: a run overwrites ``.grad`` and frees the graph.
+A call that is told has `Findings`, everything that a note may read: a note is a function of them that gives lines, each
+worth saying at a call that went well; none is changed later by what it says. `symgrad.tracing.session.event` has them
+all, in the order in which they are told.
 
-A captured program's sweeps with one seed and one result for each output, however many there are.
-
-`Capture.pullback` takes the bare seed of a single output, as ``backward(v)`` does; stories go over all outputs alike.
+`pulled` and `pushed` are a captured program's sweeps with one seed and one result for each output, however many there
+are: `Capture.pullback` takes the bare seed of a single output, as ``backward(v)`` does; stories go over all alike.
 """
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from symgrad.numeric import Array
-from symgrad.numeric.exact import as_float
+from symgrad.explanation.kinks import Tie
+from symgrad.explanation.singular import Birth
+from symgrad.numeric.exact import Array, as_float
 from symgrad.tracing.captured.capture import Capture
 from symgrad.tracing.lift.lifted import Lifted
 from symgrad.tracing.lift.observed import Observation
@@ -27,10 +30,12 @@ from symgrad.tracing.record.given import Given
 from symgrad.tracing.record.guard import unheard
 from symgrad.tracing.record.trace import Cut, Node, Where, as_array, beginnings, real_precision, upstream
 from symgrad.tracing.record.transforms import Request
-from symgrad.tracing.session import leaves
-from symgrad.tracing.session.agreement import precision_of
+from symgrad.tracing.session.agreement import Judge, precision_of
+from symgrad.tracing.session.differences import InRange
 from symgrad.tracing.session.history import History
-from symgrad.tracing.session.sensors import Sensor
+from symgrad.tracing.session.own_backward import Sensor
+from symgrad.tracing.story.events import Leaf
+from symgrad.tracing.story.told_lines import ToldLines
 
 
 class Scene:
@@ -51,7 +56,7 @@ class Scene:
         self.passed: dict[int, tuple[weakref.ref[Any], Any]] = {}
         self.asked = given.asked
         owned = [(n, n.owner()) for n in self.order if n.kind == "leaf" and n.owner is not None]
-        self.leaves: list[tuple[Node, Any]] = leaves.as_read([(n, t) for n, t in owned if t is not None], self.order)
+        self.leaves: list[tuple[Node, Any]] = as_read([(n, t) for n, t in owned if t is not None], self.order)
         if found is not None:
             self.leaves = [(node, node.held) for node in found.wrt]
         elif self.asked is not None:
@@ -134,6 +139,16 @@ class Scene:
         return found
 
 
+def as_read(leaves: Sequence[tuple[Node, Any]], order: Sequence[Node]) -> list[tuple[Node, Any]]:
+    """``leaves`` in the order in which the forward pass reads them."""
+    first: dict[int, tuple[int, int]] = {}
+    for node in order:
+        if node.call is not None:
+            for place, source in enumerate(node.call.nodes()):
+                first[id(source)] = min(first.get(id(source), (node.call.number, place)), (node.call.number, place))
+    return sorted(leaves, key=lambda pair: first.get(id(pair[0]), (0, 0)))
+
+
 def state_of(gradient: Any) -> tuple[int, int]:
     """What tells whether anything was added since: which tensor it is, and how often it was written."""
     return (0, 0) if gradient is None else (id(gradient), int(gradient._version))
@@ -148,3 +163,36 @@ def pushed(program: Capture, tangents: Mapping[str, Any]) -> list[Array]:
     """How each output changes."""
     found = program.pushforward(tangents)
     return list(found) if isinstance(found, tuple) else [found]
+
+
+@dataclass(frozen=True, eq=False)
+class Findings:
+    """``scene`` is the call as it was found, ``program`` what led to its outputs, as ``lifted``; ``names`` are by node.
+
+    ``targets`` are the leaves by their names, each with what torch gave it; ``rows`` what is told of them, of the
+    ``judge``'s verdicts; ``shown`` and ``told`` are the lines forward and back, ``letter`` the seed's name. ``born`` is
+    where the way back met what is not finite, ``real`` the gradients with many digits, if they have numbers all the
+    same; ``ties`` are the kinks that matter, ``closed`` the steps that were taken apart. A ``repeated`` program was
+    told before.
+    """
+
+    scene: Scene
+    lifted: Lifted
+    program: Capture
+    names: Mapping[int, str]
+    seeds: Mapping[str, Array]
+    targets: Mapping[str, tuple[Any, Any]]
+    rows: Sequence[Leaf]
+    judge: Judge
+    shown: Sequence[str]
+    told: ToldLines
+    letter: str
+    repeated: bool
+    born: Sequence[Birth]
+    real: InRange | None
+    ties: Sequence[Tie]
+    closed: Sequence[str]
+
+
+Notes: TypeAlias = Callable[[Findings], Iterable[str]]
+"""What may be said of a call."""

@@ -29,7 +29,7 @@ from symgrad.tracing.record.torch_graph import leaves_behind
 from symgrad.tracing.record.trace import Where, as_array, tensors_in
 from symgrad.tracing.record.transforms import Request
 from symgrad.tracing.record.weakly import Uncounted, Weakly
-from symgrad.tracing.session import curvature, paths, remarks, rows
+from symgrad.tracing.session import curvature, no_gradient, remarks, rows
 from symgrad.tracing.session.event import remember, told_of, unexplained
 from symgrad.tracing.session.history import UNCHANGED, History
 from symgrad.tracing.session.interception import Interception
@@ -322,7 +322,7 @@ class Watch(History):
         if self.last is not None:
             owner, since = self.emptied.get(id(tensor), (None, None))
             since = since if owner is not None and owner() is tensor else None
-            self.say(Note(where, paths.why_none(names, tensor, node, self.last, since, self.filled)))
+            self.say(Note(where, no_gradient.why_none(names, tensor, node, self.last, since, self.filled)))
 
 
 def _let_go(watch: Watch | None) -> None:

@@ -1,14 +1,17 @@
 """Why a gradient is 0, or not the derivative: kinks, slopes that are 0, rows that cancel, and what a detach leaves out.
 
-Comes in: what was found of a call. Goes out: lines for its notes. A reason was tested on the numbers and at other
-points (`symgrad.explanation.reasons`); of a long program only what the sweep itself saw is said. A kink is said only
-where the choice made there matters to a gradient, a detach only where both slopes can be told.
+Comes in: what was found of a call, and the sweep as it goes. Goes out: lines for its notes. A reason was tested on the
+numbers and at other points (`symgrad.explanation.reasons`); of a long program only what the sweep itself saw is said:
+the steps through which nothing comes back. A kink is said only where the choice made there matters to a gradient, a
+detach only where both slopes can be told.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -21,12 +24,14 @@ from symgrad.numeric.exact import Array, as_float
 from symgrad.ops.entry import entry_of, plays
 from symgrad.program import Apply, Role
 from symgrad.tracing.captured.capture import Capture
-from symgrad.tracing.captured.words import relabelled, right_side
-from symgrad.tracing.lift.labels import UNNAMED
+from symgrad.tracing.captured.words import relabelled, right_side, step_text
+from symgrad.tracing.lift.labels import UNNAMED, cast_of, goes_without_saying
 from symgrad.tracing.lift.sweeps import pull
 from symgrad.tracing.record.numbers import MOST, short
+from symgrad.tracing.record.trace import Node
+from symgrad.tracing.record.weakly import Weakly
 from symgrad.tracing.session.births import spoilt
-from symgrad.tracing.session.findings import Findings
+from symgrad.tracing.session.scene import Findings
 from symgrad.tracing.story.events import MANY, Leaf, listed
 
 KINKS = 2
@@ -192,3 +197,68 @@ def where_joined(program: Capture, cut: Apply) -> tuple[Apply | None, str]:
             return step, by
         held.add(step.result.name)
     return None, ""
+
+
+class Flow:
+    """What the sweep carried: whether anything arrived at a step, and whether anything came out of it."""
+
+    def __init__(self) -> None:
+        self.arrived: dict[str, bool] = {}
+        self.passed: dict[tuple[str, int], bool] = {}
+        self.small: dict[str, Array] = {}
+
+    def seen(self, step: Apply, place: int, weights: Array, result: Array) -> None:
+        """One step of the sweep."""
+        name = step.result.name
+        if name not in self.arrived:
+            self.arrived[name] = bool(np.any(weights))
+            if np.size(weights) <= MOST:
+                self.small[name] = np.array(weights)
+        self.passed[name, place] = self.arrived[name] and bool(np.any(result))
+
+    def small_of(self, order: Sequence[Node], refs: Mapping[int, Any]) -> dict[int, tuple[weakref.ref[Any], Array]]:
+        """What reached small tensors that are no leaves and are still there, by their identity."""
+        found: dict[int, tuple[weakref.ref[Any], Array]] = {}
+        for node in order:
+            tensor = node.owner() if node.owner is not None and node.kind != "leaf" else None
+            name = refs[id(node)].name if id(node) in refs else ""
+            if tensor is not None and name in self.small:
+                found[id(tensor)] = (Weakly(tensor), self.small[name])
+        return found
+
+    def stopped(self, program: Capture, name: str) -> tuple[list[Apply], bool]:
+        """The steps at which what would reach ``name`` becomes 0, and whether something reaches it all the same."""
+        readers: dict[str, list[tuple[Apply, int]]] = {}
+        for step in program.recording.steps:
+            for place, argument in enumerate(step.arguments):
+                if isinstance(argument, str):
+                    readers.setdefault(argument, []).append((step, place))
+        found: dict[str, Apply] = {}
+        reaches, stack, known = False, [name], {name}
+        while stack:
+            for step, place in readers.get(stack.pop(), ()):
+                own = step.result.name
+                if self.passed.get((own, place)):
+                    reaches = True
+                elif self.arrived.get(own):
+                    found[own] = step
+                elif own not in known:
+                    known.add(own)
+                    stack.append(own)
+        return list(found.values()), reaches
+
+    def why(self, program: Capture, name: str) -> str:
+        """Why the gradient by ``name`` is 0, as far as the sweep shows it; nothing where it does not.
+
+        What was broadcast is added up along those axes.
+        """
+        steps, reaches = self.stopped(program, name)
+        if reaches:
+            return "what reaches it adds up to 0"
+        if len(steps) != 1:
+            return f"nothing comes back through {len(steps)} steps" if steps else ""
+        (step,) = steps
+        if goes_without_saying(step, program.labels) and not cast_of(step):
+            (source,) = step.tensors
+            return f"what reaches {'it' if source == name else program.labels.get(source, source)} adds up to 0"
+        return f"nothing comes back through {step_text(program, step)}{program.place(step.result.name)}"

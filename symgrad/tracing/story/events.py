@@ -1,6 +1,6 @@
 """What a script's calls of ``backward`` did: plain data, in the order it happened.
 
-Built by `symgrad.tracing.session.watch`, written by `symgrad.tracing.story.tell`. A `Session` is a list of events: a
+Built by `symgrad.tracing.session.watch`, written by `symgrad.tracing.story.page`. A `Session` is a list of events: a
 call of ``backward`` or ``grad``, or a note about something that happened between two of them.
 
 Many leaves in a few lines: how many agree with torch, the longest, the shortest, the zeros and why.

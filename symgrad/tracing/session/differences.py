@@ -1,4 +1,4 @@
-"""Where a run's gradient is another than the derived one: torch's own rule for a call, or single precision alone.
+"""Why a run's gradient is another than the derived one: torch's own rule for a call, or the type that it computed in.
 
 Comes in: a call of the script on the way back. Goes out: torch's numbers for it, and a sentence, where torch's own
 forward pass of that call has the derived slopes and its backward says something else, as that of ``polar`` does at
@@ -6,13 +6,14 @@ negative lengths and that of ``cosine_similarity`` below its ``eps``. Asked only
 
 Single precision explains a distance if two runs of the program by torch say so: in double precision the derived
 gradient, of values in double precision as well, has to be torch's, and in single precision torch has to be as far from
-that as it was in the script.
+that as it was in the script. Where numbers on the way are too large or too small for their type, and there is no
+singular point, `in_range` finds the gradients with many digits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -26,11 +27,12 @@ from symgrad.oracles.torch import run_torch
 from symgrad.oracles.torch_rules import contradicted
 from symgrad.oracles.verdict import MOST_RULES
 from symgrad.tracing.captured.capture import Capture
+from symgrad.tracing.captured.words import step_text
 from symgrad.tracing.lift.boxes import replaced, rerun
 from symgrad.tracing.lift.labels import Origin
 from symgrad.tracing.lift.singular import alike, kinds_of, rounded
 from symgrad.tracing.lift.sweeps import pull
-from symgrad.tracing.record.numbers import digits
+from symgrad.tracing.record.numbers import MOST, digits, short
 from symgrad.tracing.record.trace import as_array, tensors_in
 
 
@@ -137,3 +139,69 @@ class Precision:
             return False
         left, here, again = (float(np.abs(a - double).max(initial=0)) for a in (own, got, single))
         return bool(np.isfinite([left, here, again]).all()) and left <= SHRINKS * here and here <= ALIKE * again
+
+
+@dataclass(frozen=True)
+class InRange:
+    """What a program and its gradients come to with many digits, where nothing is too large or too small."""
+
+    program: Capture
+    arrays: Mapping[str, Array]
+    gradients: Mapping[str, Array]
+
+    def lines(self, kinds: Mapping[str, str]) -> list[str]:
+        """Which number left the range of its type, and what the gradients are; ``kinds`` are the types by name."""
+        recording, known = self.program.recording, self.program.arrays
+        gone: dict[str, tuple[int, ...]] = {}
+        for step in recording.steps:
+            ours, true = as_float(known[step.result.name]), self.arrays[step.result.name]
+            lost = ~np.isfinite(ours) | ((ours == 0) & (true != 0))
+            if lost.any():
+                gone[step.result.name] = tuple(int(i) for i in np.argwhere(lost)[0])
+        beyond = [name for name, at in gone.items() if not np.isfinite(as_float(known[name])[at])]
+        behind = recording.reaching(beyond[:1]) if beyond else gone  # what made the first of them, as 0 its logarithm
+        told = []
+        for step in [step for step in recording.steps if step.result.name in gone and step.result.name in behind][:1]:
+            name, at = step.result.name, gone[step.result.name]
+            entry, kind = f" at {list(at)}" if at else "", kinds.get(name, "float64")
+            made, real = digits(float(as_float(known[name])[at])), written(self.arrays[name][at])
+            told.append(f"  {step_text(self.program, step)} is {real}{entry}; in {kind} that is {made}")
+        return [*told, f"  In the mathematics {self.gradient()}."]
+
+    def gradient(self) -> str:
+        """The gradients, or of a large one its largest entry."""
+        parts = []
+        for name, true in [*self.gradients.items()][:2]:
+            label, sizes = self.program.labels.get(name, name), np.abs(true)
+            if true.size <= MOST and np.isfinite(as_float(true)).all():
+                parts.append(f"{label}.grad is {short(as_float(true))}")
+            else:
+                at = np.unravel_index(int(np.argmax(sizes)), true.shape)
+                parts.append(f"the largest entry of {label}.grad is {written(true[at])}")
+        return " and ".join(parts)
+
+
+def in_range(program: Capture, seeds: Mapping[str, Array]) -> InRange | None:
+    """The gradients by many digits; None where they have no number either, or where that would take too long."""
+    from symgrad.numeric.rounding import TooLong  # loads SymPy's functions, which a story seldom needs
+    from symgrad.oracles.digits import DIGITS, FIRST, MORE, Truth
+
+    if program.boxes or len(set(program.ends)) != 1:
+        return None
+    truth = Truth(replace(program.recording, output=program.ends[0]), program.values, program.wanted)
+    for count in (FIRST, DIGITS):  # 1 - sigmoid(200) is 0 in the first ones
+        try:
+            found = truth.at(count + MORE + truth.at(count).asked)
+            gradients = found.pulled(as_float(seeds[program.ends[0]]), program.wanted)
+        except TooLong:
+            continue
+        return InRange(program, found.arrays, {name: gradients[name] for name in program.wanted if name in gradients})
+    return None
+
+
+def written(number: Any) -> str:
+    """A number that no float may hold."""
+    import mpmath
+
+    held = float(number)
+    return digits(held) if np.isfinite(held) and (held or not number) else str(mpmath.nstr(number, 3))
