@@ -52,7 +52,7 @@ NOTES: tuple[tuple[Notes, bool], ...] = (
     (no_gradient.missing, False),
     (no_gradient.thrown_away, True),
     (why.detached, False),
-    (own_backward.compared, False),
+    (lambda call: own_backward.compared(call.program), False),
     (not_finite, True),
     (lambda call: call.closed, False),
     (remarks.hooked, True),
@@ -121,7 +121,7 @@ def told_of(scene: Scene, result: Any, error: Exception | None) -> Backward:
     call = Findings(scene, lifted, program, names, seeds, targets, rows, judge, shown, told, letter, repeated, born,
                     real, ties, closed)  # fmt: skip
     notes = [line for say, again in NOTES if again or not repeated for line in say(call)]
-    notes = written_out(notes, program, told)
+    notes = written_out(notes, program, told.source)
     spoken = [program.labels[n] for n, (t, _) in targets.items() if t.is_complex()]
     if scene.seeds[0] is not None:
         scene.watch.weights.append((scene.where, backward_at(scene.where)[1] or seed_text(scene.seeds)))

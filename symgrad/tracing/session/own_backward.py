@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import CodeType, FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -37,9 +37,6 @@ from symgrad.tracing.record.numbers import MOST, short
 from symgrad.tracing.record.trace import Call, Node, as_array
 from symgrad.tracing.session.agreement import difference, precision_of
 from symgrad.tracing.session.torchs_words import Refusal, refusal_of
-
-if TYPE_CHECKING:
-    from symgrad.tracing.session.scene import Findings
 
 
 @dataclass(frozen=True)
@@ -180,12 +177,12 @@ def kind(dtype: Any) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-def compared(call: Findings) -> list[str]:
+def compared(program: Capture) -> list[str]:
     """``Round.backward is not the derivative of its forward: the slope that was declared is 1, the real one 0``.
 
     What is said of several calls is said once.
     """
-    return list(dict.fromkeys(of_each(call.program)))
+    return list(dict.fromkeys(of_each(program)))
 
 
 def of_each(program: Capture) -> Iterator[str]:

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -42,9 +42,6 @@ from symgrad.tracing.captured.words import relabelled, right_side
 from symgrad.tracing.lift.labels import UNNAMED
 from symgrad.tracing.lift.sweeps import pull_by_lot
 from symgrad.tracing.record.trace import as_array
-
-if TYPE_CHECKING:
-    from symgrad.tracing.story.told_lines import ToldLines
 
 SHORT, LONGEST = 14, 56
 """Steps and characters of a program and a gradient that may stand in the inputs alone."""
@@ -308,11 +305,11 @@ DEFINED = re.compile(rf"(?<![\w.])({UNNAMED.pattern}){TOLD}", re.MULTILINE)
 """Such a name, where a step says what it is."""
 
 
-def written_out(notes: Sequence[str], program: Capture, told: ToldLines) -> list[str]:
+def written_out(notes: Sequence[str], program: Capture, source: Backward | None) -> list[str]:
     """The notes, with what computes it in the place of a name that is none of the page's."""
-    if told.source is None or not notes:
+    if source is None or not notes:
         return [*notes]
-    shown = {line.name for line in (*told.source.forward, *told.source.lines)}
+    shown = {line.name for line in (*source.forward, *source.lines)}
     steps = {program.labels.get(step.result.name, step.result.name): step for step in program.recording.steps}
     hidden = {name: step for name, step in steps.items() if UNNAMED.fullmatch(name) and name not in shown}
     return [DEFINED.sub(lambda m: "" if m[1] in hidden else m[0], in_full(note, hidden, program)) for note in notes]
