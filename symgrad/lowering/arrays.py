@@ -7,7 +7,7 @@ that differ from one library of arrays to the other.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -63,11 +63,6 @@ def together(array: Array) -> Array:
     if (columns == size and rows >= size * array.shape[-1]) or (rows == size and columns >= size * array.shape[-2]):
         return array
     return np.ascontiguousarray(array)
-
-
-def summed(axes: tuple[int, ...]) -> Play:
-    """The sum along axes; along the first ones row by row."""
-    return partial(along, axes)
 
 
 def along(axes: tuple[int, ...], array: Array) -> Array:
@@ -190,34 +185,19 @@ def by_bits(out: Any, mask: Any, *arrays: Any) -> Array:
 def reduced(function: str, axes: tuple[int, ...]) -> Play:
     """A reduction by its name."""
     if function == "sum":
-        return summed(axes)
+        return partial(along, axes)
     if function == "max":  # of no entries −∞
         return partial(np.maximum.reduce, axis=axes, initial=-np.inf)
     return partial(np.multiply.reduce, axis=axes)
 
 
-def reshaped(shape: tuple[int, ...]) -> Play:
-    """The same entries in another shape."""
-    return lambda array: array.reshape(shape)
-
-
-def transposed(order: tuple[int, ...]) -> Play:
-    """Axes in another order."""
-    return lambda array: array.transpose(order)
-
-
-def windowed(axis: int, slopes: Sequence[tuple[int, int]], constant: int, zero: bool) -> Play:
-    """An axis replaced by windows that slide along it."""
-    return partial(strided, axis=axis, slopes=slopes, constant=constant, zero=zero)
-
-
 NUMPY: Primitives = {
     "iota": lambda length: lambda: np.arange(length),
-    "reshape": reshaped,
-    "transpose": transposed,
+    "reshape": lambda shape: lambda array: array.reshape(shape),
+    "transpose": lambda order: lambda array: array.transpose(order),
     "expand": lambda shape: lambda array: np.broadcast_to(array, shape),
     "item": lambda axis, place: lambda array: array[(slice(None),) * axis + (place,)],
-    "window": windowed,
+    "window": lambda *told: lambda array: strided(array, *told),
     "map": lambda name: FUNCTIONS[name],
     "where": lambda: picked,
     "masked": lambda: masked,
@@ -256,9 +236,4 @@ def is_light(value: Any) -> bool:
     return np.asarray(value).nbytes < LIGHT or (isinstance(value, np.ndarray) and not value.flags.owndata)
 
 
-def as_it_is(value: Any) -> Any:
-    """NumPy's own."""
-    return value
-
-
-ON_NUMPY = Engine(NUMPY, as_it_is, np.add, is_light, True)
+ON_NUMPY = Engine(NUMPY, lambda value: value, np.add, is_light, True)
