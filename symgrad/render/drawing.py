@@ -62,9 +62,10 @@ class Drawing:
         self.caption: list[ElementTree.Element] = []
         self.width = self.height = self.head = self.head_width = 0.0
 
-    def add(self, tag: str, **attributes: object) -> ElementTree.Element:
-        """One element."""
-        named = {name.rstrip("_").replace("_", "-"): str(value) for name, value in attributes.items()}
+    def add(self, tag: str, **attributes: str | float) -> ElementTree.Element:
+        """One element; numbers with six digits."""
+        texts = ((name, value if isinstance(value, str) else f"{value:g}") for name, value in attributes.items())
+        named = {name.rstrip("_").replace("_", "-"): text for name, text in texts}
         element = ElementTree.Element(tag, named)
         self.body.append(element)
         return element
@@ -82,12 +83,7 @@ class Drawing:
         if room is not None and text:
             size = min(size, max(LEAST, room / (WIDE * len(text))))
             text = shortened(text, int(room / (WIDE * size) + 1e-9))
-        attributes: dict[str, object] = {
-            "x": f"{x:g}",
-            "y": f"{y:g}",
-            "font_size": f"{size:.3g}",
-            "text_anchor": anchor,
-        }
+        attributes: dict[str, str | float] = {"x": x, "y": y, "font_size": f"{size:.3g}", "text_anchor": anchor}
         if fill is None:
             attributes["class_"] = kind
         else:
@@ -122,24 +118,24 @@ class Drawing:
 
     def cell(self, x: float, y: float, side: float, high: float, colour: str | None = None) -> None:
         """One cell of a table, filled or not."""
-        self.add("rect", x=f"{x:g}", y=f"{y:g}", width=f"{side:g}", height=f"{high:g}", class_="cell")
+        self.add("rect", x=x, y=y, width=side, height=high, class_="cell")
         if colour is not None:
-            self.add("rect", x=f"{x + 1:g}", y=f"{y + 1:g}", width=f"{side - 2:g}", height=f"{high - 2:g}", fill=colour)
+            self.add("rect", x=x + 1, y=y + 1, width=side - 2, height=high - 2, fill=colour)
         self.reach(x + side, y + high)
 
     def frame(self, x: float, y: float, wide: float, high: float) -> None:
         """A frame around what is lit."""
-        self.add("rect", x=f"{x:g}", y=f"{y:g}", width=f"{wide:g}", height=f"{high:g}", class_="frame", rx=3)
+        self.add("rect", x=x, y=y, width=wide, height=high, class_="frame", rx=3)
 
     def line(self, x1: float, y1: float, x2: float, y2: float) -> None:
         """A straight line."""
-        self.add("line", x1=f"{x1:g}", y1=f"{y1:g}", x2=f"{x2:g}", y2=f"{y2:g}", class_="line")
+        self.add("line", x1=x1, y1=y1, x2=x2, y2=y2, class_="line")
 
     def image(self, x: float, y: float, wide: float, high: float, alpha: npt.NDArray[np.uint8], colour: str) -> None:
         """A raster in one colour; ``alpha`` says how much of it stands where."""
         data = base64.b64encode(png(alpha, colour)).decode()
         self.add(
-            "image", x=f"{x:g}", y=f"{y:g}", width=f"{wide:g}", height=f"{high:g}", preserveAspectRatio="none",
+            "image", x=x, y=y, width=wide, height=high, preserveAspectRatio="none",
             style="image-rendering:pixelated", href=f"data:image/png;base64,{data}",
         )  # fmt: skip
         self.reach(x + wide, y + high)

@@ -154,7 +154,7 @@ def apart(labels: Iterable[Label]) -> list[Label]:
 
 def box(drawing: Drawing, station: Station, x: float, y: float) -> None:
     """One station: what made it, what it is called, its shape."""
-    drawing.add("rect", x=f"{x:g}", y=f"{y:g}", width=WIDE, height=HIGH, rx=24 if not station.made else 6, class_="box",
+    drawing.add("rect", x=x, y=y, width=WIDE, height=HIGH, rx=24 if not station.made else 6, class_="box",
                 **({"stroke_dasharray": "4 3"} if station.again else {}))  # fmt: skip
     drawing.reach(x + WIDE, y + HIGH)
     name = shortened(station.name, LONGEST_BELOW - len(station.shape))
