@@ -182,16 +182,14 @@ def formula_data(left: str, equation: IndexEquation, names: Names) -> Data:
 
 def sweep_data(sweep: Sweep, name: str, names: Names) -> Data:
     """The gradient's formula, the named gradients it mentions, and its share from each use."""
-
-    def formula(left: str, equation: IndexEquation, scope: Names) -> Data:
-        return formula_data(left, equation, scope)
-
     stages = [
-        {"name": stage, "formula": formula(stage, e, names.entry(e.axes, stage.removeprefix(names.back)))}
+        {"name": stage, "formula": formula_data(stage, e, names.entry(e.axes, stage.removeprefix(names.back)))}
         for stage, e in sweep.stages[:-1]
     ]
-    whole = formula(f"{name}.grad", sweep.equation, names.inner(sweep.equation.axes))
-    uses = [{"where": where, "formula": formula(f"{name}.grad", e, names.inner(e.axes))} for where, e in sweep.uses]
+    whole = formula_data(f"{name}.grad", sweep.equation, names.inner(sweep.equation.axes))
+    uses = [
+        {"where": where, "formula": formula_data(f"{name}.grad", e, names.inner(e.axes))} for where, e in sweep.uses
+    ]
     return {"formula": whole, "stages": stages, "uses": uses}
 
 

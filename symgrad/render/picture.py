@@ -18,7 +18,7 @@ from symgrad.indexing.symbols import accesses, is_access
 from symgrad.numeric import Array, as_float
 from symgrad.numeric.rounding import Rounding
 from symgrad.render import numbers
-from symgrad.render.content.jacobian import MOST_COLUMNS, MOST_ROWS, block_size, formula_of, symbols_of
+from symgrad.render.content.jacobian import MOST_COLUMNS, MOST_ROWS, block_sizes, formula_of, symbols_of
 from symgrad.render.content.teller import teller_of
 from symgrad.render.content.words import counted, size_text, structure_math
 from symgrad.render.drawing import LEAST, PALETTE, WIDE, Drawing, ink_on
@@ -219,9 +219,7 @@ def table(drawing: Drawing, jacobian: Jacobian, top: float, weights: Array | Non
 
 def blocks(drawing: Drawing, jacobian: Jacobian, at: float, top: float) -> None:
     """Lines between the blocks, where J falls into blocks."""
-    if jacobian.structure.kind not in ("kronecker", "block-diagonal"):
-        return
-    (rows, columns), high, wide = jacobian.shape, block_size(jacobian.out_shape), block_size(jacobian.in_shape)
+    (rows, columns), (high, wide) = jacobian.shape, block_sizes(jacobian)
     for row in range(high, rows, high) if high else ():
         drawing.line(at - 6, top + row * HIGH, at + columns * SIDE + 6, top + row * HIGH)
     for column in range(wide, columns, wide) if wide else ():

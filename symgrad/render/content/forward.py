@@ -103,7 +103,7 @@ def _solved(teller: Teller) -> Iterator[Block]:
         op = named_op(step.op)
         if op.residual is None and not op.beside:
             continue
-        yield Paragraph(say("`{name}` is {says}.", name=teller.names.name(step.result.name), says=_said(teller, step)))
+        yield say.paragraph("`{name}` is {says}.", name=teller.names.name(step.result.name), says=_said(teller, step))
         if op.residual is not None:
             yield from _differential(teller, step)
         for _, name in step.beside:
@@ -111,7 +111,7 @@ def _solved(teller: Teller) -> Iterator[Block]:
                 code = Writer(teller.program).step(steps[name])[0]
             except NoForm:
                 continue  # of what is nested too deep to be read
-            yield Paragraph(say("`{name}` is `{code}`.", name=name, code=code))
+            yield say.paragraph("`{name}` is `{code}`.", name=name, code=code)
 
 
 def _said(teller: Teller, step: Apply) -> str:
@@ -165,7 +165,7 @@ def _entries(teller: Teller, explanation: Explanation, step: Apply, equation: In
         rows.append(Equation((entry(step.result.name, at, names), formula, number(output[at]))))
     yield Equations(tuple(rows))
     if count < output.size:
-        yield Paragraph(say("… and {more} more like these", more=output.size - count), aside=True)
+        yield say.paragraph("… and {more} more like these", more=output.size - count, aside=True)
 
 
 def _numbers(teller: Teller, explanation: Explanation) -> Block:
@@ -182,7 +182,7 @@ def _rounding(explanation: Explanation) -> Iterator[Block]:
     arrays: list[Array] = [explanation.output, explanation.seed, *(g.value for g in explanation.inputs)]
     arrays += [g.value for g in explanation.gradients.values()]
     if any(numbers.rounded(array) for array in arrays):
-        yield Paragraph(say("(decimals are shown with {digits} digits)", digits=numbers.DIGITS), aside=True)
+        yield say.paragraph("(decimals are shown with {digits} digits)", digits=numbers.DIGITS, aside=True)
 
 
 def _scalar_only(explanation: Explanation) -> Iterator[Block]:
@@ -190,20 +190,16 @@ def _scalar_only(explanation: Explanation) -> Iterator[Block]:
     say = speaker_of(explanation.program)
     count = explanation.output.size
     if count == 1:
-        yield Paragraph(
-            say(
-                "`out` is a single number, so `out.backward()` needs no argument: there is one row of derivatives, "
-                "and it is the gradient."
-            )
+        yield say.paragraph(
+            "`out` is a single number, so `out.backward()` needs no argument: there is one row of derivatives, "
+            "and it is the gradient."
         )
         return
-    yield Paragraph(say("`out` has {count} elements, so `out.backward()` alone stops with", count=count))
+    yield say.paragraph("`out` has {count} elements, so `out.backward()` alone stops with", count=count)
     yield Listing(ERROR)
-    yield Paragraph(
-        say(
-            "Why: each of these elements has derivatives of its own. They are the rows of the Jacobian {J} below: "
-            "{count} rows, and one gradient to hand back. The rows have to be weighed and added up, and nobody "
-            "said how to weigh them.",
-            count=count,
-        )
+    yield say.paragraph(
+        "Why: each of these elements has derivatives of its own. They are the rows of the Jacobian {J} below: "
+        "{count} rows, and one gradient to hand back. The rows have to be weighed and added up, and nobody "
+        "said how to weigh them.",
+        count=count,
     )

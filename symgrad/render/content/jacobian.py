@@ -11,7 +11,6 @@ import sympy as sp
 
 from symgrad.errors import InputError
 from symgrad.explanation import Jacobian, Structure
-from symgrad.indexing import Equation as IndexEquation
 from symgrad.indexing import Index
 from symgrad.indexing.symbols import Expr, is_access
 from symgrad.lowering.reading import number as size_in_numbers
@@ -52,11 +51,9 @@ def jacobian_section(teller: Teller, jacobians: tuple[Jacobian, ...]) -> Section
     """The whole section."""
     say = teller.say
     blocks: list[Block] = [
-        Paragraph(
-            say(
-                "One row for each entry of `out`, one column for each entry of the input. Where they meet stands "
-                "how fast that output moves when only that entry of the input moves."
-            )
+        say.paragraph(
+            "One row for each entry of `out`, one column for each entry of the input. Where they meet stands "
+            "how fast that output moves when only that entry of the input moves."
         )
     ]
     for jacobian in jacobians:
@@ -69,12 +66,10 @@ def jacobian_blocks(teller: Teller, jacobian: Jacobian) -> Iterator[Block]:
     say = teller.say
     name, reaches = jacobian.name, jacobian.name in teller.program.relevant()
     if not reaches:
-        yield Paragraph(
-            say(
-                "For `{name}`: `out` does not depend on `{name}` at all. Nothing leads from one to the other, every "
-                "derivative is 0, and torch leaves `{name}.grad` at `None`.",
-                name=name,
-            )
+        yield say.paragraph(
+            "For `{name}`: `out` does not depend on `{name}` at all. Nothing leads from one to the other, every "
+            "derivative is 0, and torch leaves `{name}.grad` at `None`.",
+            name=name,
         )
         return
     size = _count(jacobian)
@@ -82,7 +77,7 @@ def jacobian_blocks(teller: Teller, jacobian: Jacobian) -> Iterator[Block]:
     if formula is None or len(formula.text) > LONGEST:
         yield Paragraph(too_long(say, name, f"{size}; ", jacobian.structure))
     else:
-        yield Paragraph(say("For `{name}`:", name=name))
+        yield say.paragraph("For `{name}`:", name=name)
         yield Equations(
             (
                 Equation(
@@ -100,9 +95,7 @@ def formula_of(teller: Teller, jacobian: Jacobian) -> tuple[Formula | None, Name
     names = teller.names.entry(jacobian.axes, teller.program.output).inner(jacobian.inner)
     if jacobian.formula is None:
         return None, names
-    whole = teller.fold(IndexEquation((*jacobian.axes, *jacobian.inner), jacobian.formula))
-    back = dict(zip(whole.axes, (*jacobian.axes, *jacobian.inner), strict=True))
-    return Formula(whole.right.xreplace(back), names), names
+    return teller.formula((*jacobian.axes, *jacobian.inner), jacobian.formula, names), names
 
 
 def structure_words(structure: Structure, teller: Teller) -> Iterator[Block]:
@@ -179,14 +172,12 @@ def _explicit(teller: Teller, jacobian: Jacobian, formula: Formula | None, names
     if rows == 0 or columns == 0:
         return
     if rows > MOST_ROWS or columns > MOST_COLUMNS:
-        yield Paragraph(
-            say(
-                "{rows}×{columns} is too large to be written out here; in Python `{where}.sparse()` has the numbers, "
-                "`{where}.matrix()` the symbols." + (PLAN if teller.source else ""),
-                rows=rows,
-                columns=columns,
-                where=f'.gradients["{jacobian.name}"].jacobian',
-            )
+        yield say.paragraph(
+            "{rows}×{columns} is too large to be written out here; in Python `{where}.sparse()` has the numbers, "
+            "`{where}.matrix()` the symbols." + (PLAN if teller.source else ""),
+            rows=rows,
+            columns=columns,
+            where=f'.gradients["{jacobian.name}"].jacobian',
         )
         return
     dense = jacobian.shown()
@@ -204,9 +195,7 @@ def _explicit(teller: Teller, jacobian: Jacobian, formula: Formula | None, names
             if len(values) == 1:
                 only = dense[possible][0]
                 floats = " in floats" if np.any(only == 0) and jacobian.hidden else ""
-                yield Paragraph(
-                    say(f"In numbers: every entry written out above is {{n}} here{floats}.", n=number(only))
-                )
+                yield say.paragraph(f"In numbers: every entry written out above is {{n}} here{floats}.", n=number(only))
                 return
             if not possible.any():
                 return
@@ -261,13 +250,13 @@ def _matrix(jacobian: Jacobian, cells: tuple[tuple[Math | None, ...], ...], name
     """The matrix with its labels, and lines between the blocks where it falls into blocks."""
     rows = tuple(named(jacobian.program.output, [str(i) for i in at]) for at in np.ndindex(*jacobian.out_shape))
     columns = tuple(entry(jacobian.name, at, names) for at in np.ndindex(*jacobian.in_shape))
-    blocks = jacobian.structure.kind in ("kronecker", "block-diagonal")
-    row_block = block_size(jacobian.out_shape) if blocks else 0
-    column_block = block_size(jacobian.in_shape) if blocks else 0
-    return Matrix(rows, columns, cells, row_block, column_block)
+    return Matrix(rows, columns, cells, *block_sizes(jacobian))
 
 
-def block_size(shape: tuple[int, ...]) -> int:
-    """How many entries go with one value of the first index; 0 where no line is wanted."""
-    size = int(np.prod(shape[1:], dtype=object)) if len(shape) > 1 else 0
-    return size if size > 1 else 0
+def block_sizes(jacobian: Jacobian) -> tuple[int, int]:
+    """After how many rows and columns lines stand, where J falls into blocks; 0 where no line is wanted."""
+    if jacobian.structure.kind not in ("kronecker", "block-diagonal"):
+        return 0, 0
+    sizes = (prod(shape[1:]) if len(shape) > 1 else 0 for shape in (jacobian.out_shape, jacobian.in_shape))
+    row, column = (size if size > 1 else 0 for size in sizes)
+    return row, column

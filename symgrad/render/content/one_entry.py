@@ -26,7 +26,6 @@ from symgrad.render.page import (
     Equation,
     Equations,
     Formula,
-    Paragraph,
     Section,
     Table,
     Words,
@@ -59,13 +58,11 @@ def entry_sections(teller: Teller, explanation: Explanation, name: str, at: tupl
     place = named(f"{name}.grad", [str(i) for i in at])
     rows = tuple(entry_rows(teller, gradient, story, in_full=True, whole=True))
     total: list[Block] = [
-        Paragraph(
-            say(
-                "{L} is the sum of every output times its weight in {v}. When {it} moves, each output above moves "
-                "{L} by its derivative times its weight; together that is {place}.",
-                it=it,
-                place=place,
-            )
+        say.paragraph(
+            "{L} is the sum of every output times its weight in {v}. When {it} moves, each output above moves "
+            "{L} by its derivative times its weight; together that is {place}.",
+            it=it,
+            place=place,
         ),
         *formula_blocks(teller, gradient),
         Equations(rows or (Equation((place, number(story.total))),)),
@@ -132,19 +129,12 @@ def _column(teller: Teller, explanation: Explanation, gradient: Gradient, at: tu
     count = explanation.output.size
     it = entry(gradient.name, at, teller.names)
     if not moved:
-        yield Paragraph(say("None of the {count} outputs moves with {it}.", count=count, it=it))
+        yield say.paragraph("None of the {count} outputs moves with {it}.", count=count, it=it)
         return
     verb = "can move" if still else "moves" if moved == 1 else "move"
     first = ":" if moved <= MOST_ROWS else f"; the first {MOST_ROWS}:"
-    yield Paragraph(
-        say(
-            "{moved} of {count} outputs {verb} with {it}{first}",
-            moved=moved,
-            count=count,
-            verb=verb,
-            it=it,
-            first=first,
-        )
+    yield say.paragraph(
+        "{moved} of {count} outputs {verb} with {it}{first}", moved=moved, count=count, verb=verb, it=it, first=first
     )
     total = np.sum(seed * numbers)
     rows.append((("sum",), (), (), (), (number(total),)))

@@ -42,13 +42,11 @@ def proof_section(explanation: Explanation, only: str | None = None) -> Section:
     undefined = [name for name, g in wanted if any(c.verdict is Verdict.UNDEFINED for c in g.checks)]
     if undefined and explanation.passed:
         blocks.append(
-            Paragraph(
-                say(
-                    "Undefined here is no disagreement: where {names} {are} no derivative there is nothing to agree "
-                    "on, and everything else agrees.",
-                    are="is" if len(undefined) == 1 else "are",
-                    names=listed([(Code(f"{name}.grad"),) for name in undefined]),
-                )
+            say.paragraph(
+                "Undefined here is no disagreement: where {names} {are} no derivative there is nothing to agree "
+                "on, and everything else agrees.",
+                are="is" if len(undefined) == 1 else "are",
+                names=listed([(Code(f"{name}.grad"),) for name in undefined]),
             )
         )
     if explanation.refused:
@@ -97,10 +95,11 @@ def remarks(say: Speaker, found: list[tuple[str, Check]]) -> Iterator[Block]:
     for name, check in found:
         if check.passed is False:
             worst = _worst(name, check)
-            yield Paragraph(
-                say(
-                    "DIFFERS: {oracle}, for `{name}`: {worst}", oracle=say.oracle(check.oracle), name=name, worst=worst
-                ),
+            yield say.paragraph(
+                "DIFFERS: {oracle}, for `{name}`: {worst}",
+                oracle=say.oracle(check.oracle),
+                name=name,
+                worst=worst,
                 alarm=True,
             )
     reasons: dict[tuple[str, str], list[str]] = {}
@@ -111,8 +110,8 @@ def remarks(say: Speaker, found: list[tuple[str, Check]]) -> Iterator[Block]:
         yield Paragraph((f"Not made for {', '.join(names)}: {say.oracle(oracle)}: {note}.",))
     for name, check in found:
         if check.passed and check.note and _derived(check):
-            yield Paragraph(
-                say("For `{name}`, {oracle}: {note}.", name=name, oracle=say.oracle(check.oracle), note=check.note)
+            yield say.paragraph(
+                "For `{name}`, {oracle}: {note}.", name=name, oracle=say.oracle(check.oracle), note=check.note
             )
 
 

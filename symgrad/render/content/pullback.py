@@ -80,34 +80,30 @@ def _rule(teller: Teller, explanation: Explanation) -> Iterator[Block]:
         f"\\sum_{{{many}}} {weight.latex} \\, {derivative.latex}",
     )
     rows, columns = jacobian.shape
-    yield Paragraph(
-        say(
-            "Lay {v} out as one row of {rows} numbers. That row times {J}, {rows}×{columns}, is one row of "
-            "{columns}: {vJ}. In the shape of `{name}` ({shape}) it is `{name}.grad`. So each entry of the "
-            "gradient is one column of {J}, every number in it times the weight of its row, added up:",
-            rows=rows,
-            columns=columns,
-            name=jacobian.name,
-            shape=shape_words(jacobian.in_shape),
-        )
+    yield say.paragraph(
+        "Lay {v} out as one row of {rows} numbers. That row times {J}, {rows}×{columns}, is one row of "
+        "{columns}: {vJ}. In the shape of `{name}` ({shape}) it is `{name}.grad`. So each entry of the "
+        "gradient is one column of {J}, every number in it times the weight of its row, added up:",
+        rows=rows,
+        columns=columns,
+        name=jacobian.name,
+        shape=shape_words(jacobian.in_shape),
     )
     yield Equations((Equation((named(f"{jacobian.name}.grad", inner), total)),))
     contracted = any(g.jacobian.formula is not None and g.jacobian.formula.has(sp.KroneckerDelta) for g in reaching)
     met = contracted and "δ" in teller.told
     effect = "δ leaves only the terms whose indices agree" if met else "that is"
-    yield Paragraph(say("With the formulas of {J} put in, {effect}:", effect=effect))
+    yield say.paragraph("With the formulas of {J} put in, {effect}:", effect=effect)
 
 
 def gradient_blocks(teller: Teller, explanation: Explanation, gradient: Gradient, told: set[str]) -> Iterator[Block]:
     """Formula, closed form, uses, stages that are not ``told`` yet, entries and all numbers of one gradient."""
     say = teller.say
     if gradient.name not in teller.program.relevant():
-        yield Paragraph(
-            say(
-                "`{name}.grad`: `out` does not depend on `{name}`, so there is nothing to add up; as a number it "
-                "is 0 everywhere.",
-                name=gradient.name,
-            )
+        yield say.paragraph(
+            "`{name}.grad`: `out` does not depend on `{name}`, so there is nothing to add up; as a number it "
+            "is 0 everywhere.",
+            name=gradient.name,
         )
         return
     said = readable(explanation.backward, gradient.name)
@@ -125,12 +121,10 @@ def _one_variable(teller: Teller, gradient: Gradient) -> Iterator[Block]:
     other = gradient.single_shown
     if other is None:
         return
-    yield Paragraph(
-        say(
-            "`{name}` is read as symmetric. `{name}.grad` shares what an entry off the diagonal does evenly between "
-            "its two places, as torch does. Counted as one variable, it does both shares:",
-            name=gradient.name,
-        )
+    yield say.paragraph(
+        "`{name}` is read as symmetric. `{name}.grad` shares what an entry off the diagonal does evenly between "
+        "its two places, as torch does. Counted as one variable, it does both shares:",
+        name=gradient.name,
     )
     yield Grids((Grid(Ready("by one variable", r"\text{by one variable}"), other),))
 
@@ -159,20 +153,18 @@ def sweep_blocks(
     new = [stage for stage in sweep.stages[:-1] if stage[0] not in told]
     told.update(stage for stage, _ in new)
     if not (sweep.whole or new):
-        yield Paragraph(
-            say("The formula for `{name}` in one piece would be long. What is named in it stands above.", name=name)
+        yield say.paragraph(
+            "The formula for `{name}` in one piece would be long. What is named in it stands above.", name=name
         )
     for stage, equation in new:
         tensor = stage.removeprefix(teller.program.back)
         if len(formulas) == 0:
-            yield Paragraph(
-                say(
-                    "The formula for `{name}` in one piece would be long. `{stage}` is the gradient that has come "
-                    "back as far as `{tensor}`:",
-                    name=name,
-                    stage=stage,
-                    tensor=tensor,
-                )
+            yield say.paragraph(
+                "The formula for `{name}` in one piece would be long. `{stage}` is the gradient that has come "
+                "back as far as `{tensor}`:",
+                name=name,
+                stage=stage,
+                tensor=tensor,
             )
         formula, left = formula_of(teller, stage, equation, teller.names.entry(equation.axes, tensor))
         formulas.append(formula)
@@ -183,7 +175,7 @@ def sweep_blocks(
         words = "Each use has its share of the gradient, and the shares add up:"
         if every > len(uses):
             words = "{count} of these uses have a share of the gradient, and the shares add up:"
-        yield Paragraph(say(f"`{{name}}` is used {{every}} times. {words}", name=name, every=every, count=len(uses)))
+        yield say.paragraph(f"`{{name}}` is used {{every}} times. {words}", name=name, every=every, count=len(uses))
         yield Equations(tuple(uses))
         formulas += [row.parts[1] for row in uses if isinstance(row.parts[1], Formula)]
     names = teller.names.inner(sweep.equation.axes)
@@ -194,7 +186,7 @@ def sweep_blocks(
         yield Equations((Equation((left, formula), remark),))
         yield from teller.aside(*formulas)
     else:
-        yield Paragraph(say("`{name}.grad`: the index formula is too long to be read.", name=name))
+        yield say.paragraph("`{name}.grad`: the index formula is too long to be read.", name=name)
         if remark:
             yield Paragraph(("In code: ", *remark))
     if closed_form and formula.expression is not sp.nan:

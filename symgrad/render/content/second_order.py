@@ -17,7 +17,6 @@ from symgrad.explanation import Explanation, Hessian
 from symgrad.explanation.assemble import second_of
 from symgrad.explanation.formulas import Sample, sample
 from symgrad.explanation.given import Seed
-from symgrad.indexing import Equation as IndexEquation
 from symgrad.render.content.jacobian import LONGEST, MOST_COLUMNS, MOST_ROWS
 from symgrad.render.content.proof import remarks, verdict
 from symgrad.render.content.teller import Teller
@@ -27,7 +26,6 @@ from symgrad.render.page import (
     Code,
     Equation,
     Equations,
-    Formula,
     Listing,
     Matrix,
     Paragraph,
@@ -48,13 +46,11 @@ def second_order_section(teller: Teller, explanation: Explanation) -> Section:
     """The whole section."""
     say = teller.say
     blocks: list[Block] = [
-        Paragraph(
-            say(
-                "Differentiate once more: how does each entry of a gradient move when one entry of an input moves? "
-                "These are the second derivatives of {what}. torch finds them by a backward through the backward "
-                "(`create_graph=True`), one row for each entry.",
-                what=say("{L} = `out`" if explanation.seed_info.origin == "scalar" else "{L} = {sum} {weighed}"),
-            )
+        say.paragraph(
+            "Differentiate once more: how does each entry of a gradient move when one entry of an input moves? "
+            "These are the second derivatives of {what}. torch finds them by a backward through the backward "
+            "(`create_graph=True`), one row for each entry.",
+            what=say("{L} = `out`" if explanation.seed_info.origin == "scalar" else "{L} = {sum} {weighed}"),
         )
     ]
     for hessian in explanation.hessians.values():
@@ -68,7 +64,7 @@ def hessian_blocks(teller: Teller, hessian: Hessian) -> Iterator[Block]:
     first, second, matrix = hessian.first, hessian.second, hessian.jacobian
     rows, columns = matrix.shape
     pair: Words = (Code(first),) if first == second else (Code(first), " and ", Code(second))
-    yield Paragraph(say("For {pair}:", pair=pair))
+    yield say.paragraph("For {pair}:", pair=pair)
     names = teller.names.inner((*matrix.axes, *matrix.inner))
     written = list(_formula(teller, hessian))
     yield from written
@@ -89,12 +85,10 @@ def hessian_blocks(teller: Teller, hessian: Hessian) -> Iterator[Block]:
         beside = tuple(entry(first, at, names) for at in np.ndindex(*matrix.out_shape))
         yield Matrix(beside, above, cells)
     if hessian.digits:
-        yield Paragraph(
-            say(
-                "The digits of these numbers are lost in float64: terms near the end of its range cancel. They are the "
-                "formula's with {digits} digits; code that computes with floats has others.",
-                digits=str(hessian.digits),
-            )
+        yield say.paragraph(
+            "The digits of these numbers are lost in float64: terms near the end of its range cancel. They are the "
+            "formula's with {digits} digits; code that computes with floats has others.",
+            digits=str(hessian.digits),
         )
     if hessian.checks:
         rows_of = tuple(((say.oracle(check.oracle),), (verdict(check),)) for check in hessian.checks)
@@ -122,8 +116,7 @@ def _formula(teller: Teller, hessian: Hessian) -> Iterator[Block]:
     if hessian.formula is None:
         return
     names = teller.names.inner(axes)
-    whole = teller.fold(IndexEquation(axes, hessian.formula))
-    formula = Formula(whole.right.xreplace(dict(zip(whole.axes, axes, strict=True))), names)
+    formula = teller.formula(axes, hessian.formula, names)
     if len(formula.text) > LONGEST:
         return
     letters, rank = [names.letter(i) for i in axes], len(matrix.axes)
@@ -153,7 +146,7 @@ def second_lines(teller: Teller, wanted: Sequence[str]) -> Section:
     if point is None:
         blocks.append(Paragraph(("No sizes were found at which a line could be proven.",)))
     elif lines is None:
-        blocks.append(Paragraph(teller.say("All of it is 0: {L} has no curvature there.")))
+        blocks.append(teller.say.paragraph("All of it is 0: {L} has no curvature there."))
     else:
         blocks += [*_as_code(teller, point, wanted), *_products(teller, lines)]
     return Section(("Second order: the backward of the backward",), tuple(blocks))
@@ -178,7 +171,7 @@ def _products(teller: Teller, lines: Backward) -> Iterator[Block]:
     several = len(seeds) > 1
     ends = "gradients" if several else "gradient"
     weigh = f"{', '.join(seeds[:-1])} and {seeds[-1]} weigh the gradients" if several else f"{seeds[0]} weighs it"
-    yield Paragraph(teller.say(f"The {ends} of {{L}}, and the backward of that; {weigh}, H is {{L}}'s Hessian:"))
+    yield teller.say.paragraph(f"The {ends} of {{L}}, and the backward of that; {weigh}, H is {{L}}'s Hessian:")
     forward = [str(line) for line in lines.forward if line.text is not None]
     back = [str(line) for line in lines.lines if line.text is not None]
     products = [f"{letter}ᵀH by {name} = {lines.gradients[name].text or '…'}" for name in lines.gradients]

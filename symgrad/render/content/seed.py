@@ -109,12 +109,10 @@ def _weighed(output: str, weight: object, at: tuple[int, ...]) -> Math:
 def _meaning(explanation: Explanation) -> Iterator[Block]:
     """backward(v) is the gradient of L; it is not v times out."""
     say = speaker_of(explanation.program)
-    yield Paragraph(
-        say(
-            "{weighed} multiplies entry by entry, {sum} adds it all up: {L} is one number. `out.backward(v)` "
-            "computes the gradient of this {L}: {partials}.",
-            partials=_partials(explanation, say.L),
-        )
+    yield say.paragraph(
+        "{weighed} multiplies entry by entry, {sum} adds it all up: {L} is one number. `out.backward(v)` "
+        "computes the gradient of this {L}: {partials}.",
+        partials=_partials(explanation, say.L),
     )
     words = say(
         "It does not multiply `out` by {v} and hand that back. {v} weighs the rows of {J}, and the weighted rows "
@@ -148,13 +146,11 @@ def _downstream(explanation: Explanation) -> Iterator[Block]:
     teller = teller_of(later.program, later.expression)
     letters = replace(letters_of(explanation.program), loss=later.program.output)
     say, output = Speaker(letters), letters.output
-    yield Paragraph(
-        say(
-            "A loss is computed from `out`: {L} = `{loss}`. In training this is all that counts, and "
-            "`L.backward()` starts there. The weight of each output is then no choice: it is how fast {L} moves "
-            "with that output.",
-            loss=later.expression,
-        )
+    yield say.paragraph(
+        "A loss is computed from `out`: {L} = `{loss}`. In training this is all that counts, and "
+        "`L.backward()` starts there. The weight of each output is then no choice: it is how fast {L} moves "
+        "with that output.",
+        loss=later.expression,
     )
     formulas, equations = forward_equations(teller)
     *rows, last = equations.rows
@@ -166,11 +162,9 @@ def _downstream(explanation: Explanation) -> Iterator[Block]:
         yield Grids(extra)
     yield from slope_of(explanation, teller)
     yield Grids((Grid(say.v, explanation.seed),))
-    yield Paragraph(
-        say(
-            "`out.backward(v)` with this {v} does what `L.backward()` does from here on: it weighs the rows of {J} "
-            "by {v} and adds them up to one row {vJ}. It does not multiply `out` by {v} and hand that back."
-        )
+    yield say.paragraph(
+        "`out.backward(v)` with this {v} does what `L.backward()` does from here on: it weighs the rows of {J} "
+        "by {v} and adds them up to one row {vJ}. It does not multiply `out` by {v} and hand that back."
     )
 
 

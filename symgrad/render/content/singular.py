@@ -29,6 +29,7 @@ from symgrad.render import numbers
 from symgrad.render.content.jacobian import COUNTABLE
 from symgrad.render.content.teller import Teller
 from symgrad.render.content.words import listed, speaker_of
+from symgrad.render.formula_alphabets import label_text
 from symgrad.render.page import Block, Code, Paragraph, Words
 
 MOST = 4
@@ -43,13 +44,11 @@ def singular_blocks(teller: Teller, gradient: Gradient) -> Iterator[Block]:
     if met.lost.any():
         yield Paragraph(_lost(teller, gradient, met), alarm=True)
     if met.torch is not None and met.lost_by_torch.any():
-        yield Paragraph(
-            teller.say(
-                "At {at} the derivative is {value}, which torch loses on its way: its steps give {torch}.",
-                at=places(gradient.name, places_of(met.lost_by_torch)),
-                value=_numbers(met.steps[met.lost_by_torch]),
-                torch=_numbers(met.torch[met.lost_by_torch]),
-            ),
+        yield teller.say.paragraph(
+            "At {at} the derivative is {value}, which torch loses on its way: its steps give {torch}.",
+            at=places(gradient.name, places_of(met.lost_by_torch)),
+            value=_numbers(met.steps[met.lost_by_torch]),
+            torch=_numbers(met.torch[met.lost_by_torch]),
             alarm=True,
         )
     apart = met.undefined & ~met.standing.void if met.without_value else np.zeros_like(met.undefined)
@@ -59,7 +58,7 @@ def singular_blocks(teller: Teller, gradient: Gradient) -> Iterator[Block]:
     if met.beyond.any():
         at = places(gradient.name, places_of(met.beyond))
         told = "At {at} the derivative is larger than any float: the arithmetic makes {steps} of it."
-        yield Paragraph(teller.say(told, at=at, steps=made_of(met, met.beyond)), alarm=True)
+        yield teller.say.paragraph(told, at=at, steps=made_of(met, met.beyond), alarm=True)
 
 
 def rows_without_value(teller: Teller, gradient: Gradient) -> Iterator[Block]:
@@ -68,14 +67,12 @@ def rows_without_value(teller: Teller, gradient: Gradient) -> Iterator[Block]:
     if met is None or not met.without_value or not met.undefined.any():
         return
     rows = places(teller.program.output, met.without_value)
-    yield Paragraph(
-        teller.say(
-            "{rows} {have} no finite value here. Where there is no value there is no derivative: what stands in "
-            "{that} of {J} is only what the arithmetic makes of it.",
-            rows=rows,
-            have="has" if len(met.without_value) == 1 else "have",
-            that="that row" if len(met.without_value) == 1 else "those rows",
-        )
+    yield teller.say.paragraph(
+        "{rows} {have} no finite value here. Where there is no value there is no derivative: what stands in "
+        "{that} of {J} is only what the arithmetic makes of it.",
+        rows=rows,
+        have="has" if len(met.without_value) == 1 else "have",
+        that="that row" if len(met.without_value) == 1 else "those rows",
     )
 
 
@@ -144,7 +141,7 @@ def places_of(where: Array) -> list[tuple[int, ...]]:
 
 def places(name: str, where: Sequence[tuple[int, ...]]) -> Words:
     """x[0], x[1] and 7 more."""
-    shown: list[Words] = [(Code(f"{name}[{','.join(map(str, at))}]" if at else name),) for at in where[:MOST]]
+    shown: list[Words] = [(Code(label_text(name, at)),) for at in where[:MOST]]
     if len(where) > MOST:
         shown.append((f"{len(where) - MOST} more",))
     return listed(shown)

@@ -60,6 +60,11 @@ class Teller:
             return substitute(equation, self.folded)
         return equation
 
+    def formula(self, axes: Sequence[Index], expression: Expr, names: Names) -> Formula:
+        """A formula over ``axes`` with folded tensors put in."""
+        whole = self.fold(Equation(tuple(axes), expression))
+        return Formula(whole.right.xreplace(dict(zip(whole.axes, axes, strict=True))), names)
+
     def left(self, name: str, axes: tuple[Index, ...], names: Names) -> Ready:
         """``out[i,k]``."""
         return named(names.name(name), [names.letter(i) for i in axes])
@@ -154,6 +159,5 @@ def scoped(expression: Expr, names: Names) -> Iterator[tuple[Expr, Names]]:
 
 def formula_of(teller: Teller, name: str, equation: Equation, names: Names) -> tuple[Formula, Ready]:
     """A gradient's formula with folded tensors put in, and its left-hand side."""
-    whole = teller.fold(equation)
-    formula = Formula(whole.right.xreplace(dict(zip(whole.axes, equation.axes, strict=True))), names)
-    return formula, named(name, [names.letter(i) for i in equation.axes])
+    left = named(name, [names.letter(i) for i in equation.axes])
+    return teller.formula(equation.axes, equation.right, names), left

@@ -19,7 +19,6 @@ from symgrad.closed_form.texts.pieces import NoForm
 from symgrad.closed_form.texts.source_text import Writer
 from symgrad.explanation import Explanation
 from symgrad.explanation.formulas import Derived, sample
-from symgrad.indexing import Equation as IndexEquation
 from symgrad.language import definition
 from symgrad.language.outside import arguments
 from symgrad.program import Program, Stated
@@ -35,7 +34,7 @@ from symgrad.render.content.seed import seed_section, slope_of
 from symgrad.render.content.singular import rows_without_value
 from symgrad.render.content.teller import Teller, teller_of
 from symgrad.render.content.words import left_out, made_here, renamed, size_text
-from symgrad.render.page import Block, Code, Equation, Equations, Formula, Listing, Page, Paragraph, Section, Words
+from symgrad.render.page import Block, Code, Equation, Equations, Listing, Page, Paragraph, Section, Words
 
 MOST_STEPS = 12
 """Steps of a program that is written as one expression."""
@@ -124,18 +123,15 @@ def says_more(lines: Backward, derived: Sequence[Derived]) -> bool:
 
 def _jacobian(teller: Teller, derived: Derived) -> Iterator[Block]:
     """∂out/∂x and its structure."""
-    names = teller.names.entry(derived.axes, teller.program.output).inner(derived.inner)
-    if derived.jacobian is not None:
-        whole = teller.fold(IndexEquation((*derived.axes, *derived.inner), derived.jacobian))
-        back = dict(zip(whole.axes, (*derived.axes, *derived.inner), strict=True))
-        formula = Formula(whole.right.xreplace(back), names)
-        if len(formula.text) <= LONGEST:
-            left = left_of(names, teller.program.output, derived.name, derived.axes, derived.inner)
-            yield Equations((Equation((left, formula)),))
-            yield from structure_words(derived.structure, teller)
-            yield from teller.aside(formula)
-            return
-    yield Paragraph(too_long(teller.say, derived.name, "", derived.structure))
+    axes, inner, output = derived.axes, derived.inner, teller.program.output
+    names = teller.names.entry(axes, output).inner(inner)
+    formula = None if derived.jacobian is None else teller.formula((*axes, *inner), derived.jacobian, names)
+    if formula is None or len(formula.text) > LONGEST:
+        yield Paragraph(too_long(teller.say, derived.name, "", derived.structure))
+        return
+    yield Equations((Equation((left_of(names, output, derived.name, axes, inner), formula)),))
+    yield from structure_words(derived.structure, teller)
+    yield from teller.aside(formula)
 
 
 def _pullback(teller: Teller, derived: Derived, told: set[str], said: bool) -> Iterator[Block]:

@@ -19,6 +19,7 @@ from symgrad.explanation.given import only_read
 from symgrad.program import Program
 from symgrad.render.formula_alphabets import SUBSCRIPTS, formula_text, name_latex
 from symgrad.render.letters import Letters, letters_of
+from symgrad.render.mathmode import typewriter
 from symgrad.render.page import Code, Math, Paragraph, Ready, Words
 from symgrad.shapes import Size
 
@@ -120,21 +121,13 @@ def _notation_latex(notation: str) -> str:
         elif part.startswith("diag(") and part[5:-1].isidentifier():
             parts.append(f"\\operatorname{{diag}}({name_latex(part[5:-1])})")
         else:
-            parts.append(typewriter(part))
+            parts.append(typewriter(part.replace("ᵀ", ".T")))
     return r" \otimes ".join(parts)
 
 
 def _factor_latex(text: str) -> str:
     r"""2, -, \tfrac{1}{3}."""
     return re.sub(r"\((-?)(\d+)/(\d+)\)", r"\1\\tfrac{\2}{\3}", text)
-
-
-def typewriter(code: str) -> str:
-    r"""Code inside a formula."""
-    escaped = code.replace("\\", "").replace("ᵀ", ".T")
-    for character in "_{}#%&$":
-        escaped = escaped.replace(character, f"\\{character}")
-    return f"\\texttt{{{escaped}}}"
 
 
 def counted(count: int, what: str) -> str:
@@ -178,6 +171,10 @@ class Speaker:
             elif piece:
                 result.append(piece)
         return _merged(result)
+
+    def paragraph(self, template: str, *, aside: bool = False, alarm: bool = False, **parts: Any) -> Paragraph:
+        """A paragraph from a template."""
+        return Paragraph(self(template, **parts), aside, alarm)
 
     def oracle(self, name: str) -> str:
         """What a check is called.

@@ -21,9 +21,10 @@ from symgrad.numeric import Array, as_float, reads_positions
 from symgrad.program import Program, Stated
 from symgrad.render import numbers
 from symgrad.render.content import page_of
-from symgrad.render.content.jacobian import block_size
+from symgrad.render.content.jacobian import block_sizes
 from symgrad.render.content.teller import teller_of
 from symgrad.render.content.words import structure_math
+from symgrad.render.formula_alphabets import label_text
 from symgrad.render.html.pieces import environment, inline_picture, need_packages
 from symgrad.render.html.travel import MOST_ENTRIES, inputs_of, travelling
 from symgrad.render.page import CodeLine, Formula, Page, text_of
@@ -93,9 +94,6 @@ def panel(explanation: Explanation, gradient: Gradient) -> Panel:
     if not small(jacobian):
         picture = inline_picture(product_picture(explanation, gradient.name), f"product-{gradient.name}")
         return Panel(gradient.name, notation, (rows, columns), (), (), (), 0, 0, 0, picture)
-    blocked = jacobian.structure.kind in ("kronecker", "block-diagonal")
-    row_block = block_size(jacobian.out_shape) if blocked else 0
-    column_block = block_size(jacobian.in_shape) if blocked else 0
     found, dense, formula = cells_of(jacobian), jacobian.shown(), jacobian.formula
     signed = tells_signs(symbols_in(jacobian)) or formula is None or reads_positions(formula)
     squares = [
@@ -109,7 +107,7 @@ def panel(explanation: Explanation, gradient: Gradient) -> Panel:
     ]
     return Panel(
         gradient.name, notation, (rows, columns), tuple(zip(jacobian.row_labels, squares, strict=True)),
-        jacobian.column_labels, short_labels(jacobian), row_block, column_block, lit_column(jacobian), None,
+        jacobian.column_labels, short_labels(jacobian), *block_sizes(jacobian), lit_column(jacobian), None,
         (SIGNS[1], SIGNS[-1]) if signed else None,
     )  # fmt: skip
 
@@ -136,15 +134,11 @@ def sheet(name: str, array: Array) -> Sheet:
     tables = []
     for at in np.ndindex(*values.shape[:-2]):
         rows = tuple(
-            tuple((n, label(name, n, shape), numbers.text(flat[n])) for n in row) for row in places[at].tolist()
+            tuple((n, label_text(name, np.unravel_index(n, shape)), numbers.text(flat[n])) for n in row)
+            for row in places[at].tolist()
         )
-        tables.append((f"{name}[{','.join(map(str, at))}]" if at else "", rows))
+        tables.append((label_text(name, at) if at else "", rows))
     return Sheet(name, shape, tuple(tables))
-
-
-def label(name: str, place: int, shape: tuple[int, ...]) -> str:
-    """``x[0,1]``."""
-    return f"{name}[{','.join(str(int(i)) for i in np.unravel_index(place, shape))}]" if shape else name
 
 
 def to_html(
