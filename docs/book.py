@@ -9,9 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from symgrad.documents import kinds
+from symgrad.documents import file_name, kinds, table_lines
 from symgrad.documents.operation import family_of, family_says
-from symgrad.documents.pages import file_name, table_lines
 from symgrad.ops import Op, operations
 
 PAGE = """# {name}

@@ -18,7 +18,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import symgrad
-from symgrad.documents.pages import Page, operation_page, write_site
+from symgrad.documents import Page, operation_page, write_site
 from symgrad.ops import Op
 from symgrad.sphinx.operations import copied_whole
 from symgrad_cli.main import main
@@ -197,7 +197,7 @@ def test_what_is_interrupted_leaves_whole_files_and_no_empty_folder(
         done.append(op.name)
         return operation_page(op, check)
 
-    monkeypatch.setattr("symgrad.documents.pages.operation_page", interrupted)
+    monkeypatch.setattr("symgrad.documents.operation_page", interrupted)
     folder = tmp_path / "pages"
     with pytest.raises(KeyboardInterrupt):
         list(write_site(folder, ["tanh", "relu"], check=False))
@@ -224,7 +224,7 @@ def test_a_copy_that_is_interrupted_is_not_there(tmp_path: Path, monkeypatch: py
 def test_a_folder_that_cannot_be_is_refused_before_any_work(
     style: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("symgrad.documents.pages.operation_page", lambda *_: pytest.fail("work was done"))
+    monkeypatch.setattr("symgrad.documents.operation_page", lambda *_: pytest.fail("work was done"))
     monkeypatch.setattr("symgrad_cli.docs.site_builder", lambda: pytest.fail("work was done"))
     (tmp_path / "file").write_text("mine", encoding="utf-8")
     for place in (tmp_path / "file", tmp_path / "file" / "in", tmp_path / "no" / "such"):

@@ -13,10 +13,9 @@ import pytest
 from click.testing import CliRunner
 
 from symgrad.closed_form import assigned
-from symgrad.documents import Page, forum_page, index_page, operation_page
+from symgrad.documents import Page, file_name, forum_page, index_page, operation_page
 from symgrad.documents.markdown import LONGEST, readable
 from symgrad.documents.operation import LINES, distinct_ranks, family_of, shown_example, sized
-from symgrad.documents.pages import file_name
 from symgrad.explanation.formulas import derive_only
 from symgrad.functions import PRIMITIVES
 from symgrad.language import read

@@ -7,8 +7,8 @@ import re
 import numpy as np
 import pytest
 
+from symgrad.documents import operation_page
 from symgrad.documents.domains import conditions, sample_values, where_defined
-from symgrad.documents.pages import operation_page
 from symgrad.language import read
 from symgrad.ops import Op, find, operations
 from tests import torch_programs

@@ -27,8 +27,7 @@ from symgrad.indexing import Equation, access, fresh
 from symgrad.language import read
 from symgrad.lowering.arrays import placed
 from symgrad.lowering.graph import EDGES
-from symgrad.lowering.lower import lowered
-from symgrad.lowering.plan import planned
+from symgrad.lowering.plan import lowered, planned
 from symgrad.lowering.reading import names_read, number
 from symgrad.numeric import as_float, forward
 from symgrad.numeric.playing import evaluate, evaluate_forward, in_type, plan_for, played

@@ -132,7 +132,7 @@ NAMED: dict[str, dict[str, str]] = {
     },
     "T of a vector is the vector, of more than a matrix every axis; and a file system may hold t for T": {
         "language/steps/elaborate.py": "T",
-        "documents/pages.py": "T",
+        "documents/__init__.py": "T",
     },
     "torch computes it otherwise than it is defined: other arguments, a product in one, no rank, a word that draws, an option said twice": {
         "tracing/lift/calls/compositions.py": "pinv",

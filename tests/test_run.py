@@ -18,7 +18,7 @@ import torch
 from click.testing import CliRunner
 
 from symgrad.errors import InputError
-from symgrad.render.writers import PAGE_WRITERS
+from symgrad.render import PAGE_WRITERS
 from symgrad.tracing import capture, run_script
 from symgrad.tracing.record.aside import DYNAMO, StandIns
 from symgrad.tracing.session import agreement

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from symgrad.render.writers import PAGE_WRITERS
+from symgrad.render import PAGE_WRITERS
 from symgrad.tracing import run_script
 from symgrad.tracing.story.content import legend
 from symgrad.tracing.story.page import event_text, page_of

@@ -21,9 +21,9 @@ from click.testing import CliRunner
 
 import symgrad
 from symgrad import errors
+from symgrad.documents import file_name
 from symgrad.documents import kinds as error_pages
 from symgrad.documents.operation import family_of, family_says
-from symgrad.documents.pages import file_name
 from symgrad.explanation import structure
 from symgrad.ops import operations
 from symgrad_cli.failures import reporting

@@ -32,7 +32,7 @@ def docs(folder: str, names: str | None, check: bool, style: str, traceback: boo
 
     Whatever interrupts, a file is whole or not there. A hidden .symgrad-… is what a killed run left: delete it.
     """
-    from symgrad.documents.pages import check_folder, chosen, write_site
+    from symgrad.documents import check_folder, chosen, write_site
 
     wanted = [name.strip() for name in (names or "").split(",") if name.strip()]
     if not folder:

@@ -7,7 +7,7 @@ from math import isfinite
 from textwrap import fill
 
 import symgrad
-from symgrad.documents.pages import HEADING, kinks_of, row
+from symgrad.documents import HEADING, kinks_of, row
 from symgrad.errors import InputError, UnknownNameError
 from symgrad.explanation import Kink, kink_of
 from symgrad.ops import COMPOUNDS, Compound, Op, close, find, find_compound, operations

@@ -39,8 +39,8 @@ def plan(
     Passes are the v of vᵀJ, or the u of Ju, that it takes to find every entry.
     """
     from symgrad.api import plans
+    from symgrad.render import plans_json, plans_text
     from symgrad.render.flow import wrapped
-    from symgrad.render.writers import plans_json, plans_text
 
     output.check(path)
     with options.memory_of(memory), output.patience("planning"):

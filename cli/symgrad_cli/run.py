@@ -132,7 +132,7 @@ def place(style: str, path: Path | None, opened: bool, code: int | None) -> tupl
 
 def whole(session: Session, style: str) -> str:
     """A run as Markdown, LaTeX, JSON, a page, or the picture of its first call that has one."""
-    from symgrad.render.writers import PAGE_WRITERS
+    from symgrad.render import PAGE_WRITERS
     from symgrad.tracing.story.page import page_html, page_of, to_json
 
     if style == "svg":

@@ -1,21 +1,110 @@
-"""Array operations as one list of calls on slots, made once and played on arrays again and again.
+"""From equations to one list of calls on slots, made once and played on arrays again and again.
 
-Comes in: the nodes of a graph, or such lists, functions, what each of them reads, and an engine. Goes out: a `Chain`,
-or a `Plan`, the chain of one graph, without anything of SymPy in it. A call that reads only what stays the same is made
-once, if its result is a view or small; everything else is let go after its last use. NumPy's calls write into arrays of
-the chain's own that nobody reads any more.
+Comes in: equations, the shapes of what they read, the numbers of their sizes, with which care, an engine; or such
+lists, functions and what each of them reads. Goes out: a graph of array operations, and the `Plan` of some of its
+nodes: a `Chain` without anything of SymPy in it. A call that reads only what stays the same is made once, if its result
+is a view or small; everything else is let go after its last use. NumPy's calls write into arrays of the chain's own
+that nobody reads any more.
+
+An axis of m·n entries that is read as (i // n, i mod n) becomes two, of m and of n, and axes that are read as entry
+i·n + j become one: the result is reshaped, and what was looked up place by place is a view.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import sympy as sp
 
-from symgrad.lowering.arrays import ON_NUMPY, UFUNCS, Engine, Play
-from symgrad.lowering.graph import FLOAT, VIEWS, Graph
+from symgrad.indexing import Equation, Index, Ravel, Unravel, fresh
+from symgrad.indexing.symbols import Expr, accesses
+from symgrad.lowering.arrays import NUMPY, ON_NUMPY, UFUNCS, Engine, Play
+from symgrad.lowering.build import Builder
+from symgrad.lowering.careful import Careful, Objects
+from symgrad.lowering.graph import FLOAT, MOST_ENTRIES, TAME, VIEWS, Care, Graph, NoPlan
+from symgrad.lowering.places import Places
+from symgrad.lowering.reading import number
+from symgrad.lowering.terms import Lengths, Products, Terms
+from symgrad.lowering.windows import line
+from symgrad.shapes import Size
+
+
+def lowered(
+    equations: Sequence[Equation],
+    sizes: Mapping[Size, int],
+    shapes: Mapping[str, tuple[int, ...]],
+    holds: Mapping[str, str],
+    care: Care = TAME,
+    most: int = MOST_ENTRIES,
+) -> tuple[Graph, list[int]]:
+    """The graph of several equations, and the node of each result; `NoPlan` where one has none."""
+    graph = Graph(primitives=NUMPY if care.field is None else care.field.primitives, most=most)
+    found = []
+    terms = Terms(graph, Lengths(sizes), {})
+    kind = Objects if care.field is not None else Careful if care.ordered else Builder
+    builder = kind(Products(terms), Places(terms, shapes, holds, sizes), sizes, care)
+    for equation in equations:
+        shape = [number(axis.size, sizes) for axis in equation.axes]
+        over = opened(equation, builder.size)
+        terms.first = {axis: n for n, axis in enumerate(over.axes)}
+        value = builder.value(over.right)
+        term = terms.numeric(value) if care.whole else terms.floats(value)
+        if not set(term.axes) <= set(over.axes):
+            raise NoPlan
+        found.append(graph.reshape(terms.whole(term, over.axes), shape))
+    return graph, found
+
+
+Number = Callable[[Size], int]
+
+
+def opened(equation: Equation, number: Number) -> Equation:
+    """``equation`` over axes that it is read by, in the same order of entries."""
+    found = numbered_through(equation, number)
+    axes: list[Index] = []
+    swap: dict[Expr, Expr] = {}
+    for axis in found.axes:
+        reads = [u for u in found.right.atoms(Unravel) if u.number == axis]
+        shapes = {u.shape for u in reads}
+        if len(shapes) != 1 or not fits(shape := next(iter(shapes)), number(axis.size), number):
+            axes.append(axis)
+            continue
+        parts = [fresh(axis.name, size) for size in shape]
+        swap |= {u: parts[u.axis] for u in reads}
+        swap[axis] = Ravel(*parts, *shape)
+        axes += parts
+    return Equation(tuple(axes), found.right.xreplace(swap)) if swap else found
+
+
+def fits(shape: tuple[Size, ...], length: int, number: Number) -> bool:
+    """Whether a shape numbers all entries of an axis."""
+    return 0 < length == math.prod(number(size) for size in shape)
+
+
+def numbered_through(equation: Equation, number: Number) -> Equation:
+    """All axes as one, where they are read by the remainder of their row-major number alone."""
+    rests = equation.right.atoms(sp.Mod)
+    if len(equation.axes) < 2 or len(rests) != 1 or any(a for rest in rests for a in accesses(rest)):
+        return equation
+    (rest,) = rests
+    lengths = [number(axis.size) for axis in equation.axes]
+    top = line(rest.args[0].xreplace({s: sp.Integer(number(s)) for s in sizes_in(rest.args[0])}))
+    slopes = dict(top.slopes) if top is not None else {}
+    if top is None or any(slopes.get(a) != math.prod(lengths[n + 1 :]) for n, a in enumerate(equation.axes)):
+        return equation
+    whole = fresh(equation.axes[0].name, sp.Integer(math.prod(lengths)))
+    right = equation.right.xreplace({rest: sp.Mod(whole + top.constant, number(rest.args[1]))})
+    return equation if set(equation.axes) & right.free_symbols else Equation((whole,), right)
+
+
+def sizes_in(node: Expr) -> list[Size]:
+    """The sizes among the symbols of an index expression."""
+    return [s for s in node.free_symbols if not isinstance(s, Index)]
+
 
 SELECT = ("where", "masked")
 
@@ -72,14 +161,14 @@ class Chain:
     def finish(self, kept: Collection[int]) -> None:
         """Note what is let go after which call; ``kept`` is read afterwards."""
         reads = [(*given, self.over[place]) if place in self.over else given for _, given, place in self.calls]
-        last = {slot: number for number, read in enumerate(reads) for slot in read}
+        last = {slot: call for call, read in enumerate(reads) for slot in read}
         gone: dict[int, list[int]] = {}
-        for slot, number in last.items():
+        for slot, call in last.items():
             if not self.known[slot] and slot not in kept:
-                gone.setdefault(number, []).append(slot)
+                gone.setdefault(call, []).append(slot)
         self.steps = [
-            (function, reads[number], place, tuple(gone.get(number, ())))
-            for number, (function, _, place) in enumerate(self.calls)
+            (function, reads[call], place, tuple(gone.get(call, ())))
+            for call, (function, _, place) in enumerate(self.calls)
         ]
 
     def play(self, given: Iterable[tuple[int, Any]]) -> list[Any]:

@@ -23,8 +23,7 @@ from symgrad.indexing.symbols import Expr
 from symgrad.lowering.arrays import ON_NUMPY, Engine
 from symgrad.lowering.careful import Field
 from symgrad.lowering.graph import EDGES, FLOAT, FORWARD, TAME, WHOLE, Care, NoPlan, TooLarge
-from symgrad.lowering.lower import lowered
-from symgrad.lowering.plan import Plan, planned
+from symgrad.lowering.plan import Plan, lowered, planned
 from symgrad.lowering.reading import is_rational, names_read, number
 from symgrad.numeric.exact import EXACT_LIMIT, Array, all_tame, as_float, exact, exact_power, is_exact
 from symgrad.numeric.limits import MOST_IN_GRID, allowed, check_grid

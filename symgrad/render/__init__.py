@@ -1,25 +1,38 @@
-"""Explanations and formulas as text, Markdown, LaTeX, JSON and pictures.
+"""Explanations and formulas as text, Markdown, LaTeX, JSON, HTML and pictures.
 
-`symgrad.render.content` knows what is said, the writers how it looks; they do not know each other.
+`symgrad.render.content` knows what is said, the writers how it looks; they do not know each other. Comes in: an
+explanation, or a program and what was derived from it, sizes as symbols, or plans. Goes out: what each writer makes of
+its page; JSON, which is data and no page; what notebooks show, in HTML that needs no package. Another format of pages
+is one function in `PAGE_WRITERS`.
 """
 
-from symgrad.explanation import Explanation, Writers
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Mapping, Sequence
+from html import escape
+from typing import Any
+
+from symgrad.explanation import Explanation, Jacobian, JacobianPlan, Writers
+from symgrad.explanation.formulas import Derived
+from symgrad.language.outside import arguments
+from symgrad.notebook import preformatted
+from symgrad.program import Program
+from symgrad.render.content import derivation_page, page_of
+from symgrad.render.content.jacobian import jacobian_blocks
+from symgrad.render.content.teller import teller_of
 from symgrad.render.formula_alphabets import formula_latex, formula_text
-from symgrad.render.html import to_html
-from symgrad.render.json import schema, to_json
+from symgrad.render.html import rendered, to_html
+from symgrad.render.json import VERSION, derived_data, dumped, schema, to_json
+from symgrad.render.latex import blocks as latex_blocks
+from symgrad.render.latex import page_latex
 from symgrad.render.letters import Names, names_of
+from symgrad.render.markdown import blocks as markdown_blocks
+from symgrad.render.markdown import page_markdown
+from symgrad.render.page import Picture
 from symgrad.render.picture import matrix_picture, product_picture
 from symgrad.render.program_picture import program_picture
-from symgrad.render.writers import derived, explanation_html, jacobian_in, to_latex, to_markdown, to_text
-
-
-def picture(explanation: Explanation, name: str | None = None, *, program: bool = False) -> str:
-    """The product by one input, or the program and what flows back through it."""
-    return program_picture(explanation) if program else product_picture(explanation, name)
-
-
-WRITERS = Writers(to_text, to_markdown, to_latex, to_json, picture, to_html, explanation_html, jacobian_in)
-"""How explanations are written: what `symgrad.explanation` is handed, because it does not know its renderers."""
+from symgrad.render.text import page_text
 
 __all__ = [
     "WRITERS",
@@ -38,3 +51,91 @@ __all__ = [
     "to_markdown",
     "to_text",
 ]
+
+
+PAGE_WRITERS: Mapping[str, Callable[..., str]] = {
+    "text": page_text, "markdown": page_markdown, "latex": page_latex, "html": rendered,
+}  # fmt: skip
+"""What writes any page; the options of each are its own."""
+At = tuple[str, tuple[int, ...]]
+"""One entry of an input."""
+
+
+def to_text(
+    explanation: Explanation, *, width: int = 100, color: bool = False, entry: At | None = None, brief: bool = False
+) -> str:
+    """The explanation for a terminal of ``width`` columns.
+
+    With ``entry``, the story of that one entry; ``brief``, the answer alone.
+    """
+    columns, colored = arguments.number_of(width, "width"), arguments.flag_of(color, "color")
+    return page_text(page_of(explanation, entry, brief), width=columns, color=colored)
+
+
+def to_markdown(explanation: Explanation, *, entry: At | None = None, brief: bool = False) -> str:
+    """The explanation as Markdown with LaTeX formulas; ``entry`` and ``brief`` as for text."""
+    return page_markdown(page_of(explanation, entry, brief))
+
+
+def to_latex(explanation: Explanation, *, entry: At | None = None, brief: bool = False) -> str:
+    """The explanation as a LaTeX fragment; ``entry`` and ``brief`` as for text."""
+    return page_latex(page_of(explanation, entry, brief))
+
+
+def derived(style: str, program: Program, formulas: Sequence[Derived], *, order: int = 1, **options: Any) -> str:
+    """Formulas alone, for every size, as `symgrad derive` and the pages about operations show them.
+
+    Of ``order`` 2 with the lines of the second derivatives; as JSON by the schema's ``derivation``.
+    """
+    if style == "json":
+        return dumped(derived_data(program, formulas))
+    return PAGE_WRITERS[style](derivation_page(program, formulas, order), **options)
+
+
+def plans_text(expression: str, plans: Sequence[JacobianPlan], assumed: Sequence[str]) -> str:
+    """For a terminal."""
+    parts = [plan.to_text() for plan in plans]
+    if assumed:
+        parts.append(f"Assumed: {'; '.join(assumed)}.")
+    return "\n\n".join(parts)
+
+
+def plans_json(expression: str, plans: Sequence[JacobianPlan], assumed: Sequence[str]) -> str:
+    """As JSON."""
+    return dumped({
+        "kind": "plans", "schema": VERSION, "expression": expression, "assumptions": list(assumed),
+        "plans": [plan.as_dict() for plan in plans],
+    })  # fmt: skip
+
+
+def explanation_html(explanation: Explanation) -> str:
+    """The answer, the picture, and the whole story folded away."""
+    return (
+        f"{preformatted(to_text(explanation, brief=True))}{image(product_picture(explanation))}"
+        f"<details><summary>step by step</summary>{preformatted(to_text(explanation))}</details>"
+    )
+
+
+def jacobian_in(jacobian: Jacobian, style: str) -> str:
+    """∂out/∂x in one of ``html``, ``markdown``, ``latex`` and ``svg``."""
+    if style == "svg":
+        return matrix_picture(jacobian)
+    if style == "html":
+        return image(matrix_picture(jacobian))
+    blocks = tuple(jacobian_blocks(teller_of(jacobian.program), jacobian))
+    return "\n\n".join(markdown_blocks(blocks) if style == "markdown" else latex_blocks(blocks))
+
+
+def image(svg: str) -> str:
+    """A picture with its words; an image, so that its style stays its own."""
+    data = base64.b64encode(svg.encode()).decode()
+    return f'<img alt="{escape(Picture("", svg).alt)}" src="data:image/svg+xml;base64,{data}">'
+
+
+def picture(explanation: Explanation, name: str | None = None, *, program: bool = False) -> str:
+    """The product by one input, or the program and what flows back through it."""
+    return program_picture(explanation) if program else product_picture(explanation, name)
+
+
+WRITERS = Writers(to_text, to_markdown, to_latex, to_json, picture, to_html, explanation_html, jacobian_in)
+"""How explanations are written: what `symgrad.explanation` is handed, because it does not know its renderers."""

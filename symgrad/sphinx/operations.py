@@ -22,8 +22,8 @@ from sphinx.application import Sphinx
 from sphinx.errors import SphinxError
 from sphinx.util.docutils import SphinxDirective, docutils_namespace
 
+from symgrad.documents import file_name
 from symgrad.documents.operation import article, family_of, family_says
-from symgrad.documents.pages import file_name
 from symgrad.errors import InputError
 from symgrad.ops import Op, find
 from symgrad.render.page import Section, text_of

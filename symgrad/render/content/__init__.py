@@ -1,10 +1,242 @@
 """An explanation as a page: what is said, in which order, in which words. How it looks is the writers' business.
 
-Comes in: an `Explanation` (or, for `symgrad derive`, a program and its formulas). Goes out: a `Page`. This is
-the only place that knows the words, so that the writers need not repeat them.
+Comes in: an `Explanation`, and maybe the entry whose story is told instead; or, for `symgrad derive`, a program and its
+formulas, sizes as symbols. Goes out: a `Page`: the expression, what was assumed, and the five sections; formulas alone
+for a derivation. This package is the only place that knows the words, so that the writers need not repeat them.
 """
 
-from symgrad.render.content.second_order import second_order_section
-from symgrad.render.content.whole import derivation_page, derivatives, lines_of, page_of, pullbacks
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
+
+from symgrad.backward import Backward, backward
+from symgrad.calculus import flows
+from symgrad.closed_form.texts.decimals import least_sizes
+from symgrad.closed_form.texts.pieces import NoForm
+from symgrad.closed_form.texts.source_text import Writer
+from symgrad.explanation import Explanation
+from symgrad.explanation.formulas import Derived, sample
+from symgrad.language import definition
+from symgrad.language.outside import arguments
+from symgrad.program import Program, Stated
+from symgrad.render.content.answer import answer_of, line_by_line
+from symgrad.render.content.first_lines import ALONE, OPENING, Room, first_lines, readable, short_forms, with_constants
+from symgrad.render.content.forward import forward_equations, forward_section
+from symgrad.render.content.jacobian import LONGEST, jacobian_section, left_of, structure_words, too_long
+from symgrad.render.content.one_entry import entry_sections
+from symgrad.render.content.proof import proof_section
+from symgrad.render.content.pullback import pullback_section, sweep_blocks
+from symgrad.render.content.second_order import curvature, second_lines, second_order_section
+from symgrad.render.content.seed import seed_section, slope_of
+from symgrad.render.content.singular import rows_without_value
+from symgrad.render.content.teller import Teller, teller_of
+from symgrad.render.content.words import left_out, made_here, renamed, size_text
+from symgrad.render.page import Block, Code, Equation, Equations, Listing, Page, Paragraph, Section, Words
 
 __all__ = ["derivation_page", "derivatives", "lines_of", "page_of", "pullbacks", "second_order_section"]
+
+
+MOST_STEPS = 12
+"""Steps of a program that is written as one expression."""
+ROOM = Room(others="in section 3")
+
+
+def derivation_page(program: Program, derived: Sequence[Derived], order: int = 1) -> Page:
+    """Forward, Jacobian and pullback of every input, for every size; of ``order`` 2 the second derivatives' lines."""
+    teller, lines = teller_of(program, symbolic=True), lines_of(program, derived)
+    facts = [(t.name, size_text(t.shape)) for t in program.inputs] + [(program.output, size_text(program.out.shape))]
+    return Page(
+        (Code(title_of(program)),), tuple(facts),
+        (*answer(program, lines, derived), *where_it_holds(program), *renamed(program), *made_here(program),
+         *left_out(program, [d.name for d in derived])),
+        (*derivatives(teller, derived), pullbacks(teller, derived, lines),
+         *([second_lines(teller, [d.name for d in derived])] if order == 2 else [])),
+    )  # fmt: skip
+
+
+def where_it_holds(program: Program) -> Iterator[Paragraph]:
+    """The sizes at which the text means these steps."""
+    needs = least_sizes(program.required)
+    if needs:
+        told = f"All of this is for {', '.join(needs)}: at other sizes the text is refused, or means something else."
+        yield Paragraph((told,))
+
+
+def answer(program: Program, lines: Backward | None, derived: Sequence[Derived]) -> Iterator[Listing]:
+    """The line of each gradient, and what it reads."""
+    if lines is None:
+        return
+    told, _ = short_forms({d.name: None if d.form is None else d.form.text for d in derived}, lines, ROOM)
+    told = told or first_lines(lines, program, [d.name for d in derived if readable(lines, d.name)], ROOM)[0]
+    if told:
+        yield Listing("\n".join(with_constants(told, lines)))
+
+
+def derivatives(teller: Teller, derived: Sequence[Derived]) -> tuple[Section, Section]:
+    """The forward pass, and the Jacobian by every input."""
+    formulas, equations = forward_equations(teller)
+    forward = Section(("Forward",), (equations, *teller.aside(*formulas)))  # what is explained here is not below
+    jacobians = [block for d in derived for block in _jacobian(teller, d)]
+    return forward, Section(teller.say("The Jacobian {J}"), tuple(jacobians))
+
+
+def pullbacks(teller: Teller, derived: Sequence[Derived], lines: Backward | None) -> Section:
+    """What flows back to every input: lines, formulas, forms."""
+    told = set[str]()
+    apart = lines is not None and says_more(lines, derived)
+    found = [*line_by_line(lines)] if lines is not None and apart else []
+    for d in derived:
+        found += _pullback(teller, d, told, lines is not None and apart and readable(lines, d.name))
+    return Section(teller.say("{vJ}: what `out.backward(v)` computes"), tuple(found))
+
+
+def title_of(program: Program) -> str:
+    """The program as one line: ``out = x @ a``; where the text states its output by an equation, that."""
+    last = next((step.op for step in program.steps if step.result.name == program.output), None)
+    return last.text if isinstance(last, Stated) else f"{program.output} = {source_of(program)}"
+
+
+def source_of(program: Program) -> str:
+    """The program as one expression, if that is short."""
+    if not program.steps or len(program.steps) > MOST_STEPS:
+        return "…"
+    try:
+        return Writer(program).step(next(s for s in program.steps if s.result.name == program.output))[0]
+    except NoForm:
+        return "…"
+
+
+def lines_of(program: Program, derived: Sequence[Derived]) -> Backward | None:
+    """The gradients line by line; None where no numbers were found at which they can be proven."""
+    point = sample(program, {})
+    if point is None:
+        return None
+    sized, values, _ = point
+    return backward(sized, [d.name for d in derived], values=values)
+
+
+def says_more(lines: Backward, derived: Sequence[Derived]) -> bool:
+    """Whether there are steps on the way to the gradients, or a line says what no form does."""
+    between = lines.lines and any(line.text is not None for line in lines.statements)
+    return bool(between) or any(d.form is None and readable(lines, d.name) for d in derived)
+
+
+def _jacobian(teller: Teller, derived: Derived) -> Iterator[Block]:
+    """∂out/∂x and its structure."""
+    axes, inner, output = derived.axes, derived.inner, teller.program.output
+    names = teller.names.entry(axes, output).inner(inner)
+    formula = None if derived.jacobian is None else teller.formula((*axes, *inner), derived.jacobian, names)
+    if formula is None or len(formula.text) > LONGEST:
+        yield Paragraph(too_long(teller.say, derived.name, "", derived.structure))
+        return
+    yield Equations((Equation((left_of(names, output, derived.name, axes, inner), formula)),))
+    yield from structure_words(derived.structure, teller)
+    yield from teller.aside(formula)
+
+
+def _pullback(teller: Teller, derived: Derived, told: set[str], said: bool) -> Iterator[Block]:
+    """x.grad as a formula and as code; ``said`` is whether lines say it that stand above."""
+    form = derived.form
+    text, steps = (form.text, form.steps) if form else (None, ())
+    yield from sweep_blocks(teller, derived.name, derived.sweep, text, told, steps, said)
+
+
+STATED = re.compile(r"[^()=]*=[^=]")
+"""A statement that has a left side."""
+
+
+def page_of(
+    explanation: Explanation,
+    entry: tuple[str, tuple[int, ...]] | None = None,
+    brief: bool = False,
+    only: Collection[int] | None = None,
+) -> Page:
+    """The page, whole or about one entry of one gradient; a ``brief`` one is what a whole one opens with.
+
+    It has room for lines that a whole one has below. With ``only``, the places of some sections, those alone are
+    written: what a reader has to know first is told in the first that needs it.
+    """
+    entry, brief = arguments.entry_of(entry), arguments.flag_of(brief, "brief")
+    teller = teller_of(explanation.program, None if explanation.expanded else explanation.expression)
+    sections: tuple[Section, ...] = ()
+    opening: tuple[Block, ...] = ()
+    if entry is not None:
+        sections = entry_sections(teller, explanation, *entry)
+    else:
+        answer = answer_of(explanation, teller, ALONE if brief else OPENING)
+        opening = (*_slope(explanation), *answer.blocks(), *curvature(teller, explanation))
+    if entry is None and not brief:
+        writers: list[Callable[[], Section]] = [
+            lambda: forward_section(teller, explanation),
+            lambda: _jacobians(teller, explanation),
+            lambda: seed_section(explanation),
+            lambda: pullback_section(teller, explanation, answer),
+            lambda: proof_section(explanation),
+        ]
+        if explanation.hessians:
+            writers.append(lambda: second_order_section(teller, explanation))
+        sections = tuple(write() for place, write in enumerate(writers) if only is None or place in only)
+    facts = [(g.name, size_text(g.value.shape)) for g in explanation.inputs]
+    facts.append((explanation.program.output, size_text(explanation.output.shape)))
+    heading, later = title(explanation.expression, explanation.program.output), explanation.downstream
+    if later is not None:
+        known = dict(facts)
+        facts += [(g.name, size_text(g.value.shape)) for g in later.inputs if g.name not in known]
+        texts = (explanation.expression, explanation.program.output), (later.expression, later.program.output)
+        heading = (Code("; ".join(itertools.chain(*itertools.starmap(_statements, texts)))),)
+    return Page(heading, tuple(facts), (*opening, *_lead(explanation)), sections)
+
+
+def _slope(explanation: Explanation) -> Iterator[Block]:
+    """What v is where a loss says it: as code, else by its formula."""
+    if explanation.seed_info.origin == "downstream":
+        form = explanation.seed_info.closed_form
+        yield from (Listing(f"{explanation.program.seed} = {form}"),) if form else slope_of(explanation)
+
+
+def _jacobians(teller: Teller, explanation: Explanation) -> Section:
+    """J by each input; outputs that have no value are named."""
+    gradients = list(explanation.gradients.values())
+    section = jacobian_section(teller, tuple(g.jacobian for g in gradients))
+    said = next((block for g in gradients for block in rows_without_value(teller, g)), None)
+    return section if said is None else replace(section, blocks=(*section.blocks, said))
+
+
+def title(expression: str, output: str) -> Words:
+    """out = x@a."""
+    return (Code(definition(expression, output)),)
+
+
+def _statements(text: str, output: str) -> Iterator[str]:
+    """The statements of a text, the last with a left side: two texts on one line each say what theirs is called."""
+    *before, last = [part.strip() for part in definition(text, output).split(";") if part.strip()]
+    yield from before
+    yield last if STATED.match(last) else definition(last, output)
+
+
+def _lead(explanation: Explanation) -> Iterator[Block]:
+    """A warning if the oracles disagree; what was assumed and how to change it; what the text makes itself; remarks."""
+    if not explanation.passed and not explanation.refused:
+        yield Paragraph(("The oracles disagree with what was derived: see the last section.",), alarm=True)
+    words: Words = ()
+    if explanation.assumptions:
+        words = ("Assumed: ", "; ".join(explanation.assumptions), ".")
+    if explanation.hints:
+        words = (*words, " Another choice: ")
+        for place, hint in enumerate(explanation.hints):
+            words = (*words, "  " if place else "", Code(str(hint)))
+    if words:
+        yield Paragraph(words)
+    later = explanation.downstream
+    for name in explanation.gradients if later is not None else ():
+        if later is not None and name in {t.name for t in later.program.inputs} and flows(later.program, name):
+            words = ("The loss reads ", Code(name), " beside out, too. What ", Code("L.backward()"), " adds to ")
+            yield Paragraph((*words, Code(f"{name}.grad"), " on that way is no part of this page."))
+    yield from renamed(explanation.program)
+    yield from made_here(explanation.program)
+    yield from left_out(explanation.program, explanation.gradients)
+    if explanation.conventions:
+        yield Paragraph(("; ".join(said.removesuffix(".") for said in explanation.conventions), "."))

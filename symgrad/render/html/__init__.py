@@ -1,6 +1,239 @@
-"""Explanations as pages for a browser: one file, nothing fetched, numbers that can be edited."""
+"""Explanations for a browser: the answer, numbers to try, the backward beside the forward, and the folded story.
 
-from symgrad.render.html.page import to_html
-from symgrad.render.html.pieces import need_packages
+Comes in: an explanation, or formulas alone. Goes out: one HTML file that needs nothing else. The product v × J = vᵀJ is
+a table that can be pointed at and edited: cells with their symbol and colour, labels, and the picture in its place
+where J is large.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from symgrad.backward import Backward, Line
+from symgrad.explanation import Explanation, Gradient
+from symgrad.explanation.evidence import shape_text
+from symgrad.numeric import Array, as_float, reads_positions
+from symgrad.program import Program, Stated
+from symgrad.render import numbers
+from symgrad.render.content import page_of
+from symgrad.render.content.jacobian import block_sizes
+from symgrad.render.content.teller import teller_of
+from symgrad.render.content.words import structure_math
+from symgrad.render.formula_alphabets import label_text
+from symgrad.render.html.pieces import environment, inline_picture, need_packages
+from symgrad.render.html.travel import MOST_ENTRIES, inputs_of, travelling
+from symgrad.render.page import CodeLine, Formula, Page, text_of
+from symgrad.render.picture import (
+    SIGNS,
+    cells_of,
+    lit_column,
+    product_picture,
+    short_labels,
+    small,
+    symbols_in,
+    tells_signs,
+)
+from symgrad.render.program_picture import program_picture
 
 __all__ = ["need_packages", "to_html"]
+
+
+@dataclass(frozen=True)
+class Square:
+    """One cell of J: its symbol where that is short, its number, and its colour; a zero everywhere has none."""
+
+    symbol: str
+    number: str
+    colour: str
+
+
+@dataclass(frozen=True, eq=False)
+class Panel:
+    """The product by one input; ``picture`` in the place of ``rows`` where they are many.
+
+    ``heads`` is what stands over the columns: without the name of the input where that is long.
+    Where J stands in numbers it is ``signed``, with the colours of positive and of negative ones: other inputs can
+    make a zero of a number, and of a zero a number.
+    """
+
+    name: str
+    notation: str
+    shape: tuple[int, int]
+    rows: tuple[tuple[str, tuple[Square | None, ...]], ...]
+    columns: tuple[str, ...]
+    heads: tuple[str, ...]
+    row_block: int
+    column_block: int
+    lit: int
+    picture: Any
+    signed: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Sheet:
+    """A tensor as tables of numbers, one for each of its matrices; entries by their place in row-major order."""
+
+    name: str
+    shape: tuple[int, ...]
+    tables: tuple[tuple[str, tuple[tuple[tuple[int, str, str], ...], ...]], ...]
+
+    @property
+    def wide(self) -> int:
+        """The characters of the longest number."""
+        return max((len(value) for _, rows in self.tables for row in rows for _, _, value in row), default=0)
+
+
+def panel(explanation: Explanation, gradient: Gradient) -> Panel:
+    """The product by one input."""
+    jacobian = gradient.jacobian
+    (rows, columns), notation = jacobian.shape, jacobian.structure.notation
+    notation = structure_math(notation, explanation.program.sizes).text if notation else ""
+    if not small(jacobian):
+        picture = inline_picture(product_picture(explanation, gradient.name), f"product-{gradient.name}")
+        return Panel(gradient.name, notation, (rows, columns), (), (), (), 0, 0, 0, picture)
+    found, dense, formula = cells_of(jacobian), jacobian.shown(), jacobian.formula
+    signed = tells_signs(symbols_in(jacobian)) or formula is None or reads_positions(formula)
+    squares = [
+        tuple(
+            None
+            if cell is None
+            else Square(symbol(cell.text, dense[r, c], signed), numbers.signed(dense[r, c]), cell.colour or "")
+            for c, cell in enumerate(row)
+        )
+        for r, row in enumerate(found)
+    ]
+    return Panel(
+        gradient.name, notation, (rows, columns), tuple(zip(jacobian.row_labels, squares, strict=True)),
+        jacobian.column_labels, short_labels(jacobian), *block_sizes(jacobian), lit_column(jacobian), None,
+        (SIGNS[1], SIGNS[-1]) if signed else None,
+    )  # fmt: skip
+
+
+def symbol(text: str, value: Any, signed: bool) -> str:
+    """What stands above the number, where it says more."""
+    return "" if signed or text == numbers.signed(value) else text
+
+
+def sheets(explanation: Explanation) -> Iterator[Sheet]:
+    """The inputs, as far as they can be edited."""
+    yield from (sheet(g.name, g.value) for g in inputs_of(explanation) if g.value.size <= MOST_ENTRIES)
+
+
+def sheet(name: str, array: Array) -> Sheet:
+    """One tensor as tables."""
+    values = np.asarray(array, dtype=object)
+    if not values.size:
+        return Sheet(name, values.shape, ())
+    if values.ndim < 2:
+        values = values.reshape(1, -1)
+    places, flat = np.arange(values.size).reshape(values.shape), values.reshape(-1)
+    shape = tuple(np.shape(array))
+    tables = []
+    for at in np.ndindex(*values.shape[:-2]):
+        rows = tuple(
+            tuple((n, label_text(name, np.unravel_index(n, shape)), numbers.text(flat[n])) for n in row)
+            for row in places[at].tolist()
+        )
+        tables.append((label_text(name, at) if at else "", rows))
+    return Sheet(name, shape, tuple(tables))
+
+
+def to_html(
+    explanation: Explanation, *, entry: tuple[str, tuple[int, ...]] | None = None, brief: bool = False,
+    asked: Mapping[str, Any] | None = None, hidden: str | None = None,
+) -> str:  # fmt: skip
+    """The explanation as one HTML file; raises `InputError` where the packages of ``symgrad[pages]`` are missing.
+
+    With ``entry``, the story of that one entry; ``brief``, the answer alone. Both leave out what can be edited.
+    ``asked`` is an exercise (`symgrad.exercises.asked`); with ``hidden``, an input, the page opens on the question and
+    the answers are hidden.
+    """
+    need_packages()
+    page = page_of(explanation, entry, brief)
+    if entry is not None or brief:
+        return rendered(page, version=explanation.torch_version)
+    question = (
+        None if asked is None else dict(asked) | {"json": in_page(asked), "hidden": hidden is not None, "wrt": hidden}
+    )
+    return rendered(
+        page, explanation=explanation, version=explanation.torch_version, **live(explanation), asked=question
+    )  # fmt: skip
+
+
+def in_page(data: Mapping[str, Any]) -> str:
+    """Data for a script of the page; nothing in it ends the script."""
+    return json.dumps(data, ensure_ascii=False).replace("<", "\\u003c")
+
+
+def live(explanation: Explanation) -> dict[str, Any]:
+    """What can be edited and pointed at."""
+    data, lines = travelling(explanation), explanation.backward
+    backward = [line for line in lines.statements if line.text is not None]
+    return {
+        "data": in_page(data),
+        "panels": [panel(explanation, g) for g in explanation.gradients.values()],
+        "inputs": list(sheets(explanation)),
+        "seed": sheet(explanation.program.seed, explanation.seed) if explanation.seed.size <= MOST_ENTRIES else None,
+        "weights": as_float(explanation.seed).reshape(-1).tolist(),
+        "results": [sheet(f"{g.name}.grad", g.shown) for g in explanation.gradients.values()
+                    if g.value.size <= MOST_ENTRIES],
+        "loss": sheet(explanation.downstream.program.output, explanation.downstream.output)
+        if explanation.downstream is not None and data["loss"] else None,
+        "out": sheet(explanation.program.output, explanation.shown)
+        if explanation.output.size <= MOST_ENTRIES else None,
+        "why": data["why"],
+        "forward": [told(line, explanation.program, entrywise(line, explanation)) for line in lines.forward],
+        "backward": [told(line, explanation.program) for line in backward],
+        "meaning": unit(lines),
+        "program": inline_picture(program_picture(explanation), "program") if explanation.program.steps else None,
+    }  # fmt: skip
+
+
+def told(line: Line, program: Program, code: str = "") -> CodeLine:
+    """A line of the forward or of the backward, its ``code`` another one than its own."""
+    shape = None if line.shape is None else shape_text(program.numbers(line.shape), "a number")
+    return CodeLine(code or line.shown, shape, line.of or line.name, line.name, " ".join(sorted(line.names)))
+
+
+def entrywise(line: Line, explanation: Explanation) -> str:
+    """The equation of a forward line: where it was given as one, and where no code of torch says it in one line."""
+    stated = any(s.result.name == line.name and isinstance(s.op, Stated) for s in explanation.program.steps)
+    if line.text is not None and not stated:
+        return ""
+    teller = teller_of(explanation.program)
+    for step, equation in teller.steps:
+        if step.result.name == line.name:
+            names = teller.names.entry(equation.axes, line.name)
+            left = teller.left(line.name, equation.axes, names)
+            return f"{left.text} = {Formula(equation.right, names).text}"
+    return ""
+
+
+def unit(lines: Backward) -> str:
+    """Why the lines have no seed in them, where they have none."""
+    return "The seed is 1 here, and is left out." if None in lines.seeds.values() else ""
+
+
+def rendered(page: Page, explanation: Explanation | None = None, version: str | None = None, **more: Any) -> str:
+    """The template with a page in it."""
+    title = text_of(page.title)
+    absent: dict[str, Any] = {"data": None, "panels": [], "inputs": [], "seed": None, "weights": [], "results": [],
+                              "out": None, "loss": None, "why": "", "forward": [], "backward": [], "program": None,
+                              "meaning": "", "asked": None}  # fmt: skip
+    passed = None if explanation is None or not explanation.checked else explanation.passed
+    refused = explanation is not None and bool(explanation.refused)
+    text: str = environment().get_template("page.html.jinja").render(
+        absent | more | {"page": page, "title": title, "passed": passed, "refused": refused, "torch": version,
+                         "letter": more_letter(explanation)}
+    )  # fmt: skip
+    return text
+
+
+def more_letter(explanation: Explanation | None) -> str:
+    """What the seed is called."""
+    return "v" if explanation is None else explanation.program.seed
