@@ -22,7 +22,7 @@ WHERE = {
     "symgrad.higher": ("hessian", "hvp", "jvp"),
     "symgrad.ops": ("operations",),
     "symgrad.oracles": ("Check", "dropped_forms"),
-    "symgrad.tracing": ("Capture", "capture"),
+    "symgrad.tracing": ("Capture", "capture", "load_ipython_extension"),
 }  # fmt: skip
 """The module that each name comes from; it is loaded when the name is first asked for, so that `--help` is at once."""
 
@@ -55,6 +55,7 @@ __all__ = [
     "hvp",
     "jacobian",
     "jvp",
+    "load_ipython_extension",
     "operations",
     "vjp",
 ]
@@ -77,7 +78,7 @@ if TYPE_CHECKING:
     from symgrad.higher import hessian, hvp, jvp
     from symgrad.ops import operations
     from symgrad.oracles import Check, dropped_forms
-    from symgrad.tracing import Capture, capture
+    from symgrad.tracing import Capture, capture, load_ipython_extension
 else:
     # Not seen by type checkers: to them a module with __getattr__ has every name there is.
     def __getattr__(name):

@@ -5,7 +5,7 @@ Reads top to bottom as the picture in docs/explanation/pipeline.md.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -46,8 +46,8 @@ from symgrad.render import WRITERS
 
 
 def explain(
-    expression: str,
-    *,
+    expression: str | Callable[..., Any],
+    *inputs: Any,
     seed: Any = None,
     wrt: str | Sequence[str] | None = None,
     then: str | None = None,
@@ -64,12 +64,22 @@ def explain(
     of the output; without one a scalar output takes 1 and any other takes ones, which is the gradient of the sum.
     ``then`` is a scalar expression in ``out`` from which the seed is derived. ``wrt`` names the inputs to differentiate
     by (default: all). ``expand`` shows the steps inside composite operations; ``order=2`` adds the second derivatives
-    by every pair of inputs. Raises `SymgradError`.
+    by every pair of inputs. A function or module of PyTorch with its ``inputs`` is run once by `symgrad.capture`, and
+    what it did is explained. Raises `SymgradError`.
 
     >>> result = explain("x@a", seed=[[1, 2, 3, 4], [5, 6, 7, 8]], check=False)
     >>> result.gradients["x"].closed_form, result.gradients["x"].value.tolist()
     ('v @ a.T', [[10, 10, 10], [26, 26, 26]])
     """
+    if callable(expression):
+        if then is not None or shapes is not None or expand:
+            raise InputError("a function takes no then, shapes and expand", hints=("then inside the function",))
+        from symgrad.tracing import capture  # a text needs none of its modules
+
+        names = None if wrt is None else arguments.names_of(wrt, "wrt")
+        return capture(expression, *inputs, **values).explain(seed, wrt=names, check=check, order=order)
+    if inputs:
+        raise InputError("the inputs of a text are given by name", hints=(Setting("let", "x", "[1, 2]"),))
     return explain_values(
         expression, values, seed=seed, wrt=wrt, then=then, shapes=shapes, check=check, expand=expand, order=order
     )

@@ -134,6 +134,10 @@ class SymgradError(Exception):
         if self.page:
             self.add_note(f"    see:   {self.page}")  # a traceback ends with it
 
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows of it: the message, and no frames of symgrad's."""
+        return [str(self), *getattr(self, "__notes__", ())]
+
     @property
     def page(self) -> str:
         """The command that prints the page about this kind.

@@ -100,3 +100,63 @@ def test_a_cell_is_named_as_the_notebook_names_it(monkeypatch: pytest.MonkeyPatc
     shell = SimpleNamespace(compile=compiler)
     monkeypatch.setattr("IPython.get_ipython", lambda: shell)
     assert (place_of(cell), place_of("/a/b/mlp.py")) == ("In[7]", "mlp.py")
+
+
+@pytest.fixture
+def shell() -> Any:
+    """A shell of IPython as a notebook has it, in which symgrad is loaded."""
+    interactive = pytest.importorskip("IPython.core.interactiveshell")
+    found = interactive.InteractiveShell(colors="nocolor", history_length=0)
+    found.run_cell("%load_ext symgrad")
+    return found
+
+
+def test_a_cell_is_told_as_a_script_is(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    shell.run_cell("import torch; x = torch.tensor([1., 2.], requires_grad=True)")
+    shell.run_cell("%%symgrad\ny = (x*x).sum()\ny.backward()\nprint(x.grad)")
+    told = capsys.readouterr().out
+    assert ":2  y.backward()" in told
+    assert "x  1×2 row  2 * x" in told
+    assert "tensor([2., 4.])" in told
+    assert shell.user_ns["y"].item() == 5
+    shell.run_cell("%%symgrad\nz = x * 2")
+    assert "no backward() or grad() ran" in capsys.readouterr().out
+
+
+def test_what_a_cell_raises_is_its_own(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    shell.run_cell("import torch; x = torch.tensor([1., 2.], requires_grad=True)")
+    ran = shell.run_cell("%%symgrad\nz = x.relu()\nz.backward()")
+    assert isinstance(ran.error_in_exec, RuntimeError)
+    told = capsys.readouterr().out
+    assert "z has 2 elements" in told
+    frames = re.findall(r"File (\S+?):\d+", told)
+    assert frames
+    assert sum("symgrad" in frame for frame in frames) <= 1, frames
+
+
+def test_a_notebook_shows_the_message_of_an_error_and_no_frames(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    shell.run_cell("import symgrad; symgrad.explain('softmaks(x)')")
+    told = "".join(capsys.readouterr())
+    assert "no function softmaks is known here" in told
+    assert "softmax" in told
+    assert "File " not in told
+
+
+def test_a_module_and_its_inputs_are_explained() -> None:
+    model = torch.nn.Linear(3, 2)
+    given = torch.arange(12.0).reshape(4, 3)
+    found = symgrad.explain(model, given, seed=torch.ones(4, 2))
+    assert found.passed
+    assert found.gradients["weight"].closed_form == "v.T @ input"
+    assert symgrad.explain(torch.tanh, torch.ones(2)).passed
+
+
+@pytest.mark.parametrize("options", [{"then": "sum(out)"}, {"shapes": {"x": (2,)}}, {"expand": True}])
+def test_what_a_function_does_not_take_is_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(symgrad.InputError, match="a function takes no"):
+        symgrad.explain(torch.tanh, torch.ones(2), **options)
+
+
+def test_values_of_a_text_without_names_are_refused() -> None:
+    with pytest.raises(symgrad.InputError, match="by name"):
+        symgrad.explain("x*2", [1, 2])

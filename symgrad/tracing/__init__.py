@@ -7,6 +7,7 @@ call of ``backward``. Importing this package does not load torch; using it does.
 from __future__ import annotations
 
 import importlib.util
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from symgrad.tracing.captured.capture import Capture
 if TYPE_CHECKING:
     from symgrad.tracing.story.events import Session
 
-__all__ = ["Capture", "capture", "capture_call", "need_torch", "run_script"]
+__all__ = ["Capture", "capture", "capture_call", "load_ipython_extension", "need_torch", "run_script"]
 
 
 def capture(fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Capture:
@@ -65,6 +66,24 @@ def run_script(path: str, arguments: list[str], **options: Any) -> Session:
     from symgrad.tracing.session.script import run
 
     return run(path, arguments, **options)
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """Called by ``%load_ext symgrad``: a cell that begins with ``%%symgrad`` is explained as a script is."""
+    need_torch()
+    from symgrad.tracing.session.script import run_cell
+    from symgrad.tracing.story.content import closing, legend
+    from symgrad.tracing.story.page import event_text
+
+    def told(_: str, text: str) -> None:
+        name = f"<cell {shell.execution_count}>"
+        session = run_cell(text, name, shell.user_ns, tell=lambda event: say(event_text(event) + "\n"))
+        say(closing(session) + legend(session))
+
+    def say(text: str) -> None:
+        sys.stdout.write(text)
+
+    shell.register_magic_function(told, "cell", "symgrad")
 
 
 def need_torch() -> None:

@@ -1,4 +1,4 @@
-"""Running a script as ``python script.py`` would, watched.
+"""Running a script as ``python script.py`` would, or a cell as a notebook would, watched.
 
 Comes in: a path and arguments. Goes out: a `Session` with the exit status that Python would have given. The
 script's own output, exceptions and exit are its own: a traceback shows its frames and none of symgrad's.
@@ -61,23 +61,37 @@ def run(path: str, arguments: Sequence[str], **options: Any) -> Session:
     return watch.session
 
 
+def run_cell(text: str, name: str, names: dict[str, Any], **options: Any) -> Session:
+    """Run the ``text`` of a cell called ``name`` in the ``names`` of a notebook; what it raises, it raises here."""
+    watch = Watch(name, **options)
+    watch.session.source, watch.session.file = text, name
+    linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+    try:
+        executed(watch, text, name, names)
+    except BaseException as error:
+        clean(error)
+        raise
+    return watch.session
+
+
 INTERRUPTED = 130
 """What a shell says of a program that was interrupted, as by Ctrl-C."""
 
 
 @begins
+def executed(watch: Watch, source: bytes | str, name: str, names: dict[str, Any]) -> None:
+    """Compile and run what the user wrote, watched."""
+    code = compile(source, name, "exec", dont_inherit=True)
+    with watch.watching(), clean_printing(executed.__code__):
+        exec(code, names)  # noqa: S102 -- the user's own script, as python runs it
+
+
 def execute(watch: Watch, source: bytes, path: str, module: types.ModuleType) -> int:
-    """Compile and run; the exit status."""
-    try:
-        code = compile(source, path, "exec", dont_inherit=True)
-    except (SyntaxError, ValueError):
-        show(sys.exc_info())
-        return 1
+    """Run a script; the exit status."""
     linecache.checkcache(path)
     module.__dict__.setdefault("__annotations__", {})  # as python's own __main__ has it
     try:
-        with watch.watching(), clean_printing(execute.__code__):
-            exec(code, module.__dict__)  # noqa: S102 -- the user's own script, as python runs it
+        executed(watch, source, path, module.__dict__)
     except SystemExit as leaving:
         return status_of(leaving)
     except KeyboardInterrupt:
