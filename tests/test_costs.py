@@ -20,8 +20,8 @@ from torch import nn
 import symgrad
 from symgrad.backward.grouping import proven, standard, templates
 from symgrad.backward.grouping.groups import groups
-from symgrad.backward.parts.divided import always_defined
 from symgrad.backward.parts.names import Names
+from symgrad.backward.parts.reworded import always_defined
 from symgrad.backward.parts.trees import filled
 from symgrad.calculus import sweeps
 from symgrad.entries import words as vocabulary

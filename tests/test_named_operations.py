@@ -112,7 +112,7 @@ OTHER_WORDS: dict[str, dict[str, str]] = {
 NAMED: dict[str, dict[str, str]] = {
     "lines of Python are taken apart and put together as trees: a function stands there by its name": {
         "backward/shortening/beside.py": "cat pad stack",
-        "backward/shortening/phrasing.py": "T",
+        "backward/shortening/factors.py": "T",
         "backward/shortening/products.py": "ones_like zeros_like",
         "exporting/torch_text.py": "clamp layer_norm sqrt sum var",
     },

@@ -1,32 +1,40 @@
 """The forward pass as lines: what each group computes, as a person writes it.
 
 Comes in: the groups of a program and the names of the page. Goes out: `Statement`s; what nobody calls by a name and
-only one line reads stands in that line.
+only one line reads stands in that line. An equation of the user's own is said in matrix notation, else as array
+operations; a step that is the pullback of an operation, by the line that a backward would have there. Both gave the
+tensor's own numbers when they were read back.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from math import prod
 
+import numpy as np
 import sympy as sp
 
-from symgrad.backward.grouping.equations import code_of, equation_code
 from symgrad.backward.grouping.groups import Group, moves
-from symgrad.backward.grouping.standard import Standard, own_values, put_in
+from symgrad.backward.grouping.standard import Standard, own_values, put_in, stated
+from symgrad.backward.grouping.templates import template
 from symgrad.backward.parts.names import UNNAMED, Names, applied
-from symgrad.backward.parts.trees import copied, filled_tree, mentions, put, rewritten
+from symgrad.backward.parts.trees import as_one, copied, filled_tree, mentions, names_in, put, rewritten
 from symgrad.backward.shortening.products import without_expands
+from symgrad.calculus import Sweep, local
+from symgrad.closed_form import closed_form, lowered
 from symgrad.closed_form.texts.pieces import NoForm
 from symgrad.closed_form.texts.source_text import Writer
 from symgrad.errors import SymgradError
-from symgrad.numeric import Values
+from symgrad.numeric import Array, Values, as_float, forward
 from symgrad.ops import entry_of, named
 from symgrad.ops.entry import playing, plays
-from symgrad.program import Apply, Program, Pullback, Role, Tensor
+from symgrad.oracles.forms import reader_of
+from symgrad.program import Apply, Constant, Program, Pullback, Role, Tensor
+from symgrad.shapes import Shape
 
 LONGEST = 64
 """Characters of a line that another was put into."""
@@ -226,6 +234,99 @@ def put_together(statements: Sequence[Statement], read: Collection[str]) -> list
     return list(found.values())
 
 
-def names_in(value: ast.expr) -> set[str]:
-    """The names that an expression reads."""
-    return {node.id for node in ast.walk(value) if isinstance(node, ast.Name)}
+Way = Callable[[Program, Sweep, str], str | None]
+NEAR = 1e-9
+
+
+def equation_code(program: Program, name: str, values: Values) -> ast.expr | None:
+    """What computes ``name`` of inputs of the program, in their names; proven at ``values``."""
+    maker = next(step for step in program.steps if step.result.name == name)
+    inputs = {tensor.name for tensor in program.inputs}
+    if not maker.tensors or not inputs.issuperset(maker.tensors):
+        return None
+    for way, as_arrays in ((in_notation, False), (lowered, True)):
+        text = told(program, maker, way)
+        found = None if text is None else read_back(text, maker, values, as_arrays)
+        if text is None or found is None or not agrees(found, as_float(values[name])):
+            continue
+        whole = as_one(text, {})
+        return ast.BinOp(ast.Constant(1.0), ast.Mult(), whole) if found.dtype == np.bool_ else whole  # as in `Typed`
+    return None
+
+
+@lru_cache(maxsize=1024)
+def told(program: Program, step: Apply, way: Way) -> str | None:
+    """The text of one step, said one way; what has its shape has it in sizes of what it reads."""
+    inputs, own = tuple(map(program.tensor, dict.fromkeys(step.tensors))), step.result
+    try:
+        alone = Program(inputs, (step,), own.name, sizes=program.sizes)
+        text = way(alone, Sweep(((own.name, local(step, alone).equation),)), own.name)
+        sizes = ", ".join(map(Writer(alone).size, own.shape))
+    except (NoForm, SymgradError):
+        return None
+    return None if text is None else in_sizes(text, own.name, inputs[0].name, f"({sizes},)" if sizes else "()")
+
+
+def in_sizes(text: str, name: str, read: str, shape: str) -> str:
+    """A text that says the tensor's shape and kind by its own name, as ``out.shape``, by sizes and what it reads.
+
+    >>> in_sizes("x.sum().expand(out.shape)", "out", "x", "(3,)"), in_sizes("2 * ones_like(out)", "out", "x", "(3,)")
+    ('x.sum().expand((3,))', '2 * ones_like(x.sum()).expand((3,))')
+    """
+    own = re.escape(name)
+    text = text.replace(f".to({name})", f".to({read})")
+    text = re.sub(rf"\b(ones|zeros)_like\({own}\)", rf"\1_like({read}.sum()).expand({shape})", text)
+    return re.sub(rf"\b{own}\.shape\b(?!\[)", shape, text)
+
+
+def in_notation(program: Program, sweep: Sweep, wanted: str) -> str | None:
+    """As a person writes it."""
+    form = closed_form(program, sweep, wanted)
+    return None if form is None else form.text
+
+
+def read_back(text: str, step: Apply, values: Values, as_arrays: bool) -> Array | None:
+    """What a text comes to, read back; None where it cannot be, as a form that reads the output itself."""
+    known: Mapping[str, Array] = {name: as_float(values[name]) for name in step.tensors}
+    try:
+        with np.errstate(all="ignore"):
+            return np.asarray(reader_of(as_arrays)(text, known))
+    except (SymgradError, ValueError, IndexError, KeyError):
+        return None
+
+
+def agrees(found: Array, right: Array) -> bool:
+    """Whether these are the numbers that the step gave."""
+    scale = float(np.abs(right[np.isfinite(right)]).max(initial=1.0))
+    return found.shape == right.shape and bool(np.allclose(as_float(found), right, rtol=NEAR, atol=NEAR * scale))
+
+
+def code_of(step: Apply, values: Values, shapes: Mapping[str, Shape] | None = None) -> ast.expr | None:
+    """What a pullback computes, in the names of the tensors it is applied to.
+
+    With ``shapes``, whose sizes may be symbols, it is code for every size; without, for the sizes at hand.
+    """
+    read = {*step.tensors, *(own for _, own in step.beside)}
+    if shapes is not None and not read <= shapes.keys():
+        shapes = None  # what is read beside has no shape for every size
+    found = stated(step, values, shapes)
+    sizes = {} if shapes is None else values.sizes
+    own = {std: values[name] for std, name in found.names.items() if name in values.arrays}
+    try:
+        sized_here = replace(found.program, sizes=sizes)
+        inner = forward(sized_here, {t.name: own[t.name] for t in found.program.inputs})
+        known = Values({**inner.arrays, **own}, sizes)
+        plain = Standard(found.program, {name: name for name in known.arrays}, {size: size for size in sizes}, {})
+        unit = isinstance(step.arguments[0], Constant)
+        assert isinstance(step.op, Pullback)
+        wanted = f"a{step.op.position}"
+        text = template(plain, wanted, unit, known).text
+        if text is None and unit:
+            text = template(plain, wanted, False, known).text
+    except (SymgradError, KeyError):
+        return None
+    if text is None:
+        return None
+    swap: dict[str, ast.expr] = {"v": ast.parse("ones(())", mode="eval").body}  # the weight 1, as a tensor
+    swap |= {std: ast.Name(name) for std, name in found.names.items()}
+    return as_one(text, swap)

@@ -13,18 +13,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from symgrad.backward.ahead import Ahead, Statement, names_in, told_ahead
+from symgrad.backward.ahead import Ahead, Statement, told_ahead
 from symgrad.backward.grouping.groups import Group, groups, inner
 from symgrad.backward.grouping.proven import Template
 from symgrad.backward.grouping.standard import Standard, in_three, is_wide, standard_group
 from symgrad.backward.grouping.templates import asked_of
+from symgrad.backward.parts.code import shortened
 from symgrad.backward.parts.data import Backward, Line, Part
 from symgrad.backward.parts.names import Asked, Names, asked
-from symgrad.backward.parts.trees import in_parts, put
+from symgrad.backward.parts.trees import in_parts, names_in, put
+from symgrad.backward.shortening.factors import times_ones, with_a_root, without_ones_like, without_turns
 from symgrad.backward.shortening.merging import Draft, Term, merged
-from symgrad.backward.shortening.phrasing import times_ones, with_a_root, without_ones, without_turns
 from symgrad.backward.shortening.products import is_number, is_zero, of_ones
-from symgrad.backward.shortening.shortened import shortened
 from symgrad.backward.shortening.typed import (
     as_numbers,
     as_read,
@@ -193,7 +193,7 @@ class Lines:
                 known = self.known[ast.unparse(here)] = self.names.free(name)
                 self.definitions.append(Draft(known, [Term((through,), here)]))
             swap[name] = ast.Name(known)
-        return put(without_turns(without_ones(last, own)), swap)
+        return put(without_turns(without_ones_like(last, own)), swap)
 
     def written(self, told: Sequence[Group], drafts: list[Draft], leaves: list[Draft], unit: bool) -> Backward:
         """The drafts as text, merged by the rules."""

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 
 from symgrad.backward import Backward, Line
 from symgrad.backward.parts.code import with_conditions
-from symgrad.backward.parts.trees import put, read_by, rewritten
+from symgrad.backward.parts.trees import names_in, put, read_by, rewritten
 from symgrad.closed_form import without_plus
 from symgrad.closed_form.texts.decimals import least_sizes, size_text
 from symgrad.closed_form.texts.pieces import NoForm
@@ -317,12 +317,6 @@ def as_functions(parts: Parts, name: str, place: Callable[[Statement, str], Stat
         f"def {name}({arguments}):": [*ahead, *returned(parts.outputs)],
         f"def {name}_backward({seeds}, {arguments}):": [*behind, *returned([*parts.gradients.values()])],
     }
-
-
-def names_in(value: ast.expr) -> frozenset[str]:
-    """The names of tensors that an expression reads, functions left out."""
-    called = {id(node.func) for node in ast.walk(value) if isinstance(node, ast.Call)}
-    return frozenset(n.id for n in ast.walk(value) if isinstance(n, ast.Name) and id(n) not in called)
 
 
 def read_of(statements: Iterable[Statement]) -> frozenset[str]:

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from symgrad.backward.parts.code import at_home
-from symgrad.backward.parts.trees import put, rewritten
+from symgrad.backward.parts.trees import names_in, put, rewritten
 from symgrad.backward.shortening.products import is_number
 from symgrad.errors import UnsupportedError
 from symgrad.exporting.parts import (
@@ -29,7 +29,6 @@ from symgrad.exporting.parts import (
     assignment,
     indented,
     listed,
-    names_in,
     only_shapes,
     read_of,
     returned,
@@ -107,7 +106,7 @@ def is_count(value: ast.expr) -> bool:
 def in_torch(statement: Statement, beside: str) -> Statement:
     """A statement with torch's functions; ``beside`` is a tensor on whose device it is computed."""
     tree = ast.parse(ast.unparse(statement.value), mode="eval")
-    if any(isinstance(node, ast.Name) and node.id == "np" for node in ast.walk(tree)):
+    if "np" in names_in(tree):
         raise UnsupportedError(f"NumPy's own has no counterpart in torch: {ast.unparse(tree)}", hints=('to="numpy"',))
     placed: ast.Expression = Beside(beside).visit(rewritten(tree, at_home))
     return Statement(statement.target, placed.body)

@@ -24,7 +24,7 @@ from symgrad.backward.parts.trees import Numbers, filled
 from symgrad.calculus.local import known_name
 from symgrad.calculus.reuse import Slots
 from symgrad.numeric import Values
-from symgrad.ops import found_letters
+from symgrad.ops import beside_letters, found_letters
 from symgrad.ops.entry import playing, plays
 from symgrad.program import Apply, Constant, Program, Pullback, Role, Tensor
 from symgrad.shapes import Shape, Size, Slot
@@ -255,3 +255,29 @@ def around(step: Apply, tensor: Tensor, dim: int, begin: int, end: int) -> Stand
 def with_size(shape: Shape, dim: int, size: Size) -> Shape:
     """A shape with another size along one axis."""
     return (*shape[:dim], size, *shape[dim + 1 :])
+
+
+def stated(step: Apply, values: Values, known: Mapping[str, Shape] | None = None) -> Standard:
+    """The operation that ``step`` is the pullback of, as a program: a0, a1, … are its operands, b… is read beside."""
+    assert isinstance(step.op, Pullback)
+    swap = {} if known is not None else {size: sp.Integer(number) for size, number in values.sizes.items()}
+
+    def shape(name: str) -> Shape:
+        return tuple(map(sp.Integer, np.shape(values[name]))) if known is None else known[name]
+
+    letters = beside_letters(step.op.of)
+    weight, out, *rest = step.arguments
+    operands = list(enumerate(rest[len(letters) :]))
+    names = {f"a{n}": a for n, a in operands if isinstance(a, str)}
+    aside = {letter: (f"b{n}", a) for n, (letter, a) in enumerate(zip(letters, rest, strict=False))}
+    besides = {letter: pair for letter, pair in aside.items() if isinstance(pair[1], str)}
+    besides |= {letter: (f"n{n}", a) for n, (letter, a) in enumerate(step.beside)}
+    names |= {std: str(a) for std, a in besides.values()}
+    shapes = {std: shape(name) for std, name in names.items()}
+    inputs = tuple(Tensor(std, own) for std, own in shapes.items())
+    arguments = tuple(f"a{n}" if isinstance(a, str) else Constant(sized(a.value, swap)) for n, a in operands)
+    result = Tensor("out", shape(weight) if isinstance(weight, str) else ())
+    read = tuple((letter, std) for letter, (std, _) in besides.items())
+    program = Program(inputs, (Apply(step.op.of, arguments, sized(step.options, swap), result, None, read),), "out")
+    names |= {std: name for std, name in (("v", weight), ("out", out)) if isinstance(name, str)}
+    return Standard(program, names, {}, {})

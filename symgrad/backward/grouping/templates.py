@@ -20,9 +20,8 @@ from symgrad.backward.grouping.groups import Group
 from symgrad.backward.grouping.proven import REMEMBERED, Question, Template, known, left, recalled, remember
 from symgrad.backward.grouping.standard import Standard, own_values
 from symgrad.backward.parts.data import Origin
-from symgrad.backward.parts.divided import always_defined, chosen, twice_divided, with_guards
+from symgrad.backward.parts.reworded import always_defined, chosen, in_own_letters, twice_divided, with_guards
 from symgrad.backward.parts.trees import filled, read_by
-from symgrad.backward.shortening.phrasing import in_own_letters
 from symgrad.calculus import Sweep, flows
 from symgrad.closed_form import UNGUARDED, closed_form_of, grid, lowered, masked_form
 from symgrad.errors import SymgradError

@@ -14,8 +14,8 @@ from functools import cached_property, lru_cache
 
 import sympy as sp
 
-from symgrad.backward.parts.code import as_function, room_for
-from symgrad.backward.parts.divided import chosen
+from symgrad.backward.parts.code import LONG, as_function, room_for
+from symgrad.backward.parts.reworded import chosen
 from symgrad.backward.parts.trees import read_by
 from symgrad.calculus import Back, Sweep, back, pullback
 from symgrad.closed_form import DIVIDED, guards
@@ -66,10 +66,6 @@ def swept(of: Origin) -> Sweep:
     return replace(
         sweep, stages=tuple((name, Equation(e.axes, with_names(e.right, names))) for name, e in sweep.stages)
     )
-
-
-LONG = 160
-"""Characters of a line beyond which nobody reads it, as of one in array operations."""
 
 
 @dataclass(frozen=True)

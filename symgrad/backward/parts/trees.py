@@ -55,10 +55,15 @@ def rewritten(tree: Tree, rule: Rule) -> Tree:
     return FromWithin(rule).visit(tree)  # type: ignore[return-value]  # a rule makes expressions of expressions
 
 
+def names_in(tree: ast.AST) -> frozenset[str]:
+    """The names of tensors that are read, functions left out: a tensor is never called, whatever its name."""
+    called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    return frozenset(n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and id(n) not in called)
+
+
 def read_by(codes: Iterable[str]) -> frozenset[str]:
     """The names that are read."""
-    trees = (ast.parse(code, mode="eval") for code in codes)
-    return frozenset(node.id for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Name))
+    return frozenset().union(*(names_in(ast.parse(code, mode="eval")) for code in codes))
 
 
 Copied = TypeVar("Copied")

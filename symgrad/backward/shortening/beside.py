@@ -182,23 +182,15 @@ def with_common_conditions(terms: Sequence[ast.expr]) -> list[ast.expr]:
     >>> [ast.unparse(term) for term in with_common_conditions(terms)]
     ['(a + 2 * c) * (t > 0)', 'b @ w']
     """
-    groups: dict[str, list[ast.BinOp]] = {}
-    found: list[ast.expr | str] = []
-    for term in terms:
+    groups: dict[str, list[tuple[ast.expr, ast.expr | None]]] = {}
+    for n, term in enumerate(terms):
         match term:
-            case ast.BinOp(_, ast.Mult(), ast.Compare() as condition):
-                found += [] if ast.unparse(condition) in groups else [ast.unparse(condition)]
-                groups.setdefault(ast.unparse(condition), []).append(term)
+            case ast.BinOp(left, ast.Mult(), ast.Compare() as condition):
+                groups.setdefault(ast.unparse(condition), []).append((left, condition))
             case _:
-                found.append(term)
-    return [under(groups[term]) if isinstance(term, str) else term for term in found]
-
-
-def under(terms: Sequence[ast.BinOp]) -> ast.expr:
-    """(a + b) * c, of a * c and b * c."""
-    if len(terms) == 1:
-        return terms[0]
-    return ast.BinOp(in_sum([term.left for term in terms]), ast.Mult(), terms[0].right)
+                groups[str(n)] = [(term, None)]
+    sums = [(in_sum([part for part, _ in group]), group[0][1]) for group in groups.values()]
+    return [part if under is None else ast.BinOp(part, ast.Mult(), under) for part, under in sums]
 
 
 def inside(pads: Sequence[ast.expr]) -> list[ast.expr]:

@@ -1,15 +1,17 @@
-"""The factors of a product: numbers in lowest terms, one sign, names as powers.
+"""How a product, a quotient and a sign are said: fewer numbers, fewer brackets, one minus. Every move is exact.
 
     2 * n / 4        →  n / 2
     2 * v * 0.5      →  v
     2 * -0.5 * v     →  -v
     x ** 2 * x       →  x ** 3
+    -(-a / 4) / b + -c                   →  a / 4 / b - c
+    (x.T @ v).T                          →  v.T @ x
+    v.reshape(t.shape).reshape(x.shape)  →  v.reshape(x.shape)
+    ones_like(x) / 8                     →  1 / 8, where a number does
+    (a − b) / (x.var(…) + ε).sqrt()      →  r = 1 / (x.var(…) + ε).sqrt(); r * (a − b)
 
-Comes in: what is multiplied and what it is divided by. Goes out: fewer of them, of the same value.
-
-Signs where a person has them: `-(-a / 4) / b + -c` is `a / 4 / b - c`. Every move is exact, in floats too.
-
-Comes in: an expression. Goes out: the same with fewer minus signs and brackets.
+Comes in: an expression, or what is multiplied and what it is divided by. Goes out: the same value, said as a person
+would.
 """
 
 from __future__ import annotations
@@ -18,10 +20,10 @@ import ast
 from decimal import Decimal
 from math import gcd, inf, prod
 
-from symgrad.backward.parts.trees import copied, rewritten
-from symgrad.backward.shortening.phrasing import product
+from symgrad.backward.parts.trees import copied, names_in, rewritten
 from symgrad.closed_form.lowering import CALLS
 from symgrad.functions import finite
+from symgrad.ops import TABLE
 
 Fraction = tuple[list[ast.expr], list[ast.expr]]
 """What is multiplied, and what it is divided by."""
@@ -76,22 +78,12 @@ def raised(factor: ast.expr) -> tuple[str | None, int]:
     return None, 1
 
 
-def sign_first(factors: list[ast.expr]) -> list[ast.expr]:
-    """−2 * v, of 2 * −v; a condition has no minus."""
-    first, *rest = factors or [ast.Constant(1)]
-    minus = [n for n, factor in enumerate(rest) if isinstance(factor, ast.UnaryOp) and isinstance(factor.op, ast.USub)]
-    if not minus or not isinstance(first, (ast.Constant, ast.Name)):
-        return factors
-    plain = [factor.operand if n in minus else factor for n, factor in enumerate(rest)]  # type: ignore[attr-defined]  # ``minus`` are those with an operand
-    return without_ones([ast.UnaryOp(ast.USub(), first) if len(minus) % 2 else first, *plain])
-
-
 def without_minus(factors: list[ast.expr]) -> tuple[bool, list[ast.expr]]:
-    """Whether names and numbers among the factors have a minus together, and the factors without theirs."""
+    """Whether the factors have a minus together, and the factors without theirs; a condition has none."""
     plain, minus = [*factors], False
     for n, factor in enumerate(factors):
         match factor:
-            case ast.UnaryOp(ast.USub(), operand) if isinstance(operand, ast.Name) or is_positive(operand):
+            case ast.UnaryOp(ast.USub(), operand) if not is_truth(operand):
                 plain[n], minus = operand, not minus
     return minus, plain
 
@@ -123,7 +115,7 @@ def cancelled(parts: Fraction) -> Fraction:
     below = [*parts[1], *over_decimals]
     flat = [factor for part in below for factor in (fraction(part)[0] if not fraction(part)[1] else [part])]
     numbers = [[part for part in own if is_whole(part)] for own in (above, flat)]
-    if not numbers[0] or len(numbers[0] + numbers[1]) < 2:
+    if not numbers[0]:
         return without_ones(above), below
     over, under = (prod(int(ast.unparse(part)) for part in own) for own in numbers)
     shared = gcd(over, under)
@@ -221,3 +213,107 @@ def signed_once(node: ast.expr) -> ast.expr:
             if plus and (without := negated(left)) is not None:
                 return ast.BinOp(right, ast.Sub(), without)
     return node
+
+
+LONG, DEEP = 90, 24
+"""Characters of a form whose divisor has a name of its own, and of that divisor."""
+ROOT = "r"
+"""The reciprocal of a standard deviation in textbooks."""
+Definitions = list[tuple[str, ast.expr]]
+
+
+def with_a_root(definitions: Definitions, last: ast.expr) -> tuple[Definitions, ast.expr]:
+    """A long quotient with its divisor, which reads no cotangent, named; anything else as it is.
+
+    >>> long = "v * x - v.mean(-1, keepdim=True) - x * (v * x).mean(-1, keepdim=True)"
+    >>> names, last = with_a_root([], ast.parse(f"({long}) / (x.var(-1, keepdim=True) + 1).sqrt()", mode="eval").body)
+    >>> print(ast.unparse(names[0][1]), "|", ast.unparse(last)[:9])
+    1 / (x.var(-1, keepdim=True) + 1).sqrt() | r * (v *
+    """
+    known = {name for name, _ in definitions}
+    if len(ast.unparse(last)) <= LONG or not isinstance(last, ast.BinOp) or not isinstance(last.op, ast.Div):
+        return definitions, last
+    names = names_in(last.right)
+    if not names or "v" in names or names & known or ROOT in known or len(ast.unparse(last.right)) <= DEEP:
+        return definitions, last
+    over = ast.BinOp(ast.Constant(1), ast.Div(), last.right)
+    return [*definitions, (ROOT, over)], ast.BinOp(ast.Name(ROOT), ast.Mult(), last.left)
+
+
+def without_ones_like(value: ast.expr, like: str) -> ast.expr:
+    """``1 / 8``, of ``ones_like(a0) / 8`` where ``like`` is a0: what a number gives in the place of a tensor.
+
+    >>> ast.unparse(without_ones_like(ast.parse("ones_like(a0) / 8", mode="eval").body, "a0"))
+    '1 / 8'
+    """
+    if isinstance(value, ast.UnaryOp):
+        inner = without_ones_like(value.operand, like)
+        return value if inner is value.operand else ast.UnaryOp(value.op, inner)
+    if not isinstance(value, ast.BinOp) or not isinstance(value.op, ast.Div):
+        return value
+    above = ast.Constant(1) if ast.unparse(value.left) == f"ones_like({like})" else without_ones_like(value.left, like)
+    return value if above is value.left else ast.BinOp(above, ast.Div(), value.right)
+
+
+def times_ones(number: ast.expr, ones: ast.expr) -> ast.expr:
+    """A number everywhere, the other way round.
+
+    >>> ast.unparse(times_ones(ast.parse("-1 / 8", mode="eval").body, ast.Name("ones")))
+    '-ones / 8'
+    >>> ast.unparse(times_ones(ast.Constant(-1), ast.Name("ones")))
+    '-ones'
+    """
+    if isinstance(number, ast.Constant) and number.value == 1:
+        return ones
+    if isinstance(number, ast.Constant) and number.value == -1:
+        return ast.UnaryOp(ast.USub(), ones)
+    if isinstance(number, ast.UnaryOp):
+        return ast.UnaryOp(number.op, times_ones(number.operand, ones))
+    if isinstance(number, ast.BinOp) and isinstance(number.op, ast.Div):
+        return ast.BinOp(times_ones(number.left, ones), ast.Div(), number.right)
+    return ast.BinOp(number, ast.Mult(), ones)
+
+
+def turned(node: ast.expr) -> ast.expr | None:
+    """What is turned: x of x.T."""
+    return node.value if isinstance(node, ast.Attribute) and node.attr == "T" else None
+
+
+def laid_out(node: ast.expr) -> ast.expr | None:
+    """x, of x.reshape(…)."""
+    match node:
+        case ast.Call(ast.Attribute(inner, word), _, []) if word in TABLE:
+            given = TABLE[word].signature.parameters  # the one operation with a shape that does no more
+            return inner if "shape" in given and TABLE[word].role is None else None
+    return None
+
+
+def turned_once(node: ast.expr) -> ast.expr:
+    """(a.T @ b).T → b.T @ a, v.reshape(t.shape).reshape(x.shape) → v.reshape(x.shape)"""
+    match node:
+        case ast.Call(ast.Attribute(_, word)):
+            inner = laid_out(node)
+            first = None if inner is None else laid_out(inner)
+            if first is not None:
+                node.func = ast.Attribute(first, word)
+        case ast.Attribute(ast.BinOp(left, ast.MatMult(), right), word) if turned(node) is not None:
+            first = turned(left)
+            return node if first is None else ast.BinOp(ast.Attribute(right, word), ast.MatMult(), first)
+    return node
+
+
+def without_turns(value: ast.expr) -> ast.expr:
+    """Products that are not turned twice.
+
+    >>> ast.unparse(without_turns(ast.parse("(x.T @ v).T", mode="eval").body))
+    'v.T @ x'
+    """
+    return rewritten(value, turned_once)
+
+
+def product(parts: list[ast.expr]) -> ast.expr:
+    """Factors multiplied, from the left."""
+    whole, *rest = parts
+    for part in rest:
+        whole = ast.BinOp(whole, ast.Mult(), part)
+    return whole

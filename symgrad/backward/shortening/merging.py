@@ -4,7 +4,8 @@ Comes in: cotangents as Python expressions, in the order of their computation, e
 fewer of them. Every rule works on the syntax tree, so that brackets are where Python needs them.
 
     alias     v_t = v_h: what reads v_t reads v_h
-    number    v_s = -1: what reads v_s reads −1, and as many ones where a number has no shape
+    number    v_s = -1: what reads v_s reads −1, and as many ones where a number has no shape: torch expands, turns and
+              multiplies no number as a matrix
     inline    an unnamed cotangent that is read once stands where it is read, if that line stays short
     no margin   pad(a, (0, x.shape[2] % 2)) is a, where x is even there
     no expand   (a / s).expand(x.shape) * x is a * x / s, and x + a.expand(x.shape) is x + a
@@ -23,7 +24,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from symgrad.backward.parts.names import Asked, answers
-from symgrad.backward.parts.trees import mentions, put
+from symgrad.backward.parts.trees import copied, mentions, put
 from symgrad.backward.shortening import products
 from symgrad.backward.shortening.beside import (
     Sizes,
@@ -33,10 +34,82 @@ from symgrad.backward.shortening.beside import (
     with_common_margins,
     without_margins,
 )
-from symgrad.backward.shortening.factors import negated, with_signs
-from symgrad.backward.shortening.numbers import counts_with, with_number
-from symgrad.backward.shortening.phrasing import in_one_fraction, in_one_product, is_reciprocal, without_turns
+from symgrad.backward.shortening.factors import negated, times_ones, with_signs, without_turns
+from symgrad.backward.shortening.products import ELEMENTWISE, expanded, is_number, of_ones
 from symgrad.shapes import Shape
+
+
+@dataclass
+class Numbers(ast.NodeTransformer):
+    """``number`` for ``name``, the cotangent of ``like``; ``everywhere``, or only where a number cannot be named."""
+
+    name: str
+    number: ast.expr
+    like: str
+    everywhere: bool
+    reckons: bool = True
+
+    def inside(self, node: ast.AST, reckons: bool) -> ast.AST:
+        """The parts of an expression, which reckons with them or does something else: then they have to be tensors."""
+        before, self.reckons = self.reckons, reckons
+        were = dict(ast.iter_fields(node)) if not reckons else {}
+        were = {name: is_number(part) for name, part in were.items() if isinstance(part, ast.expr)}
+        found = super().generic_visit(node)
+        for name, was_number in were.items():
+            part = getattr(found, name)
+            if not was_number and is_number(part):
+                setattr(found, name, times_ones(part, of_ones(self.like)))
+        self.reckons = before
+        return found
+
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        """What is no arithmetic."""
+        return self.inside(node, reckons=False)
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        """a + b, a * b; a product of matrices."""
+        return self.inside(node, reckons=isinstance(node.op, ELEMENTWISE))
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
+        """−a"""
+        return self.inside(node, reckons=True)
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        """A number that is expanded is ones, so many times."""
+        found = expanded(node)
+        if found is None:
+            return self.generic_visit(node)
+        alone = type(self)(self.name, self.number, self.like, everywhere=True)
+        inner: ast.expr = alone.visit(copied(found[0]))
+        return times_ones(inner, of_ones(found[1])) if is_number(inner) else self.generic_visit(node)
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        """The number, or a tensor of it."""
+        if node.id != self.name or (self.reckons and not self.everywhere):
+            return node
+        return copied(self.number if self.reckons else times_ones(self.number, of_ones(self.like)))
+
+
+def with_number(expression: ast.expr, name: str, number: ast.expr, like: str, everywhere: bool = True) -> ast.expr:
+    """``expression`` with ``number`` for the cotangent ``name`` of ``like``; the given tree stays as it is.
+
+    >>> def told(text, everywhere=True):
+    ...     tree = with_number(ast.parse(text, mode="eval").body, "v_s", ast.Constant(2), "s", everywhere)
+    ...     return ast.unparse(tree)
+    >>> told("(v_s / 3)[:, None]"), told("(v_s * t)[None]"), told("(v_s / 3) @ w")
+    ('(2 * ones_like(s) / 3)[:, None]', '(2 * t)[None]', '2 * ones_like(s) / 3 @ w')
+    >>> told("v_s.expand(t.shape)"), told("v_s[None] + v_s * t"), told("v_s @ w + v_s", everywhere=False)
+    ('2 * ones_like(t)', '(2 * ones_like(s))[None] + 2 * t', '2 * ones_like(s) @ w + v_s')
+    """
+    found: ast.expr = Numbers(name, number, like, everywhere).visit(copied(expression))
+    return found
+
+
+def counts_with(expression: ast.expr, name: str) -> bool:
+    """Whether a name stands in arithmetic only, where a number may be put for it: 2 has no ``.expand``."""
+    found = with_number(expression, name, ast.Constant(1), "like", everywhere=False)
+    return ast.dump(found) == ast.dump(expression)
+
 
 LONGEST = 64
 """Characters of a line that another was merged into."""
@@ -205,21 +278,23 @@ def number_read(term: Term, draft: Draft, name: str, number: ast.expr, own: str,
     """A term of the cotangent ``own`` with a number in the place of a cotangent's name."""
     if draft.of not in term.through or term.value is None:
         return term
-    whole = products.without_expands(in_one_product(with_number(term.value, name, number, draft.page)), shapes)
-    whole = products.in_lowest_terms(in_one_fraction(whole) if is_reciprocal(number) else whole, shapes)
-    through = (*(read for read in term.through if read != draft.of), *draft.reads)
+    whole = products.in_lowest_terms(with_number(term.value, name, number, draft.page), shapes)
     bare = products.Broadcast(shapes).bare(whole, ast.Name(own))
-    return Term(through, bare if products.is_number(bare) else whole)  # a row is not read as if it were filled
+    value = bare if products.is_number(bare) else whole  # a row is not read as if it were filled
+    return Term(through_both(term, draft), value)
 
 
 def replaced(term: Term, draft: Draft, name: str, value: ast.expr, shapes: products.Shapes) -> Term:
-    """A term with a cotangent's value in the place of its name; it reads what that read."""
+    """A term with a cotangent's value in the place of its name."""
     if draft.of not in term.through or term.value is None:
         return term
-    through = (*(read for read in term.through if read != draft.of), *draft.reads)
-    whole = products.without_expands(in_one_product(without_turns(put(term.value, {name: value}))), shapes)
-    whole = in_one_fraction(whole) if is_reciprocal(value) else whole
-    return Term(through, products.in_lowest_terms(whole, shapes))
+    whole = without_turns(put(term.value, {name: value}))
+    return Term(through_both(term, draft), products.in_lowest_terms(whole, shapes))
+
+
+def through_both(term: Term, draft: Draft) -> tuple[str, ...]:
+    """What a term reads that has a cotangent's value in the place of its name: what that read, too."""
+    return (*(read for read in term.through if read != draft.of), *draft.reads)
 
 
 def applicable(value: ast.expr, name: str, draft: Draft, readers: list[Draft], shapes: products.Shapes) -> str | None:

@@ -17,26 +17,28 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from math import prod
 
 import sympy as sp
 
-from symgrad.backward.parts.trees import copied
+from symgrad.backward.parts.trees import copied, rewritten
 from symgrad.backward.shortening.factors import (
     Fraction,
     cancelled,
     fraction,
     is_whole,
+    laid_out,
     negative,
     powers,
+    product,
     raised,
-    sign_first,
+    times_ones,
     without_minus,
     without_minus_one,
     written,
 )
-from symgrad.backward.shortening.phrasing import laid_out, product, times_ones
 from symgrad.ops import TABLE
 from symgrad.ops.entry import playing
 from symgrad.program import Role
@@ -55,39 +57,31 @@ def is_zero(term: ast.expr | None) -> bool:
 
 def without_expands(expression: ast.expr, shapes: Shapes) -> ast.expr:
     """``expression`` without what broadcasting does by itself; the given tree stays as it is."""
-    found: ast.expr = Broadcast(shapes).visit(copied(expression))
-    return found
+    return rewritten(copied(expression), Broadcast(shapes).inside)
 
 
-class Broadcast(ast.NodeTransformer):
-    """Sums and products without ``.expand``, where another part has the whole shape."""
+@dataclass(frozen=True)
+class Broadcast:
+    """What stands at every place of a shape, and where that need not be said: another part has the whole shape."""
 
-    def __init__(self, shapes: Shapes) -> None:
-        self.shapes = shapes
+    shapes: Shapes
 
-    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
-        """A sum, or a product with all that it is divided by."""
-        self.generic_visit(node)
-        if isinstance(node.op, (ast.Add, ast.Sub)):
-            left = self.bare(node.left, node.right)
-            return ast.BinOp(left, node.op, self.bare(node.right, left))
-        if not isinstance(node.op, (ast.Mult, ast.Div)):
-            return node
-        above, below = fraction(node)
-        for n, part in enumerate(above):
-            inner = self.bare(part, *above[:n], *above[n + 1 :], *below)
-            if inner is not part:
-                over, under = fraction(inner)
-                return written(cancelled(([*above[:n], *over, *above[n + 1 :]], [*under, *below])))
-        return node
-
-    def visit_Call(self, node: ast.Call) -> ast.expr:
-        """What is laid out twice, of which the last counts; ones that are laid out anew."""
-        self.generic_visit(node)
+    def inside(self, node: ast.expr) -> ast.expr:
+        """A sum, or a product with all that it is divided by, without ``.expand``; what is laid out twice, once."""
         match node:
+            case ast.BinOp(left, ast.Add() | ast.Sub() as sign, right):
+                first = self.bare(left, right)
+                return ast.BinOp(first, sign, self.bare(right, first))
+            case ast.BinOp(_, ast.Mult() | ast.Div()):
+                above, below = fraction(node)
+                for n, part in enumerate(above):
+                    inner = self.bare(part, *above[:n], *above[n + 1 :], *below)
+                    if inner is not part:
+                        over, under = fraction(inner)
+                        return written(cancelled(([*above[:n], *over, *above[n + 1 :]], [*under, *below])))
             case ast.Call(ast.Attribute(inner), [ast.Attribute(ast.Name(name), "shape")], []) if name in self.shapes:
                 ones = ones_times(inner)
-                if ones is not None and (expanded(node) or laid_out(node)):
+                if ones is not None and (expanded(node) or laid_out(node)):  # ones that are laid out anew
                     return times_ones(ones[0], of_ones(name))
                 if expanded(node):
                     return self.laid_out_as(inner, name) or node
@@ -213,27 +207,21 @@ def is_number(node: ast.AST) -> bool:
     return not isinstance(node, ast.Name) and all(map(is_number, ast.iter_child_nodes(node)))
 
 
-class Cancelled(ast.NodeTransformer):
+@dataclass(frozen=True)
+class Cancelled:
     """Fractions in lowest terms, where what goes has the shape of something that stays."""
 
-    def __init__(self, shapes: Shapes) -> None:
-        self.broadcast = Broadcast(shapes)
+    broadcast: Broadcast
 
-    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
-        """A product with all that it is divided by."""
-        if not isinstance(node.op, (ast.Mult, ast.Div)):
-            return self.inside(node)
+    def lowest(self, node: ast.expr) -> ast.expr:
+        """A product with all that it is divided by, in lowest terms; anything else as it is."""
+        if not isinstance(node, ast.BinOp) or not isinstance(node.op, (ast.Mult, ast.Div)):
+            return node
         above, below = fraction(node)
-        above, below = [self.visit(part) for part in above], [self.visit(part) for part in below]
         minus, above = without_minus(above)
         above, below = cancelled(self.without_common((above, below)))
         above = negative(above) if minus else above
-        return written((without_minus_one(sign_first(powers(above))), powers(below)))
-
-    def inside(self, node: ast.expr) -> ast.expr:
-        """What stands in it, in lowest terms."""
-        self.generic_visit(node)
-        return node
+        return written((without_minus_one(powers(above)), powers(below)))
 
     def without_common(self, parts: Fraction) -> Fraction:
         """Without the tensors that are multiplied and divided by."""
@@ -265,7 +253,7 @@ def one_less(node: ast.expr) -> list[ast.expr]:
 
 
 def in_lowest_terms(expression: ast.expr, shapes: Shapes) -> ast.expr:
-    """``expression`` without what is multiplied and divided by; the given tree stays as it is.
+    """``expression`` without expands, and without what is multiplied and divided by; the given tree stays as it is.
 
     >>> ast.unparse(in_lowest_terms(ast.parse("2 * n * t / n @ (2 * (a / 2))", mode="eval").body, {"n": ()}))
     '2 * t @ a'
@@ -274,5 +262,4 @@ def in_lowest_terms(expression: ast.expr, shapes: Shapes) -> ast.expr:
     >>> ast.unparse(in_lowest_terms(ast.parse("v * t * u / t ** 2 / u ** 3", mode="eval").body, {}))
     'v / t / u ** 2'
     """
-    found: ast.expr = Cancelled(shapes).visit(copied(expression))
-    return found
+    return rewritten(without_expands(expression, shapes), Cancelled(Broadcast(shapes)).lowest)

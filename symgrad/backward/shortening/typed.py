@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from symgrad.backward.parts.trees import copied, rewritten
+from symgrad.backward.parts.trees import copied, names_in, rewritten
 from symgrad.backward.shortening.factors import is_truth
 from symgrad.backward.shortening.products import ELEMENTWISE
 from symgrad.entries.holding import KEPT, REAL, held_as
@@ -127,7 +127,7 @@ def as_read(
             held.add(name)
     mentioning: dict[str, list[ast.expr]] = {}
     for reader in (*values.values(), *readers):
-        for name in {node.id for node in ast.walk(reader) if isinstance(node, ast.Name)} & held:
+        for name in names_in(reader) & held:
             mentioning.setdefault(name, []).append(reader)
     computed = held & set(values)
     numbers = frozenset(name for name in computed if not is_condition(name, held, mentioning.get(name, ())))

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.backward.grouping.equations import code_of
+from symgrad.backward.ahead import code_of
 from symgrad.backward.parts.trees import put
 from symgrad.errors import SymgradError
 from symgrad.language.outside import arguments
