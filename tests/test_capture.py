@@ -11,7 +11,7 @@ from torch import nn
 import symgrad
 from symgrad.errors import InputError, ShapeError, UnknownNameError, UnsupportedError
 from symgrad.tracing import capture
-from symgrad.tracing.lift.verify import disagreement, equal
+from symgrad.tracing.lift.values import disagreement, equal
 from tests.compare import assert_same
 
 

@@ -16,7 +16,7 @@ import symgrad
 from symgrad.errors import UnsupportedError
 from symgrad.program import Pullback
 from symgrad.tracing import Capture, run_script
-from symgrad.tracing.lift import again
+from symgrad.tracing.lift import rewrites
 from tests.compare import assert_same
 from tests.lines_of import run_lines
 
@@ -179,13 +179,13 @@ def test_a_recorded_gradient_has_a_page_and_derivatives_of_its_own() -> None:
 
 def test_a_gradient_that_is_not_what_was_derived_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """The steps are held against torch's own gradient: forget one way back, and nothing is explained."""
-    plain = again.steps_back
+    plain = rewrites.steps_back
 
     def without_the_last(*arguments: Any) -> Any:
         steps, found = plain(*arguments)
         return steps, {name: None if name == "x" else end for name, end in found.items()}
 
-    monkeypatch.setattr(again, "steps_back", without_the_last)
+    monkeypatch.setattr(rewrites, "steps_back", without_the_last)
     with pytest.raises(UnsupportedError, match="differentiated again is not what is derived"):
         symgrad.capture(lambda x: grad((x**3).sum(), x)[0].sum(), torch.tensor([1.0, 2.0]))
 

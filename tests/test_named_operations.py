@@ -99,13 +99,12 @@ OTHER_WORDS: dict[str, dict[str, str]] = {
         "entries/along.py": "mean sum",
         "explanation/notable.py": "mean sum",
         "language/steps/kinds.py": "mean",
-        "tracing/lift/calls/layers.py": "bilinear",
-        "tracing/lift/calls/factors.py": "amax mean sum",
-        "tracing/lift/calls/compositions.py": "linear",
-        "tracing/lift/calls/placing.py": "mean sum",
+        "tracing/lift/layers.py": "bilinear",
+        "tracing/lift/compositions.py": "linear",
+        "tracing/lift/placing.py": "amax mean sum",
     },
     "what numbers of a run are called": {
-        "tracing/lift/calls/compositions.py": "sign",
+        "tracing/lift/compositions.py": "sign",
     },
 }
 """Words that an operation has too and that mean something else where a path begins so, by what they mean there."""
@@ -135,7 +134,7 @@ NAMED: dict[str, dict[str, str]] = {
         "documents/__init__.py": "T",
     },
     "torch computes it otherwise than it is defined: other arguments, a product in one, no rank, a word that draws, an option said twice": {
-        "tracing/lift/calls/compositions.py": "pinv",
+        "tracing/lift/compositions.py": "pinv",
         "tracing/lift/inside.py": "addmm addmv baddbmm",
         "tracing/record/transforms.py": "normalize",
     },

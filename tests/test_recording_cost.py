@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from symgrad.tracing import run_script
-from symgrad.tracing.record import torch_graph
+from symgrad.tracing.record import given
 from symgrad.tracing.record.mode import Recorder
 from symgrad.tracing.record.trace import Node
 from symgrad.tracing.session import sampling
@@ -226,7 +226,7 @@ FEW_CALLS, FEW_NODES = 70, 6
 @pytest.mark.parametrize("layers", [1, 40])
 def test_a_call_that_is_only_counted_runs_little_of_ours_however_large_the_graph_is(tmp_path, monkeypatch, layers):
     ours, read = [], []
-    own = torch_graph.outline
+    own = given.outline
     monkeypatch.setattr(sampling, "outline", lambda outputs: read.append(own(outputs)) or read[-1])
 
     def follow(frame, event, argument):

@@ -16,7 +16,7 @@ import pytest
 
 from symgrad.errors import InputError
 from symgrad.tracing import run_script
-from symgrad.tracing.lift.singular import rounded
+from symgrad.tracing.lift.sweeps import rounded
 from symgrad.tracing.story.content import closing
 from symgrad.tracing.story.page import event_text
 from tests.singular_scripts import script

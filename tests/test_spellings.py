@@ -12,7 +12,7 @@ import torch.nn.functional as F
 import symgrad
 from symgrad.ops import find, find_compound
 from symgrad.ops.calls.registry import OF_RUNS
-from symgrad.tracing.lift.calls import COMPOSITIONS
+from symgrad.tracing.lift.compositions import COMPOSITIONS
 from tests.compare import assert_same
 
 X, Y = [[1.0, -2.0, 0.5], [3.0, 0.25, -1.0]], [[2.0, 1.0, -3.0], [0.5, 4.0, 1.5]]

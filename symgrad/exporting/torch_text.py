@@ -35,7 +35,7 @@ from symgrad.exporting.parts import (
     without_shapes,
 )
 from symgrad.language.steps.names import ATTRIBUTES
-from symgrad.ops.calls.picks import SHARING
+from symgrad.ops.calls.registry import SHARING
 
 MISREAD = ("torch.median", "torch.nanmedian")
 """Along an axis, torch 2.13 reads beside the storage of an expanded tensor here: they are given their own storage."""

@@ -18,8 +18,7 @@ from symgrad.language.steps.extents import ALL, LARGEST_GUESS, Extents, Key, key
 from symgrad.language.steps.picks import picked
 from symgrad.language.steps.sharing import Sharing
 from symgrad.notation.tree import Node
-from symgrad.ops.calls.picks import SHARING
-from symgrad.ops.calls.registry import Compound
+from symgrad.ops.calls.registry import SHARING, Compound
 from symgrad.ops.entry import playing
 from symgrad.program import Role
 

@@ -18,7 +18,7 @@ import sympy as sp
 from symgrad.entries.holding import held_as
 from symgrad.entries.spec import Op
 from symgrad.errors import UnsupportedError
-from symgrad.ops.calls.picks import MOVERS
+from symgrad.ops.calls.registry import MOVERS
 from symgrad.ops.calls.written import sign_of
 from symgrad.program import Role
 

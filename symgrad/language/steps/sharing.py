@@ -20,8 +20,7 @@ from symgrad.language.steps.calls import Meaning, Ref
 from symgrad.language.steps.complaints import shown_shape
 from symgrad.language.steps.extents import ALL, Key
 from symgrad.ops import ground
-from symgrad.ops.calls.picks import SHARING
-from symgrad.ops.calls.registry import find_compound
+from symgrad.ops.calls.registry import SHARING, find_compound
 from symgrad.ops.entry import playing
 from symgrad.program import Role
 from symgrad.shapes import Size, SizeMismatch

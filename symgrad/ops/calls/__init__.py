@@ -1,9 +1,9 @@
 """Calls that are several entries of the table in a row, one registry for texts and for captured programs."""
 
-from symgrad.ops.calls import layers, matrices, shapes, short, spectra
+from symgrad.ops.calls import matrices, shapes, short
 from symgrad.ops.calls.registry import COMPOUNDS, Call, Compound, Last, compound, find_compound
 
-FAMILIES = (layers, matrices, shapes, short, spectra)
+FAMILIES = (matrices, shapes, short)
 """Where they stand."""
 
 __all__ = ["COMPOUNDS", "FAMILIES", "Call", "Compound", "Last", "compound", "find_compound"]

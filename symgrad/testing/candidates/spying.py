@@ -17,7 +17,7 @@ import torch
 
 from symgrad.numeric import Array
 from symgrad.testing.candidates.attempts import Change, Meta, Returned, change_of
-from symgrad.tracing.record.torch_graph import graph_behind
+from symgrad.tracing.record.given import graph_behind
 
 MOST = 1 << 20
 """Entries of the largest tensor that is compared with what it was before."""

@@ -18,7 +18,7 @@ from torch.autograd import forward_ad
 from symgrad.numeric import Array
 from symgrad.testing.candidates.attempts import PLAIN, Change, Heard, Layout, Pull, Seeds, Variation, listening
 from symgrad.testing.candidates.spying import changed, functions_of, named, snapshot, spying
-from symgrad.tracing.record.torch_graph import graph_behind
+from symgrad.tracing.record.given import graph_behind
 
 ONCE, ERROR = "declared once_differentiable", "torch::autograd::Error"
 """The node that stands in the graph of a gradient that says that it cannot be differentiated again."""

@@ -31,11 +31,10 @@ from symgrad.program import Apply, Program
 from symgrad.render import WRITERS
 from symgrad.render.program_picture import Watched
 from symgrad.tracing.captured.on_jax import OnJax
-from symgrad.tracing.captured.pictures import picture
 from symgrad.tracing.captured.planned import WaysBack
-from symgrad.tracing.captured.recorded import Box, Recorded
+from symgrad.tracing.captured.recorded import Box, Recorded, picture
 from symgrad.tracing.captured.words import Lines, listing, relabelled, renamed, told_in_one_line
-from symgrad.tracing.lift.complex.pairs import convention
+from symgrad.tracing.lift.lifted import convention
 from symgrad.tracing.lift.sweeps import PullCalls, pull
 
 if TYPE_CHECKING:

@@ -1,15 +1,17 @@
-"""What is kept of a run: the program, the values and the names, before anything is derived from them.
+"""What is kept of a run: the program, the values and the names, before anything is derived from them, and its picture.
 
-Comes in: what `symgrad.tracing.lift.lifter` made. Goes out: `Recorded`, which listings and pictures read; with its
-derivatives it is a `symgrad.tracing.captured.capture.Capture`.
+Comes in: what `symgrad.tracing.lift.lifter` made. Goes out: `Recorded`, which listings read; with its derivatives it
+is a `symgrad.tracing.captured.capture.Capture`. Its picture is SVG, of one sweep back through it: what only
+broadcasts an operand of the next step is no station there, the way leads past it.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -20,8 +22,9 @@ from symgrad.backward.parts.trees import put
 from symgrad.errors import SymgradError
 from symgrad.language.outside import arguments
 from symgrad.numeric import Array, Values
-from symgrad.program import Apply, Program, Pullback
-from symgrad.tracing.lift.labels import cast_in, cast_of, told_steps
+from symgrad.program import Apply, Argument, Program, Pullback
+from symgrad.render.program_picture import Watched, drawn
+from symgrad.tracing.lift.lifted import cast_in, cast_of, goes_without_saying, told_steps
 from symgrad.tracing.lift.sweeps import pull
 
 
@@ -117,3 +120,36 @@ class Recorded:
                 places = {own: ast.Name(f"at_{own.partition('·')[2]}") for _, own in step.beside}
                 found[step.result.name] = ast.unparse(put(code, places))
         return found
+
+
+BESIDE = 4
+"""Columns that have room beside the source."""
+
+
+def picture(program: Recorded, seeds: Mapping[str, Any], watched: Watched) -> str:
+    """The picture of a sweep from ``seeds`` that was ``watched``."""
+    steps, unsaid = unsaid_passed(program.recording, program.labels, seeds)
+    return drawn(
+        program.recording, steps, watched.past(unsaid).lengths, seeds, labels=program.labels,
+        shape_of=lambda name: np.shape(program.arrays[name]), seed=program.recording.seed, band=BESIDE,
+    )  # fmt: skip
+
+
+def unsaid_passed(
+    program: Program, labels: Mapping[str, str], ends: Collection[str]
+) -> tuple[tuple[Apply, ...], dict[str, str]]:
+    """The steps with what goes without saying passed, where one step reads it; and that, by what it reads itself."""
+    readers = Counter(name for step in program.forward_steps for name in step.tensors)
+    unsaid = {
+        step.result.name: str(step.arguments[0])
+        for step in program.forward_steps
+        if goes_without_saying(step, labels) and readers[step.result.name] == 1 and step.result.name not in ends
+    }
+
+    def past(argument: Argument) -> Argument:
+        while isinstance(argument, str) and argument in unsaid:
+            argument = unsaid[argument]
+        return argument
+
+    steps = (step for step in program.forward_steps if step.result.name not in unsaid)
+    return tuple(replace(step, arguments=tuple(map(past, step.arguments))) for step in steps), unsaid

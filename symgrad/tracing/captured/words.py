@@ -17,9 +17,9 @@ from symgrad.ops.entry import plays
 from symgrad.program import Apply, Argument, Constant, Program, Role
 from symgrad.render.content.words import counted
 from symgrad.tracing.captured.recorded import Recorded
-from symgrad.tracing.lift.binding import Refusals
-from symgrad.tracing.lift.labels import HIDDEN, UNNAMED, cast_of, told_steps
-from symgrad.tracing.lift.singular import IN_DOUBLES, NEAR_AN_EDGE, OVERFLOWS
+from symgrad.tracing.lift.lifted import HIDDEN, UNNAMED, cast_of, told_steps
+from symgrad.tracing.lift.steps import Refusals
+from symgrad.tracing.lift.sweeps import IN_DOUBLES, NEAR_AN_EDGE, OVERFLOWS
 
 NOT_CHECKED = "torch's own, not checked"
 """What is said of a number that torch computed and nothing derived stands beside."""

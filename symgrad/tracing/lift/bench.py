@@ -26,13 +26,11 @@ from symgrad.numeric.exact import Array
 from symgrad.ops.entry import named
 from symgrad.program import BLACK_BOX, Apply, Role, Tensor, free_name
 from symgrad.shapes import Sizes
-from symgrad.tracing.lift.binding import Refusals, bound, meaning
 from symgrad.tracing.lift.boxes import BlackBox
-from symgrad.tracing.lift.labels import UNNAMED, Origin
-from symgrad.tracing.lift.lifted import RESERVED, WRITTEN, Refused, identifier, why
+from symgrad.tracing.lift.lifted import RESERVED, UNNAMED, WRITTEN, Origin, Refused, identifier, why
 from symgrad.tracing.lift.observed import looked_at, stands
-from symgrad.tracing.lift.values import evaluate, meets_own
-from symgrad.tracing.lift.verify import disagreement, equal, precision
+from symgrad.tracing.lift.steps import Refusals, bound, in_one_list, meaning
+from symgrad.tracing.lift.values import disagreement, equal, evaluate, meets_own, precision
 from symgrad.tracing.record.trace import Call, Node, Where, mapped
 
 Ran = tuple[tuple[Node | None, ...], dict[int, int]]
@@ -152,6 +150,11 @@ class Bench(ABC):
         except Refusals as error:
             raise Refused(f"{spelling}: {why(error)}") from error
 
+    def __call__(self, name: str | Op, *arguments: Any, **keywords: Any) -> Ref:
+        """The result of one entry, on nodes, earlier steps and numbers."""
+        op = named(name)
+        return self.apply_op(op, f"torch.{op.name}", in_one_list(op, arguments), keywords)
+
     def emit(self, op: Op, operands: Sequence[Operand], options: Mapping[str, Any], name: str | None = None) -> Ref:
         """Append a step with its value; what broadcasts its operands comes before it."""
         begin = len(self.builder.steps)
@@ -176,6 +179,13 @@ class Bench(ABC):
         for step in self.builder.steps[begin:]:
             evaluate(step, self.arrays)
         return ref
+
+    @staticmethod
+    def number(size: Any) -> int:
+        """A size as a number."""
+        return int(size)
+
+    whole = number
 
     def finite(self, operand: Operand) -> Operand:
         """Infinities as data: no formula has them."""

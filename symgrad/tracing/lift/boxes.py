@@ -1,7 +1,7 @@
 """Black boxes: steps whose local products torch itself computes, because no equation reached them.
 
-Comes in: a call with the values it read. Goes out: vᵀJ and Ju of that one call, by re-running it on copies, with
-the random state it had. Wherever one appears it is marked as not derived.
+Comes in: a call with the values it read. Goes out: vᵀJ and Ju of that one call, by re-running it on copies, with the
+random state it had. Wherever one appears it is marked as not derived.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import torch
 
 from symgrad.errors import UnsupportedError
 from symgrad.numeric.exact import Array, as_float
-from symgrad.tracing.lift.verify import disagreement, precision
+from symgrad.tracing.lift.values import disagreement, precision
 from symgrad.tracing.record.aliases import storage
 from symgrad.tracing.record.trace import BEHIND, Call, Node, as_array, mapped, same, tensors_in
 

@@ -19,7 +19,7 @@ from symgrad.language.steps.builder import Operand
 from symgrad.language.steps.calls import Ref
 from symgrad.numeric.exact import Array
 from symgrad.ops import ground
-from symgrad.ops.calls.picks import CHOICES, RANKED
+from symgrad.ops.calls.registry import CHOICES, RANKED
 from symgrad.ops.entry import playing
 from symgrad.ops.lookup import find
 from symgrad.program import Role

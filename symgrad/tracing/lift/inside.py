@@ -23,7 +23,6 @@ from symgrad.reference.bounds import Uncompiled
 from symgrad.tracing.lift.bench import Bench, Ran
 from symgrad.tracing.lift.boxes import replaced, result_of
 from symgrad.tracing.lift.lifted import Refused
-from symgrad.tracing.lift.phases import FREE
 from symgrad.tracing.lift.steps import entering
 from symgrad.tracing.record.aliases import positions_in, storage
 from symgrad.tracing.record.spelling import plain_spelling, said_by_users, spelled
@@ -34,6 +33,8 @@ LONGEST = 20_000
 """A call of more operations than that is left whole."""
 PRODUCTS = ("addmm", "addmv", "baddbmm")
 """A product of matrices added to something: two steps of the table."""
+FREE = "the phase of each vector is nobody's choice, and the result depends on it"
+"""Why vectors are left to torch."""
 Definition = Callable[..., Any]
 """Takes an `Expansion`, and then what the call takes."""
 DEFINITIONS: dict[str, Definition] = {}

@@ -1,22 +1,120 @@
 """What lifting hands back: a program with the values and names of one run, or a refusal.
 
-Comes in: nothing but the parts. Goes out: `Lifted`, which `symgrad.tracing.lift.lifter` fills, `Refused`, with which
-one way to lift gives way to the next, and the names a tensor may bear. They stand apart from the lifting so that
-every way to lift can use them without a circle.
+Comes in: a recording, and the names that its author gave. Goes out: `Lifted`, which `symgrad.tracing.lift.lifter`
+fills; the steps that a listing has, with a name for each; the call of the user's behind some steps, an `Origin`; and
+`Refused`, with which one way to lift gives way to the next. A sweep that asks no black box loads none here.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from symgrad.errors import SymgradError
 from symgrad.language.steps.calls import Ref
 from symgrad.numeric.exact import Array
-from symgrad.program import Program
-from symgrad.tracing.lift.boxes import BlackBox
-from symgrad.tracing.lift.labels import Origin
-from symgrad.tracing.record.trace import Node, Where
+from symgrad.ops.entry import plays
+from symgrad.program import Apply, Program, Role, free_name
+from symgrad.tracing.record.trace import Call, Node, Where
+
+CAST = re.compile(r"(bfloat16|half)_\d+")
+"""What the recording calls an operand that autocast rounded."""
+FIRST = re.compile(r"[^\W\d]\w*")
+"""The name that a text begins with."""
+UNNAMED, HIDDEN = re.compile(r"t\d+"), re.compile(r"wide\d+")
+"""What the recording calls a tensor without a name, and an explanation one that was only broadcast."""
+
+
+def told_steps(program: Program, labels: Mapping[str, str]) -> tuple[Apply, ...]:
+    """The steps but those that only broadcast an operand of the next, or that only derivatives read."""
+    return tuple(s for s in program.forward_steps if not goes_without_saying(s, labels))
+
+
+def goes_without_saying(step: Apply, labels: Mapping[str, str]) -> bool:
+    """Whether a step only broadcasts and has no name, or only rounds as autocast does: it is said where it is read."""
+    return (plays(step.op, Role.COPIES) and step.result.name not in labels) or cast_of(step) != ""
+
+
+def cast_of(step: Apply) -> str:
+    """The method by which a step rounds as autocast does; empty where it does anything else."""
+    found = CAST.fullmatch(step.result.name) if plays(step.op, Role.HANDS_ON) else None
+    return found[1] if found is not None else ""
+
+
+def cast_in(step: Apply, spellings: Mapping[str, str]) -> str:
+    """The method by which a step rounds as autocast does, or in the script; empty where it does anything else."""
+    word = spellings.get(step.result.name, "").removeprefix("Tensor.") if plays(step.op, Role.HANDS_ON) else ""
+    return cast_of(step) or (word if word in ("bfloat16", "half", "float") else "")
+
+
+def settled_labels(
+    program: Program, ends: Sequence[str], labels: Mapping[str, str], cotangents: Mapping[str, tuple[str, str]]
+) -> dict[str, str]:
+    """Labels for every step that is told: those without a name are numbered, an only output is ``out``.
+
+    ``cotangents`` are the steps of a backward: a letter, and the tensor that they belong to.
+    """
+    found = dict(labels)
+    told = [step.result.name for step in told_steps(program, labels)]
+    free = [name for name in told if UNNAMED.fullmatch(name) and labels.get(name, name) == name]
+    unnamed = set(free)
+    taken = {label for name, label in labels.items() if name not in unnamed}
+    taken |= {first[0] for label in taken if (first := FIRST.match(label)) is not None}  # out[0]: out is a list
+    number = 0
+    for name in free:
+        if name == ends[-1] and len(set(ends)) == 1 and "out" not in taken:
+            found[name] = "out"
+            continue
+        number += 1
+        while f"t{number}" in taken:
+            number += 1
+        found[name] = f"t{number}"
+    taken |= set(found.values())
+    made = {found.get(name) for name in told}
+    for given in program.inputs:
+        first = FIRST.match(found.get(given.name, ""))
+        if first is not None and first[0] != found[given.name] and first[0] in made:  # bases[:, 1:] of an older bases
+            found[given.name] = free_name((f"{first[0]}_0",), taken)
+            taken.add(found[given.name])
+    for name, (letter, tensor) in cotangents.items():
+        if name not in found:
+            found[name] = free_name((f"{letter}_{found.get(tensor, tensor)}",), taken)
+            taken.add(found[name])
+    return found
+
+
+class Local(Protocol):
+    """One result of one call, and torch's own vᵀJ of it; ``names`` are what the program calls its arguments."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What the program calls its arguments."""
+
+    @property
+    def call(self) -> Call:
+        """The call, with the values it read."""
+
+    @property
+    def index(self) -> int:
+        """Which of its results."""
+
+    @property
+    def arguments(self) -> tuple[Node, ...]:
+        """The nodes that it differentiates by."""
+
+    def pull(self, cotangent: Array, wanted: Sequence[int]) -> dict[int, Array]:
+        """vᵀJ by the ``wanted`` arguments, from torch."""
+
+
+@dataclass(frozen=True, eq=False)
+class Origin:
+    """One call of the user's: the steps that say what it does, in order, and the call itself."""
+
+    box: Local
+    steps: tuple[str, ...]
+
 
 RESERVED = frozenset({"out", "inf", "nan", "pi", "e", "torch", "F", "np"})
 """Names that mean something else in a formula."""
@@ -49,7 +147,7 @@ class Lifted:
     outputs: tuple[str, ...]
     program: Program
     arrays: dict[str, Array]
-    boxes: dict[str, BlackBox]
+    boxes: dict[str, Any]
     labels: dict[str, str]
     nodes: dict[str, Node]
     lines: dict[str, Where] = field(default_factory=dict)
@@ -68,3 +166,11 @@ def identifier(label: str) -> str:
     word = "".join(c if c.isalnum() or c == "_" else "_" for c in label).strip("_") or "x"
     word = f"x{word}" if word[0].isdigit() else word
     return f"{word}_" if word in RESERVED else word
+
+
+def convention(names: Sequence[str]) -> str:
+    """The sentence about the complex tensors called ``names``, wherever their gradients are shown."""
+    return (
+        f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} complex, shown as pairs (re, im): torch's .grad is "
+        "∂L/∂re + i·∂L/∂im, which is 2·∂L/∂z̄, twice the conjugate of the Wirtinger derivative ∂L/∂z of a real L"
+    )

@@ -1,13 +1,14 @@
 """From what was seen to a program: each recorded call becomes steps of the table, or a black box.
 
-Comes in: nodes. Goes out: a `Lifted`: the program, the value of every tensor in it, and its black boxes. A call
-is tried as its entry of the table, then as a choice of entries, then as the operations that torch runs inside it;
-each try is held against the value torch computed, and taken back as a whole when it does not agree.
+Comes in: nodes. Goes out: a `Lifted`: the program, the value of every tensor in it, and its black boxes. A call is
+tried as its entry of the table, then as a choice of entries, then as the operations that torch runs inside it; each
+try is held against the value torch computed, and taken back as a whole when it does not agree.
 
-What was detached from values that the same program goes on with (straight-through estimators as they are written) is
-those steps and a ``detach``, so that the slope that is left out can be said. Under autocast torch rounds operands by
-casts that nobody wrote: those are steps as well, so that the listing says ``linear(x.bfloat16(), weight.bfloat16())``
-and the numbers are those torch computed with.
+Some steps nobody wrote. What was detached from values that the same program goes on with (straight-through
+estimators) is those steps and a ``detach``, so that the slope that is left out can be said. Under autocast torch
+rounds the operands of a call to half precision: the listing says ``linear(x.bfloat16(), weight.bfloat16())``, with
+the numbers that torch computed with. A hook on a tensor that changes what comes back to it is a black box behind the
+tensor.
 """
 
 from __future__ import annotations
@@ -23,19 +24,17 @@ from symgrad.language.steps.builder import Operand
 from symgrad.language.steps.calls import Ref
 from symgrad.numeric.exact import as_float
 from symgrad.ops import ground
-from symgrad.ops.calls.picks import SHARING
-from symgrad.ops.entry import playing
+from symgrad.ops.calls.registry import SHARING
+from symgrad.ops.entry import playing, plays
 from symgrad.ops.lookup import find
 from symgrad.program import Program, Role, Tensor, free_name
-from symgrad.tracing.lift import again, choices, hooks, inside, phases, rewrites, templates
+from symgrad.tracing.lift import choices, complex_spectral, complexes, inside, observed, rewrites, templates
 from symgrad.tracing.lift.bench import Bench
 from symgrad.tracing.lift.boxes import BlackBox, refuse_written_behind
-from symgrad.tracing.lift.complex import complexes
-from symgrad.tracing.lift.labels import Origin, settled_labels
-from symgrad.tracing.lift.lifted import UNKNOWN, Lifted, Refused
+from symgrad.tracing.lift.lifted import UNKNOWN, Lifted, Origin, Refused, settled_labels
 from symgrad.tracing.lift.steps import in_one_list
 from symgrad.tracing.record.spelling import plain_spelling
-from symgrad.tracing.record.trace import ASIDE, COMPILED, UNCOMPILED, UNRECORDED, Node, as_array, upstream
+from symgrad.tracing.record.trace import ASIDE, COMPILED, UNCOMPILED, UNRECORDED, Call, Node, as_array, upstream
 
 
 class Lifter(Bench):
@@ -65,7 +64,7 @@ class Lifter(Bench):
             self.refs,
             self.origins,
         )
-        if phases.matter(lifted, self.phases or {}):
+        if complex_spectral.phases_matter(lifted, self.phases or {}):
             return Lifter(self.names, self.stops, turning=False).lift(outputs, declared)
         return lifted
 
@@ -75,8 +74,8 @@ class Lifter(Bench):
             detached(self, node)
         elif node.kind in ("leaf", "data") or id(node) in self.stops:
             self.source(node)
-        elif hooks.changing(node):
-            hooks.lifted(self, node)
+        elif observed.changing(node):
+            self.hooked(node)
         elif node.notes:
             raise UnsupportedError(node.notes[0], found=(node.where.short if node.where else "",))
         elif node.kind == "unknown":
@@ -84,7 +83,7 @@ class Lifter(Bench):
         elif node.kind == "shift":
             self.shifted(node)
         elif node.kind == "gradient":
-            again.lifted(self, node)
+            rewrites.gradient_lifted(self, node)
         elif node.kind == "overwrite":
             try:
                 with self.trial():
@@ -107,7 +106,7 @@ class Lifter(Bench):
         except Refused as refusal:
             call = node.call
             if call is not None and rewrites.hooks_of_a_module(call):
-                call = replace(call, spelling=hooks.SPELLING)
+                call = replace(call, spelling=observed.SPELLING)
             self.box(node, call, str(refusal))
         else:
             self.origins.update(self.origin_of(node, begin))
@@ -143,6 +142,17 @@ class Lifter(Bench):
         ref = self.refs[id(old)]
         shift = self.data("change", difference)
         self.settle(node, self.emit(ground.add, [Operand(ref, ref.name), Operand(shift, shift.name)], {}), node.value())
+
+    def hooked(self, node: Node) -> None:
+        """``node`` as what it was computed as, and the hooks behind it."""
+        before = replace(node, hooks=None, passage=None, owner=None)
+        self.keep.append(before)
+        self.node(before)
+        call = Call(
+            observed.handed_on, observed.SPELLING, (before,), {}, node.hooked[-1], observation=node.passage, slots=(0,)
+        )
+        put = ", ".join(dict.fromkeys(where.short for where in node.hooked))
+        self.box(node, call, f"what goes back is what was made of it by the hook put there in {put}")
 
     def origin_of(self, node: Node, begin: int) -> dict[str, Origin]:
         """The call behind the steps from ``begin`` on, by its result's name; nothing where one is a black box."""
@@ -206,7 +216,7 @@ def by_table(bench: Bench, node: Node) -> Ref:
     if bench.within and isinstance(first, Node) and first.shape == node.shape and is_only_seen(word):
         return bench.refs_in(first)[id(first)]
     spelling, arguments, keywords = rewrites.plain(bench, node)
-    if not spelling:
+    if plays(spelling, Role.HANDS_ON):
         ref = arguments[0] if isinstance(arguments[0], Ref) else bench.refs_in(arguments)[id(arguments[0])]
         if np.array_equal(as_float(bench.arrays[ref.name]), as_float(node.value()), equal_nan=True):
             return ref

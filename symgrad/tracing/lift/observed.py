@@ -1,8 +1,9 @@
-"""What went into a backward of the user's own while torch ran it, and what came out.
+"""What went into a backward or a hook of the user's own while torch ran it, and what came out.
 
-A user's ``forward`` and ``backward`` are never run again by the observer: they may print, count, draw random
-numbers. So a call of a custom function is a black box whose product was looked at on its way. Comes in: the
-function's node in torch's graph. Goes out: v as it was passed, vᵀJ as it was returned, and whether v was overwritten.
+A user's ``forward`` and ``backward`` are never run again by the observer: they may print, count, draw random numbers.
+So a call of a custom function is a black box whose product was looked at on its way, and so is a hook that changes
+what comes back to its tensor. Comes in: the function's node in torch's graph, or the tensor's hooks. Goes out: v as
+it was passed, vᵀJ as it was returned, and whether v was overwritten.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from symgrad.backward.parts.names import Slots
 from symgrad.errors import UnsupportedError
 from symgrad.numeric.exact import Array, as_float
 from symgrad.tracing.lift.boxes import BlackBox
-from symgrad.tracing.lift.verify import disagreement, precision
+from symgrad.tracing.lift.values import disagreement, precision
 from symgrad.tracing.record.numbers import short
 from symgrad.tracing.record.trace import Call, Node, as_array, same
 
@@ -149,3 +150,22 @@ def stands(call: Call, index: int, read: Sequence[Node], first: str) -> Slots:
     """Where the tensors of a user's call stand; ``first`` is what its first result here is called."""
     places = tuple(tuple(n for n, own in enumerate(call.arguments) if own is node) for node in read)
     return Slots(len(call.arguments), places, call.slots[index], call.slots[-1] + 1, first)
+
+
+SPELLING = "hook"
+"""What stands in a listing where the hooks of a tensor are."""
+
+
+def hooks_stand_at(call: Call) -> bool:
+    """Whether a call is no call, but the hooks of a tensor."""
+    return call.function is handed_on
+
+
+def changing(node: Node) -> bool:
+    """Whether hooks were seen to change what comes back to ``node``."""
+    return node.passage is not None and bool(node.passage.made) and not node.passage.kept(0)
+
+
+def handed_on(tensor: Any) -> Any:
+    """A tensor with a hook forward: itself."""
+    return tensor

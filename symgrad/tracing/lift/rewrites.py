@@ -1,7 +1,9 @@
-"""Ways to say a torch call in entries of the table that spell it differently.
+"""Ways to say what was recorded in entries of the table that spell it differently.
 
-`plain` undoes operators, in-place forms and casts; `overwrite` says a write in place as a new value. Calls that only
-pick entries are in `symgrad.tracing.lift.choices`, the operations inside a call in `symgrad.tracing.lift.inside`.
+`plain` undoes operators, in-place forms and casts; `overwrite` says a write in place as a new value; of a gradient
+that was recorded with ``create_graph`` the steps of the backward join those of the program: what was asked together
+is pulled back together, by equations, and held against what torch gave. Calls that only pick entries are in
+`symgrad.tracing.lift.choices`, the operations inside a call in `symgrad.tracing.lift.inside`.
 """
 
 from __future__ import annotations
@@ -14,25 +16,28 @@ import sympy as sp
 import torch
 from torch.nn.modules._functions import BackwardHookFunction
 
+from symgrad.calculus.back import ONE, steps_back
+from symgrad.errors import UnsupportedError
 from symgrad.language.steps.builder import Operand
 from symgrad.language.steps.calls import Ref, parameter_name
 from symgrad.ops import ground
-from symgrad.ops.calls.registry import find_compound
+from symgrad.ops.calls.registry import Last, done, find_compound
 from symgrad.ops.entry import playing
 from symgrad.ops.lookup import find
-from symgrad.program import Role
+from symgrad.program import SEEDS, Argument, Program, Role, Tensor
+from symgrad.tracing.lift import compositions, layers, placing
 from symgrad.tracing.lift.bench import Bench
 from symgrad.tracing.lift.boxes import replayed
-from symgrad.tracing.lift.calls.compositions import composed
 from symgrad.tracing.lift.choices import put
-from symgrad.tracing.lift.labels import UNNAMED
-from symgrad.tracing.lift.lifted import TWICE, Refused
+from symgrad.tracing.lift.lifted import TWICE, UNNAMED, Refused
+from symgrad.tracing.lift.values import disagreement, evaluate, precision
 from symgrad.tracing.record.aliases import places_of
+from symgrad.tracing.record.gradients import Gradient
 from symgrad.tracing.record.spelling import plain_spelling, reflected
 from symgrad.tracing.record.trace import Call, Node, Where, as_array, plainly
 
-Rewritten = tuple[str, tuple[Any, ...], dict[str, Any]]
-
+FAMILIES = (compositions, layers, placing)
+"""Where the calls stand that only a run can say in entries; each enters itself."""
 SAME = frozenset({"float", "double", "half", "bfloat16", "to", "type", "type_as", "cpu", "contiguous", "clone", "alias",
                   "positive", "view_as_real", "lift_fresh", "lift_fresh_copy", "_to_copy", "expand_copy", "cuda",
                   "requires_grad", "_conj", "conj_physical", "resolve_conj", "resolve_neg", "real", "conj",
@@ -65,15 +70,15 @@ def whose_backward(call: Call) -> str:
     return f"an autograd.Function of {whose} own: its backward is what {author} wrote"
 
 
-def plain(lifter: Bench, node: Node) -> Rewritten:
+def plain(lifter: Bench, node: Node) -> Last:
     """The call with operators, in-place forms, casts and shapes of others said plainly.
 
-    An empty spelling says that the result is the first argument as it is.
+    Of what changes nothing it is the first argument as it is.
     """
     call = node.call
     assert call is not None
     if hooks_of_a_module(call) and call.observation is not None and call.observation.kept(call.slots[node.index]):
-        return "", (call.arguments[call.slots[node.index]],), {}
+        return done(call.arguments[call.slots[node.index]])
     if call.spelling.endswith(".apply"):
         raise Refused(whose_backward(call))
     spelling, arguments, keywords = plain_spelling(call.spelling), call.arguments, dict(call.keywords)
@@ -83,7 +88,7 @@ def plain(lifter: Bench, node: Node) -> Rewritten:
     keywords.pop("out", None)
     first = arguments[0] if arguments else None
     if word in SAME and isinstance(first, Node) and not first.held.is_complex() and not node.held.is_complex():
-        return "", (first,), {}
+        return done(first)
     if word == "data":
         return f"Tensor.{playing(Role.CUTS).name}", (first,), {}
     if word in ("mH", "adjoint") and isinstance(first, Node) and not first.held.is_complex():
@@ -99,7 +104,7 @@ def plain(lifter: Bench, node: Node) -> Rewritten:
         return written(lifter, node)
     if "dropout" in word and call.random is not None and isinstance(first, Node):
         return dropped(lifter, node)
-    said = composed(lifter, node, spelling, arguments, keywords)
+    said = compositions.composed(lifter, node, spelling, arguments, keywords)
     lifter.asked_numbers |= said is not None  # a composition may look at the value
     return said or (spelling, arguments, entrys_own(spelling, keywords))
 
@@ -137,14 +142,14 @@ def basic_key(key: Any, rank: int) -> tuple[Any, ...] | None:
     return (*items[:at], *fill, *items[at:])
 
 
-def dropped(lifter: Bench, node: Node) -> Rewritten:
+def dropped(lifter: Bench, node: Node) -> Last:
     """Dropout of this run: times the mask that was drawn, and some kinds add numbers where they drop; both are data."""
     call = node.call
     assert call is not None
     first = call.arguments[0]
     like = first.tensor()
     shift, whole = (as_array(replayed(node, (first,), (t,))) for t in (torch.zeros_like(like), torch.ones_like(like)))
-    scaled: Rewritten = "torch.mul", (first, lifter.data("mask", whole - shift)), {}
+    scaled: Last = "torch.mul", (first, lifter.data("mask", whole - shift)), {}
     if not shift.any():
         return scaled
     product = lifter.apply_op(ground.mul, *scaled)
@@ -176,7 +181,7 @@ def overwriting(node: Node) -> Call:
     return Call(function, "in-place write through a view", (old, new), {}, where)
 
 
-def written(lifter: Bench, node: Node) -> Rewritten:
+def written(lifter: Bench, node: Node) -> Last:
     """``x[key] = value``."""
     call = node.call
     assert call is not None
@@ -197,7 +202,7 @@ def written(lifter: Bench, node: Node) -> Rewritten:
         if extra > 0:
             source = lifter.apply_op(ground.reshape, "torch.reshape", (source, tuple(source.shape[extra:])), {})
         source = lifter.apply_op(ground.expand, "Tensor.expand", (source, tuple(read.shape)), {})
-    return "", (put(lifter, refs[id(target)], source, places.reshape(node.shape), lifter.wish(node)),), {}
+    return done(put(lifter, refs[id(target)], source, places.reshape(node.shape), lifter.wish(node)))
 
 
 def by_emptiness(lifter: Bench, node: Node) -> Ref:
@@ -209,3 +214,87 @@ def by_emptiness(lifter: Bench, node: Node) -> Ref:
     ):
         raise Refused("")
     return lifter.data(lifter.wish(node) or "empty", node.value())
+
+
+# Gradients that were recorded -----------------------------------------------------------------------------
+
+
+def gradient_lifted(lifter: Bench, node: Node) -> None:
+    """One gradient, whose outputs, weights and inputs are lifted already."""
+    gradient: Gradient = node.gradient
+    if id(gradient) not in lifter.gradients:
+        lifter.gradients[id(gradient)] = pulled(lifter, gradient)
+    ref, old = lifter.gradients[id(gradient)][node.index], gradient.before[node.index]
+    if old is not None:
+        before = lifter.refs[id(old)]
+        ref = lifter.emit(ground.add, [Operand(r, r.name) for r in (before, ref)], {}, lifter.wish(node))
+    wrong = disagreement(lifter.arrays[ref.name], node.value(), precision(node))
+    if wrong is not None:
+        raise UnsupportedError(
+            f"a gradient that was differentiated again is not what is derived: {wrong}",
+            found=(f"{node.where.short}: {node.where.text}" if node.where else "",),
+        )
+    lifter.settle(node, ref, node.value())
+
+
+def pulled(lifter: Bench, gradient: Gradient) -> list[Ref]:
+    """What one backward gave by each of its inputs; its steps are the program's from here on."""
+    builder = lifter.builder
+    inputs = [lifter.refs[id(node)] for node in gradient.inputs]
+    ends = [lifter.refs[id(node)] for node in gradient.outputs]
+    weights = weights_of(lifter, gradient, ends)
+    given = tuple(Tensor(ref.name, ref.shape) for ref in lifter.inputs)
+    program = Program(given, tuple(builder.steps), ends[-1].name)
+    order = 1 + max((lifter.orders.get(name, 0) for name in program.reaching(ref.name for ref in ends)), default=0)
+    letter = letter_of(lifter, order)
+    wishes = {}
+    for place, ref in enumerate(inputs):
+        node = gradient.results[place]() if place in gradient.results else None
+        wish = None if node is None or gradient.before[place] is not None else lifter.wish(node)
+        wishes[ref.name] = wish or f"{letter}_{ref.name}"
+
+    def called(tensor: str | None) -> str:
+        if tensor is None:
+            return str(builder.fresh_name())
+        name = builder.claim(wishes.get(tensor, f"{letter}_{tensor}"))
+        builder.used.add(name)
+        if tensor not in wishes:
+            lifter.cotangents[name] = (letter, tensor)
+        return name
+
+    steps, found = steps_back(program, weights, [ref.name for ref in inputs], called)
+    for step in steps:
+        builder.steps.append(step)
+        lifter.orders[step.result.name] = order
+        builder.used.add(step.result.name)
+        evaluate(step, lifter.arrays)
+    return [result(lifter, found.get(ref.name), ref) for ref in inputs]
+
+
+def weights_of(lifter: Bench, gradient: Gradient, ends: list[Ref]) -> dict[str, Argument]:
+    """The weight of each output; those of one output that stands twice are added up."""
+    found: dict[str, Argument] = {}
+    for ref, node in zip(ends, gradient.weights, strict=True):
+        if node is not None:
+            weight: Argument = lifter.refs[id(node)].name
+        else:
+            weight = lifter.data("ones", np.ones([int(n) for n in ref.shape])).name if ref.shape else ONE
+        if ref.name in found:
+            raise UnsupportedError("one output stands twice in a gradient that is differentiated again")
+        found[ref.name] = weight
+    return found
+
+
+def letter_of(lifter: Bench, order: int) -> str:
+    """What cotangents of this order begin with: ``v``, and ``g`` for those of a backward of the backward."""
+    taken = {*lifter.names.values(), *(ref.name for ref in lifter.inputs)}
+    free = [s for s in SEEDS if not any(name == s or name.startswith(f"{s}_") for name in taken)] or list(SEEDS)
+    return free[min(order, len(free)) - 1]
+
+
+def result(lifter: Bench, found: Argument | None, ref: Ref) -> Ref:
+    """What reaches an input, as a tensor; zeros where nothing does."""
+    if isinstance(found, str):
+        return Ref(found, ref.shape)
+    value = np.zeros([int(n) for n in ref.shape]) if found is None else np.ones(())
+    return lifter.data("zeros" if found is None else "one", value)

@@ -1,22 +1,97 @@
-"""What a composition is made of: entries of the table, applied one after the other to what was recorded."""
+"""Entries of the table applied to what was recorded: how arguments become operands, step after step.
+
+torch's own names for parameters are renamed to the table's, what has no mathematics (``dtype``, ``out``, ``device``)
+is dropped: the value is compared with torch's afterwards, so that a dropped argument that mattered is noticed.
+Binding itself is the language's (`symgrad.language.steps.calls.bind`). A composition is made of several such steps.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
-from symgrad.entries.spec import Op
-from symgrad.language.steps.calls import Ref
-from symgrad.numeric.exact import Array
+import numpy as np
+
+from symgrad.entries.spec import Op, is_operand
+from symgrad.errors import SymgradError, UnsupportedError
+from symgrad.language.steps.builder import Operand
+from symgrad.language.steps.calls import TOLD, Argument, Ref, bind, parameter_name
 from symgrad.ops.calls.registry import Last
-from symgrad.ops.entry import named, plays
-from symgrad.program import Role
 
-if TYPE_CHECKING:
-    from symgrad.tracing.lift.bench import Bench  # it loads torch, which a description need not
+NOWHERE = (0, 0)
+"""Captured calls have no place in a text."""
 
-Said = Last
-Composition = Callable[..., Said | None]
+DROPPED = frozenset({
+    *TOLD, "out", "inplace", "requires_grad", "non_blocking", "_stacklevel", "copy", "half_to_float", "size_average",
+    "reduce", "_dtype",
+})  # fmt: skip
+"""Keywords without mathematics."""
+
+
+class Sort:
+    """A dtype, device or layout among positional arguments: it has no mathematics."""
+
+
+SORT = Sort()
+
+
+def meaning(value: Any, refs: Mapping[int, Any]) -> Any:
+    """An argument as the language means it: a `Ref`, a number, text, a tuple, None."""
+    if id(value) in refs:
+        return refs[id(value)]
+    if isinstance(value, (tuple, list)):
+        return tuple(meaning(part, refs) for part in value)
+    if isinstance(value, np.generic):
+        return value.item()
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float):
+        return int(value) if value.is_integer() and abs(value) < 2**31 else value
+    if type(value).__name__ in ("dtype", "device", "layout", "memory_format", "Generator"):
+        return SORT
+    raise UnsupportedError(f"an argument of type {type(value).__name__} has no place in the table")
+
+
+def bound(
+    op: Op, spelling: str, arguments: Sequence[Any], keywords: Mapping[str, Any]
+) -> tuple[list[Operand], dict[str, Any]]:
+    """Operands and options for ``op``; raises `SymgradError` where the entry does not take these arguments."""
+    given = [Argument(a, NOWHERE) for a in arguments if a is not SORT]
+    for name, value in keywords.items():
+        if (name in DROPPED and name not in op.signature.parameters) or value is SORT:
+            continue
+        own = parameter_name(op.signature.parameters, name)
+        if own is None:
+            if value is None or value is False:
+                continue
+            own = name
+        given.append(Argument(value, NOWHERE, own))
+    given = [a for a in given if not (a.keyword and a.meaning is None and _has_default(op, a.keyword))]
+    _check_kinds(op, given)
+    found = bind(op, spelling, given, NOWHERE)
+    return [Operand(m, m.name if isinstance(m, Ref) else str(m)) for m, _ in found.operands], dict(found.options)
+
+
+def _has_default(op: Op, name: str) -> bool:
+    """Whether leaving a parameter out means None."""
+    parameter = op.signature.parameters.get(name)
+    return parameter is not None and parameter.default is None
+
+
+def _check_kinds(op: Op, given: Sequence[Argument]) -> None:
+    """Refuse a tensor where the entry has an option: its value would have to be known beforehand."""
+    options = {p.name for p in op.signature.parameters.values() if not is_operand(p.annotation)}
+    for argument in given:
+        if argument.keyword in options and isinstance(argument.meaning, Ref) and not op.variadic:
+            raise UnsupportedError(f"{argument.keyword} of {op.name} is a tensor here")
+
+
+Refusals = (SymgradError, TypeError, ValueError, AttributeError, ArithmeticError, LookupError, NotImplementedError,
+            AssertionError, RuntimeError)  # fmt: skip
+"""What an entry may raise when it does not fit a call: then the next way is tried."""
+
+
+Composition = Callable[..., Last | None]
 Entered = TypeVar("Entered", bound=Callable[..., Any])
 
 
@@ -38,33 +113,6 @@ COMPOSITIONS: dict[str, Composition] = {}
 composition = entering(COMPOSITIONS)
 
 
-class Steps:
-    """Entries of the table applied one after the other: ``steps(parts.mul, x, 2)``."""
-
-    def __init__(self, lifter: Bench) -> None:
-        self.lifter = lifter
-
-    def __call__(self, name: str | Op, *arguments: Any, **keywords: Any) -> Ref:
-        """One entry, on nodes, earlier steps and numbers."""
-        op = named(name)
-        return self.lifter.apply_op(op, f"torch.{op.name}", in_one_list(op, arguments), keywords)
-
-    def text(self, text: str, **meanings: Any) -> Ref:
-        """The steps of a text in symgrad's own language, over nodes, earlier steps and numbers."""
-        return self.lifter.read(text, meanings)
-
-    def data(self, label: str, array: Array) -> Ref:
-        """Numbers of the run, as an input of its own."""
-        return self.lifter.data(label, array)
-
-    @staticmethod
-    def number(size: Any) -> int:
-        """A size as a number."""
-        return int(size)
-
-    whole = number
-
-
 def in_one_list(op: Op, arguments: Sequence[Any]) -> tuple[Any, ...]:
     """The tensors of an entry that takes any number of them as torch takes them: as one list."""
     row = op.variadic and bool(arguments) and all(hasattr(a, "shape") for a in arguments)
@@ -80,21 +128,6 @@ def joined_parts(tensors: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(t for t in parts if tuple(t.shape) != (0,)) or parts[:1]
 
 
-def done(ref: Any) -> Said:
-    """The result as it stands."""
-    return "", (ref,), {}
-
-
-def as_said(last: Last) -> Said:
-    """A last step of the registry's, whose ``identity`` is the result as it stands."""
-    return done(*last[1]) if plays(last[0], Role.HANDS_ON) else last
-
-
 def of_part(known: Callable[..., Last | None]) -> Composition:
     """What the registry knows by the number of the result, for a node."""
-
-    def by_part(steps: Steps, node: Any, *arguments: Any, **keywords: Any) -> Said | None:
-        last = known(steps, node.index or 0, *arguments, **keywords)
-        return None if last is None else as_said(last)
-
-    return by_part
+    return lambda steps, node, *arguments, **keywords: known(steps, node.index or 0, *arguments, **keywords)

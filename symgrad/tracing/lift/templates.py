@@ -16,7 +16,7 @@ from symgrad.language.steps.calls import Ref
 from symgrad.ops.entry import entry_of
 from symgrad.program import Apply, Argument, Role, Tensor
 from symgrad.tracing.lift.bench import Bench
-from symgrad.tracing.lift.complex.complexes import touches
+from symgrad.tracing.lift.complexes import touches
 from symgrad.tracing.lift.lifted import Refused
 from symgrad.tracing.lift.values import Again
 from symgrad.tracing.record.trace import Node

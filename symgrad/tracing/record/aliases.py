@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from symgrad.numeric.exact import Array
+from symgrad.tracing.record.guard import Weakly
 from symgrad.tracing.record.trace import Node, real_precision, same, version
-from symgrad.tracing.record.weakly import Weakly
 
 SOME = 8
 """References that are kept before the dead among them are looked for."""

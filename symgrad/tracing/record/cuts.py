@@ -24,9 +24,9 @@ from symgrad.ops.calls.written import NEW
 from symgrad.ops.lookup import find
 from symgrad.program import Role
 from symgrad.tracing.record import frames
+from symgrad.tracing.record.guard import Weakly
 from symgrad.tracing.record.spelling import plain_spelling
 from symgrad.tracing.record.trace import ASIDE, COMPILED, Call, Cut, Node, Where, is_leaf, tensors_in, upstream, version
-from symgrad.tracing.record.weakly import Weakly
 
 LEAVES = 50
 """Leaves before a cut that are kept."""

@@ -1,9 +1,10 @@
 """The one guard around the observer's own work: whatever fails in it, the program that is watched goes on.
 
 Comes in: a piece of bookkeeping. Goes out: what it returned, or None when it failed; the first failure is kept, and
-said of the calls that can then not be explained. Inside, torch's overrides are off, the warnings of the work are
-its own business, and what the work may touch on its way (random states, hooks on saved tensors, dispatch modes) is
-as it was when it ends.
+said of the calls that can then not be explained. Inside, torch's overrides are off, the warnings of the work are its
+own business, and what the work may touch on its way (random states, hooks on saved tensors, dispatch modes) is as it
+was when it ends. The observer's own weak references can be told from the user's: `torch.utils.swap_tensors` refuses
+tensors that anybody else refers to weakly.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import random
 import sys
 import warnings
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any, ParamSpec, TypeVar
@@ -18,6 +20,7 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
+from torch.utils.weak import WeakIdRef
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -153,3 +156,35 @@ def registries() -> Iterator[dict[Any, Any]]:
         registry = getattr(module, "__dict__", {}).get("__warningregistry__")
         if isinstance(registry, dict):
             yield registry
+
+
+# Weak references ------------------------------------------------------------------------------------------
+
+SWAP: Any = torch._C._swap_tensor_impl
+"""Torch's own, whatever stands in its place."""
+
+
+class Weakly(weakref.ref):  # type: ignore[type-arg]  # ref[Any] is no class to derive from
+    """A reference to a tensor that nobody else has; whatever has ``ours`` is one of the observer's."""
+
+    __slots__ = ()
+    ours = True
+
+
+class Key(WeakIdRef):
+    """A tensor by identity, as a key."""
+
+    __slots__ = ()
+    ours = True
+
+
+class Uncounted:
+    """The module ``weakref`` without what the observer refers to."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(weakref, name)
+
+    @staticmethod
+    def getweakrefs(tensor: Any) -> list[Any]:
+        """Those of others."""
+        return [ref for ref in weakref.getweakrefs(tensor) if not getattr(ref, "ours", False)]

@@ -19,13 +19,12 @@ from symgrad.tracing.record import cuts, frames, gradients, spelling
 from symgrad.tracing.record.aliases import Storages, outdated, positions_in, related, storage, unseen_by
 from symgrad.tracing.record.aside import StandIns
 from symgrad.tracing.record.cuts import HANDS_OUT, Taken
-from symgrad.tracing.record.guard import Guard, elsewhere, numberless
+from symgrad.tracing.record.guard import SWAP, Guard, Key, Weakly, elsewhere, numberless
 from symgrad.tracing.record.names import parts_of
 from symgrad.tracing.record.spelling import ASKING, Facts
 from symgrad.tracing.record.standing_in import Caller, asking, caller
 from symgrad.tracing.record.trace import UNSEEN, Call, Cut, Node, Where, is_leaf, mapped, only_of, tensors_in, version
 from symgrad.tracing.record.transforms import Inside
-from symgrad.tracing.record.weakly import SWAP, Key, Weakly
 
 ALIAS = "AliasBackward0"
 """What torch's graph calls a view of a whole tensor."""

@@ -20,10 +20,9 @@ from symgrad.ops.lookup import find
 from symgrad.tracing.record import frames
 from symgrad.tracing.record.given import argument_names
 from symgrad.tracing.record.gradients import Gradient
-from symgrad.tracing.record.guard import Guard
+from symgrad.tracing.record.guard import Guard, Weakly
 from symgrad.tracing.record.spelling import Facts, asks_in_place, plain_spelling
 from symgrad.tracing.record.trace import Call, Node, Where, mapped, tensors_in
-from symgrad.tracing.record.weakly import Weakly
 
 INNER: Any = torch._C._functorch
 GRADIENTS = ("grad", "grad_and_value")

@@ -15,16 +15,16 @@ from symgrad.explanation.singular import Birth, births
 from symgrad.numeric.exact import as_float
 from symgrad.render.program_picture import Watched
 from symgrad.tracing.captured.capture import Capture
-from symgrad.tracing.captured.pictures import picture
+from symgrad.tracing.captured.recorded import picture
 from symgrad.tracing.captured.words import NOT_CHECKED, first_words, shape_text
-from symgrad.tracing.lift.complex.pairs import convention
+from symgrad.tracing.lift.lifted import convention
 from symgrad.tracing.lift.lifter import Lifter
 from symgrad.tracing.lift.values import opened
 from symgrad.tracing.record.given import seed_text, stands_for
+from symgrad.tracing.record.guard import Weakly
 from symgrad.tracing.record.names import backward_at, node_names
 from symgrad.tracing.record.numbers import KEPT as KEPT_WHOLE
 from symgrad.tracing.record.trace import as_array
-from symgrad.tracing.record.weakly import Weakly
 from symgrad.tracing.session import diagnose, no_gradient, own_backward, remarks, why
 from symgrad.tracing.session.agreement import Judge, precision_of, watching
 from symgrad.tracing.session.births import all_lost, not_finite

@@ -23,11 +23,10 @@ from symgrad.errors import SymgradError
 from symgrad.numeric.exact import Array
 from symgrad.tracing.captured.words import shape_text
 from symgrad.tracing.record import frames
-from symgrad.tracing.record.guard import in_words, undisturbed
+from symgrad.tracing.record.given import nodes_made
+from symgrad.tracing.record.guard import Weakly, in_words, undisturbed
 from symgrad.tracing.record.mode import Recorder
-from symgrad.tracing.record.torch_graph import nodes_made
 from symgrad.tracing.record.trace import Cut, Node, Where
-from symgrad.tracing.record.weakly import Weakly
 from symgrad.tracing.session.sampling import CLOSELY, Asked, Program, Sampling, is_checked
 from symgrad.tracing.story.events import Backward, Note, Session
 

@@ -20,7 +20,7 @@ import torch
 
 from symgrad.tracing.captured.function import active_modes
 from symgrad.tracing.record import frames, sight
-from symgrad.tracing.record.batched import Batched
+from symgrad.tracing.record.gradients import Batched
 from symgrad.tracing.record.guard import numberless
 from symgrad.tracing.record.standing_in import Caller, caller
 from symgrad.tracing.record.trace import Where, mapped, tensors_in

@@ -27,12 +27,11 @@ from symgrad.ops.entry import playing, plays
 from symgrad.program import Role
 from symgrad.render.content.words import counted
 from symgrad.tracing.captured.capture import Capture
-from symgrad.tracing.lift import hooks
 from symgrad.tracing.lift.lifter import Lifter
-from symgrad.tracing.lift.observed import Observed
+from symgrad.tracing.lift.observed import Observed, hooks_stand_at
 from symgrad.tracing.lift.rewrites import hooks_of_a_module
 from symgrad.tracing.lift.sweeps import pull
-from symgrad.tracing.lift.verify import precision
+from symgrad.tracing.lift.values import precision
 from symgrad.tracing.record.numbers import MOST, short
 from symgrad.tracing.record.trace import Call, Node, as_array
 from symgrad.tracing.session.agreement import difference, precision_of
@@ -188,7 +187,7 @@ def compared(program: Capture) -> list[str]:
 def of_each(program: Capture) -> Iterator[str]:
     """What is said of each call."""
     for name, box in program.boxes.items():
-        if isinstance(box, Observed) and hooks.stand_at(box.call):
+        if isinstance(box, Observed) and hooks_stand_at(box.call):
             yield from changed_by_hooks(program.labels.get(name, name), box)
             continue
         if not isinstance(box, Observed) or not box.call.forward or box.index != carrying(box):

@@ -20,8 +20,7 @@ from symgrad.render.flow import shortened
 from symgrad.tracing.captured.words import chosen_by_torch, ruled_by_torch
 from symgrad.tracing.lift.lifted import WRITTEN
 from symgrad.tracing.lift.observed import changed
-from symgrad.tracing.lift.singular import OVERFLOWS, settled
-from symgrad.tracing.lift.sweeps import pull
+from symgrad.tracing.lift.sweeps import OVERFLOWS, pull, settled
 from symgrad.tracing.record.frames import as_written
 from symgrad.tracing.record.names import called, text_at, tree_of
 from symgrad.tracing.record.numbers import digits, short

@@ -26,10 +26,10 @@ from symgrad.tracing.captured.capture import Capture
 from symgrad.tracing.captured.words import shape_text
 from symgrad.tracing.lift.lifter import Lifter
 from symgrad.tracing.record.given import argument_names
+from symgrad.tracing.record.guard import Weakly
 from symgrad.tracing.record.names import node_names
 from symgrad.tracing.record.numbers import digits
 from symgrad.tracing.record.trace import upstream
-from symgrad.tracing.record.weakly import Weakly
 from symgrad.tracing.session.scene import Scene
 from symgrad.tracing.story.folding import passages
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from symgrad.errors import Setting
-from symgrad.tracing.record.torch_graph import Outline, glimpse, nodes_made, outline
+from symgrad.tracing.record.given import Outline, glimpse, nodes_made, outline
 from symgrad.tracing.record.trace import Where
 
 ALWAYS = 3

@@ -20,7 +20,7 @@ from symgrad.oracles.second import slope_there
 from symgrad.oracles.text import torch_second
 from symgrad.render.content.words import counted
 from symgrad.tracing.captured.capture import Capture
-from symgrad.tracing.lift.verify import precision
+from symgrad.tracing.lift.values import precision
 from symgrad.tracing.record.given import Given
 from symgrad.tracing.record.trace import Node, as_array, tensors_in, upstream
 from symgrad.tracing.record.transforms import GRADIENTS, PRODUCTS, Request

@@ -20,15 +20,13 @@ import torch
 from symgrad.errors import SymgradError
 from symgrad.tracing.captured.function import recording
 from symgrad.tracing.record import frames, sight
-from symgrad.tracing.record.given import Given, outputs_of, read_twice
-from symgrad.tracing.record.guard import in_words, numberless, undisturbed
+from symgrad.tracing.record.aside import Steps
+from symgrad.tracing.record.given import Given, leaves_behind, outputs_of, read_twice
+from symgrad.tracing.record.guard import Uncounted, Weakly, in_words, numberless, undisturbed
 from symgrad.tracing.record.numbers import short
-from symgrad.tracing.record.optimizer_steps import Steps
 from symgrad.tracing.record.standing_in import Caller, caller_with_all
-from symgrad.tracing.record.torch_graph import leaves_behind
 from symgrad.tracing.record.trace import Where, as_array, tensors_in
 from symgrad.tracing.record.transforms import Request
-from symgrad.tracing.record.weakly import Uncounted, Weakly
 from symgrad.tracing.session import curvature, no_gradient, remarks, rows
 from symgrad.tracing.session.event import remember, told_of, unexplained
 from symgrad.tracing.session.history import UNCHANGED, History

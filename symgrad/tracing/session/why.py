@@ -25,11 +25,11 @@ from symgrad.ops.entry import entry_of, plays
 from symgrad.program import Apply, Role
 from symgrad.tracing.captured.capture import Capture
 from symgrad.tracing.captured.words import relabelled, right_side, step_text
-from symgrad.tracing.lift.labels import UNNAMED, cast_of, goes_without_saying
+from symgrad.tracing.lift.lifted import UNNAMED, cast_of, goes_without_saying
 from symgrad.tracing.lift.sweeps import pull
+from symgrad.tracing.record.guard import Weakly
 from symgrad.tracing.record.numbers import MOST, short
 from symgrad.tracing.record.trace import Node
-from symgrad.tracing.record.weakly import Weakly
 from symgrad.tracing.session.births import spoilt
 from symgrad.tracing.session.scene import Findings
 from symgrad.tracing.story.events import MANY, Leaf, listed

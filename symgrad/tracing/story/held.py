@@ -39,7 +39,7 @@ from symgrad.render.letters import loose_names
 from symgrad.render.page import Equation, Equations, Formula, named
 from symgrad.tracing.captured.capture import Capture
 from symgrad.tracing.captured.words import relabelled, right_side
-from symgrad.tracing.lift.labels import UNNAMED
+from symgrad.tracing.lift.lifted import UNNAMED
 from symgrad.tracing.lift.sweeps import pull_by_lot
 from symgrad.tracing.record.trace import as_array
 

@@ -17,7 +17,7 @@ from symgrad.calculus import flowing
 from symgrad.errors import Setting, SymgradError
 from symgrad.numeric.exact import Array, euclidean
 from symgrad.tracing.captured.capture import Capture
-from symgrad.tracing.lift.labels import cast_in, cast_of
+from symgrad.tracing.lift.lifted import cast_in, cast_of
 from symgrad.tracing.record.numbers import KEPT, digits
 from symgrad.tracing.story.folding import told_once
 from symgrad.tracing.story.held import Evaluated, length_by_lot

@@ -14,13 +14,14 @@ import torch
 from symgrad.language.steps.calls import Ref
 from symgrad.numeric.exact import Array, as_float
 from symgrad.ops import ground, openings
-from symgrad.ops.calls import segments
-from symgrad.ops.calls.layers import INNER
-from symgrad.ops.calls.registry import made
+from symgrad.ops.calls import of_runs
+from symgrad.ops.calls.registry import Last, done, made
+from symgrad.ops.calls.short import INNER
+from symgrad.tracing.lift.bench import Bench
 from symgrad.tracing.lift.boxes import rerun
-from symgrad.tracing.lift.calls.placing import landed, numbers, once
 from symgrad.tracing.lift.lifted import Refused
-from symgrad.tracing.lift.steps import Composition, Said, Steps, as_said, composition, done, of_part
+from symgrad.tracing.lift.placing import landed, numbers, once
+from symgrad.tracing.lift.steps import Composition, composition, of_part
 from symgrad.tracing.record.trace import Node, as_array, plainly
 
 # Sampling -------------------------------------------------------------------------------------------
@@ -28,8 +29,8 @@ from symgrad.tracing.record.trace import Node, as_array, plainly
 
 @composition("grid_sampler", "grid_sampler_2d", "grid_sampler_3d")
 def grid_sampler(
-    steps: Steps, node: Node, x: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool
-) -> Said | None:
+    steps: Bench, node: Node, x: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Last | None:
     """Modes are numbers inside torch."""
     mode = ("bilinear", "nearest", "bicubic")[interpolation_mode]
     padding = ("zeros", "border", "reflection")[padding_mode]
@@ -40,9 +41,9 @@ def grid_sampler(
 
 @composition()
 def grid_sample(
-    steps: Steps, node: Node, x: Any, grid: Any, mode: str = "bilinear", padding_mode: str = "zeros",
+    steps: Bench, node: Node, x: Any, grid: Any, mode: str = "bilinear", padding_mode: str = "zeros",
     align_corners: Any = None,
-) -> Said | None:  # fmt: skip
+) -> Last | None:  # fmt: skip
     """Cubics that reach over the border: of a tensor laid out beyond it, as far as the grid goes."""
     if mode != "bicubic" or padding_mode == "zeros":
         return None
@@ -53,15 +54,13 @@ def grid_sample(
         margin = int(np.ceil(max(-reach.min(), reach.max() - size + 1, 0))) + 2
         if margin > FARTHEST:
             raise Refused(f"a place of the grid lies {margin} entries outside")
-        x = steps(
-            ground.index_select, x, axis, steps.lifter.data("beyond", beyond(size, margin, padding_mode, align_corners))
-        )
+        x = steps(ground.index_select, x, axis, steps.data("beyond", beyond(size, margin, padding_mode, align_corners)))
         whole = size + 2 * margin
         ratio = (size - 1) / (whole - 1) if align_corners else size / whole
         scales.append(ratio)
         shifts.append(ratio - 1 + 2 * margin / (whole - 1 if align_corners else whole))
-    moved = steps(ground.add, steps(ground.mul, grid, steps.lifter.data("scale", np.array(scales))),
-                  steps.lifter.data("shift", np.array(shifts)))  # fmt: skip
+    moved = steps(ground.add, steps(ground.mul, grid, steps.data("scale", np.array(scales))),
+                  steps.data("shift", np.array(shifts)))  # fmt: skip
     return "F.grid_sample", (x, moved), {"mode": mode, "padding_mode": "zeros", "align_corners": bool(align_corners)}
 
 
@@ -84,7 +83,7 @@ def beyond(size: int, margin: int, mode: str, align_corners: Any) -> Array:
 def unpooled(space: int) -> Composition:
     """max_unpool with the size that comes out."""
 
-    def sized(steps: Steps, node: Node, x: Any, indices: Any, *rest: Any, **other: Any) -> Said | None:
+    def sized(steps: Bench, node: Node, x: Any, indices: Any, *rest: Any, **other: Any) -> Last | None:
         for plane in plainly(indices).reshape(-1, int(np.prod(x.shape[-space:]))).numpy():
             once(plane)
         if node.call is None or node.call.spelling.startswith("F."):
@@ -101,13 +100,13 @@ for space in (1, 2, 3):
 
 @composition()
 def max_pool2d_with_indices_backward(
-    steps: Steps, node: Node, weights: Any, x: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil: Any,
+    steps: Bench, node: Node, weights: Any, x: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil: Any,
     indices: Any,
-) -> Said | None:  # fmt: skip
+) -> Last | None:  # fmt: skip
     """Every weight added where its window's maximum stood: windows that overlap may share one."""
     inside = plainly(indices)  # numbered plane by plane
     places = numbers(x).flatten(-2).gather(-1, inside.flatten(-2)).reshape(inside.shape)
-    return landed(steps, steps.lifter.data("start", np.zeros(x.shape)), places.numpy(), weights)
+    return landed(steps, steps.data("start", np.zeros(x.shape)), places.numpy(), weights)
 
 
 # Normalisations -------------------------------------------------------------------------------------
@@ -115,8 +114,8 @@ def max_pool2d_with_indices_backward(
 
 @composition()
 def rms_norm(
-    steps: Steps, node: Node, x: Any, normalized_shape: Any, weight: Any = None, eps: Any = None
-) -> Said | None:  # fmt: skip
+    steps: Bench, node: Node, x: Any, normalized_shape: Any, weight: Any = None, eps: Any = None
+) -> Last | None:  # fmt: skip
     """Without eps torch takes the spacing of numbers near 1 in the type that it computes in, single for the halves."""
     if eps is not None:
         return None
@@ -125,20 +124,20 @@ def rms_norm(
 
 
 @composition()
-def _safe_softmax(steps: Steps, node: Node, x: Any, dim: Any, dtype: Any = None) -> Said | None:
+def _safe_softmax(steps: Bench, node: Node, x: Any, dim: Any, dtype: Any = None) -> Last | None:
     """softmax, but 0 along a row that is −∞ everywhere."""
     empty = np.isneginf(plainly(x).numpy()).all(axis=dim, keepdims=True)
     if not empty.any():
         return "F.softmax", (x, dim), {}
-    mask = steps.lifter.data("empty", np.broadcast_to(empty, x.shape))
+    mask = steps.data("empty", np.broadcast_to(empty, x.shape))
     return done(steps(ground.where, mask, 0.0, steps(ground.softmax, steps(ground.where, mask, 0.0, x), dim)))
 
 
 @composition()
 def scaled_dot_product_attention(
-    steps: Steps, node: Node, query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: Any = 0.0,
+    steps: Bench, node: Node, query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: Any = 0.0,
     is_causal: bool = False, scale: Any = None, enable_gqa: bool = False,
-) -> Said | None:  # fmt: skip
+) -> Last | None:  # fmt: skip
     """With a mask of truth values as one that is added; a row that may look at nothing is 0 and not 0/0."""
     masked, blind = (attn_mask, None) if attn_mask is None else added_mask(steps, attn_mask)
     if masked is attn_mask and not dropout_p and not enable_gqa:
@@ -152,42 +151,42 @@ def scaled_dot_product_attention(
         whole = steps(ground.attention, *given, is_causal=is_causal, scale=scale)
     if blind is None:
         return done(whole)
-    nothing = steps.lifter.data("blind", np.broadcast_to(blind, node.shape))
+    nothing = steps.data("blind", np.broadcast_to(blind, node.shape))
     return "torch.where", (nothing, 0.0, whole), {}
 
 
-def added_mask(steps: Steps, attn_mask: Any) -> tuple[Any, Array | None]:
+def added_mask(steps: Bench, attn_mask: Any) -> tuple[Any, Array | None]:
     """A mask as one that is added, and the rows that may look at nothing, masked nowhere; None without any."""
     mask = attn_mask.tensor()
     truths = mask.dtype == torch.bool
     seen = (mask if truths else ~torch.isneginf(mask)).numpy()
     blind = np.logical_not(seen.any(axis=-1, keepdims=True))
     if truths:
-        return steps.lifter.data("mask", np.where(seen | blind, 0.0, -np.inf)), blind if blind.any() else None
+        return steps.data("mask", np.where(seen | blind, 0.0, -np.inf)), blind if blind.any() else None
     if not blind.any():
         return attn_mask, None
-    rows = steps.lifter.data("blind", np.broadcast_to(blind, seen.shape))
+    rows = steps.data("blind", np.broadcast_to(blind, seen.shape))
     return steps(ground.where, rows, 0.0, attn_mask), blind
 
 
-def shared_heads(steps: Steps, query: Any, heads: Any) -> Any:
+def shared_heads(steps: Bench, query: Any, heads: Any) -> Any:
     """Keys or values of fewer heads, each for several neighbours of the query's."""
     times = int(query.shape[-3]) // int(heads.shape[-3])
-    return heads if times == 1 else steps.text(f"repeat_interleave(heads, {times}, dim=-3)", heads=heads)
+    return heads if times == 1 else steps.read(f"repeat_interleave(heads, {times}, dim=-3)", {"heads": heads})
 
 
 def with_dropout(
-    steps: Steps, node: Node, query: Any, key: Any, value: Any, mask: Any, chance: float, is_causal: bool, scale: Any
+    steps: Bench, node: Node, query: Any, key: Any, value: Any, mask: Any, chance: float, is_causal: bool, scale: Any
 ) -> Ref:
     """softmax(q·kᵀ/√d + mask), times what this run's dropout drew, times the values."""
     lead = np.broadcast_shapes(*(tuple(map(int, t.shape[:-2])) for t in (query, key)))
     scores = torch.ones((*lead, int(query.shape[-2]), int(key.shape[-2])), dtype=node.held.dtype)
     assert node.call is not None
     drawn = as_array(rerun(replace(node.call, function=torch.dropout), (scores, chance, True), {}, None))
-    given = {"query": query, "key": key, "value": value, "drawn": steps.lifter.data("mask", drawn)}
+    given = {"query": query, "key": key, "value": value, "drawn": steps.data("mask", drawn)}
     given |= {} if mask is None else {"attn_mask": mask}
     text = openings.attention({name: len(t.shape) for name, t in given.items()}, is_causal, scale)
-    return steps.text(text, scale=scale, **given)
+    return steps.read(text, {"scale": scale, **given})
 
 
 # Bags and segments ----------------------------------------------------------------------------------
@@ -195,9 +194,9 @@ def with_dropout(
 
 @composition()
 def convolution(
-    steps: Steps, node: Node, x: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any,
+    steps: Bench, node: Node, x: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any,
     transposed: bool, output_padding: Any, groups: int,
-) -> Said | None:  # fmt: skip
+) -> Last | None:  # fmt: skip
     """A convolution as torch runs it below its names, one for every number of axes."""
     spoken = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
     spoken |= {"output_padding": output_padding} if transposed else {}
@@ -207,9 +206,9 @@ def convolution(
 
 @composition()
 def segment_reduce(
-    steps: Steps, node: Node, data: Any, reduce: str, *, lengths: Any = None, indices: Any = None, offsets: Any = None,
+    steps: Bench, node: Node, data: Any, reduce: str, *, lengths: Any = None, indices: Any = None, offsets: Any = None,
     axis: int = 0, unsafe: bool = False, initial: Any = None,
-) -> Said | None:  # fmt: skip
+) -> Last | None:  # fmt: skip
     """Neighbours along the first axis reduced by segments."""
     if indices is not None:
         return None
@@ -217,44 +216,44 @@ def segment_reduce(
     bounds = given if lengths is None else np.concatenate([np.zeros_like(given[..., :1]), given.cumsum(-1)], -1)
     count, size = bounds.shape[-1] - 1, int(data.shape[axis])
     tables = bounds.reshape(-1, count + 1)
-    own = [segments.ends(row[:-1], size) + number * count for number, row in enumerate(tables)]
+    own = [of_runs.ends(row[:-1], size) + number * count for number, row in enumerate(tables)]
     inside = np.concatenate([(np.arange(size) >= row[0]) & (np.arange(size) < row[-1]) for row in tables])
     rest = tuple(map(int, data.shape[axis + 1 :]))
     rows = data if axis == 0 else steps(ground.reshape, data, (len(tables) * size, *rest))
     if not inside.all():
-        rows = steps(ground.index_select, rows, 0, steps.lifter.data("inside", np.flatnonzero(inside)))
-    alone = segments.KINDS[reduce][1] if reduce in segments.KINDS else 0.0 if initial is None else 1.0
+        rows = steps(ground.index_select, rows, 0, steps.data("inside", np.flatnonzero(inside)))
+    alone = of_runs.KINDS[reduce][1] if reduce in of_runs.KINDS else 0.0 if initial is None else 1.0
     shape = (len(tables) * count, *rest)
-    last = segments.parted(steps, shape, rows, np.concatenate(own)[inside], reduce, initial, alone)
-    return as_said(last) if axis == 0 else ("torch.reshape", (made(steps, last), node.shape), {})
+    last = of_runs.parted(steps, shape, rows, np.concatenate(own)[inside], reduce, initial, alone)
+    return last if axis == 0 else ("torch.reshape", (made(steps, last), node.shape), {})
 
 
 @composition()
 def embedding_bag(
-    steps: Steps, node: Node, weight: Any, indices: Any, offsets: Any, scale_grad_by_freq: bool = False, mode: int = 0,
+    steps: Bench, node: Node, weight: Any, indices: Any, offsets: Any, scale_grad_by_freq: bool = False, mode: int = 0,
     sparse: bool = False, per_sample_weights: Any = None, include_last_offset: bool = False, padding_idx: Any = None,
-) -> Said | None:  # fmt: skip
+) -> Last | None:  # fmt: skip
     """The rows at the positions, each times its weight, reduced bag by bag."""
     if node.index != 0 or scale_grad_by_freq:
         raise Refused("embedding_bag with scale_grad_by_freq, or a result that is no value")
     chosen, starts = plainly(indices).reshape(-1).numpy(), plainly(offsets).numpy()
-    parts = segments.ends(starts, len(chosen))
+    parts = of_runs.ends(starts, len(chosen))
     kept = np.ones(len(chosen), bool) if padding_idx is None else chosen != padding_idx % weight.shape[0]
     if not kept.any():
         return None
-    rows = segments.bag(steps, weight, chosen, kept, per_sample_weights)
+    rows = of_runs.bag(steps, weight, chosen, kept, per_sample_weights)
     if mode == 2:
         return bag_of_maxima(steps, node, rows, parts[kept])
-    return as_said(segments.parted(steps, node.shape, rows, parts[kept], segments.REDUCED[mode], None, 1.0))
+    return of_runs.parted(steps, node.shape, rows, parts[kept], of_runs.REDUCED[mode], None, 1.0)
 
 
-def bag_of_maxima(steps: Steps, node: Node, rows: Any, parts: Array) -> Said:
+def bag_of_maxima(steps: Bench, node: Node, rows: Any, parts: Array) -> Last:
     """The largest entry of every bag, the first of several equal ones; 0 for a bag without any."""
-    values = steps.lifter.arrays[rows.name]
+    values = steps.arrays[rows.name]
     own = parts[:, None] == np.arange(node.shape[0])  # (rows, bags)
     best = np.argmax(np.where(own[:, :, None], values[:, None, :], -np.inf), axis=0)
     empty = np.broadcast_to(~own.any(axis=0)[:, None], node.shape)
-    return done(segments.maxima(steps, rows, best, empty))
+    return done(of_runs.maxima(steps, rows, best, empty))
 
 
 for word, known in INNER.items():

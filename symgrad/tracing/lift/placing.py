@@ -1,11 +1,8 @@
-"""Torch calls that write entries of one tensor at places of another, in entries of the table.
+"""Torch calls whose results depend on where entries lie: written into another tensor, looked up, stored, reordered.
 
-Where things land is found by sending numbers through the call, or read off its positions, which are data. What is
+Comes in: a call with the positions of this run. Goes out: entries of the table. Where things land is found by sending
+numbers through the call, or read off its positions, which are data; what stands there is differentiated. What is
 written over is chosen (`symgrad.tracing.lift.choices.put`); what is added or reduced there is one entry of the table.
-
-Torch's inner calls on weights: rows looked up, a norm kept apart, a matrix for each group of rows.
-
-Comes in: a call with positions where users give names. Goes out: entries of the table.
 """
 
 from __future__ import annotations
@@ -18,18 +15,21 @@ import torch
 
 from symgrad.numeric.exact import Array
 from symgrad.ops import ground
+from symgrad.ops.calls.registry import Last, done
+from symgrad.tracing.lift import inside
+from symgrad.tracing.lift.bench import Bench
 from symgrad.tracing.lift.boxes import replayed
 from symgrad.tracing.lift.choices import put
 from symgrad.tracing.lift.lifted import TWICE, Refused
-from symgrad.tracing.lift.steps import Said, Steps, composition, done
-from symgrad.tracing.record.trace import Node, plainly
+from symgrad.tracing.lift.steps import composition
+from symgrad.tracing.record.trace import Node, as_array, plainly
 
 ANOTHER = "torch's backward passes on what was written over, and nothing from what was kept"
 """Why a write by strides is left to torch."""
 
 
 @composition("slice_scatter", "diagonal_scatter", "masked_scatter")
-def scattered(steps: Steps, node: Node, *_: Any, **__: Any) -> Said | None:
+def scattered(steps: Bench, node: Node, *_: Any, **__: Any) -> Last | None:
     """Entries of one tensor written over another's: which ones is found by sending numbers through the call."""
     call = node.call
     assert call is not None
@@ -42,8 +42,8 @@ def scattered(steps: Steps, node: Node, *_: Any, **__: Any) -> Said | None:
     places = np.asarray(replayed(node, (old, new), (nothing, count)).numpy()).astype(np.int64)
     if places.shape != node.shape:
         raise Refused("")
-    refs = steps.lifter.refs_in((old, new))
-    return done(put(steps.lifter, refs[id(old)], refs[id(new)], places, steps.lifter.wish(node)))
+    refs = steps.refs_in((old, new))
+    return done(put(steps, refs[id(old)], refs[id(new)], places, steps.wish(node)))
 
 
 def once(places: Array) -> None:
@@ -57,16 +57,16 @@ def numbers(x: Node) -> torch.Tensor:
     return torch.arange(int(np.prod(x.shape, dtype=object))).reshape(x.shape)
 
 
-def landed(steps: Steps, x: Any, places: Array, values: Any) -> Said:
+def landed(steps: Bench, x: Any, places: Array, values: Any) -> Last:
     """x plus the values, each added at the entry whose number is in ``places``."""
     spread = steps(ground.expand, values, tuple(places.shape)) if tuple(values.shape) != places.shape else values
-    index = steps.lifter.data("places", places.reshape(-1))
+    index = steps.data("places", places.reshape(-1))
     total = steps(ground.index_add, steps(ground.reshape, x, (-1,)), 0, index, steps(ground.reshape, spread, (-1,)))
     return done(steps(ground.reshape, total, tuple(map(int, x.shape))))
 
 
 @composition()
-def index_put(steps: Steps, node: Node, x: Any, indices: Any, values: Any, accumulate: bool = False) -> Said | None:
+def index_put(steps: Bench, node: Node, x: Any, indices: Any, values: Any, accumulate: bool = False) -> Last | None:
     """x with values at some places, or with values added there."""
     places = numbers(x)[tuple(slice(None) if i is None else i for i in plainly(tuple(indices)))].numpy()
     if accumulate:
@@ -78,7 +78,7 @@ def index_put(steps: Steps, node: Node, x: Any, indices: Any, values: Any, accum
 
 
 @composition("put")
-def put_at(steps: Steps, node: Node, x: Any, index: Any, source: Any, accumulate: bool = False) -> Said | None:
+def put_at(steps: Bench, node: Node, x: Any, index: Any, source: Any, accumulate: bool = False) -> Last | None:
     """The same by the entries' numbers, row by row."""
     places = np.mod(np.asarray(plainly(index).numpy()), max(int(np.prod(x.shape, dtype=object)), 1))
     if not places.size:
@@ -91,7 +91,7 @@ def put_at(steps: Steps, node: Node, x: Any, index: Any, source: Any, accumulate
 
 
 @composition("_unsafe_masked_index_put_accumulate")
-def masked_put(steps: Steps, node: Node, x: Any, mask: Any, indices: Any, values: Any) -> Said | None:
+def masked_put(steps: Bench, node: Node, x: Any, mask: Any, indices: Any, values: Any) -> Last | None:
     """Values added at positions where the mask holds; elsewhere the positions mean nothing."""
     key = []
     for axis, part in enumerate(plainly(tuple(indices))):
@@ -103,7 +103,7 @@ def masked_put(steps: Steps, node: Node, x: Any, mask: Any, indices: Any, values
 
 
 @composition("as_strided_scatter")
-def strided(steps: Steps, node: Node, *_: Any, **__: Any) -> Said | None:
+def strided(steps: Bench, node: Node, *_: Any, **__: Any) -> Last | None:
     """x with the source written where strides say, of which torch's own backward is another function's."""
     raise Refused(ANOTHER)
 
@@ -112,7 +112,7 @@ COUNTED = "scale_grad_by_freq divides what flows to a row by how often it was re
 
 
 @composition()
-def embedding(steps: Steps, node: Node, *given: Any, **spoken: Any) -> Said | None:
+def embedding(steps: Bench, node: Node, *given: Any, **spoken: Any) -> Last | None:
     """Rows of a weight; torch's inner call has the weight first, and no name for a row that gets nothing."""
     assert node.call is not None
     outer = node.call.spelling.startswith("F.")
@@ -127,8 +127,8 @@ def embedding(steps: Steps, node: Node, *given: Any, **spoken: Any) -> Said | No
 
 @composition("grouped_mm", "_grouped_mm")
 def grouped_mm(
-    steps: Steps, node: Node, a: Any, b: Any, offs: Any = None, bias: Any = None, out_dtype: Any = None
-) -> Said | None:  # fmt: skip
+    steps: Bench, node: Node, a: Any, b: Any, offs: Any = None, bias: Any = None, out_dtype: Any = None
+) -> Last | None:  # fmt: skip
     """A product of matrices for each group: of rows of a, of columns of b, or of what is summed over."""
     if bias is not None:
         return None
@@ -152,7 +152,7 @@ def grouped_mm(
 
 
 @composition()
-def multilabel_margin_loss(steps: Steps, node: Node, x: Any, target: Any, reduction: Any = 1) -> Said | None:
+def multilabel_margin_loss(steps: Bench, node: Node, x: Any, target: Any, reduction: Any = 1) -> Last | None:
     """Σ max(0, 1 − x[y] + x[i])/n over the classes y before the first −1 and the classes i that are none of those."""
     if isinstance(reduction, str):
         reduction = ("none", "mean", "sum").index(reduction)
@@ -166,19 +166,76 @@ def multilabel_margin_loss(steps: Steps, node: Node, x: Any, target: Any, reduct
         other += [n * count + i for _ in wanted for i in rest]
         sample += [n] * (len(wanted) * len(rest))
     if not own:
-        return done(steps.lifter.data("loss", node.value()))
+        return done(steps.data("loss", node.value()))
     flat = steps(ground.reshape, x, (-1,))
-    first, second = (
-        steps(ground.index_select, flat, 0, steps.lifter.data("classes", np.array(p))) for p in (own, other)
-    )
+    first, second = (steps(ground.index_select, flat, 0, steps.data("classes", np.array(p))) for p in (own, other))
     each = steps(ground.div, steps(ground.relu, steps(ground.add, steps(ground.sub, second, first), 1)), count)
-    start = steps.lifter.data("start", np.zeros(len(rows)))
-    losses = steps(ground.index_add, start, 0, steps.lifter.data("samples", np.array(sample)), each)
+    start = steps.data("start", np.zeros(len(rows)))
+    losses = steps(ground.index_add, start, 0, steps.data("samples", np.array(sample)), each)
     return reduced(node, losses, reduction)
 
 
-def reduced(node: Node, losses: Any, reduction: int) -> Said:
+def reduced(node: Node, losses: Any, reduction: int) -> Last:
     """The losses of the samples as torch numbers what is made of them: each, their mean, their sum."""
     if reduction == 0:
         return "torch.reshape", (losses, node.shape), {}
     return ("torch.mean", "torch.sum")[reduction - 1], (losses,), {}
+
+
+@composition("lu", "lu_factor", "lu_factor_ex", "linalg_lu_factor_ex", "_lu_with_info", "lu_unpack", "lu_solve")
+@composition("householder_product", "orgqr", "ormqr", "fill_diagonal", "sampled_addmm", "sparse_sampled_addmm")
+def as_defined(steps: Bench, node: Node, *_: Any, **__: Any) -> Last | None:
+    """By the definition that complex tensors have as well."""
+    return done(inside.by_definition(steps, node))
+
+
+def stored(x: Node) -> Array:
+    """1 where a matrix stores an entry, be it 0; everywhere in one that is not sparse."""
+    return np.ones(x.shape) if x.held.layout == torch.strided else as_array(of_ones(x.held))
+
+
+@composition()
+def to_dense(steps: Bench, node: Node, x: Any, dtype: Any = None, *, masked_grad: Any = None) -> Last | None:
+    """x, through which nothing comes back to an entry that was not stored, unless one asks torch for it."""
+    kept = None if x.held.layout == torch.strided or masked_grad is False else as_array(of_ones(x.held))
+    return done(x) if kept is None or kept.all() else ("torch.mul", (x, steps.data("stored", kept)), {})
+
+
+def of_ones(tensor: Any) -> Any:
+    """A sparse tensor that stores 1 where this one stores an entry."""
+    if tensor.layout == torch.sparse_coo:
+        places, values = tensor.coalesce().indices(), torch.ones_like(tensor.coalesce().values())
+        return torch.sparse_coo_tensor(places, values, tensor.shape, check_invariants=False)
+    parts = torch.sparse_compressed_tensor
+    rows = tensor.layout in (torch.sparse_csr, torch.sparse_bsr)
+    ends, places = (
+        (tensor.crow_indices(), tensor.col_indices()) if rows else (tensor.ccol_indices(), tensor.row_indices())
+    )
+    ones = torch.ones_like(tensor.values())
+    return parts(ends, places, ones, tensor.shape, layout=tensor.layout, check_invariants=False)
+
+
+@composition("_sparse_addmm")
+def sparse_addmm(steps: Bench, node: Node, x: Any, a: Any, b: Any, *, beta: Any = 1, alpha: Any = 1) -> Last | None:
+    """beta·x + alpha·(a @ b), of the stored entries of a."""
+    product = steps(ground.matmul, steps(ground.mul, a, steps.data("stored", alpha * stored(a))), b)
+    return "torch.add", (steps(ground.mul, x, beta), product), {}
+
+
+@composition("_sparse_mm", "_sparse_mm_reduce_impl")
+def sparse_mm(steps: Bench, node: Node, a: Any, b: Any, reduce: str = "sum") -> Last | None:
+    """Rows of b times the stored entries of a row of a: added up, their mean, or the largest or smallest of them."""
+    if reduce in ("sum", "mean"):
+        total = steps(ground.matmul, steps(ground.mul, a, steps.data("stored", stored(a))), b)
+        counts = np.maximum(stored(a).sum(axis=1, keepdims=True), 1) if reduce == "mean" else None
+        return done(total if counts is None else steps(ground.div, total, steps.data("counts", counts)))
+    inside: Array = np.asarray(stored(a) > 0)
+    sign = 1 if reduce == "amax" else -1
+    products: Array = as_array(a.held)[:, :, None] * as_array(b.held)
+    best = np.argmax(np.where(inside[:, :, None], sign * products, -np.inf), axis=1)
+    index = steps.data("best", best)
+    picked = steps(ground.mul, steps(ground.gather, a, 1, index), steps(ground.gather, b, 0, index))
+    if inside.any(axis=1).all():
+        return done(picked)
+    empty = np.broadcast_to(np.logical_not(inside).all(axis=1, keepdims=True), best.shape)
+    return "torch.where", (steps.data("empty", empty), 0.0, picked), {}

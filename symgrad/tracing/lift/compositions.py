@@ -1,9 +1,8 @@
 """Torch calls that are several entries of the table one after the other, said so.
 
-Comes in: a call that the table does not spell as it was written. Goes out: the last of its steps. Each is torch's
-own definition in words; the value is compared with torch's afterwards, like that of every other step.
-
-Torch's statistics in entries of the table: differences with ends, one variable's correlation, quantiles, draws.
+Comes in: a call that the table does not spell as it was written. Goes out: the last of its steps. Each is torch's own
+definition in words; the value is compared with torch's afterwards, like that of every other step. Statistics stand
+here, what draws random numbers, and sequences: packing only picks entries, what padding adds is a constant.
 """
 
 from __future__ import annotations
@@ -17,22 +16,21 @@ import torch
 from symgrad.errors import SymgradError
 from symgrad.numeric.exact import Array, as_float
 from symgrad.ops import ground
-from symgrad.ops.calls.registry import Compound, find_compound, in_front
+from symgrad.ops.calls.of_runs import REDUCTIONS, losses
+from symgrad.ops.calls.registry import Compound, Last, done, find_compound, in_front
 from symgrad.ops.calls.short import SHORTCUT
-from symgrad.ops.entry import plays
 from symgrad.ops.lookup import find
 from symgrad.program import Role
 from symgrad.tracing.lift.bench import Bench
-from symgrad.tracing.lift.binding import DROPPED
 from symgrad.tracing.lift.boxes import replayed
-from symgrad.tracing.lift.choices import choose
+from symgrad.tracing.lift.choices import choose, put
 from symgrad.tracing.lift.lifted import Refused, why
-from symgrad.tracing.lift.steps import COMPOSITIONS, Composition, Said, Steps, composition, done, joined_parts
+from symgrad.tracing.lift.steps import COMPOSITIONS, DROPPED, Composition, composition, joined_parts
 from symgrad.tracing.record.trace import Node, as_array, plainly
 
 
 @composition()
-def softplus(steps: Steps, node: Node, x: Any, beta: Any = 1, threshold: Any = SHORTCUT) -> Said | None:
+def softplus(steps: Bench, node: Node, x: Any, beta: Any = 1, threshold: Any = SHORTCUT) -> Last | None:
     """log(1 + exp(x)), and x itself where the run took torch's shortcut."""
     soft = steps(ground.softplus, x)
     beyond = bool((node.value() > SHORTCUT).any())
@@ -40,28 +38,28 @@ def softplus(steps: Steps, node: Node, x: Any, beta: Any = 1, threshold: Any = S
 
 
 @composition()
-def frexp(steps: Steps, node: Node, x: Any) -> Said | None:
+def frexp(steps: Bench, node: Node, x: Any) -> Last | None:
     """x divided by the power of two that brings it between ½ and 1: a whole number, locally constant."""
     powers = np.frexp(as_float(as_array(x.held)))[1]
-    return "torch.mul", (x, steps.lifter.data("scale", np.ldexp(1.0, -powers))), {}
+    return "torch.mul", (x, steps.data("scale", np.ldexp(1.0, -powers))), {}
 
 
 @composition()
-def nextafter(steps: Steps, node: Node, x: Any, y: Any) -> Said | None:
+def nextafter(steps: Bench, node: Node, x: Any, y: Any) -> Last | None:
     """x, moved by the least that can be; y only says which way. Where both are equal nothing flows back, in torch."""
     start, end = (as_array(t.held) if isinstance(t, Node) else np.asarray(t) for t in (x, y))
     equal = np.broadcast_to(start == end, node.shape)
     step = as_array(node.held) - np.where(equal, 0, start)
-    moved = steps(ground.where, steps.lifter.data("equal", equal), 0.0, x) if equal.any() else x
+    moved = steps(ground.where, steps.data("equal", equal), 0.0, x) if equal.any() else x
     expanded = moved if tuple(moved.shape) == node.shape else steps(ground.expand, moved, node.shape)
-    return "torch.add", (expanded, steps.lifter.data("least", step)), {}
+    return "torch.add", (expanded, steps.data("least", step)), {}
 
 
 @composition("concat", "concatenate")
 @composition()
 def cat(
-    steps: Steps, node: Node, tensors: Any = None, dim: Any = 0, *, axis: Any = None, **other: Any
-) -> Said | None:  # fmt: skip
+    steps: Bench, node: Node, tensors: Any = None, dim: Any = 0, *, axis: Any = None, **other: Any
+) -> Last | None:  # fmt: skip
     """Without what torch passes over: it joins a tensor without entries and with one axis to any other."""
     parts = joined_parts(other.pop("tensors", tensors))
     dim = dim if axis is None else axis
@@ -71,12 +69,11 @@ def cat(
 
 
 def composed(
-    lifter: Bench, node: Node, spelling: str, arguments: tuple[Any, ...], keywords: dict[str, Any]
-) -> Said | None:
+    steps: Bench, node: Node, spelling: str, arguments: tuple[Any, ...], keywords: dict[str, Any]
+) -> Last | None:
     """The call in several entries, or None where it is one."""
     word = spelling.rpartition(".")[2]
     own, compound = COMPOSITIONS.get(word), find_compound(spelling)
-    steps = Steps(lifter)
     try:
         last = None
         if compound is not None:
@@ -84,18 +81,16 @@ def composed(
             last = compound.steps(steps, node.index or 0, *positional, **spoken)
         if last is None:
             return None if own is None else own(steps, node, *arguments, **keywords)
-        if plays(last[0], Role.HANDS_ON):
-            return done(*last[1])
         return by_name(with_signs(steps, node, cut_off(steps, node, last), word))
     except (TypeError, SymgradError) as error:  # the call has other arguments than these: the table may know them
         raise Refused(f"{word}: {why(error)}") from error
 
 
-def by_name(last: Said) -> Said:
+def by_name(last: Last) -> Last:
     """Operands by their names in the entry, whose options may stand between them."""
     name, operands, options = last
-    op = find(name) if name else None
-    if op is None or op.variadic or len(operands) > len(op.operands):
+    op = find(name)
+    if op is None or op.role is Role.HANDS_ON or op.variadic or len(operands) > len(op.operands):
         return last
     return name, (), {**dict(zip(op.operands, operands, strict=False)), **options}
 
@@ -110,36 +105,36 @@ VECTORS = frozenset({"eigh", "_linalg_eigh", "svd", "_linalg_svd"})
 """Calls that give matrices of vectors, beside one value for each: their sign is one that nobody chose."""
 
 
-def cut_off(steps: Steps, node: Node, last: Said) -> Said:
+def cut_off(steps: Bench, node: Node, last: Last) -> Last:
     """The pseudo-inverse of a matrix all of whose singular values count as 0: it stays 0 nearby."""
     nothing = (
         last[0] == "pinv" and not node.held.any() and any(bool(n.held.any()) for n in last[1] if isinstance(n, Node))
     )
-    return done(steps.lifter.data("nothing", as_float(node.value()))) if nothing else last
+    return done(steps.data("nothing", as_float(node.value()))) if nothing else last
 
 
-def with_signs(steps: Steps, node: Node, last: Said, word: str) -> Said:
+def with_signs(steps: Bench, node: Node, last: Last, word: str) -> Last:
     """The vectors with the signs that torch gave them in this run."""
     name, operands, options = last
     if word not in VECTORS or len(node.shape) < len(operands[0].shape):
         return last
     ref = steps(name, *operands, **options)
-    own, given = as_float(steps.lifter.arrays[ref.name]), as_float(node.value())
+    own, given = as_float(steps.arrays[ref.name]), as_float(node.value())
     assert node.call is not None
     axis = -1 if node.index == 2 and "linalg" in node.call.spelling else -2  # the rows of Vh, the columns of V
     signs = np.where(np.sum(own * given, axis=axis, keepdims=True) < 0, -1.0, 1.0)
-    return done(ref if (signs > 0).all() else steps(ground.mul, ref, steps.lifter.data("sign", signs)))
+    return done(ref if (signs > 0).all() else steps(ground.mul, ref, steps.data("sign", signs)))
 
 
 @composition()
-def nanmedian(steps: Steps, node: Node, x: Any, dim: Any = None, keepdim: bool = False) -> Said | None:
+def nanmedian(steps: Bench, node: Node, x: Any, dim: Any = None, keepdim: bool = False) -> Last | None:
     """Of all entries: the median of those that are numbers."""
     numbers = np.flatnonzero(~np.isnan(plainly(x).reshape(-1).numpy(force=True)))
     if dim is not None or not numbers.size:
         return None
     flat = steps(ground.reshape, x, (-1,))
     if len(numbers) < flat.shape[0]:
-        flat = steps(ground.index_select, flat, 0, steps.lifter.data("numbers", numbers))
+        flat = steps(ground.index_select, flat, 0, steps.data("numbers", numbers))
     return "torch.median", (flat,), {}
 
 
@@ -147,9 +142,9 @@ def quantile(ignore_nan: bool) -> Composition:
     """Two neighbours in order of size, and how far between them: for several q, and with entries that are no number."""
 
     def between(
-        steps: Steps, node: Node, x: Any, q: Any, dim: Any = None, keepdim: bool = False, *,
+        steps: Bench, node: Node, x: Any, q: Any, dim: Any = None, keepdim: bool = False, *,
         interpolation: str = "linear",
-    ) -> Said | None:  # fmt: skip
+    ) -> Last | None:  # fmt: skip
         values = np.asarray(plainly(x).numpy(), dtype=np.float64)
         if not ignore_nan and not isinstance(q, Node) and not np.isnan(values).any():
             return None
@@ -157,10 +152,10 @@ def quantile(ignore_nan: bool) -> Composition:
             raise Refused("a quantile of nothing")
         shares = np.asarray(plainly(q).numpy() if isinstance(q, Node) else q, dtype=np.float64)
         places, low, high, ranks = neighbours(values, shares, dim, ignore_nan, interpolation)
-        ref = steps.lifter.refs_in((x,))[id(x)]
+        ref = steps.refs_in((x,))[id(x)]
 
         def entries(at: Array) -> Any:
-            return choose(steps.lifter, ref, np.take_along_axis(places, at, -1).reshape(node.shape), None)
+            return choose(steps, ref, np.take_along_axis(places, at, -1).reshape(node.shape), None)
 
         below = entries(low)
         if interpolation not in ("linear", "midpoint"):
@@ -196,12 +191,12 @@ def neighbours(values: Array, shares: Array, dim: Any, ignore_nan: bool, how: st
     )
 
 
-def weight(steps: Steps, node: Node, q: Any, low: Array, ranks: Array, how: str) -> Any:
+def weight(steps: Bench, node: Node, q: Any, low: Array, ranks: Array, how: str) -> Any:
     """How far between the neighbours; where q carries a gradient, as a multiple of it."""
     if how == "midpoint":
-        return steps.lifter.data("weight", np.full(node.shape, 0.5))
+        return steps.data("weight", np.full(node.shape, 0.5))
     if not (isinstance(q, Node) and q.carries):
-        return steps.lifter.data("weight", (ranks - low[..., 0]).reshape(node.shape))
+        return steps.data("weight", (ranks - low[..., 0]).reshape(node.shape))
     own = np.asarray(plainly(q).numpy())
     shares = own.reshape(-1, *[1] * (ranks.ndim - 1))
     last = np.broadcast_to(np.divide(ranks, shares, out=np.zeros(ranks.shape), where=shares != 0), ranks.shape)
@@ -209,23 +204,80 @@ def weight(steps: Steps, node: Node, q: Any, low: Array, ranks: Array, how: str)
         raise Refused("a quantile by q, where q is 0")
     lead = (len(own), *[1] * (len(node.shape) - 1)) if own.ndim else (1,) * len(node.shape)
     spread = steps(ground.expand, steps(ground.reshape, q, lead), node.shape) if node.shape else q
-    rank = steps(ground.mul, spread, steps.lifter.data("last", last.reshape(node.shape)))
-    return steps(ground.sub, rank, steps.lifter.data("below", low[..., 0].reshape(node.shape).astype(float)))
+    rank = steps(ground.mul, spread, steps.data("last", last.reshape(node.shape)))
+    return steps(ground.sub, rank, steps.data("below", low[..., 0].reshape(node.shape).astype(float)))
 
 
 @composition("bernoulli", "normal", "poisson", "uniform", "exponential", "log_normal", "geometric", "cauchy")
-def drawn(steps: Steps, node: Node, *_: Any, **__: Any) -> Said | None:
+def drawn(steps: Bench, node: Node, *_: Any, **__: Any) -> Last | None:
     """Numbers from a distribution whose parameters are given: torch passes nothing back to those."""
-    return done(steps.lifter.data("drawn", node.value()))
+    return done(steps.data("drawn", node.value()))
 
 
 @composition()
 def rrelu(
-    steps: Steps, node: Node, x: Any, lower: Any = 1 / 8, upper: Any = 1 / 3, training: bool = False, *_: Any, **__: Any
-) -> Said | None:
+    steps: Bench, node: Node, x: Any, lower: Any = 1 / 8, upper: Any = 1 / 3, training: bool = False, *_: Any, **__: Any
+) -> Last | None:
     """x where it is positive, elsewhere times a slope: drawn in training, else the middle."""
     if not training:
         return "F.leaky_relu", (x, (lower + upper) / 2), {}
     signs = torch.where(x.held > 0, 1.0, -1.0).to(x.held.dtype)  # a slope is drawn for each that is not positive
     slopes = as_array(replayed(node, (x,), (signs,)) * signs)
-    return "torch.mul", (x, steps.lifter.data("slope", slopes)), {}
+    return "torch.mul", (x, steps.data("slope", slopes)), {}
+
+
+# Packed sequences --------------------------------------------------------------------------------------------
+
+
+def moved(node: Node, source: Node) -> Array:
+    """Which entry of ``source`` each entry of the result is, −1 for a constant: a constant does not follow a shift."""
+    count = torch.arange(source.held.numel(), dtype=torch.float64).reshape(source.held.shape)
+    first, second = (as_array(replayed(node, (source,), (count + shift,))) for shift in (0.0, 0.5))
+    if not np.isin(second - first, (0.0, 0.5)).all():
+        raise Refused("")
+    return np.where(second > first, first, -1).astype(np.int64)
+
+
+@composition("_pad_packed_sequence")
+def padded(steps: Bench, node: Node, data: Any, *_: Any, **__: Any) -> Last | None:
+    """The rows back at their moments, and a constant after the end of each sequence."""
+    if node.index or not data.held.numel():
+        return None
+    places = moved(node, data)
+    rest = steps.data("padding", np.where(places < 0, as_array(node.held), 0.0))
+    return done(put(steps, rest, steps.refs_in((data,))[id(data)], places, steps.wish(node)))
+
+
+# Alignments --------------------------------------------------------------------------------------------------
+
+
+@composition()
+def ctc_loss(
+    steps: Bench, node: Node, log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: int = 0,
+    reduction: Any = 1, zero_infinity: bool = False,
+) -> Last | None:  # fmt: skip
+    """−log of the probability of all alignments: α over the classes with blanks between them, moment by moment.
+
+    torch's backward is right for probabilities that sum up to 1: it is that of the loss of log_softmax(log_probs).
+    """
+    word = reduction if isinstance(reduction, str) else REDUCTIONS[reduction]
+    given = alignment(log_probs, targets, input_lengths, target_lengths, blank)
+    loss = losses(steps, log_probs, *given, word, zero_infinity)
+    return ("torch.reshape", (loss, node.shape), {}) if word == "none" else done(loss)
+
+
+def alignment(
+    log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: int
+) -> tuple[Array, Array, Array]:
+    """Each sequence's classes with blanks before, between and after them; how many moments and classes it has."""
+    given = np.asarray(plainly(targets).numpy()) if isinstance(targets, Node) else np.asarray(targets)
+    moments, ends = (
+        np.atleast_1d(np.asarray(plainly(n).numpy() if isinstance(n, Node) else n)).astype(np.int64)
+        for n in (input_lengths, target_lengths)
+    )
+    starts = np.concatenate([[0], np.cumsum(ends)])
+    classes = np.full((len(ends), 2 * int(ends.max(initial=0)) + 1), blank, dtype=np.int64)
+    for n, end in enumerate(ends):
+        row = given[n, :end] if given.ndim == 2 else given[starts[n] : starts[n] + end]
+        classes[n, 1 : 2 * end : 2] = row
+    return classes, moments, ends

@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from symgrad.tracing.lift.calls.factors import of_ones
-from symgrad.tracing.lift.calls.placing import ANOTHER
 from symgrad.tracing.lift.inside import Expansion, definition
 from symgrad.tracing.lift.lifted import Refused
+from symgrad.tracing.lift.placing import ANOTHER, of_ones
 
 # Numbers on a diagonal ----------------------------------------------------------------------------------------
 

@@ -1,24 +1,32 @@
 """Eigenvalues and singular values of complex matrices, and their vectors, by one step from those that were found.
 
-With the value λ and the right and left vectors v, u held still, x solves [[A − λ, v], [vᴴ, 0]]·[x, ·] = [0, 1], and
-y the same with Aᴴ, λ̄ and u. Then λ' = yᴴ·A·x / yᴴ·x is the eigenvalue of a matrix nearby but for an error of fourth
+With the value λ and the right and left vectors v, u held still, x solves [[A − λ, v], [vᴴ, 0]]·[x, ·] = [0, 1], and y
+the same with Aᴴ, λ̄ and u. Then λ' = yᴴ·A·x / yᴴ·x is the eigenvalue of a matrix nearby but for an error of fourth
 order, and so is the x that belongs to λ': the value and the first three derivatives are those of the eigenvalue and
 its vector. The vector has the length 1, and its phase is the one that torch found, which nobody chose: it enters as a
-factor of its own, and what depends on it is no derivative (`symgrad.tracing.lift.phases`).
+factor of its own, an input of the lifted program. Where a small turn of it changes a result, the call stays torch's
+own, which says for each seed whether it has a gradient.
 
 A real matrix with complex eigenvalues is a complex one; singular values are eigenvalues of [[0, A], [Aᴴ, 0]].
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 
+from symgrad.errors import SymgradError
+from symgrad.numeric import Values
+from symgrad.numeric.exact import as_float
+from symgrad.numeric.sweeps import push
 from symgrad.ops.solved.solving import APART
-from symgrad.tracing.lift.complex.matrices import blocks, solve
+from symgrad.tracing.lift.complex_matrices import blocks, solve
 from symgrad.tracing.lift.inside import Expansion, definition
-from symgrad.tracing.lift.lifted import Refused
+from symgrad.tracing.lift.lifted import Lifted, Refused
+from symgrad.tracing.record.trace import Node
 
 EQUAL = "two {} are equal: which is which changes with the direction, so there is no derivative"
 
@@ -119,3 +127,27 @@ def old_svd(p: Expansion, a: Any, some: bool = True, compute_uv: bool = True) ->
 def svd_as_called(p: Expansion, a: Any, *arguments: Any, **keywords: Any) -> Any:
     """Two functions of torch's have this name."""
     return (svd if "linalg" in p.call.spelling else old_svd)(p, a, *arguments, **keywords)
+
+
+TURNED = 1e-8
+"""The share of a result that may come of rounding when a phase turns by 1."""
+
+
+def phases_matter(lifted: Lifted, phases: Mapping[int, Sequence[Node]]) -> bool:
+    """Whether a result changes with the phases of some calls' vectors, each turned by an angle of its own."""
+    random = np.random.default_rng(0)
+    turns = {}
+    for node in (n for nodes in phases.values() for n in nodes if id(n) in lifted.refs):
+        angles = random.normal(size=node.shape)
+        turns[lifted.refs[id(node)].name] = np.stack([np.zeros(node.shape), angles], -1)
+    if not turns:
+        return False
+    try:
+        changes = push(lifted.program, Values(lifted.arrays, {}), turns, lifted.outputs, lifted.boxes)
+    except (SymgradError, RuntimeError):  # a black box behind them, through which torch has no derivative
+        return True
+    for change, name in zip(changes, lifted.outputs, strict=True):
+        largest = np.max(np.abs(as_float(lifted.arrays[name])), initial=1.0)
+        if not np.all(np.abs(as_float(change)) <= TURNED * largest):
+            return True
+    return False

@@ -1,6 +1,7 @@
-"""torch.fft and the short-time transform, lifted on pairs: entries of the table, or calls that are several of them.
+"""Calls on complex tensors as calls on pairs (re, im): their arguments, and torch.fft.
 
-Comes in: the arguments of a recorded call. Goes out: the last step.
+Comes in: a recorded call. Goes out: references to pairs, to halves, and to entries of the table applied to them; of
+torch.fft and the short-time transform the last step.
 """
 
 from __future__ import annotations
@@ -11,15 +12,81 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.entries.spec import Op
+from symgrad.language.steps.builder import Operand
 from symgrad.language.steps.calls import Ref
 from symgrad.ops import ground
 from symgrad.ops.calls.complex_rules import Rule
 from symgrad.ops.calls.registry import find_compound
 from symgrad.ops.complex.fourier import each_axis
-from symgrad.ops.entry import named
-from symgrad.tracing.lift.complex.pairs import Pairs, is_complex
+from symgrad.ops.entry import named, playing
+from symgrad.program import Role
+from symgrad.tracing.lift.bench import Bench
 from symgrad.tracing.lift.lifted import Refused
-from symgrad.tracing.record.trace import Node
+from symgrad.tracing.record.trace import Call, Node
+
+
+def is_complex(value: Any) -> bool:
+    """Whether a node or a number is complex."""
+    return isinstance(value, complex) or (isinstance(value, Node) and bool(value.held.is_complex()))
+
+
+class Pairs:
+    """The arguments of one call as pairs, and entries of the table applied to them."""
+
+    def __init__(self, lifter: Bench, node: Node, op: Op | None = None) -> None:
+        self.lifter, self.node, self.op = lifter, node, op  # the table's entry for the call itself
+
+    def __call__(self, name: str | Op, *arguments: Any, **keywords: Any) -> Ref:
+        """The result of one entry."""
+        return self.lifter(name, *arguments, **keywords)
+
+    @staticmethod
+    def number(size: Any) -> int:
+        """A size as a number."""
+        return int(size)
+
+    @property
+    def call(self) -> Call:
+        """The call that is lifted."""
+        assert self.node.call is not None
+        return self.node.call
+
+    @staticmethod
+    def paired(value: Any) -> bool:
+        """Whether it is a tensor of pairs: a complex node, or an earlier step."""
+        return isinstance(value, Ref) or (isinstance(value, Node) and is_complex(value))
+
+    def again(self, first: Any, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> Ref | None:
+        """The call's own entry, of another first tensor."""
+        if self.op is None:
+            return None
+        return self.lifter.apply_op(self.op, self.call.spelling, (first, *arguments), keywords)
+
+    def real(self, value: Any) -> Any:
+        """A real tensor as a reference; a number as it is."""
+        return self.lifter.refs_in(value)[id(value)] if isinstance(value, Node) else value
+
+    def pair(self, value: Any) -> Ref:
+        """Anything as pairs."""
+        if isinstance(value, Ref):
+            return value
+        if not isinstance(value, Node):
+            number = complex(value)
+            label = {1: "one", 1j: "i"}.get(number, "number")
+            return self.lifter.data(label, np.array([number.real, number.imag]))
+        ref = self.real(value)
+        return ref if is_complex(value) else self(ground.complex_pair, ref, 0)
+
+    def part(self, ref: Ref, number: int) -> Ref:
+        """The real (0) or imaginary (1) part of pairs."""
+        key = (*[("all",)] * (len(ref.shape) - 1), ("int", number))
+        return self.lifter.emit(playing(Role.INDEXES), [Operand(ref, ref.name)], {"key": key})
+
+    def column(self, value: Any) -> Any:
+        """A real factor of pairs."""
+        return self(ground.unsqueeze, self.real(value), -1) if isinstance(value, (Node, Ref)) else value
+
 
 LONGEST = 4096
 """Transforms of more points are black boxes: their equation's cosines would not fit into memory."""

@@ -23,22 +23,18 @@ from symgrad.language.steps.complex_halves import by_halves
 from symgrad.numeric.exact import Array
 from symgrad.ops import ground
 from symgrad.ops.calls.complex_rules import ARITHMETIC, Rule
-from symgrad.ops.calls.picks import MOVERS, WRITES
+from symgrad.ops.calls.registry import MOVERS, WRITES
 from symgrad.ops.entry import playing
 from symgrad.ops.lookup import find
 from symgrad.program import Role
-from symgrad.tracing.lift import inside
+from symgrad.tracing.lift import complex_definitions, complex_matrices, complex_spectral, inside
 from symgrad.tracing.lift.bench import Bench
-from symgrad.tracing.lift.binding import bound, meaning
 from symgrad.tracing.lift.boxes import replayed
 from symgrad.tracing.lift.choices import choose
-from symgrad.tracing.lift.complex import definitions, matrices
-from symgrad.tracing.lift.complex import spectral as spectra_of_matrices
-from symgrad.tracing.lift.complex.pairs import Pairs, is_complex
-from symgrad.tracing.lift.complex.spectra import SPECTRA
+from symgrad.tracing.lift.complex_pairs import SPECTRA, Pairs, is_complex
 from symgrad.tracing.lift.lifted import TWICE, UNKNOWN, Refused
 from symgrad.tracing.lift.rewrites import basic_key
-from symgrad.tracing.lift.steps import Steps, entering, joined_parts
+from symgrad.tracing.lift.steps import bound, entering, joined_parts, meaning
 from symgrad.tracing.record.spelling import plain_spelling, reflected
 from symgrad.tracing.record.trace import Node
 
@@ -58,16 +54,16 @@ def by_places(lifter: Bench, node: Node) -> Ref:
     places, conjugated = sent_through(node, sources)
     if word in WRITES and len(np.unique(places[places >= first])) < total - first:
         raise Refused(TWICE)
-    steps, refs = Steps(lifter), lifter.refs_in(tuple(sources))
-    pairs = [paired(steps, refs[id(n)], n) for n in sources]
-    source = pairs[0] if len(pairs) == 1 else in_a_row(steps, pairs)
+    refs = lifter.refs_in(tuple(sources))
+    pairs = [paired(lifter, refs[id(n)], n) for n in sources]
+    source = pairs[0] if len(pairs) == 1 else in_a_row(lifter, pairs)
     both = 2 * np.maximum(places, 0)[..., None] + np.arange(2)
     found = choose(lifter, source, both, None)
     if conjugated:
-        found = steps(ground.complex_conj, found)
+        found = lifter(ground.complex_conj, found)
     if (places < 0).any():
         mask = lifter.data("written", (places >= 0).astype(np.float64)[..., None])
-        found = steps(ground.mul, found, mask)
+        found = lifter(ground.mul, found, mask)
     return found
 
 
@@ -76,16 +72,16 @@ def moves(node: Node) -> bool:
     return bool(node.held.is_complex() or node.held.is_floating_point())
 
 
-def paired(steps: Steps, ref: Ref, node: Node) -> Ref:
+def paired(lifter: Bench, ref: Ref, node: Node) -> Ref:
     """A real tensor among complex ones as pairs."""
     if node.held.is_complex():
         return ref
-    return steps(ground.complex_pair, ref, 0)
+    return lifter(ground.complex_pair, ref, 0)
 
 
-def in_a_row(steps: Steps, pairs: list[Ref]) -> Ref:
+def in_a_row(lifter: Bench, pairs: list[Ref]) -> Ref:
     """The pairs of several tensors, one after the other."""
-    return steps(ground.cat, [steps(ground.reshape, ref, (-1, 2)) for ref in pairs], 0)
+    return lifter(ground.cat, [lifter(ground.reshape, ref, (-1, 2)) for ref in pairs], 0)
 
 
 def sent_through(node: Node, sources: list[Node]) -> tuple[Array, bool]:
@@ -166,7 +162,7 @@ CASTS = frozenset({"to", "type", "type_as", "cdouble", "cfloat", "chalf", "doubl
 """To complex from real and the other way round."""
 RULES: Mapping[str, Rule] = {**ARITHMETIC, **ARRANGED}
 """Functions by their last word."""
-DEFINED = (definitions, matrices, spectra_of_matrices)
+DEFINED = (complex_definitions, complex_matrices, complex_spectral)
 """Where the DEFINITIONS stand."""
 
 

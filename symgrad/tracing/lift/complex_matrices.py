@@ -2,7 +2,7 @@
 
 Sums, products, adjoints, inverses and triangles of such blocks are those of the complex matrices, so that their
 inverse, solution, exponential, Cholesky and QR factors are read off the real ones. LU needs the blocks on the
-diagonal put back. Comes in and goes out what `symgrad.tracing.lift.complex.definitions` says.
+diagonal put back. Comes in and goes out what `symgrad.tracing.lift.complex_definitions` says.
 """
 
 from __future__ import annotations

@@ -1,1 +1,0 @@
-"""Calls on complex tensors, lifted on pairs."""
