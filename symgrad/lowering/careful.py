@@ -59,9 +59,8 @@ class Careful(Builder):
         ways = in_turn(tuple(f for f in factors if f not in masks))
         above, below, last = ([self.value(f) for f in part] for part in ways)
         if below:
-            axes = self.terms.union([*above, *below])
-            given = [self.terms.on(self.terms.floats(term), axes) for term in (*above, *below)]
-            last = [Term(self.graph.apply("quotient", (len(above),), given, self.terms.shape(axes)), axes), *last]
+            divided = [self.terms.floats(term) for term in (*above, *below)]
+            last = [self.terms.applied("quotient", (len(above),), divided), *last]
         return self.guarded(last, [self.value(f) for f in masks])
 
     def guarded(self, parts: Sequence[Term], masks: Sequence[Term]) -> Term:
@@ -95,13 +94,7 @@ class Careful(Builder):
             return held
         none = [self.terms.map("not_equal", side, side, holds=TRUTH) for side in sides]
         mask = none[0] if len(none) == 1 else self.terms.map("any", *none, holds=TRUTH)
-        axes = self.terms.union([mask, held])
-        given = (
-            self.terms.on(mask, axes),
-            self.graph.number(float("nan")),
-            self.terms.on(self.terms.floats(held), axes),
-        )
-        return Term(self.graph.apply("where", (), given, self.terms.shape(axes), FLOAT), axes)
+        return self.terms.applied("where", (), [mask, self.terms.number(float("nan")), self.terms.floats(held)])
 
 
 Array = Any
@@ -251,7 +244,4 @@ class Objects(Careful):
 
     def applied(self, kind: str, told: tuple[Any, ...], arguments: Sequence[Expr], holds: str = FLOAT) -> Term:
         """A node of the field's own."""
-        given = [self.terms.floats(self.value(argument)) for argument in arguments]
-        axes = self.terms.union(given)
-        nodes = [self.terms.on(term, axes) for term in given]
-        return Term(self.graph.apply(kind, told, nodes, self.terms.shape(axes), holds), axes)
+        return self.terms.applied(kind, told, [self.terms.floats(self.value(a)) for a in arguments], holds)

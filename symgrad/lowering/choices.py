@@ -253,7 +253,4 @@ def choice(mask: Term, one: Term, other: Term, terms: Terms) -> Term:
     holds = [terms.graph.holds(term.node) for term in (one, other)]
     if FLOAT in holds:
         one, other = (t if terms.constant(t) is not None else terms.floats(t) for t in (one, other))
-    axes = terms.union([mask, one, other])
-    given = tuple(terms.on(term, axes) for term in (mask, one, other))
-    kind = FLOAT if FLOAT in holds else WHOLE
-    return Term(terms.graph.apply("where", (), given, terms.shape(axes), kind), axes)
+    return terms.applied("where", (), [mask, one, other], FLOAT if FLOAT in holds else WHOLE)

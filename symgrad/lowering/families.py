@@ -42,11 +42,8 @@ class Families:
             exponent = Term(self.terms.whole(exponent, axes), axes)
         counted = exponent
         if masks:
-            mask = self.terms.times(masks)
-            axes = self.terms.union([exponent, mask])
-            shape = self.terms.shape(axes)
-            given = (self.terms.on(mask, axes), self.terms.on(exponent, axes), self.graph.number(float("-inf")))
-            counted = Term(self.graph.apply("where", (), given, shape), axes)
+            nothing = self.terms.number(float("-inf"))
+            counted = self.terms.applied("where", (), [self.terms.times(masks), exponent, nothing])
         largest = self.terms.reduced("max", counted, bound)
         if steady:
             largest = self.terms.map("steady", largest)

@@ -288,9 +288,7 @@ def scattered(
     if len(places) > 1:  # a place outside in one direction is one inside in another
         for place, length in zip(places, lengths, strict=True):
             inside = Term(Places(terms, {}, {}, {}).inside(graph.whole(place.node), length), place.axes)
-            axes = terms.union([inside, at])
-            given = (terms.on(inside, axes), terms.on(at, axes), graph.number(-1))
-            at = Term(graph.apply("where", (), given, terms.shape(axes), WHOLE), axes)
+            at = terms.applied("where", (), [inside, at, terms.number(-1)], WHOLE)
     rows, columns, length = terms.length(kept), terms.length(inner), math.prod(lengths)
     rows_of = tuple(graph.reshape(terms.whole(term, grid), (rows, columns)) for term in (terms.floats(rest), at))
     made = graph.apply("put", (length,), rows_of, (rows, length))

@@ -105,6 +105,11 @@ class Terms:
         axes = self.union(terms)
         return Term(self.graph.map(function, *(self.on(t, axes) for t in terms), holds=holds), axes)
 
+    def applied(self, kind: str, told: tuple[Any, ...], terms: Sequence[Term], holds: str = FLOAT) -> Term:
+        """A primitive that has the axes of all its operands."""
+        axes = self.union(terms)
+        return Term(self.graph.apply(kind, told, [self.on(t, axes) for t in terms], self.shape(axes), holds), axes)
+
     def scaled(self, factor: float | int, term: Term) -> Term:
         """``factor`` times ``term``."""
         if factor == 1:
@@ -139,10 +144,7 @@ class Terms:
         if kinds == [TRUTH, TRUTH]:
             return self.map("both", left, right, holds=TRUTH)
         if set(kinds) == {TRUTH, FLOAT} and self.constant(left) is None and self.constant(right) is None:
-            mask, array = (left, right) if kinds[0] == TRUTH else (right, left)
-            axes = self.union([mask, array])
-            given = (self.on(mask, axes), self.on(array, axes))
-            return Term(self.graph.apply("masked", (), given, self.shape(axes)), axes)
+            return self.applied("masked", (), (left, right) if kinds[0] == TRUTH else (right, left))
         return self.map("multiply", left, right, holds=FLOAT if FLOAT in kinds else WHOLE)
 
     def reduced(self, function: str, term: Term, bound: Collection[Index]) -> Term:

@@ -146,11 +146,6 @@ class Fold:
     window: Window
 
 
-def replaced(expression: Expr, swap: Mapping[Expr, Expr]) -> Expr:
-    """``expression`` with whole index expressions replaced."""
-    return expression.xreplace(dict(swap))
-
-
 def slide(factors: list[Expr], bound: list[Index], number: Any) -> tuple[list[Expr], list[Index], list[Fold]] | None:
     """The factors over new indices, what is still summed over, and the folds to do after; None without a window.
 
@@ -170,7 +165,7 @@ def slide(factors: list[Expr], bound: list[Index], number: Any) -> tuple[list[Ex
 
         rest = [f for f in factors if f not in window.guards]
         inner = fresh("r", window.extent)
-        without = [replaced(f, {window.place: inner}) for f in rest]
+        without = [f.xreplace({window.place: inner}) for f in rest]
         free = [(t, s) for t, s in window.top.slopes if t not in bound and abs(s) == 1 and smaller(t)]
         free = [(t, s) for t, s in free if not any(t in f.free_symbols for f in without)]
         if free and len(inside) == 2:
