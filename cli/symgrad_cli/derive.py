@@ -53,6 +53,4 @@ def derive(
     written = render.derived(style, program, derived, order=order, **options_of)
     for reason in whole:
         click.echo(reason, err=True)
-    output.deliver(written, path, style)
-    if opened and path is not None:
-        output.show(path)
+    output.deliver(written, path, style, opened)

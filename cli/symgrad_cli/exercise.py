@@ -38,9 +38,7 @@ def exercise(
     with output.patience("deriving"):
         question = asked(expression, wrt=wrt, shapes=options.shapes_of(shapes))
     if path is not None:
-        output.deliver(question.to_html(), path, "html")
-        if opened:
-            output.show(path)
+        output.deliver(question.to_html(), path, "html", opened)
         return 0
     if answer is not None:
         verdict = question.check(answer)

@@ -169,6 +169,4 @@ def deliver(
     else:
         writers = {"markdown": result.to_markdown, "latex": result.to_latex}
         text = writers[style](entry=entry, brief=brief)
-    output.deliver(text, path, style)
-    if opened and path is not None:
-        output.show(path)
+    output.deliver(text, path, style, opened)

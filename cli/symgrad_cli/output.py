@@ -100,12 +100,14 @@ def show(path: Path) -> None:
     click.echo(f"{path}" if found else f"{path} (no browser was found to open it)", err=True)
 
 
-def deliver(text: str, output: Path | None, style: str = "text") -> None:
-    """Print ``text``, or put it into ``output``; raises `InputError` when it cannot be written."""
+def deliver(text: str, output: Path | None, style: str = "text", opened: bool = False) -> None:
+    """Print ``text``, or put it into ``output``, which is ``opened`` then; raises `InputError` when it cannot be."""
     if output is None:
         emit(text.rstrip("\n"), style)
-    else:
-        write_whole(output, text)
+        return
+    write_whole(output, text)
+    if opened:
+        show(output)
 
 
 def emit(text: str, style: str = "text") -> None:

@@ -105,11 +105,9 @@ def run(
     elif style == "markdown" and file is not None:
         file.add(ending(session))
     else:
-        output.deliver(whole(session, style), path, style)
+        output.deliver(whole(session, style), path, style, opened)
     if file is not None:
         file.close()
-    if opened and path is not None:
-        output.show(path)
     return session.status or (0 if session.agrees else DISAGREED)
 
 
