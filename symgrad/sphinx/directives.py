@@ -127,16 +127,16 @@ class ExpressionDirective(SphinxDirective):
         except SymgradError as error:
             if refused != error.kind:
                 with asked_by(Way.DIRECTIVE):
-                    self.untrue(f"{expression}: {error}")
+                    untrue(self, f"{expression}: {error}")
             return [boxed([code_block(str(error))], "symgrad-error")]
         if refused is not None:
-            self.untrue(f"{expression} is not refused, and :raises: says so")
+            untrue(self, f"{expression} is not refused, and :raises: says so")
         says = self.options.get("says", ())
         said = story.to_text(width=10_000) if says else ""  # the whole page, only to look for them
         for sentence in (*disagreeing(story), *unsaid(said, says)):
-            self.untrue(sentence)
+            untrue(self, sentence)
         for sentence in unclaimed(story, self.options.get("claims", ())):
-            self.untrue(sentence)
+            untrue(self, sentence)
         box = boxed(made)
         self.set_source_info(box)
         return [box]
@@ -163,11 +163,6 @@ class ExpressionDirective(SphinxDirective):
         if match is None:
             raise InputError(":entry: names one entry of an input", found=(text,), hints=("x[0,1]",))
         return match[1], tuple(int(part) for part in (match[2] or "").split(",") if part.strip())
-
-    def untrue(self, sentence: str) -> None:
-        """Something does not hold; the build will say so and fail."""
-        source, line = self.get_source_info()
-        untrue(self.env, f"{source}:{line}", sentence)
 
 
 def shown(story: Explanation, part: str, at: tuple[str, tuple[int, ...]] | None, asked: Sequence[str]) -> Made:
@@ -215,20 +210,19 @@ class ClosedFormRole(SphinxRole):
 
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
         """The lines as code."""
-        source, line = self.get_source_info()
         expression, _, asked = self.text.partition("->")
         wanted, equals, claim = (part.strip() for part in asked.partition("="))
         try:
             name = wanted.removesuffix(".grad")
             _, found = derive(expression.strip(), wrt=name or None)
         except SymgradError as error:
-            untrue(self.env, f"{source}:{line}", f"{self.text}: {error}")
+            untrue(self, f"{self.text}: {error}")
             return [nodes.literal("", self.text)], []
         said = [text for d in found if d.form for text in assigned(f"{d.name}.grad", d.form.text)]
         if not said:
-            untrue(self.env, f"{source}:{line}", f"{expression.strip()} has no closed form")
+            untrue(self, f"{expression.strip()} has no closed form")
         if equals and f"{wanted} = {claim}" not in said:
-            untrue(self.env, f"{source}:{line}", f"{wanted} = {claim} is claimed; it is {'; '.join(said)}")
+            untrue(self, f"{wanted} = {claim} is claimed; it is {'; '.join(said)}")
         return [nodes.literal("", "; ".join(said), classes=["symgrad-form"])], []
 
 
@@ -248,19 +242,18 @@ class CodeDirective(SphinxDirective):
     def run(self) -> Made:
         """The code and its output; what does not hold is remembered for the end of the build."""
         source = "\n".join(self.content).rstrip() + "\n"
-        place, line = self.get_source_info()
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # torch's own, once a process: which page has it depends on the order
                 printed, failure = self.outcome(source)
         except SymgradError as error:  # what cannot be run here is told with the others, at the end
-            untrue(self.env, f"{place}:{line}", str(error))
+            untrue(self, str(error))
             return [boxed([code_block(str(error))], "symgrad-error")]
         expected = self.options.get("raises", "")
         if bool(expected) != bool(failure) or expected not in failure:
-            untrue(self.env, f"{place}:{line}", f"it ends in {failure or 'no exception'}, not in {expected or 'none'}")
+            untrue(self, f"it ends in {failure or 'no exception'}, not in {expected or 'none'}")
         for sentence in unsaid(f"{printed}\n{failure}", self.options.get("says", ())):
-            untrue(self.env, f"{place}:{line}", f"{sentence}\n{printed}")
+            untrue(self, f"{sentence}\n{printed}")
         shown: Made = [] if "hide" in self.options else [code_block(source.rstrip(), "python")]
         told = "\n".join(part for part in (printed.rstrip(), failure) if part)
         if told:

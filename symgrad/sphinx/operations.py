@@ -45,14 +45,13 @@ class OperationDirective(SphinxDirective):
     def run(self) -> Made:
         """The box, and the parts below it as sections; folded ones one below the other."""
         op = find(self.arguments[0])
-        source, line = self.get_source_info()
         if op is None:
-            untrue(self.env, f"{source}:{line}", f"there is no operation {self.arguments[0]}")
+            untrue(self, f"there is no operation {self.arguments[0]}")
             return []
         try:
             found = article(op)
         except Exception as error:  # one page that cannot be made is told with the others, at the end
-            untrue(self.env, f"{source}:{line}", f"{op.name}: {type(error).__name__}: {error}")
+            untrue(self, f"{op.name}: {type(error).__name__}: {error}")
             return []
         kept(self.env).setdefault(self.env.docname, {})["operation"] = (op.name, op.says, found.structure)
         made: Made = [

@@ -16,6 +16,7 @@ import numpy as np
 from docutils import nodes
 from sphinx.errors import SphinxError
 from sphinx.util import logging
+from sphinx.util.docutils import SphinxDirective, SphinxRole
 
 from symgrad.closed_form import assigned
 from symgrad.errors import SymgradError
@@ -42,7 +43,12 @@ def kept(env: Any) -> dict[str, dict[str, Any]]:
     return found
 
 
-def untrue(env: Any, place: str, sentence: str) -> None:
+def untrue(where: SphinxDirective | SphinxRole, sentence: str) -> None:
+    """Remember that what a directive or a role claims does not hold."""
+    remember(where.env, ":".join(map(str, where.get_source_info())), sentence)
+
+
+def remember(env: Any, place: str, sentence: str) -> None:
     """Remember that at ``place`` of the page that is being read something does not hold."""
     kept(env).setdefault(env.docname, {}).setdefault("untrue", []).append(f"{place}: {sentence}")
 
@@ -53,7 +59,7 @@ def unread(app: Any, doctree: nodes.document) -> None:
         text = paragraph.astext()
         if re.match(r":{3,}\s*\{symgrad[\w-]*\}", text):
             sentence = f'{text.splitlines()[0]} was not read: use ``` or myst_enable_extensions = ["colon_fence"]'
-            untrue(app.env, f"{paragraph.source}:{paragraph.line}", sentence)
+            remember(app.env, f"{paragraph.source}:{paragraph.line}", sentence)
 
 
 def again(app: Any, env: Any, added: set[str], changed: set[str], removed: set[str]) -> list[str]:
