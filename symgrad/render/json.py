@@ -173,11 +173,12 @@ def option(value: Any) -> Any:
 def formula_data(left: str, equation: IndexEquation, names: Names) -> Data:
     """``left[axes] = right`` in both alphabets."""
     letters = [names.letter(i) for i in equation.axes]
-    return {
-        "left": label_text(left, letters),
-        "text": formula_text(equation.right, names),
-        "latex": formula_latex(equation.right, names),
-    }
+    return {"left": label_text(left, letters), **in_both(equation.right, names)}
+
+
+def in_both(formula: Expr, names: Names) -> Data:
+    """A formula in both alphabets."""
+    return {"text": formula_text(formula, names), "latex": formula_latex(formula, names)}
 
 
 def sweep_data(sweep: Sweep, name: str, names: Names) -> Data:
@@ -216,8 +217,7 @@ def hessian_data(hessian: Hessian, names: Names) -> Data:
         "first": hessian.first,
         "second": hessian.second,
         "closed_form": hessian.closed_form,
-        "text": None if hessian.formula is None else formula_text(hessian.formula, scope),
-        "latex": None if hessian.formula is None else formula_latex(hessian.formula, scope),
+        **({"text": None, "latex": None} if hessian.formula is None else in_both(hessian.formula, scope)),
         "shape": list(hessian.value.shape),
         "value": numbers.data(hessian.value),
         "constant": hessian.constant,
@@ -266,12 +266,7 @@ def jacobian_formula(
     scope = names.entry(axes, program.output).inner(inner)
     out, by = ([scope.letter(i) for i in indices] for indices in (axes, inner))
     left = partial(named(program.output, out), named(name, by))
-    return {
-        "left": left.text,
-        "left_latex": left.latex,
-        "text": formula_text(formula, scope),
-        "latex": formula_latex(formula, scope),
-    }
+    return {"left": left.text, "left_latex": left.latex, **in_both(formula, scope)}
 
 
 def structure_data(structure: Structure) -> Data:

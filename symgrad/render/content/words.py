@@ -65,11 +65,6 @@ def _written(size: Any) -> str:
     return formula_text(size, ()) if isinstance(size, sp.Expr) else str(size)
 
 
-def grad(name: str) -> Code:
-    """``x.grad``."""
-    return Code(f"{name}.grad")
-
-
 def listed(parts: Sequence[Words]) -> Words:
     """a, b and c."""
     result: Words = ()

@@ -17,7 +17,7 @@ import numpy as np
 import sympy as sp
 
 from symgrad.calculus import local
-from symgrad.explanation import Explanation, Given, Jacobian
+from symgrad.explanation import Explanation, Given, Gradient, Jacobian
 from symgrad.functions import high, low, sigmoid, softplus
 from symgrad.functions import sign as signum
 from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel
@@ -76,9 +76,7 @@ def travelling(explanation: Explanation) -> dict[str, Any]:
         data["steps"] = [taken.step(step, program) for step in program.steps]
         forward = taken.work
         for gradient in explanation.gradients.values():
-            for name, equation in gradient.sweep.stages:
-                own = gradient.name + "·grad" if equation is gradient.sweep.equation else name
-                data["stages"].append(taken.equation(own, equation))
+            data["stages"] += taken.stages(gradient)
         if explanation.downstream is not None:
             data["loss"] = loss_of(explanation.downstream, taken)
         back, by_rows = taken.work - forward, False
@@ -122,10 +120,7 @@ def loss_of(later: Explanation, before: Trees) -> dict[str, Any]:
     """A loss as trees: its steps, and the way back from it to the output that it reads, which is the seed."""
     taken, (gradient,) = Trees(later.program, later.values.sizes), later.gradients.values()
     steps = [taken.step(step, later.program) for step in later.program.steps]
-    stages = [
-        taken.equation(gradient.name + "·grad" if equation is gradient.sweep.equation else name, equation)
-        for name, equation in gradient.sweep.stages
-    ]
+    stages = taken.stages(gradient)
     before.work += taken.work
     return {"output": later.program.output, "seed": later.program.seed, "steps": steps, "stages": stages}
 
@@ -180,6 +175,11 @@ class Trees:
         """What a step computes."""
         name = step.result.name
         return self.equation(name, without_itself(local(step, program).equation, name), entry_of(step.op))
+
+    def stages(self, gradient: Gradient) -> list[dict[str, Any]]:
+        """The way back to one input."""
+        last, own = gradient.sweep.equation, f"{gradient.name}·grad"
+        return [self.equation(own if equation is last else name, equation) for name, equation in gradient.sweep.stages]
 
     def equation(self, name: str, equation: Equation, op: Op | None = None) -> dict[str, Any]:
         """``name[axes] = tree``; the forward of an operation takes logarithms as that says (`Op.logs`)."""
