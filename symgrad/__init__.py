@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 WHERE = {
-    "symgrad.api": ("derive", "explain", "jacobian", "vjp"),
+    "symgrad.api": ("derive", "explain", "hessian", "hvp", "jacobian", "jvp", "vjp"),
     "symgrad.errors": (
         "DomainError", "InputError", "NotationError", "ShapeError", "SymgradError", "UndefinedError",
         "UnknownNameError", "UnsupportedError",
@@ -19,7 +19,6 @@ WHERE = {
     "symgrad.exercises": ("Exercise", "exercise"),
     "symgrad.explanation": ("Entry", "Explanation", "Gradient", "Hessian", "Jacobian", "Structure"),
     "symgrad.exporting": ("export",),
-    "symgrad.higher": ("hessian", "hvp", "jvp"),
     "symgrad.ops": ("operations",),
     "symgrad.oracles": ("Check", "dropped_forms"),
     "symgrad.tracing": ("Capture", "capture", "load_ipython_extension"),
@@ -61,7 +60,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from symgrad.api import derive, explain, jacobian, vjp
+    from symgrad.api import derive, explain, hessian, hvp, jacobian, jvp, vjp
     from symgrad.errors import (
         DomainError,
         InputError,
@@ -75,7 +74,6 @@ if TYPE_CHECKING:
     from symgrad.exercises import Exercise, exercise
     from symgrad.explanation import Entry, Explanation, Gradient, Hessian, Jacobian, Structure
     from symgrad.exporting import export
-    from symgrad.higher import hessian, hvp, jvp
     from symgrad.ops import operations
     from symgrad.oracles import Check, dropped_forms
     from symgrad.tracing import Capture, capture, load_ipython_extension

@@ -1,6 +1,8 @@
-"""The pipeline, from what a user says to an explanation: read, give values, derive, prove.
+"""What users call, and the pipeline from what they say to an explanation: read, give values, derive, prove.
 
-Reads top to bottom as the picture in docs/explanation/pipeline.md.
+Reads top to bottom as the picture in docs/explanation/pipeline.md. Comes in: a text, values, shapes, weights. Goes out:
+an `Explanation`; formulas alone; and what else follows from the same equations: a Jacobian, vᵀJ, the pushforward Ju,
+a `Hessian` with formula, closed form and proofs, and its product with a direction.
 """
 
 from __future__ import annotations
@@ -14,20 +16,23 @@ from symgrad.errors import InputError, Setting, ShapeError, seed_apart
 from symgrad.explanation import (
     Explanation,
     Given,
+    Hessian,
     Jacobian,
     JacobianPlan,
     Seed,
     build,
     jacobian_of,
+    of_one_number,
     slope_form,
     with_hessians,
 )
+from symgrad.explanation.assemble import along, is_alone, named_by_user, second_of, slope
 from symgrad.explanation.evidence import shape_text
 from symgrad.explanation.formulas import Derived, Shapes, derive_only
 from symgrad.explanation.notable import assumptions_of, hints_of, with_room
-from symgrad.language import LOSSES, OUTPUTS, Value, expand_composites, inputs_of, read, why_whole
+from symgrad.language import LOSSES, OUTPUTS, Value, expand_composites, inputs_of, read, value_from, why_whole
 from symgrad.language.outside import arguments
-from symgrad.numeric import Array
+from symgrad.numeric import Array, forward, numeric_pushforward, plain, where_exact
 from symgrad.numeric.limits import MOST_ENTRIES
 from symgrad.program import Program
 from symgrad.question import (
@@ -85,11 +90,6 @@ def explain(
     )
 
 
-def _is_expanded(expand: Any) -> bool:
-    """The argument as it was given, when it is one."""
-    return arguments.flag_of(expand, "expand")
-
-
 def explain_values(
     expression: str,
     values: Mapping[str, Any],
@@ -103,17 +103,11 @@ def explain_values(
     order: int = 1,
 ) -> Explanation:
     """`explain` with the values in a mapping, for inputs that are called ``seed`` or ``check``."""
-    expression, values, shapes = (
-        arguments.text_of(expression, "the expression"),
-        arguments.values_of(values),
-        arguments.shapes_of(shapes),
-    )
+    expression, shapes = arguments.text_of(expression, "the expression"), arguments.shapes_of(shapes)
+    values = arguments.values_of(values)
     wrt, then = arguments.names_of(wrt, "wrt"), None if then is None else arguments.text_of(then, "then")
-    check, expand, order = (
-        arguments.flag_of(check, "check"),
-        _is_expanded(expand),
-        arguments.order_of(order),
-    )
+    check, expand = arguments.flag_of(check, "check"), arguments.flag_of(expand, "expand")
+    order = arguments.order_of(order)
     weights = None if seed is None else value_of(seed, "the seed")
     own, later = inputs_of(expression, values), inputs_of(then, values) if then is not None else frozenset()
     given = given_by_name(values, own | later)
@@ -207,8 +201,75 @@ def derive(
     """
     expression, shapes = arguments.text_of(expression, "the expression"), arguments.shapes_of(shapes)
     program = read(expression, shapes=shapes, symbolic=True).program
-    program = expand_composites(program) if _is_expanded(expand) else program
+    program = expand_composites(program) if arguments.flag_of(expand, "expand") else program
     return program, derive_only(program, names_wanted(arguments.names_of(wrt, "wrt"), program), shapes)
+
+
+def jvp(expression: str, wrt: str, direction: Any, /, *, shapes: Shapes | None = None, **values: Any) -> Array:
+    """Ju in the shape of the output: how ``out`` moves when ``wrt`` moves in ``direction`` (forward mode).
+
+    ``direction`` has the shape of ``wrt``. Raises `SymgradError`.
+
+    >>> jvp("x * x", "x", [1, 0, 2], x=[3, 4, 5]).tolist()
+    [6, 0, 20]
+    """
+    wrt = arguments.name_of(wrt, "wrt")
+    found = explain_values(expression, values, wrt=[wrt], shapes=shapes, check=False)
+    return plain(numeric_pushforward(found.program, found.values, wrt, _direction(found, wrt, direction)))
+
+
+def hessian(
+    expression: str,
+    wrt: str,
+    other: str | None = None,
+    /,
+    *,
+    seed: Any = None,
+    shapes: Shapes | None = None,
+    check: bool = True,
+    **values: Any,
+) -> Hessian:
+    """∂²L/∂wrt∂other (``other`` is ``wrt`` unless given), L the scalar output or Σ seed·out.
+
+    Raises `SymgradError`, also when the output is no scalar and no seed says how to weigh it.
+
+    >>> found = hessian("x @ A @ x", "x", x=[1, 2], A=[[1, 2], [3, 4]], check=False)
+    >>> found.closed_form, found.value.tolist()
+    ('A + A.T', [[2, 5], [5, 8]])
+    """
+    wrt = arguments.name_of(wrt, "wrt")
+    second = wrt if other is None else arguments.name_of(other, "other")
+    names = tuple(dict.fromkeys((wrt, second)))
+    if not arguments.flag_of(check, "check"):
+        question = ask(expression, values, shapes)
+        program = question.program
+        (first, last) = (names_wanted((name,), program)[0] for name in (wrt, second))
+        out_shape = program.numbers(program.out.shape)
+        weights = seed_of(None if seed is None else value_of(seed, "the seed"), None, out_shape)
+        named_by_user(weights, out_shape)
+        return second_of(program, question.values, weights, first, last, WRITERS)
+    found = explain_values(expression, values, seed=seed, wrt=names, shapes=shapes, check=check, order=2)
+    return found.hessian(wrt, second)
+
+
+def hvp(
+    expression: str, wrt: str, direction: Any, /, *, seed: Any = None, shapes: Shapes | None = None, **values: Any
+) -> Array:
+    """H·u in the shape of ``wrt``, H never formed: the backward as a program, moved in ``direction`` (any length).
+
+    Raises `SymgradError`, also when the output is no scalar and no seed says how to weigh it.
+
+    >>> hvp("x @ A @ x", "x", [1, 0], x=[1, 2], A=[[1, 2], [3, 4]]).tolist()
+    [2, 5]
+    """
+    wrt = arguments.name_of(wrt, "wrt")
+    found = of_one_number(explain_values(expression, values, seed=seed, wrt=[wrt], shapes=shapes, check=False))
+    tangent = _direction(found, wrt, direction)
+    gradient = slope(found.program, wrt, is_alone(found.program, found.seed_info))
+    known = found.values.with_arrays({found.program.seed: where_exact(found.seed)})
+    there = forward(gradient, {tensor.name: known[tensor.name] for tensor in gradient.inputs})
+    moved = numeric_pushforward(gradient, there, wrt, tangent)
+    return plain(along(found, wrt, tangent, moved).reshape(tangent.shape))
 
 
 def _out_shape(then: str | None, late: Mapping[str, Value]) -> tuple[int, ...] | None:
@@ -268,3 +329,15 @@ def _downstream(
         hints=[Setting("let", g.name) for g in own if not g.value_given],
         remarks=reading.remarks, writers=WRITERS, text=text_of(then, reading, late),
     )  # fmt: skip
+
+
+def _direction(found: Explanation, wrt: str, direction: Any) -> Array:
+    """The direction as an array in the shape of ``wrt``."""
+    array = value_from(direction, "the direction")
+    wanted = found.values[wrt].shape
+    if array.shape != wanted:
+        raise ShapeError(
+            f"the direction has to have the shape of {wrt}: one number for each of its entries",
+            found=(f"direction {array.shape}, {wrt} {wanted}",),
+        )
+    return where_exact(array)
