@@ -225,8 +225,10 @@ def detached(read: Read, m: re.Match[str]) -> bool:
 
 def equal_to_torch(read: Read, m: re.Match[str]) -> bool:
     """Every gradient that is shown is torch's; what torch has no number for is only left out where that is said."""
+    gone = 0
     for name, shown in read.gradients.items():
         real = read.truth.gradient(name).reshape(shown.shape)
+        gone += int((np.isfinite(shown) & ~np.isfinite(real)).sum())
         known = np.isfinite(real) if m["but"] else np.ones(real.shape, dtype=bool)
         scale = max(1.0, np.abs(real[np.isfinite(real)]).max(initial=0.0))
         met = read.explanation.gradients[name].singular
@@ -234,7 +236,7 @@ def equal_to_torch(read: Read, m: re.Match[str]) -> bool:
             known = known & ~met.undefined  # there it says that there is no derivative
         if not np.allclose(shown[known], real[known], rtol=1e-6, atol=1e-6 * scale, equal_nan=True):
             return False
-    return True
+    return m["lost"] is None or int(m["lost"]) == gone
 
 
 # Points without a derivative ------------------------------------------------------------------------
@@ -455,7 +457,7 @@ def torch_refuses(read: Read, m: re.Match[str]) -> bool:
 REST = r"(?: \(largest difference \S+\))?(?:, but for .*: torch has no derivative by that)?(?:, as read here: .*)?"
 X, R = r"(?P<x>\w+)", r"(?P<rounding>, but for rounding,)?"
 CLAIMS: dict[str, Rule] = {
-    rf"Equal to torch [\w.+]+ in every entry(?P<but> but those that follow)?{REST}\.": equal_to_torch,
+    rf"Equal to torch [\w.+]+ in every entry(?P<but> but those that follow| but (?P<lost>\d+), where torch has no number)?{REST}\.": equal_to_torch,
     r"Torch itself refuses this text: .*": torch_refuses,
     r"Torch has no derivative of this: .*": torch_refuses,
     r"Nothing is compared with torch, which refuses this: .*": torch_refuses,

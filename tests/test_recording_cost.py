@@ -502,6 +502,29 @@ def test_a_call_that_is_told_holds_each_gradient_once_in_doubles(tmp_path):
     assert many - few < 1.5 * 8 * (8 * 500 * 500), (few, many)
 
 
+WIDE = """
+import torch, tracemalloc
+torch.manual_seed(0)
+weights = [(torch.randn(1000, 1000) / 1000 ** 0.5).requires_grad_() for _ in range(3)]
+h = torch.randn(8, 1000)
+for w in weights:
+    h = torch.tanh(h @ w)
+loss = h.pow(2).mean()
+tracemalloc.reset_peak()
+loss.backward()
+"""
+
+
+def test_no_line_and_no_verdict_copies_a_gradient_as_large_as_the_model_many_times(tmp_path):
+    tracemalloc.start()
+    try:
+        told(tmp_path, WIDE, pictures=False)
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert most < 10 * 8 * 1000 * 1000, most  # three of them are the gradients, 27 were held when each was copied
+
+
 UNET = """
 import torch, torch.nn as nn, torch.nn.functional as F
 torch.manual_seed(0)

@@ -111,6 +111,17 @@ def test_a_saturated_cross_entropy_has_a_derivative(x: float, y: float, slope: f
     assert "there is no derivative" not in page(found)
 
 
+@pytest.mark.parametrize("p", [[0.0, 0.5], [0.0, 1e-320], [1e-320, 1.0]])
+def test_equal_in_every_entry_is_said_only_where_torch_has_a_number_in_every_entry(p: list[float]) -> None:
+    found = symgrad.explain("binary_cross_entropy(p, y)", p=p, y=[0.3, 0.2], wrt="y")
+    (torchs,) = found.asked.gradients.values()
+    told = " ".join(found.to_text().partition("1  Forward")[0].split())
+    assert np.isinf(torchs).sum() == 1
+    assert np.isfinite(found.gradients["y"].value).all()
+    assert ("in every entry but 1, where torch has no number" in told) == bool(found.out_of_range)
+    assert re.search(r"in every entry( \(|\.)", told) is None
+
+
 def test_the_command_ends_well_where_nothing_is_defined() -> None:
     result = CliRunner().invoke(main, ["explain", "x.std()", "--let", "x=[2]"])
     assert result.exit_code == 0

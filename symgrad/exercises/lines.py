@@ -63,7 +63,7 @@ def points_of(explanation: Explanation) -> Iterator[tuple[str, Values]]:
     first = explanation.values if first is None or not free else first
     if not free:
         yield "here", first
-    yield "here", jittered(first, program, able)
+    yield "here", next(jittered(first, program, able))
     for other in resized(first, program, able):
         yield "sizes", other
     whole = {g.name: np.resize([0.0, 1.0, -1.0], np.shape(g.value)) for g in free}

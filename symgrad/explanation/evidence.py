@@ -200,7 +200,7 @@ def elsewhere(program: Program, values: Values, only: str | None = None) -> Iter
             yield forward(program, given | drawn)
         except (SymgradError, ValueError, ArithmeticError):
             continue
-    yield jittered(values, program, free)
+    yield from jittered(values, program, free)
 
 
 def some(shape: tuple[int, ...]) -> list[tuple[int, ...]]:

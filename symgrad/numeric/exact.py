@@ -213,9 +213,38 @@ def gaps(first: Array, second: Array) -> Array:
     """|first − second|, 0 where both are the same infinity or NaN, infinite where only one of them is a number."""
     a, b = as_float(first), as_float(second)
     with np.errstate(invalid="ignore"):
-        gap = np.abs(a - b)
-    same = (a == b) | (np.isnan(a) & np.isnan(b))
-    return np.asarray(np.where(same, 0.0, np.where(np.isfinite(gap), gap, np.inf)))
+        gap = np.asarray(a - b)
+    np.abs(gap, out=gap)  # in place: gradients may be as large as a model
+    gap[~np.isfinite(gap)] = np.inf
+    gap[(a == b) | (np.isnan(a) & np.isnan(b))] = 0.0
+    return gap
+
+
+def largest_finite(array: Array) -> float:
+    """The size of the largest finite entry; 0 where there is none."""
+    there = np.isfinite(array)
+    return float(max(array.max(initial=0.0, where=there), -array.min(initial=0.0, where=there)))
+
+
+PIECE = 1 << 18
+"""Entries that are compared at once: of arrays as large as a model no copy is made."""
+
+
+def furthest(first: Array, second: Array, void: Array | None = None) -> tuple[float, float, float]:
+    """The largest of the `gaps` between two arrays of one shape, and the largest finite entry of each; not at ``void``.
+
+    >>> furthest(np.array([1.0, -3.0, np.nan]), np.array([1.0, -2.5, 8.0]), np.array([False, False, True]))
+    (0.5, 3.0, 2.5)
+    """
+    worst = one = other = 0.0
+    for begin in range(0, first.size, PIECE):
+        a, b = (as_float(array.reshape(-1)[begin : begin + PIECE]) for array in (first, second))
+        if void is not None:
+            counted = ~void.reshape(-1)[begin : begin + PIECE]
+            a, b = a[counted], b[counted]
+        worst = max(worst, float(gaps(a, b).max(initial=0.0)))
+        one, other = max(one, largest_finite(a)), max(other, largest_finite(b))
+    return worst, one, other
 
 
 def unit_at(at: tuple[int, ...], shape: tuple[int, ...]) -> Array:

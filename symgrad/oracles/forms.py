@@ -97,34 +97,43 @@ def _checked(
     held: Mapping[str, str],
 ) -> tuple[str, Check]:
     """The check that failed and where, or the one at the point."""
-    generator = np.random.default_rng(1)
-    points = [(AT_THE_POINT, values, np.asarray(seed))]
-    free = moving(program)
-    others = [(NEAR_IT, jittered(values, program, free)), *((RESIZED, v) for v in resized(values, program, free))]
-    for where, own in others:
-        found = own.with_arrays({name: own[known] for name, known in held.items()})
-        shape = np.shape(found[program.output]) if np.ndim(seed) else ()
-        points.append((where, found, np.asarray(generator.integers(-4, 5, size=shape))))
     checks: list[Check] = []
-    for where, found, weights in points:
+    for where, found, weights in _points(program, values, seed, held):
         difference = misread(program, found) if where == RESIZED else ""
         if difference:
             return where, Check(NAME, None, False, note=f"it does not hold for {said(found)}: {difference}")
-        inputs = {t.name: found[t.name] for t in program.inputs}
-        weights = weights if all(map(is_exact, inputs.values())) else as_float(weights)
-        known = {program.seed: weights, program.output: found[program.output], **inputs}
         try:
-            written = read_back(text, known)
+            checks.append(_at(text, program, sweep, found, weights, read_back, where == RESIZED))
         except SymgradError as error:
             return UNREAD, Check(NAME, None, False, note=f"{UNREAD}: {error.problem}")
-        arrays = {**found.arrays, program.seed: weights}
-        raw, written = as_float(evaluate(sweep.equation, arrays, found.sizes)), as_float(written)
-        if where == RESIZED:
-            written = guarded(sweep.equation, arrays, found, raw, written)
-        checks.append(compare(NAME, raw, written))
         if not checks[-1].passed:
             return where, checks[-1]
     return AT_THE_POINT, checks[0]
+
+
+def _points(
+    program: Program, values: Values, seed: Array, held: Mapping[str, str]
+) -> Iterator[tuple[str, Values, Array]]:
+    """The point, one near it and some at other sizes, each with weights; made one by one, as they may be large."""
+    generator, free = np.random.default_rng(1), moving(program)
+    yield AT_THE_POINT, values, np.asarray(seed)
+    for where, some in ((NEAR_IT, jittered(values, program, free)), (RESIZED, resized(values, program, free))):
+        for own in some:
+            found = own.with_arrays({name: own[known] for name, known in held.items()})
+            shape = np.shape(found[program.output]) if np.ndim(seed) else ()
+            yield where, found, np.asarray(generator.integers(-4, 5, size=shape))
+
+
+def _at(
+    text: str, program: Program, sweep: Sweep, found: Values, weights: Array, read_back: Read, resized: bool
+) -> Check:
+    """``text`` against the index formula at one point."""
+    inputs = {t.name: found[t.name] for t in program.inputs}
+    weights = weights if all(map(is_exact, inputs.values())) else as_float(weights)
+    written = as_float(read_back(text, {program.seed: weights, program.output: found[program.output], **inputs}))
+    arrays = {**found.arrays, program.seed: weights}
+    raw = as_float(evaluate(sweep.equation, arrays, found.sizes))
+    return compare(NAME, raw, guarded(sweep.equation, arrays, found, raw, written) if resized else written)
 
 
 def guarded(equation: Equation, arrays: Mapping[str, Array], values: Values, raw: Array, written: Array) -> Array:
@@ -150,25 +159,24 @@ def said(values: Values) -> str:
     return ", ".join(f"{size} = {number}" for size, number in values.sizes.items())
 
 
-def jittered(values: Values, program: Program, moving: Collection[str]) -> Values:
+def jittered(values: Values, program: Program, moving: Collection[str]) -> Iterator[Values]:
     """A point near the given one where entries differ: forms that hold only for equal entries fail there.
 
     As near as it takes for every operation to be defined there; symmetric matrices stay symmetric only if they must,
     and inputs that are only read stay: positions next to the given ones may lie outside.
     """
-    generator = np.random.default_rng(2)
-    factors = {t.name: generator.uniform(-1, 1, size=values[t.name].shape) for t in program.inputs}
-    factors = {name: factor for name, factor in factors.items() if name in moving}
     for symmetric, width in product((False, True), WIDTHS):
-        point = {
-            name: as_float(values[name]) * (1 + width * (symmetric_part(factor) if symmetric else factor))
-            for name, factor in factors.items()
-        }
+        generator, point = np.random.default_rng(2), dict[str, Array]()
+        for tensor in program.inputs:
+            factor, own = generator.uniform(-1, 1, size=values[tensor.name].shape), values[tensor.name]
+            factor = symmetric_part(factor) if symmetric else factor
+            point[tensor.name] = as_float(own) * (1 + width * factor) if tensor.name in moving else own
         try:
-            return forward(program, {t.name: values[t.name] for t in program.inputs} | point)
+            yield forward(program, point)
         except (DomainError, UndefinedError):
             continue
-    return values
+        return
+    yield values
 
 
 def symmetric_part(array: Array) -> Array:

@@ -12,7 +12,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from symgrad.numeric.exact import Array, as_float, finite, gaps, is_exact
+from symgrad.numeric.exact import Array, as_float, finite, gaps, is_exact, largest_finite
 
 TOLERANCE = 1e-9
 """How closely float64 results have to agree, relative to the largest entry."""
@@ -136,8 +136,7 @@ def compare(
     if is_exact(expected) and is_exact(got) and standing is None:
         equal = np.asarray(expected == got, dtype=bool)
         return _check(oracle, a, b, np.where(equal, 0.0, gap), equal, exact=True, note=note)
-    finite = np.abs(a[np.isfinite(a)])
-    allowed = tolerance * max(1.0, float(finite.max())) if finite.size else tolerance
+    allowed = tolerance * max(1.0, largest_finite(a))
     if standing is None:
         return _check(oracle, a, b, gap, gap <= allowed, exact=False, note=note)
     apart, undefined = standing.apart(a, b, allowed)

@@ -16,6 +16,7 @@ import numpy as np
 
 from symgrad.errors import SymgradError
 from symgrad.numeric import Array, Values, as_float, finite, forward
+from symgrad.numeric.exact import largest_finite
 from symgrad.oracles.report import TOLERANCE, Check, Standing, compare, compare_some, skipped
 from symgrad.oracles.text import Text, ask_torch
 from symgrad.oracles.torch_rules import contradicted, with_torchs_own
@@ -84,7 +85,7 @@ class Comparison:
     @cached_property
     def scale(self) -> float:
         """The largest number of the reference, 1 at least."""
-        return max(1.0, float(np.abs(self.answers[0][np.isfinite(self.answers[0])]).max(initial=0.0)))
+        return max(1.0, largest_finite(self.answers[0]))
 
     @cached_property
     def differ(self) -> Sequence[Place]:

@@ -31,7 +31,7 @@ from symgrad.explanation.notable import (
     picked_again,
     undetached,
 )
-from symgrad.numeric import plain
+from symgrad.numeric import as_float, plain
 from symgrad.ops.entry import plays
 from symgrad.oracles.report import NO_GRADIENT, REFUSES, TURNED, Check, Outcome, Verdict
 from symgrad.program import Program, Role, Stated
@@ -186,14 +186,15 @@ def _agreement(explanation: Explanation) -> Words:
         return ()
     worst = max(check.max_error or 0.0 for check in made)
     far = "" if worst == 0 else f" (largest difference {f'{worst:.0e}'.replace('e-0', 'e-')})"
-    but = " but those that follow" if any(map(_lost_by_torch, explanation.gradients.values())) else ""
+    lost = sum(_lost_by_torch(explanation, name) for name in explanation.gradients)
+    but = f" but {lost}, where torch has no number" if explanation.out_of_range else " but those that follow"
     where = ", but for the signs of some vectors" if any(c.note == TURNED for c in made) else " in every entry"
     read = explanation.outcome is Outcome.AS_READ or (asked is not None and bool(asked.unread))
     none: Words = (
         (", but for ", *listed([(Code(name),) for name in data]), ": torch has no derivative by that") if data else ()
     )
     ran: Words = (", as read here: ", *_ran(explanation)) if read else ()
-    return (f"Equal to torch {explanation.torch_version}{where}{but}{far}", *none, *ran, ".")
+    return (f"Equal to torch {explanation.torch_version}{where}{but if lost else ''}{far}", *none, *ran, ".")
 
 
 def _ran(explanation: Explanation) -> Words:
@@ -206,10 +207,15 @@ def _ran(explanation: Explanation) -> Words:
     return (Code(told),) if len(told) <= MOST_SAID else (f"{len(lines)} steps, one after the other",)
 
 
-def _lost_by_torch(gradient: Gradient) -> bool:
-    """Whether torch has no number where there is a derivative."""
-    met = gradient.singular
-    return met is not None and met.torch is not None and bool((~met.undefined & ~np.isfinite(met.torch)).any())
+def _lost_by_torch(explanation: Explanation, name: str) -> int:
+    """In how many entries torch has no number where there is a derivative, or what was derived is a number."""
+    gradient = explanation.gradients[name]
+    met, asked = gradient.singular, explanation.asked
+    torchs = None if asked is None else asked.gradients.get(name)
+    if torchs is None:
+        return 0
+    there = np.isfinite(as_float(gradient.value)) if met is None else ~met.undefined
+    return int((there & ~np.isfinite(torchs)).sum())
 
 
 def _by_torch(gradient: Gradient) -> Check | None:

@@ -202,17 +202,21 @@ class Capture(Recorded, Listed):
         found = push(self.recording, self.values, changes, self.ends, self.boxes)
         return found[0] if len(found) == 1 else tuple(found)
 
-    def closed_form(self, name: str, *, output: str | None = None) -> str | None:
-        """The gradient by one input in matrix notation, or None where it has none that is short."""
+    def closed_form(self, name: str, *, output: str | None = None, longest: int | None = None) -> str | None:
+        """The gradient by one input in matrix notation, or None where it has none that is short.
+
+        One of more characters than the ``longest`` is not wanted, and no number is computed for it.
+        """
         own, program = self._name(name), self._single(output)
         program = self._derived(program, own, "a closed form")
         sweep = derive_pullback(program, own)
         form = closed_form(program, sweep, own)
-        if form is None:
+        text = None if form is None else relabelled(with_modules(form.text), self.labels)
+        if form is None or text is None or (longest is not None and len(text) > longest):
             return None
         seed = np.random.default_rng(0).integers(-3, 4, size=np.shape(self.arrays[program.output]))
         check = check_form(form.text, program, sweep, self.values, seed)
-        return relabelled(with_modules(form.text), self.labels) if check.passed else None
+        return text if check.passed else None
 
     def jacobian(self, name: str, *, output: str | None = None) -> Jacobian:
         """∂out/∂input: formula where it is short, structure, sparse and dense numbers."""

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import SymgradError
-from symgrad.numeric.exact import Array, as_float, gaps
+from symgrad.numeric.exact import Array, as_float, furthest
 from symgrad.numeric.forward import Values, compute
 from symgrad.ops.entry import entry_of
 from symgrad.oracles.numerical import noisy, shaken
@@ -122,17 +122,15 @@ class Judge:
         """How far torch's vᵀJ is from the derived one, and whether that is rounding, or a rule of torch's."""
         if got is None:
             return skipped("torch", "nothing came")
-        own, got = as_float(self.derived[name]), as_float(got)
+        own = as_float(self.derived[name])
         if got.shape == own.shape:
             self.open[name] = self.open[name] | ~np.isfinite(got)
         kind, tolerance = self.kind(name), precision_of(self.kind(name))[0]
 
         def held(noise: float, other: Array = own) -> Check:
             """The two where there is something to agree on, with what rounding may leave."""
-            void = self.open[name] if got.shape == own.shape else False
-            ours, theirs = (np.where(void, 0.0, array) for array in (other, got))
-            error, agrees = difference(ours, theirs, tolerance, before, max(self.floor(name), 16 * noise))
-            return Check("torch", error, agrees)
+            floor = max(self.floor(name), 16 * noise)
+            return Check("torch", *difference(other, got, tolerance, before, floor, self.open[name]))
 
         def by_noise(check: Check) -> Check:
             sizes = self.noise(name) if np.isfinite(check.max_error or 0.0) else ()
@@ -270,7 +268,8 @@ def symmetric_lot(array: Array, lots: np.random.Generator) -> Array:
 
 def largest(array: Array) -> float:
     """The size of the largest entry."""
-    return float(np.abs(as_float(array)).max(initial=0))
+    own = as_float(array)
+    return float(np.maximum(own.max(initial=0.0), -own.min(initial=0.0)))
 
 
 def floor_of(terms: float, kind: str) -> float:
@@ -278,13 +277,13 @@ def floor_of(terms: float, kind: str) -> float:
     return 16 * precision_of(kind)[1] * terms if np.isfinite(terms) else 0.0
 
 
-def difference(derived: Any, got: Any, tolerance: float, before: Any, floor: float) -> tuple[float, bool]:
-    """How far apart, relative to the largest entry, and whether that is within rounding."""
+def difference(
+    derived: Array, got: Array, tolerance: float, before: Any = None, floor: float = 0.0, void: Array | None = None
+) -> tuple[float, bool]:
+    """How far apart, relative to the largest entry, and whether that is within rounding; not where it is ``void``."""
     if derived.shape != got.shape:
         return float("inf"), False
     held = 0.0 if before is None else float(before.abs().max()) if before.numel() else 0.0
-    finite = np.abs(got[np.isfinite(got)])
-    scale = max(float(finite.max()) if finite.size else 0.0, held, 1e-30)
-    worst = float(gaps(derived, got).max(initial=0.0))
-    shown = max(scale, largest(np.where(np.isfinite(derived), derived, 0.0)))  # where torch has 0, derived is rounding
-    return worst / shown, bool(worst <= max(tolerance * scale, floor))
+    worst, own, theirs = furthest(derived, got, void)
+    scale = max(theirs, held, 1e-30)  # where torch has 0, derived is rounding
+    return worst / max(scale, own), bool(worst <= max(tolerance * scale, floor))

@@ -244,7 +244,7 @@ def product(ask: Request, returned: Sequence[Any], what: str, again: bool) -> No
         own = pushed(program, dict(zip(labels, given, strict=True)))
     torchs = [as_float(as_array(t)) for t in returned]
     kind = precision_of(kind_of(ends))[0]
-    pairs = [difference(as_float(a), b, kind, None, 0.0) for a, b in zip(own, torchs, strict=True)]
+    pairs = [difference(as_float(a), b, kind) for a, b in zip(own, torchs, strict=True)]
     agrees = all(same for _, same in pairs)
     said = "= torch in every entry" if agrees else f"≠ torch, by {max(e for e, _ in pairs):.2g} of the largest entry"
     if ask.functional:
@@ -269,7 +269,7 @@ def fewer_sweeps(
         yield f"{forwards(labels, 'grad(f)')} takes the gradient and one sweep forward through it"
     else:
         back = pulled(program, given).values()
-        if all(difference(as_float(a), as_float(b), kind, None, 0.0)[1] for a, b in zip(own, back, strict=True)):
+        if all(difference(as_float(a), as_float(b), kind)[1] for a, b in zip(own, back, strict=True)):
             so = f"so does {forwards(labels, 'grad(f)')}"
             yield f"H·v = v·H here, as H is symmetric: vhp() takes two sweeps, and {so}"
 
@@ -337,7 +337,7 @@ def compared(whole: Any, found: Any, kind: str) -> tuple[bool | None, float, str
     except (SymgradError, ValueError):
         return None, 0.0, "its numbers were not compared with torch's"
     torchs = as_float(as_array(found))
-    error, agrees = difference(own, torchs, precision_of(kind)[0], None, 0.0)
+    error, agrees = difference(own, torchs, precision_of(kind)[0])
     if agrees:
         far = f" (largest difference {error:.1g} of the largest entry)" if error else ""
         return True, error, f"= torch in every entry{far}"

@@ -29,7 +29,7 @@ from symgrad.indexing import Equation as Entries
 from symgrad.indexing.equation import replace_accesses
 from symgrad.indexing.symbols import Expr, access, is_access
 from symgrad.lowering.reading import names_read
-from symgrad.numeric.exact import Array, as_float, euclidean
+from symgrad.numeric.exact import Array, as_float, euclidean, furthest
 from symgrad.numeric.playing import evaluate
 from symgrad.oracles.evaluators import in_floats
 from symgrad.program import Apply
@@ -111,11 +111,11 @@ class Evaluated:
         if (line.text is not None and not needed) or line.own == OTHER:
             return line.text
         told = None if None in (texts := [n.text for n in (*needed, line)]) else sum(len(str(text)) for text in texts)
-        alone = None
+        alone, longest = None, LONGEST if told is None else min(LONGEST, told - 1)
         if len(program.ends) == 1 and lines.letter == program.recording.seed and not program.complexes:
             with suppress(SymgradError):
-                alone = program.closed_form(program.labels[own])
-        if alone is not None and len(alone) <= LONGEST and (told is None or len(alone) < told):
+                alone = program.closed_form(program.labels[own], longest=longest)
+        if alone is not None:
             return line.text if self.strays(replace(line, code=alone), value) else alone
         return line.text
 
@@ -140,13 +140,10 @@ class Evaluated:
             got, derived = value_of(line.code, known), as_float(value)
             if got.shape != derived.shape:
                 return True
-            same = (got == derived) | ~np.isfinite(derived)  # what left the range of floats step by step may stay in it
-            if not np.isfinite(got[~same]).all():
-                return True
-            gap = np.abs(np.where(same, 0.0, got - derived))
-            size = np.abs(derived[np.isfinite(derived)]).max(initial=0.0)
-            if (gap <= CLOSE * size).all():
-                return False
+            # what left the range of floats step by step may stay in it
+            gap, _, size = furthest(got, derived, ~np.isfinite(derived))
+            if gap <= CLOSE * size or gap == np.inf:
+                return gap == np.inf
             lots = np.random.default_rng(0)
             others = [value_of(line.code, {n: shaken(a, self.unit, lots) for n, a in known.items()})
                       for _ in range(SHAKES)]  # fmt: skip
@@ -155,10 +152,10 @@ class Evaluated:
         except Refused:
             return True
         moved = np.max([np.abs(other - got) for other in others], axis=0).max(initial=0.0)
-        if not (gap > FACTOR * moved).any():
+        if gap <= FACTOR * moved:
             return False
         terms = length_by_lot(self.program, self.seeds, line.of)  # which may cancel in the derivation alone
-        return terms is None or bool((gap > FACTOR * EPS * terms).any())
+        return terms is None or gap > FACTOR * EPS * terms
 
     def number(self, name: str) -> Any:
         """What a name stands for: recorded, derived, or computed by its line."""
