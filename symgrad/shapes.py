@@ -95,9 +95,7 @@ class Sizes:
     def copy(self) -> Sizes:
         """An independent copy, for trying a reading that may fail."""
         twin = Sizes()
-        twin._parent, twin._value = dict(self._parent), dict(self._value)
-        twin._order, twin._later = dict(self._order), list(self._later)
-        twin._fixed, twin._required, twin._parts = set(self._fixed), dict(self._required), dict(self._parts)
+        vars(twin).update({name: held.copy() for name, held in vars(self).items()})
         return twin
 
     def fresh(self) -> Size:

@@ -24,20 +24,20 @@ from tests.test_text_is_asked import misread
 
 HOME = Path(symgrad.__file__).parent / "reference"
 MUTATIONS = (
-    ("reader.py", "for part, found in zip(parts, self.unpacked(parts, value), strict=True):", "for part, found in zip(reversed(parts), self.unpacked(parts, value), strict=True):"),
-    ("reader.py", "        for target in targets:\n            self.assign(target, value)", "        for target in targets[:1]:\n            self.assign(target, value)"),
-    ("reader.py", "else [*found[:star], found[star:stop], *found[stop:]]", "else [*found[:star], found[star:stop][:1], *found[stop:]]"),
-    ("reader.py", "stop = len(found) - (count - (star or 0))", "stop = len(found)"),
-    ("reader.py", "IN_PLACE[type(sign)], value)", "BINARY[type(sign)], value)"),
-    ("reader.py", "                self.caller.operator(operator.setitem, owner, key, self.last)\n", ""),
-    ("reader.py", "self.caller.operator(operator.setitem, self.owner(owner), self.value(key), value)", "self.caller.operator(operator.setitem, self.owner(owner).clone(), self.value(key), value)"),
-    ("reader.py", "self.names[name] = value", "self.names.setdefault(name, value)"),
-    ("reader.py", "self.names[alias.asname or alias.name]", "self.names[alias.name]"),
-    ("reader.py", "self.names[alias.asname or first] = whole", "self.names[first] = whole"),
-    ("reader.py", "for entry in self.entries(self.value(over)):", "for entry in self.entries(self.value(over))[:-1]:"),
-    ("reader.py", 'torch.no_grad() if word == "no_grad"', 'torch.enable_grad() if word == "no_grad"'),
-    ("reader.py", '"\\n".join(line[p.end() :] for p, line in zip(prompts, lines, strict=True) if p)', '"\\n".join(line[p.end() :] for p, line in zip(prompts, lines, strict=True) if p and ("=" in line or line == lines[-1]))'),
-    ("reader.py", "body if self.truth(self.value(test)) else orelse", "orelse if self.truth(self.value(test)) else body"),
+    ("__init__.py", "for part, found in zip(parts, self.unpacked(parts, value), strict=True):", "for part, found in zip(reversed(parts), self.unpacked(parts, value), strict=True):"),
+    ("__init__.py", "        for target in targets:\n            self.assign(target, value)", "        for target in targets[:1]:\n            self.assign(target, value)"),
+    ("__init__.py", "else [*found[:star], found[star:stop], *found[stop:]]", "else [*found[:star], found[star:stop][:1], *found[stop:]]"),
+    ("__init__.py", "stop = len(found) - (count - (star or 0))", "stop = len(found)"),
+    ("__init__.py", "IN_PLACE[type(sign)], value)", "BINARY[type(sign)], value)"),
+    ("__init__.py", "                self.caller.operator(operator.setitem, owner, key, self.last)\n", ""),
+    ("__init__.py", "self.caller.operator(operator.setitem, self.owner(owner), self.value(key), value)", "self.caller.operator(operator.setitem, self.owner(owner).clone(), self.value(key), value)"),
+    ("__init__.py", "self.names[name] = value", "self.names.setdefault(name, value)"),
+    ("__init__.py", "self.names[alias.asname or alias.name]", "self.names[alias.name]"),
+    ("__init__.py", "self.names[alias.asname or first] = whole", "self.names[first] = whole"),
+    ("__init__.py", "for entry in self.entries(self.value(over)):", "for entry in self.entries(self.value(over))[:-1]:"),
+    ("__init__.py", 'torch.no_grad() if word == "no_grad"', 'torch.enable_grad() if word == "no_grad"'),
+    ("__init__.py", '"\\n".join(line[p.end() :] for p, line in zip(prompts, lines, strict=True) if p)', '"\\n".join(line[p.end() :] for p, line in zip(prompts, lines, strict=True) if p and ("=" in line or line == lines[-1]))'),
+    ("__init__.py", "body if self.truth(self.value(test)) else orelse", "orelse if self.truth(self.value(test)) else body"),
     ("expressions.py", "self.combined(BINARY[type(sign)], self.value(left), self.value(right))", "self.combined(BINARY[type(sign)], *reversed((self.value(left), self.value(right))))"),
     ("expressions.py", "self.names if word in self.names else ALONE", "self.names if word in self.names and not callable(getattr(torch, word, None)) else ALONE"),
     ("expressions.py", "return self.caller.operator(UNARY[type(way)], self.value(operand))", "return self.caller.operator(torch.clone if isinstance(way, ast.UAdd) else UNARY[type(way)], self.value(operand))"),
@@ -48,7 +48,7 @@ MUTATIONS = (
     ("calls.py", "return args, {**kwargs, \"dtype\": torch.complex128 if pairs else torch.float64}", "return args, kwargs"),
     ("calls.py", "return self.counted(bound, [owner, *args], kwargs, name)", "return self.counted(bound, [owner.clone(), *args], kwargs, name)"),
     ("calls.py", "return value if value.dtype is torch.bool and name == \"where\" else value.double()", "return value"),
-    ("words.py", "ORDER = (F, torch, torch.linalg", "ORDER = (torch.linalg, torch, F"),
+    ("bounds.py", "ORDER = (F, torch, torch.linalg", "ORDER = (torch.linalg, torch, F"),
 )  # fmt: skip
 
 

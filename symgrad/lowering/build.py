@@ -18,6 +18,7 @@ from symgrad.indexing.symbols import Expr, bound_indices, free_indices, is_acces
 from symgrad.lowering.choices import chosen, clipped, told
 from symgrad.lowering.choices import conditions as conditions_in
 from symgrad.lowering.exponents import (
+    Families,
     Share,
     apart,
     exponentials_only,
@@ -25,10 +26,10 @@ from symgrad.lowering.exponents import (
     quarter_zeros,
     quotient,
     rounded_once,
+    so_far,
     stable_factors,
     with_sizes,
 )
-from symgrad.lowering.families import Families, so_far
 from symgrad.lowering.graph import FLOAT, TRUTH, Care, Graph, NoPlan
 from symgrad.lowering.places import Places, at_one_place, joined, pieces, scattered
 from symgrad.lowering.reading import (

@@ -3,11 +3,241 @@
 Comes in: the text as it was typed, and a tensor for each input. Goes out: the output with its graph, or why there is
 none: torch's own words where torch or Python refuses the text, and ours where the text is not read here. Nothing of
 symgrad is used, so that a mistake in reading a text is not made twice. Nothing is handed to ``eval``: a whitelist of
-syntax is walked (`reader`), words are looked up in a whitelist (`words`), and what a call would cost is found out on
-``device="meta"`` before it is made (`bounds`).
+syntax is walked here, in Python's own order (the right side first, then the targets, from the left), words are looked
+up in a whitelist and what a call would cost is found out on ``device="meta"`` before it is made (`bounds`).
+
+Statements bind names, write into slices, unpack, loop over what is at hand; expressions are Python's, over tensors,
+arrays, numbers and lists. What a text says beside that (``print``, seeds, optimizers) computes nothing. The output is
+what ``backward`` is called of, or the last value.
 """
 
-from symgrad.reference.bounds import Refused, Unread
-from symgrad.reference.reader import Answer, run
+from __future__ import annotations
+
+import ast
+import operator
+import re
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from symgrad.reference.bounds import Budget, Refused, Unread
+from symgrad.reference.calls import Caller
+from symgrad.reference.expressions import BINARY, Expressions
 
 __all__ = ["Answer", "Refused", "Unread", "run"]
+
+
+PROMPT = re.compile(r"[ \t]*(?:>>>|\.\.\.:?(?=[ \t]|$)|In \[\d+\]:)[ ]?")
+"""What a console puts before what was typed."""
+LENGTH, NODES = 20_000, 10_000
+"""Characters of a text, and parts of its tree."""
+SAID = ("zero_grad", "step", "manual_seed", "seed", "set_printoptions", "retain_grad")
+"""Calls that compute nothing here."""
+IN_PLACE = {kind: getattr(operator, f"i{sign.__name__.rstrip('_')}") for kind, sign in BINARY.items()}
+
+
+@dataclass(eq=False)
+class Answer:
+    """What a text gives: the output with its graph, an array where the text is NumPy's.
+
+    ``leaves`` are the tensors by name that a gradient is asked by: the inputs, and what the text makes with
+    ``requires_grad=True``. ``seed`` is what the text gives to backward. ``kept`` names casts to fewer digits that keep
+    all digits here.
+    """
+
+    output: Any
+    leaves: Mapping[str, Any]
+    seed: Any = None
+    kept: tuple[str, ...] = ()
+
+
+class Asked(Exception):
+    """The text calls backward: what follows changes no output."""
+
+
+def run(text: str, inputs: Mapping[str, Any], draws: Sequence[Any] = ()) -> Answer:
+    """What ``text`` gives with these tensors and numbers as ``inputs``; ``draws`` are random numbers, in order.
+
+    Raises `Refused` with the words of Python or torch, and `Unread` where the text is none for this reader.
+
+    >>> run("x, y = y, x; x - y", {"x": torch.tensor(1.0), "y": torch.tensor(3.0)}).output
+    tensor(2.)
+    """
+    return Reader(inputs, draws).read(text)
+
+
+def tree_of(text: str) -> list[ast.stmt]:
+    """The statements of a text; of a console what was typed, without what it answered."""
+    lines = text.strip("\n").split("\n")
+    prompts = [PROMPT.match(line) for line in lines]
+    typed = "\n".join(line[p.end() :] for p, line in zip(prompts, lines, strict=True) if p)
+    try:
+        tree = ast.parse(typed if prompts[0] else textwrap.dedent(text).strip()) if len(text) <= LENGTH else None
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise Unread("it is no text of Python's") from error
+    if tree is None or sum(1 for _ in ast.walk(tree)) > NODES:
+        raise Unread("it is too long")
+    return tree.body
+
+
+class Reader(Expressions):
+    """A walk: the names, and what is left to spend."""
+
+    def __init__(self, inputs: Mapping[str, Any], draws: Sequence[Any]) -> None:
+        self.names, self.budget = dict(inputs), Budget()
+        self.caller = Caller(self.budget, list(draws))
+        self.leaves = {name: value for name, value in inputs.items() if isinstance(value, torch.Tensor)}
+        self.last: Any = None
+        self.seed: Any = None
+
+    def read(self, text: str) -> Answer:
+        """The answer."""
+        try:
+            self.statements(tree_of(text))
+        except Asked:
+            pass
+        except RecursionError as error:
+            raise Unread("it is nested too deep") from error
+        if not isinstance(self.last, (torch.Tensor, np.ndarray, np.generic)):
+            raise Unread("it gives no tensor")
+        for name, value in self.names.items():  # what has become a leaf since it was bound
+            self.mark(name, value)
+        return Answer(self.last, self.leaves, self.seed, tuple(dict.fromkeys(self.caller.kept)))
+
+    def mark(self, name: str, value: Any) -> None:
+        """The first tensor of each name that is an input, or a leaf with a gradient, is kept; no other lives longer."""
+        with suppress(RuntimeError):  # a view whose base was written over says nothing any more
+            if isinstance(value, torch.Tensor) and value.requires_grad and value.is_leaf:
+                self.leaves.setdefault(name, value)
+
+    def statements(self, body: Sequence[ast.stmt]) -> None:
+        """One after the other."""
+        for statement in body:
+            self.budget.step()
+            if not (isinstance(statement, ast.Expr) and self.says(statement.value)):
+                self.last = None  # which Python would have given back
+                self.statement(statement)
+
+    def statement(self, node: ast.stmt) -> None:
+        """One statement."""
+        match node:
+            case ast.Expr(value=value):
+                self.last = self.value(value)
+            case ast.Assign(targets=targets, value=value):
+                for target in targets:  # an index equation is none of Python's, whatever stands on its right
+                    if isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name):
+                        self.owner(target.value)
+                self.assigned(targets, self.value(value))
+            case ast.AnnAssign(target=target, value=value):
+                self.assigned([target] if value else [], self.value(value) if value else None)
+            case ast.AugAssign(target=target, op=sign, value=value) if type(sign) in IN_PLACE:
+                self.changed(target, IN_PLACE[type(sign)], value)
+            case ast.For(target=target, iter=over, body=body, orelse=[]):
+                for entry in self.entries(self.value(over)):
+                    self.assign(target, entry)
+                    self.statements(body)
+            case ast.If(test=test, body=body, orelse=orelse):
+                self.statements(body if self.truth(self.value(test)) else orelse)
+            case ast.With(items=[ast.withitem(context_expr=block, optional_vars=None)], body=body):
+                with self.block(block):
+                    self.statements(body)
+            case ast.Import(names=names):
+                for alias in names:
+                    first = alias.name.partition(".")[0]
+                    whole = self.module(alias.name)
+                    self.names[alias.asname or first] = whole if alias.asname else self.module(first)
+            case ast.ImportFrom(module=str(module), names=names, level=0):
+                for alias in names:
+                    self.names[alias.asname or alias.name] = self.caller.attribute(self.module(module), alias.name)
+            case ast.Delete(targets=[ast.Name(id=name)]):
+                self.names.pop(name, None)
+            case ast.Pass():
+                pass
+            case _:
+                raise Unread(f"{type(node).__name__.lower()} is not read")
+
+    def says(self, node: ast.expr) -> bool:
+        """A call that only says something; ``backward``, which ends the text. What ``x.grad`` is, is not known here."""
+        match node:
+            case ast.Call(func=ast.Name(id="print"), args=parts) if "print" not in self.names:
+                for part in parts:
+                    if not any(isinstance(n, ast.Attribute) and n.attr == "grad" for n in ast.walk(part)):
+                        self.value(part)
+                return True
+            case ast.Call(func=ast.Attribute(value=owner, attr="backward"), args=args, keywords=keywords):
+                self.last = self.value(owner)
+                given = [*args, *(k.value for k in keywords if k.arg == "gradient")]
+                self.seed = self.value(given[0]) if given else None
+                raise Asked
+        return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in SAID
+
+    def assigned(self, targets: Sequence[ast.expr], value: Any) -> None:
+        """The same value to each of the targets."""
+        for target in targets:
+            self.assign(target, value)
+        self.last = value
+
+    def assign(self, target: ast.expr, value: Any) -> None:
+        """A value to a name, an entry, an attribute, or unpacked."""
+        match target:
+            case ast.Name(id=name):
+                self.names[name] = value
+                self.mark(name, value)
+            case ast.Tuple(elts=parts) | ast.List(elts=parts):
+                for part, found in zip(parts, self.unpacked(parts, value), strict=True):
+                    self.assign(part.value if isinstance(part, ast.Starred) else part, found)
+            case ast.Subscript(value=owner, slice=key):
+                self.caller.operator(operator.setitem, self.owner(owner), self.value(key), value)
+            case ast.Attribute(value=owner, attr="requires_grad"):
+                of = self.value(owner)
+                self.caller.plain(lambda: of.requires_grad_(bool(value)))
+            case ast.Attribute(attr="grad"):
+                pass
+            case _:
+                raise Unread("this target is not read")
+
+    def owner(self, node: ast.expr) -> Any:
+        """What is written into: a name that nothing has stands on the left of an index equation."""
+        if isinstance(node, ast.Name) and node.id not in self.names:
+            raise Unread(f"{node.id} is nothing yet: an index equation")
+        return self.value(node)
+
+    def unpacked(self, parts: Sequence[ast.expr], value: Any) -> list[Any]:
+        """A value for each of the targets, in Python's words where their numbers differ."""
+        found = self.entries(value)
+        star = next((n for n, part in enumerate(parts) if isinstance(part, ast.Starred)), None)
+        least = "" if star is None else "at least "
+        count = len(parts) - (star is not None)
+        if len(found) < count:
+            raise Refused(f"not enough values to unpack (expected {least}{count}, got {len(found)})")
+        if star is None and len(found) > count:
+            raise Refused(f"too many values to unpack (expected {count})")
+        stop = len(found) - (count - (star or 0))
+        return found if star is None else [*found[:star], found[star:stop], *found[stop:]]
+
+    def changed(self, target: ast.expr, sign: Callable[[Any, Any], Any], value: ast.expr) -> None:
+        """``y += 1``: the target is read, written over where it can be, and bound again."""
+        match target:
+            case ast.Name():
+                self.assigned([target], self.combined(sign, self.value(target), self.value(value)))
+            case ast.Subscript(value=node, slice=index):
+                owner, key = self.owner(node), self.value(index)
+                self.last = self.combined(sign, self.caller.operator(operator.getitem, owner, key), self.value(value))
+                self.caller.operator(operator.setitem, owner, key, self.last)
+            case ast.Attribute(attr="data"):
+                self.combined(sign, self.value(target), self.value(value))
+            case _:
+                raise Unread("this target is not read")
+
+    def block(self, node: ast.expr) -> Any:
+        """``with torch.no_grad()``."""
+        match node:
+            case ast.Call(func=ast.Attribute(value=owner, attr="no_grad" | "enable_grad" as word), args=[]):
+                if getattr(self.value(owner), "module", None) is torch:
+                    return torch.no_grad() if word == "no_grad" else torch.enable_grad()
+        raise Unread("this block is not read")

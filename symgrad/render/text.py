@@ -232,16 +232,12 @@ class TextWriter:
             return [numbers.text(values[()])]
         table = np.atleast_2d(values)
         down = numbers.shortened(table.shape[0], MOST_ROWS)
-        for most in range(min(MOST_COLUMNS, table.shape[1]), 2, -1):
+        for most in (*range(min(MOST_COLUMNS, table.shape[1]), 3, -1), 3):
             across = numbers.shortened(table.shape[1], most)
             cells = [["…" if r is None or c is None else numbers.text(table[r, c]) for c in across] for r in down]
             widths = [max(len(row[c]) for row in cells) for c in range(len(across))]
             if sum(widths) + len(widths) - 1 <= room:
                 break
-        else:
-            across = numbers.shortened(table.shape[1], 3)
-            cells = [["…" if r is None or c is None else numbers.text(table[r, c]) for c in across] for r in down]
-            widths = [max(len(row[c]) for row in cells) for c in range(len(across))]
         return [" ".join(cell.rjust(w) for cell, w in zip(row, widths, strict=True)) for row in cells]
 
     # Matrices and tables --------------------------------------------------------------------------------

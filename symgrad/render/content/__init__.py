@@ -27,9 +27,8 @@ from symgrad.render.content.first_lines import ALONE, OPENING, Room, first_lines
 from symgrad.render.content.forward import forward_equations, forward_section
 from symgrad.render.content.jacobian import LONGEST, jacobian_section, left_of, structure_words, too_long
 from symgrad.render.content.one_entry import entry_sections
-from symgrad.render.content.proof import proof_section
+from symgrad.render.content.proof import curvature, proof_section, second_lines, second_order_section
 from symgrad.render.content.pullback import pullback_section, sweep_blocks
-from symgrad.render.content.second_order import curvature, second_lines, second_order_section
 from symgrad.render.content.seed import seed_section, slope_of
 from symgrad.render.content.singular import rows_without_value
 from symgrad.render.content.teller import Teller, teller_of

@@ -1,20 +1,45 @@
-"""Section 5: which independent answers agree with the derived gradients, and how closely.
+"""The last sections of a page: which independent answers agree and how closely, and the second derivatives.
 
-A table, one row an oracle, one column an input; below it what the table has no room for: the worst entry of a
-disagreement, the reason why a check was not made.
+Section 5 is a table, one row an oracle, one column an input; below it what the table has no room for: the worst entry
+of a disagreement, the reason why a check was not made. Section 6, where asked for, has the Hessian by each pair of
+inputs, as formula, as code, in numbers, and its proofs. A page without numbers has H as code where there is some, and
+its products line by line. Comes in: an explanation, or a program whose sizes are symbols and the inputs that were asked
+for. Goes out: sections.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import combinations_with_replacement
 
 import numpy as np
 
-from symgrad.explanation import Explanation, Gradient
+from symgrad.backward import Backward, twice
+from symgrad.explanation import Explanation, Gradient, Hessian
+from symgrad.explanation.assemble import second_of
+from symgrad.explanation.formulas import Sample, sample
+from symgrad.explanation.given import Seed
 from symgrad.oracles.report import Check, Verdict
 from symgrad.render import numbers
-from symgrad.render.content.words import Speaker, listed, speaker_of
-from symgrad.render.page import Block, Code, Paragraph, Section, Table, Words
+from symgrad.render.content.jacobian import LONGEST, MOST_COLUMNS, MOST_ROWS
+from symgrad.render.content.teller import Teller
+from symgrad.render.content.words import Speaker, as_code, listed, speaker_of
+from symgrad.render.page import (
+    Block,
+    Code,
+    Equation,
+    Equations,
+    Listing,
+    Matrix,
+    Paragraph,
+    Ready,
+    Section,
+    Table,
+    Words,
+    entry,
+    named,
+    number,
+)
 
 PLACED = ("out.backward", "central differences", "the index formula", "the closed form")
 """Oracles whose comparison has the shape of the input, so that the worst place is one of its entries."""
@@ -132,3 +157,143 @@ def _convention(say: Speaker) -> Paragraph:
         "input."
     )
     return Paragraph(words, aside=True)
+
+
+MOST_PAIRS = 4
+"""Second derivatives that a page opens with."""
+
+
+def second_order_section(teller: Teller, explanation: Explanation) -> Section:
+    """The whole section."""
+    say = teller.say
+    blocks: list[Block] = [
+        say.paragraph(
+            "Differentiate once more: how does each entry of a gradient move when one entry of an input moves? "
+            "These are the second derivatives of {what}. torch finds them by a backward through the backward "
+            "(`create_graph=True`), one row for each entry.",
+            what=say("{L} = `out`" if explanation.seed_info.origin == "scalar" else "{L} = {sum} {weighed}"),
+        )
+    ]
+    for hessian in explanation.hessians.values():
+        blocks += hessian_blocks(teller, hessian)
+    return Section(("Second order: the Hessian",), tuple(blocks))
+
+
+def hessian_blocks(teller: Teller, hessian: Hessian) -> Iterator[Block]:
+    """Formula, closed form, numbers, proofs of one pair of inputs."""
+    say = teller.say
+    first, second, matrix = hessian.first, hessian.second, hessian.jacobian
+    rows, columns = matrix.shape
+    pair: Words = (Code(first),) if first == second else (Code(first), " and ", Code(second))
+    yield say.paragraph("For {pair}:", pair=pair)
+    names = teller.names.inner((*matrix.axes, *matrix.inner))
+    written = list(_formula(teller, hessian))
+    yield from written
+    if not written:
+        yield Paragraph((f"{rows}×{columns}; the formula is too long to be read.",))
+    if hessian.closed_form is not None:
+        yield Paragraph(("As code: ", *as_code("", hessian.closed_form)))
+    if hessian.constant:
+        yield Paragraph(
+            say("It does not depend on {pair}: {L} is curved the same everywhere in that direction.", pair=pair)
+            if hessian.formula != 0
+            else say("All of it is 0: {L} has no curvature there.")
+        )
+    if 0 < rows <= MOST_ROWS and 0 < columns <= MOST_COLUMNS and hessian.formula != 0:
+        dense = np.asarray(hessian.value).reshape(rows, columns)
+        cells = tuple(tuple(number(v) if v != 0 else None for v in row) for row in dense)
+        above = tuple(entry(second, at, names) for at in np.ndindex(*matrix.in_shape))
+        beside = tuple(entry(first, at, names) for at in np.ndindex(*matrix.out_shape))
+        yield Matrix(beside, above, cells)
+    if hessian.digits:
+        yield say.paragraph(
+            "The digits of these numbers are lost in float64: terms near the end of its range cancel. They are the "
+            "formula's with {digits} digits; code that computes with floats has others.",
+            digits=str(hessian.digits),
+        )
+    if hessian.checks:
+        rows_of = tuple(((say.oracle(check.oracle),), (verdict(check),)) for check in hessian.checks)
+        yield Table((("compared with",), pair), rows_of)
+        yield from remarks(say, [(first, check) for check in hessian.checks])
+
+
+def curvature(teller: Teller, explanation: Explanation) -> Iterator[Block]:
+    """What a page opens with beside its gradients: each second derivative as code, else as a formula of one line."""
+    pairs = sorted(explanation.hessians.values(), key=lambda pair: (pair.formula == 0, pair.first != pair.second))
+    for hessian in pairs[:MOST_PAIRS]:
+        left = second_partial(teller.say.L, named(hessian.first, ()), named(hessian.second, ()))
+        if hessian.closed_form is not None:
+            yield Paragraph((left, " = ", *as_code("", hessian.closed_form)))
+        else:
+            yield from _formula(teller, hessian)
+    if len(pairs) > MOST_PAIRS:
+        yield Paragraph((f"({len(pairs) - MOST_PAIRS} more pairs of inputs: in the last section of the whole page)",))
+
+
+def _formula(teller: Teller, hessian: Hessian) -> Iterator[Block]:
+    """The entries of one second derivative, where the formula is short enough to be read."""
+    matrix = hessian.jacobian
+    axes = (*matrix.axes, *matrix.inner)
+    if hessian.formula is None:
+        return
+    names = teller.names.inner(axes)
+    formula = teller.formula(axes, hessian.formula, names)
+    if len(formula.text) > LONGEST:
+        return
+    letters, rank = [names.letter(i) for i in axes], len(matrix.axes)
+    rows, columns = matrix.shape
+    left = second_partial(teller.say.L, named(hessian.first, letters[:rank]), named(hessian.second, letters[rank:]))
+    yield Equations((Equation((left, formula), (f"{rows}×{columns}",)),))
+    yield from teller.aside(formula)
+
+
+def second_partial(loss: Ready, first: Ready, second: Ready) -> Ready:
+    """∂²L/∂x[p]∂x[q]."""
+    return Ready(
+        f"∂²{loss.text}/∂{first.text}∂{second.text}",
+        f"\\frac{{\\partial^2 {loss.latex}}}{{\\partial {first.latex}\\,\\partial {second.latex}}}",
+    )
+
+
+MOST_INPUTS = 2
+"""Inputs of which every pair has its own H."""
+
+
+def second_lines(teller: Teller, wanted: Sequence[str]) -> Section:
+    """The whole section."""
+    point = sample(teller.program, {})
+    lines = None if point is None else twice(point[0], wanted, point[1], point[2])
+    blocks: list[Block] = []
+    if point is None:
+        blocks.append(Paragraph(("No sizes were found at which a line could be proven.",)))
+    elif lines is None:
+        blocks.append(teller.say.paragraph("All of it is 0: {L} has no curvature there."))
+    else:
+        blocks += [*_as_code(teller, point, wanted), *_products(teller, lines)]
+    return Section(("Second order: the backward of the backward",), tuple(blocks))
+
+
+def _as_code(teller: Teller, point: Sample, wanted: Sequence[str]) -> Iterator[Block]:
+    """∂²L/∂x∂y = A + A.T"""
+    program, values, weights = point
+    seed = Seed(weights, "scalar" if not program.out.shape else "given", "v")
+    pairs = [*combinations_with_replacement(wanted[:MOST_INPUTS], 2)][:MOST_PAIRS]
+    for first, second in pairs:
+        form = second_of(program, values, seed, first, second, None).closed_form
+        if form is not None:
+            left = second_partial(teller.say.L, named(first, ()), named(second, ()))
+            yield Paragraph((left, " = ", *as_code("", form)))
+
+
+def _products(teller: Teller, lines: Backward) -> Iterator[Block]:
+    """The lines of the product of weights with H."""
+    letter = lines.letter
+    seeds = [f"`{seed}`" for seed in lines.seeds.values() if seed is not None]
+    several = len(seeds) > 1
+    ends = "gradients" if several else "gradient"
+    weigh = f"{', '.join(seeds[:-1])} and {seeds[-1]} weigh the gradients" if several else f"{seeds[0]} weighs it"
+    yield teller.say.paragraph(f"The {ends} of {{L}}, and the backward of that; {weigh}, H is {{L}}'s Hessian:")
+    forward = [str(line) for line in lines.forward if line.text is not None]
+    back = [str(line) for line in lines.lines if line.text is not None]
+    products = [f"{letter}ᵀH by {name} = {lines.gradients[name].text or '…'}" for name in lines.gradients]
+    yield Listing("\n".join([*forward, "", *back, *products]))

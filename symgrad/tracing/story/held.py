@@ -33,8 +33,8 @@ from symgrad.numeric.exact import Array, as_float, euclidean, furthest
 from symgrad.numeric.playing import evaluate
 from symgrad.oracles.evaluators import in_floats
 from symgrad.program import Apply
+from symgrad.reference import run
 from symgrad.reference.bounds import Refused, Unread
-from symgrad.reference.reader import run
 from symgrad.render.letters import loose_names
 from symgrad.render.page import Equation, Equations, Formula, named
 from symgrad.tracing.captured.capture import Capture
