@@ -491,7 +491,7 @@ def test_the_check_for_sums_can_fail() -> None:
 
 LONGEST = 350
 """Lines in a file. They aim at 300."""
-TABLE = 6_478
+TABLE = 6_156
 """Lines in ``symgrad/ops``, where every operation stands: more operations, and fewer lines. The number only shrinks."""
 
 
@@ -601,7 +601,7 @@ def test_the_length_check_can_fail() -> None:
 
 def test_the_table_of_operations_does_not_grow() -> None:
     files = [path for path in LIBRARY if ROOT / "symgrad" / "ops" in path.parents]
-    assert len(files) > 50, "the files of the table are not found"
+    assert len(files) > 30, "the files of the table are not found"
     assert sum(len(path.read_text(encoding="utf-8").splitlines()) for path in files) <= TABLE
 
 

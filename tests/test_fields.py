@@ -238,6 +238,7 @@ def test_no_call_of_torch_says_what_follows() -> None:
 OTHERWISE_CALLED = {
     **dict.fromkeys(("eq", "ge", "gt", "le", "lt", "ne", "one_hot"), "no floats, of which there is a gradient"),
     **dict.fromkeys(("logsumexp", "norm"), "a number has no axes to name"),
+    "cross_entropy": "classes are whole numbers, and the examples have weights of classes",
     "hardsigmoid": "torch's own gradient has a sixth in single precision",
     "index_reduce": "torch warns that it may change",
     "pdist": "no rows end torch's process",
@@ -389,6 +390,7 @@ STANDS = {
     **dict.fromkeys(("cosine_embedding_loss", "hinge_embedding_loss"), "targets are −1 and 1"),
     **dict.fromkeys(("masked_fill", "where"), "a mask is of 0 and 1"),
     "binary_cross_entropy_with_logits": "targets are probabilities",
+    "cross_entropy": "the weights of classes, which no example has, divide",
     "corrcoef": "of a row of equal entries nothing",
     "grid_sample": "a place of the grid lies near the tensor, so that it is read",
     "instance_norm": "a variance that ran along is positive",

@@ -19,27 +19,20 @@ from symgrad.entries.spec import (
     operations,
 )
 from symgrad.entries.words import functions
-from symgrad.ops.axes import reductions, scans, statistics
+from symgrad.ops.axes import reductions, statistics
 from symgrad.ops.calls import COMPOUNDS, Compound, find_compound
 from symgrad.ops.complex import complex_pairs, fourier
-from symgrad.ops.contracting import contractions, convolutions, distances, pooling, products
+from symgrad.ops.contracting import convolutions, distances, pooling, products
 from symgrad.ops.entry import beside_letters, entry_of, found_letters, named, only_read
 from symgrad.ops.lookup import close, find
-from symgrad.ops.networks import classes, composites, layers, losses, normalisation
-from symgrad.ops.scalar import activations, pointwise, scalars
-from symgrad.ops.solved import decompositions, factorizations, spectral, triangles
-
-# isort: off
-from symgrad.ops.moving import (
-    arranging, detached, gathering, grids, interpolation, joining, padding, parts, scattering, subscripts, views, windows,
-)  # fmt: skip
-# isort: on
+from symgrad.ops.moving import arranging, gathering, interpolation, subscripts, views, windows
+from symgrad.ops.networks import layers, losses
+from symgrad.ops.scalar import pointwise
+from symgrad.ops.solved import decompositions, factorizations
 
 ORDER = (
-    activations, arranging, complex_pairs, classes, composites, contractions, convolutions, decompositions,
-    detached, distances, factorizations, fourier, gathering, grids, interpolation, joining, layers, losses,
-    normalisation, padding, parts, pointwise, pooling, products, reductions, scalars, scans, scattering,
-    spectral, statistics, subscripts, triangles, views, windows,
+    arranging, complex_pairs, convolutions, decompositions, distances, factorizations, fourier, gathering,
+    interpolation, layers, losses, pointwise, pooling, products, reductions, statistics, subscripts, views, windows,
 )  # fmt: skip
 """The families, which stand in the table in the order in which they need each other."""
 

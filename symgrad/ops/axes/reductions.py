@@ -1,23 +1,25 @@
-"""Operations that add up, average or choose along axes.
+"""Operations along axes: what adds up, averages or chooses, and what runs: sums so far, differences of neighbours.
 
 ``dim`` may be one axis, several, or nothing for all; negative axes count from the end; ``keepdim`` leaves an
-axis of size 1.
+axis of size 1. A running sum is a sum with a condition: out[i] = Σ_j [j ≤ i]·x[j]. Its pullback is the same sum from
+the other end. Running extremes select: the forward pass finds which entry is the extreme so far.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from math import comb
 from typing import Any
 
 import numpy as np
 import sympy as sp
 
 from symgrad import special
-from symgrad.entries.equations import METHOD, op
-from symgrad.entries.shaping import Dim, axes_of
+from symgrad.entries.equations import METHOD, TORCH, op
+from symgrad.entries.shaping import Dim, axes_of, axis_of
 from symgrad.entries.signatures import number_given
 from symgrad.errors import InputError, ShapeError
-from symgrad.ops.contracting.lengths import as_long_as, numpy_length
+from symgrad.ops.contracting.distances import as_long_as, numpy_length
 from symgrad.program import Role
 from symgrad.shapes import Shape
 
@@ -168,3 +170,66 @@ op("logsumexp(x, dim: any=None, keepdim=False)", "out = log(Σ_j exp(x[j]))",
    torch=lambda torch, x, dim, keepdim: torch.logsumexp(x, dim or 0, keepdim=keepdim), reuse=True,
    examples=("logsumexp(x, dim=0) with x:3", "logsumexp(x, dim=0)", "logsumexp(x, dim=-1, keepdim=True)"),
    expands="log(sum(exp(x), dim=dim, keepdim=keepdim))", told=("dim",))  # fmt: skip
+
+# Running along an axis ----------------------------------------------------------------------------
+
+
+# fmt: off
+op("cumsum(x, dim: int)", "out[i] = Σ_j [j ≤ i]·x[j]", "the sum of the entries so far", TORCH, "np.cumsum", along="dim",
+   forward=np.cumsum, holds="counted")  # one pass instead of n²
+op("cumprod(x, dim: int)", "out[i] = Π_j ([j ≤ i]·x[j] + 1 − [j ≤ i])", "the product of the entries so far", TORCH,
+   "np.cumprod", along="dim", forward=np.cumprod, holds="counted")  # one pass instead of n²
+op("logcumsumexp(x, dim: int)", "out[i] = log(Σ_j [j ≤ i]·exp(x[j]))", "the logarithm of the sum of exponentials so far",
+   TORCH, along="dim")
+# fmt: on
+
+
+op("trapezoid(y, dx=1.0, dim: int=-1)", "out = dx·(Σ_j y[j]·([j > 0] + [j < size(y, -1) − 1]))/2",
+   "the area under straight lines between points dx apart along dim", ("torch.{}", "np.{}"), "torch.trapz", along="dim", least=1,
+   examples=("trapezoid(y) with y:4", "trapezoid(y, dx=0.5, dim=0)"))  # fmt: skip
+
+
+def last_extreme(x: Any, dim: int, largest: bool) -> Any:
+    """Where the extreme so far is; the last of several equal ones, as torch counts."""
+    x = np.asarray(x, float)
+    line = np.atleast_1d(x)
+    hits = (line == (np.maximum if largest else np.minimum).accumulate(line, axis=dim)) | np.isnan(line)
+    places = np.expand_dims(np.arange(line.shape[dim]), [a for a in range(line.ndim) if a != dim])
+    return np.maximum.accumulate(np.where(hits, places, 0), axis=dim).reshape(x.shape)
+
+
+def running(largest: bool) -> dict[str, Any]:
+    """What cummax and cummin share."""
+    name, known = ("cummax" if largest else "cummin"), {"n": lambda x, dim: last_extreme(x, dim, largest)}
+    return {
+        "home": TORCH, "along": "dim", "known": known, "returns": ("values", "indices"), "kinks": 0,
+        "examples": (f"{name}(x, 0).values with x:4", f"{name}(x, 1).values"),
+    }  # fmt: skip
+
+
+# fmt: off
+op("cummax(x, dim: int)", "out[i] = x[n[i]], n: where the largest of x[0], …, x[i] is (the last of equal ones)", "the largest entry so far",
+   **running(largest=True))
+op("cummin(x, dim: int)", "out[i] = x[n[i]], n: where the smallest of x[0], …, x[i] is (the last of equal ones)", "the smallest entry so far",
+   **running(largest=False))
+# fmt: on
+
+
+def prepare_diff(shapes: tuple[Shape, ...], n: int = 1, dim: int = -1) -> dict[str, Hashable]:
+    """How often, no more than there are entries, and along which axis."""
+    if not shapes[0]:
+        raise ShapeError("diff needs at least one axis")
+    axis = axis_of(dim, len(shapes[0]))
+    size = shapes[0][axis]
+    return {"n": min(n, int(size)) if size.is_Integer else n, "dim": axis}
+
+
+# fmt: off
+op("diff(x, n: int >= 0=1, dim: int=-1)", "out[i] = x[i + 1] − x[i]", "differences of neighbours along dim, n times over",
+   instead=lambda shapes, n, dim: "out[i] = " + " + ".join(f"({(-1) ** (n - k) * comb(n, k)})·x[i + {k}]" for k in range(n + 1)),
+   axes="dim", prepare=prepare_diff, examples=("diff(x) with x:4", "diff(x, 2, 0) with x:4x2"),
+   holds="joined", arrays="np.diff")
+op("cumulative_trapezoid(y, dx=1.0, dim: int=-1)", "out[i] = dx·Σ_j [j ≤ i]·(y[j] + y[j + 1])/2",
+   "the area under straight lines between points dx apart along dim, up to each point but the first", ("torch.{}",), axes="dim", least=1,
+   examples=("cumulative_trapezoid(y) with y:4", "cumulative_trapezoid(y, dx=0.5, dim=0) with y:3x2"))
+# fmt: on

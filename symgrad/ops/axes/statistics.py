@@ -1,7 +1,8 @@
-"""Statistics of samples: covariance and correlation of rows, and quantiles.
+"""Statistics: covariance and correlation of rows, entries in order of size, and quantiles.
 
-The samples are the columns. A quantile is between two neighbours in order of size: the forward pass finds where
-they stand (m and n), how far between them it lies is a number that the sizes know.
+The samples of a covariance are the columns. What sorts or picks by rank selects: the forward pass finds where the
+entries stand. A quantile is between two neighbours in order of size, at the places m and n; how far between them it
+lies is a number that the sizes know.
 """
 
 from __future__ import annotations
@@ -12,13 +13,16 @@ from math import ceil, floor
 from typing import Any
 
 import numpy as np
+import sympy as sp
 
 from symgrad.entries.domain import positive, reals, whole
-from symgrad.entries.equations import METHOD, op
+from symgrad.entries.equations import METHOD, TORCH, op
 from symgrad.entries.shaping import number, unify_vector
 from symgrad.errors import InputError, ShapeError
-from symgrad.ops.axes.scans import order
+from symgrad.ops.axes.reductions import choosing
 from symgrad.shapes import Shape, Sizes
+
+# Samples -------------------------------------------------------------------------------------------
 
 
 def rows_shape(sizes: Sizes, shapes: tuple[Shape, ...], **options: Any) -> Shape:
@@ -97,6 +101,71 @@ def matrix_shape(sizes: Sizes, shapes: tuple[Shape, ...]) -> Shape:
 op("corrcoef(x)", "out[i,j] = (Σ_k d[i,k]·d[j,k]) / (√(Σ_m d[i,m]²)·√(Σ_n d[j,n]²)) where d[i,k] = x[i,k] − mean_l x[i,l]",
    "the correlations of the rows: covariances by both standard deviations", METHOD, also="np.corrcoef",
    domain=reals(), shape=matrix_shape, examples=("corrcoef(x)", "corrcoef(x) with x:3x4"))  # fmt: skip
+
+# Sorted ---------------------------------------------------------------------------------------------
+
+
+def order(x: Any, dim: int, descending: bool) -> Any:
+    """Which entry comes where; equal ones stay in order, and what is no number counts as the largest, as in torch."""
+    x = np.asarray(x, float)
+    if not x.ndim:
+        return np.zeros((), dtype=np.int64)
+    found = np.argsort(-x if descending else x, axis=dim, kind="stable")
+    if descending and np.isnan(x).any():  # NumPy has them last whichever way
+        numbers = np.take_along_axis(~np.isnan(x), found, dim)
+        found = np.take_along_axis(found, np.argsort(numbers, axis=dim, kind="stable"), dim)
+    return found
+
+
+op("sort(x, dim: int=-1, descending: bool=False, stable: unused=False)", "out[i] = x[n[i]], n: where the i-th smallest is (descending: the i-th largest)",
+   "the entries along dim in order of size", TORCH, along="dim", kinks=0, known={"n": order}, returns=("values", "indices"),
+   torch=lambda torch, x, dim, descending: torch.sort(x, dim=dim, descending=descending, stable=True).values,
+   examples=("sort(x, 0).values with x:4", "sort(x, 1, True).values"))  # fmt: skip
+
+
+def rank_places(x: Any, wanted: Any, dim: int, descending: bool = False) -> Any:
+    """Where the entries with these numbers in order are; a number is its only entry."""
+    return np.take(order(x, dim, descending), wanted, axis=dim) if np.ndim(x) else np.zeros((), dtype=np.int64)
+
+
+def enough(sizes: Sizes, x: Shape, k: Any, dim: int, least: int = 0, **options: Any) -> None:
+    """There are ``k`` entries along dim; a scalar has one."""
+    count, wanted = sizes.number(x[dim]) if x else 1, sizes.number(sp.sympify(k, strict=True))
+    if count is not None and wanted is not None and not least <= wanted <= count:
+        raise ShapeError(f"k = {wanted} is out of range for an axis of size {count}")
+
+
+op("topk(x, k: int, dim: int=-1, largest: bool=True, sorted: unused=True)",
+   "out[i<k] = x[n[i]], n: where the i-th largest is (or the i-th smallest)", "the k largest (or smallest) entries along dim, in order", TORCH,
+   axes="dim", fits=enough, returns=("values", "indices"),
+   known={"n": lambda x, k, dim, largest: rank_places(x, range(int(k)), dim, largest)},
+   examples=("topk(x, 2, 0).values with x:4", "topk(x, 2, 1, False).values"))  # fmt: skip
+
+
+def rank_place(x: Any, k: int, dim: int, keepdim: bool) -> Any:
+    """Where the entry with k − 1 smaller ones is."""
+    found = rank_places(x, k - 1, dim)
+    return np.expand_dims(found, dim) if keepdim and np.ndim(x) else found
+
+
+op("kthvalue(x, k: int, dim: int=-1, keepdim: bool=False)", "out = x[n], n: where the k-th smallest is",
+   "the k-th smallest entry along dim, the smallest for k = 1", TORCH, along="dim", fits=partial(enough, least=1), returns=("values", "indices"),
+   known={"n": rank_place},
+   examples=("kthvalue(x, 2, 0).values with x:4", "kthvalue(x, 1, 1, True).values"))  # fmt: skip
+
+
+def middle(x: Any, dim: int, keepdim: bool) -> Any:
+    """Where the median is: the lower one of two, and the first entry that is no number where there is one."""
+    found = rank_place(x, (np.shape(x)[dim] + 1) // 2 if np.ndim(x) else 1, dim, keepdim)
+    lost = np.isnan(np.asarray(x, float))
+    if not np.ndim(x) or not lost.any():
+        return found
+    return np.where(lost.any(axis=dim, keepdims=keepdim), lost.argmax(axis=dim, keepdims=keepdim), found)
+
+
+op("median(x, dim: axis | None=None, keepdim: bool=False)", "out = x[n], n: where the median is",
+   "the middle entry, the lower one of two; over all axes several equal ones share the derivative",
+   **choosing("median", middle, lambda x, **axis: np.quantile(np.asarray(x, float), 0.5, method="lower", **axis)))  # fmt: skip
 
 # Quantiles ------------------------------------------------------------------------------------------
 

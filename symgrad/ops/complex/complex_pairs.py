@@ -17,7 +17,7 @@ from symgrad.entries.domain import positive, reals
 from symgrad.entries.equations import op
 from symgrad.entries.spec import Op
 from symgrad.errors import ShapeError
-from symgrad.ops.contracting.contractions import matmul
+from symgrad.ops.contracting.products import matmul
 from symgrad.program import Role
 from symgrad.shapes import Shape, Sizes
 

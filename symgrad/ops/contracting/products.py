@@ -1,6 +1,7 @@
-"""Products with more to them: a product added to a tensor, tensordot, Kronecker, the cross product, distances.
+"""Sums of products: matrix products, einsum, products added to a tensor, tensordot, Kronecker, the cross product.
 
-``addmm`` and its kind are beta·x + alpha·Σ …, with the same subscripts as the plain product.
+einsum's subscripts are the index equation: ``"ij,jk->ik"`` says out[i,k] = Σ_j x[i,j]·a[j,k], and a letter that stands
+twice is one index with one size. ``addmm`` and its kind are beta·x + alpha·Σ …, with the subscripts of the plain product.
 """
 
 from __future__ import annotations
@@ -9,17 +10,102 @@ import re
 from collections.abc import Callable, Hashable
 from typing import Any
 
-import numpy as np
 import sympy as sp
 
-from symgrad.entries.equations import TORCH, F, op
+from symgrad.entries.equations import METHOD, TORCH, op
 from symgrad.entries.indexed import Indexed
 from symgrad.entries.shaping import as_many, axis_of, within
 from symgrad.entries.signatures import call_of
+from symgrad.entries.spec import no_alignment
 from symgrad.errors import InputError, ShapeError
-from symgrad.ops import openings
-from symgrad.ops.contracting.lengths import as_long_as, numpy_length, of_length
+from symgrad.notation.einsum import lettered, parse_subscripts
 from symgrad.shapes import Shape, Sizes
+
+# one operation, one row
+# fmt: off
+op("mm(x, a)", "out[i,k] = Σ_j x[i,j]·a[j,k]", "matrix times matrix", METHOD,
+   examples=("mm(x, a) with x:2x3 a:3x4",), arrays="x, y: x @ y")
+op("mv(x, a)", "out[i] = Σ_j x[i,j]·a[j]", "matrix times vector", METHOD, examples=("mv(x, a) with x:2x3 a:3",))
+op("bmm(x, a)", "out[b,i,k] = Σ_j x[b,i,j]·a[b,j,k]", "a batch of matrix products", METHOD,
+   examples=("bmm(x, a) with x:2x2x3 a:2x3x2",), arrays="x, y: x @ y")
+op("dot(x, a)", "out = Σ_i x[i]·a[i]", "the inner product of two vectors",
+   home=("torch.dot", "torch.inner", "torch.vdot", "Tensor.dot", "Tensor.inner", "Tensor.vdot", "np.inner"), examples=("dot(x, a) with x:3 a:3",),
+   arrays="x, y: np.dot(x, y)")
+op("outer(x, a)", "out[i,j] = x[i]·a[j]", "every product of an entry of x with one of a",
+   ("torch.outer", "torch.ger", "Tensor.outer", "Tensor.ger", "np.outer"),
+   examples=("outer(x, a) with x:2 a:3", "outer(x, x) with x:3"))
+# fmt: on
+
+
+def numpy_dot(shapes: tuple[Shape, ...]) -> str:
+    """The axes of x but its last, then those of a but its last but one, or its only one."""
+    if not all(shapes):
+        raise ShapeError("dot needs at least one axis on each side", hints=("* multiplies by a number",))
+    x, a = [f"i{n}" for n in range(len(shapes[0]) - 1)], [f"k{n}" for n in range(len(shapes[1]) - 1)]
+    left, place = ",".join((*x, *a)), max(len(a) - 1, 0)
+    second = ",".join((*a[:place], "j", *a[place:]))
+    return f"out{f'[{left}]' if left else ''} = Σ_j x[{','.join((*x, 'j'))}]·a[{second}]"
+
+
+op("np_dot(x, a)", "out[i,k] = Σ_j x[i,j]·a[j,k]", "NumPy's dot: like @, but the leading axes of both remain side by side",
+   ("np.dot",), instead=numpy_dot, ranks={"x": (2, 1), "a": (2, 1)}, letters="ikjl",
+   written="np.dot({})", torch=lambda torch, x, a: torch.tensordot(x, a, dims=([x.dim() - 1], [max(a.dim() - 2, 0)])),
+   examples=("np.dot(x, a) with x:2x3 a:3x2", "np.dot(x, a) with x:3 a:3", "np.dot(x, a) with x:2x3 a:2x3x2"))  # fmt: skip
+
+
+def trace_shape(sizes: Sizes, shapes: tuple[Shape, ...]) -> Shape:
+    """A number, of a matrix; sides that nobody knows are equal."""
+    if len(shapes[0]) != 2:
+        raise ShapeError(f"trace takes a matrix, not a tensor with {len(shapes[0])} axes")
+    sizes.lesser(*shapes[0])
+    return ()
+
+
+def matmul_align(sizes: Sizes, shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
+    """Leading axes broadcast like any batch; the last two are the matrix."""
+    x, a = shapes
+    if not x or not a:
+        raise ShapeError("@ needs at least one axis on each side", hints=("* multiplies by a number",))
+    if max(len(x), len(a)) > 9:
+        raise ShapeError("@ takes at most 9 axes")
+    batch = sizes.broadcast_shapes([x[:-2], a[:-2]])
+    return (x if len(x) == 1 else (*batch, *x[-2:]), a if len(a) == 1 else (*batch, *a[-2:]))
+
+
+# fmt: off
+op("trace(x)", "out = Σ_i [i < size(x, 1)]·x[i,i]", "the sum of the diagonal", shape=trace_shape, align=no_alignment,
+   letters="", examples=("trace(x) with x:3x3", "trace(x) with x:2x3", "trace(x) with x:3x2"), holds="counted")
+matmul = op("matmul(x, a)", "out[…,i,k] = Σ_j x[…,i,j]·a[…,j,k]", "matrix product; vectors count as a row on the left and a column"
+   " on the right, leading axes as a batch", also="torch.linalg.matmul", align=matmul_align,
+   instead={"rank(x)=1 and rank(a)=1": "out = Σ_j x[j]·a[j]", "rank(x)=1": "out[…,k] = Σ_j x[j]·a[…,j,k]",
+            "rank(a)=1": "out[…,i] = Σ_j x[…,i,j]·a[j]"}, letters="ikjl", ranks=dict.fromkeys("xa", (2, 1, 3, 4)),
+   examples=("x @ a with x:2x3 a:3x4", "x @ a with x:3 a:3x2", "x @ a with x:2x3 a:3", "x @ a with x:3 a:3",
+             "x @ a with x:2x2x3 a:3x2", "x @ x.T with x:2x3"))
+# fmt: on
+
+
+def einsum_prepare(shapes: tuple[Shape, ...], equation: Hashable) -> dict[str, Hashable]:
+    """Subscripts in full."""
+    terms, output = parse_subscripts(lettered(str(equation), [len(shape) for shape in shapes]), len(shapes))
+    return {"equation": f"{','.join(terms)}->{output}"}
+
+
+def contracted(shapes: tuple[Shape, ...], equation: str) -> str:
+    """A sum over the letters that the output lacks."""
+    terms, output = parse_subscripts(equation, len(shapes))
+    left, *factors = (f"{name}[{','.join(own)}]" if own else name
+                      for name, own in zip(("out", *(f"x{n}" for n in range(len(terms)))), (output, *terms), strict=True))  # fmt: skip
+    inner = ",".join(sorted(set("".join(terms)) - set(output)))
+    return f"{left} = {f'Σ_{{{inner}}} ' * bool(inner)}{'·'.join(factors)}"
+
+
+op("einsum(equation: str, *tensors)", "out[i,k] = Σ_j x0[i,j]·x1[j,k]", "a sum of products over the letters that the output lacks, as an equation names the axes: here 'ij,jk->ik'",
+   ("torch.einsum", "np.einsum"), instead=contracted, prepare=einsum_prepare, letters=lambda equation: parse_subscripts(equation)[1],
+   torch=lambda torch, *tensors, equation: torch.einsum(equation, *tensors), holds="subscripts", arrays="text, *x: np.einsum(text, *x)",
+   examples=('einsum("ij,jk->ik", x, a) with x:2x3 a:3x2', 'einsum("bij,ji->bi", x, a) with x:2x2x3 a:3x2',
+             'einsum("ij->j", x) with x:2x3', 'einsum("ii->i", x) with x:3x3'))  # fmt: skip
+
+# More than a product ------------------------------------------------------------------------------
 
 
 def added(call: str, equation: str) -> Callable[..., tuple[Shape, ...]]:
@@ -116,34 +202,3 @@ op("cross(x, y, dim: int=-1)", "out[i] = x[(i + 1) mod n]·y[(i + 2) mod n] − 
    ("torch.{}", "torch.linalg.cross", "Tensor.cross", "aten.linalg_cross"), along="dim", shape=cross_shape,
    fits=as_many, implied={c: lambda sizes: sizes.index(3) if 3 in sizes else -1 for c in ("torch.cross", "Tensor.cross")},
    examples=("torch.linalg.cross(x, y)",))  # fmt: skip
-
-
-# Lengths and distances ------------------------------------------------------------------------------
-
-
-op("cosine_similarity(x, y, dim: int=1, eps: float=1e-8)", "out = (Σ_j x[j]·y[j]) / ((a·[a ≥ eps] + eps·[a < eps])"
-   "·(b·[b ≥ eps] + eps·[b < eps])) where a = √(Σ_k x[k]²), b = √(Σ_l y[l]²)",
-   "the cosine of the angle between vectors along dim, each length eps at least", ("F.{}", "torch.{}", "aten.{}"), along="dim", kinks=0,
-   expands=openings.cosine_similarity,
-   examples=("F.cosine_similarity(x, y)", "F.cosine_similarity(x, y, dim=0) with x:3 y:3"))  # fmt: skip
-
-
-BY_P: dict[str, Any] = {"reuse": True, "kinks": 0}
-
-# fmt: off
-op("pairwise_distance(x, y, p: number=2.0, eps=1e-6, keepdim=False)", "out = [out ≠ 0]·√(Σ_j (x[j] − y[j] + eps)²)",
-   "the length of x − y + eps along the last axis; for another p than 2 lengths are (Σ |d|ᵖ)^(1/p); the derivative at 0 is 0", F, "torch.pairwise_distance", along="last",
-   instead=as_long_as("x[j] − y[j] + eps"), **BY_P,
-   forward=lambda x, y, p, eps, keepdims=False: numpy_length(x - y + float(eps), p, -1, keepdims),
-   examples=("F.pairwise_distance(x, y)", "F.pairwise_distance(x, y, p=1.0)"))
-op("normalize(x, p: number=2.0, dim=1, eps=1e-12)", "out[i] = x[i] / (a·[a ≥ eps] + eps·[a < eps]) where a = √(Σ_j x[j]²)",
-   "x divided by its length along dim, eps at least; for another p than 2 lengths are (Σ |d|ᵖ)^(1/p)", ("F.{}",), along="dim", expands=openings.normalize,
-   instead=of_length("out[i] = x[i] / (a·[a ≥ eps] + eps·[a < eps]) where a = LENGTH, d[j] = x[j]"), examples=("F.normalize(x)", "F.normalize(x, dim=0) with x:3"))
-op("dist(x, y, p: number=2)", "out = [out ≠ 0]·√(Σ_j (x[j] − y[j])²)",
-   "the length of x − y over all entries; for another p than 2 lengths are (Σ |d|ᵖ)^(1/p); the derivative at 0 is 0", TORCH, along="all", instead=as_long_as("x[j] − y[j]"),
-   forward=lambda x, y, p: numpy_length(x - y, p, None), **BY_P, examples=("dist(x, y)", "dist(x, y, 3) with x:3 y:3"))
-op("cdist(x, y, p: float >= 0=2.0, compute_mode: unused=None)", "out[…,i,k] = [out ≠ 0]·√(Σ_j (x[…,i,j] − y[…,k,j])²)",
-   "the distances between the rows of x and the rows of y; for another p than 2 lengths are (Σ |d|ᵖ)^(1/p); the derivative at 0 is 0", ("torch.{}", "aten._cdist_forward"),
-   instead=as_long_as("x[…,i,j] − y[…,k,j]", "out[…,i,k]", apart=True),
-   forward=lambda x, y, p: numpy_length(np.asarray(x)[..., :, None, :] - np.asarray(y)[..., None, :, :], p, -1),
-   **BY_P, ranks={"x": (2, 3), "y": (2, 3)}, examples=("cdist(x, y) with x:2x3 y:3x3", "cdist(x, y, 1.0) with x:2x2 y:2x2"))

@@ -1,27 +1,28 @@
-"""Values between the entries: interpolation to another size.
+"""Values between the entries: interpolation to another size, and reading at the places that a grid names.
 
     out[n,c,i,j] = Σ_{h,w} x[n,c,h,w]·k[s[i] − h]·k[t[j] − w]
 
-Every mode is this equation with a kernel k of its own: how much the entry h counts at the place s.
-
-How much an entry counts at a distance: straight lines, cubics, windows.
-
-Kernels are pieces between whole distances, and each piece holds its left end, so that at a border the derivative by a
-place is the one of the cell that begins there, as in torch.
+Every mode is this equation with a kernel k of its own: how much the entry h counts at the place s. Kernels are pieces
+between whole distances, and each piece holds its left end, so that at a border the derivative by a place is the one
+of the cell that begins there, as in torch. Beyond the border of a grid's tensor 0 goes on, or the entry there, or the
+tensor mirrored.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
+from itertools import product
 from typing import Any
 
 import numpy as np
 import sympy as sp
 
+from symgrad.entries.domain import reals
 from symgrad.entries.equations import op
 from symgrad.entries.shaping import number
 from symgrad.entries.signatures import several
-from symgrad.errors import InputError, ShapeError
+from symgrad.entries.spec import no_alignment
+from symgrad.errors import InputError, ShapeError, UnsupportedError
 from symgrad.shapes import Shape, Sizes, size_of
 
 HAT = "k[d] = (1 + d)·[−1 ≤ d < 0] + (1 − d)·[0 ≤ d < 1]"
@@ -172,3 +173,139 @@ op("interpolate(x, size: any=None, scale_factor: any=None, mode: "
              'F.interpolate(x, size=3, mode="trilinear", align_corners=True) with x:1x1x2x2x2',
              'F.interpolate(x, size=3, mode="area") with x:1x2x5',
              'F.interpolate(x, size=(2, 2), mode="bilinear", antialias=True) with x:1x1x4x5'))  # fmt: skip
+
+# Places that a grid names -------------------------------------------------------------------------
+
+
+def by_cubics(shapes: tuple[Shape, ...], mode: str, padding_mode: str, **options: Any) -> None:
+    """What goes on beyond the border for cubics is only 0."""
+    if mode == "bicubic" and padding_mode != "zeros":
+        raise UnsupportedError("grid_sample with cubics is supported with padding_mode='zeros' only")
+    if mode == "bicubic" and len(shapes[0]) != 4:
+        raise ShapeError("cubics go over two axes of space")
+
+
+def sampled_shape(sizes: Sizes, shapes: tuple[Shape, ...], **options: Any) -> Shape:
+    """(n, c, h, w) at (n, y, x, 2) gives (n, c, y, x)."""
+    x, grid = shapes
+    if len(x) not in (4, 5) or len(grid) != len(x):
+        raise ShapeError("grid_sample takes (n, c, h, w) and (n, y, x, 2), or both with one more axis of space")
+    sizes.unify(x[0], grid[0])
+    sizes.unify(grid[-1], sp.Integer(len(x) - 2))
+    if any(sizes.number(n) == 0 for n in x[1:]):
+        raise ShapeError("there has to be something to read")
+    return (*x[:2], *grid[1:-1])
+
+
+def place(axis: int, space: int, mode: str, padding_mode: str, align_corners: bool, size: Any) -> str:
+    """u, where along an axis the grid's −1 … 1 lies: thrown back at both ends, as often as it takes, or held inside."""
+    n, u = f"size(x, {axis + 2})", "str"[axis]
+    reached = f"grid[n,{','.join('ijl'[:space])},{space - 1 - axis}] + 1"
+    said = f"({reached})·({n} − 1)/2" if align_corners else f"(({reached})·{n} − 1)/2"
+    if padding_mode == "reflection":
+        low, span = ("0", f"({n} − 1)") if align_corners else ("−1/2", n)
+        far, turned = f"({u}1 − ({low}))·side({u}1 − ({low}))", f"{u}2 − 2·{span}·floor(({u}2 + {span})/(2·{span}))"
+        said = (
+            "0"
+            if align_corners and size == 1
+            else f"({low}) + {u}3·side({u}3), {u}3 = {turned}, {u}2 = {far}, {u}1 = {said}"
+        )
+    if padding_mode != "zeros":
+        said = f"{u}4·[{u}4 > 0]·[{u}4 < {n} − 1] + ({n} − 1)·[{u}4 ≥ {n} − 1], {u}4 = {said}"
+    return f"{u} = nearest({u}5), {u}5 = {said}" if mode == "nearest" else f"{u} = {said}"
+
+
+def sampled(shapes: tuple[Shape, ...], **options: Any) -> str:
+    """The equation for two axes of space, or three."""
+    space = len(shapes[0]) - 2
+    inner, at = ",".join("hwd"[:space]), ",".join("ijl"[:space])
+    shares = "·".join(f"k[{u} − {h}]" for u, h in zip("str"[:space], "hwd"[:space], strict=True))
+    places = ", ".join(place(axis, space, **options, size=shapes[0][axis + 2]) for axis in range(space))
+    return f"out[n,c,{at}] = Σ_{{{inner}}} x[n,c,{inner}]·{shares} where {places}, {KERNELS.get(options['mode'], 'k[d] = [d = 0]')}"
+
+
+TAPS: dict[str, tuple[tuple[int, ...], Callable[[Any], Any]]] = {
+    "nearest": ((0,), np.ones_like),
+    "bilinear": ((0, 1), lambda d: 1 - d),
+    "bicubic": ((-1, 0, 1, 2), lambda d: keys(d, -0.75)),
+}
+"""Which entries around a place are read, and how much one counts at a distance."""
+
+
+def values(x: Any, grid: Any, mode: str, padding_mode: str, align_corners: bool) -> Any:
+    """NumPy's forward: the neighbours of every place, looked up."""
+    x, grid = np.asarray(x, float), np.asarray(grid, float)
+    space, (taps, counts) = len(x.shape) - 2, TAPS[mode]
+    lines = []
+    for axis in range(space):
+        size = x.shape[axis + 2]
+        u = along_axis(grid[..., space - 1 - axis], size, padding_mode, align_corners)
+        lost, at = ~np.isfinite(u), np.where(np.isfinite(u), u, 0.0)
+        first = (np.round(at) if mode == "nearest" else np.floor(at)).astype(np.int64)
+        lines.append([(first + k, counts(abs(at - first - k)), lost, size) for k in taps])
+    result = np.zeros((grid.shape[0], *grid.shape[1:-1], x.shape[1]))
+    batch = np.arange(len(x)).reshape(-1, *[1] * space)
+    for tap in product(*lines):
+        share, spots, read = np.ones(grid.shape[:-1]), [], np.ones(grid.shape[:-1], bool)
+        for spot, own, lost, size in tap:
+            inside = (spot >= 0) & (spot < size)
+            spots.append(np.where(inside, spot, 0))
+            read &= inside | lost  # beside the tensor nothing is read, and nothing of its first entry
+            # of a place that is no number no entry is the nearest; shares of it are none
+            share = share * np.where(lost, 0.0 if mode == "nearest" else np.nan, np.where(inside, own, 0.0))
+        result += np.where(read[..., None], np.moveaxis(x, 1, -1)[(batch, *spots)] * share[..., None], 0.0)
+    return np.moveaxis(result, -1, 1)
+
+
+def along_axis(g: Any, size: int, padding_mode: str, align_corners: bool) -> Any:
+    """The coordinates of a grid in entries."""
+    u = (g + 1) / 2 * (size - 1) if align_corners else ((g + 1) * size - 1) / 2
+    if padding_mode == "reflection":
+        low, high = (0, size - 1) if align_corners else (-0.5, size - 0.5)
+        if low == high:
+            return np.zeros_like(u)
+        rest = np.where(np.isfinite(u), abs(u - low), np.nan) % (2 * (high - low))
+        u = low + np.minimum(rest, 2 * (high - low) - rest)
+    return u if padding_mode == "zeros" else np.where(np.isnan(u), 0.0, np.clip(u, 0, size - 1))
+
+
+op("grid_sample(x, grid, mode: 'bilinear' | 'nearest' | 'bicubic'='bilinear', padding_mode: 'zeros' | 'border' | 'reflection'='zeros', "
+   "align_corners: bool=False)", sampled(((0,) * 4,), mode="bilinear", padding_mode="zeros", align_corners=False),
+   "the values at the places of a grid, whose coordinates go from −1 to 1 over the tensor (with align_corners from the middle of its first entry to that of its last): by kernels k of straight lines,"
+   " cubics or the nearest entry, as mode says; beyond it 0, or with padding_mode the entry at the border, or x mirrored", ("F.{}",), instead=sampled,
+   shape=sampled_shape, align=no_alignment, checks=by_cubics, forward=values, kinks=0, letters="ncijk",
+   ranks={"x": (4, 5), "grid": (4, 5)}, domain={"grid": reals(within=1.6)},
+   examples=("F.grid_sample(x, grid, align_corners=False) with x:1x2x3x2 grid:1x2x2x2",
+             "F.grid_sample(x, grid, align_corners=True) with x:2x1x2x3 grid:2x1x2x2",
+             'F.grid_sample(x, grid, padding_mode="border", align_corners=True) with x:1x1x3x3 grid:1x2x2x2',
+             'F.grid_sample(x, grid, padding_mode="reflection", align_corners=False) with x:1x1x3x2 grid:1x2x2x2',
+             'F.grid_sample(x, grid, "nearest", align_corners=False) with x:1x2x3x3 grid:1x2x2x2',
+             'F.grid_sample(x, grid, "bicubic", align_corners=False) with x:1x1x3x4 grid:1x1x2x2',
+             "F.grid_sample(x, grid, align_corners=False) with x:1x1x2x3x2 grid:1x1x2x1x3"))  # fmt: skip
+
+
+def grid_shape(sizes: Sizes, shapes: tuple[Shape, ...], size: Any, align_corners: bool) -> Shape:
+    """(n, 2, 3) at the size (n, c, h, w) gives (n, h, w, 2)."""
+    space = len(size) - 2
+    if space not in (2, 3) or len(shapes[0]) != 3 or 0 in size:
+        raise ShapeError("affine_grid takes (n, 2, 3) for (n, c, h, w), and (n, 3, 4) with one more axis of space")
+    for own, wanted in zip(shapes[0], (size[0], space, space + 1), strict=True):
+        sizes.unify(own, size_of(wanted))
+    return tuple(map(size_of, (size[0], *size[2:], space)))
+
+
+def grid(shapes: tuple[Shape, ...], size: Any, align_corners: bool) -> str:
+    """The equation: matrices by places from −1 to 1, the last axis of space first; its only place is 0."""
+    space = len(size) - 2
+    ends = ("2·{}/(size{} − 1)" if align_corners else "(2·{} + 1)/size{}").format
+    wide = [(space - 1 - axis, axis) for axis in reversed(range(space)) if size[axis + 2] != 1]
+    terms = [f"theta[n,d,{k}]·({ends('ijl'[axis], axis + 2)} − 1)" for k, axis in wide]
+    return f"out[n,{','.join('ijl'[:space])},d] = {' + '.join([*terms, f'theta[n,d,{space}]'])}"
+
+
+op("affine_grid(theta, size: tuple, align_corners: bool=False)", grid((), (1, 1, 2, 3), False),
+   "where the entries of a tensor of this size lie between −1 and 1 (with align_corners the outer ones at ±1), moved by a matrix each", ("F.{}",), instead=grid,
+   shape=grid_shape,
+   letters="nijld", ranks={"theta": (3,)},
+   examples=("F.affine_grid(theta, (2, 1, 2, 3), align_corners=False) with theta:2x2x3",
+             "F.affine_grid(theta, (1, 2, 2, 3, 2), align_corners=True) with theta:1x3x4"))  # fmt: skip

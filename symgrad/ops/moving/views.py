@@ -1,20 +1,26 @@
-"""Operations that only move entries about: each output entry is one input entry.
+"""Shapes, parts and joints: each output entry is one input entry.
 
-Their Jacobians are 0/1 matrices with one 1 a row, so a pullback puts each weight back where its entry came
-from, and adds where an entry was read more than once (a broadcast, for instance).
+A tensor is read in another shape, cut into parts, joined with others along an axis, or held as data. Jacobians are 0/1
+matrices with one 1 a row, so a pullback puts each weight back where its entry came from, and adds where an entry was
+read more than once (a broadcast, for instance). From a tensor held as data (``detach``) nothing flows back.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable
+from typing import Any
 
 import sympy as sp
 
-from symgrad.entries.equations import METHOD, op
-from symgrad.entries.shaping import axes_of, moved, within
+from symgrad.entries.equations import METHOD, TORCH, op
+from symgrad.entries.readings import Function
+from symgrad.entries.shaping import Ints, as_many, axes_of, moved, within
+from symgrad.entries.spec import At, View, no_alignment
 from symgrad.errors import InputError, ShapeError
+from symgrad.indexing import bracket
+from symgrad.indexing.symbols import Expr
 from symgrad.program import Role
-from symgrad.shapes import Shape, Sizes
+from symgrad.shapes import Shape, Size, Sizes, size_of
 
 
 def prepare_expand(shapes: tuple[Shape, ...], shape: Shape) -> dict[str, Hashable]:
@@ -152,3 +158,123 @@ op("unsqueeze(x, dim: int)", "out[k<1] = x", "adds an axis of size 1 at dim", ME
 op("squeeze(x, dim: any=None)", "out[i,j] = x[i,0,j]", "drops axes of size 1", instead=squeezed, resolve=resolve_squeeze,
    prepare=lambda shapes, dim=None: {"dim": axes_of(dim, len(shapes[0]))},
    examples=("x.squeeze() with x:2x1x3", "x.squeeze(1) with x:2x1"))
+
+# Parts --------------------------------------------------------------------------------------------
+
+
+# fmt: off
+op("select(x, dim: int, index: int)", "out = x[index]", "the entries at one place of dim", TORCH, axes="dim", least=1,
+   instead={"index<0": "out = x[size(x, 0) + index]"},
+   slots=lambda open_, shapes, dim, index: {"index": open_(index, shapes[0][dim] - 1)},
+   examples=("select(x, 1, 0)", "select(x, 0, -1) with x:3"))
+op("narrow(x, dim: int, start: int, length: int)", "out[i<length] = x[start + i]", "length entries along dim, from start on",
+   TORCH, "torch.narrow_copy Tensor.narrow_copy", axes="dim", least=1,
+   slots=lambda open_, shapes, dim, start, length: {"start": open_(start, shapes[0][dim] - length) if start >= 0 else start},
+   instead={"start<0": "out[i<length] = x[size(x, 0) + start + i]"},
+   examples=("narrow(x, 0, 1, 2) with x:4", "narrow(x, 1, 0, 2)"))
+# fmt: on
+
+
+def part_shape(sizes: Sizes, shape: Shape, dim: int, part: int, length: Size) -> Shape:
+    """Parts of ``length`` along dim, the last one shorter where they do not come out even: formulas for every size."""
+    whole, size = sizes.number(shape[dim]), sizes.number(length)
+    if whole is None or size is None:
+        raise ShapeError("the size of the axis that is cut has to be known", hints=("give the tensors shapes",))
+    parts = max(-(-whole // size), 1) if size else 1
+    if not 0 <= part < parts:
+        raise ShapeError(f"there is no part {part} among {parts}")
+    rest = sp.expand(sizes.find(shape[dim]) - part * length)
+    kept = length if part < parts - 1 else rest
+    sizes.require(rest - length if part < parts - 1 else length - rest)
+    if part:  # of a shorter axis there is no such part
+        sizes.require(rest - 1)
+    return (*shape[:dim], kept, *shape[dim + 1 :])
+
+
+def chunk_shape(sizes: Sizes, shapes: tuple[Shape, ...], chunks: int, dim: int, part: int) -> Shape:
+    """The part's shape; an axis that comes out even is ``chunks`` times as long as a part, for every length of a part."""
+    (x,) = shapes
+    whole = sizes.number(x[dim])
+    if whole is not None and sizes.find(x[dim]).is_Symbol and whole % chunks == 0 and whole > chunks > 1:
+        sizes.unify(x[dim], chunks * sizes.given(whole // chunks))
+    found = sizes.shape(x)
+    if whole == 0 and 0 <= part < chunks:  # of nothing torch makes as many parts as it is told to
+        return found
+    return part_shape(sizes, found, dim, part, sp.floor((found[dim] + chunks - 1) / chunks))
+
+
+op("chunk_part(x, chunks: int >= 1, dim: int=0, *, part: int)", "out[i] = x[part·⌊(size(x, 0) + chunks − 1)/chunks⌋ + i]",
+   "one of the parts into which dim is cut, as nearly equal as can be", ("torch.chunk", "Tensor.chunk", "aten.chunk"),
+   axes="dim", least=1, shape=chunk_shape, returns=("part",),
+   examples=("chunk(x, 2)[1] with x:5", "chunk(x, 2, 1)[0] with x:2x4"))  # fmt: skip
+
+
+def among(shapes: Any, split_size_or_sections: Any, part: int, **options: Any) -> None:
+    """There is a length for the part."""
+    sections = split_size_or_sections
+    if isinstance(sections, tuple) and not 0 <= part < len(sections):
+        raise ShapeError(f"there is no part {part} among {len(sections)}")
+
+
+def split_shape(sizes: Sizes, shapes: tuple[Shape, ...], split_size_or_sections: Ints, dim: int, part: int) -> Shape:
+    """The part's shape."""
+    sections, (x,) = split_size_or_sections, shapes
+    if not isinstance(sections, tuple):
+        return part_shape(sizes, x, dim, part, size_of(sections))
+    sizes.unify(x[dim], sp.Add(*map(size_of, sections)))
+    return (*x[:dim], size_of(sections[part]), *x[dim + 1 :])
+
+
+def begun_at(shapes: tuple[Shape, ...], split_size_or_sections: Ints, dim: int, part: int) -> str:
+    """A part behind those of lengths of their own, or as many of one length."""
+    before = " + ".join(f"split_size_or_sections{k}" for k in range(part)) or "0"
+    return f"out[i] = x[{before if isinstance(split_size_or_sections, tuple) else 'part·split_size_or_sections'} + i]"
+
+
+# fmt: off
+op("split_part(x, split_size_or_sections: any, dim: int=0, *, part: int)", "out[i] = x[part·split_size_or_sections + i]",
+   "one of the parts of given lengths into which dim is cut", ("torch.split", "Tensor.split"),
+   "torch.split_with_sizes Tensor.split_with_sizes aten.split aten.split_with_sizes", axes="dim", instead=begun_at,
+   least=1, shape=split_shape, checks=among, returns=("part",),
+   examples=("split(x, 2)[1] with x:5", "split(x, (1, 2), 1)[0]"))
+op("unbind_part(x, dim: int=0, *, part: int)", "out = x[part]", "the entries at one place of dim: one of the parts of unbind",
+   ("torch.unbind", "Tensor.unbind", "aten.unbind"), axes="dim", instead={"part<0": "out = x[size(x, 0) + part]"},
+   returns=("part",), examples=("unbind(x, 1)[0]",))
+
+# Joined -------------------------------------------------------------------------------------------
+
+
+def joined(sizes: Sizes, shapes: tuple[Shape, ...], dim: int) -> Shape:
+    """Equal sizes but along dim, where they add up."""
+    first = shapes[0]
+    if not first:
+        raise ShapeError("cat joins along an axis, a scalar has none", hints=("stack joins along a new axis",))
+    for shape in shapes[1:]:
+        as_many(sizes, first, shape)
+        sizes.match((*first[:dim], *first[dim + 1 :]), (*shape[:dim], *shape[dim + 1 :]))
+    return (*first[:dim], sp.Add(*(s[dim] for s in shapes)), *first[dim + 1 :])
+
+
+def joint(at: At, *tensors: View, dim: int) -> Expr:
+    """Each tensor where its entries begin."""
+    result, begin = sp.S.Zero, sp.S.Zero
+    for view in tensors:
+        place = at[dim] - begin
+        inside = bracket(sp.Ge(place, 0, evaluate=False)) * bracket(sp.Lt(place, view.shape[dim], evaluate=False))
+        result += inside * view[[*at[:dim], place, *at[dim + 1 :]]]
+        begin += view.shape[dim]
+    return result
+
+
+op("cat(*tensors, dim: axis=0)", "out[i<m + size(y, 0)] = [i < m]·x[i] + [m ≤ i]·y[i − m] where m = size(x, 0)", "joins tensors along an axis they have",
+   ("torch.cat", "torch.concat", "torch.concatenate", "np.concatenate"), reading=Function(joint), shape=joined, align=no_alignment,
+   torch=lambda torch, *tensors, dim: torch.cat(tensors, dim=dim), holds="kept", role=Role.JOINS,
+   examples=("cat([x, y]) with x:2 y:3", "cat([x, y], dim=1) with x:2x2 y:2x1", "cat([x, x]) with x:2"))  # fmt: skip
+op("stack(*tensors, dim: int=0)", "out[k<2] = δ(k, 0)·x0 + δ(k, 1)·x1", "joins tensors of one shape along a new axis",
+   ("torch.stack", "np.stack"), axes="dim", fits=as_many, role=Role.STACKS,
+   instead=lambda shapes, dim: f"out[k<{len(shapes)}] = {' + '.join(f'δ(k, {n})·x{n}' for n in range(len(shapes)))}",
+   torch=lambda torch, *tensors, dim: torch.stack(tensors, dim), examples=("stack([x, y]) with x:3 y:3", "stack([x, y], dim=1) with x:2 y:2"))  # fmt: skip
+
+
+op("detach(x: data)", "out = x", "the values of x, held: torch records nothing from here back, so no gradient arrives this way",
+   METHOD, holds="first", pathless=True, role=Role.CUTS, examples=("x.detach() * w with x:2x3 w:2x3",))  # fmt: skip

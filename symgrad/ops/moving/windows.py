@@ -22,7 +22,7 @@ from symgrad.entries.shaping import Ints, check_space
 from symgrad.entries.spec import no_alignment
 from symgrad.errors import InputError, ShapeError
 from symgrad.ops.contracting.convolutions import fitting, named, slid, window
-from symgrad.ops.moving.positions import from_zero
+from symgrad.ops.moving.gathering import from_zero
 from symgrad.shapes import Shape, Size, Sizes, size_of
 
 

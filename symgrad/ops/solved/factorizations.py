@@ -1,6 +1,9 @@
-"""Cholesky and QR: factors that equations determine together.
+"""Factors that equations determine together: Cholesky, QR and LU, eigenvalues and singular values with their vectors.
 
-A matrix that is read as symmetric enters as (x + xᵀ)/2, so that the gradient is symmetric, as torch's.
+A matrix that is read as symmetric enters as (x + xᵀ)/2, so that the gradient is symmetric, as torch's. LU exchanges no
+rows: which rows are exchanged before is locally constant, a product with a matrix of zeros and ones. A vector's sign
+is nobody's choice, so symgrad makes one; where two values are equal, which vectors belong to them is open, and so the
+derivative does not exist: that is said.
 """
 
 from __future__ import annotations
@@ -11,9 +14,11 @@ import numpy as np
 
 from symgrad.entries.domain import matrices
 from symgrad.entries.equations import op
+from symgrad.entries.spec import no_alignment
 from symgrad.errors import DomainError, ShapeError, UndefinedError
 from symgrad.ops.moving.arranging import at_least
-from symgrad.ops.solved.solving import ASYMMETRY, SYMMETRIC, checked_symmetric, solved, square
+from symgrad.ops.solved.solving import ASYMMETRY, SYMMETRIC, apart, checked_symmetric, column_signs, solved, square
+from symgrad.program import Role
 from symgrad.shapes import Shape, Size, Sizes
 
 # Cholesky ----------------------------------------------------------------------------------------------------
@@ -90,3 +95,155 @@ solved("qr_r(x)", "Σ_j out[…,j,i]·out[…,j,k] = Σ_j x[…,j,i]·x[…,j,k]
        shape=lambda sizes, shapes: (*shapes[0][:-2], *[tall(sizes, shapes[0])[1]] * 2), kind="full",
        beside={"inv": lambda call, x, out: ("inverse", (out,), {}), "q": lambda call, x, out: ("matmul", (x, call("inverse", out)), {})},
        examples=("qr(x).R with x:3x2", "qr(x).R with x:2x2x2"))  # fmt: skip
+
+# Elimination --------------------------------------------------------------------------------------
+
+
+def eliminated(x: Any) -> Any:
+    """Row by row, by NumPy; a pivot that is 0 is refused."""
+    found = np.array(x, dtype=float)
+    for k in range(found.shape[-1]):
+        pivots = found[..., k, k, None]
+        if np.any(pivots == 0):
+            raise UndefinedError("a pivot is 0: this matrix has no factors L·U without exchanging rows")
+        found[..., k + 1 :, k] /= pivots
+        found[..., k + 1 :, k + 1 :] -= found[..., k + 1 :, k, None] * found[..., None, k, k + 1 :]
+    return found
+
+
+def eliminated_by_torch(torch: Any, x: Any) -> Any:
+    """The same by torch, whose `lu_factor` exchanges rows: the first row and column, then what is left of the rest."""
+    if x.shape[-1] == 0:
+        return x
+    left = x[..., 1:, :1] / x[..., :1, :1]
+    rest = eliminated_by_torch(torch, x[..., 1:, 1:] - left * x[..., :1, 1:])
+    return torch.cat([x[..., :1, :], torch.cat([left, rest], -1)], -2)
+
+
+def inverse_of_lower(call: Any, x: Any, out: Any) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
+    """L⁻¹."""
+    ones = call("diag_embed", call("ones_like", call("diagonal", out, dim1=-2, dim2=-1)))
+    return "inverse", (call("add", call("tril", out, diagonal=-1), ones),), {}
+
+
+LOWER, UPPER = "L[a,b] = [a > b]·out[…,a,b] + δ(a, b)", "U[a,b] = [a ≤ b]·out[…,a,b]"
+solved("lu_factors(x)", f"Σ_j L[i,j]·U[j,k] = x[…,i,k] where {LOWER}, {UPPER}",
+       "the triangles of x = L·U in one matrix, L under the diagonal and with ones on it, U on it and over it; no rows "
+       "are exchanged",
+       step="out[…,i,k] = out[…,i,k] + (Σ_j L[i,j]·[k − j < 0]·f[j,k]) + Σ_j (1 − [j − i < 0])·f[i,j]·U[j,k]"
+            f" where f[a,b] = (Σ_{{p,q}} left[…,a,p]·x[…,p,q]·right[…,q,b]) − δ(a, b), {LOWER}, {UPPER}",
+       values=eliminated, torch=eliminated_by_torch, shape=square, kind="dominant",
+       beside={"left": inverse_of_lower, "right": lambda call, x, out: ("inverse", (call("triu", out),), {})},
+       examples=("lu_factors(x) with x:3x3", "lu_factors(x) with x:2x2x2"))  # fmt: skip
+
+# Eigenvalues and singular values ------------------------------------------------------------------
+
+
+def signs(torch: Any, columns: Any) -> Any:
+    """`column_signs` of a tensor: constants."""
+    return torch.tensor(column_signs(columns.detach().numpy()))
+
+
+# Eigenvalues -------------------------------------------------------------------------------------------------
+
+
+def eigen(x: Any, tied: bool = True) -> tuple[Any, Any]:
+    """Eigenvalues in ascending order and eigenvectors as columns, each with its first leading entry positive.
+
+    Equal values are refused unless ``tied``: to them belong no vectors in particular.
+    """
+    values, vectors = np.linalg.eigh(checked_symmetric(x))
+    return values if tied else apart(values, "eigenvalues"), vectors * column_signs(vectors)
+
+
+def torch_eigenvectors(torch: Any, x: Any, tied: bool = False) -> Any:
+    """torch's, with the same signs."""
+    vectors = torch.linalg.eigh((x + x.mT) / 2)[1]
+    return vectors * signs(torch, vectors)
+
+
+op("eigvalsh(x)", f"out[…,k] = Σ_{{i,j}} V[…,i,k]·s[i,j]·V[…,j,k] where {SYMMETRIC}, V: the eigenvectors as columns",
+   "the eigenvalues of a symmetric x, in ascending order; they stand on the diagonal of Vᵀ·x·V, and a small turn of "
+   "the eigenvectors V does not change them", (), forward=lambda x: eigen(x)[0],
+   torch=lambda torch, x: torch.linalg.eigvalsh((x + x.mT) / 2), shape=lambda sizes, shapes: square(sizes, shapes)[:-1],
+   align=no_alignment, smooth=False, beside={"V": lambda call, x, out: ("eigenvectors", (x,), {"tied": True})}, domain={"x": matrices("symmetric")}, ranks={"x": (2,)}, examples=("eigvalsh(x) with x:3x3", "eigvalsh(x) with x:2x2x2"))  # fmt: skip
+
+INSIDE = f"P[a,b] = Σ_{{p,q}} out[…,p,a]·s[p,q]·out[…,q,b], {SYMMETRIC}"
+solved("eigenvectors(x, tied=False)", f"[i ≠ k]·P[i,k] = 0 where {INSIDE}; Σ_p out[…,p,i]·out[…,p,k] = δ(i, k)",
+       "the eigenvectors of a symmetric x as columns, by ascending eigenvalues, of which no two are equal unless tied; the sign of each such that its first large entry (0.37 of the largest at least) is positive",
+       step=f"out[…,i,k] = out[…,i,k] + Σ_m out[…,i,m]·P[m,k]·[m ≠ k]/(w[…,k] − w[…,m]) where {INSIDE}",
+       values=lambda x, tied: eigen(x, tied)[1], torch=torch_eigenvectors, shape=square, kind="symmetric", role=Role.TURNS, written="eigh({}).eigenvectors",
+       beside={"w": lambda call, x, out: ("sum", (call("mul", out, call("matmul", x, out)),), {"dim": -2})},
+       examples=("eigh(x).eigenvectors with x:3x3", "eigh(x).eigenvectors with x:2x2x2"))  # fmt: skip
+
+# Singular values ---------------------------------------------------------------------------------------------
+
+
+def thin(sizes: Sizes, x: Shape) -> Size:
+    """The number of singular values; of sizes that nothing fixes, one."""
+    return sizes.lesser(*at_least(x, 2)[-2:])
+
+
+def singular(x: Any, tied: bool = True) -> tuple[Any, Any, Any]:
+    """U, S and Vh; each column of U has its first leading entry positive. Equal values are refused unless ``tied``."""
+    u, s, vh = np.linalg.svd(np.asarray(x, float), full_matrices=False)
+    chosen = column_signs(u)
+    return u * chosen, s if tied else apart(s, "singular values"), vh * np.swapaxes(chosen, -1, -2)
+
+
+def nonzero(x: Any, tied: bool = False) -> tuple[Any, Any, Any]:
+    """`singular`, where no singular value is 0: to 0 belongs no vector in particular."""
+    u, s, vh = singular(x, tied)
+    if s.size and np.any(s <= 1e-12 * np.max(s)):
+        raise UndefinedError("a singular value is 0, so its vectors have no derivative")
+    return u, s, vh
+
+
+def torch_svd(torch: Any, x: Any) -> tuple[Any, Any, Any]:
+    """torch's, with the same signs."""
+    u, s, vh = torch.linalg.svd(x, full_matrices=False)
+    chosen = signs(torch, u)
+    return u * chosen, s, vh * chosen.mT
+
+
+op("svdvals(x)", "out[…,k] = Σ_{i,j} U[…,i,k]·x[…,i,j]·Vh[…,k,j], U: the left singular vectors as columns, Vh: the right ones as rows",
+   "the singular values of x, in descending order; they stand on the diagonal of Uᵀ·x·Vhᵀ, and a small turn of the "
+   "singular vectors does not change them", ("torch.linalg.svdvals",), forward=lambda x: singular(x)[1],
+   shape=lambda sizes, shapes: (*shapes[0][:-2], thin(sizes, shapes[0])), align=no_alignment, smooth=False,
+   beside={"U": lambda call, x, out: ("svd_u", (x,), {"tied": True}), "Vh": lambda call, x, out: ("svd_vh", (x,), {"tied": True})},
+   ranks={"x": (2,)}, examples=("svdvals(x) with x:3x2", "svdvals(x) with x:2x2x3"))  # fmt: skip
+
+
+def squares(call: Any, x: Any, dim: int, keepdim: bool) -> Any:
+    """Σ x² along ``dim``."""
+    return call("sum", call("square", x), dim=dim, keepdim=keepdim)
+
+
+def unit(call: Any, x: Any, dim: int) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
+    """The vectors along ``dim``, each divided by its length: diag(s)·Vh without s."""
+    return "div", (x, call("sqrt", squares(call, x, dim, True))), {}
+
+
+TURN = "[a ≠ k]·(P[a,k]·s[…,k] + P[k,a]·s[…,a])/(s[…,k]² − s[…,a]²)"
+GRAM = "G[a,b] = Σ_{p,q,r} out[…,p,a]·x[…,p,q]·x[…,r,q]·out[…,r,b]"
+TURNED = "G[a,b] = Σ_{p,q,r} out[…,a,p]·x[…,q,p]·x[…,q,r]·out[…,b,r]"
+solved("svd_u(x, tied=False)", f"[i ≠ k]·G[i,k] = 0 where {GRAM}; Σ_p out[…,p,i]·out[…,p,k] = δ(i, k); "
+       f"Σ_{{j,l}} x[…,i,j]·x[…,l,j]·out[…,l,k] = Σ_c out[…,i,c]·G[c,k] where {GRAM}",
+       "the left singular vectors of x as columns, by descending singular values, of which no two are equal unless tied; the sign of each such that its first large entry (0.37 of the largest at least) is positive",
+       step=f"out[…,i,k] = out[…,i,k] + o[i,k] − (Σ_a out[…,i,a]·Σ_l out[…,l,a]·o[l,k]) + Σ_a out[…,i,a]·{TURN}"
+            " where o[a,b] = Σ_j x[…,a,j]·Vh[…,b,j]/s[…,b], P[a,b] = Σ_{p,q} out[…,p,a]·x[…,p,q]·Vh[…,b,q]",
+       values=lambda x, tied: nonzero(x, tied)[0], torch=lambda torch, x, tied: torch_svd(torch, x)[0], kind="full", role=Role.TURNS,
+       shape=lambda sizes, shapes, tied: (*shapes[0][:-1], thin(sizes, shapes[0])), written="svd({}, full_matrices=False).U",
+       beside={"s": lambda call, x, out: ("sqrt", (squares(call, call("matmul", call("mT", out), x), -1, False),), {}),
+               "Vh": lambda call, x, out: unit(call, call("matmul", call("mT", out), x), -1)},
+       examples=("svd(x, full_matrices=False).U with x:3x2", "svd(x, full_matrices=False).U with x:2x2x3"))  # fmt: skip
+solved("svd_vh(x, tied=False)", f"[i ≠ k]·G[i,k] = 0 where {TURNED}; Σ_p out[…,i,p]·out[…,k,p] = δ(i, k); "
+       f"Σ_{{j,l}} x[…,j,i]·x[…,j,l]·out[…,k,l] = Σ_c out[…,c,i]·G[c,k] where {TURNED}",
+       "the right singular vectors of x as rows, by descending singular values, of which no two are equal unless tied, with signs that go with those of the left ones",
+       step=f"out[…,k,i] = out[…,k,i] + o[k,i] − (Σ_a out[…,a,i]·Σ_l out[…,a,l]·o[k,l]) + Σ_a out[…,a,i]·{TURN}"
+            " where o[a,b] = Σ_j x[…,j,b]·U[…,j,a]/s[…,a], P[a,b] = Σ_{p,q} out[…,a,p]·x[…,q,p]·U[…,q,b]",
+       values=lambda x, tied: nonzero(x, tied)[2], torch=lambda torch, x, tied: torch_svd(torch, x)[2], kind="full", role=Role.TURNS,
+       shape=lambda sizes, shapes, tied: (*shapes[0][:-2], thin(sizes, shapes[0]), shapes[0][-1]), written="svd({}, full_matrices=False).Vh",
+       beside={"s": lambda call, x, out: ("sqrt", (squares(call, call("matmul", x, call("mT", out)), -2, False),), {}),
+               "U": lambda call, x, out: unit(call, call("matmul", x, call("mT", out)), -2)}, letters="ik",
+       examples=("svd(x, full_matrices=False).Vh with x:3x2", "svd(x, full_matrices=False).Vh with x:2x2x3"))  # fmt: skip
