@@ -113,6 +113,7 @@ NAMED: dict[str, dict[str, str]] = {
         "backward/shortening/beside.py": "cat pad stack",
         "backward/shortening/factors.py": "T",
         "backward/shortening/products.py": "ones_like zeros_like",
+        "testing/slips/formula_slips.py": "T mT",
         "exporting/torch_text.py": "clamp layer_norm sqrt sum var",
     },
     "another library counts the arguments otherwise": {

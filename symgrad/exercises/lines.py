@@ -31,7 +31,8 @@ from symgrad.program import Program
 from symgrad.testing.right.bench import Trial, apart, place
 from symgrad.testing.right.rounding import Weights, rounding_of, seeds
 from symgrad.testing.right.truth import Formula
-from symgrad.testing.slips.diagnosis import Case, causes
+from symgrad.testing.slips.diagnosis import causes
+from symgrad.testing.slips.slips import Case
 
 RANGES = ((-2.0, 2.0), (-3.0, -0.5), (0.5, 2.5), (0.05, 0.95))
 """Where numbers are drawn from; where a function has no value they are left out."""

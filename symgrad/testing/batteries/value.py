@@ -35,7 +35,8 @@ from symgrad.testing.right.bench import (
 from symgrad.testing.right.rounding import EPSILON, vanishing
 from symgrad.testing.right.truth import Truth
 from symgrad.testing.slips.candidate_lines import Suspect, cotangent_lines, legend, suspects
-from symgrad.testing.slips.diagnosis import Case, Cause, causes, formulas
+from symgrad.testing.slips.diagnosis import Cause, causes, formulas
+from symgrad.testing.slips.slips import Case
 
 ALIKE = 1e-6
 """Relative to the larger one: differences that are alike."""

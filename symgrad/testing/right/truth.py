@@ -17,7 +17,7 @@ import numpy as np
 
 from symgrad.calculus import Sweep, pullback
 from symgrad.errors import InputError, NotationError, ShapeError, SymgradError
-from symgrad.language import Reading, inputs_of, read
+from symgrad.language import Reading, expand_composites, inputs_of, read
 from symgrad.language.outside import arguments
 from symgrad.numeric import Array, Values, as_float, forward, is_exact
 from symgrad.numeric.sweeps import Pull
@@ -68,6 +68,11 @@ class Formula:
         pairs = zip(self.programs, self.values, known, strict=True)
         return tuple(Pull(p, v, [n for n in self.wanted if n in inputs]) for p, v, inputs in pairs)
 
+    @cached_property
+    def opened(self) -> tuple[tuple[Program, Values] | None, ...]:
+        """Each program with its composite steps opened, and its values; None where it has none."""
+        return tuple(map(opened, self.programs, self.values))
+
     def part(self, number: int, seed: Array) -> dict[str, Array]:
         """What one output contributes."""
         found = self.sweeps[number].back({self.programs[number].output: seed})
@@ -96,6 +101,15 @@ class Formula:
     def sweep(self, number: int, name: str) -> Sweep:
         """The pullback of one output by one input, as index equations."""
         return pullback(self.programs[number], name)
+
+
+def opened(program: Program, values: Values) -> tuple[Program, Values] | None:
+    """A program of smaller steps that computes the same; None where there is none."""
+    with contextlib.suppress(SymgradError):
+        wider = expand_composites(program)
+        if len(wider.steps) > len(program.steps):
+            return wider, forward(wider, {t.name: values[t.name] for t in wider.inputs})
+    return None
 
 
 @dataclass(frozen=True, eq=False)

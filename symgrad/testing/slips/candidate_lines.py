@@ -21,8 +21,7 @@ from symgrad.calculus import flowing
 from symgrad.closed_form.texts.pieces import NoForm
 from symgrad.closed_form.texts.source_text import Writer
 from symgrad.errors import SymgradError, place_of
-from symgrad.language import expand_composites
-from symgrad.numeric import Array, as_float, forward, numeric_pullback
+from symgrad.numeric import Array, as_float, numeric_pullback
 from symgrad.oracles.forms import evaluate_lowered
 from symgrad.program import Apply, Constant, Program
 from symgrad.testing.candidates.watching import Key, Step, watching
@@ -44,14 +43,8 @@ COTANGENT = re.compile(r"v_\w+|.*\.grad")
 def known_ahead(formula: Formula) -> Known:
     """Tensors of the forward pass, also those that composite steps are made of."""
     found: dict[str, Array] = {}
-    for program, values in zip(formula.programs, formula.values, strict=True):
-        found |= {t.name: as_float(values[t.name]) for t in program.tensors()}
-        try:
-            wider = expand_composites(program)
-            inside = forward(wider, {t.name: values[t.name] for t in wider.inputs})
-        except SymgradError:
-            continue
-        found = {t.name: as_float(inside[t.name]) for t in wider.tensors()} | found
+    for program, values in (*zip(formula.programs, formula.values, strict=True), *filter(None, formula.opened)):
+        found = {t.name: as_float(values[t.name]) for t in program.tensors()} | found
     return found
 
 
@@ -118,7 +111,7 @@ def parts(formula: Formula, seed: Array, names: Sequence[str]) -> Iterator[tuple
 def legend(formula: Formula, lines: Sequence[str]) -> list[str]:
     """``where t3 = mean(x * x) + 1e-06``: intermediates by name, in the order in which they are met."""
     own = set(WORD.findall(formula.text))
-    programs = [p for one in formula.programs for p in both(one)]
+    programs = [*formula.programs, *(wider for wider, _ in filter(None, formula.opened))]
     known = {step.result.name: (program, step) for program in reversed(programs) for step in reversed(program.steps)}
     made = {name: own.code for program in programs for name, own in program.made.items()}
     ends = {program.output for program in programs}
@@ -133,15 +126,6 @@ def legend(formula: Formula, lines: Sequence[str]) -> list[str]:
             found[name] = text
             waiting += further or [word for word in WORD.findall(text) if word in made]
     return [f"where {name} = {text}" for name, text in found.items()]
-
-
-def both(program: Program) -> Iterator[Program]:
-    """A program as it was written, and with its composite steps opened."""
-    yield program
-    try:
-        yield expand_composites(program)
-    except SymgradError:
-        return
 
 
 def defined(program: Program, step: Apply) -> tuple[str, list[str]]:

@@ -1,45 +1,44 @@
-"""One operand of one step of a formula: where a mistake may sit, the right local pullback there, and other options.
+"""One operand of one step of a formula: where a mistake may sit, the right local pullback there, and others.
 
 Comes in: a program with its values. Goes out: a `Place`, with the step in standard names, its equation and its numbers;
-and pullbacks along another axis, with a default, with a switch turned.
-
-An index equation with one mistake in it: a term or a factor left out, a sign turned, a mean for a sum.
-
-Comes in: the equation of a local pullback. Goes out: other right-hand sides, each with its kind and a clause.
+and the local pullbacks of usual mistakes there, family by family, each with its kind and a clause.
 """
 
 from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import sympy as sp
 
-from symgrad.calculus import flowing, local_pullback, standard
-from symgrad.calculus.local import SEED, Standard
+from symgrad.calculus import flowing, local_pullback, local_pushforward, standard
+from symgrad.calculus.local import SEED, TANGENT, Standard
 from symgrad.entries.spec import Op
 from symgrad.errors import SymgradError
-from symgrad.indexing import Bracket, Equation, instantiate
-from symgrad.indexing.symbols import Expr, accesses, free_indices, indices_of, is_access, name_of
+from symgrad.indexing import Equation
 from symgrad.language.expand import retype
-from symgrad.numeric import Array, Values, as_float, forward
+from symgrad.numeric import Array, Values, as_float, forward, unit_at
+from symgrad.numeric.forward import evaluated
 from symgrad.numeric.sweeps import pull_step
 from symgrad.ops.entry import entry_of, plays
 from symgrad.program import Apply, Program, Role
-from symgrad.render import formula_text
-from symgrad.shapes import Size, SizeMismatch, Sizes
+from symgrad.shapes import SizeMismatch, Sizes
+from symgrad.testing.slips.formula_slips import altered_equations
+from symgrad.testing.slips.slips import square, written
 
 AXES = ("dim", "dims", "dim0", "dim1")
 """What options are called that name axes; torch calls them so in all of its functions."""
+MOST_ENTRIES = 64
+"""Of a local Jacobian's diagonal."""
 
 Change = Callable[[Array], Array]
 """What another local pullback makes of a cotangent."""
-LONGEST = 40
-"""A longer term is not repeated in a clause."""
-DELTA = re.compile(r"δ_(\w)(\w)")
+Found = Iterator[tuple[str, str, Change]]
+"""The kind of a mistake, a clause, and the local pullback."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +72,12 @@ class Place:
         return self.values[self.step.result.name]
 
     @property
+    def read(self) -> dict[str, Array]:
+        """The tensors of the forward pass that the local pullback may read."""
+        names = dict.fromkeys(self.form.names.values())
+        return {name: self.values.arrays[name] for name in names if name in self.values.arrays}
+
+    @property
     def alone(self) -> bool:
         """Whether the program is this step."""
         return len([s for s in self.program.steps if not plays(s.op, Role.COPIES)]) < 2
@@ -80,8 +85,7 @@ class Place:
     @property
     def said(self) -> str:
         """``, in h = relu(t1)``; nothing where there is no other step."""
-        arguments = ", ".join(a if isinstance(a, str) else str(a.value) for a in self.step.arguments)
-        return "" if self.alone else f", in {self.step.result.name} = {self.step.called}({arguments})"
+        return "" if self.alone else f", in {self.step.result.name} = {written(self.step)}"
 
     @property
     def seed(self) -> str:
@@ -99,8 +103,48 @@ class Place:
         point = self.values if values is None else values
         return as_float(pull_step(step or self.step, self.program, point, cotangent, [self.position])[self.position])
 
+    def reading(self, name: str, array: Array) -> Change:
+        """The local pullback with other numbers in one of the tensors that it reads."""
+        return partial(self.pulled, values=self.values.with_arrays({name: array}))
 
-def axes(place: Place) -> Iterator[tuple[str, str, Change]]:
+
+def left_out(place: Place) -> Found:
+    """What comes back is what came."""
+    if np.shape(place.operand) == np.shape(place.result):
+        said = f"v passes {place.step.called} unchanged: its derivative is left out{place.said}"
+        yield "missing_factor", said, lambda cotangent: cotangent
+
+
+def terms(place: Place) -> Found:
+    """The formula with a term or a factor changed."""
+    form = place.form
+    names = {**form.names, SEED: place.seed}
+    for kind, said, right in altered_equations(place.equation, names, form.sizes):
+
+        def change(cotangent: Array, right: sp.Expr = right) -> Array:
+            wrong = Equation(place.equation.axes, right)
+            return as_float(evaluated(wrong, form, place.values, {SEED: cotangent}))
+
+        yield kind, f"{said}{place.said}", change
+
+
+def transposed(place: Place) -> Found:
+    """An operand, the cotangent or what comes out of it, turned."""
+    loses = np.ndim(place.operand) != np.ndim(place.result)
+    kind, seed = "wrong_axis" if loses else "transposed", place.seed
+    if square(place.result):
+        said = f"{seed} is {'added up along the wrong axis' if loses else 'transposed'}{place.said}"
+        yield kind, said, lambda cotangent: place.pulled(cotangent.swapaxes(-1, -2))
+    if square(place.operand):
+        said = f"{seed} is spread along the wrong axis" if loses else "what comes back is transposed"
+        yield kind, said + place.said, lambda cotangent: place.pulled(cotangent).swapaxes(-1, -2)
+    for name, array in place.read.items():
+        if square(array):
+            said = f"{name} is transposed, or its transpose is missing{place.said}"
+            yield "transposed", said, place.reading(name, array.swapaxes(-1, -2))
+
+
+def axes(place: Place) -> Found:
     """Another axis in the place of the one that an option names."""
     rank = np.ndim(place.operand)
     for number, (option, value) in enumerate(place.step.options):
@@ -112,10 +156,44 @@ def axes(place: Place) -> Iterator[tuple[str, str, Change]]:
                 continue
             step = with_option(place.step, number, (other,) if isinstance(value, tuple) else other)
             said = f"this is what axis {other} gives, and {place.step.called} is along axis {single % rank}{place.said}"
-            yield "wrong_axis", said, lambda cotangent, s=step: place.pulled(cotangent, None, s)  # type: ignore[misc]  # a default binds
+            yield "wrong_axis", said, partial(place.pulled, step=step)
 
 
-def options(place: Place) -> Iterator[tuple[str, str, Change]]:
+def diagonal(place: Place) -> Found:
+    """The diagonal of the local Jacobian alone, or the Jacobian without being transposed."""
+    shape = np.shape(place.operand)
+    if shape != np.shape(place.result) or not 1 < np.size(place.operand) <= MOST_ENTRIES:
+        return
+    if place.alone:
+        return
+
+    def diagonally(cotangent: Array) -> Array:
+        found = np.zeros(shape)
+        for at in np.ndindex(*shape):
+            found[at] = place.pulled(unit_at(at, shape))[at]
+        return found * cotangent
+
+    yield "elementwise", f"only the diagonal of the local Jacobian is there{place.said}", diagonally
+    form = place.form
+
+    def pushed(cotangent: Array) -> Array:
+        equation = local_pushforward(form.key, place.position)
+        return as_float(evaluated(equation, form, place.values, {TANGENT: cotangent}))
+
+    said = f"the local Jacobian itself stands where its transpose belongs{place.said}"
+    yield "transposed", said, pushed
+
+
+def operands(place: Place) -> Found:
+    """Another tensor of the same shape in the place of one that the pullback reads."""
+    tensors = {t.name: place.values[t.name] for t in place.program.tensors() if t.name in place.values.arrays}
+    for name, own in place.read.items():
+        for other, array in tensors.items():
+            if other != name and np.shape(array) == np.shape(own):
+                yield "wrong_operand", f"{other} is read where {name} belongs{place.said}", place.reading(name, array)
+
+
+def options(place: Place) -> Found:
     """The default in the place of an option, a switch the other way round, 0 or 1 for a number."""
     entry = entry_of(place.step.op)
     for number, (option, value) in enumerate(place.step.options):
@@ -126,7 +204,7 @@ def options(place: Place) -> Iterator[tuple[str, str, Change]]:
             if fits(place, step):
                 called = f"{place.step.called} has {option}={value!r} here{place.said}"
                 said = f"this is what {option}={other!r} gives, and {called}"
-                yield "wrong_option", said, lambda cotangent, s=step: place.pulled(cotangent, None, s)  # type: ignore[misc]  # a default binds
+                yield "wrong_option", said, partial(place.pulled, step=step)
 
 
 def instead(parameter: inspect.Parameter | None, value: Hashable) -> list[Hashable]:
@@ -168,120 +246,19 @@ def fits(place: Place, step: Apply) -> bool:
     return np.shape(result) == np.shape(place.result)
 
 
-def altered_equations(
-    equation: Equation, names: Mapping[str, str], sizes: Mapping[Size, Size]
-) -> Iterator[tuple[str, str, Expr]]:
-    """Terms first, then factors, sums and powers; what would read between two entries is nobody's mistake.
-
-    Nor is what stood inside of a sum without that sum: it has an index that nothing says.
-    """
-    own = {index for access in accesses(equation.right) for index in indices_of(access)}
-    for kind, said, right in every_alteration(equation, names, sizes):
-        if free_indices(right) <= {*equation.axes} and all(
-            whole(index) for access in accesses(right) for index in set(indices_of(access)) - own
-        ):
-            yield kind, said, right
+def flipped(place: Place) -> Found:
+    """An operand, or what comes out, with the entries of its last axes in reverse order."""
+    for axes, which in (((-1,), "its last axis"), ((-2, -1), "its last two axes")):
+        reverse = f"in reverse order along {which}{place.said}"
+        if np.ndim(place.operand) >= len(axes):
+            said = f"what comes back is {reverse}"
+            yield "flipped", said, lambda cotangent, a=axes: np.flip(place.pulled(cotangent), a)  # type: ignore[misc]  # a default binds
+        for name, array in place.read.items():
+            if array.ndim >= len(axes) and array.shape[-1] > 1:
+                said = f"{name} is read {reverse}, or should be"
+                yield "flipped", said, place.reading(name, np.flip(array, axes))
 
 
-def whole(index: Expr) -> bool:
-    """Whether an index that was altered is a place: nothing in it is a fraction, or it is rounded down."""
-    below = any(power.exp.is_negative for power in index.atoms(sp.Pow))
-    return bool(index.has(sp.floor)) or (not below and all(n.is_integer for n in index.atoms(sp.Number)))
-
-
-def every_alteration(
-    equation: Equation, names: Mapping[str, str], sizes: Mapping[Size, Size]
-) -> Iterator[tuple[str, str, Expr]]:
-    """All of them, whether they can be evaluated or not."""
-    right = equation.right
-
-    def told(node: Expr) -> str:
-        """A part of the formula in the names of the program; empty where it is too long or says nothing alone."""
-        placed = instantiate(Equation(equation.axes, node), names, sizes)
-        others = [k for k in free_indices(placed.right) if k not in placed.axes]
-        text = formula_text(placed.right, (*placed.axes, *sorted(others, key=str)))
-        if len(text) <= LONGEST or node in telling(node):
-            return text
-        inner = [told(part) for part in telling(node)]
-        return f"with {min(inner, key=len)}" if inner else "…"
-
-    for where in (distributed(right), right):
-        for node in nodes(where, sp.Add):
-            for term in node.args:
-                rest = node - term
-                yield "missing_term", f"the term {told(term)} is missing", where.xreplace({node: rest})
-                if not carries(node) or len(node.args) > 1:
-                    yield (
-                        "missing_term",
-                        f"the term {told(term)} has the wrong sign",
-                        where.xreplace({node: rest - term}),
-                    )
-            if len(node.args) > 2 and carries(node):
-                for term in node.args:
-                    yield "missing_term", f"only the term {told(term)} is there", where.xreplace({node: term})
-    for node in nodes(right, sp.Sum):
-        body, limits = node.function, node.limits
-        for factor in sp.Mul.make_args(body):
-            if carries(factor) or factor.is_number:
-                continue
-            plain = node.func(body / factor, *limits)
-            size = sp.Mul(*(high - low + 1 for _, low, high in limits))
-            said = f"{told(factor)} is missing in the sum"
-            yield (
-                "missing_factor",
-                f"a mean stands where a mean weighted by {told(factor)} belongs",
-                right.xreplace({node: plain / size}),
-            )  # one sentence
-            yield "missing_factor", said, right.xreplace({node: plain})
-        if carries(body):
-            bare = body.xreplace({limit[0]: axis for limit, axis in zip(limits, equation.axes, strict=False)})
-            yield "missing_term", "the sum over the other entries is missing", right.xreplace({node: bare})
-    for node in nodes(right, sp.Mul):
-        for factor in node.args:
-            if carries(factor):
-                continue
-            kind, text = "scaled" if factor.is_number else "missing_factor", told(factor)
-            letters = DELTA.fullmatch(text)
-            means = ", which is 1 where {} = {} and 0 elsewhere".format(*letters.groups()) if letters else ""
-            yield kind, f"the factor {text} is missing{means}", right.xreplace({node: node / factor})
-    for node in nodes(right, sp.Pow):
-        base, exponent = node.args
-        if carries(base):
-            continue
-        for other in (exponent - 1, exponent + 1, -exponent):
-            said = f"{told(node)} should stand where {told(sp.Pow(base, other))} does"
-            yield "missing_factor", said, right.xreplace({node: sp.Pow(base, other)})
-
-
-def telling(node: Expr) -> list[Expr]:
-    """What of a long term says most: its sums over v, or v."""
-    sums = [n for n in nodes(node, sp.Sum) if carries(n)]
-    return sums or [a for a in accesses(node) if name_of(a) == SEED]
-
-
-def distributed(expression: Expr) -> Expr:
-    """A product of a sum as a sum of products, at the top."""
-    if not expression.is_Mul:
-        return expression
-    inner = next((f for f in expression.args if f.is_Add), None)
-    if inner is None:
-        return expression
-    rest = expression / inner
-    return sp.Add(*(rest * term for term in inner.args))
-
-
-def nodes(expression: Expr, kind: type[Expr]) -> list[Expr]:
-    """The nodes of a kind, outermost first, each once; a position that is read is no part that may be missing."""
-    found: dict[Expr, None] = {}
-    walk = sp.preorder_traversal(expression)
-    for node in walk:
-        if is_access(node) or isinstance(node, (Bracket, sp.KroneckerDelta)):
-            walk.skip()
-        elif isinstance(node, kind):
-            found[node] = None
-    return list(found)
-
-
-def carries(expression: Expr) -> bool:
-    """Whether v stands in it."""
-    return any(name_of(a) == SEED for a in accesses(expression))
+FAMILIES: Sequence[Callable[[Place], Found]] = (
+    left_out, terms, transposed, axes, diagonal, operands, options, flipped,
+)  # fmt: skip

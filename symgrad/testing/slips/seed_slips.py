@@ -1,7 +1,7 @@
 """Backwards that do not take v as it is, or read something at the place of a neighbour.
 
 v is left out, cast, rounded, clipped, one of its entries read for all the others; v, the gradient or a tensor that is
-read is off by one. Comes in: the formula, an input and its trials. Goes out: `Slip` s. What stands at the edge of a
+read is off by one. Comes in: a `Case`. Goes out: `Slip` s. What stands at the edge of a
 shifted gradient is left as it came: the inner entries decide, in every trial, and they have to be most of it.
 """
 
@@ -14,8 +14,7 @@ import numpy as np
 from symgrad.numeric import Array
 from symgrad.testing.right.bench import Trial, largest_at, shown
 from symgrad.testing.right.rounding import LOWER, rounded
-from symgrad.testing.right.truth import Formula
-from symgrad.testing.slips.slips import LINEAR, Slip, tensors_of
+from symgrad.testing.slips.slips import LINEAR, Case, Slip, tensors_of
 
 LETTERS = "ijklmn"
 SHIFTS = (1, -1, 2, -2)
@@ -37,13 +36,14 @@ PLAIN: tuple[tuple[str, Callable[[Array], Array]], ...] = (
 """What is made of v entry by entry."""
 
 
-def seed_slips(formula: Formula, name: str, trials: Sequence[Trial], dtype: str) -> Iterator[Slip]:
+def seed_slips(case: Case) -> Iterator[Slip]:
     """v left out; one entry for others; then what is not linear in v."""
+    formula, name, trials = case.formula, case.name, case.trials
     if len({b"".join(s.tobytes() for s in t.weights.seeds) for t in trials}) < 2:
         return
 
     def of(kind: str, said: str, change: Callable[[Array], Array]) -> Slip:
-        return Slip(kind, said, lambda t: formula.pull([change(s) for s in t.weights.seeds])[name])
+        return case.with_seeds(kind, said, lambda seeds: list(map(change, seeds)))
 
     ones = formula.pull([np.ones(s.shape) for s in trials[0].weights.seeds])[name]
     yield Slip("ignores_seed", "v is not used: this is what v = ones gives, whatever v is", lambda t: ones)
@@ -57,9 +57,9 @@ def seed_slips(formula: Formula, name: str, trials: Sequence[Trial], dtype: str)
     for axis in range(rank if trials[0].expected.size > 1 else 0):
         for said, change in along(axis, rank):
             yield of("ignores_seed", said, change)
-    for lower in LOWER.get(dtype, ()):
+    for lower in LOWER.get(case.rounding.dtype, ()):
         yield of("precision", f"v is cast to {lower}, and loses digits", lambda v, d=lower: rounded(v, d))  # type: ignore[misc]  # a default binds
-    for said, change in (*PLAIN, *cut_off(formula, name, trials)):
+    for said, change in (*PLAIN, *cut_off(case)):
         yield of("not_linear", f"{said}; {LINEAR}", change)
 
 
@@ -80,11 +80,12 @@ def broadcast(small: Array, like: Array) -> Array:
     return np.array(np.broadcast_to(small, like.shape))
 
 
-def cut_off(formula: Formula, name: str, trials: Sequence[Trial]) -> Iterator[tuple[str, Callable[[Array], Array]]]:
+def cut_off(case: Case) -> Iterator[tuple[str, Callable[[Array], Array]]]:
     """v clipped at a number or to a length, which the largest seed tells; and what is small dropped."""
+    trials = case.trials
     largest = max(trials, key=lambda t: max((float(np.abs(s).max(initial=0.0)) for s in t.weights.seeds), default=0.0))
     seeds = largest.weights.seeds
-    number = ratio(largest.got, formula.pull([np.sign(s) for s in seeds])[name])
+    number = ratio(largest.got, case.formula.pull([np.sign(s) for s in seeds])[case.name])
     if number > 0:
         yield f"v is clipped at ±{shown(number)}", lambda v: np.clip(v, -number, number)
     length = ratio(largest.got, largest.expected) * float(np.linalg.norm(seeds[0]))
@@ -106,18 +107,19 @@ def ratio(got: Array, right: Array) -> float:
     return found if np.isfinite(found) else 0.0
 
 
-def shift_slips(formula: Formula, name: str, trials: Sequence[Trial]) -> Iterator[Slip]:
+def shift_slips(case: Case) -> Iterator[Slip]:
     """Along each axis, to either side: the gradient, then v, then what stands in it as a factor."""
+    formula, name, trials = case.formula, case.name, case.trials
     shape = trials[0].expected.shape
     for axis, by in shifts(shape, SHIFTS):
         if any(t.off[within(len(shape), axis, by)].any() for t in trials):
             here, there = indices(len(shape), axis, by)
             said = f"{name}.grad[{here}] holds what belongs at [{there}]: it is shifted by {abs(by)} along axis {axis}"
             yield Slip("shifted", said, lambda t, a=axis, b=by: kept_edge(t, np.roll(t.expected, b, a), a, b))  # type: ignore[misc]  # a default binds
-    yield from shifted_seed(formula, name, trials)
+    yield from shifted_seed(case)
     if len(formula.programs) > 1:
         return
-    for tensor, called, array in tensors_of(formula.programs[0], formula):
+    for tensor, called, array in tensors_of(formula):
         if array.shape != shape or not np.isfinite(array).all():
             continue
         for axis, by in shifts(shape, SHIFTS):
@@ -146,8 +148,9 @@ def indices(rank: int, axis: int, by: int) -> tuple[str, str]:
     return here, ",".join(letters)
 
 
-def shifted_seed(formula: Formula, name: str, trials: Sequence[Trial]) -> Iterator[Slip]:
+def shifted_seed(case: Case) -> Iterator[Slip]:
     """v read at the place of a neighbour, 0 where there is none."""
+    formula, name, trials = case.formula, case.name, case.trials
     shape, grad = trials[0].weights.seeds[0].shape, trials[0].expected.shape
     for axis, size in enumerate(shape[: len(LETTERS)] if len(formula.programs) == 1 else ()):
         for by in (s * n for n in range(1, min(size, MOST + 1)) for s in (1, -1)):
@@ -155,7 +158,7 @@ def shifted_seed(formula: Formula, name: str, trials: Sequence[Trial]) -> Iterat
             said = f"v[{there}] is read where v[{here}] belongs: it is shifted by {abs(by)} along axis {axis}"
             if len(grad) == len(shape) and abs(by) == shape[axis] - grad[axis]:
                 said += f", by as much as {name} is shorter than v; with {name} as long as v a test would not see it"
-            yield Slip("shifted", said, lambda t, a=axis, b=by: formula.pull([moved(t.weights.seeds[0], a, b)])[name])  # type: ignore[misc]  # a default binds
+            yield case.with_seeds("shifted", said, lambda seeds, a=axis, b=by: [moved(seeds[0], a, b)])  # type: ignore[misc]  # a default binds
 
 
 def moved(array: Array, axis: int, by: int) -> Array:

@@ -1,37 +1,31 @@
 """The usual mistakes that concern a gradient as a whole: turned sign, a factor, a transpose, v left out, a swap.
 
-Comes in: the formula, an input and its trials. Goes out: `Slip` s, each with what it would make of a seed; whoever asks
+Comes in: a `Case`, one wrong gradient. Goes out: `Slip` s, each with what it would make of a seed; whoever asks
 confirms them (`symgrad.testing.slips.diagnosis`).
 """
 
 from __future__ import annotations
 
-import ast
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
-from itertools import chain, combinations
 
 import numpy as np
 import sympy as sp
 
 from symgrad.calculus.local import derive, standard
-from symgrad.closed_form import closed_form
-from symgrad.closed_form.writing.sums import SUMS
 from symgrad.errors import SymgradError
+from symgrad.indexing import Equation
 from symgrad.indexing.brackets import Bracket
 from symgrad.indexing.symbols import is_access
-from symgrad.language import expand_composites
-from symgrad.numeric import Array, as_float, evaluate, forward, numeric_pushforward, unit_at
-from symgrad.oracles.forms import evaluate_text
+from symgrad.numeric import Array, Values, as_float, evaluate, numeric_pushforward
 from symgrad.program import Apply, Program
-from symgrad.testing.right.bench import Trial, shown
+from symgrad.testing.right.bench import Trial, largest_at, shown
+from symgrad.testing.right.rounding import Rounding
 from symgrad.testing.right.truth import Formula
 
 Made = Callable[[Trial], Array]
-AXIS, MOST_AXES = (ast.Constant, ast.UnaryOp, ast.USub, ast.Load), 5
 LARGEST = 1000
 """The largest denominator of a factor that is told as a fraction."""
 LINEAR = "vᵀJ is linear in v, whatever the function is"
@@ -45,25 +39,79 @@ class Slip:
     said: str
     made: Made
 
+    def gives(self, trial: Trial) -> Array | None:
+        """That gradient; None where it cannot be computed."""
+        try:
+            with np.errstate(all="ignore"):
+                return np.asarray(self.made(trial), dtype=np.float64)
+        except (SymgradError, ValueError, KeyError, IndexError, TypeError, ZeroDivisionError):
+            return None
 
-def whole_slips(formula: Formula, name: str, trials: Sequence[Trial]) -> Iterator[Slip]:
-    """In the order in which they are believed."""
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """One wrong gradient, and what is known of the rest.
+
+    ``others`` says of the other inputs whether theirs is right, ``wrong`` are the
+    trials of all that are not, ``none`` says that no gradient came, ``steady`` that the same comes for the same v.
+    """
+
+    formula: Formula
+    name: str
+    trials: tuple[Trial, ...]
+    rounding: Rounding
+    others: Mapping[str, bool] = field(default_factory=dict)
+    wrong: Mapping[str, Sequence[Trial]] = field(default_factory=dict)
+    none: bool = False
+    steady: bool = True
+
+    @property
+    def single(self) -> tuple[Program, Values] | None:
+        """The program and its values, where it has one output and the input stands in it."""
+        if len(self.formula.programs) > 1 or self.name not in self.formula.inputs:
+            return None
+        return self.formula.programs[0], self.formula.values[0]
+
+    def evaluated(self, equation: Equation) -> Made:
+        """An index equation at the numbers of the only output, for a seed."""
+
+        def made(trial: Trial) -> Array:
+            known = self.formula.values[0].with_arrays({self.formula.programs[0].seed: trial.weights.seeds[0]})
+            return as_float(evaluate(equation, known.arrays, known.sizes))
+
+        return made
+
+    def with_seeds(self, kind: str, said: str, change: Callable[[Sequence[Array]], Sequence[Array]]) -> Slip:
+        """The right backward for other seeds."""
+        return Slip(kind, said, lambda t: self.formula.pull(change(t.weights.seeds))[self.name])
+
+
+def whole_slips(case: Case) -> Iterator[Slip]:
+    """Of what came back: the sign, a transpose, a factor."""
+    trial = case.trials[0]
     yield Slip("sign", "the sign is turned", lambda t: -t.expected)
-    yield from other_forms(formula, name)
-    if square(trials[0].expected):
-        if trials[0].weights.seeds[0].ndim < trials[0].expected.ndim and only_spread(formula, name):
-            said = "v is spread along the wrong axis"
-            yield Slip("wrong_axis", said, lambda t: t.expected.swapaxes(-1, -2))
-        yield Slip("transposed", "it is the transpose of what it should be", lambda t: t.expected.swapaxes(-1, -2))
-    yield from scaled(formula, name, trials)
+    if square(trial.expected):
+        kind, said = "transposed", "it is the transpose of what it should be"
+        if trial.weights.seeds[0].ndim < trial.expected.ndim and only_spread(case):
+            kind, said = "wrong_axis", "v is spread along the wrong axis"
+        yield Slip(kind, said, lambda t: t.expected.swapaxes(-1, -2))
+    yield from scaled(case)
 
 
-def later_slips(formula: Formula, name: str, others: Mapping[str, bool]) -> Iterator[Slip]:
-    """Those that are believed after what concerns v."""
-    yield from swapped(formula, name, others)
-    yield from itself(formula, name)
-    yield from elementwise(formula, name)
-    yield from one_use(formula, name)
+def later_slips(case: Case) -> Iterator[Slip]:
+    """The gradient of another input; J where Jᵀ belongs, forward instead of backward."""
+    shapes = {name: np.shape(array) for name, array in case.formula.inputs.items()}
+    for other in case.formula.wanted:
+        if other != case.name and case.name in shapes and shapes.get(other) == shapes[case.name]:
+            said = f"this is {other}.grad: the gradients are returned in another order"
+            yield Slip("swapped", said, lambda t, other=other: case.formula.pull(t.weights.seeds)[other])  # type: ignore[misc]  # a default binds
+    if case.single is None:
+        return
+    program, values = case.single
+    if shapes[case.name] == np.shape(values[program.output]) != ():
+        said = "this is J·v and not vᵀJ: the Jacobian itself stands where its transpose belongs"
+        pushed = partial(numeric_pushforward, program, values, case.name)
+        yield Slip("transposed", said, lambda t: as_float(pushed(t.weights.seeds[0])))
 
 
 def square(array: Array) -> bool:
@@ -71,8 +119,9 @@ def square(array: Array) -> bool:
     return array.ndim > 1 and array.shape[-1] == array.shape[-2] > 1
 
 
-def only_spread(formula: Formula, name: str) -> bool:
+def only_spread(case: Case) -> bool:
     """Whether the gradient is made of v alone: no tensor is read on the way."""
+    formula, name = case.formula, case.name
     if name not in formula.inputs:
         return False
     ones = [np.ones(out.shape) for out in formula.outputs]
@@ -80,133 +129,44 @@ def only_spread(formula: Formula, name: str) -> bool:
     return np.array_equal(formula.pull(ones)[name], formula.at(inputs).pull(ones)[name])
 
 
-def other_forms(formula: Formula, name: str, axes: bool = False) -> Iterator[Slip]:
-    """The closed form with one operand turned: ``v @ a`` for ``v @ a.T``; or with ``axes`` added up along others."""
-    if len(formula.programs) > 1:
-        return
-    program, values = formula.programs[0], formula.values[0]
-    if not any(t.name == name for t in program.inputs):
-        return
-    try:
-        sweep = formula.sweep(0, name)
-        form = closed_form(program, sweep, name)
-    except SymgradError:
-        return
-    if form is None:
-        return
-    known = {program.output: as_float(values[program.output])}
-    known |= {t.name: as_float(values[t.name]) for t in program.inputs}
-    names = (program.seed, *known)
-    if axes:
-        others: Iterator[tuple[str, str, str]] = summed(form.text)
-    else:
-        others = chain((("", *found) for found in turned(form.text, names)), exchanged(form.text, names))
-    for kind, text, said in others:
-
-        def made(trial: Trial, text: str = text) -> Array:
-            return as_float(evaluate_text(text, {**known, program.seed: trial.weights.seeds[0]}))
-
-        alone = not any(re.search(rf"(?<![\w.]){re.escape(n)}(?!\w|\.shape)", form.text) for n in known)
-        axis = alone and np.ndim(values[name]) != np.ndim(values[program.output])
-        yield Slip(kind or ("wrong_axis" if axis else "transposed"), f"equals {text}: {said}", made)
-
-
-def turned(text: str, names: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """``text`` with one operand transposed that is not, or the other way round."""
-    for found in re.finditer(r"\)\.m?T\b", text):
-        yield f"{text[: found.start()]}){text[found.end() :]}", "a transpose is missing"
-    for name in names:
-        for found in re.finditer(rf"(?<![\w.]){re.escape(name)}(\.m?T)?(?![\w(\[])(?!\.shape|\.\w+\()", text):
-            before, after = text[: found.start()], text[found.end() :]
-            if found[1]:
-                yield f"{before}{name}{after}", f"the transpose of {name} is missing"
-            else:
-                yield f"{before}{name}.T{after}", f"{name} is transposed, and should not be"
-                yield f"{before}{name}.mT{after}", f"{name} is transposed, and should not be"
-
-
-def exchanged(text: str, names: Sequence[str]) -> Iterator[tuple[str, str, str]]:
-    """``text`` with the sides of one @ the other way round, then with an operand turned as well."""
-    said = "the sides of @ stand the other way round"
-    tree = ast.parse(text.replace("; ", "\n"))
-    found = []
-    for node in ast.walk(tree):
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
-            node.left, node.right = node.right, node.left
-            found.append("; ".join(map(ast.unparse, tree.body)))
-            node.left, node.right = node.right, node.left
-    yield from (("swapped", other, said) for other in found)
-    for other in found:
-        yield from (("swapped", both, f"{said}, and {more}") for both, more in turned(other, names))
-
-
-def summed(text: str) -> Iterator[tuple[str, str, str]]:
-    """``text`` with the axes of one sum or mean replaced: by as many others, by all, by none that stays as 1."""
-    tree = ast.parse(text.replace("; ", "\n"))
-    for node in ast.walk(tree):
-        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args):
-            continue
-        axes = node.args[0]
-        if node.func.attr not in SUMS or not all(isinstance(n, (ast.Tuple, *AXIS)) for n in ast.walk(axes)):
-            continue
-        count = len(axes.elts) if isinstance(axes, ast.Tuple) else 1
-        for others in combinations(range(MOST_AXES), count):
-            node.args[0] = ast.parse(str(others if isinstance(axes, ast.Tuple) else others[0]), mode="eval").body
-            other = "; ".join(map(ast.unparse, tree.body))
-            if other != "; ".join(map(ast.unparse, ast.parse(text.replace("; ", "\n")).body)):
-                yield "wrong_axis", other, f"it is added up along other axes than {ast.unparse(axes)}"
-        node.args[0] = axes
-        keywords = node.keywords
-        if keywords:
-            node.keywords = []
-            yield "wrong_axis", "; ".join(map(ast.unparse, tree.body)), f"{ast.unparse(keywords[0])} is missing"
-        node.args, node.keywords = [], []
-        said = f"it is added up over everything, and not along {ast.unparse(axes)} alone"
-        yield "wrong_axis", "; ".join(map(ast.unparse, tree.body)), said
-        node.args, node.keywords = [axes], keywords
-
-
-def scaled(formula: Formula, name: str, trials: Sequence[Trial]) -> Iterator[Slip]:
+def scaled(case: Case) -> Iterator[Slip]:
     """A number times what it should be, with what that number counts."""
-    whole = [t for t in trials if all((s == np.round(s)).all() for s in t.weights.seeds)]  # where less is rounded
-    trial = max(whole or trials, key=lambda t: float(np.abs(t.expected).max(initial=0.0)))
+    whole = [t for t in case.trials if all((s == np.round(s)).all() for s in t.weights.seeds)]  # where less is rounded
+    trial = max(whole or case.trials, key=lambda t: float(np.abs(t.expected).max(initial=0.0)))
     if not trial.expected.any():
         return
-    at = np.unravel_index(int(np.argmax(np.abs(trial.expected))), trial.expected.shape)
+    at = largest_at(np.abs(trial.expected))
     factor = float(trial.got[at] / trial.expected[at])
     if factor == 0 or abs(factor - 1) < 1e-3:
         return
     known = {round(factor), 1 / round(1 / factor) if abs(1 / factor) > 0.5 else factor}
-    factor = (
-        min(known, key=lambda k: abs(k - factor))
-        if min(abs(k - factor) for k in known) < 1e-3 * abs(factor)
-        else factor
-    )  # one choice
-    text, missing = told_factor(factor, formula, name, trial)
+    nearest = min(known, key=lambda k: abs(k - factor))
+    factor = nearest if abs(nearest - factor) < 1e-3 * abs(factor) else factor
+    text, missing = told_factor(factor, case)
     said = f"the factor {missing} is missing: every entry is {text}" if missing else f"every entry is {text}"
     yield Slip("missing_factor" if missing else "scaled", said, lambda t: factor * t.expected)
 
 
-def told_factor(factor: float, formula: Formula, name: str, trial: Trial) -> tuple[str, str]:
+def told_factor(factor: float, case: Case) -> tuple[str, str]:
     """``3 times what it should be: as if multiplied by 3, the number of rows of x``; and the factor that is missing."""
     ratio = Fraction(abs(factor)).limit_denominator(LARGEST)
     exact = abs(float(ratio) - abs(factor)) < 1e-9 * abs(factor)
     times = "of" if exact and ratio < 1 else "times"
     text = f"{'-' if factor < 0 else ''}{ratio if exact else f'{abs(factor):.6g}'} {times} what it should be"
-    if said := miscounted(factor, formula, name, trial):
+    if said := miscounted(factor, case):
         return f"{text}: {said}", ""
-    return text, missing_number(factor, formula)
+    return text, missing_number(factor, case)
 
 
-def miscounted(factor: float, formula: Formula, name: str, trial: Trial) -> str:
+def miscounted(factor: float, case: Case) -> str:
     """``as if divided by 4 in place of 5 (the length of axis 1 of x is 5)``: what a factor counts, or empty."""
-    counts = counted(formula, name, trial)
+    counts = counted(case)
     for number in (abs(factor), 1 / abs(factor)):
         if round(number) > 2 and abs(number - round(number)) < 1e-9 and round(number) in counts:
             by, instead = ("multiplied", "sum for a mean") if number == abs(factor) else ("divided", "mean for a sum")
             return f"as if {by} by {counts[round(number)]}, {round(number)} (a {instead})"
         n = next((n for n in sorted(counts) if n > 2 and abs(number - n / (n - 1)) < 1e-9), None)
-        if n is not None and divides_by_a_size(formula):
+        if n is not None and divides_by_a_size(case.formula):
             less, more = (n - 1, n) if number == abs(factor) else (n, n - 1)
             return f"as if divided by {less} in place of {more} ({counts[n]} is {n})"
     return ""
@@ -228,9 +188,9 @@ def is_number_of_entries(base: sp.Expr) -> bool:
     return counts and not any(is_access(node) for node in sp.preorder_traversal(bare))
 
 
-def missing_number(factor: float, formula: Formula) -> str:
+def missing_number(factor: float, case: Case) -> str:
     """The number of the forward pass that a factor is one by, or a power of it; empty where there is none."""
-    for tensor, called, array in tensors_of(formula.programs[0], formula):
+    for tensor, called, array in tensors_of(case.formula):
         number = abs(float(array.reshape(()))) if array.size == 1 else 0.0
         if number in (0.0, 1.0) or not np.isfinite(number):
             continue
@@ -240,97 +200,35 @@ def missing_number(factor: float, formula: Formula) -> str:
     return ""
 
 
-def counted(formula: Formula, name: str, trial: Trial) -> dict[int, str]:
+def counted(case: Case) -> dict[int, str]:
     """What may have been counted."""
     found: dict[int, str] = {}
-    shapes = {"out": trial.weights.seeds[0].shape, **{n: np.shape(a) for n, a in formula.inputs.items()}}
-    for what, shape in sorted(shapes.items(), key=lambda pair: pair[0] != name):
+    inputs = {n: np.shape(a) for n, a in case.formula.inputs.items()}
+    shapes = {"out": case.trials[0].weights.seeds[0].shape, **inputs}
+    for what, shape in sorted(shapes.items(), key=lambda pair: pair[0] != case.name):
         found.setdefault(int(np.prod(shape, dtype=object)), f"the number of entries of {what}")
         for axis, size in enumerate(shape):
             found.setdefault(int(size), f"the length of axis {axis} of {what}")
     return found
 
 
-def swapped(formula: Formula, name: str, others: Mapping[str, bool]) -> Iterator[Slip]:
-    """The gradient of another input."""
-    shapes = formula.inputs
-    for other in formula.wanted:
-        if other != name and other in shapes and name in shapes and np.shape(shapes[other]) == np.shape(shapes[name]):
-            said = f"this is {other}.grad: the gradients are returned in another order"
-            yield Slip("swapped", said, lambda t, other=other: formula.pull(t.weights.seeds)[other])  # type: ignore[misc]  # a default binds
-
-
-def itself(formula: Formula, name: str) -> Iterator[Slip]:
-    """J where Jᵀ belongs: forward instead of backward."""
-    program, values = formula.programs[0], formula.values[0]
-    if len(formula.programs) > 1 or name not in formula.inputs:
-        return
-    if np.shape(values[name]) == np.shape(values[program.output]) and np.ndim(values[name]):
-        said = "this is J·v and not vᵀJ: the Jacobian itself stands where its transpose belongs"
-        yield Slip(
-            "transposed", said, lambda t: as_float(numeric_pushforward(program, values, name, t.weights.seeds[0]))
-        )  # fmt: skip
-
-
-def elementwise(formula: Formula, name: str) -> Iterator[Slip]:
-    """The diagonal of J alone."""
-    program, values = formula.programs[0], formula.values[0]
-    if len(formula.programs) > 1 or name not in formula.inputs:
-        return
-    shape = np.shape(values[program.output])
-    if np.shape(values[name]) != shape or not 1 < int(np.prod(shape, dtype=object)) <= 64:
-        return
-    diagonal = np.zeros(shape)
-    for at in np.ndindex(*shape):
-        diagonal[at] = formula.part(0, unit_at(at, shape))[name][at]
-    said = "only the diagonal of J is there: each output depends on other entries too"
-    yield Slip("elementwise", said, lambda t: diagonal * t.weights.seeds[0])
-
-
-def one_use(formula: Formula, name: str) -> Iterator[Slip]:
-    """What comes back through some uses of an input that is used several times."""
-    program, values = formula.programs[0], formula.values[0]
-    if len(formula.programs) > 1 or not any(t.name == name for t in program.inputs):
-        return
+def broadcasts(small: tuple[int, ...], shape: tuple[int, ...]) -> bool:
+    """Whether a factor of shape ``small`` leaves the shape as it is."""
     try:
-        uses = formula.sweep(0, name).uses
-    except SymgradError:
-        return
-    for number, (_, equation) in enumerate(uses if len(uses) > 1 else (), 1):
-
-        def share(trial: Trial, equation: object = equation) -> Array:
-            known = values.with_arrays({program.seed: trial.weights.seeds[0]})
-            return as_float(evaluate(equation, known.arrays, known.sizes))  # type: ignore[arg-type]  # an index equation
-
-        said = f"{name} is used {len(uses)} times, and "
-
-        def without(trial: Trial, times: int = 1, share: Made = share) -> Array:
-            return np.asarray(trial.expected - times * share(trial))
-
-        yield Slip("missing_term", f"{said}this is the share of use {number} alone", share)
-        if len(uses) > 2:
-            yield Slip("missing_term", f"{said}the share of use {number} is missing", without)
-        yield Slip("missing_term", f"{said}the share of use {number} is subtracted", partial(without, times=2))
+        return np.broadcast_shapes(small, shape) == shape
+    except ValueError:
+        return False
 
 
-def tensors_of(program: Program, formula: Formula) -> Iterator[tuple[str, str, Array]]:
-    """Inputs and results, of composite steps also those of their parts: name, what it is, numbers."""
-    known = formula.inputs
-    programs = [(program, formula.values[0])]
-    try:
-        wider = expand_composites(program)
-        programs.append((wider, forward(wider, {t.name: known[t.name] for t in wider.inputs})))
-    except SymgradError:
-        pass
+def tensors_of(formula: Formula) -> Iterator[tuple[str, str, Array]]:
+    """Inputs and results of the first output, of composite steps also those of their parts: name, what, numbers."""
     seen: set[str] = set()
-    for one, values in programs:
-        for tensor in one.inputs:
-            if tensor.name not in seen:
-                yield tensor.name, "", as_float(values[tensor.name])
-        for step in one.steps:
-            if step.result.name not in seen and step.result.name in values.arrays:
-                yield step.result.name, f", {step.result.name} = {written(step)}", as_float(values[step.result.name])
-        seen |= {t.name for t in one.tensors()}
+    for program, values in filter(None, ((formula.programs[0], formula.values[0]), formula.opened[0])):
+        made = {step.result.name: f", {step.result.name} = {written(step)}" for step in program.steps}
+        for name in (*(t.name for t in program.inputs), *made):
+            if name not in seen and name in values.arrays:
+                yield name, made.get(name, ""), as_float(values[name])
+        seen |= {t.name for t in program.tensors()}
 
 
 def written(step: Apply) -> str:

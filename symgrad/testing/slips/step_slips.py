@@ -1,230 +1,259 @@
-"""Mistakes in one step of the pullback: a term, a factor, an axis, an operand, or the whole step left out.
+"""Mistakes in one step: in its pullback, or as if it were another operation of the table, or left out.
 
-Comes in: the formula, an input and its trials. Goes out: `Slip` s that pull seeds back by the derived steps but
-for one, whose local pullback is another: family by family, all steps of each; of composite operations also the parts.
+Comes in: a `Case`. Goes out: `Slip` s that pull seeds back by the derived steps but for one, whose local pullback is
+another: family by family, all steps of each; of composite operations also the parts. For a relu that leaks or a maximum
+that is shared the whole table is tried by differences along one direction, and what fits there is derived and confirmed
+as any other slip; also the value of another operation in a slope's place. Left out is each step whose result has the
+shape of an operand: a mask, a scale or a bias that the backward does not know of.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Protocol
+import inspect
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from fractions import Fraction
+from functools import partial
+from itertools import chain, islice
 
 import numpy as np
 import sympy as sp
 
-from symgrad.calculus import flowing, local_pushforward, positions
-from symgrad.calculus.local import SEED, TANGENT
+from symgrad.calculus import flowing, positions
+from symgrad.entries.spec import Op
 from symgrad.errors import SymgradError
-from symgrad.indexing import Equation
-from symgrad.language import expand_composites
-from symgrad.numeric import Array, as_float, forward, numeric_pullback, unit_at
-from symgrad.numeric.forward import evaluated
-from symgrad.program import Apply
+from symgrad.language.steps.ruled import ruling
+from symgrad.numeric import Array, Values, as_float, forward, numeric_pullback, numeric_pushforward
+from symgrad.ops import TABLE
+from symgrad.program import Apply, Program
+from symgrad.shapes import Shape, SizeMismatch, Sizes
 from symgrad.testing.right.bench import Trial
-from symgrad.testing.right.truth import Formula
-from symgrad.testing.slips.places import Change, Place, altered_equations, axes, options
-from symgrad.testing.slips.slips import Slip, square
+from symgrad.testing.slips.places import AXES, FAMILIES, Change, Place
+from symgrad.testing.slips.share_slips import GONE, Share, Shares
+from symgrad.testing.slips.slips import Case, Slip, written
 
 MOST = 600
 """Mistakes that are tried for one gradient."""
-MOST_ENTRIES = 64
+STEP, NEAR = 1e-5, 1e-3
+"""How far operands are moved, and how near to what came a difference has to be."""
+TIMES = range(2, 17)
+FEWEST = 3
+"""Entries that a slope has to be of: fewer fit by accident."""
+MOST_STEPS = 8
+"""Steps that are held against the table."""
+POWERS = (1.0, 0.5, -1.0, -0.5)
+"""Of n / (n − 1), in a mean, a variance or a standard deviation."""
 
 
-class Wrong(Protocol):
-    """What the diagnosis knows of a wrong gradient."""
-
-    @property
-    def formula(self) -> Formula:
-        """The right one."""
-
-    @property
-    def name(self) -> str:
-        """By which input."""
-
-    @property
-    def trials(self) -> tuple[Trial, ...]:
-        """What came."""
-
-    @property
-    def others(self) -> Mapping[str, bool]:
-        """Of the other inputs, whether theirs is right."""
-
-
-def step_slips(case: Wrong) -> Iterator[Slip]:
-    """At most so many of them."""
-    for count, slip in enumerate(every_slip(case)):
-        if count == MOST:
-            return
-        yield slip
-
-
-def every_slip(case: Wrong) -> Iterator[Slip]:
+def step_slips(case: Case) -> Iterator[Slip]:
     """Family by family, first by the steps as they were written, then by what composite ones are made of."""
+    return islice(every_slip(case), MOST)
+
+
+def every_slip(case: Case) -> Iterator[Slip]:
+    """All of them; a mistake on the way to a right gradient is believed last."""
     right = [name for name, fine in case.others.items() if fine]
     for composite in (True, False):
-        places = list(places_of(case.formula, case.name, composite))
+        places = list(places_of(case, composite))
         places.sort(key=lambda p: np.ndim(p.operand) == np.ndim(p.result))  # what loses an axis may lose the wrong one
-        for shared in (False, True):  # a mistake on the way to a right gradient is believed last
+        for shared in (False, True):
+            chosen = [p for p in places if p.leads_to(right) == shared]
+            yield from chain.from_iterable(through(case, place, counted=False) for place in chosen)
             for family in FAMILIES:
-                for place in (p for p in places if p.leads_to(right) == shared):
+                for place in chosen:
                     for kind, said, change in family(place):
-                        yield Slip(kind, said, made(case.formula, case.name, place, change))
+                        yield Slip(kind, said, made(case, place, change))
+            yield from chain.from_iterable(through(case, place, counted=True) for place in chosen)
 
 
-def places_of(formula: Formula, name: str, composite: bool) -> Iterator[Place]:
+def places_of(case: Case, composite: bool) -> Iterator[Place]:
     """Every operand of every step that the gradient comes through; the parts of composite steps only if there are."""
-    for number, (program, values) in enumerate(zip(formula.programs, formula.values, strict=True)):
-        if not any(t.name == name for t in program.inputs):
+    whole = zip(case.formula.programs, case.formula.values, strict=True)
+    for number, found in enumerate(whole if composite else case.formula.opened):
+        if found is None or not any(t.name == case.name for t in found[0].inputs):
             continue
-        if not composite:
-            try:
-                wider = expand_composites(program)
-                if len(wider.steps) == len(program.steps):
-                    continue
-                program, values = wider, forward(wider, {t.name: values[t.name] for t in wider.inputs})
-            except SymgradError:
-                continue
-        reached = flowing(program, [name]) & program.relevant() | {name}
+        program, values = found
+        reached = flowing(program, [case.name]) & program.relevant() | {case.name}
         for step in reversed(program.steps):
             if step.result.name in program.relevant():
                 for position in positions(step, reached):
                     yield Place(program, values, number, step, position)
 
 
-def made(formula: Formula, name: str, place: Place, change: Change) -> Callable[[Trial], Array]:
+def made(case: Case, place: Place, change: Change) -> Callable[[Trial], Array]:
     """The gradient with one local pullback changed; the other outputs contribute what they should."""
-
-    def gradient(trial: Trial) -> Array:
-        seeds = trial.weights.seeds
-        found = altered(place, seeds[place.number], name, change)
-        rest = [formula.part(n, s)[name] for n, s in enumerate(seeds) if n != place.number]
-        return np.asarray(sum(rest, found))
-
-    return gradient
-
-
-def altered(place: Place, seed: Array, name: str, change: Change) -> Array:
-    """vᵀJ by the derived steps but for one."""
+    formula, name = case.formula, case.name
 
     def instead(step: Apply, position: int, cotangent: Array, part: Array) -> Array | None:
         return change(as_float(cotangent)) if step is place.step and position == place.position else None
 
-    return as_float(numeric_pullback(place.program, place.values, seed, [name], instead)[name])
+    def gradient(trial: Trial) -> Array:
+        seeds = trial.weights.seeds
+        found = numeric_pullback(place.program, place.values, seeds[place.number], [name], instead)[name]
+        rest = [formula.part(n, s)[name] for n, s in enumerate(seeds) if n != place.number]
+        return np.asarray(sum(rest, as_float(found)))
+
+    return gradient
 
 
-Family = Callable[[Place], Iterator[tuple[str, str, Change]]]
-
-
-def left_out(place: Place) -> Iterator[tuple[str, str, Change]]:
-    """Nothing comes back, or everything does."""
+def through(case: Case, place: Place, counted: bool) -> Iterator[Slip]:
+    """What comes back through one step is missing or subtracted, or ``counted``: a number of times as large."""
+    what, step = str(place.step.arguments[place.position]), place.step
+    if place.alone and step.tensors.count(what) < 2:
+        return
     zero = np.zeros(np.shape(place.operand))
-    what = str(place.step.arguments[place.position])
-    if not place.alone or len([a for a in place.step.tensors if a == what]) > 1:
-        said = f"nothing comes back to {what} through {place.step.result.name} = {place.step.called}(…)"
-        yield "missing_path", said, lambda cotangent: zero
-    if np.shape(place.operand) == np.shape(place.result):
-        said = f"v passes {place.step.called} unchanged: its derivative is left out{place.said}"
-        yield "missing_factor", said, lambda cotangent: cotangent
-
-
-def terms(place: Place) -> Iterator[tuple[str, str, Change]]:
-    """The formula with a term or a factor changed."""
-    form = place.form
-    names = {**form.names, SEED: place.seed}
-    for kind, said, right in altered_equations(place.equation, names, form.sizes):
-
-        def change(cotangent: Array, right: sp.Expr = right) -> Array:
-            wrong = Equation(place.equation.axes, right)
-            return as_float(evaluated(wrong, form, place.values, {SEED: cotangent}))
-
-        yield kind, f"{said}{place.said}", change
-
-
-def transposed(place: Place) -> Iterator[tuple[str, str, Change]]:
-    """An operand, the cotangent or what comes out of it, turned."""
-    loses = np.ndim(place.operand) != np.ndim(place.result)
-    seed = place.seed
-    if square(place.result):
-        kind = "wrong_axis" if loses else "transposed"
-        said = f"{seed} is added up along the wrong axis" if loses else f"{seed} is transposed"
-        yield kind, said + place.said, lambda cotangent: place.pulled(cotangent.swapaxes(-1, -2))
-    if square(place.operand):
-        kind = "wrong_axis" if loses else "transposed"
-        said = f"{seed} is spread along the wrong axis" if loses else "what comes back is transposed"
-        yield kind, said + place.said, lambda cotangent: place.pulled(cotangent).swapaxes(-1, -2)
-    for name in dict.fromkeys(place.form.names.values()):
-        array = place.values.arrays.get(name)
-        if array is not None and square(array):
-            turned = place.values.with_arrays({name: array.swapaxes(-1, -2)})
-            said = f"{name} is transposed, or its transpose is missing{place.said}"
-            yield "transposed", said, lambda cotangent, v=turned: place.pulled(cotangent, v)  # type: ignore[misc]  # a default binds
-
-
-def flipped(place: Place) -> Iterator[tuple[str, str, Change]]:
-    """An operand, or what comes out, with the entries of its last axes in reverse order."""
-    for count in (1, 2):
-        axes = tuple(range(-count, 0))
-        reverse = f"in reverse order along {'its last axis' if count == 1 else 'its last two axes'}{place.said}"
-        if np.ndim(place.operand) >= count:
-            said = f"what comes back is {reverse}"
-            yield "flipped", said, lambda cotangent, a=axes: np.flip(place.pulled(cotangent), a)  # type: ignore[misc]  # a default binds
-        for name in dict.fromkeys(place.form.names.values()):
-            array = place.values.arrays.get(name)
-            if array is not None and array.ndim >= count and array.shape[-1] > 1:
-                turned = place.values.with_arrays({name: np.flip(array, axes)})
-                said = f"{name} is read {reverse}, or should be"
-                yield "flipped", said, lambda cotangent, v=turned: place.pulled(cotangent, v)  # type: ignore[misc]  # a default binds
-
-
-def scaled(place: Place) -> Iterator[tuple[str, str, Change]]:
-    """What comes back through one step, times a number."""
-    if place.alone:
-        return
+    without = made(case, place, lambda cotangent: zero)
     sizes = {int(n) for a in (place.operand, place.result) for n in (*np.shape(a), np.size(a)) if n > 1} | {2}
-    yield "sign", f"the sign is turned{place.said}", lambda cotangent: -place.pulled(cotangent)
-    for n in sorted(sizes):
-        for factor, text in ((float(n), f"{n} times"), (1 / n, f"1/{n} of")):
-            said = f"what comes back is {text} what it should be{place.said}"
-            yield "scaled", said, lambda cotangent, f=factor: f * place.pulled(cotangent)  # type: ignore[misc]  # a default binds
+    way = f"comes back to {what} through {step.result.name} = {written(step)}"
+    share = Share(f"what {way}", lambda t: t.expected - without(t), f"nothing {way}", "missing_path")
+    times = [Fraction(a, b) for n in sorted(sizes) for a, b in ((n, 1), (1, n))]
+    yield from Shares(case, [share]).each(times if counted else GONE)
 
 
-def diagonal(place: Place) -> Iterator[tuple[str, str, Change]]:
-    """The diagonal of the local Jacobian alone, or the Jacobian without being transposed."""
-    shape = np.shape(place.operand)
-    if shape != np.shape(place.result) or not 1 < np.size(place.operand) <= MOST_ENTRIES:
+def operation_slips(case: Case) -> Iterator[Slip]:
+    """Of programs with one output, step by step from the end: what another operation of the table would give."""
+    trial = max(case.trials, key=lambda t: float(np.abs(t.got - t.expected).max(initial=0.0)))
+    for place in islice(places_of(case, True) if case.single else (), MOST_STEPS):
+        for said, change in neighbours(case, place, trial):
+            yield Slip("wrong_operation", said + place.said, made(case, place, change))
+
+
+def neighbours(case: Case, place: Place, trial: Trial) -> Iterator[tuple[str, Change]]:
+    """What the other operations of the table would give back along one direction, where it is what came."""
+    program, values, name = place.program, place.values, case.name
+    end, operand = place.step.result.name, str(place.step.arguments[place.position])
+    seed = trial.weights.seeds[place.number]
+    carried = seed if end == program.output else as_float(numeric_pullback(program, values, seed, [end])[end])
+    direction = np.random.default_rng(0).uniform(0.5, 1.0, np.shape(values[name]))
+    along = direction
+    if operand != name:
+        along = as_float(numeric_pushforward(replace(program, output=operand), values, name, direction))
+    own = slope(place, place.step, carried, along)
+    if own is None:
         return
-    if place.alone:
-        return
-
-    def diagonally(cotangent: Array) -> Array:
-        found = np.zeros(shape)
-        for at in np.ndindex(*shape):
-            found[at] = place.pulled(unit_at(at, shape))[at]
-        return found * cotangent
-
-    yield "elementwise", f"only the diagonal of the local Jacobian is there{place.said}", diagonally
-    form = place.form
-
-    def pushed(cotangent: Array) -> Array:
-        equation = local_pushforward(form.key, place.position)
-        return as_float(evaluated(equation, form, place.values, {TANGENT: cotangent}))
-
-    said = f"the local Jacobian itself stands where its transpose belongs{place.said}"
-    yield "transposed", said, pushed
-
-
-def operands(place: Place) -> Iterator[tuple[str, str, Change]]:
-    """Another tensor of the same shape in the place of one that the pullback reads."""
-    tensors = {t.name: place.values[t.name] for t in place.program.tensors() if t.name in place.values.arrays}
-    for name in dict.fromkeys(place.form.names.values()):
-        own = place.values.arrays.get(name)
-        if own is None:
+    came = own + float(np.sum((trial.got - trial.expected) * direction))
+    near = NEAR * max(abs(came), abs(own))
+    for other in TABLE.values():
+        step = in_place(place, other)
+        found = None if step is None else slope(place, step, carried, along)
+        if step is None or found is None:
             continue
-        for other, array in tensors.items():
-            if other != name and np.shape(array) == np.shape(own):
-                swapped = place.values.with_arrays({name: array})
-                said = f"{other} is read where {name} belongs{place.said}"
-                yield "wrong_operand", said, lambda cotangent, v=swapped: place.pulled(cotangent, v)  # type: ignore[misc]  # a default binds
+        for times in (1, *TIMES) if np.shape(place.operand) != np.shape(place.result) else (1,):
+            if found and abs(times * found - came) <= near:
+                said = f"this is {f'{times} times ' * (times > 1)}what {other.name} gives, and not {place.step.called}"
+                yield said, lambda cotangent, s=step, n=times: n * place.pulled(cotangent, step=s)  # type: ignore[misc]  # a default binds
+        value = result_of(place, step, place.operand)
+        if value is None or np.shape(value) != np.shape(place.operand) or len(np.unique(value)) < FEWEST:
+            continue
+        if not (value == np.round(value)).all() and abs(float(np.sum(carried * value * along)) - came) <= near:
+            said = f"v is multiplied by {other.name}({operand}), which is not the derivative of {place.step.called}"
+            yield said, partial(np.multiply, value)
 
 
-FAMILIES: Sequence[Family] = (left_out, terms, transposed, axes, scaled, diagonal, operands, options, flipped)
+def in_place(place: Place, other: Op) -> Apply | None:
+    """A step by another operation, with the options that both have; None where it asks for more, or fits no shape."""
+    step = place.step
+    if other.name == step.op or other.variadic or len(other.operands) != len(step.arguments):
+        return None
+    given = dict(step.options)
+    options = {}
+    for name, parameter in other.signature.parameters.items():
+        if name in other.operands:
+            continue
+        if name not in given and (parameter.default is inspect.Parameter.empty or name in AXES):
+            return None
+        options[name] = given.get(name, parameter.default)
+    shapes = tuple(integers(place, argument) for argument in step.arguments)
+    try:
+        ruled = ruling(other, Sizes(), shapes, [isinstance(a, str) for a in step.arguments], options)
+    except (SymgradError, SizeMismatch, ValueError, TypeError, IndexError):
+        return None
+    if ruled.targets != shapes or ruled.shape != integers(place, step.result.name):
+        return None
+    return replace(step, op=other.name, options=tuple(sorted(options.items())))
+
+
+def integers(place: Place, argument: object) -> Shape:
+    """The shape of an operand's numbers; a number has no axes."""
+    return tuple(map(sp.Integer, np.shape(place.values[argument]) if isinstance(argument, str) else ()))
+
+
+def slope(place: Place, step: Apply, carried: Array, along: Array) -> float | None:
+    """⟨carried, Ju⟩ of a step for a change u of its operand, by differences; None where it does not fit."""
+    sides = [result_of(place, step, as_float(place.operand) + shift * along) for shift in (-STEP, STEP)]
+    low, high = sides
+    if low is None or high is None or np.shape(low) != np.shape(carried) or np.shape(high) != np.shape(carried):
+        return None
+    with np.errstate(all="ignore"):
+        found = float(np.sum(carried * (high - low))) / (2 * STEP)
+    return found if np.isfinite(found) else None
+
+
+def result_of(place: Place, step: Apply, operand: Array) -> Array | None:
+    """What a step gives by itself, with other numbers in the operand; None where it cannot be computed."""
+    alone = place.program.alone(step)
+    given = {t.name: place.values[t.name] for t in alone.inputs} | {str(step.arguments[place.position]): operand}
+    try:
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # an operation that was never meant for these numbers
+            return as_float(forward(alone, given)[step.result.name])
+    except (SymgradError, ArithmeticError, ValueError, TypeError, AssertionError, IndexError):
+        return None
+
+
+def forward_slips(case: Case) -> Iterator[Slip]:
+    """The backward of another forward pass, or one that reads other numbers: a step left out, a variance by n − 1."""
+    if case.single is None:
+        return
+    for kind, said, program, point in chain(shorter(case, *case.single), recounted(case)):
+        yield Slip(
+            kind, said,
+            lambda t, p=program, k=point: as_float(numeric_pullback(p, k, t.weights.seeds[0], [case.name])[case.name]),  # type: ignore[misc]  # a default binds
+        )  # fmt: skip
+
+
+def shorter(case: Case, program: Program, values: Values) -> Iterator[tuple[str, str, Program, Values]]:
+    """Each step that an input flows through left out, but for the last: that one is a factor of the pullback."""
+    wanted = case.formula.wanted
+    reached = flowing(program, [n for n in wanted if n in case.formula.inputs]) | set(wanted)
+    for step in program.steps:
+        for operand in (o for o in dict.fromkeys(step.tensors) if o in reached and step.result.name != program.output):
+            if np.shape(values[operand]) != np.shape(values[step.result.name]):
+                continue
+            other = without(program, step, operand)
+            if not any(t.name == case.name for t in other.inputs) or not other.relevant():
+                continue
+            try:
+                known = forward(other, {t.name: values[t.name] for t in other.inputs})
+            except (SymgradError, ArithmeticError):
+                continue
+            said = f"this is the gradient of a function without {step.called}: {step.result.name} = {written(step)}, "
+            yield "missing_step", f"{said}and the backward reads {operand} in its place", other, known
+
+
+def recounted(case: Case) -> Iterator[tuple[str, str, Program, Values]]:
+    """The right lines, read at a variance or a mean that divides by n − 1 where n belongs, or the other way round."""
+    for wider, known in filter(None, (case.single, *case.formula.opened)):
+        for step in wider.steps:
+            count = np.size(known[step.tensors[0]]) // max(np.size(known[step.result.name]), 1) if step.tensors else 0
+            for power in POWERS if count > 1 else ():
+                result = as_float(known[step.result.name]) * (count / (count - 1)) ** power
+                rest = tuple(other for other in wider.steps if other is not step)
+                cut = replace(wider, inputs=(*wider.inputs, step.result), steps=rest)
+                point = forward(cut, {t.name: known[t.name] for t in wider.inputs} | {step.result.name: result})
+                point = known.with_arrays({t.name: point[t.name] for t in cut.tensors()})
+                others = (f"n − 1 = {count - 1}", "n") if power > 0 else (f"n = {count}", "n − 1")
+                said = f"the lines are right with {' in the place of '.join(others)}, in {step.result.name} = "
+                yield "wrong_option", said + written(step), wider, point
+
+
+def without(program: Program, step: Apply, operand: str) -> Program:
+    """The program in which whoever read the result of ``step`` reads one of its operands."""
+    gone = step.result.name
+    steps = tuple(
+        replace(other, arguments=tuple(operand if a == gone else a for a in other.arguments))
+        for other in program.steps
+        if other is not step
+    )
+    return replace(program, steps=steps)

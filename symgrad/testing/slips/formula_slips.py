@@ -1,0 +1,260 @@
+"""A formula with one mistake in it: the closed form of a gradient, or the equation of a local pullback.
+
+Comes in: a `Case`, or an index equation. Goes out: `Slip` s of the whole gradient whose closed form has an operand
+turned, the sides of an @ swapped, or a sum along other axes; and other right-hand sides of an equation, each with its
+kind and a clause: a term or a factor left out, a sign turned, a mean for a sum.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import combinations
+
+import numpy as np
+import sympy as sp
+
+from symgrad.calculus.local import SEED
+from symgrad.closed_form import closed_form
+from symgrad.closed_form.writing.sums import SUMS
+from symgrad.errors import SymgradError
+from symgrad.indexing import Bracket, Equation, instantiate
+from symgrad.indexing.symbols import Expr, accesses, free_indices, indices_of, is_access, name_of
+from symgrad.numeric import as_float
+from symgrad.oracles.forms import evaluate_text
+from symgrad.render import formula_text
+from symgrad.shapes import Size
+from symgrad.testing.slips.slips import Case, Slip
+
+AXIS, MOST_AXES = (ast.Constant, ast.UnaryOp, ast.USub, ast.Load), 5
+LONGEST = 40
+"""A longer term is not repeated in a clause."""
+TRANSPOSES = ("T", "mT")
+PARTS = (ast.Attribute, ast.Subscript, ast.Call)
+"""What a name may be a part of that is no operand by itself."""
+DELTA = re.compile(r"δ_(\w)(\w)")
+
+Rows = Iterator[tuple[ast.expr, ast.expr, str, str]]
+"""A part of a text, what stands in its place, the kind of that mistake and a clause."""
+
+
+def other_forms(case: Case, axes: bool = False) -> Iterator[Slip]:
+    """The closed form with one operand turned: ``v @ a`` for ``v @ a.T``; or with ``axes`` added up along others."""
+    if case.single is None:
+        return
+    program, values = case.single
+    try:
+        form = closed_form(program, case.formula.sweep(0, case.name), case.name)
+    except SymgradError:
+        return
+    if form is None:
+        return
+    known = {t.name: as_float(values[t.name]) for t in program.inputs}
+    known = {program.output: as_float(values[program.output]), **known}
+    nodes = list(ast.walk(parsed(form.text)))
+    read = sum(isinstance(n, ast.Name) and n.id in known for n in nodes)
+    sizes = sum(isinstance(n, ast.Attribute) and n.attr == "shape" for n in nodes)
+    along = read == sizes and np.ndim(values[case.name]) != np.ndim(values[program.output])
+    turning = partial(turned, names=(program.seed, *known), kind="wrong_axis" if along else "transposed")
+    for kind, text, said in variants(form.text, summed) if axes else products(form.text, turning):
+        yield Slip(
+            kind, f"equals {text}: {said}",
+            lambda t, text=text: as_float(evaluate_text(text, {**known, program.seed: t.weights.seeds[0]})),  # type: ignore[misc]  # a default binds
+        )  # fmt: skip
+
+
+def products(text: str, turning: Callable[[ast.Module], Rows]) -> Iterator[tuple[str, str, str]]:
+    """A text with an operand turned, with the sides of one @ the other way round, then with both."""
+    yield from variants(text, turning)
+    others = list(variants(text, exchanged))
+    yield from others
+    for kind, other, said in others:
+        yield from ((kind, both, f"{said}, and {more}") for _, both, more in variants(other, turning))
+
+
+def parsed(text: str) -> ast.Module:
+    """The syntax tree of a closed form, which may be several statements."""
+    return ast.parse(text.replace("; ", "\n"))
+
+
+class Put(ast.NodeTransformer):
+    """One node in the place of another."""
+
+    def __init__(self, old: ast.AST, new: ast.AST) -> None:
+        self.old, self.new = old, new
+
+    def visit(self, node: ast.AST) -> ast.AST:
+        """What stands there afterwards."""
+        return self.new if node is self.old else self.generic_visit(node)
+
+
+def variants(text: str, rows: Callable[[ast.Module], Rows]) -> Iterator[tuple[str, str, str]]:
+    """The kind, a text with one of its parts replaced, and the clause."""
+    tree = parsed(text)
+    plain = ast.unparse(tree)
+    for old, new, kind, said in rows(tree):
+        Put(old, new).visit(tree)
+        if ast.unparse(tree) != plain:
+            yield kind, "; ".join(map(ast.unparse, tree.body)), said
+        Put(new, old).visit(tree)
+
+
+def turned(tree: ast.Module, names: Sequence[str], kind: str) -> Rows:
+    """One operand transposed that is not, or the other way round."""
+    inner = {id(n.func if isinstance(n, ast.Call) else n.value) for n in ast.walk(tree) if isinstance(n, PARTS)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and node.attr in TRANSPOSES:
+            said = f"the transpose of {node.value.id}" if isinstance(node.value, ast.Name) else "a transpose"
+            yield node, node.value, kind, f"{said} is missing"
+        if isinstance(node, ast.Name) and node.id in names and id(node) not in inner:
+            for attr in TRANSPOSES:
+                yield node, ast.Attribute(node, attr), kind, f"{node.id} is transposed, and should not be"
+
+
+def exchanged(tree: ast.Module) -> Rows:
+    """The sides of one @ the other way round."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
+            said = "the sides of @ stand the other way round"
+            yield node, ast.BinOp(node.right, node.op, node.left), "swapped", said
+
+
+def summed(tree: ast.Module) -> Rows:
+    """The axes of one sum or mean replaced: by as many others, by all, by none that stays as 1."""
+    for node in ast.walk(tree):
+        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args):
+            continue
+        axes = node.args[0]
+        if node.func.attr not in SUMS or not all(isinstance(n, (ast.Tuple, *AXIS)) for n in ast.walk(axes)):
+            continue
+        for others in combinations(range(MOST_AXES), len(axes.elts) if isinstance(axes, ast.Tuple) else 1):
+            elements: list[ast.expr] = [ast.Constant(axis) for axis in others]
+            along = ast.Tuple(elements, ast.Load()) if isinstance(axes, ast.Tuple) else elements[0]
+            said = f"it is added up along other axes than {ast.unparse(axes)}"
+            yield node, ast.Call(node.func, [along], node.keywords), "wrong_axis", said
+        if node.keywords:
+            said = f"{ast.unparse(node.keywords[0])} is missing"
+            yield node, ast.Call(node.func, [axes], []), "wrong_axis", said
+        said = f"it is added up over everything, and not along {ast.unparse(axes)} alone"
+        yield node, ast.Call(node.func, [], []), "wrong_axis", said
+
+
+def altered_equations(
+    equation: Equation, names: Mapping[str, str], sizes: Mapping[Size, Size]
+) -> Iterator[tuple[str, str, Expr]]:
+    """Terms first, then factors, sums and powers; what would read between two entries is nobody's mistake.
+
+    Nor is what stood inside of a sum without that sum: it has an index that nothing says.
+    """
+    own = {index for access in accesses(equation.right) for index in indices_of(access)}
+    for kind, said, right in every_alteration(equation, names, sizes):
+        if free_indices(right) <= {*equation.axes} and all(
+            whole(index) for access in accesses(right) for index in set(indices_of(access)) - own
+        ):
+            yield kind, said, right
+
+
+def whole(index: Expr) -> bool:
+    """Whether an index that was altered is a place: nothing in it is a fraction, or it is rounded down."""
+    below = any(power.exp.is_negative for power in index.atoms(sp.Pow))
+    return bool(index.has(sp.floor)) or (not below and all(n.is_integer for n in index.atoms(sp.Number)))
+
+
+def every_alteration(
+    equation: Equation, names: Mapping[str, str], sizes: Mapping[Size, Size]
+) -> Iterator[tuple[str, str, Expr]]:
+    """All of them, whether they can be evaluated or not."""
+    right = equation.right
+
+    def told(node: Expr) -> str:
+        """A part of the formula in the names of the program; empty where it is too long or says nothing alone."""
+        placed = instantiate(Equation(equation.axes, node), names, sizes)
+        others = [k for k in free_indices(placed.right) if k not in placed.axes]
+        text = formula_text(placed.right, (*placed.axes, *sorted(others, key=str)))
+        if len(text) <= LONGEST or node in telling(node):
+            return text
+        inner = [told(part) for part in telling(node)]
+        return f"with {min(inner, key=len)}" if inner else "…"
+
+    for where in (distributed(right), right):
+        for node in nodes(where, sp.Add):
+            for term in node.args:
+                rest = node - term
+                yield "missing_term", f"the term {told(term)} is missing", where.xreplace({node: rest})
+                if not carries(node) or len(node.args) > 1:
+                    yield (
+                        "missing_term",
+                        f"the term {told(term)} has the wrong sign",
+                        where.xreplace({node: rest - term}),
+                    )
+            if len(node.args) > 2 and carries(node):
+                for term in node.args:
+                    yield "missing_term", f"only the term {told(term)} is there", where.xreplace({node: term})
+    for node in nodes(right, sp.Sum):
+        body, limits = node.function, node.limits
+        for factor in sp.Mul.make_args(body):
+            if carries(factor) or factor.is_number:
+                continue
+            plain = node.func(body / factor, *limits)
+            size = sp.Mul(*(high - low + 1 for _, low, high in limits))
+            said = f"{told(factor)} is missing in the sum"
+            yield (
+                "missing_factor",
+                f"a mean stands where a mean weighted by {told(factor)} belongs",
+                right.xreplace({node: plain / size}),
+            )  # one sentence
+            yield "missing_factor", said, right.xreplace({node: plain})
+        if carries(body):
+            bare = body.xreplace({limit[0]: axis for limit, axis in zip(limits, equation.axes, strict=False)})
+            yield "missing_term", "the sum over the other entries is missing", right.xreplace({node: bare})
+    for node in nodes(right, sp.Mul):
+        for factor in node.args:
+            if carries(factor):
+                continue
+            kind, text = "scaled" if factor.is_number else "missing_factor", told(factor)
+            letters = DELTA.fullmatch(text)
+            means = ", which is 1 where {} = {} and 0 elsewhere".format(*letters.groups()) if letters else ""
+            yield kind, f"the factor {text} is missing{means}", right.xreplace({node: node / factor})
+    for node in nodes(right, sp.Pow):
+        base, exponent = node.args
+        if carries(base):
+            continue
+        for other in (exponent - 1, exponent + 1, -exponent):
+            said = f"{told(node)} should stand where {told(sp.Pow(base, other))} does"
+            yield "missing_factor", said, right.xreplace({node: sp.Pow(base, other)})
+
+
+def telling(node: Expr) -> list[Expr]:
+    """What of a long term says most: its sums over v, or v."""
+    sums = [n for n in nodes(node, sp.Sum) if carries(n)]
+    return sums or [a for a in accesses(node) if name_of(a) == SEED]
+
+
+def distributed(expression: Expr) -> Expr:
+    """A product of a sum as a sum of products, at the top."""
+    if not expression.is_Mul:
+        return expression
+    inner = next((f for f in expression.args if f.is_Add), None)
+    if inner is None:
+        return expression
+    rest = expression / inner
+    return sp.Add(*(rest * term for term in inner.args))
+
+
+def nodes(expression: Expr, kind: type[Expr]) -> list[Expr]:
+    """The nodes of a kind, outermost first, each once; a position that is read is no part that may be missing."""
+    found: dict[Expr, None] = {}
+    walk = sp.preorder_traversal(expression)
+    for node in walk:
+        if is_access(node) or isinstance(node, (Bracket, sp.KroneckerDelta)):
+            walk.skip()
+        elif isinstance(node, kind):
+            found[node] = None
+    return list(found)
+
+
+def carries(expression: Expr) -> bool:
+    """Whether v stands in it."""
+    return any(name_of(a) == SEED for a in accesses(expression))
