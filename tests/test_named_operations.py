@@ -16,7 +16,7 @@ from tests.parsed import PARSED, nodes_of
 ROOT = Path(__file__).resolve().parent.parent / "symgrad"
 OTHER_WORDS: dict[str, dict[str, str]] = {
     "NumPy's and torch's words for functions of SymPy": {
-        "closed_form/writing/said_shortly.py": "abs lgamma",
+        "closed_form/writing/said_shortly.py": "abs lgamma ndtr",
         "closed_form/lowering.py": "abs atan2 cosh erfinv floor i0 i1 lgamma polygamma round sinh",
         "closed_form/writing/sums.py": "mean sum var",
         "oracles/torch_equation.py": (

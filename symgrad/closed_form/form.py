@@ -21,7 +21,7 @@ import sympy as sp
 
 from symgrad.calculus import Step, Sweep, local
 from symgrad.calculus.sweeps import substitute
-from symgrad.closed_form.of_programs import in_one_order, program_rules, symmetric_in
+from symgrad.closed_form.of_programs import in_one_order, of_output, program_rules, symmetric_in
 from symgrad.closed_form.rewriting.conditions import none_left_out, some_left_out
 from symgrad.closed_form.rewriting.rules import AMONG_NAMES, APART, DIVIDING, Rule, simplify
 from symgrad.closed_form.rewriting.shorthands import Apart, Masked, Softmax, Standardised
@@ -190,10 +190,9 @@ def entry_by_entry(equation: Equation) -> bool:
 
 def named_output(program: Program, known: Mapping[str, Equation]) -> tuple[Rule, ...]:
     """The rule that writes out[i] where a gradient forms it again, for outputs with a named quotient in them."""
-    last = next((step for step in program.steps if step.result.name == program.output), None)
-    if last is None:
+    equation = of_output(program, known)
+    if equation is None:
         return ()
-    equation = substitute(local(last, program).equation, known)
     definition = simplify(equation.right, [])
     if not definition.has(*NAMED, *PRODUCTS):
         return ()
@@ -214,10 +213,10 @@ def named_output(program: Program, known: Mapping[str, Equation]) -> tuple[Rule,
 
 def logistic_output(program: Program, known: Mapping[str, Equation]) -> tuple[Rule, ...]:
     """σ(z) → out and σ(−z) → 1 − out, for an output that is written as 1 / (1 + e⁻ᶻ)"""
-    last = next((step for step in program.steps if step.result.name == program.output), None)
-    if last is None:
+    own = of_output(program, known)
+    if own is None:
         return ()
-    equation = written_out(substitute(local(last, program).equation, known), program, known)
+    equation = written_out(own, program, known)
     definition = simplify(equation.right, [])
     if not isinstance(definition, sigmoid) or free_in_accesses(definition) != {*equation.axes}:
         return ()

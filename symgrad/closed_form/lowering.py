@@ -23,7 +23,7 @@ from symgrad.closed_form.form import views
 from symgrad.closed_form.rewriting.rules import APART, simplify
 from symgrad.closed_form.rewriting.shorthands import Mean, Variance, boolean, reads_tensor
 from symgrad.closed_form.texts.decimals import size_text
-from symgrad.closed_form.texts.notation import added, common_order, joint_axes, signed
+from symgrad.closed_form.texts.notation import added, common_order, joint_axes, shape_of, signed
 from symgrad.closed_form.texts.pieces import (
     ADD,
     ATOM,
@@ -218,16 +218,9 @@ class Lowered(Forms):
             start = f"-({first})" if minus else first
             return Piece(start + "".join(f" {'-' if minus else '+'} {text}" for minus, text in rest), ADD, ())
 
-    def shape_of(self, node: Expr) -> Sequence[Size]:
-        """The shape of the tensor that is read."""
-        name = name_of(node)
-        if "·" in name:
-            raise NoForm
-        return self.program.out.shape if name == self.program.seed else self.program.tensor(name).shape
-
     def inside(self, node: Expr) -> bool:
         """Whether every position that is read is one of the tensor."""
-        return all(map(self.within, indices_of(node), self.shape_of(node)))
+        return all(map(self.within, indices_of(node), shape_of(self, name_of(node))))
 
     def within(self, place: Expr, size: Size) -> bool:
         """Whether a position is one of an axis."""
@@ -242,7 +235,7 @@ class Lowered(Forms):
 
     def looked_up(self, node: Expr, prefer: Sequence[Index]) -> Piece:
         """x[i, j]: entries at positions, inside the tensor."""
-        places, shape = indices_of(node), self.shape_of(node)
+        places, shape = indices_of(node), shape_of(self, name_of(node))
         texts, common = self.in_whole_numbers(places, prefer)
         if not all(map(is_whole, places)):
             raise NoForm

@@ -42,7 +42,7 @@ def program_rules(program: Program, known: Mapping[str, Equation]) -> tuple[Rule
         *centring_rule(program, makers, known),
         *quotient_rule(program, makers, known),
         *output_rule(program, makers, known),
-        *power_rule(program, makers, known),
+        *power_rule(program, known),
     )
 
 
@@ -140,6 +140,12 @@ def is_of(entry: Expr, norm: Expr, step: Apply, program: Program) -> bool:
     )
 
 
+def of_output(program: Program, known: Mapping[str, Equation]) -> Equation | None:
+    """What the last step computes; None for an output that no step does."""
+    last = next((step for step in program.steps if step.result.name == program.output), None)
+    return None if last is None else substitute(local(last, program).equation, known)
+
+
 @lru_cache(maxsize=256)
 def off_the_floor(right: Expr) -> Expr:
     """What a program computes, without its floors: the same whichever tensor its pullback is asked by."""
@@ -148,10 +154,9 @@ def off_the_floor(right: Expr) -> Expr:
 
 def quotient_rule(program: Program, makers: Mapping[str, Apply], known: Mapping[str, Equation]) -> tuple[Rule, ...]:
     """x / ‖x‖ → out, for an output that is an entry divided by something."""
-    maker = makers.get(program.output)
-    if maker is None:
+    equation = of_output(program, known)
+    if equation is None:
         return ()
-    equation = substitute(local(maker, program).equation, known)
     equation = Equation(equation.axes, off_the_floor(equation.right))
     below = [f for f in sp.Mul.make_args(equation.right) if f.is_Pow and f.exp in (-1, -sp.S.Half)]
     above = equation.right / below[0] if len(below) == 1 else None
@@ -204,10 +209,9 @@ def divides(product: Expr, divisor: Expr) -> bool:
 
 def output_rule(program: Program, makers: Mapping[str, Apply], known: Mapping[str, Equation]) -> tuple[Rule, ...]:
     """Σ_k x·y / (‖x‖·‖y‖) → out, for an output that is a sum, or a number, over something."""
-    maker = makers.get(program.output)
-    if maker is None:
+    equation = of_output(program, known)
+    if equation is None:
         return ()
-    equation = substitute(local(maker, program).equation, known)
     read = {name_of(a): makers[name_of(a)] for a in accesses(equation.right) if name_of(a) in makers}
     inner = {
         name: substitute(local(step, program).equation, known) for name, step in read.items() if sign_of(step.op) == "*"
@@ -255,10 +259,9 @@ def output(expression: Expr, name: str, axes: Sequence[Index], wanted: Sequence[
     return expression
 
 
-def power_rule(program: Program, makers: Mapping[str, Apply], known: Mapping[str, Equation]) -> tuple[Rule, ...]:
+def power_rule(program: Program, known: Mapping[str, Equation]) -> tuple[Rule, ...]:
     """xᵉ → out, 2ˣ → out and x⁻ⁿᵉ → 1 / outⁿ, for an output that is a power: nobody says out / x of x³"""
-    maker = makers.get(program.output)
-    equation = None if maker is None else substitute(local(maker, program).equation, known)
+    equation = of_output(program, known)
     if equation is None or not equation.right.is_Pow or equation.right.exp.is_Integer:
         return ()
     right = equation.right

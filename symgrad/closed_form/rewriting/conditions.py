@@ -106,26 +106,21 @@ def complement(expression: Expr) -> Expr:
 
 def guard(expression: Expr) -> Expr:
     """[e > 0] / e → 1 / e, where e ≠ 0: the form is for the points that have a derivative"""
-    if not expression.is_Mul:
-        return expression
-    below = [base for base, exponent in (f.as_base_exp() for f in expression.args) if exponent.is_negative]
-    kept = [
-        f
-        for f in expression.args
-        if not (
-            isinstance(f, Bracket) and isinstance(f.args[0], sp.Gt) and f.args[0].rhs == 0 and f.args[0].lhs in below
-        )
-    ]
-    return sp.Mul(*kept) if len(kept) < len(expression.args) else expression
+    return divided_anyway(expression, sp.Gt)
 
 
 def away_from_zero(expression: Expr) -> Expr:
     """[t ≠ 0] / t → 1 / t, away from t = 0"""
+    return divided_anyway(expression, sp.Ne)
+
+
+def divided_anyway(expression: Expr, relation: type[Expr]) -> Expr:
+    """A product without the conditions, e in such a ``relation`` to 0, on what it is divided by."""
     if not expression.is_Mul:
         return expression
-    below = {f.base for f in expression.args if f.is_Pow and f.exp.is_number and f.exp.is_negative}
-    guards = [f for f in expression.args if isinstance(f, Bracket) and isinstance(f.args[0], sp.Ne)]
-    needless = [f for f in guards if f.args[0].rhs == 0 and f.args[0].lhs in below]
+    below = {base for base, exponent in (f.as_base_exp() for f in expression.args) if exponent.is_negative}
+    asked = [(f, f.args[0]) for f in expression.args if isinstance(f, Bracket) and isinstance(f.args[0], relation)]
+    needless = [f for f, condition in asked if condition.rhs == 0 and condition.lhs in below]
     return sp.Mul(*(f for f in expression.args if f not in needless)) if needless else expression
 
 

@@ -25,9 +25,6 @@ from symgrad.indexing.symbols import Expr, access, accesses, indices_of, name_of
 from symgrad.program import free_name
 from symgrad.shapes import Size
 
-__all__ = ["BAR", "DIRECTION", "LENGTH"]
-
-
 BAR, LENGTH, DIRECTION = "\N{COMBINING MACRON}", "_length", "_direction"
 """What follows the name of a complex tensor: its conjugate, its length, and the number of length 1 beside it."""
 TURNING = (sp.sin, sp.cos, sp.sinh, sp.cosh, sp.atan2, sp.exp, sp.log)

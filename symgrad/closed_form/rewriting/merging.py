@@ -210,16 +210,8 @@ def shared(term: Expr, at: dict[Index, Expr]) -> Expr:
     for named in at.values():
         wanted = split_factors(named.args[0])
         if all(factors.count(f) >= wanted.count(f) for f in wanted) and free_indices(sp.Mul(*wanted)):
-            return named * sp.Mul(*without(factors, wanted))
+            return named * sp.Mul(*left_over(factors, wanted))
     return term
-
-
-def without(factors: Sequence[Expr], used: Sequence[Expr]) -> list[Expr]:
-    """Factors less those that are used."""
-    left = list(factors)
-    for factor in used:
-        left.remove(factor)
-    return left
 
 
 def in_a_row(node: Expr, axes: Sequence[Index]) -> tuple[Expr, tuple[Index, ...]] | None:

@@ -18,7 +18,7 @@ import sympy as sp
 
 from symgrad.closed_form.rewriting.of_numbers import is_written_out
 from symgrad.closed_form.rewriting.shorthands import TRUTHS, boolean
-from symgrad.closed_form.texts.pieces import ADD, ATOM, COMPARE, MULTIPLY, Axes, Piece, aligned
+from symgrad.closed_form.texts.pieces import ADD, ATOM, COMPARE, MULTIPLY, Axes, NoForm, Piece, aligned
 from symgrad.closed_form.texts.source_text import Writer
 from symgrad.indexing import Index
 from symgrad.indexing.brackets import implied
@@ -73,6 +73,10 @@ class Notation(ABC):
     def product(self, factors: Sequence[Expr], prefer: Sequence[Index]) -> Piece:
         """The factors as one elementwise product."""
 
+    def multiplied(self, factors: Sequence[Expr], prefer: Sequence[Index]) -> Piece:
+        """The factors as one elementwise product, or the only one as it is."""
+        return self.write(factors[0], prefer) if len(factors) == 1 else self.product(factors, prefer)
+
     @abstractmethod
     def whole(self, node: Expr, axes: Sequence[Index], wanted: str) -> Piece:
         """``node`` in exactly the shape of ``wanted``."""
@@ -85,7 +89,9 @@ def solved_in(program: Program) -> dict[str, str]:
 
 
 def shape_of(notation: Notation, name: str) -> Sequence[Size]:
-    """The shape of a tensor of the program, or of the seed."""
+    """The shape of a tensor of the program, or of the seed; of whole numbers that the forward found, `NoForm`."""
+    if "·" in name:  # nothing in scope holds them
+        raise NoForm
     return notation.program.out.shape if name == notation.program.seed else notation.program.tensor(name).shape
 
 
@@ -113,6 +119,12 @@ def joint_axes(pieces: Sequence[Piece], target: Axes) -> Axes:
         for place, axis in enumerate(axes, start=rank - len(axes)):
             result[place] = axis if axis is not None else result[place]
     return tuple(result)
+
+
+def lined_up(pieces: Sequence[Piece], prefer: Sequence[Index]) -> tuple[list[Piece], Axes]:
+    """The pieces so that they broadcast against each other, and the axes that this gives."""
+    target = common_order(pieces, prefer)
+    return [aligned(piece, target) for piece in pieces], joint_axes(pieces, target)
 
 
 def components(factors: Sequence[Expr], apart: set[Index]) -> list[list[Expr]]:

@@ -23,7 +23,7 @@ from symgrad.closed_form.rewriting.merging import taken_apart
 from symgrad.closed_form.rewriting.shorthands import reads_tensor
 from symgrad.closed_form.texts.notation import Notation, axis_in
 from symgrad.closed_form.texts.pieces import ATOM, MULTIPLY, NoForm, Piece, flat, method, permuted, subscripted
-from symgrad.closed_form.writing.convolutions import Slide, remainders, solved
+from symgrad.closed_form.writing.convolutions import Slide, as_told, one_or_each, remainders, solved, told
 from symgrad.indexing import Bracket, Index, Ravel, Unravel, summed
 from symgrad.indexing.brackets import whole_gap
 from symgrad.indexing.symbols import Expr, free_indices, indices_of, name_of
@@ -124,15 +124,14 @@ def overlapping(notation: Notation, body: Piece, windows: Sequence[Window], axes
     over = [sp.S.Zero if n.is_nonpositive else n for n in left]
     if not all(notation.is_size(n) for n in over):
         raise NoForm
-    more = {
-        "stride": ([w.stride for w in windows], 1),
-        "padding": ([w.padding for w in windows], 0),
-        "output_padding": (over, 0),
-        "groups": ([channels.size], 1),
-    }
-    texts = [f"{word}={alike(notation, numbers)}" for word, (numbers, usual) in more.items() if set(numbers) != {usual}]
+    texts = [
+        told(notation, "stride", [w.stride for w in windows], 1),
+        told(notation, "padding", [w.padding for w in windows], 0),
+        told(notation, "output_padding", over, 0),
+        told(notation, "groups", [channels.size], 1),
+    ]
     ones = f"{one}.new_ones({', '.join(sizes)})"
-    call = f"conv_transpose{space}d({', '.join([body.text, ones, *texts])})"
+    call = f"conv_transpose{space}d({body.text}, {ones}{''.join(texts)})"
     cut = [
         ":" if n.is_nonnegative else f":{notation.texts.size(w.place.size)}" for n, w in zip(left, windows, strict=True)
     ]
@@ -148,7 +147,7 @@ def gathered(notation: Notation, body: Piece, windows: Sequence[Window], axes: t
     space = len(windows)
     if tuple(w.step for w in windows) == axes[-space:] and space <= MOST_SPACE and len(axes) - space in (1, 2):
         number = sp.Mul(*(w.length for w in windows))
-        call = f"avg_pool{space}d({body.text}, {alike(notation, [w.length for w in windows])})"
+        call = f"avg_pool{space}d({body.text}, {one_or_each(notation, [w.length for w in windows])})"
         return Piece(f"{number} * {call}", MULTIPLY, axes)
     by_step = {w.step: w.length for w in windows}
     sizes = [n for i in axes for n in ([i.size, by_step[i]] if i in by_step else [i.size])]
@@ -156,12 +155,6 @@ def gathered(notation: Notation, body: Piece, windows: Sequence[Window], axes: t
     places = [str(n) for n, inner in enumerate(marks) if inner]
     shaped = method(body, f"reshape({', '.join(notation.texts.size(n) for n in sizes)})", axes)
     return method(shaped, f"sum({places[0] if len(places) == 1 else '(' + ', '.join(places) + ')'})", axes)
-
-
-def alike(notation: Notation, numbers: Sequence[Size]) -> str:
-    """One number where all are equal, else each."""
-    texts = [notation.texts.size(n) for n in numbers]
-    return texts[0] if len(set(texts)) == 1 else f"({', '.join(texts)})"
 
 
 def folded(notation: Notation, v: Expr, bound: Sequence[Index], axes: Sequence[Index], wanted: str) -> str | None:
@@ -177,17 +170,7 @@ def folded(notation: Notation, v: Expr, bound: Sequence[Index], axes: Sequence[I
     except NoForm:
         return None
     text = notation.texts.tensor(name_of(v))[0]
-    return f"F.fold({text}, {wanted}.shape[-2:], {alike(notation, rows.shape[-2:])}{told(notation, found)})"
-
-
-def told(notation: Notation, slides: Sequence[Slide]) -> str:
-    """How the windows lie, where it is not as usual."""
-    options = (
-        ("dilation", [slide.dilation for slide in slides], 1),
-        ("padding", [slide.padding for slide in slides], 0),
-        ("stride", [slide.stride for slide in slides], 1),
-    )
-    return "".join(f", {word}={alike(notation, own)}" for word, own, usual in options if set(own) != {usual})
+    return f"F.fold({text}, {wanted}.shape[-2:], {one_or_each(notation, rows.shape[-2:])}{as_told(notation, found)})"
 
 
 def unfolded(notation: Notation, v: Expr, axes: Sequence[Index]) -> str | None:
@@ -214,7 +197,7 @@ def unfolded(notation: Notation, v: Expr, axes: Sequence[Index]) -> str | None:
             return None
         found.append(Slide(stride, dilation, padding))
     text = notation.texts.tensor(name_of(v))[0]
-    return f"F.unfold({text}, {alike(notation, window)}{told(notation, found)})"
+    return f"F.unfold({text}, {one_or_each(notation, window)}{as_told(notation, found)})"
 
 
 def along(place: Index, step: Expr, shift: Expr, bound: Sequence[Index]) -> Slide:

@@ -74,17 +74,10 @@ def in_complex_words(
         return None
     if half is None:
         return f"view_as_real({text}{'.resolve_conj()' if LAZY.search(text) else ''})"
-    return f"view_as_real({real_part(text) if half == 0 else imaginary_part(text)})" if is_access(whole) else None
-
-
-def real_part(text: str) -> str:
-    """What has no imaginary part."""
-    return f"torch.complex({text}, zeros_like({text}))"
-
-
-def imaginary_part(text: str) -> str:
-    """What has no real part."""
-    return f"torch.complex(zeros_like({text}), {text})"
+    halves = [text, f"zeros_like({text})"]
+    return (
+        f"view_as_real(torch.complex({', '.join(reversed(halves) if half else halves)}))" if is_access(whole) else None
+    )
 
 
 @dataclass

@@ -169,22 +169,30 @@ def groups_of(pair: Pair, outputs: Expr, channel: Expr | None = None) -> str:
     return f", groups={numbers.pop()}" if numbers else ""
 
 
-def told(pair: Pair, word: str, numbers: Sequence[Expr], usual: int) -> str:
+def told(notation: Notation, word: str, numbers: Sequence[Expr], usual: int) -> str:
     """Whole numbers as an argument; empty where all are as usual."""
-    if all(number == usual for number in numbers):
-        return ""
-    texts = [pair.notation.texts.size(number) for number in numbers]
-    return f", {word}={texts[0] if len(set(texts)) == 1 else '(' + ', '.join(texts) + ')'}"
+    return "" if set(numbers) == {usual} else f", {word}={one_or_each(notation, numbers)}"
+
+
+def one_or_each(notation: Notation, numbers: Sequence[Expr]) -> str:
+    """One number where all are equal, else each."""
+    texts = [notation.texts.size(number) for number in numbers]
+    return texts[0] if len(set(texts)) == 1 else f"({', '.join(texts)})"
+
+
+def as_told(notation: Notation, slides: Sequence[Slide]) -> str:
+    """How windows lie, as arguments."""
+    options = {
+        "stride": ([s.stride for s in slides], 1),
+        "padding": ([s.padding for s in slides], 0),
+        "dilation": ([s.dilation for s in slides], 1),
+    }
+    return "".join(told(notation, word, *numbers) for word, numbers in options.items())
 
 
 def call(pair: Pair, name: str, tensors: Sequence[str], slides: Sequence[Slide], more: str = "") -> str:
     """``name(first, second, stride=…, padding=…, …)``"""
-    how = [
-        told(pair, "stride", [s.stride for s in slides], 1),
-        told(pair, "padding", [s.padding for s in slides], 0),
-        told(pair, "dilation", [s.dilation for s in slides], 1),
-    ]
-    return f"{name}{pair.space}d({', '.join(pair.given(tensors))}{''.join(how)}{more})"
+    return f"{name}{pair.space}d({', '.join(pair.given(tensors))}{as_told(pair.notation, slides)}{more})"
 
 
 def remainders(size: Size) -> Size:
@@ -219,7 +227,7 @@ def place_of_longer(pair: Pair) -> str:
     left = [remainders(i.size - spread(n, k, s.stride, s.padding, s.dilation)) for n, k, s, i in along]
     if all(n.is_nonnegative for n in left):
         slides = [stepping(slide, n, step) for slide, n, step in zip(slides, left, steps, strict=True)]
-        more = told(pair, "output_padding", left, 0) + groups
+        more = told(pair.notation, "output_padding", left, 0) + groups
         return pair.taken(call(pair, "conv_transpose", [pair.text(pair.v), pair.text(pair.other)], slides, more), ())
     need(all(n.is_nonpositive for n in left))
     whole = call(pair, "conv_transpose", [pair.text(pair.v), pair.text(pair.other)], slides, groups)

@@ -13,7 +13,7 @@ Comes in: an access, or a δ of classes. Goes out: a piece; `NoForm` where a dig
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import sympy as sp
 
@@ -29,11 +29,9 @@ from symgrad.shapes import Size
 def entry(notation: Notation, node: Expr, prefer: Sequence[Index] = ()) -> Piece:
     """x[p,q] is x; constants and shifts are slices; row-major numbers are reshapes."""
     name, indices = name_of(node), indices_of(node)
-    if "·" in name:  # integers that the forward pass computed: nothing in scope holds them
-        raise NoForm
+    shape = shape_of(notation, name)
     text, binds = notation.texts.tensor(name)
     piece = Piece(text, binds, ())
-    shape = shape_of(notation, name)
     if len(shape) != len(indices):  # half of a number that is written as a complex one beside it
         raise NoForm
     if all(isinstance(i, Index) and i.size == size for i, size in zip(indices, shape, strict=True)):
@@ -43,10 +41,7 @@ def entry(notation: Notation, node: Expr, prefer: Sequence[Index] = ()) -> Piece
         if len(indices) == 2:
             return method(piece, "diag()", (indices[0],))
     if any(isinstance(i, (Ravel, Unravel)) for i in indices):
-        try:
-            return reshaped(notation, piece, indices, shape, prefer)
-        except NoForm:
-            return in_another_order(notation, piece, indices, shape, prefer)
+        return in_another_order(notation, piece, indices, shape, prefer)
     if any(reads_tensor(i) for i in indices):
         return selected(notation, piece, indices, shape)
     if len(moving := [i for place in indices for i in free_indices(place)]) > len(set(moving)):
@@ -169,51 +164,6 @@ def others(indices: Sequence[Expr], shape: Sequence[Size], but: Sequence[int]) -
     return [pair for place, pair in enumerate(zip(indices, shape, strict=True)) if place not in but]
 
 
-def reshaped(
-    notation: Notation, piece: Piece, indices: Sequence[Expr], shape: Sequence[Size], prefer: Sequence[Index]
-) -> Piece:
-    """x[row-major number of (p, q)] is x.reshape(the sizes of p and q); what is numbered together is put in a row.
-
-    Where that takes a permutation, the same one brings the axes into the order of ``prefer``.
-    """
-    groups: dict[Expr, list[int]] = {}
-    for place, index in enumerate(indices):
-        number = index.number if isinstance(index, Unravel) else index
-        groups.setdefault(number, []).append(place)
-    if sum(isinstance(indices[places[0]], Unravel) for places in groups.values()) > 1:
-        raise NoForm
-    found: list[tuple[list[int], tuple[Index, ...]]] = []
-    for number, places in groups.items():
-        taken_apart = {isinstance(indices[place], Unravel) for place in places}
-        if len(taken_apart) > 1:
-            raise NoForm
-        if True in taken_apart:
-            places.sort(key=lambda place: indices[place].axis)
-            if [indices[place].axis for place in places] != list(range(len(indices[places[0]].shape))):
-                raise NoForm
-        elif len(places) > 1:
-            raise NoForm
-        parts = number.indices if isinstance(number, Ravel) else (number,)
-        if not all(isinstance(i, Index) for i in parts):
-            raise NoForm
-        if sp.expand(sp.Mul(*(i.size for i in parts)) - sp.Mul(*(shape[place] for place in places))) != 0:
-            raise NoForm  # a part of the axis is read
-        found.append((places, parts))
-    if (turned := in_order(found) != sorted(in_order(found))) and all(own[0] in prefer for _, own in found):
-        found.sort(key=lambda group: prefer.index(group[1][0]))
-    axes = tuple(axis for _, own in found for axis in own)
-    if len(set(axes)) < len(axes):
-        raise NoForm
-    if turned:
-        piece = method(piece, f"permute({', '.join(map(str, in_order(found)))})", ())
-    return laid_out(notation, piece, [axis.size for axis in axes], axes)
-
-
-def in_order(groups: Sequence[tuple[Sequence[int], object]]) -> list[int]:
-    """The places of groups, one after the other."""
-    return [place for places, _ in groups for place in places]
-
-
 Digit = tuple[Index, int]
 """A part of an index: which, counted from the first; one that is read whole has one."""
 
@@ -221,26 +171,48 @@ Digit = tuple[Index, int]
 def in_another_order(
     notation: Notation, piece: Piece, indices: Sequence[Expr], shape: Sequence[Size], prefer: Sequence[Index]
 ) -> Piece:
-    """x.reshape(…).permute(…).reshape(…), as far as each of the three changes something."""
-    read = [[*digits_of(index)] for index in indices]
-    sizes = {digit: size for digits in read for digit, size in digits}
-    flat = [digit for digits in read for digit, _ in digits]
-    found = dict.fromkeys(index for index, _ in flat)
-    axes = tuple(dict.fromkeys([*(index for index in prefer if index in found), *found]))
-    parts = [sorted((d for d in sizes if d[0] is axis), key=lambda d: d[1]) for axis in axes]
-    wanted = [digit for part in parts for digit in part]
-    if len(sizes) < len(flat) or not all(map(whole, axes, parts, ([sizes[d] for d in part] for part in parts))):
+    """x.reshape(…).permute(…).reshape(…), as far as each of the three changes something.
+
+    Where that takes a permutation, the same one brings the axes into the order of ``prefer``.
+    """
+    read = [([*digits_of(number)], size) for number, size in in_numbers(indices, shape)]
+    sizes = {digit: size for digits, _ in read for digit, size in digits}
+    flat = [digit for digits, _ in read for digit, _ in digits]
+    axes = tuple(dict.fromkeys(index for index, _ in flat))
+    if in_order(axes, sizes) != flat:
+        axes = tuple(sorted(axes, key=lambda i: prefer.index(i) if i in prefer else len(prefer)))
+    wanted = in_order(axes, sizes)
+    if len(sizes) < len(flat) or not all(whole(axis, sizes) for axis in axes):
         raise NoForm
-    for digits, size in zip(read, shape, strict=True):
-        if not same(size, [own for _, own in digits]):
-            raise NoForm  # a part of the axis is read
-    if any(len(digits) != 1 for digits in read):
+    if not all(same(size, [own for _, own in digits]) for digits, size in read):
+        raise NoForm  # a part of the axis is read
+    if len(read) < len(shape) or any(len(digits) != 1 for digits, _ in read):
         piece = laid_out(notation, piece, [sizes[digit] for digit in flat])
     if wanted != flat:
         piece = method(piece, f"permute({', '.join(str(flat.index(digit)) for digit in wanted)})", ())
     if len(axes) < len(wanted):
         return laid_out(notation, piece, [axis.size for axis in axes], axes)
     return Piece(piece.text, piece.binds, axes)
+
+
+def in_numbers(indices: Sequence[Expr], shape: Sequence[Size]) -> Iterator[tuple[Expr, Size]]:
+    """What stands at each axis, and its size; axes that are all parts of one number are that number."""
+    n = 0
+    while n < len(indices):
+        first = indices[n]
+        parts = len(first.shape) if isinstance(first, Unravel) and isinstance(first.number, Ravel) else 1
+        whole = parts > 1 and all(
+            isinstance(own, Unravel) and (own.axis, own.number, own.shape) == (axis, first.number, first.shape)
+            for axis, own in enumerate(indices[n : n + parts])
+        )
+        parts = parts if whole else 1
+        yield first.number if whole else first, sp.Mul(*shape[n : n + parts])
+        n += parts
+
+
+def in_order(axes: Sequence[Index], digits: Collection[Digit]) -> list[Digit]:
+    """The digits of one axis after those of another, the first of each first."""
+    return [digit for axis in axes for digit in sorted((d for d in digits if d[0] is axis), key=lambda d: d[1])]
 
 
 def digits_of(index: Expr) -> Iterator[tuple[Digit, Size]]:
@@ -261,9 +233,10 @@ def digits_of(index: Expr) -> Iterator[tuple[Digit, Size]]:
         raise NoForm
 
 
-def whole(index: Index, digits: Sequence[Digit], sizes: Sequence[Size]) -> bool:
-    """Whether these are all digits of an index."""
-    return [place for _, place in digits] == list(range(len(digits))) and same(index.size, sizes)
+def whole(axis: Index, digits: Mapping[Digit, Size]) -> bool:
+    """Whether all digits of an index are read."""
+    own = in_order([axis], digits)
+    return [place for _, place in own] == list(range(len(own))) and same(axis.size, [digits[digit] for digit in own])
 
 
 def same(size: Size, parts: Sequence[Size]) -> bool:

@@ -1,31 +1,17 @@
-"""Gradients that torch has a call for: what is written at positions, and convolutions read backwards.
+"""Gradients that torch has a call for: written at positions, selected by a view, or convolutions read backwards.
 
 Each function looks at the shape of a whole formula and answers with the call, or with None. As with every closed form,
-the text is shown only after it was read back and agreed with the formula.
+the text is shown only after it was read back and agreed with the formula; that a call has the conditions under which an
+entry is read is for that proof to say, too. Windows are in `blocks` and `convolutions`.
 
-    Σ_j δ(p, n[j])·v[j,q]                  →  zeros_like(x).index_add(0, n, v): `places`
-    Σ_{o,k} v[n,o,k]·w[o,c,p−s·k+d]        →  conv_transpose1d(v, w, stride=s, padding=d): `convolutions`
-    Σ_{a,b} v[n,(c,a,b),(p−a,q−b)]         →  F.fold(v, x.shape[-2:], (k, l)): `folds`
-    Σ_j v[p−j,j]                           →  zeros_like(x).index_add(0, arange(n).unfold(0, k, 1)…): `selections`
-
-What is written at positions: an entry goes where a tensor of whole numbers says.
-
-    Σ_j δ(p, n[j])·v[j,q]                       →  zeros_like(x).index_add(0, n, v)
-    Σ_j δ(q, n[p,j])·v[p,j]                     →  zeros_like(x).scatter_add(1, n, v)
-    δ(q, n[p])·v[p]                             →  v[:, None] * one_hot(n, x.shape[1])
-    δ(p, n[q])·v[q]                             →  zeros_like(x).scatter_add(0, n[None], v[None])
-    Σ_j,k δ(p·m + q, n[j,k])·v[j,k]             →  zeros_like(x).flatten().scatter_add(0, n.flatten(), v.flatten())…
-
-Comes in: the δ and what it multiplies. Goes out: the call; None where no call says it.
-
-What a view selects along one axis goes back to where arange, viewed in the same way, says; diagonals to theirs.
-
-    [2 | p − 1]·v[⌊(p − 1)/2⌋]        →  zeros_like(x).index_add(0, arange(x.shape[0])[1::2], v)
-    Σ_j v[p − j, j]                   →  zeros_like(x).index_add(0, arange(n).unfold(0, k, 1).flatten(), v.flatten())
-    δ(q, p + 1)·v[p]                  →  zeros_like(x).diagonal_scatter(v, 1)
-
-Comes in: the one entry of the seed that is read, and what is beside it. Goes out: the call; None where no call says it.
-The conditions under which the entry is read are not looked at: that the call has them is for the proof to say.
+    Σ_j δ(p, n[j])·v[j,q]              →  zeros_like(x).index_add(0, n, v)
+    Σ_j δ(q, n[p,j])·v[p,j]            →  zeros_like(x).scatter_add(1, n, v)
+    δ(q, n[p])·v[p]                    →  v[:, None] * one_hot(n, x.shape[1])
+    δ(p, n[q])·v[q]                    →  zeros_like(x).scatter_add(0, n[None], v[None])
+    Σ_j,k δ(p·m + q, n[j,k])·v[j,k]    →  zeros_like(x).flatten().scatter_add(0, n.flatten(), v.flatten())…
+    [2 | p − 1]·v[⌊(p − 1)/2⌋]         →  zeros_like(x).index_add(0, arange(x.shape[0])[1::2], v)
+    Σ_j v[p − j, j]                    →  zeros_like(x).index_add(0, arange(n).unfold(0, k, 1).flatten(), v.flatten())
+    δ(q, p + 1)·v[p]                   →  zeros_like(x).diagonal_scatter(v, 1)
 """
 
 from __future__ import annotations

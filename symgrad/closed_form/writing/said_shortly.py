@@ -27,7 +27,7 @@ from symgrad.closed_form.rewriting.shorthands import (
     Standardised,
     Variance,
 )
-from symgrad.closed_form.texts.notation import Notation, axis_in, body_order, common_order, joint_axes
+from symgrad.closed_form.texts.notation import Notation, axis_in, body_order, common_order, lined_up
 from symgrad.closed_form.texts.pieces import ATOM, POWER, Axes, NoForm, Piece, aligned, applied, flat, permuted
 from symgrad.indexing import Bracket, Index
 from symgrad.indexing.symbols import Expr, accesses, free_indices, indices_of, is_access, name_of
@@ -61,11 +61,7 @@ def along_an_axis(
     (index,) = along if len(along) == 1 else (None,)
     free = sorted(free_indices(sp.Mul(*factors)), key=str)
     order = dict.fromkeys(i for i in [*prefer, *free] if i not in along)
-    whole = (
-        notation.write(factors[0], [*order, *along])
-        if len(factors) == 1
-        else notation.product(factors, [*order, *along])
-    )
+    whole = notation.multiplied(factors, [*order, *along])
     if index is None or index not in whole.axes:
         raise NoForm
     return whole, axis_in(whole.axes, index)
@@ -119,9 +115,8 @@ def cases(notation: Notation, node: Expr, prefer: Sequence[Index]) -> Piece:
     """where(x > 0, 1, x.exp())"""
     condition, *entries = node.args
     pieces = [notation.write(Bracket(condition), prefer), *(notation.write(entry, prefer) for entry in entries)]
-    target = common_order(pieces, prefer)
-    lined = [aligned(piece, target) for piece in pieces]
-    return Piece(f"where({', '.join(piece.text for piece in lined)})", ATOM, joint_axes(lined, target))
+    lined, axes = lined_up(pieces, prefer)
+    return Piece(f"where({', '.join(piece.text for piece in lined)})", ATOM, axes)
 
 
 def sizes_of(notation: Notation, axes: Axes) -> str:
@@ -144,12 +139,6 @@ def norm(notation: Notation, square: Expr, prefer: Sequence[Index]) -> Piece:
     kept = tuple(None if i in bound else i for i in inner.axes)
     whole = Piece(f"norm({inner.text}, {dim}, keepdim=True)", ATOM, kept)
     return Piece(f"norm({inner.text}, {dim})", ATOM, rest, whole)
-
-
-def normal(notation: Notation, node: Expr, prefer: Sequence[Index]) -> Piece:
-    """torch.special.ndtr(x)"""
-    inner = notation.write(node.args[0], prefer)
-    return Piece(f"torch.special.ndtr({inner.text})", ATOM, inner.axes)
 
 
 def cross(notation: Notation, node: Expr, prefer: Sequence[Index]) -> Piece:
@@ -186,25 +175,10 @@ def root(notation: Notation, node: Expr, prefer: Sequence[Index]) -> Piece:
     return Piece(f"{f'({whole})' if ' ' in whole else whole} ** 0.5", POWER, ())
 
 
-SHORTHANDS = {
-    Softmax: softmax,
-    Masked: masked,
-    Centred: centred,
-    Standardised: standardised,
-    Apart: apart,
-    Cases: cases,
-    Normal: normal,
-    Root: root,
-    Once: once,
-    Cross: cross,
-}
-"""How each shorthand is written."""
-
-
 MODULES = ("F.", "torch.special.")
 """Where functions stand that are no methods."""
 
-OTHERWISE = {sp.Abs: "abs", sp.loggamma: "lgamma"}
+OTHERWISE = {sp.Abs: "abs", sp.loggamma: "lgamma", Normal: "ndtr"}
 """Functions that torch calls otherwise than SymPy."""
 
 
@@ -253,3 +227,18 @@ def with_parameters(op: Op, parameters: Sequence[Expr], inner: Piece) -> Piece:
     if spelled is None or not all(number.is_Integer for number in parameters):
         raise NoForm
     return Piece(f"{spelled}({', '.join([*map(str, parameters), inner.text])})", ATOM, inner.axes)
+
+
+SHORTHANDS = {
+    Softmax: softmax,
+    Masked: masked,
+    Centred: centred,
+    Standardised: standardised,
+    Apart: apart,
+    Cases: cases,
+    Normal: function,
+    Root: root,
+    Once: once,
+    Cross: cross,
+}
+"""How each shorthand is written."""

@@ -78,7 +78,7 @@ def running(notation: Notation, factors: list[Expr], bound: list[Index], prefer:
     if k not in ends or not all(isinstance(end, Index) and end.size == k.size for end in ends):
         raise NoForm
     (q,) = set(ends) - {k}
-    body = flat(group(notation, rest, [k if i == q else i for i in prefer]))
+    body = flat(notation.multiplied(rest, [k if i == q else i for i in prefer]))
     if k not in body.axes or q in body.axes or body.binds == COMPARE:
         raise NoForm
     axis, axes = axis_in(body.axes, k), tuple(q if i == k else i for i in body.axes)
@@ -134,7 +134,7 @@ def weighted_product(
         return matmul(left, side(notation, sides[second], (k, *free[second])), (*free[first], *free[second]))
     left = side(notation, sides[first], (*free[first], k))
     right = side(notation, sides[second], (k, *free[second]))
-    middle = flat(group(notation, weights, (k,)))
+    middle = flat(notation.multiplied(weights, (k,)))
     if middle.axes != (k,):
         raise NoForm
     diagonal = method(middle, "diag()", (k, k))
@@ -153,16 +153,11 @@ def stacked_product(notation: Notation, groups: list[list[Expr]], k: Index, pref
     return Piece(f"{left.inside(MATMUL)} @ {right.inside(MATMUL + 1)}", MATMUL, (*rows, *columns))
 
 
-def group(notation: Notation, factors: Sequence[Expr], prefer: Sequence[Index]) -> Piece:
-    """The elementwise product of some factors."""
-    return notation.write(factors[0], prefer) if len(factors) == 1 else notation.product(factors, prefer)
-
-
 def side(notation: Notation, factors: list[Expr], axes: Sequence[Index]) -> Piece:
     """One side of a matrix product: torch has none of truth values, nor of counts of them."""
     if counted(sp.Mul(*factors)):
         raise NoForm
-    return matrix(group(notation, factors, axes), axes)
+    return matrix(notation.multiplied(factors, axes), axes)
 
 
 def sum_of_product(
@@ -174,7 +169,7 @@ def sum_of_product(
     *more: str,
 ) -> Piece:
     """Σ_k f[p,k]·g[p,k] is (f * g).sum(-1); axes of one entry go with what is added up."""
-    body = group(notation, factors, body_order(factors, bound, prefer))
+    body = notation.multiplied(factors, body_order(factors, bound, prefer))
     if word == MEAN:  # along an axis that a view spreads, the mean is the entry
         bound = [i for i in bound if i in body.indices()]
         if not bound:

@@ -30,6 +30,7 @@ from symgrad.closed_form.texts.notation import (
     common_order,
     factor_order,
     joint_axes,
+    lined_up,
     signed,
 )
 from symgrad.closed_form.texts.pieces import (
@@ -286,19 +287,16 @@ class Forms(Notation):
             return applied(inner, "sqrt()")
         halves = exponent.is_Rational and exponent.q == 2
         raised = Piece(repr(float(exponent)), ATOM, ()) if halves else self.write(exponent, prefer)
-        target = common_order([inner, raised], prefer)
-        left, right = aligned(inner, target).inside(ATOM), aligned(raised, target).inside(ATOM)
-        return Piece(f"{left} ** {right}", POWER, joint_axes([inner, raised], target))
+        (left, right), axes = lined_up([inner, raised], prefer)
+        return Piece(f"{left.inside(ATOM)} ** {right.inside(ATOM)}", POWER, axes)
 
     def condition(self, node: Expr, prefer: Sequence[Index]) -> Piece:
         """[x > 0] is (x > 0); conditions on indices have no notation."""
         relation = node.args[0]
         if relation.func not in RELATIONS or not reads_tensor(relation):
             raise NoForm
-        pieces = [self.write(a, prefer) for a in relation.args]
-        target = common_order(pieces, prefer)
-        left, right = (aligned(p, target).inside(ADD) for p in pieces)
-        return Piece(f"{left} {RELATIONS[relation.func]} {right}", COMPARE, joint_axes(pieces, target))
+        (left, right), axes = lined_up([self.write(a, prefer) for a in relation.args], prefer)
+        return Piece(f"{left.inside(ADD)} {RELATIONS[relation.func]} {right.inside(ADD)}", COMPARE, axes)
 
     def log_of_exponentials(self, node: Expr, prefer: Sequence[Index]) -> Piece:
         """log Σ_k exp(f[p,k]) is f.logsumexp(-1)."""
