@@ -1,11 +1,14 @@
 """Scalar functions with delicate numerics, as SymPy functions that know their stable evaluation.
 
 `fdiff` is written in terms of the function itself, as SymPy does for tanh; a test proves each one from
-``definition`` by letting SymPy differentiate it (tests/test_functions.py).
+``definition`` by letting SymPy differentiate it (tests/test_functions.py). `special` has SciPy's functions, loaded at
+the first call: importing them takes as long as NumPy, and most runs do not need them.
 """
 
 from __future__ import annotations
 
+import importlib
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -14,11 +17,69 @@ import numpy as np
 import numpy.typing as npt
 import sympy as sp
 
-from symgrad import special
 from symgrad.indexing.brackets import Bracket
 from symgrad.indexing.symbols import Expr
 
 Array = npt.NDArray[np.float64]
+FLOATS_HOLD = 2**53
+"""Below this every whole number is a float64."""
+TINY = 1e-290
+"""Below this the first term of a series is all of it."""
+FEW = 2**16
+"""So many entries take less time one by one than loading SciPy."""
+ALONE = {own.__name__: np.frompyfunc(own, 1, 1) for own in (math.erf, math.erfc)}
+"""Functions that Python has, too."""
+
+
+class Special:
+    """`scipy.special`: ``special.expit`` is a stand-in that can be put into a table; calling it calls SciPy's function.
+
+    Two of them are wrong next to 0, where ``iv`` underflows to NaN and ``gammaln`` to infinity; there each is the first
+    term of its series. What every network needs, ``log_softmax`` and ``erf`` of a few entries, is computed without
+    SciPy.
+    """
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        """SciPy's function called ``name``, not yet loaded."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+
+        def function(*arguments: Any, **options: Any) -> Any:
+            if name in ALONE and np.size(arguments[0]) <= FEW and not np.iscomplexobj(arguments[0]):
+                return np.asarray(ALONE[name](arguments[0]), float)
+            return self.scipys(name)(*arguments, **options)
+
+        function.__name__ = name
+        return function
+
+    @staticmethod
+    def scipys(name: str) -> Callable[..., Any]:
+        """SciPy's function itself."""
+        found: Callable[..., Any] = getattr(importlib.import_module("scipy.special"), name)
+        return found
+
+    @staticmethod
+    def log_softmax(x: Any, axis: int) -> Any:
+        """x − log Σ exp x along an axis."""
+        top = np.max(x, axis=axis, keepdims=True)
+        shifted = x - np.where(np.isfinite(top), top, 0.0)
+        with np.errstate(divide="ignore"):  # where nothing but −∞ stands
+            return shifted - np.log(np.sum(np.exp(shifted), axis=axis, keepdims=True))
+
+    def iv(self, order: Any, x: Any) -> Any:
+        """Iₙ(x), (x/2)ⁿ next to 0."""
+        tiny = np.abs(x) < TINY
+        found = self.scipys("iv")(order, np.where(tiny, 0.0, x))
+        return np.where(tiny, np.power(np.where(tiny, x, 0.0) / 2, order), found)
+
+    def gammaln(self, x: Any) -> Any:
+        """log|Γ(x)|, −log|x| next to 0."""
+        tiny = (np.abs(x) < TINY) & (np.asarray(x) != 0)
+        found = self.scipys("gammaln")(np.where(tiny, 1.0, x))
+        return np.where(tiny, -np.log(np.abs(np.where(tiny, x, 1.0))), found)
+
+
+special = Special()
 
 
 class Stable(sp.Function):

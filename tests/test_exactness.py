@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import symgrad
-from symgrad.exactness import in_floats
+from symgrad.numeric.exact import in_floats
 
 QUOTIENTS = st.builds(Fraction, st.integers(-(2**20), 2**20), st.integers(1, 30))
 

@@ -20,13 +20,13 @@ import numpy as np
 import pytest
 import torch
 
-from symgrad import special
 from symgrad.calculus import local
 from symgrad.documents.domains import sample_values
 from symgrad.entries import equations as mechanism
 from symgrad.entries import holding, spec
 from symgrad.errors import Source, SymgradError
 from symgrad.exporting.arrays import in_arrays
+from symgrad.functions import special
 from symgrad.indexing.symbols import accesses, name_of
 from symgrad.language import read
 from symgrad.language.grammar.syntax import parse

@@ -14,12 +14,12 @@ import numpy as np
 import sympy as sp
 
 from symgrad.errors import SymgradError
-from symgrad.exactness import FLOATS_HOLD, LARGEST_EXPONENT
 from symgrad.explanation.formulas import Derived
 from symgrad.explanation.jacobian import Jacobian
 from symgrad.explanation.singular import Singular, singular
+from symgrad.functions import FLOATS_HOLD
 from symgrad.numeric import Array, Values, evaluate, forward, numeric_pullback, plain, term_sizes
-from symgrad.numeric.exact import all_tame, as_float, finite
+from symgrad.numeric.exact import LARGEST_EXPONENT, all_tame, as_float, finite
 from symgrad.ops import entry_of
 from symgrad.oracles import (
     Check,

@@ -15,7 +15,7 @@ from typing import Any
 import sympy as sp
 
 from symgrad.errors import bug
-from symgrad.functions import PRIMITIVES, finite, high, low, number_or_zero, sign
+from symgrad.functions import FLOATS_HOLD, PRIMITIVES, finite, high, low, number_or_zero, sign
 from symgrad.indexing import Bracket, Index, Ravel, Unravel, bound_indices, with_fresh_sums
 from symgrad.indexing.symbols import Expr, is_access, name_of
 from symgrad.shapes import Size, with_numbers
@@ -41,7 +41,7 @@ MOST_FACTORS = 8
 
 def real_number(node: Expr) -> int | float:
     """A constant as a number: ±∞ where it is beyond floats, NaN where it is not real, as log(−2)."""
-    if node.is_Integer and abs(node) < 2**53:
+    if node.is_Integer and abs(node) < FLOATS_HOLD:
         return int(node)
     try:
         return float(node) if node.is_extended_real else math.nan

@@ -20,11 +20,10 @@ import sympy as sp
 from symgrad.calculus.local import OUT, Standard, derive, known_name, operand, standard, unfolded
 from symgrad.entries.written import WrittenTwice
 from symgrad.errors import InputError, ShapeError, UnsupportedError
-from symgrad.exactness import MOST_BITS, bits
 from symgrad.indexing import Bracket, Equation
 from symgrad.indexing.symbols import is_access, name_of
 from symgrad.lowering.reading import names_read, number
-from symgrad.numeric.exact import EXACT_LIMIT, Array, as_float, exact, finite, holds_exact, is_exact
+from symgrad.numeric.exact import EXACT_LIMIT, MOST_BITS, Array, as_float, bits, exact, finite, holds_exact, is_exact
 from symgrad.numeric.limits import (
     MOST_EXACT,
     MOST_HELD,

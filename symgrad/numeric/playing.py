@@ -17,7 +17,6 @@ import numpy as np
 import sympy as sp
 
 from symgrad.errors import bug
-from symgrad.exactness import in_floats, kept_short
 from symgrad.indexing import Bracket, Equation, fresh
 from symgrad.indexing.symbols import Expr
 from symgrad.lowering.arrays import ON_NUMPY, Engine
@@ -25,7 +24,17 @@ from symgrad.lowering.careful import Field
 from symgrad.lowering.graph import EDGES, FLOAT, FORWARD, TAME, WHOLE, Care, NoPlan, TooLarge
 from symgrad.lowering.plan import Plan, lowered, planned
 from symgrad.lowering.reading import is_rational, names_read, number
-from symgrad.numeric.exact import EXACT_LIMIT, Array, all_tame, as_float, exact, exact_power, is_exact
+from symgrad.numeric.exact import (
+    EXACT_LIMIT,
+    Array,
+    all_tame,
+    as_float,
+    exact,
+    exact_power,
+    in_floats,
+    is_exact,
+    kept_short,
+)
 from symgrad.numeric.limits import MOST_IN_GRID, allowed, check_grid
 from symgrad.shapes import Size
 

@@ -21,11 +21,10 @@ import numpy as np
 import sympy as sp
 
 from symgrad.errors import SymgradError, UnsupportedError
-from symgrad.exactness import MOST_BITS
+from symgrad.functions import special
 from symgrad.indexing.symbols import Expr
 from symgrad.numeric import Array, as_float
-from symgrad.numeric.exact import all_tame
-from symgrad.special import gammaln, polygamma
+from symgrad.numeric.exact import MOST_BITS, all_tame
 
 Read = Callable[[str, Mapping[str, Array]], Array]
 """How a call of the table is evaluated: its text and the arrays that it names."""
@@ -38,7 +37,7 @@ SIGNS: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
 CALLS: dict[str, Callable[..., Any]] = {
     "arange": np.arange, "eye": np.eye, "where": np.where, "ones_like": np.ones_like, "zeros_like": np.zeros_like,
     "atan2": np.arctan2, "copysign": np.copysign, "isfinite": np.isfinite, "round": np.round, "floor": np.floor,
-    "lgamma": gammaln, "polygamma": polygamma, "abs": np.abs,
+    "lgamma": special.gammaln, "polygamma": special.polygamma, "abs": np.abs,
 }  # fmt: skip
 ATTRIBUTES = ("shape", "T", "mT")
 METHODS: dict[str, Callable[..., Any]] = {

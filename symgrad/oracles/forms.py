@@ -23,12 +23,12 @@ import sympy as sp
 
 from symgrad.calculus import Sweep, local, moving
 from symgrad.errors import DomainError, ShapeError, SymgradError, UndefinedError
-from symgrad.exactness import LARGEST_EXPONENT
 from symgrad.indexing import Equation, Index, Ravel, Unravel, is_guard
 from symgrad.indexing.symbols import Expr, is_access
 from symgrad.language.read import LOSSES, Reading, inputs_of, read
 from symgrad.numeric import Array, Values, as_float, evaluate, finite, forward, is_exact
 from symgrad.numeric.arranged import matrix_of_kind
+from symgrad.numeric.exact import LARGEST_EXPONENT
 from symgrad.ops import named
 from symgrad.oracles.evaluators import Read, evaluate_arrays
 from symgrad.oracles.report import Check, compare

@@ -67,7 +67,7 @@ class Formula:
 
 @dataclass(frozen=True)
 class Chained:
-    """Mathematics side by side, with an operator between."""
+    """Mathematics side by side, with an operator between; what is added and is negative is taken away."""
 
     parts: tuple[Math, ...]
     operator: Math
@@ -75,12 +75,20 @@ class Chained:
     @property
     def text(self) -> str:
         """In Unicode."""
-        return self.operator.text.join(p.text for p in self.parts)
+        return joined([part.text for part in self.parts], self.operator.text, "−")
 
     @property
     def latex(self) -> str:
         """In LaTeX."""
-        return self.operator.latex.join(p.latex for p in self.parts)
+        return joined([part.latex for part in self.parts], self.operator.latex, "-")
+
+
+def joined(texts: Sequence[str], operator: str, minus: str) -> str:
+    """Texts with an operator between; a minus sign stands for + and a negative one."""
+    first, *others = texts
+    taken = [operator == " + " and text.startswith(minus) for text in others]
+    pairs = zip(others, taken, strict=True)
+    return first + "".join(f" {minus} {text[1:]}" if away else f"{operator}{text}" for text, away in pairs)
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from symgrad import special
 from symgrad.entries.along import BY_AVERAGE, BY_WORD, REDUCE, SIZE_AVERAGE
 from symgrad.entries.domain import between, positive, reals, whole
 from symgrad.entries.equations import op
 from symgrad.entries.shaping import as_many, within
 from symgrad.errors import ShapeError
+from symgrad.functions import special
 from symgrad.ops.contracting.distances import inner_length, numpy_length
 from symgrad.ops.moving.gathering import from_zero, positions
 from symgrad.shapes import Shape, Sizes

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from symgrad import special
 from symgrad.entries.domain import Domain, between, positive, reals, whole
 from symgrad.entries.equations import METHOD, SPECIAL, TORCH, F, op
 from symgrad.entries.spec import no_alignment
 from symgrad.errors import InputError, ShapeError
+from symgrad.functions import special
 from symgrad.program import Role
 from symgrad.shapes import Shape, Sizes
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import sympy as sp
@@ -23,9 +22,10 @@ from symgrad.render.content.answer import Answer, all_lines, uses_of
 from symgrad.render.content.first_lines import readable
 from symgrad.render.content.singular import singular_blocks
 from symgrad.render.content.teller import Teller, formula_of
-from symgrad.render.content.words import DOTS, as_code, shape_words
+from symgrad.render.content.words import DOTS, PLUS, as_code, shape_words
 from symgrad.render.page import (
     Block,
+    Chained,
     Code,
     Equation,
     Equations,
@@ -262,9 +262,9 @@ def entry_rows(
     terms = [term for term, _ in pairs]
     if sum(sp.count_ops(t) for t in terms) > LONGEST_ENTRY:
         return
-    seeded = Added([Formula(t, names.written({seed: values[seed]})) for t in terms], whole)
-    in_numbers = Added([Formula(t, names.written(values.arrays)) for t in terms], whole)
-    done = Added([number(value) for _, value in pairs], whole)
+    seeded = added([Formula(t, names.written({seed: values[seed]})) for t in terms], whole)
+    in_numbers = added([Formula(t, names.written(values.arrays)) for t in terms], whole)
+    done = added([number(value) for _, value in pairs], whole)
     parts: list[Math] = [left]
     total = gradient.shown[story.at]
     remark: Words = ()
@@ -280,26 +280,7 @@ def entry_rows(
         yield Equation(tuple(parts), remark)
 
 
-@dataclass(frozen=True, eq=False)
-class Added:
-    """Terms side by side, a negative one taken away; the middle of many left out unless ``whole``."""
-
-    terms: Sequence[Math]
-    whole: bool = False
-
-    @property
-    def parts(self) -> Sequence[Math]:
-        """The terms that are shown."""
-        return self.terms if self.whole or len(self.terms) <= MOST_TERMS else (*self.terms[:3], DOTS, self.terms[-1])
-
-    @property
-    def text(self) -> str:
-        """In Unicode."""
-        first, *others = (part.text for part in self.parts)
-        return first + "".join(f" − {t[1:]}" if t.startswith("−") else f" + {t}" for t in others)
-
-    @property
-    def latex(self) -> str:
-        """In LaTeX."""
-        first, *others = (part.latex for part in self.parts)
-        return first + "".join(f" - {t[1:]}" if t.startswith("-") else f" + {t}" for t in others)
+def added(terms: Sequence[Math], whole: bool) -> Chained:
+    """A sum; the middle of many terms is left out unless it is wanted ``whole``."""
+    shown = terms if whole or len(terms) <= MOST_TERMS else (*terms[:3], DOTS, terms[-1])
+    return Chained(tuple(shown), PLUS)

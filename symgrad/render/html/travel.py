@@ -18,7 +18,7 @@ import sympy as sp
 
 from symgrad.calculus import local
 from symgrad.explanation import Explanation, Given, Gradient, Jacobian
-from symgrad.functions import high, low, sigmoid, softplus
+from symgrad.functions import FLOATS_HOLD, high, low, sigmoid, softplus
 from symgrad.functions import sign as signum
 from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel
 from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of
@@ -263,7 +263,7 @@ class Trees:
         found = complex(node)
         if found.imag or not math.isfinite(found.real):
             raise NotHereError("a constant in the formula is no number")
-        return int(node) if node.is_Integer and abs(int(node)) < 2**53 else found.real
+        return int(node) if node.is_Integer and abs(int(node)) < FLOATS_HOLD else found.real
 
 
 class ComputedError(Exception):
