@@ -20,7 +20,7 @@ author = "The symgrad authors"
 copyright = "the symgrad authors, BSD-3-Clause"
 version = release = symgrad.__version__
 
-extensions = ["sphinx.ext.autodoc", "sphinx_click", "myst_nb", "symgrad.sphinx", "book", "whole"]
+extensions = ["sphinx.ext.autodoc", "sphinx_click", "myst_nb", "symgrad.sphinx", "book", "held", "whole"]
 exclude_patterns = ["_build", "**.ipynb_checkpoints", "jupyter_execute"]
 html_theme = "furo"
 html_title = f"symgrad {symgrad.__version__}"

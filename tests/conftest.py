@@ -90,7 +90,7 @@ def leave_to_the_slow(items: Sequence[pytest.Item], alone: bool = False) -> None
     examples: dict[str, list[tuple[pytest.Item, int]]] = {}
     for item in items:
         mark = item.get_closest_marker("one_in")
-        if mark is not None and item.get_closest_marker("slow") is None:
+        if mark is not None and not any(map(item.get_closest_marker, ("slow", "night"))):
             examples.setdefault(item.nodeid.partition("[")[0], []).append(
                 (item, mark.kwargs.get("alone", 1) if alone else mark.args[0])
             )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -94,7 +95,7 @@ def test_torch_itself_is_not_accused(text: str) -> None:
 
 @pytest.mark.filterwarnings("ignore:var")
 @pytest.mark.parametrize(
-    "seeds", [pytest.param(range(1, 5), marks=pytest.mark.slow), pytest.param(range(5, 40), marks=pytest.mark.night)]
+    "seeds", [pytest.param(range(1, 2), marks=pytest.mark.slow), pytest.param(range(2, 40), marks=pytest.mark.night)]
 )
 @pytest.mark.parametrize("text", OPERATIONS)
 def test_torch_itself_is_not_accused_with_any_seed(text: str, seeds: range) -> None:
@@ -187,10 +188,21 @@ def changed(text: str, change: Function, dtype: torch.dtype) -> BackwardReport:
     return check_backward(function(forward, backward), text, only=("value", "purity"), **inputs)
 
 
-@pytest.mark.one_in(24)
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
-@pytest.mark.parametrize("text", UNDER)
-@pytest.mark.parametrize("name", CHANGES)
+ALL_CHANGES = [*product(CHANGES, UNDER, (torch.float64, torch.float32))]
+CHOSEN = {
+    (name, text, (torch.float64, torch.float32)[(place + (place == 2) * n) % 2])
+    for n, name in enumerate(CHANGES)
+    for place, step in enumerate((0, 2, 5))
+    for text in [[*UNDER][(n + step) % len(UNDER)]]
+}
+"""Every change under three of the operations, in both types; every operation under a dozen of the changes, in both."""
+
+
+@pytest.mark.one_in(8)
+@pytest.mark.parametrize(
+    ("name", "text", "dtype"),
+    [pytest.param(*one, marks=[] if one in CHOSEN else [pytest.mark.night]) for one in ALL_CHANGES],
+)
 def test_a_backward_that_does_not_take_v_as_it_is_is_seen(name: str, text: str, dtype: torch.dtype) -> None:
     """All seeds were small and whole: a cast, a clip or a threshold changed none of them."""
     change, kind, said = CHANGES[name]

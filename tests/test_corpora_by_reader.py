@@ -18,12 +18,10 @@ import pytest
 import torch
 
 import symgrad
-from symgrad.documents.operation import worked
 from symgrad.errors import SymgradError, UnsupportedError
 from symgrad.explanation import Explanation
 from symgrad.language import inputs_of
 from symgrad.numeric import as_float, numeric_pullback
-from symgrad.ops import TABLE, Op
 from symgrad.oracles import ask_torch, check_reading
 from symgrad.oracles.report import Outcome
 from symgrad.question import ask, text_of
@@ -40,31 +38,6 @@ STRIDED = "F.batch_norm(y, unbind(x, 1)[0].detach(), (a ** 2).detach(), a, a)"
 """Torch reads a running mean that is every fourth number as four numbers that follow each other."""
 EXPRESSION = re.compile(r"(?!.*(?:10\*\*|\d{5}))(?=.*[(@*/+\[])(?=.*[A-Za-z])[\w\s.,()\[\]@*/+=<>:;'&|~%-]{3,160}")
 """What may be a text that symgrad reads, of small tensors."""
-NO_PATH = "element 0 of tensors does not require grad"
-"""What torch says of a backward from a constant."""
-OTHERWISE: dict[str, Outcome] = {
-    "np.dot(x, a)": Outcome.AS_READ, "identity(x)": Outcome.AS_READ, "triangular_factor(x)": Outcome.AS_READ, "lu_factors(x)": Outcome.AS_READ,
-    "eigh(x).eigenvectors": Outcome.AS_READ,
-    "softmax(x)": Outcome.REFUSED, "log_softmax(x)": Outcome.REFUSED, "layer_norm(x)": Outcome.REFUSED, "solve(a, b, left=False)": Outcome.REFUSED,
-    "svd(x, full_matrices=False).U": Outcome.REFUSED, "svd(x, full_matrices=False).Vh": Outcome.REFUSED,
-    "F.hardsigmoid(x)": Outcome.NOT_COMPARED,
-}  # fmt: skip
-"""Examples of the table that are not simply equal: NumPy's and our own words, signs of vectors, help with arguments."""
-
-
-@pytest.mark.one_in(8)
-@pytest.mark.parametrize("op", TABLE.values(), ids=list(TABLE))
-def test_every_example_of_the_table_is_what_torch_runs(op: Op) -> None:
-    for example in op.examples:
-        found = worked(op, example, check=True)
-        assert found.passed, example.text
-        asked = found.asked
-        constant = asked is not None and ({*found.gradients} <= asked.data or asked.refusal.startswith(NO_PATH))
-        usual = Outcome.UNDERIVED if constant else Outcome.EQUAL
-        assert found.outcome in (
-            OTHERWISE.get(example.text, usual),
-            Outcome.EQUAL if example.text.startswith("eigh") else usual,
-        ), example.text
 
 
 @cache
@@ -138,7 +111,10 @@ def agrees(text: str) -> bool:
     return True
 
 
-SEEDS = [*range(60), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(60, 500))]
+SEEDS = [
+    *range(60),
+    *(pytest.param(seed, marks=pytest.mark.slow if seed < 200 else pytest.mark.night) for seed in range(60, 500)),
+]
 
 
 @pytest.mark.parametrize("seed", SEEDS)

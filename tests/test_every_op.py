@@ -142,11 +142,16 @@ def test_the_jacobian_is_torchs(case: Case) -> None:
             assert_true(said, np.where(np.abs(rows) < 1e-13, 0.0, rows), tensors, f"{case.name} by {name}")
 
 
+ALONG = [
+    *(pytest.param(*at.values, 2, id=f"{at.id}-2") for at in FORMULAS if not at.marks),
+    *(pytest.param(*at.values, None, id=f"{at.id}-axes", marks=pytest.mark.slow) for at in FORMULAS),
+]
+"""By default along random directions, each of which goes through every entry; in the slow tests along every axis."""
+
+
 @pytest.mark.one_in(12)
-@pytest.mark.parametrize("directions", [2, pytest.param(None, marks=pytest.mark.slow)])
-@each_derived
+@pytest.mark.parametrize(("case", "directions"), ALONG)
 def test_the_jacobian_is_what_differences_find(case: Case, directions: int | None) -> None:
-    """Along random directions, each of which goes through every entry; the slow test goes along the axes."""
     if dict(case.last.options).get("padding_idx") is not None:
         pytest.skip("torch lets nothing flow to the padding row, though the output does move with it")
     step, generator = 1e-6, np.random.default_rng(case.seed)
@@ -272,9 +277,17 @@ def in_numbers(case: Case, entry: sp.Expr) -> float:
     return float(evaluate(Equation((), entry), values.arrays, values.sizes))
 
 
+LOOKED_AT = [
+    *(pytest.param(*at.values, WRITTEN, id=f"{at.id}-{WRITTEN}") for at in first_by_default(STORIES) if not at.marks),
+    *(
+        pytest.param(*at.values, ALL_WRITTEN, id=f"{at.id}-{ALL_WRITTEN}", marks=pytest.mark.slow)
+        for at in first_by_default(STORIES)
+    ),
+]
+
+
 @pytest.mark.one_in(2)
-@pytest.mark.parametrize("most", [WRITTEN, pytest.param(ALL_WRITTEN, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("case", first_by_default(STORIES))
+@pytest.mark.parametrize(("case", "most"), LOOKED_AT)
 def test_what_is_written_out_adds_up_and_never_divides_by_zero(case: Case, most: int) -> None:
     """1/0 beside a condition that does not hold is not there: neither in an entry of J nor in one of a gradient."""
     for name, gradient in case.story.gradients.items():

@@ -128,8 +128,9 @@ def test_random_programs_are_read_as_python_reads_them() -> None:
     assert found["equal"] >= 20, found
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("part", range(8))
+@pytest.mark.parametrize(
+    "part", [pytest.param(n, marks=pytest.mark.slow if n < 2 else pytest.mark.night) for n in range(8)]
+)
 def test_more_random_programs(part: int) -> None:
     found = verdicts(range(1000 + 250 * part, 1250 + 250 * part))
     assert found["equal"] >= 80, found

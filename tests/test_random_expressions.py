@@ -230,14 +230,15 @@ def by_explanation(drawn: Expression, weights: np.ndarray, out: np.ndarray) -> t
     return found.output, answers
 
 
-ALL = [
-    *(pytest.param(n, False, marks=[pytest.mark.slow] if n >= DEFAULT else []) for n in range(PARTS)),
-    *(pytest.param(n, True, marks=[pytest.mark.slow] if n >= DEFAULT else []) for n in range(EXACT_PARTS)),
+ALL = [*((n, False) for n in range(PARTS)), *((n, True) for n in range(EXACT_PARTS))]
+RUNS = [
+    *((part, exact, None) for part, exact in ALL if part < DEFAULT),
+    *(pytest.param(part, exact, True, id=f"thorough-{part}-{exact}", marks=pytest.mark.slow) for part, exact in ALL),
 ]
+"""What is made thoroughly, in the slow tests, is made of the same expressions and more."""
 
 
-@pytest.mark.parametrize(("part", "exact"), ALL)
-@pytest.mark.parametrize("thorough", [None, pytest.param(True, marks=pytest.mark.slow)], ids=["", "thorough"])
+@pytest.mark.parametrize(("part", "exact", "thorough"), RUNS)
 def test_random_expressions_agree_with_torch(part: int, exact: bool, thorough: bool | None) -> None:
     """With ``exact``, at ties and zeros."""
     answers = []

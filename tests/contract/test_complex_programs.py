@@ -96,8 +96,14 @@ def program(names: list[tuple[str, Two]]) -> Two:
     return run
 
 
+SEEDS = [
+    *range(40),
+    *(pytest.param(seed, marks=pytest.mark.slow if seed < 500 else pytest.mark.night) for seed in range(40, 1000)),
+]
+
+
 @pytest.mark.one_in(8)
-@pytest.mark.parametrize("seed", [*range(40), *(pytest.param(n, marks=pytest.mark.slow) for n in range(40, 1000))])
+@pytest.mark.parametrize("seed", SEEDS)
 def test_a_random_program(seed: int) -> None:
     chosen = random.Random(seed)
     names = [chosen.choice(STEPS) for _ in range(chosen.randint(2, 5))]
