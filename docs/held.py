@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from symgrad.closed_form import assigned
-from symgrad.documents.markdown import LONGEST, article_markdown
+from symgrad.documents.markdown import LONGEST, Article, article_markdown
 from symgrad.documents.operation import LINES, distinct_ranks, shown_example, symbolic
 from symgrad.explanation.formulas import derive_only
 from symgrad.ops import Op, find
@@ -22,8 +22,20 @@ from symgrad.sphinx import operations
 from symgrad.sphinx.operations import OperationDirective
 from symgrad.sphinx.truth import untrue
 
-article = lru_cache(maxsize=1)(operations.article)
-"""Made once for the site and for what is looked at here."""
+article_of = operations.article
+
+
+def article(op: Op) -> Article:
+    """The article of an operation, made once for the site and for what is looked at here."""
+    return made(op.name)
+
+
+@lru_cache(maxsize=1)
+def made(name: str) -> Article:
+    """The article of the operation of this name; entries of the table are no keys of a cache."""
+    op = find(name)
+    assert op is not None
+    return article_of(op)
 
 
 class Held(OperationDirective):

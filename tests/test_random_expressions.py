@@ -284,12 +284,11 @@ def stands_still(drawn: Expression) -> bool:
     return not any(np.abs(np.nan_to_num(g)).max(initial=0) > 1e-6 for g in expected.values())
 
 
-SOME = [pytest.param(n, seed_of(n) % EVERY == 0, id=n) for n in TABLE]
-REST = [pytest.param(n, True, id=f"{n}-all", marks=pytest.mark.slow) for n in TABLE if seed_of(n) % EVERY]
+SOME = [pytest.param(n, False, id=n) for n in TABLE if seed_of(n) % 26 == 0]
+ENDS = [pytest.param(n, True, id=f"{n}-all", marks=pytest.mark.slow) for n in TABLE]
 
 
-@pytest.mark.one_in(36)
-@pytest.mark.parametrize(("name", "thorough"), SOME + REST)
+@pytest.mark.parametrize(("name", "thorough"), SOME + ENDS)
 def test_every_operation_ends_an_expression_that_agrees_with_torch(name: str, thorough: bool) -> None:
     """One that symgrad takes, among the first few that torch takes."""
     drawn = [found for number in range(TRIES) if (found := ending_in(TABLE[name], number)) is not None]
