@@ -43,12 +43,12 @@ class Held(OperationDirective):
 
     def run(self) -> Any:
         """The page as it is anywhere; what it breaks is told with all that is not true."""
-        made, op = super().run(), find(self.arguments[0])
-        if made and op is not None:
+        nodes, op = super().run(), find(self.arguments[0])
+        if nodes and op is not None:
             source, line = self.get_source_info()
             for fault in faults(op, *article_markdown(article(op), op.name)):
                 untrue(self.env, f"{source}:{line}", f"{op.name}: {fault}")
-        return made
+        return nodes
 
 
 def faults(op: Op, text: str, pictures: Mapping[str, str]) -> Iterator[str]:
