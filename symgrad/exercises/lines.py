@@ -11,8 +11,8 @@ Comes in: an explanation. Goes out: points, the names that a line may use at eac
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -88,9 +88,19 @@ def seeds_of(explanation: Explanation, values: Values) -> Iterator[Weights]:
     yield from (w for w in seeds([shape], 0) if w.name != "zeros")
 
 
-def gradient(explanation: Explanation, values: Values, seed: Array, name: str) -> Array:
-    """What is right."""
-    return numeric_pullback(explanation.program, values, seed, [name])[name]
+def right_trial(explanation: Explanation, values: Values, weights: Weights, name: str) -> Trial:
+    """One seed, and as if the right gradient had come for it."""
+    right = as_float(numeric_pullback(explanation.program, values, weights.seeds[0], [name])[name])
+    scale = max(float(np.abs(right[np.isfinite(right)]).max(initial=0.0)), LEAST)
+    return Trial(weights, right, right, EXACT * scale, scale)
+
+
+def case_of(explanation: Explanation, values: Values, name: str, trials: Sequence[Trial]) -> Case:
+    """What the diagnosis asks of: one gradient is wrong, the others are right."""
+    formula = Formula(explanation.expression, (explanation.program,), (values,), tuple(explanation.gradients))
+    others = dict.fromkeys((n for n in explanation.gradients if n != name), True)
+    wrong = tuple(trials)
+    return Case(formula, name, wrong, rounding_of(["float64"], None, EXACT), others, {name: wrong})
 
 
 def known_by(explanation: Explanation, values: Values, seed: Array) -> dict[str, Array]:
@@ -176,10 +186,8 @@ class Question(Listed):
 
     def trial(self, text: str, values: Values, weights: Weights) -> Trial:
         """One seed: what was expected, and what the line gives."""
-        expected = as_float(gradient(self.explanation, values, weights.seeds[0], self.name))
         got = evaluated(text, known_by(self.explanation, values, weights.seeds[0]))
-        scale = max(float(np.abs(expected[np.isfinite(expected)]).max(initial=0.0)), LEAST)
-        return Trial(weights, expected, as_float(got), EXACT * scale, scale)
+        return replace(right_trial(self.explanation, values, weights, self.name), got=as_float(got))
 
     def _off(self, trial: Trial, values: Values) -> float:
         """How far the line is from what is right; 0 where the solution itself is as far, by rounding."""
@@ -203,12 +211,7 @@ class Question(Listed):
 
         What is right at all other numbers has no mistake of those: each would be seen there, too.
         """
-        program = self.explanation.program
-        formula = Formula(self.expression, (program,), (values,), tuple(self.explanation.gradients))
-        others = dict.fromkeys((n for n in self.explanation.gradients if n != self.name), True)
-        case = Case(formula, self.name, tuple(trials), rounding_of(["float64"], None, EXACT), others,
-                    {self.name: tuple(trials)})  # fmt: skip
-        cause = causes(case).said if caused else ""
+        cause = causes(case_of(self.explanation, values, self.name, trials)).said if caused else ""
         worst = max(
             trials, key=lambda t: float(np.where(np.isfinite(t.expected), t.gaps(t.expected), 0).max(initial=0))
         )
@@ -216,7 +219,7 @@ class Question(Listed):
         where = tuple(int(i) for i in at)
         wanted, found = apart(float(worst.expected[where]), float(worst.got[where]))
         label, seed = place(f"{self.name}.grad", where), spelled(worst.weights)
-        entry = f"with {program.seed} = {seed}, {label} is {wanted}, not {found}"
+        entry = f"with {self.explanation.program.seed} = {seed}, {label} is {wanted}, not {found}"
         return f"{cause}; {entry}" if cause else entry
 
     def __str__(self) -> str:

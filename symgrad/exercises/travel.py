@@ -11,7 +11,6 @@ does so without Python.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
@@ -27,10 +26,11 @@ from symgrad.exercises.lines import (
     LONGEST,
     NEAR,
     Question,
-    gradient,
+    case_of,
     known_by,
     points_of,
     relative,
+    right_trial,
     seeds_of,
     sizes_tried,
 )
@@ -38,13 +38,11 @@ from symgrad.explanation import Explanation
 from symgrad.explanation.formulas import Shapes
 from symgrad.language import definition
 from symgrad.language.outside import arguments
-from symgrad.numeric import Array, Values, as_float
+from symgrad.numeric import Array, Values
 from symgrad.render.html.travel import listed
 from symgrad.testing.right.bench import Trial
-from symgrad.testing.right.rounding import rounding_of
-from symgrad.testing.right.truth import Formula
 from symgrad.testing.slips.diagnosis import likely
-from symgrad.testing.slips.slips import Case, Slip
+from symgrad.testing.slips.slips import Slip
 
 MOST_NUMBERS, MOST_WRONG = 6_000, 4_000
 """Numbers that travel: of points, and of mistakes."""
@@ -88,13 +86,8 @@ def asked(explanation: Explanation) -> dict[str, Any] | None:
 
 def trials_at(explanation: Explanation, values: Values) -> dict[str, list[Trial]]:
     """What is right for a few seeds, by every input."""
-    found: dict[str, list[Trial]] = {}
-    for weights in islice(seeds_of(explanation, values), SEEDS):
-        for name in explanation.gradients:
-            right = as_float(gradient(explanation, values, weights.seeds[0], name))
-            scale = max(float(np.abs(right[np.isfinite(right)]).max(initial=0.0)), LEAST)
-            found.setdefault(name, []).append(Trial(weights, right, right, EXACT * scale, scale))
-    return found
+    few = list(islice(seeds_of(explanation, values), SEEDS))
+    return {name: [right_trial(explanation, values, w, name) for w in few] for name in explanation.gradients}
 
 
 def trial_of(
@@ -129,9 +122,10 @@ def mistakes(explanation: Explanation, values: Values, trials: dict[str, list[Tr
     for name, several in trials.items():
         found[name] = []
         seen = {key([t.expected for t in several])}
-        for slip in slips(explanation, values, name, several):
+        blank = [replace(t, got=np.zeros_like(t.expected)) for t in several]  # nothing came yet
+        for slip in islice(likely(case_of(explanation, values, name, blank)), MOST_SLIPS):
             made = gradients_of(slip, several)
-            if made is None or key(made) in seen:
+            if made is None or key(made) in seen or (slip.kind == "scaled" and "every entry" in slip.said):
                 continue
             room -= sum(a.size for a in made)
             if room < 0:
@@ -139,16 +133,6 @@ def mistakes(explanation: Explanation, values: Values, trials: dict[str, list[Tr
             seen.add(key(made))
             found[name].append({"said": slip.said, "made": [rounded(a) for a in made]})
     return found
-
-
-def slips(explanation: Explanation, values: Values, name: str, trials: list[Trial]) -> Iterator[Slip]:
-    """The mistakes of the diagnosis that can be made without a line to look at."""
-    formula = Formula(explanation.expression, (explanation.program,), (values,), tuple(explanation.gradients))
-    others = dict.fromkeys((n for n in explanation.gradients if n != name), True)
-    blank = tuple(replace(t, got=np.zeros_like(t.expected)) for t in trials)  # nothing came yet
-    case = Case(formula, name, blank, rounding_of(["float64"], None, EXACT), others, {name: blank})
-    every = islice(likely(case), MOST_SLIPS)
-    yield from (slip for slip in every if slip.kind != "scaled" or "every entry" not in slip.said)
 
 
 def gradients_of(slip: Slip, trials: list[Trial]) -> list[Array] | None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -121,8 +120,8 @@ def checked(
     names = request.candidate.names
     truth: Truth | str | None = None
     if expression is not None:
-        outputs = partial(outputs_of, request)
-        truth = formula_of_outputs(expression, outputs, request.arrays, request.scalars, names, known)
+        given = request.arrays, request.scalars, names, known
+        truth = formula_of_outputs(expression, lambda: len(request.candidate.run().outputs), *given)
     run = request.candidate.run()
     if run.failure:
         finding = Finding("raises", "", "forward", f"the forward pass {run.failure}")
@@ -169,11 +168,6 @@ def chosen_batteries(only: Sequence[str] | None, skip: Sequence[str] | None, ord
             raise InputError(f"there is no battery {name!r}", found=(", ".join(BATTERIES),))
     wished = [name for name in BATTERIES if (name in only if only else name != "double_backward" or order == 2)]
     return tuple(name for name in wished if name not in (skip or ()))
-
-
-def outputs_of(request: Request) -> int:
-    """How many tensors the candidate returns."""
-    return len(request.candidate.run().outputs)
 
 
 def own_forward(request: Request) -> Truth | str:

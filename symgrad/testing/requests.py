@@ -100,7 +100,7 @@ def bound(function: Any, names: Sequence[str]) -> None:
 def arrived(value: Any, name: str, pair: bool) -> Any:
     """An input as the candidate takes it: tensors for torch, arrays for a pair; anything else is an option."""
     if pair and hasattr(value, "detach"):
-        return value_as_array(value)
+        return np.array(value.detach().cpu().numpy())
     if isinstance(value, np.ndarray):
         known = value_from(value, name)  # refuses what holds no numbers
         value = np.array(value) if value.dtype.kind in "biuf" else as_float(known)
@@ -109,11 +109,6 @@ def arrived(value: Any, name: str, pair: bool) -> Any:
 
             return torch.as_tensor(value)
     return value
-
-
-def value_as_array(tensor: Any) -> Array:
-    """A torch tensor as an array of its own type."""
-    return np.array(tensor.detach().cpu().numpy())
 
 
 def is_floating(tensor: Any) -> bool:

@@ -107,7 +107,7 @@ def misread(bench: Bench, number: int, way: Layout, laid: Pull) -> bool:
 
 def of_input(bench: Bench, name: str, way: Layout) -> Iterator[Finding | str]:
     """One input in one layout; a forward pass that raises is no wrong gradient, and is only told."""
-    if name not in bench.candidate.shapes or not can_lie(bench, name):
+    if name not in bench.movable:  # a parameter of a module stays where it is
         return
     values = way.values(bench.arrays[name])
     numbers = {} if np.array_equal(values, bench.arrays[name]) else {name: values}
@@ -185,11 +185,6 @@ def steady(bench: Bench, numbers: Mapping[str, Array]) -> bool:
         return alike(bench, formula.at(numbers).outputs, formula.at(near).outputs)
     except SymgradError:
         return False
-
-
-def can_lie(bench: Bench, name: str) -> bool:
-    """Whether an input is given anew in each run: a parameter of a module stays where it is."""
-    return name in getattr(bench.candidate, "inputs", {})
 
 
 def mask(bench: Bench) -> Outcome:

@@ -17,7 +17,7 @@ from torch.autograd import forward_ad
 
 from symgrad.numeric import Array
 from symgrad.testing.candidates.attempts import PLAIN, Change, Heard, Layout, Pull, Seeds, Variation, listening
-from symgrad.testing.candidates.spying import changed, functions_of, named, snapshot, spying
+from symgrad.testing.candidates.watching import changed, functions_of, named, snapshot, spying
 from symgrad.tracing.record.given import graph_behind
 
 ONCE, ERROR = "declared once_differentiable", "torch::autograd::Error"
@@ -238,7 +238,8 @@ class TorchRun:
         if watched:
             return self.watched(pairs)
         found, heard = self.engine(pairs)
-        written = any(not same_entries(s, seed) for (_, s), seed in zip(pairs, self.counting(seeds), strict=True))
+        counting = zip(pairs, self.counting(seeds), strict=True)
+        written = any(not torch.equal(s, torch.as_tensor(seed).to(s)) for (_, s), seed in counting)
         if heard.failure or written:  # once more, to say which
             again = self.fresh()
             return again.watched(again.pairs(seeds, layouts))
@@ -276,11 +277,6 @@ class TorchRun:
         return Pull(
             gradients, heard.failure, heard.printed, tuple(changes), tuple(notes.returned), tuple(notes.functions)
         )  # fmt: skip
-
-
-def same_entries(tensor: Any, seed: Array) -> bool:
-    """Whether a tensor still holds the seed that it was made of."""
-    return bool(torch.equal(tensor, torch.as_tensor(seed, dtype=torch.float64).to(tensor)))
 
 
 def placed(values: Array, dtype: Any, device: Any, layout: Layout | None) -> Any:

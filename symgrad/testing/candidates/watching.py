@@ -1,8 +1,12 @@
-"""The lines of a candidate's own backward while they run: what each gives, and what would follow from another value.
+"""What a candidate's backward really does: what it returns before the engine repairs it, what it writes, line by line.
 
-Python tells a trace function of every line (`sys.settrace`), so that tensors and arrays are watched alike. Comes in:
-inside ``with watching(…)`` anything that runs. Goes out: a `Step` for each tensor that a line gives; one of them can be
-overwritten as soon as it is there. Whoever traced before does so afterwards.
+The engine adds up a gradient that was left unreduced, casts its type and moves it to another device, so that none of
+that shows in ``.grad``. Comes in: the outputs of a forward pass. Goes out: inside ``with spying(…)`` each call of a
+custom ``backward`` in their graph leaves a `Returned` and its `Change` s.
+
+Python tells a trace function of every line (`sys.settrace`), so that tensors and arrays are watched alike. Inside
+``with watching(…)`` each tensor that a line gives leaves a `Step`; one of them can be overwritten as soon as it is
+there. Whoever traced before does so afterwards.
 """
 
 from __future__ import annotations
@@ -13,7 +17,7 @@ import inspect
 import sys
 import sysconfig
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -23,9 +27,12 @@ from typing import Any
 import numpy as np
 
 from symgrad.numeric import Array
+from symgrad.testing.candidates.attempts import Change, Meta, Returned, change_of
 
 MOST, MOST_ENTRIES = 60, 4096
 """Steps that are looked at, and entries of a tensor."""
+MOST_WATCHED = 1 << 20
+"""Entries of the largest tensor that is compared with what it was before."""
 SIMPLE = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Return, ast.Expr)
 LIBRARIES = tuple(
     {str(Path(sysconfig.get_path(name)).resolve()) for name in ("stdlib", "purelib", "platlib")}
@@ -127,16 +134,16 @@ def own(path: str) -> bool:
     return not path.startswith("<") and not str(Path(path).resolve()).startswith(LIBRARIES)
 
 
-def numbers_of(value: Any) -> Array | None:
-    """The entries of a small tensor or array of floating numbers, or a number."""
+def numbers_of(value: Any, most: int = MOST_ENTRIES, whole: bool = False) -> Array | None:
+    """The entries of a small tensor or array of floating numbers, or a number; with ``whole`` of whole numbers, too."""
     if isinstance(value, (float, np.floating)):
         return np.array(float(value))
     if isinstance(value, np.ndarray):
-        return np.array(value, dtype=np.float64) if value.dtype.kind == "f" and value.size <= MOST_ENTRIES else None
+        return np.array(value, dtype=np.float64) if value.dtype.kind == "f" and value.size <= most else None
     torch: Any = sys.modules.get("torch")  # a pair of NumPy functions needs none
     if torch is None or not isinstance(value, torch.Tensor):
         return None
-    if not value.is_floating_point() or value.numel() > MOST_ENTRIES or value.is_sparse:
+    if value.numel() > most or value.is_sparse or value.is_complex() or not (whole or value.is_floating_point()):
         return None
     return np.array(value.detach().cpu().double().numpy())
 
@@ -205,3 +212,102 @@ def watching(at: Key | None = None, put: Array | None = None) -> Iterator[Watch]
         watch.known.clear()
         watch.before.clear()
         watch.held.clear()
+
+
+@dataclass
+class Notes:
+    """What was seen."""
+
+    returned: list[Returned] = field(default_factory=list)
+    changes: list[Change] = field(default_factory=list)
+    functions: list[str] = field(default_factory=list)
+
+
+def functions_of(outputs: Sequence[Any]) -> dict[type[Any], str]:
+    """The user's own Functions in a graph, and which of their methods the engine calls."""
+    import torch  # which a pair of NumPy functions does without
+
+    from symgrad.tracing.record.given import graph_behind
+
+    found: dict[type[Any], str] = {}
+    for node in graph_behind(outputs):
+        own = getattr(type(node), "_forward_cls", None)
+        if own is None or str(own.__module__).startswith("torch."):
+            continue
+        found[own] = "vjp" if own.vjp is not torch.autograd.Function.vjp else "backward"
+    return found
+
+
+@contextlib.contextmanager
+def spying(found: Mapping[type[Any], str], labels: dict[int, str]) -> Iterator[Notes]:
+    """Look on while custom backwards run; ``labels`` name leaves by their identity. What was there comes back."""
+    notes = Notes()
+    notes.functions += [f"{own.__qualname__}.{method}" for own, method in found.items()]
+    before = {own: own.__dict__.get(method) for own, method in found.items()}
+    for own, method in found.items():
+        setattr(own, method, staticmethod(watched(getattr(own, method), own.__name__, method, notes, labels)))
+    try:
+        yield notes
+    finally:
+        for own, method in found.items():
+            if before[own] is None:
+                delattr(own, method)
+            else:
+                setattr(own, method, before[own])
+
+
+def watched(
+    original: Callable[..., Any], name: str, method: str, notes: Notes, labels: dict[int, str]
+) -> Callable[..., Any]:
+    """``original`` with its arguments looked at before and after, and its results noted."""
+
+    def backward(ctx: Any, *seeds: Any) -> Any:
+        kept = [("mutates_seed", "v" if len(seeds) == 1 else f"v{n + 1}", t) for n, t in enumerate(seeds)]
+        with contextlib.suppress(Exception):  # saved tensors that were freed: the engine says so itself
+            kept += [("mutates_saved", f"saved tensor {n + 1}", t) for n, t in enumerate(ctx.saved_tensors)]
+        copies = [snapshot(t) for _, _, t in kept]
+        result = original(ctx, *seeds)
+        notes.changes += [
+            c for (kind, what, t), copy in zip(kept, copies, strict=True)
+            if (c := changed(kind, what, f"{name}.{method}", copy, t)) is not None
+        ]  # fmt: skip
+        with contextlib.suppress(Exception):  # what cannot be looked at is left to the engine
+            notes.returned.append(contract(ctx, result, f"{name}.{method}", labels))
+        return result
+
+    return backward
+
+
+def contract(ctx: Any, result: Any, function: str, labels: dict[int, str]) -> Returned:
+    """What was returned beside what each argument of the forward pass is."""
+    got = result if isinstance(result, tuple) else (result,)
+    edges = iter(edge for edge in ctx.next_functions if edge[0] is not None)
+    wanted: list[Meta | None] = []
+    names: list[str] = []
+    for needs in ctx.needs_input_grad:
+        if not needs:
+            wanted.append(None)
+            names.append("")
+            continue
+        node, slot = next(edges)
+        known = node._input_metadata[slot]
+        wanted.append(Meta(tuple(int(n) for n in known.shape), named(known.dtype), str(known.device)))
+        names.append(labels.get(id(getattr(node, "variable", None)), ""))
+    metas = tuple(Meta(tuple(t.shape), named(t.dtype), str(t.device)) if hasattr(t, "device") else None for t in got)
+    return Returned(function, metas, tuple(wanted), tuple(names))
+
+
+def named(dtype: Any) -> str:
+    """``float64``."""
+    return str(dtype).removeprefix("torch.")
+
+
+def snapshot(tensor: Any) -> Array | None:
+    """The numbers of a tensor as they are now; None for anything else, and for what is too large."""
+    return numbers_of(tensor, MOST_WATCHED, whole=True)
+
+
+def changed(kind: str, what: str, where: str, before: Array | None, tensor: Any) -> Change | None:
+    """The first entry of a tensor that is no longer what it was."""
+    after = None if before is None else snapshot(tensor)
+    return None if before is None or after is None else change_of(kind, what, where, before, after)

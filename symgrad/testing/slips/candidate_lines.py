@@ -263,15 +263,9 @@ class Search:
             pull = run.pull(self.bench.weights[number].seeds)
         if not watch.done or pull.failure:
             return False
-        gradients = gradients_of(pull.gradients, row, self.bench.candidate.names)
-        return all(not bad(trial, got) for trial, got in zip(row, gradients, strict=True))
-
-
-def gradients_of(found: Mapping[str, Array | None], row: Sequence[Trial], names: Sequence[str]) -> Iterator[Array]:
-    """In order; zeros where none came."""
-    for name, trial in zip(names, row, strict=True):
-        got = found.get(name)
-        yield np.zeros(trial.expected.shape) if got is None else got
+        came = [pull.gradients.get(name) for name in self.bench.candidate.names]
+        told = zip(row, came, strict=True)
+        return not any(bad(trial, np.zeros(trial.expected.shape) if got is None else got) for trial, got in told)
 
 
 def bad(trial: Trial, got: Array) -> bool:

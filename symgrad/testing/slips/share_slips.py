@@ -11,7 +11,7 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache, cached_property, partial
+from functools import cache, cached_property
 from itertools import permutations
 
 import numpy as np
@@ -144,15 +144,13 @@ def of_outputs(case: Case) -> Shares:
     texts, outputs = case.formula.text.split("; "), case.formula.programs
     shares = []
     for n in range(len(outputs) if len(outputs) > 1 else 0):
+
+        def part(trial: Trial, n: int = n) -> Array:
+            return case.formula.part(n, trial.weights.seeds[n])[case.name]
+
         way = f"comes back from output {n + 1}" + (f", {texts[n]}" if len(texts) == len(outputs) else "")
-        part = partial(of_output, case, n)
         shares.append(Share(f"what {way}", part, f"nothing {way}", "missing_path"))
     return Shares(case, shares)
-
-
-def of_output(case: Case, number: int, trial: Trial) -> Array:
-    """What comes back from one output, for a seed."""
-    return case.formula.part(number, trial.weights.seeds[number])[case.name]
 
 
 def exchanged(case: Case) -> Iterator[Slip]:

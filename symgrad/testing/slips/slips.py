@@ -233,10 +233,5 @@ def tensors_of(formula: Formula) -> Iterator[tuple[str, str, Array]]:
 
 def written(step: Apply) -> str:
     """``relu(t1)``."""
-    operands = ", ".join(a if isinstance(a, str) else shown_constant(a.value) for a in step.arguments)
-    return f"{step.called}({operands})"
-
-
-def shown_constant(value: object) -> str:
-    """A constant among arguments."""
-    return shown(value) if isinstance(value, float) else str(value)
+    values = [a if isinstance(a, str) else a.value for a in step.arguments]
+    return f"{step.called}({', '.join(shown(a) if isinstance(a, float) else str(a) for a in values)})"
