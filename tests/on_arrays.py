@@ -17,9 +17,8 @@ from typing import Any
 import numpy as np
 
 from symgrad.entries.readings import Pointwise, numbers
-from symgrad.entries.words import ALSO
 from symgrad.errors import bug
-from symgrad.functions import PRIMITIVES
+from symgrad.functions import ALSO, PRIMITIVES
 from symgrad.notation.tree import (
     Absolute,
     Binary,

@@ -24,7 +24,7 @@ from symgrad.backward.parts.names import Names
 from symgrad.backward.parts.reworded import always_defined
 from symgrad.backward.parts.trees import filled
 from symgrad.calculus import sweeps
-from symgrad.entries import words as vocabulary
+from symgrad.entries import readings as vocabulary
 from symgrad.language.steps.names import Taken
 from symgrad.oracles.numerical import check_differences
 from symgrad.program import Program

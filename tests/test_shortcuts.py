@@ -15,7 +15,7 @@ from sympy.core.assumptions import _assume_defined
 from symgrad.calculus.differentiate import slope, tidied
 from symgrad.indexing import Bracket, Index, Ravel, access, fresh
 from symgrad.indexing.brackets import extremes, sides
-from symgrad.indexing.relabel import relabel
+from symgrad.indexing.equation import relabel
 from symgrad.indexing.symbols import over, tensor
 
 n, m = (sp.Symbol(name, integer=True, positive=True) for name in "nm")

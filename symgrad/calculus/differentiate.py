@@ -5,11 +5,9 @@
     ∂ Π_k f(k) / ∂x[p]          = Σ_l ∂f(l)/∂x[p] · Π_{k≠l} f(k)
     ∂ g(t₁, t₂, …) / ∂x[p]      = Σ_a ∂g/∂t_a · ∂t_a/∂x[p]     (the t are the accesses, sums and products in g)
 
-The scalar partials ∂g/∂t_a are SymPy's. Sums are contracted with the deltas as soon as they meet.
-
-The record of a derivation: each move appends what it did as it is made.
-
-An explanation shows these records; nothing writes the story a second time.
+The scalar partials ∂g/∂t_a are SymPy's. Sums are contracted with the deltas as soon as they meet. Each move appends a
+`Step` that says what it did as it is made: an explanation shows these records, and nothing writes the story a second
+time.
 """
 
 from __future__ import annotations

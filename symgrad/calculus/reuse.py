@@ -1,14 +1,12 @@
-"""Writing a local Jacobian through the output: exp(x[p])/Σ_j exp(x[j]) is out[p].
+"""What local Jacobians share: their output instead of its formula, and one derivation for every position.
 
-Comes in: the Jacobian's formula and the equation that defines the output. Goes out: the same function, with
-each product of factors that equals the definition at some indices replaced by that entry of the output.
-Rule: t·f(p) → t·out[p]   where out[i] = f(i) or out[i] = log f(i) is the definition.
+exp(x[p])/Σ_j exp(x[j]) is out[p]. Comes in: the Jacobian's formula and the equation that defines the output. Goes out:
+the same function, with each product of factors that equals the definition at some indices replaced by that entry of the
+output. Rule: t·f(p) → t·out[p]   where out[i] = f(i) or out[i] = log f(i) is the definition.
 
-Which whole numbers among an operation's options are positions, so that one derivation serves all of them.
-
-Comes in: an entry, the shapes of its operands and its options. Goes out: the options with a `Slot` for each position,
-what stands there, and the largest number that may. Positions from the front and from the end are two families:
-``x[3]`` and ``x[5]`` are one formula, ``x[-3]`` and ``x[-5]`` another.
+Whole numbers among an operation's options that are positions become a `Slot` each, so that one derivation serves all
+of them; also given are what stands there, and the largest number that may. Positions from the front and from the end
+are two families: ``x[3]`` and ``x[5]`` are one formula, ``x[-3]`` and ``x[-5]`` another.
 """
 
 from __future__ import annotations

@@ -1,17 +1,21 @@
-"""Chaining local derivatives through a program in formulas: the reverse sweep, and the whole Jacobian.
+"""Chaining local derivatives through a program in formulas: the reverse sweep, whole Jacobians, second derivatives.
+
+Comes in: a program, the weights of its output, the inputs that are asked for. Goes out: index equations, and the steps
+that led to them.
 
 The reverse sweep carries G_t[p], the derivative of Σ v·out by the tensor t, from the output back:
 G_x[p] = Σ over the uses of x of Σ_o G_out[o]·J[o,p]. Each G is again an index equation. A G that grows past
 ``LIMIT`` is given a name (``g_t``) and not put into what follows, so that a long program gets a chain of
 short formulas; the sweep is linear in the length of the program.
 
-Second derivatives: the gradient's index equation, differentiated once more.
+A second derivative is the gradient's index equation, differentiated once more, or None when the formula would be longer
+than anyone can read; conditions are locally constant, so a kink adds nothing, as in torch's double backward:
 
     H[p, q] = ∂G[p]/∂x[q] + Σ_t Σ_r ∂G[p]/∂t[r] · ∂t[r]/∂x[q]        (the t are the forward values in G)
 
-Comes in: a program, the weights of its output, two inputs. Goes out: one index equation, or None when the
-formula would be longer than anyone can read. Conditions are locally constant here as everywhere, so a kink
-adds nothing, as in torch's double backward.
+Of a step whose result solves an equation F(x, out) = 0 a `Differential` says how it moves with its operands:
+
+    Σ ∂F/∂x·dx + Σ ∂F/∂out·dout = 0,   and solved for dout:   dout = Σ ∂out/∂x·dx
 """
 
 from __future__ import annotations
@@ -24,10 +28,10 @@ import sympy as sp
 from symgrad.calculus.differentiate import Step, differentiate
 from symgrad.calculus.flow import carry_back
 from symgrad.calculus.local import INNER, SEED, Derivative, derive, local, local_pullback, no_number, standard
-from symgrad.indexing import Equation, Index, add_up, delta, fresh_axes, instantiate, replace_accesses
+from symgrad.indexing import Equation, Index, access, accesses, add_up, delta, fresh_axes, instantiate, replace_accesses
 from symgrad.indexing.brackets import Bracket, told_once, within
 from symgrad.indexing.canonical import canonical
-from symgrad.indexing.symbols import Expr, access, accesses, name_of
+from symgrad.indexing.symbols import Expr, name_of
 from symgrad.ops import only_read
 from symgrad.program import Apply, Program, Pullback
 
@@ -123,8 +127,8 @@ def reverse(
             if carried is None or (in_one and named):
                 yield argument, None
                 continue
-            pulled, moves = named_pull(step, program, position) if named else put_in(carried, step, program, position)
-            grown = Equation(pulled.axes, told_once(within(program.required, pulled.right)))
+            through, moves = named_pull(step, program, position) if named else put_in(carried, step, program, position)
+            grown = Equation(through.axes, told_once(within(program.required, through.right)))
             weighed = Step("weigh and add", grown.right, f"each row of J times its weight, through {step.op}")
             steps.extend((argument, made) for made in (*moves, weighed))
             yield argument, ((f"{name}, argument {position + 1}", grown),)
@@ -252,3 +256,42 @@ def second_derivative(program: Program, first: str, second: str, seed: Equation 
         through = Equation((*outer, *by), sweep.equation.right).at((*at, *inner))
         right += add_up(differentiate(gradient.right, name, at) * through, at)
     return Equation((*gradient.axes, *inner), canonical(right))
+
+
+@dataclass(frozen=True)
+class Differential:
+    """``identity`` are the equations with small changes put in, each 0; ``solved`` is dout."""
+
+    identity: tuple[Equation, ...]
+    solved: Equation
+
+
+def small_change(name: str) -> str:
+    """What a small change of a tensor is called."""
+    return f"d{name}"
+
+
+def differential(step: Apply, program: Program) -> Differential:
+    """The differential of what ``step`` solves, and its solution.
+
+    An equation that holds whatever is solved for, in which another result of the operands stands, has no line.
+    """
+    found = local(step, program)
+    moving = dict.fromkeys((*step.tensors, step.result.name))
+    identity = tuple(
+        Equation(equation.axes, canonical(sp.Add(*(_moved(equation, name, program) for name in moving))))
+        for equation in found.residual
+        if {name_of(entry) for entry in accesses(equation.right)} <= set(moving)
+    )
+    (axes, *_) = (d.axes for d in found.derivatives.values())
+    parts = []
+    for position, d in found.derivatives.items():
+        formula = d.formula.xreplace(dict(zip(d.axes, axes, strict=True)))
+        parts.append(add_up(formula * access(small_change(str(step.arguments[position])), d.inner), d.inner))
+    return Differential(identity, Equation(axes, canonical(sp.Add(*parts))))
+
+
+def _moved(equation: Equation, name: str, program: Program) -> sp.Expr:
+    """Σ ∂F/∂name·dname"""
+    at = fresh_axes(program.tensor(name).shape)
+    return add_up(differentiate(equation.right, name, at) * access(small_change(name), at), at)

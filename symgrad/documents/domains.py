@@ -1,6 +1,6 @@
 """Where an operation is defined and where its worked example is taken: what pages may say about its domain.
 
-Where samples are drawn (`symgrad.entries.domain`) is not where a function is defined: relu is sampled away from 0.
+Where samples are drawn (`symgrad.entries.spec`) is not where a function is defined: relu is sampled away from 0.
 Comes in: an operation, one of its examples, a condition in the text of the table (``rank(x)=1 and not eps=None``). Goes
 out: sentences that hold at every point of a grid, on both sides (where the points do not fall into an interval with a
 few holes, or other operands decide, nothing is said); the condition in words; small round numbers for the example's
@@ -17,7 +17,7 @@ from math import ceil, floor, inf
 
 import numpy as np
 
-from symgrad.entries.domain import reals
+from symgrad.entries.spec import reals
 from symgrad.errors import SymgradError
 from symgrad.language import read
 from symgrad.numeric import Array, as_float, forward, numeric_pullback

@@ -1,11 +1,8 @@
-"""What the equation of one line means on every line of a tensor: ``along`` one axis, several, or all.
+"""What the equation of one line means on every line of a tensor, along one axis, several, or all; and losses of it.
 
 Comes in: the text, the operands and options at hand. Goes out: the right-hand side in SymPy at the output's indices,
-and the shape. The equation is written for one line; the indices on the other axes are the output's own.
-
-What the equation of a loss means: that of one entry, or of one line, added up or averaged.
-
-Comes in: the reading of the equation. Goes out: the right-hand side under each ``reduction``.
+and the shape. The equation is written for one line; the indices on the other axes are the output's own. A `Loss` is the
+equation of one entry or of one line, added up or averaged as its ``reduction`` says.
 """
 
 from __future__ import annotations
@@ -17,10 +14,9 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from symgrad.entries.readings import Pointwise, Text, Whole, known, without
+from symgrad.entries.readings import Pointwise, Text, Whole, functions, known, without
 from symgrad.entries.shaping import axes_of, axis_of, common_shape, reduced_shape
 from symgrad.entries.spec import At, Held, Options, View, kept
-from symgrad.entries.words import functions
 from symgrad.errors import ShapeError
 from symgrad.indexing import Index, add_up, fresh, fresh_axes, multiply_up, unravel
 from symgrad.indexing.symbols import Expr

@@ -16,13 +16,22 @@ from itertools import zip_longest
 from typing import Any
 
 from symgrad.entries.along import BY_AVERAGE, BY_WORD, REST, SPACES, Along, Loss
-from symgrad.entries.domain import Domain, reals
-from symgrad.entries.indexed import Indexed
-from symgrad.entries.on_axes import OnAxes
+from symgrad.entries.indexed import Indexed, OnAxes
 from symgrad.entries.readings import Instead, Pointwise, Reading
 from symgrad.entries.shaping import Fits, broadcast, common_shape, fitting
 from symgrad.entries.signatures import Call, call_of, example_of
-from symgrad.entries.spec import TABLE, AlignRule, Op, PrepareRule, ShapeRule, as_given, no_alignment, register
+from symgrad.entries.spec import (
+    TABLE,
+    AlignRule,
+    Domain,
+    Op,
+    PrepareRule,
+    ShapeRule,
+    as_given,
+    no_alignment,
+    reals,
+    register,
+)
 from symgrad.errors import bug
 from symgrad.functions import ALSO, JUMPS
 
@@ -145,7 +154,7 @@ def op(
     name. With ``decimals`` an option 0.5 is written so, and not as 1/2. ``along`` is the option that says along which
     axes the equation holds (or the number of the axis), which then is that of one line of a tensor with ``least`` axes;
     its ``forward`` takes axis= and keepdims= as NumPy's do. ``axes`` are options that name one axis each, on which its
-    indices are (`symgrad.entries.on_axes`; ``repeated``: twice the same is fine); tensors that lie ``apart`` have no
+    indices are (`symgrad.entries.indexed`; ``repeated``: twice the same is fine); tensors that lie ``apart`` have no
     others. A loss is ``reduced`` to its mean or sum. ``checks`` is asked, with shapes and options, whether options are
     what they have to be, ``fits``, with sizes, shapes and options, whether operands fit each other, or it is a pattern
     that says so (`symgrad.entries.shaping.fitting`). ``defined`` is what pages print in the place of the equation.

@@ -1,7 +1,12 @@
-"""An entry whose equation names its indices: ``out[…,i,k] = Σ_j x[…,i,j]·a[…,j,k]``.
+"""Equations with indices: of whole operands, ``out[…,i,k] = Σ_j x[…,i,j]·a[…,j,k]``, or on some of their axes.
 
 Comes in: the text, shapes of operands and options. Goes out: the shape that follows from it, or the refusal; which axes
 are broadcast (those of ``…``); and the right-hand side in SymPy at the output's indices.
+
+An equation on axes that options name holds for every rank: ``out[i,j] = x[j,i]`` on dim0 and dim1. A tensor that the
+text reads with as many indices as there are such axes has them there; with more, the others are its last ones; with
+fewer, all of them are its last ones, and it lacks the axes. On the other axes every tensor has the output's own
+indices, but for those that are ``apart``: they have only what the text says.
 """
 
 from __future__ import annotations
@@ -12,16 +17,17 @@ from typing import Any
 
 import sympy as sp
 
-from symgrad.entries.readings import Text, Whole, known
+from symgrad.entries.readings import Text, Whole, functions, known
+from symgrad.entries.shaping import as_many, axis_of
 from symgrad.entries.spec import At, Held, Options, View
-from symgrad.entries.words import functions
-from symgrad.errors import ShapeError
+from symgrad.errors import InputError, ShapeError
 from symgrad.indexing.symbols import Expr
-from symgrad.notation.linear import in_front, letters_at, shape_of, sizes_at
+from symgrad.notation.inside import checked
+from symgrad.notation.linear import in_front, length_of, letters_at, shape_of, sizes_at
 from symgrad.notation.meaning import Meaning
 from symgrad.notation.scope import Pattern
 from symgrad.notation.sizes import Finder, ranges
-from symgrad.notation.tree import Access, Dots, Flat, Statement
+from symgrad.notation.tree import Access, Dots, Flat, Statement, walk
 from symgrad.shapes import Shape, Sizes
 
 Shapes = tuple[Shape | None, ...]
@@ -86,3 +92,125 @@ def still(view: View, read: Access, lead: At) -> View:
     """What is held still and read at places of its own: ``…`` are the output axes, the others may have any length."""
     own = sum(not isinstance(slot, Dots) for slot in read.slots)
     return View(view.name, (*(index.size for index in lead), *(sp.S.One,) * own))
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A tensor with the indices of the text on ``axes`` and the output's own on the others."""
+
+    view: View
+    axes: tuple[int, ...]
+    others: tuple[Expr, ...]
+
+    @property
+    def shape(self) -> Shape:
+        """The axes that the text names."""
+        return sizes_on(self.view.shape, self.axes)
+
+    def __getitem__(self, indices: Sequence[Expr]) -> Expr:
+        if not self.view.rank:
+            return self.view[()]
+        named, others = dict(zip(self.axes, indices, strict=True)), iter(self.others)
+        if self.view.rank - len(named) > len(self.others):
+            raise ShapeError(f"{self.view.name} has more axes than the result, beside those that the equation names")
+        return self.view[[named[a] if a in named else next(others) for a in range(self.view.rank)]]
+
+
+def sizes_on(shape: Shape, axes: Sequence[int]) -> Shape:
+    """The sizes of some axes; a number is a line of one entry."""
+    return tuple(shape[a] for a in axes) if shape else (sp.S.One,) * len(axes)
+
+
+def placed(count: int, axes: tuple[int, ...], rank: int) -> tuple[int, ...]:
+    """The axes that ``count`` indices of a text are on."""
+    behind = count - len(axes) if count >= len(axes) else count
+    return (*(axes if count >= len(axes) else ()), *range(rank - behind, rank))
+
+
+@dataclass(frozen=True)
+class OnAxes(Text):
+    """An equation on the axes that ``options`` name."""
+
+    options: tuple[str, ...]
+    apart: frozenset[str] = frozenset()
+    least: int = 0
+    repeated: bool = False
+
+    def counts(self, tree: Statement) -> dict[str, int]:
+        """How many indices each tensor has in the text."""
+        return {node.name: len(node.slots) for node in walk(tree.right) if isinstance(node, Access)}
+
+    def axes(self, options: Options) -> tuple[int, ...]:
+        """The axes, counted from the front."""
+        given: list[Any] = [int(name) if name.isdigit() else options[name] for name in self.options]
+        return tuple(given)
+
+    def others(self, tree: Statement, shapes: Shapes) -> int:
+        """On how many axes the text says nothing."""
+        counts = self.counts(tree)
+        named = self.call.given(shapes).items()
+        ranks = [len(s) - counts.get(n, 0) for n, s in named if n not in self.apart and s != ()]
+        return max(ranks, default=0)
+
+    def prepare(self, shapes: Shapes, **given: Hashable) -> dict[str, Hashable]:
+        """The axes from the front."""
+        found = {**self.call.usual, **given}
+        tree, first = self.tree(shapes, found), shapes[0] or ()
+        if len(first) < self.least:
+            axes = f"{self.least} {'axis' if self.least == 1 else 'axes'}"
+            raise ShapeError(f"this takes a tensor with at least {axes}, not {len(first)}")
+        held = first or self.counts(tree).get(self.call.operands[0], 0) < len(self.options)
+        rank = self.others(tree, shapes) + len(self.options) if held else 0
+        for name in self.options:
+            if not name.isdigit():
+                found[name] = axis_of(found[name], rank)
+        if not self.repeated and len(set(self.axes(found))) < len(self.options):
+            told = ", ".join(f"{name}={given.get(name, found[name])}" for name in self.options)
+            raise InputError("this takes two different axes", found=(told,))
+        return found
+
+    def shape(self, sizes: Sizes, shapes: Shapes, **options: Hashable) -> Shape:
+        """The sizes of the letters on the left, on the axes where they stand."""
+        tree, axes, first = self.tree(shapes, options), self.axes(options), shapes[0] or ()
+        counts, named = self.counts(tree), self.call.given(shapes)
+        lines: dict[str, Shape] = {}
+        rests: list[Shape] = []
+        for name, own in named.items():
+            spots = self.spots(name, counts.get(name, 0), axes, len(own))
+            if name in counts:
+                lines[name] = sizes_on(own, spots)
+            if name in self.apart and len(own) > len(spots):
+                raise ShapeError(f"{name} has {len(own)} axes here, and not {len(spots)}")
+            if name not in self.apart and own:
+                rests.append(tuple(size for a, size in enumerate(own) if a not in spots))
+        letters = checked(tree, lines, sizes, known(options)).found
+        as_many(sizes, *rests)
+        for rest in rests[1:]:
+            sizes.match(rests[0], rest)
+        others = iter(rests[0] if rests else ())
+        rank = self.others(tree, shapes) + len(tree.slots)
+        if not first and len(tree.slots) == counts.get(self.call.operands[0]):
+            return ()
+        left = dict(zip(placed(len(tree.slots), axes, rank), tree.slots, strict=True))
+        return tuple(sizes.find(length_of(left[a], letters)) if a in left else next(others) for a in range(rank))
+
+    def spots(self, name: str, count: int, axes: tuple[int, ...], rank: int) -> tuple[int, ...]:
+        """The axes that the indices of a tensor are on."""
+        return tuple(range(count)) if name in self.apart else placed(count, axes, rank)
+
+    def index(self, at: At, views: Sequence[View | None], held: Mapping[str, Held], options: Options) -> Expr:
+        """The right-hand side, the letters of the left being the output's indices on these axes."""
+        tree, axes = self.tree(views, options), self.axes(options)
+        counts = self.counts(tree)
+        spots = placed(len(tree.slots), axes, len(at))
+        others = tuple(index for a, index in enumerate(at) if a not in spots)
+        tensors: dict[str, Any] = {}
+        for name, view in self.call.given(views).items():
+            own = self.spots(name, counts[name], axes, view.rank) if name in counts else ()
+            tensors[name] = Placed(view, own, others if view.rank else ())
+        tensors |= {name: Whole(view, at) for name, view in held.items()}
+        tensors |= {name: Whole(View(name, (), value), at) for name, value in known(options).items()}
+        lines = {name: line.shape for name, line in tensors.items() if isinstance(line, Placed)}
+        found = Finder(tree, lines, Sizes(), known(options)).find_asked()
+        letters = letters_at(tree, tree.slots, [at[a] if at else sp.S.Zero for a in spots], found)
+        return Meaning(tensors, letters, found, functions()).of(tree.right)

@@ -1,7 +1,9 @@
-"""What the equation of an entry means: for each entry by itself.
+"""What the equation of an entry means for each entry by itself, and the functions that an equation may use.
 
 Comes in: the text, the operands at hand and the options. Goes out: the right-hand side in SymPy, at the output's
-indices. A text is read when it is asked for first, once in a process.
+indices. A text is read when it is asked for first, once in a process. Its functions are every pointwise entry of the
+table, and those that its formulas are in: ``gelu(x[i])`` is what the table says of gelu, kinks and stable evaluation
+included, so that what a page prints reads back.
 """
 
 from __future__ import annotations
@@ -14,17 +16,36 @@ from typing import Any, Protocol
 import numpy as np
 import sympy as sp
 
-from symgrad.entries.shaping import number
+from symgrad.entries.shaping import common_shape, number
 from symgrad.entries.signatures import Call
-from symgrad.entries.spec import At, Held, Options, View
-from symgrad.entries.words import functions
+from symgrad.entries.spec import At, Held, Op, Options, View, operations
 from symgrad.errors import NotationError, bug
+from symgrad.functions import ALSO, PRIMITIVES
 from symgrad.indexing.symbols import Expr
-from symgrad.notation.meaning import Meaning
+from symgrad.notation.meaning import Meaning, Word, taking, word_of
 from symgrad.notation.read import read_statement
 from symgrad.notation.scope import spelled_out
 from symgrad.notation.tree import Access, Binary, Name, Negative, Node, Statement, rebuilt
 from symgrad.shapes import Shape
+
+
+@lru_cache(maxsize=1)
+def functions() -> Mapping[str, Word]:
+    """The functions by their names."""
+    found = {op.name: word(op) for op in operations() if op.shape is common_shape and not op.held and not op.variadic}
+    found |= {name: word_of(symbolic) for name, (symbolic, _) in PRIMITIVES.items()}
+    return found | {other: found[name] for other, name in ALSO.items()}
+
+
+def word(op: Op) -> Word:
+    """A pointwise entry of numbers: its operands, then options; those nobody gives are what they are by themselves."""
+
+    def made(parts: Sequence[Expr], given: Options) -> Expr:
+        options = op.prepare(((),) * len(parts), **{**op.defaults, **given})
+        return op.index((), [View("", (), part) for part in parts], {}, options)
+
+    return taking(op.signature, op.operands, op.optional, made)
+
 
 Instead = Mapping[str, str] | Callable[..., str]
 """The equation under other options, or how it is written for the shapes and options at hand."""

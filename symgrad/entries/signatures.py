@@ -1,17 +1,15 @@
-"""What a call of an operation is written like: its parameters, which of them are tensors, examples of it.
+"""What a call of an operation is written like: its parameters, which of them are tensors, what options have to be.
 
 Comes in: ``"linear(x, weight, bias=None)"``. A parameter without a default or with None is a tensor (with None it may
 be left out), unless its kind stands behind a colon: ``threshold(x, threshold: float)``; ``: data`` is a tensor to which
-nothing flows back. Any other default makes an option. Nothing is evaluated.
-
-What the options of a call have to be: the kinds that stand behind a colon in the text of a call.
+nothing flows back. Any other default makes an option. Nothing is evaluated. Goes out: operands, options and examples.
 
     dim: axis · n: int >= 0 · q: 0 <= any <= 1 · size: 2*size · stride: 2*int >= 1=size · mode: 'same' | 'valid'
 
-Comes in: what is written there. Goes out: Python's type, by which texts are read, and what brings a value to its
-canonical form or refuses it. An axis is counted from the front, ``tuple[axis]`` are several, ``2*int`` is an integer
-for each of two axes, ``2*size`` one that may be open yet; what is ``unused`` changes nothing, what is ``unsupported``
-may only be left as it is. An option whose default is the name of another one is as that one is where nobody gives it.
+A kind gives Python's type, by which texts are read, and what brings a value to its canonical form or refuses it. An
+axis is counted from the front, ``tuple[axis]`` are several, ``2*int`` is an integer for each of two axes, ``2*size``
+one that may be open yet; what is ``unused`` changes nothing, what is ``unsupported`` may only be left as it is. An
+option whose default is the name of another one is as that one is where nobody gives it.
 """
 
 from __future__ import annotations

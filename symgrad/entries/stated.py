@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from symgrad.entries.domain import whole
-from symgrad.entries.spec import TABLE, At, Held, Op, View
-from symgrad.entries.words import functions
+from symgrad.entries.readings import functions
+from symgrad.entries.spec import TABLE, At, Held, Op, View, whole
 from symgrad.errors import ShapeError, bug
 from symgrad.indexing.symbols import Expr
 from symgrad.notation.inside import checked

@@ -1,14 +1,13 @@
-"""Bound indices under standard names, so that equal sums are equal objects.
+"""Bound indices under standard names, so that equal sums are equal objects; and quotients of sums as one name.
 
 Σ_j x[j] and Σ_k x[k] differ only in what the index is called. Renaming every bound index to the standard one
 of its size and nesting depth makes them the same SymPy expression, and like terms then cancel or add up by
 themselves. Standard indices are only ever bound; `with_fresh_sums` renames them before an expression is put
 inside another, so that nothing is captured.
 
-Quotients whose numerator hides in a sum: 1/c·Σ_k exp(f(k))·g(k), where c = Σ_k exp(f(k)).
-
-`absorbed` finds the numerator of a `Quotient` however deep it stands and puts the quotient in its place: a name, where
-formulas are written (softmax), or one exponential, where they are evaluated.
+In 1/c·Σ_k exp(f(k))·g(k), where c = Σ_k exp(f(k)), the quotient's numerator hides in a sum. `absorbed` finds the
+numerator of a `Quotient` however deep it stands and puts the quotient in its place: a name, where formulas are written
+(softmax), or one exponential, where they are evaluated.
 """
 
 from __future__ import annotations
@@ -20,8 +19,7 @@ from itertools import product
 
 import sympy as sp
 
-from symgrad.indexing.equation import rebuild
-from symgrad.indexing.relabel import like, relabel
+from symgrad.indexing.equation import like, rebuild, relabel
 from symgrad.indexing.sums import put_in, split_factors
 from symgrad.indexing.symbols import Expr, Index, accesses, free_indices, fresh, indices_of, name_of, over
 from symgrad.shapes import Size

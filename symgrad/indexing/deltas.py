@@ -13,7 +13,7 @@ import sympy as sp
 from sympy.core.sorting import default_sort_key
 
 from symgrad.indexing.brackets import Bracket, Mod, Ravel, Unravel, bracket, expanded, extremes, ravel, sides, unravel
-from symgrad.indexing.relabel import relabel
+from symgrad.indexing.equation import relabel
 from symgrad.indexing.sums import over_terms, pull_out, put_in
 from symgrad.indexing.symbols import Expr, Index, free_indices
 from symgrad.shapes import Size

@@ -1,18 +1,24 @@
-"""The index equation: out[axes] = right-hand side, and how one is put to use inside another.
+"""The index equation: out[axes] = right-hand side, how one is put to use inside another, and other names for indices.
 
 Substituting an equation for an access (composition) renames every bound index of what is put in, so that
 nothing is captured however often it is put in.
+
+`relabel` makes what `xreplace` makes of an expression and new indices for some of its own, without evaluating anything
+anew. SymPy evaluates every node that it rebuilds, with all its questions about signs; under other names the answers are
+the same, since to SymPy every index is a non-negative integer. Only the order of terms and factors may change.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cmp_to_key, lru_cache
 
 import sympy as sp
+from sympy.core.relational import Relational
+from sympy.core.sorting import default_sort_key
 
 from symgrad.indexing.brackets import Bracket, bracket
-from symgrad.indexing.relabel import like, relabel
 from symgrad.indexing.sums import counted
 from symgrad.indexing.symbols import (
     Expr,
@@ -27,6 +33,97 @@ from symgrad.indexing.symbols import (
     over,
 )
 from symgrad.shapes import Shape, Size, Slot
+
+_in_order = cmp_to_key(sp.Basic.compare)
+"""How SymPy orders the terms of a sum and the factors of a product."""
+
+_stand_ins = [Index("i", 1) for _ in range(16)]
+
+
+def relabel(expression: Expr, names: Mapping[Index, Expr]) -> Expr:
+    """``expression`` with its indices replaced by ``names``."""
+    own = indices_in(expression)
+    if own.isdisjoint(names):
+        return expression
+    new = {names.get(index, index) for index in own}
+    if len(new) < len(own) or not all(isinstance(index, Index) for index in new):
+        return expression.xreplace(names)
+    touched = (c for c in conditions_in(expression) if not indices_in(c).isdisjoint(names))
+    judged = {c: c.func(*c.args) for c in touched if not is_open(c)}
+    return _relabelled(expression.xreplace(judged) if judged else expression, names)
+
+
+@lru_cache(maxsize=2048)
+def indices_in(expression: Expr) -> frozenset[Index]:
+    """Every index that stands in ``expression``, free or bound."""
+    if isinstance(expression, Index):
+        return frozenset((expression,))
+    return frozenset().union(*map(indices_in, expression.args))
+
+
+@lru_cache(maxsize=2048)
+def conditions_in(expression: Expr) -> frozenset[Expr]:
+    """The conditions on indices alone in ``expression``: some are written down before SymPy has judged them."""
+    if isinstance(expression, Relational) and not expression.has(sp.Indexed):
+        return frozenset((expression,))
+    return frozenset().union(*map(conditions_in, expression.args))
+
+
+@lru_cache(maxsize=1024)
+def is_open(condition: Expr) -> bool:
+    """Whether SymPy leaves a condition as it stands: asked once, whatever its indices are called."""
+    return stays(_relabelled(condition, dict(zip(_order(condition), _stand_ins, strict=False))))
+
+
+def _order(expression: Expr) -> list[Index]:
+    """The indices of ``expression`` by where they stand first."""
+    if isinstance(expression, Index):
+        return [expression]
+    return list(dict.fromkeys(index for a in expression.args for index in _order(a)))
+
+
+@lru_cache(maxsize=1024)
+def stays(condition: Expr) -> bool:
+    """Whether evaluating a condition changes nothing."""
+    return bool(condition.func(*condition.args) == condition)
+
+
+def _relabelled(node: Expr, names: Mapping[Index, Expr]) -> Expr:
+    """`relabel` where indices stay apart."""
+    if isinstance(node, Index):
+        return names.get(node, node)
+    if indices_in(node).isdisjoint(names):
+        return node
+    return like(node, [_relabelled(a, names) for a in node.args])
+
+
+def like(node: Expr, args: Sequence[Expr]) -> Expr:
+    """``node`` with other names in its arguments; as SymPy writes it where one of them became something else."""
+    if any(type(a) is not type(b) for a, b in zip(args, node.args, strict=True)):
+        return node.func(*args)
+    if isinstance(node, (sp.Add, sp.Mul)) and _settled(node):
+        numbers = 1 if node.args[0].is_Number else 0
+        return node._new_rawargs(*args[:numbers], *sorted(args[numbers:], key=_in_order))
+    if isinstance(node, sp.KroneckerDelta):
+        return sp.KroneckerDelta(*sorted(args, key=default_sort_key), evaluate=False)
+    if isinstance(node, (Relational, Bracket, sp.Pow, sp.Mod, sp.floor)) or _keeps_its_sign(node):
+        return node.func(*args, evaluate=False)
+    if isinstance(node, (sp.Sum, sp.Product)):
+        return over(node.func, *args)
+    return node.func(*args)
+
+
+def _keeps_its_sign(node: Expr) -> bool:
+    """Whether names cannot decide how a function is written, as they do for sin(i − j) or −sin(j − i)."""
+    return isinstance(node, sp.Function) and len(node.args) == 1 and not node.args[0].has(sp.Add)
+
+
+def _settled(node: Expr) -> bool:
+    """Whether a sum or a product stands as SymPy would write it: nothing to flatten, no number to multiply in."""
+    first, *rest = node.args
+    if any(a.is_Number or a.func is node.func for a in rest):
+        return False
+    return not (first.is_Number and len(rest) == 1 and rest[0].is_Add)
 
 
 @dataclass(frozen=True)

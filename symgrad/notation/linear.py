@@ -1,11 +1,9 @@
 """Indices and bounds as arithmetic: an index as a sum of letters and sizes with numbers in front, a bound as a size.
 
-Comes in: a node, the shapes of tensors, and names that stand for sizes. Goes out: SymPy, in which a letter is a symbol.
-
-Several letters as one index: ``(i,r)`` is the number of the place i, r, counted row by row.
-
-Comes in: the slots of a left-hand side, what stands at them, and how far letters run. Goes out: what each letter is,
-how long each axis is. A letter that takes one value alone is 0 and makes no row.
+Comes in: a node, the shapes of tensors, and names that stand for sizes. Goes out: SymPy, in which a letter is a symbol;
+and, of the slots of a left-hand side, what each letter is and how long each axis is. Several letters are one index,
+too: ``(i,r)`` is the number of the place i, r, counted row by row. A letter that takes one value alone is 0 and makes
+no row.
 """
 
 from __future__ import annotations

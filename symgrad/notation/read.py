@@ -1,13 +1,22 @@
-"""Text → tree: statements of index equations; their right-hand sides are `symgrad.notation.expressions`.
+"""Text → tree: statements of index equations, and einsum's subscripts.
+
+Right-hand sides are `symgrad.notation.expressions`.
 
 statement  = left "=" expr [ "where" definition { "," definition } ]
 left       = NAME [ "[" slot { "," slot } "]" ]            slot = "…" | run | "(" run "," run { "," run } ")"
 run        = letter [ "<" expr ]
 definition = NAME [ "[" letters "]" ] "=" expr
+
+einsum's subscripts (``"ij,jk->ik"``) are one letter for each axis, and ``...`` for those that have none: the letters of
+each tensor and of the result go out.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from string import ascii_letters
+
+from symgrad.errors import NotationError, ShapeError
 from symgrad.notation.expressions import Expressions
 from symgrad.notation.tokens import tokenize
 from symgrad.notation.tree import Definition, Dots, Letter, Row, Statement
@@ -74,3 +83,40 @@ class Reader(Expressions):
         self.expect("=")
         own = tuple(letter.word for letter in letters)
         return Definition(name.word, own, self.expression(), span=self.span_from(name.span))
+
+
+def parse_subscripts(subscripts: str, count: int | None = None) -> tuple[tuple[str, ...], str]:
+    """``"ij,jk->ik"`` as ``(("ij", "jk"), "ik")``; without an arrow the output is as einsum has it."""
+    text = subscripts.replace(" ", "")
+    left, arrow, output = text.partition("->")
+    terms = tuple(left.split(","))
+    letters = "".join(terms)
+    if not arrow:
+        output = "".join(sorted(c for c in set(letters) if letters.count(c) == 1))
+    if not all(c.isalpha() and c.isascii() for c in letters + output):
+        raise NotationError(
+            f"einsum subscripts {subscripts!r} may hold letters, commas, one ... each and one ->",
+            hints=('"ij,jk->ik"',),
+        )
+    if len(set(output)) < len(output) or not set(output) <= set(letters):
+        raise NotationError(f"einsum output {output!r} must name input letters, each once")
+    if count is not None and len(terms) != count:
+        raise NotationError(f"einsum has {len(terms)} subscripts for {count} tensors")
+    return terms, output
+
+
+def lettered(subscripts: str, ranks: Sequence[int]) -> str:
+    """``"...ij,...jk->...ik"`` with letters for the axes that each ``...`` stands for: the last ones are shared."""
+    text = subscripts.replace(" ", "")
+    left, arrow, output = text.partition("->")
+    terms = left.split(",")
+    if "..." not in text or len(terms) != len(ranks):
+        return text
+    covered = [rank - len(term) + 3 if "..." in term else 0 for term, rank in zip(terms, ranks, strict=True)]
+    if min(covered) < 0:
+        raise ShapeError(f"einsum subscripts {subscripts!r} name more axes than there are")
+    letters = "".join(c for c in ascii_letters if c not in text)[: max(covered)]
+    if not arrow:
+        output = "..." + "".join(sorted(c for c in set(left) - set(".,") if left.count(c) == 1))
+    terms = [t.replace("...", letters[len(letters) - n :], 1) for t, n in zip(terms, covered, strict=True)]
+    return f"{','.join(terms)}->{output.replace('...', letters, 1)}"

@@ -1,9 +1,7 @@
-"""Text of an index equation → tokens, every spelling folded into one: ``sum_`` is ``Σ_``, ``<=`` is ``≤``.
+"""Text of an index equation → tokens, every spelling folded into one, and the cursor with which the grammar reads them.
 
-The alphabet is closed: what is not in it is refused here, with its place. Names are spelled out character by character,
-because what Python takes for a letter has the ² of d² among it.
-
-The tokens of an equation, and how far they are read: what every rule of the grammar steps with.
+``sum_`` is ``Σ_``, ``<=`` is ``≤``. The alphabet is closed: what is not in it is refused here, with its place. Names
+are spelled out character by character, because what Python takes for a letter has the ² of d² among it.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from symgrad.entries.domain import Domain
+from symgrad.entries.spec import Domain
 from symgrad.errors import SymgradError
 from symgrad.numeric.exact import Array, as_float, finite
 from symgrad.numeric.forward import forward
@@ -37,7 +37,7 @@ def both_places(gradient: Array) -> Array:
 
 
 def read_as_matrix(program: Program) -> dict[str, str]:
-    """The inputs that some operation reads as a matrix of a certain kind, which `symgrad.entries.domain` names."""
+    """The inputs that some operation reads as a matrix of a certain kind, which `symgrad.entries.spec` names."""
     kinds = {tensor.name: kind_of_matrix(program, tensor.name) for tensor in program.inputs}
     return {name: kind for name, kind in kinds.items() if kind}
 

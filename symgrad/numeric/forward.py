@@ -18,7 +18,6 @@ import numpy as np
 import sympy as sp
 
 from symgrad.calculus.local import OUT, Standard, derive, known_name, operand, standard, unfolded
-from symgrad.entries.written import WrittenTwice
 from symgrad.errors import InputError, ShapeError, UnsupportedError
 from symgrad.indexing import Bracket, Equation
 from symgrad.indexing.symbols import is_access, name_of
@@ -36,7 +35,7 @@ from symgrad.numeric.limits import (
 )
 from symgrad.numeric.playing import evaluate, evaluate_forward
 from symgrad.ops import named
-from symgrad.ops.moving.gathering import positions
+from symgrad.ops.moving.gathering import WrittenTwice, positions
 from symgrad.program import Apply, Constant, Program, Pullback
 from symgrad.shapes import Size, with_numbers
 

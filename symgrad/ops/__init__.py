@@ -5,20 +5,20 @@ sums of products, ``solved`` what an equation defines, ``networks`` layers and l
 several entries in a row. What an entry is made with stands in `symgrad.entries`.
 """
 
-from symgrad.entries.domain import Domain
+from symgrad.entries.readings import functions
 from symgrad.entries.spec import (
     COMPOUND_SPELLINGS,
     FAMILIES,
     SPELLINGS,
     TABLE,
     Data,
+    Domain,
     Example,
     Held,
     Op,
     View,
     operations,
 )
-from symgrad.entries.words import functions
 from symgrad.ops.axes import reductions, statistics
 from symgrad.ops.calls import COMPOUNDS, Compound, find_compound
 from symgrad.ops.complex import complex_pairs, fourier

@@ -15,7 +15,7 @@ from sympy.core.cache import clear_cache
 from symgrad.calculus.differentiate import placeholder
 from symgrad.calculus.local import derive, local_pullback, standard
 from symgrad.indexing.canonical import canonical_sum
-from symgrad.indexing.relabel import conditions_in, indices_in, is_open, stays
+from symgrad.indexing.equation import conditions_in, indices_in, is_open, stays
 from symgrad.indexing.symbols import free_indices, tensor
 from symgrad.language import read
 from symgrad.ops import TABLE, Op

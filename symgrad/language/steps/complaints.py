@@ -16,7 +16,7 @@ from symgrad.errors import (
 )
 from symgrad.language.grammar.modules import functions_like
 from symgrad.language.grammar.nodes import Call, Statement, dotted
-from symgrad.notation.einsum import parse_subscripts
+from symgrad.notation.read import parse_subscripts
 from symgrad.notation.tree import Node
 from symgrad.ops import COMPOUND_SPELLINGS, SPELLINGS
 from symgrad.ops.calls.registry import OF_RUNS

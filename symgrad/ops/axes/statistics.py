@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from symgrad.entries.domain import positive, reals, whole
 from symgrad.entries.equations import METHOD, TORCH, op
 from symgrad.entries.shaping import number, unify_vector
+from symgrad.entries.spec import positive, reals, whole
 from symgrad.errors import InputError, ShapeError
 from symgrad.ops.axes.reductions import choosing
 from symgrad.shapes import Shape, Sizes

@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from symgrad.entries.domain import positive, reals
 from symgrad.entries.equations import op
-from symgrad.entries.spec import Op
+from symgrad.entries.spec import Op, positive, reals
 from symgrad.errors import ShapeError
 from symgrad.ops.contracting.products import matmul
 from symgrad.program import Role

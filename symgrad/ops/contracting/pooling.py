@@ -15,11 +15,10 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from symgrad.entries.domain import positive
 from symgrad.entries.equations import F, op
 from symgrad.entries.readings import Function
 from symgrad.entries.shaping import Ints, check_space
-from symgrad.entries.spec import At, Held, View, no_alignment
+from symgrad.entries.spec import At, Held, View, no_alignment, positive
 from symgrad.errors import InputError
 from symgrad.indexing import unravel
 from symgrad.indexing.symbols import Expr

@@ -5,6 +5,8 @@ what is written at n[i] is a sum against δ(n[i], p), the same matrix the other 
 
 scatter_reduce and index_reduce make one number of all that lands at a place: with ``include_self=False`` x counts
 only where nothing landed, and several entries that equal the largest share the derivative evenly.
+
+Entries that are written at positions: each of them once, or no equation says which value stays.
 """
 
 from __future__ import annotations
@@ -16,10 +18,9 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from symgrad.entries.domain import reals, whole
 from symgrad.entries.equations import METHOD, TORCH, op
 from symgrad.entries.shaping import as_many, moved
-from symgrad.entries.written import once
+from symgrad.entries.spec import reals, whole
 from symgrad.errors import InputError, ShapeError
 from symgrad.program import Role
 from symgrad.shapes import Shape, Sizes
@@ -41,6 +42,19 @@ def from_zero(n: Any) -> Any:
     if found.size and found.min() < 0:
         raise IndexError(f"the position {found.min()} is negative")
     return found
+
+
+class WrittenTwice(Exception):
+    """An entry that is written more than once: which value stays is a matter of the order."""
+
+
+def once(shape: tuple[int, ...], places: tuple[Any, ...]) -> tuple[Any, ...]:
+    """``places`` in a tensor of this shape; raises `WrittenTwice` where two of them meet."""
+    count = np.zeros(shape, dtype=int)
+    np.add.at(count, places, 1)
+    if count.max(initial=0) > 1:
+        raise WrittenTwice(f"at {', '.join(map(str, np.argwhere(count > 1)[0]))}")
+    return places
 
 
 def no_larger(sizes: Sizes, index: Shape, other: Shape, name: str, but: int | None = None) -> None:

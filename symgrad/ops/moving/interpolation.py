@@ -17,11 +17,10 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from symgrad.entries.domain import reals
 from symgrad.entries.equations import op
 from symgrad.entries.shaping import number
 from symgrad.entries.signatures import several
-from symgrad.entries.spec import no_alignment
+from symgrad.entries.spec import no_alignment, reals
 from symgrad.errors import InputError, ShapeError, UnsupportedError
 from symgrad.shapes import Shape, Sizes, size_of
 

@@ -16,10 +16,9 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from symgrad.entries.domain import whole
 from symgrad.entries.equations import op
 from symgrad.entries.shaping import Ints, check_space
-from symgrad.entries.spec import no_alignment
+from symgrad.entries.spec import no_alignment, whole
 from symgrad.errors import InputError, ShapeError
 from symgrad.ops.contracting.convolutions import fitting, named, slid, window
 from symgrad.ops.moving.gathering import from_zero

@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from symgrad.entries.domain import positive, whole
 from symgrad.entries.equations import F, op
 from symgrad.entries.shaping import in_groups
-from symgrad.entries.spec import no_alignment
+from symgrad.entries.spec import no_alignment, positive, whole
 from symgrad.errors import InputError, ShapeError
 from symgrad.ops import openings
 from symgrad.ops.moving.gathering import from_zero

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from symgrad.entries.along import BY_AVERAGE, BY_WORD, REDUCE, SIZE_AVERAGE
-from symgrad.entries.domain import between, positive, reals, whole
 from symgrad.entries.equations import op
 from symgrad.entries.shaping import as_many, within
+from symgrad.entries.spec import between, positive, reals, whole
 from symgrad.errors import ShapeError
 from symgrad.functions import special
 from symgrad.ops.contracting.distances import inner_length, numpy_length

@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from symgrad.entries.domain import Domain, between, positive, reals, whole
 from symgrad.entries.equations import METHOD, SPECIAL, TORCH, F, op
-from symgrad.entries.spec import no_alignment
+from symgrad.entries.spec import Domain, between, no_alignment, positive, reals, whole
 from symgrad.errors import InputError, ShapeError
 from symgrad.functions import special
 from symgrad.program import Role

@@ -12,9 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.entries.domain import matrices
 from symgrad.entries.equations import op
-from symgrad.entries.spec import no_alignment
+from symgrad.entries.spec import matrices, no_alignment
 from symgrad.errors import DomainError, ShapeError, UndefinedError
 from symgrad.ops.moving.arranging import at_least
 from symgrad.ops.solved.solving import ASYMMETRY, SYMMETRIC, apart, checked_symmetric, column_signs, solved, square

@@ -20,11 +20,10 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from symgrad.entries.domain import matrices
 from symgrad.entries.equations import INDICES, WORDS, op
 from symgrad.entries.indexed import Indexed
 from symgrad.entries.signatures import Call, call_of
-from symgrad.entries.spec import Op, View, no_alignment
+from symgrad.entries.spec import Op, View, matrices, no_alignment
 from symgrad.errors import DomainError, UndefinedError
 from symgrad.indexing import Equation, fresh_axes
 from symgrad.notation.sizes import Finder

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import numpy as np
 import sympy as sp
 
-from symgrad.calculus import differential, local, small_change
+from symgrad.calculus import local
+from symgrad.calculus.sweeps import differential, small_change
 from symgrad.closed_form.texts.pieces import NoForm
 from symgrad.closed_form.texts.source_text import Writer
 from symgrad.explanation import Explanation

@@ -16,7 +16,7 @@ import sympy as sp
 import torch
 from torch.nn.modules._functions import BackwardHookFunction
 
-from symgrad.calculus.back import ONE, steps_back
+from symgrad.calculus.flow import ONE, steps_back
 from symgrad.errors import UnsupportedError
 from symgrad.language.steps.builder import Operand
 from symgrad.language.steps.calls import Ref, parameter_name

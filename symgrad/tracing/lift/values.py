@@ -17,7 +17,6 @@ import sympy as sp
 
 from symgrad.calculus.local import OUT, derive, operand, standard_at
 from symgrad.entries.spec import Op
-from symgrad.entries.written import WrittenTwice
 from symgrad.indexing import Bracket
 from symgrad.language import expand_composites, why_whole
 from symgrad.lowering.reading import names_read, number
@@ -25,6 +24,7 @@ from symgrad.numeric.exact import Array, as_float
 from symgrad.numeric.forward import Values, found_beside, pulled_as
 from symgrad.numeric.playing import Player
 from symgrad.ops.entry import named
+from symgrad.ops.moving.gathering import WrittenTwice
 from symgrad.program import Apply, Program, Pullback
 from symgrad.shapes import Shape
 from symgrad.tracing.lift.lifted import TWICE, Lifted, Refused, settled_labels
