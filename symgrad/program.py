@@ -264,18 +264,15 @@ class Program:
     @cached_property
     def forward_steps(self) -> tuple[Apply, ...]:
         """The steps but those that only derivatives read."""
-        beside = {*self.reaching(name for step in self.steps for _, name in step.beside)} - self.relevant()
+        beside = {*self.reaching(name for step in self.steps for _, name in step.beside)} - self.relevant
         for step in self.steps:
             if not beside.isdisjoint(step.tensors):  # what is made of them, for the same derivatives
                 beside.add(step.result.name)
         return tuple(step for step in self.steps if step.result.name not in beside)
 
+    @cached_property
     def relevant(self) -> frozenset[str]:
         """Names of the tensors that the output depends on."""
-        return self._relevant
-
-    @cached_property
-    def _relevant(self) -> frozenset[str]:
         return self.reaching((self.output,))
 
     def reaching(self, ends: Iterable[str]) -> frozenset[str]:

@@ -101,7 +101,7 @@ def cutting(program: Program, name: str) -> list[tuple[Apply, int]]:
 
     Steps that the output does not depend on are left out.
     """
-    found, read = flowing(program, (name,)), program.relevant()
+    found, read = flowing(program, (name,)), program.relevant
     if program.output in found:
         return []
     steps = [step for step in program.steps if step.result.name in read - found]

@@ -110,7 +110,7 @@ def reverse(
     if seed is None:
         at = fresh_axes(program.out.shape)
         seed = Equation(at, access(program.seed, at))
-    needed = program.reached(wanted) & program.relevant()
+    needed = program.reached(wanted) & program.relevant
     many = len(program.steps) > MANY
     stages: dict[str, Equation] = {}
     steps: list[tuple[str, Step]] = []

@@ -149,10 +149,12 @@ def kinks(op: Op) -> Iterator[Block]:
     """Where a derivative may be a choice: both sides of the point, and what the equation and torch take at it."""
     for kink in (kink_of(op, at) for at in op.kinks):
         left, right, here = kink.told
-        if left == right == here and kink.torch is not None and f"{kink.torch + 0.0:.4g}" == here:
+        there = None if kink.torch is None else f"{kink.torch + 0.0:.4g}"
+        if left == right == here == there:
             continue  # with every entry there, nothing of it is seen
         sides = f"{left} on both sides" if left == right else f"{left} on the left and {right} on the right"
-        torch = "" if kink.torch is None else told_of_torch(f"torch {kink.version}", f"{kink.torch + 0.0:.4g}", here)
+        torch = f", and so does torch {kink.version}" if there == here else f", torch {kink.version} takes {there}"
+        torch = "" if there is None else torch
         yield Paragraph(
             (
                 f"With every entry at {kink.at:g}, the slope of the sum over ",
@@ -160,11 +162,6 @@ def kinks(op: Op) -> Iterator[Block]:
                 f" by its first entry is {sides}; at the point itself the equation takes {here}{torch}.",
             )
         )
-
-
-def told_of_torch(torch: str, there: str, here: str) -> str:
-    """What torch takes, beside what the equation takes."""
-    return f", and so does {torch}" if there == here else f", {torch} takes {there}"
 
 
 def worked(op: Op, example: Example, check: bool) -> Explanation:

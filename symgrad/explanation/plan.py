@@ -261,7 +261,7 @@ def small_points(program: Program) -> Iterator[Values]:
             values = forward(small, {n: matrix_of_kind(program, n, array) for n, array in drawn.items()})
         except (SymgradError, ValueError, ArithmeticError, IndexError):
             continue
-        if all(bool(finite(values[n]).all()) for n in program.relevant()):
+        if all(bool(finite(values[n]).all()) for n in program.relevant):
             yield values
 
 

@@ -183,7 +183,7 @@ class Vanishing:
 
     def _while(self, part: Program, name: str, made: Callable[[Array], Array]) -> str:
         """For which other inputs alone what is ``made`` of a part's value stays as it is wherever ``name`` is moved."""
-        free = part.relevant() & moving(part) - self.held - {name}
+        free = part.relevant & moving(part) - self.held - {name}
         others = [t.name for t in part.inputs if t.name in free]
 
         def moves(those: Sequence[str]) -> bool:
@@ -211,9 +211,9 @@ class Vanishing:
 
         None at all where far away it has no value, or where it reads what is held.
         """
-        if self.held & part.relevant():
+        if self.held & part.relevant:
             return
-        on_the_way = flowing(part, (name,)) & part.relevant()
+        on_the_way = flowing(part, (name,)) & part.relevant
         if not all(_smooth(step) for step in part.steps if step.result.name in on_the_way):
             draw = np.random.default_rng(8)
             moved = (scale * np.abs(draw.standard_normal(np.shape(self.values[name]))) for scale in FAR)

@@ -295,7 +295,7 @@ def why_nothing_flows(program: Program, name: str) -> str:
     >>> why_nothing_flows(read("take(x, n)").program, "n")
     'take only reads n (as its index): nothing flows back to that'
     """
-    if name not in program.relevant():
+    if name not in program.relevant:
         return f"the output does not depend on {name}"
     cuts = cutting(program, name)
     through = list(dict.fromkeys(sign_of(step.op) or str(step.op) for step, _ in cuts if reads_all(step)))

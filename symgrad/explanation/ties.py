@@ -60,10 +60,10 @@ def switches(
     if len(program.steps) > MOST_STEPS:
         return
     arrived = {passage.step.result.name: as_float(passage.weights) for passage in met}
-    ops = [(step, entry_of(step.op)) for step in program.steps if step.result.name in program.relevant()]
+    ops = [(step, entry_of(step.op)) for step in program.steps if step.result.name in program.relevant]
     cutting = [step for step, op in ops if op is not None and op.pathless]
     jumping = [step for step, op in ops if op is not None and not (op.pathless or op.smooth)]
-    reached = depending(program, by) & program.relevant() if cutting or jumping else ()
+    reached = depending(program, by) & program.relevant if cutting or jumping else ()
     for step in (*cutting, *jumping):
         still: Array | bool = True
         names = [name for name in program.outside(step) if name in reached]

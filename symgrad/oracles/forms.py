@@ -255,7 +255,7 @@ def resized(values: Values, program: Program, moving: Collection[str]) -> Iterat
 
 def defined(program: Program, values: Values) -> bool:
     """Whether everything on the way to the output has a value."""
-    return all(bool(finite(values[name]).all()) for name in program.relevant())
+    return all(bool(finite(values[name]).all()) for name in program.relevant)
 
 
 def tame(program: Program, drawn: Mapping[str, Array], moving: Collection[str], given: Values) -> Values | None:

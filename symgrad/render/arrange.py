@@ -79,7 +79,7 @@ def fraction(product: Expr, names: Names) -> Fraction:
         elif isinstance(factor, Shown) and factor.value < 0:
             negative = not negative
             above.append(Shown(factor.entry, -factor.value))
-        elif factor.is_Pow and _goes_below(factor.exp):
+        elif factor.is_Pow and factor.exp.is_number and factor.exp.is_negative:
             below.append(factor.base ** (-factor.exp))
         else:
             above.append(factor)
@@ -177,9 +177,9 @@ def terms(total: Expr, names: Names) -> list[Fraction]:
 
 
 def term_key(term: Expr, names: Names) -> Key:
-    """Where a term stands in its sum."""
+    """Where a term stands in its sum: one with neither entries nor indices comes after those that have some."""
     factors = tuple(factor_key(f, names) for f in _sorted(sp.Mul.make_args(term), names) if not f.is_number)
-    return (fraction(term, names).negative, _loose(term), factors)
+    return (fraction(term, names).negative, not (_entries(term) or free_indices(term)), factors)
 
 
 def reading(expression: Expr, names: Names) -> Iterator[str]:
@@ -204,18 +204,8 @@ def parts(expression: Expr, names: Names) -> Sequence[Expr]:
     return tuple(expression.args)
 
 
-def _goes_below(exponent: Expr) -> bool:
-    """Whether a power is written under the fraction line."""
-    return bool(exponent.is_number and exponent.is_negative)
-
-
 def _sorted(factors: Sequence[Expr], names: Names) -> list[Expr]:
     return sorted(factors, key=lambda f: factor_key(f, names))
-
-
-def _loose(term: Expr) -> bool:
-    """Whether a term has neither entries nor indices: it comes after those that have."""
-    return not (_entries(term) or free_indices(term))
 
 
 @lru_cache(maxsize=4096)

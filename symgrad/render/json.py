@@ -326,7 +326,7 @@ def entry_data(explanation: Explanation, name: str, at: tuple[int, ...]) -> Data
     gradient = gradient_of(explanation, name)
     story = gradient.entry(at)
     moving: list[Mapping[str, Any]] = []
-    if name in explanation.program.relevant():
+    if name in explanation.program.relevant:
         column, seed = column_of(explanation, gradient, at), explanation.seed
         moving = [
             {

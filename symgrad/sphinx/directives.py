@@ -27,7 +27,6 @@ versions a page was made.
 
 from __future__ import annotations
 
-import contextlib
 import io
 import re
 import sys
@@ -35,6 +34,7 @@ import tempfile
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -273,7 +273,7 @@ class RunDirective(CodeDirective):
 
         told: list[str] = []
         own = io.StringIO()
-        with tempfile.TemporaryDirectory() as folder, redirected(io.StringIO(), own):
+        with tempfile.TemporaryDirectory() as folder, redirect_stdout(io.StringIO()), redirect_stderr(own):
             path = Path(folder) / self.options.get("name", "script.py")
             path.write_text(source, encoding="utf-8")
             session = run_script(str(path), [], tell=lambda event: told.append(event_text(event)))
@@ -287,7 +287,7 @@ class PythonDirective(CodeDirective):
     def outcome(self, source: str) -> tuple[str, str]:
         """What it prints."""
         printed, name = io.StringIO(), "snippet.py"
-        with tempfile.TemporaryDirectory() as folder, redirected(printed, io.StringIO()):
+        with tempfile.TemporaryDirectory() as folder, redirect_stdout(printed), redirect_stderr(io.StringIO()):
             path = Path(folder) / name
             path.write_text(source, encoding="utf-8")
             module = type(sys)("snippet")
@@ -297,13 +297,6 @@ class PythonDirective(CodeDirective):
             except Exception as error:
                 return printed.getvalue(), traceback.format_exception_only(error)[-1].strip()
         return printed.getvalue(), ""
-
-
-@contextlib.contextmanager
-def redirected(out: io.StringIO, err: io.StringIO) -> Any:
-    """Both streams caught."""
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        yield
 
 
 class StampDirective(SphinxDirective):

@@ -96,7 +96,7 @@ def answer_of(explanation: Explanation, teller: Teller, room: Room) -> Answer:
     ]
     told = next(iter((*kinks, *moving, *cut_off)), ())
     special = (
-        _out_of_range(explanation)
+        ((f"{explanation.out_of_range}.",) if explanation.out_of_range else ())
         or _undefined(explanation, teller)
         or _declared(explanation)
         or _torchs_rule(explanation)
@@ -228,20 +228,11 @@ def _undefined(explanation: Explanation, teller: Teller) -> Words:
     for name, gradient in explanation.gradients.items():
         words = next((b.words for b in singular_blocks(teller, gradient) if isinstance(b, Paragraph)), None)
         if words is not None:
-            others = [n for n, g in explanation.gradients.items() if n != name and _alike(gradient, g)]
+            met, rest = gradient.singular, {n: g.singular for n, g in explanation.gradients.items() if n != name}
+            others = [n for n, own in rest.items() if met is not None and own is not None and met.like(own)]
             same = (" The same goes for ", *listed([(Code(n),) for n in others]), ".") if others else ()
             return (*words, *same)
     return ()
-
-
-def _alike(first: Gradient, other: Gradient) -> bool:
-    """Whether what is said of one gradient without a value is true of another as well."""
-    return first.singular is not None and other.singular is not None and first.singular.like(other.singular)
-
-
-def _out_of_range(explanation: Explanation) -> Words:
-    """Floats that overflow on the way."""
-    return (f"{explanation.out_of_range}.",) if explanation.out_of_range else ()
 
 
 def _torchs_rule(explanation: Explanation) -> Words:
@@ -281,7 +272,7 @@ def _paired(explanation: Explanation, teller: Teller) -> Words:
 
 def _divided(explanation: Explanation) -> Words:
     """A mean on the way, and by what it divides."""
-    relevant = explanation.program.relevant()
+    relevant = explanation.program.relevant
     found = [(s, n) for s, n in means(explanation.program, explanation.values) if s.result.name in relevant]
     if len(found) == 1:
         return (f"{mean_in_words(*found[0], explanation.program, explanation.values)}.",)

@@ -64,7 +64,7 @@ def jacobian_section(teller: Teller, jacobians: tuple[Jacobian, ...]) -> Section
 def jacobian_blocks(teller: Teller, jacobian: Jacobian) -> Iterator[Block]:
     """Formula, size, structure, and the matrix itself."""
     say = teller.say
-    name, reaches = jacobian.name, jacobian.name in teller.program.relevant()
+    name, reaches = jacobian.name, jacobian.name in teller.program.relevant
     if not reaches:
         yield say.paragraph(
             "For `{name}`: `out` does not depend on `{name}` at all. Nothing leads from one to the other, every "
@@ -189,10 +189,9 @@ def _explicit(teller: Teller, jacobian: Jacobian, formula: Formula | None, names
         possible = np.array([[cell is not None for cell in row] for row in symbols]).reshape(jacobian.shape)
         if all(cell is None or len(cell.text) <= LONGEST_CELL for row in symbols for cell in row):
             yield _matrix(jacobian, symbols, names)
-            if all(cell is None or not _insymbols_of(cell) for row in symbols for cell in row):
+            if all(cell is None or cell.expression.is_number for row in symbols for cell in row):
                 return
-            values = {numbers_key(v) for v in dense[possible]}
-            if len(values) == 1:
+            if len(set(map(repr, dense[possible]))) == 1:
                 only = dense[possible][0]
                 floats = " in floats" if np.any(only == 0) and jacobian.hidden else ""
                 yield say.paragraph(f"In numbers: every entry written out above is {{n}} here{floats}.", n=number(only))
@@ -214,16 +213,6 @@ def terms_written(node: Expr, sizes: Mapping[Size, int]) -> int:
             size_in_numbers(limit[0].size, sizes) for limit in node.limits
         )
     return max(1, sum(terms_written(part, sizes) for part in node.args)) if not is_access(node) else 1
-
-
-def numbers_key(value: object) -> str:
-    """Equal numbers have equal keys."""
-    return repr(value)
-
-
-def _insymbols_of(cell: Math) -> bool:
-    """Whether a cell is anything but a number."""
-    return isinstance(cell, Formula) and not cell.expression.is_number
 
 
 _numbered: WeakKeyDictionary[Jacobian, dict[tuple[object, ...], list[Expr]]] = WeakKeyDictionary()

@@ -50,7 +50,7 @@ def entry_sections(teller: Teller, explanation: Explanation, name: str, at: tupl
     formulas, equations = forward_equations(teller)
     forward = Section(heading(teller), (equations, *teller.aside(*formulas)))
     it = entry(name, at, teller.names)
-    if name not in teller.program.relevant():
+    if name not in teller.program.relevant:
         nothing = Section(say("What moves with {it}", it=it), tuple(jacobian_blocks(teller, gradient.jacobian)))
         return forward, nothing, proof_section(explanation, name)
     moving = say("Which outputs move with {it}: one column of {J}", it=it)

@@ -80,7 +80,8 @@ def proof_section(explanation: Explanation, only: str | None = None) -> Section:
         blocks.append(Paragraph(("The oracles disagree: do not use these formulas.",), alarm=True))
     exactly = all(check.exact for check in found.values() if check is not None and check.passed and _derived(check))
     if exactly and explanation.exact and explanation.passed:
-        kind = "integers" if _integers(explanation) else "fractions"
+        whole = all(np.issubdtype(np.asarray(g.value).dtype, np.integer) for g in explanation.gradients.values())
+        kind = "integers" if whole else "fractions"
         blocks.append(Paragraph((f"Exact {kind} throughout: equal means identical.",)))
     elif explanation.passed:
         blocks.append(Paragraph(("Decimal numbers: the table shows the largest difference of any entry.",)))
@@ -108,11 +109,6 @@ def _check(gradient: Gradient, oracle: str) -> Check | None:
 def _derived(check: Check) -> bool:
     """Whether a check is about the numbers shown, not about the text of a closed form at a random point."""
     return not check.oracle.startswith("the closed form")
-
-
-def _integers(explanation: Explanation) -> bool:
-    """Whether every gradient is whole."""
-    return all(np.issubdtype(np.asarray(g.value).dtype, np.integer) for g in explanation.gradients.values())
 
 
 def remarks(say: Speaker, found: list[tuple[str, Check]]) -> Iterator[Block]:

@@ -64,7 +64,7 @@ def pullback_section(teller: Teller, explanation: Explanation, answer: Answer) -
 def _rule(teller: Teller, explanation: Explanation) -> Iterator[Block]:
     """x.grad[p,q] = Σ_{i,k} v[i,k]·∂out[i,k]/∂x[p,q], before any formula is put in."""
     say = teller.say
-    reaching = [g for g in explanation.gradients.values() if g.name in teller.program.relevant()]
+    reaching = [g for g in explanation.gradients.values() if g.name in teller.program.relevant]
     if not reaching:
         return
     jacobian = reaching[0].jacobian
@@ -99,7 +99,7 @@ def _rule(teller: Teller, explanation: Explanation) -> Iterator[Block]:
 def gradient_blocks(teller: Teller, explanation: Explanation, gradient: Gradient, told: set[str]) -> Iterator[Block]:
     """Formula, closed form, uses, stages that are not ``told`` yet, entries and all numbers of one gradient."""
     say = teller.say
-    if gradient.name not in teller.program.relevant():
+    if gradient.name not in teller.program.relevant:
         yield say.paragraph(
             "`{name}.grad`: `out` does not depend on `{name}`, so there is nothing to add up; as a number it "
             "is 0 everywhere.",

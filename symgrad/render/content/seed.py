@@ -12,9 +12,8 @@ import sympy as sp
 from symgrad.calculus.sweeps import substitute
 from symgrad.explanation import Explanation
 from symgrad.indexing import Equation as IndexEquation
-from symgrad.indexing.symbols import Expr, access
+from symgrad.indexing.symbols import access
 from symgrad.numeric import plain
-from symgrad.program import Program
 from symgrad.render.content.forward import forward_equations
 from symgrad.render.content.teller import Teller, teller_of
 from symgrad.render.content.words import DOTS, PLUS, SUM, Speaker, as_code, listed, shape_words, speaker_of
@@ -182,7 +181,7 @@ def slope_of(explanation: Explanation, teller: Teller | None = None) -> Iterator
     equation = unfolded(teller, gradient.sweep.equation)
     names = teller.names.entry(equation.axes, output)
     at = [names.letter(i) for i in equation.axes]
-    formula = Formula(without_seed(equation.right, later.program), names)
+    formula = Formula(equation.right.xreplace({access(later.program.seed, ()): sp.S.One}), names)  # a scalar's is 1
     remark: Words = as_code(letters.seed, form) if form else ()
     slope = partial(Speaker(letters).L, named(output, at))
     yield Equations((Equation((named(letters.seed, at), slope, formula), remark),))
@@ -197,8 +196,3 @@ def unfolded(teller: Teller, equation: IndexEquation) -> IndexEquation:
     for _ in short:
         whole = substitute(whole, short)
     return whole if sp.count_ops(whole.right) <= MOST_OPERATIONS else teller.fold(equation)
-
-
-def without_seed(expression: Expr, program: Program) -> Expr:
-    """The gradient of a scalar with its own weight, 1, left out."""
-    return expression.xreplace({access(program.seed, ()): sp.S.One})

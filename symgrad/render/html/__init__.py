@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.backward import Backward, Line
+from symgrad.backward import Line
 from symgrad.explanation import Explanation, Gradient
 from symgrad.explanation.evidence import shape_text
 from symgrad.numeric import Array, as_float, reads_positions
@@ -30,6 +30,7 @@ from symgrad.render.html.travel import MOST_ENTRIES, inputs_of, travelling
 from symgrad.render.page import CodeLine, Formula, Page, text_of
 from symgrad.render.picture import (
     SIGNS,
+    Cell,
     cells_of,
     lit_column,
     product_picture,
@@ -98,25 +99,19 @@ def panel(explanation: Explanation, gradient: Gradient) -> Panel:
         return Panel(gradient.name, notation, (rows, columns), (), (), (), 0, 0, 0, picture)
     found, dense, formula = cells_of(jacobian), jacobian.shown(), jacobian.formula
     signed = tells_signs(symbols_in(jacobian)) or formula is None or reads_positions(formula)
-    squares = [
-        tuple(
-            None
-            if cell is None
-            else Square(symbol(cell.text, dense[r, c], signed), numbers.signed(dense[r, c]), cell.colour or "")
-            for c, cell in enumerate(row)
-        )
-        for r, row in enumerate(found)
-    ]
+
+    def square(cell: Cell | None, value: Any) -> Square | None:
+        number = numbers.signed(value)
+        if cell is None:
+            return None
+        return Square("" if signed or cell.text == number else cell.text, number, cell.colour or "")
+
+    squares = [tuple(map(square, row, numbers_in)) for row, numbers_in in zip(found, dense, strict=True)]
     return Panel(
         gradient.name, notation, (rows, columns), tuple(zip(jacobian.row_labels, squares, strict=True)),
         jacobian.column_labels, short_labels(jacobian), *block_sizes(jacobian), lit_column(jacobian), None,
         (SIGNS[1], SIGNS[-1]) if signed else None,
     )  # fmt: skip
-
-
-def symbol(text: str, value: Any, signed: bool) -> str:
-    """What stands above the number, where it says more."""
-    return "" if signed or text == numbers.signed(value) else text
 
 
 def sheets(explanation: Explanation) -> Iterator[Sheet]:
@@ -189,7 +184,7 @@ def live(explanation: Explanation) -> dict[str, Any]:
         "why": data["why"],
         "forward": [told(line, explanation.program, entrywise(line, explanation)) for line in lines.forward],
         "backward": [told(line, explanation.program) for line in backward],
-        "meaning": unit(lines),
+        "meaning": "The seed is 1 here, and is left out." if None in lines.seeds.values() else "",
         "program": inline_picture(program_picture(explanation), "program") if explanation.program.steps else None,
     }  # fmt: skip
 
@@ -214,11 +209,6 @@ def entrywise(line: Line, explanation: Explanation) -> str:
     return ""
 
 
-def unit(lines: Backward) -> str:
-    """Why the lines have no seed in them, where they have none."""
-    return "The seed is 1 here, and is left out." if None in lines.seeds.values() else ""
-
-
 def rendered(page: Page, explanation: Explanation | None = None, version: str | None = None, **more: Any) -> str:
     """The template with a page in it."""
     title = text_of(page.title)
@@ -229,11 +219,6 @@ def rendered(page: Page, explanation: Explanation | None = None, version: str | 
     refused = explanation is not None and bool(explanation.refused)
     text: str = environment().get_template("page.html.jinja").render(
         absent | more | {"page": page, "title": title, "passed": passed, "refused": refused, "torch": version,
-                         "letter": more_letter(explanation)}
+                         "letter": "v" if explanation is None else explanation.program.seed}
     )  # fmt: skip
     return text
-
-
-def more_letter(explanation: Explanation | None) -> str:
-    """What the seed is called."""
-    return "v" if explanation is None else explanation.program.seed

@@ -58,7 +58,7 @@ def known_behind(formula: Formula, seeds: Sequence[Array]) -> Known:
         return found
     program, values = formula.programs[0], formula.values[0]
     names = [t.name for t in program.inputs if t.name in formula.wanted]
-    between = sorted(flowing(program, names) & program.relevant() - {program.output, *names})
+    between = sorted(flowing(program, names) & program.relevant - {program.output, *names})
     cotangents = numeric_pullback(program, values, seeds[0], between)
     found |= {f"v_{name}": as_float(array) for name, array in cotangents.items()}
     for text, array in parts(formula, seeds[0], names):

@@ -240,7 +240,7 @@ def wrong_step(formula: Formula, trials: Mapping[str, Sequence[Trial]]) -> Apply
         return None
     program = formula.programs[0]
     names = [name for name in trials if any(t.name == name for t in program.inputs)]
-    on_the_way = flowing(program, names) & program.relevant()
+    on_the_way = flowing(program, names) & program.relevant
     for step in program.steps:
         name = step.result.name
         if name == program.output or name not in on_the_way or plays(step.op, Role.COPIES):

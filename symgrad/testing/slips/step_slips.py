@@ -74,9 +74,9 @@ def places_of(case: Case, composite: bool) -> Iterator[Place]:
         if found is None or not any(t.name == case.name for t in found[0].inputs):
             continue
         program, values = found
-        reached = flowing(program, [case.name]) & program.relevant() | {case.name}
+        reached = flowing(program, [case.name]) & program.relevant | {case.name}
         for step in reversed(program.steps):
-            if step.result.name in program.relevant():
+            if step.result.name in program.relevant:
                 for position in positions(step, reached):
                     yield Place(program, values, number, step, position)
 
@@ -222,7 +222,7 @@ def shorter(case: Case, program: Program, values: Values) -> Iterator[tuple[str,
             if np.shape(values[operand]) != np.shape(values[step.result.name]):
                 continue
             other = without(program, step, operand)
-            if not any(t.name == case.name for t in other.inputs) or not other.relevant():
+            if not any(t.name == case.name for t in other.inputs) or not other.relevant:
                 continue
             try:
                 known = forward(other, {t.name: values[t.name] for t in other.inputs})

@@ -334,7 +334,7 @@ class Capture(Recorded, Listed):
 
     def _derived(self, program: Program, wanted: str, what: str) -> Program:
         """Refuse a black box between an input and the output; the results of others are given."""
-        on_the_way = program.reached((wanted,)) & program.relevant()
+        on_the_way = program.reached((wanted,)) & program.relevant
         boxes = [box for name, box in self.boxes.items() if name in on_the_way]
         if boxes:
             raise UnsupportedError(

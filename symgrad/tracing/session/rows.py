@@ -201,7 +201,7 @@ def coloured(program: Capture, jacobian: Jacobian) -> Colours | None:
     allowed, seen = evidence.possible, evidence.moving
     if allowed is None or seen is None:
         return by_structure(jacobian)
-    on_the_way = jacobian.program.reached((jacobian.name,)) & jacobian.program.relevant()
+    on_the_way = jacobian.program.reached((jacobian.name,)) & jacobian.program.relevant
     ops = [entry_of(step.op) for step in jacobian.program.steps if step.result.name in on_the_way]
     smooth = all(op is not None and op.smooth for op in ops)
     places = seen if smooth else allowed  # what is smooth and 0 at several points drawn by lot is 0 everywhere
