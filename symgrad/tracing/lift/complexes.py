@@ -34,7 +34,7 @@ from symgrad.tracing.lift.choices import choose
 from symgrad.tracing.lift.complex_pairs import SPECTRA, Pairs, is_complex
 from symgrad.tracing.lift.lifted import TWICE, UNKNOWN, Refused
 from symgrad.tracing.lift.rewrites import basic_key
-from symgrad.tracing.lift.steps import bound, entering, joined_parts, meaning
+from symgrad.tracing.lift.steps import bound, joined_parts, meaning
 from symgrad.tracing.record.spelling import plain_spelling, reflected
 from symgrad.tracing.record.trace import Node
 
@@ -54,34 +54,20 @@ def by_places(lifter: Bench, node: Node) -> Ref:
     places, conjugated = sent_through(node, sources)
     if word in WRITES and len(np.unique(places[places >= first])) < total - first:
         raise Refused(TWICE)
-    refs = lifter.refs_in(tuple(sources))
-    pairs = [paired(lifter, refs[id(n)], n) for n in sources]
-    source = pairs[0] if len(pairs) == 1 else in_a_row(lifter, pairs)
-    both = 2 * np.maximum(places, 0)[..., None] + np.arange(2)
-    found = choose(lifter, source, both, None)
+    p = Pairs(lifter, node)
+    pairs = [p.pair(source) for source in sources]
+    row = pairs[0] if len(pairs) == 1 else p(ground.cat, [p(ground.reshape, ref, (-1, 2)) for ref in pairs], 0)
+    found = choose(lifter, row, 2 * np.maximum(places, 0)[..., None] + np.arange(2), None)
     if conjugated:
-        found = lifter(ground.complex_conj, found)
+        found = p(ground.complex_conj, found)
     if (places < 0).any():
-        mask = lifter.data("written", (places >= 0).astype(np.float64)[..., None])
-        found = lifter(ground.mul, found, mask)
+        found = p(ground.mul, found, lifter.data("written", (places >= 0).astype(np.float64)[..., None]))
     return found
 
 
 def moves(node: Node) -> bool:
     """Whether a node's entries are what is picked, not a mask or places."""
     return bool(node.held.is_complex() or node.held.is_floating_point())
-
-
-def paired(lifter: Bench, ref: Ref, node: Node) -> Ref:
-    """A real tensor among complex ones as pairs."""
-    if node.held.is_complex():
-        return ref
-    return lifter(ground.complex_pair, ref, 0)
-
-
-def in_a_row(lifter: Bench, pairs: list[Ref]) -> Ref:
-    """The pairs of several tensors, one after the other."""
-    return lifter(ground.cat, [lifter(ground.reshape, ref, (-1, 2)) for ref in pairs], 0)
 
 
 def sent_through(node: Node, sources: list[Node]) -> tuple[Array, bool]:
@@ -102,30 +88,16 @@ def sent_through(node: Node, sources: list[Node]) -> tuple[Array, bool]:
     raise Refused("it does more than pick entries")
 
 
-ARRANGED: dict[str, Rule] = {}
-"""Functions by their last word."""
-arranged = entering(ARRANGED)
-
-
-@arranged(also=("concat", "concatenate"))
-def cat(p: Pairs, tensors: Any, dim: int = 0) -> Ref:
+def joined(p: Pairs, tensors: Any, dim: int = 0) -> Ref:
     """Joined along one of the leading axes."""
     return p(ground.cat, [p.pair(t) for t in joined_parts(tensors)], dim % len(p.node.shape))
 
 
-@arranged()
-def stack(p: Pairs, tensors: Any, dim: int = 0) -> Ref:
-    """Joined along a new axis in front of the pairs."""
-    return p(ground.stack, [p.pair(t) for t in tensors], dim % len(p.node.shape))
-
-
-@arranged(also=("expand_as", "broadcast_to"))
-def expand(p: Pairs, x: Any, *_: Any, **__: Any) -> Ref:
+def spread(p: Pairs, x: Any, *_: Any, **__: Any) -> Ref:
     """The same entries along new axes."""
     return p(ground.expand, p.pair(x), (*p.node.shape, 2))
 
 
-@arranged("__getitem__")
 def indexed(p: Pairs, x: Any, key: Any) -> Ref | None:
     """An index of integers and slices."""
     basic = basic_key(key, len(x.shape))
@@ -135,32 +107,32 @@ def indexed(p: Pairs, x: Any, key: Any) -> Ref | None:
     return p.lifter.emit(playing(Role.INDEXES), [Operand(ref, ref.name)], {"key": (*basic, ("all",))})
 
 
-@arranged("copy")
-def copied(p: Pairs, x: Any, source: Any, *_: Any) -> Ref:
-    """Another tensor's values, written over these."""
-    return p(ground.expand, p.pair(source), (*p.node.shape, 2))
-
-
-@arranged()
-def zero(p: Pairs, x: Any) -> Ref:
-    """0 in the same shape."""
-    return p(ground.zeros_like, p.pair(x))
-
-
-@arranged()
-def view_as_complex(p: Pairs, x: Any) -> Ref:
+def same(p: Pairs, x: Any, *_: Any, **__: Any) -> Ref:
     """The pairs as they are."""
-    found: Ref = p.real(x)
-    return found
+    return p.pair(x)
 
 
-SAME = frozenset({"clone", "contiguous", "positive", "resolve_conj", "resolve_neg", "alias", "view_as_real",
-                  "requires_grad", "cpu", "lift_fresh", "alias_copy", "to_dense", "_to_dense"})  # fmt: skip
-"""The pairs stay as they are."""
-CASTS = frozenset({"to", "type", "type_as", "cdouble", "cfloat", "chalf", "double", "float", "half", "bfloat16",
-                   "real", "_to_copy"})  # fmt: skip
-"""To complex from real and the other way round."""
-RULES: Mapping[str, Rule] = {**ARITHMETIC, **ARRANGED}
+def cast(p: Pairs, x: Any, *_: Any, **__: Any) -> Ref:
+    """Complex from real, real from complex, or the same in another precision."""
+    return p.pair(x) if is_complex(p.node) else p.part(p.pair(x), 0)
+
+
+SAME = ("clone", "contiguous", "positive", "resolve_conj", "resolve_neg", "alias", "view_as_real", "requires_grad",
+        "cpu", "lift_fresh", "alias_copy", "to_dense", "_to_dense")  # fmt: skip
+CASTS = ("to", "type", "type_as", "cdouble", "cfloat", "chalf", "double", "float", "half", "bfloat16", "real",
+         "_to_copy")  # fmt: skip
+RULES: Mapping[str, Rule] = {
+    **ARITHMETIC,
+    **dict.fromkeys(("cat", "concat", "concatenate"), joined),
+    "stack": lambda p, tensors, dim=0: p(ground.stack, [p.pair(t) for t in tensors], dim % len(p.node.shape)),
+    **dict.fromkeys(("expand", "expand_as", "broadcast_to"), spread),
+    "__getitem__": indexed,
+    "copy": lambda p, x, source, *_: spread(p, source),
+    "zero": lambda p, x: p(ground.zeros_like, p.pair(x)),
+    "view_as_complex": lambda p, x: p.real(x),
+    **dict.fromkeys(SAME, same),
+    **dict.fromkeys(CASTS, cast),
+}
 """Functions by their last word."""
 DEFINED = (complex_definitions, complex_matrices, complex_spectral)
 """Where the DEFINITIONS stand."""
@@ -192,26 +164,14 @@ def by_pairs(lifter: Bench, node: Node) -> Ref:
     if reflected(call.spelling):
         arguments = (arguments[1], arguments[0], *arguments[2:])
     p = Pairs(lifter, node, find(plain_spelling(call.spelling)))
-    first = arguments[0] if arguments else None
     rule = (SPECTRA if spectral(call.spelling) and "shift" not in word else RULES).get(word)
     try:
-        if word in SAME and isinstance(first, Node):
-            return p.pair(first)
-        if word in CASTS and isinstance(first, Node):
-            return cast(p, first)
         ref: Ref | None = None if rule is None else rule(p, *arguments, **keywords)
     except TypeError as error:  # the call has other arguments than the rule
         raise Refused(f"{word}: {error}") from error
     if ref is None:
         raise Refused(f"{plain_spelling(call.spelling)} of complex tensors {UNKNOWN}")
     return ref
-
-
-def cast(p: Pairs, x: Node) -> Ref:
-    """Complex from real, real from complex, or the same in another precision."""
-    if is_complex(p.node):
-        return p.pair(x)
-    return p.part(p.pair(x), 0)
 
 
 def by_terms(lifter: Bench, node: Node) -> Ref:
