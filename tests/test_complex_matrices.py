@@ -14,7 +14,7 @@ import torch
 
 from symgrad import capture
 from symgrad.errors import UnsupportedError
-from symgrad.tracing.lift import complex_spectral as complex_spectra
+from symgrad.tracing.lift import complex_definitions as complex_spectra
 from tests.compare import assert_same
 from tests.test_complex import draw, held_against_torch, real
 

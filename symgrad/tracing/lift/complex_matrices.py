@@ -242,7 +242,7 @@ def lu_solve(p: Expansion, *arguments: Any, **keywords: Any) -> Any:
 # Determinants ------------------------------------------------------------------------------------------------
 
 
-@definition()
+@definition(also=("_linalg_det",))
 def det(p: Expansion, z: Any) -> Any:
     """The product of U's diagonal, with the sign of the order of rows."""
     order, both = packed(p, z)
@@ -253,12 +253,6 @@ def det(p: Expansion, z: Any) -> Any:
 def slogdet(p: Expansion, z: Any) -> Any:
     """det / |det|, and log |det|: half of the blocks' own."""
     return torch.sgn(det(p, z)), p(torch.linalg.slogdet, blocks(z))[1] / 2
-
-
-@definition("_linalg_det")
-def det_of_kernel(p: Expansion, z: Any) -> Any:
-    """The first of several results."""
-    return (det(p, z),)
 
 
 # Reflections -------------------------------------------------------------------------------------------------

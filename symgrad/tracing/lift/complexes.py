@@ -27,7 +27,7 @@ from symgrad.ops.calls.registry import MOVERS, WRITES
 from symgrad.ops.entry import playing
 from symgrad.ops.lookup import find
 from symgrad.program import Role
-from symgrad.tracing.lift import complex_definitions, complex_matrices, complex_spectral, inside
+from symgrad.tracing.lift import complex_definitions, complex_matrices, inside
 from symgrad.tracing.lift.bench import Bench
 from symgrad.tracing.lift.boxes import replayed
 from symgrad.tracing.lift.choices import choose
@@ -134,7 +134,7 @@ RULES: Mapping[str, Rule] = {
     **dict.fromkeys(CASTS, cast),
 }
 """Functions by their last word."""
-DEFINED = (complex_definitions, complex_matrices, complex_spectral)
+DEFINED = (complex_definitions, complex_matrices)
 """Where the DEFINITIONS stand."""
 
 

@@ -25,7 +25,7 @@ from symgrad.tracing.lift.bench import Bench
 from symgrad.tracing.lift.boxes import replayed
 from symgrad.tracing.lift.choices import choose, put
 from symgrad.tracing.lift.lifted import Refused, why
-from symgrad.tracing.lift.steps import COMPOSITIONS, DROPPED, Composition, composition, joined_parts
+from symgrad.tracing.lift.steps import COMPOSITIONS, DROPPED, composition, joined_parts
 from symgrad.tracing.record.trace import Node, as_array, plainly
 
 
@@ -138,74 +138,32 @@ def nanmedian(steps: Bench, node: Node, x: Any, dim: Any = None, keepdim: bool =
     return "torch.median", (flat,), {}
 
 
-def quantile(ignore_nan: bool) -> Composition:
-    """Two neighbours in order of size, and how far between them: for several q, and with entries that are no number."""
+@composition("quantile", "nanquantile")
+def quantile(
+    steps: Bench, node: Node, x: Any, q: Any, dim: Any = None, keepdim: bool = False, *, interpolation: Any = "linear"
+) -> Last | None:
+    """Two neighbours in order of size, for several q and with entries that are NaN: ranks are sent through the call."""
+    assert node.call is not None
+    if q.carries if isinstance(q, Node) else "nan" not in node.call.spelling:
+        return None
+    values = plainly(x)
+    own = torch.arange(values.numel()).reshape(values.shape)
+    rows, numbers = (a.reshape(-1) if dim is None else a.movedim(dim, -1) for a in (values, own))
+    order = rows.argsort(dim=-1, stable=True)
+    ranks = order.argsort(-1).to(values.dtype).where(~rows.isnan(), torch.nan)
+    sent = ranks.reshape(values.shape) if dim is None else ranks.movedim(-1, dim)
+    between = np.nan_to_num(as_array(replayed(node, (x,), (sent,))))
+    ordered, ref = numbers.gather(-1, order), steps.refs_in((x,))[id(x)]
 
-    def between(
-        steps: Bench, node: Node, x: Any, q: Any, dim: Any = None, keepdim: bool = False, *,
-        interpolation: str = "linear",
-    ) -> Last | None:  # fmt: skip
-        values = np.asarray(plainly(x).numpy(), dtype=np.float64)
-        if not ignore_nan and not isinstance(q, Node) and not np.isnan(values).any():
-            return None
-        if not values.size:
-            raise Refused("a quantile of nothing")
-        shares = np.asarray(plainly(q).numpy() if isinstance(q, Node) else q, dtype=np.float64)
-        places, low, high, ranks = neighbours(values, shares, dim, ignore_nan, interpolation)
-        ref = steps.refs_in((x,))[id(x)]
+    def entries(at: Array) -> Any:
+        found = torch.as_tensor(at, dtype=torch.int64).reshape(-1, *rows.shape[:-1]).unsqueeze(-1)
+        places = ordered.expand(len(found), *ordered.shape).gather(-1, found)
+        return choose(steps, ref, places.numpy().reshape(node.shape), None)
 
-        def entries(at: Array) -> Any:
-            return choose(steps, ref, np.take_along_axis(places, at, -1).reshape(node.shape), None)
-
-        below = entries(low)
-        if interpolation not in ("linear", "midpoint"):
-            return done(below)
-        return "torch.lerp", (below, entries(high), weight(steps, node, q, low, ranks, interpolation)), {}
-
-    return between
-
-
-for prefix in ("", "nan"):
-    composition(f"{prefix}quantile")(quantile(ignore_nan=bool(prefix)))
-
-
-def neighbours(values: Array, shares: Array, dim: Any, ignore_nan: bool, how: str) -> tuple[Array, Array, Array, Array]:
-    """The entries' numbers in order of size along the last axis; for each share the ranks below, above, and its own."""
-    count: Array = np.arange(values.size).reshape(values.shape)
-    rows, numbers = (
-        a.reshape(1, -1) if dim is None or not values.ndim else np.moveaxis(a, dim, -1) for a in (values, count)
-    )
-    sort = np.argsort(rows, axis=-1, kind="stable")
-    last = np.full(rows.shape[:-1], rows.shape[-1] - 1.0)
-    missing = np.isnan(rows).sum(axis=-1)
-    ranks = shares.reshape(-1, *[1] * last.ndim) * (np.maximum(last - missing, 0) if ignore_nan else last)
-    ranks = ranks if ignore_nan else np.where(missing > 0, last, ranks)
-    first = np.ceil(ranks) if how == "higher" else np.round(ranks) if how == "nearest" else np.floor(ranks)
-    high = np.ceil(ranks).astype(np.int64)[..., None]
-    ordered = np.take_along_axis(numbers, sort, -1)
-    return (
-        np.broadcast_to(ordered, (len(ranks), *ordered.shape)),
-        first.astype(np.int64)[..., None],
-        high,
-        ranks,
-    )
-
-
-def weight(steps: Bench, node: Node, q: Any, low: Array, ranks: Array, how: str) -> Any:
-    """How far between the neighbours; where q carries a gradient, as a multiple of it."""
-    if how == "midpoint":
-        return steps.data("weight", np.full(node.shape, 0.5))
-    if not (isinstance(q, Node) and q.carries):
-        return steps.data("weight", (ranks - low[..., 0]).reshape(node.shape))
-    own = np.asarray(plainly(q).numpy())
-    shares = own.reshape(-1, *[1] * (ranks.ndim - 1))
-    last = np.broadcast_to(np.divide(ranks, shares, out=np.zeros(ranks.shape), where=shares != 0), ranks.shape)
-    if (shares == 0).any():
-        raise Refused("a quantile by q, where q is 0")
-    lead = (len(own), *[1] * (len(node.shape) - 1)) if own.ndim else (1,) * len(node.shape)
-    spread = steps(ground.expand, steps(ground.reshape, q, lead), node.shape) if node.shape else q
-    rank = steps(ground.mul, spread, steps.data("last", last.reshape(node.shape)))
-    return steps(ground.sub, rank, steps.data("below", low[..., 0].reshape(node.shape).astype(float)))
+    low = np.floor(between)
+    if (low == between).all():
+        return done(entries(low))
+    return "torch.lerp", (entries(low), entries(np.ceil(between)), steps.data("weight", between - low)), {}
 
 
 @composition("bernoulli", "normal", "poisson", "uniform", "exponential", "log_normal", "geometric", "cauchy")

@@ -28,7 +28,7 @@ from symgrad.ops.calls.registry import SHARING
 from symgrad.ops.entry import playing, plays
 from symgrad.ops.lookup import find
 from symgrad.program import Program, Role, Tensor, free_name
-from symgrad.tracing.lift import choices, complex_spectral, complexes, inside, observed, rewrites, templates
+from symgrad.tracing.lift import choices, complex_definitions, complexes, inside, observed, rewrites, templates
 from symgrad.tracing.lift.bench import Bench
 from symgrad.tracing.lift.boxes import BlackBox, refuse_written_behind
 from symgrad.tracing.lift.lifted import UNKNOWN, Lifted, Origin, Refused, settled_labels
@@ -64,7 +64,7 @@ class Lifter(Bench):
             self.refs,
             self.origins,
         )
-        if complex_spectral.phases_matter(lifted, self.phases or {}):
+        if complex_definitions.phases_matter(lifted, self.phases or {}):
             return Lifter(self.names, self.stops, turning=False).lift(outputs, declared)
         return lifted
 

@@ -90,18 +90,6 @@ def put_at(steps: Bench, node: Node, x: Any, index: Any, source: Any, accumulate
     return scattered(steps, node)
 
 
-@composition("_unsafe_masked_index_put_accumulate")
-def masked_put(steps: Bench, node: Node, x: Any, mask: Any, indices: Any, values: Any) -> Last | None:
-    """Values added at positions where the mask holds; elsewhere the positions mean nothing."""
-    key = []
-    for axis, part in enumerate(plainly(tuple(indices))):
-        size = x.shape[axis]
-        key.append(slice(None) if part is None else part.clamp(-size, size - 1))
-    places = numbers(x)[tuple(key)].numpy()
-    spread = steps(ground.expand, values, tuple(places.shape)) if tuple(values.shape) != places.shape else values
-    return landed(steps, x, places, steps(ground.where, mask, spread, 0.0))
-
-
 @composition("as_strided_scatter")
 def strided(steps: Bench, node: Node, *_: Any, **__: Any) -> Last | None:
     """x with the source written where strides say, of which torch's own backward is another function's."""
