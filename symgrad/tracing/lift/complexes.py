@@ -88,12 +88,17 @@ def sent_through(node: Node, sources: list[Node]) -> tuple[Array, bool]:
     raise Refused("it does more than pick entries")
 
 
-def joined(p: Pairs, tensors: Any, dim: int = 0) -> Ref:
+def cat(p: Pairs, tensors: Any, dim: int = 0) -> Ref:
     """Joined along one of the leading axes."""
     return p(ground.cat, [p.pair(t) for t in joined_parts(tensors)], dim % len(p.node.shape))
 
 
-def spread(p: Pairs, x: Any, *_: Any, **__: Any) -> Ref:
+def stack(p: Pairs, tensors: Any, dim: int = 0) -> Ref:
+    """Joined along a new axis in front of the pairs."""
+    return p(ground.stack, [p.pair(t) for t in tensors], dim % len(p.node.shape))
+
+
+def expand(p: Pairs, x: Any, *_: Any, **__: Any) -> Ref:
     """The same entries along new axes."""
     return p(ground.expand, p.pair(x), (*p.node.shape, 2))
 
@@ -123,11 +128,11 @@ CASTS = ("to", "type", "type_as", "cdouble", "cfloat", "chalf", "double", "float
          "_to_copy")  # fmt: skip
 RULES: Mapping[str, Rule] = {
     **ARITHMETIC,
-    **dict.fromkeys(("cat", "concat", "concatenate"), joined),
-    "stack": lambda p, tensors, dim=0: p(ground.stack, [p.pair(t) for t in tensors], dim % len(p.node.shape)),
-    **dict.fromkeys(("expand", "expand_as", "broadcast_to"), spread),
+    **{rule.__name__: rule for rule in (cat, stack, expand)},
+    **dict.fromkeys(("concat", "concatenate"), cat),
+    **dict.fromkeys(("expand_as", "broadcast_to"), expand),
     "__getitem__": indexed,
-    "copy": lambda p, x, source, *_: spread(p, source),
+    "copy": lambda p, x, source, *_: expand(p, source),
     "zero": lambda p, x: p(ground.zeros_like, p.pair(x)),
     "view_as_complex": lambda p, x: p.real(x),
     **dict.fromkeys(SAME, same),

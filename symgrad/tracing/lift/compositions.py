@@ -138,7 +138,7 @@ def nanmedian(steps: Bench, node: Node, x: Any, dim: Any = None, keepdim: bool =
     return "torch.median", (flat,), {}
 
 
-@composition("quantile", "nanquantile")
+@composition(also=("nanquantile",))
 def quantile(
     steps: Bench, node: Node, x: Any, q: Any, dim: Any = None, keepdim: bool = False, *, interpolation: Any = "linear"
 ) -> Last | None:
