@@ -7,19 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 
 import numpy as np
 
 from symgrad.errors import DomainError
-from symgrad.numeric import Array, as_float, finite, forward, numeric_pullback
-from symgrad.numeric.exact import all_tame, gaps
+from symgrad.numeric import Array, Values, as_float, finite, forward, numeric_pullback
+from symgrad.numeric.exact import all_tame, gaps, largest_finite
 from symgrad.oracles.elementwise import Elementwise, TooLarge
 from symgrad.oracles.numerical import FINER, UNSETTLED, settled, without_digits
 from symgrad.oracles.report import REFUSES, TOLERANCE, UNTAMED, Check, Standing, compare, compare_some, skipped
 from symgrad.oracles.text import Text, torch_second
 from symgrad.oracles.torch import first_line, torch_hessian
+from symgrad.oracles.verdict import judge
 from symgrad.program import Program
 
 TORCH = "double backward (create_graph=True), torch {version}, float64"
@@ -47,10 +48,68 @@ OTHER = (
 LARGEST_SYMPY = 64
 """Entries of the largest Hessian that SymPy is asked for."""
 
+Made = Callable[[Mapping[str, Array]], Array]
+"""Some numbers at a point."""
+Side = tuple[Array, Array]
+"""Quotients at a step and at a finer one."""
+
+
+@dataclass(frozen=True, eq=False)
+class Curvature:
+    """The matrix ``found``, ∂²(Σ v·out) / ∂first ∂second, beside other answers, with all that it was computed from."""
+
+    program: Program
+    inputs: Mapping[str, Array]
+    seed: Array
+    first: str
+    second: str
+    found: Array
+    standing: Standing | None = None
+
+    @cached_property
+    def ours(self) -> Array:
+        """The matrix as floats."""
+        return as_float(self.found)
+
+    @cached_property
+    def values(self) -> Values:
+        """The forward pass."""
+        return forward(self.program, self.inputs)
+
+    @cached_property
+    def point(self) -> dict[str, Array]:
+        """The inputs as floats, one of which is moved."""
+        return {name: as_float(array) for name, array in self.inputs.items()}
+
+    @cached_property
+    def mathematics(self) -> Array | None:
+        """The matrix by SymPy on its own; None where its formulas are too long."""
+        try:
+            explicit = Elementwise(self.program, self.values) if self.found.size <= LARGEST_SYMPY else None
+            return None if explicit is None else explicit.second(self.first, self.second, self.seed)
+        except TooLarge:
+            return None
+
+    def gradient(self, moved: Mapping[str, Array]) -> Array:
+        """The derived gradient by ``first`` at other inputs."""
+        return numeric_pullback(self.program, forward(self.program, moved), self.seed, (self.first,))[self.first]
+
+    def quotients(self, step: float) -> Array:
+        """Central differences of the gradient, a column for each entry of ``second``."""
+        return quotients(self.gradient, self.point, self.second, step, 1.0, self.inputs[self.first].size)
+
+    def sides(self, step: float) -> list[Side]:
+        """Those to the right and those to the left."""
+        return both_sides(self.gradient, self.point, self.second, step, self.inputs[self.first].size)
+
+    def beside(self, oracle: str, expected: Array, tolerance: float = TOLERANCE, note: str = "") -> Check:
+        """The matrix against another answer."""
+        return compare(oracle, expected, self.ours, tolerance, note, self.standing)
+
 
 def second_checks(
     program: Program, inputs: Mapping[str, Array], seed: Array, first: str, second: str, found: Array,
-    near: Callable[[Mapping[str, Array]], Array] | None = None, text: Text | None = None,
+    near: Made | None = None, text: Text | None = None,
 ) -> tuple[Check, ...]:  # fmt: skip
     """What is known of the matrix ``found``: rows are the entries of ``first``, columns those of ``second``.
 
@@ -60,105 +119,72 @@ def second_checks(
     if max(rows, columns) > LARGEST:
         why = f"{rows}×{columns} entries are too many to be checked one by one"
         return (skipped(TORCH.format(version="(any)"), why), skipped(DIFFERENCES, why))
-    unmade = skipped("double backward by torch", "torch is not installed")
+    check = skipped("double backward by torch", "torch is not installed")
     try:
         answer = torch_second(text, program, inputs, seed, first, second)
     except RuntimeError as error:  # a backward that torch itself cannot differentiate
         if not any(said in str(error) for said in NOT_DERIVED):
             raise
-        answer, unmade = None, skipped("double backward by torch", f"{REFUSES}{first_line(error)}")
-    standing, ours = None, as_float(found)
-    out = forward(program, inputs)[program.output]
-    there = finite(found).all() and (answer is None or finite(answer[0]).all())
-    if not there or not finite(out)[np.asarray(seed) != 0].all():
-        standing = _standing(program, inputs, seed, first, second, found)
-    differences = _by_differences(program, inputs, seed, first, second, found, standing, near)
-    check = unmade
+        answer, check = None, replace(check, note=f"{REFUSES}{first_line(error)}")
+    case, torchs = Curvature(program, inputs, seed, first, second, found), None if answer is None else answer[0]
+    there = finite(found).all() and (torchs is None or finite(torchs).all())
+    if not there or not finite(case.values[program.output])[np.asarray(seed) != 0].all():
+        mathematics = case.ours if case.mathematics is None else case.mathematics
+        case = replace(case, standing=Standing(mathematics, np.isnan(mathematics)))
+    differences = by_differences(case, near)
     if answer is not None:
         note = f"torch runs the steps as read here: {answer[2]}" if answer[2] and text is not None else ""
-        check = compare(TORCH.format(version=answer[1]), answer[0], ours, note=note, standing=standing)
+        check = case.beside(TORCH.format(version=answer[1]), answer[0], note=note)
     if check.passed is False or differences.note or not differences.passed:
         with suppress(DomainError):  # one entry moved alone leaves the domain, as that of a symmetric matrix
-            check, differences = _beside_corners(
-                check, differences, program, inputs, seed, first, second, answer and answer[0], ours, standing
-            )
-    if check.passed is False and differences.passed and answer is not None:
-        mathematics = _by_sympy(program, inputs, seed, first, second, found.size)
-        check = _beside_own_rules(check, answer[0], ours, mathematics, standing)
+            check, differences = beside_corners(case, check, differences, torchs)
+    if torchs is not None and differences.passed:
+        check = judge(check, [partial(beside_own_rules, case, torchs)])
     if first == second and check.passed and differences.passed and rows <= MOST_FORWARD:
-        check = replace(
-            check, note="; ".join(filter(None, [check.note, forward_over_reverse(program, inputs, seed, first, ours)]))
-        )
-    symmetry = [compare(SYMMETRY, found.T, found, standing=standing)] if first == second else []
+        check = replace(check, note="; ".join(filter(None, [check.note, forward_over_reverse(case)])))
+    symmetry = [compare(SYMMETRY, found.T, found, standing=case.standing)] if first == second else []
     return (check, differences, *symmetry)
 
 
-def forward_over_reverse(program: Program, inputs: Mapping[str, Array], seed: Array, name: str, found: Array) -> str:
+def forward_over_reverse(case: Curvature) -> str:
     """What torch.func.hessian has otherwise, whose forward rules are not those that a double backward goes by."""
-    theirs = torch_hessian(program, inputs, seed, name)
+    theirs = torch_hessian(case.program, case.inputs, case.seed, case.first)
     if theirs is None:
         return ""
-    off = gaps(theirs.reshape(found.shape), found) > ACCURACY * max(1.0, float(np.abs(found).max(initial=0.0)))
-    what = "others" if np.isfinite(theirs.reshape(found.shape)[off]).all() else "no numbers"
+    theirs = theirs.reshape(case.ours.shape)
+    off = gaps(theirs, case.ours) > ACCURACY * max(1.0, float(np.abs(case.ours).max(initial=0.0)))
+    what = "others" if np.isfinite(theirs[off]).all() else "no numbers"
     return OTHER.format(off=int(off.sum()), size=off.size, what=what) if off.any() else ""
 
 
-def _standing(
-    program: Program, inputs: Mapping[str, Array], seed: Array, first: str, second: str, found: Array
-) -> Standing:
-    """What the mathematics says where something is not finite: SymPy on its own, unless its formulas are too long."""
-    mathematics = _by_sympy(program, inputs, seed, first, second, found.size)
-    if mathematics is None:
-        mathematics = as_float(found)
-    return Standing(mathematics, np.isnan(mathematics))
-
-
-def _by_sympy(
-    program: Program, inputs: Mapping[str, Array], seed: Array, first: str, second: str, size: int
-) -> Array | None:
-    """The matrix by SymPy on its own; None where its formulas are too long."""
-    try:
-        return (
-            Elementwise(program, forward(program, inputs)).second(first, second, seed)
-            if size <= LARGEST_SYMPY
-            else None
-        )
-    except TooLarge:
-        return None
-
-
-def _beside_own_rules(
-    check: Check, expected: Array, found: Array, mathematics: Array | None, standing: Standing | None
-) -> Check:
+def beside_own_rules(case: Curvature, torchs: Array, check: Check) -> Check:
     """``check`` without entries where SymPy on its own has the derived number, and torch another.
 
     torch's backward of a power puts a constant 0 where the exponent is 0, so that differentiating it again misses
     what the exponent does there.
     """
-    if mathematics is None:
+    if case.mathematics is None:
         return check
     with np.errstate(invalid="ignore"):
-        allowed = TOLERANCE * max(1.0, float(np.abs(found[np.isfinite(found)]).max(initial=0)))
-        off, right = np.abs(expected - found) > allowed, np.abs(mathematics - found) <= allowed
-    return compare_some(check.oracle, expected, found, ~(off & right), OWN_RULE, standing=standing)
+        allowed = TOLERANCE * max(1.0, largest_finite(case.ours))
+        off, right = np.abs(torchs - case.ours) > allowed, np.abs(case.mathematics - case.ours) <= allowed
+    return compare_some(check.oracle, torchs, case.ours, ~(off & right), OWN_RULE, standing=case.standing)
 
 
-def _beside_corners(
-    check: Check, differences: Check, program: Program, inputs: Mapping[str, Array], seed: Array, first: str,
-    second: str, torchs: Array | None, found: Array, standing: Standing | None,
+def beside_corners(
+    case: Curvature, check: Check, differences: Check, torchs: Array | None
 ) -> tuple[Check, Check]:  # fmt: skip
     """Both checks without entries where the gradient jumps or has two slopes, or its slope is not the program's."""
-    point = {name: as_float(array) for name, array in inputs.items()}
-    on_the_way = [as_float(array) for array in forward(program, point).arrays.values()]
+    found, on_the_way = case.ours, map(as_float, forward(case.program, case.point).arrays.values())
     if not all(all_tame(array[np.isfinite(array)]) for array in on_the_way):
         return (skipped(check.oracle, UNTAMED) if check.passed is False else check), differences
-    sides = _both_sides(program, point, seed, first, second, STEP)
+    sides = case.sides(STEP)
     jumps = np.logical_or.reduce([_jumps(*side) for side in sides])
     answers = [found] if torchs is None else [found, torchs]
     corners = _two_slopes(*sides) & np.logical_and.reduce([_between(sides, answer) for answer in answers])
     kinks = np.zeros(found.shape, dtype=bool)
     for step in (STEP, WIDE):  # where the gradient itself cancels, one step settles only with the wider one
-        right, left = ((near, far) for near, far in _both_sides(program, point, seed, first, second, step))
+        right, left = case.sides(step)
         kinks |= _smooth(right, left) & ~_about(right[0], found)
         slope = right[0]
         if kinks.any():
@@ -176,12 +202,12 @@ def _beside_corners(
         at = tuple(int(n) for n in np.argwhere(kinks)[0])
         theirs = "" if torchs is None else f", torch {float(torchs[at]):.6g}"
         notes.append(KINK.format(there=float(slope[at]), here=float(found[at]), torch=theirs))
-    mathematics, void = (found, void) if standing is None else (standing.mathematics, void | standing.void)
-    apart, note = Standing(mathematics, void), "; ".join(notes)
+    known, void = (found, void) if case.standing is None else (case.standing.mathematics, void | case.standing.void)
+    apart, note = replace(case, standing=Standing(known, void)), "; ".join(notes)
     if torchs is not None and check.passed is not None:
-        check = compare(check.oracle, torchs, found, note="; ".join(filter(None, [note, check.note])), standing=apart)
+        check = apart.beside(check.oracle, torchs, note="; ".join(filter(None, [note, check.note])))
     if differences.passed is None or kinks.any():
-        differences = compare(DIFFERENCES, np.where(void, found, slope), found, ACCURACY, note, apart)
+        differences = apart.beside(DIFFERENCES, np.where(void, found, slope), ACCURACY, note)
     return check, differences
 
 
@@ -191,7 +217,7 @@ def _about(one: Array, other: Array) -> Array:
         return np.asarray(np.abs(one - other) <= ONE_SIDED * np.maximum(1.0, np.abs(one)))
 
 
-def _between(sides: Sequence[tuple[Array, Array]], answer: Array) -> Array:
+def _between(sides: Sequence[Side], answer: Array) -> Array:
     """Where an answer lies between the two slopes."""
     (right, _), (left, _) = sides
     low, high = np.minimum(left, right), np.maximum(left, right)
@@ -200,20 +226,12 @@ def _between(sides: Sequence[tuple[Array, Array]], answer: Array) -> Array:
         return np.asarray((low - slack <= answer) & (answer <= high + slack))
 
 
-def _smooth(right: tuple[Array, Array], left: tuple[Array, Array]) -> Array:
+def _smooth(right: Side, left: Side) -> Array:
     """Where both sides, at both steps, have one slope."""
     return np.asarray(_about(right[0], left[0]) & _about(*right) & _about(*left))
 
 
-def _both_sides(
-    program: Program, point: Mapping[str, Array], seed: Array, first: str, second: str, step: float = STEP
-) -> list[tuple[Array, Array]]:
-    """The quotients to the right and those to the left, each at a step and at a finer one."""
-    quotients = partial(_quotients, program, point, seed, first, second, back=0.0)
-    return [(quotients(side), quotients(side / FINER)) for side in (step, -step)]
-
-
-def _two_slopes(right: tuple[Array, Array], left: tuple[Array, Array]) -> Array:
+def _two_slopes(right: Side, left: Side) -> Array:
     """Where the two sides differ and a finer step does not bring them together, as it does where there is curvature."""
     with np.errstate(invalid="ignore"):
         gap, finer = (np.abs(a - b) for a, b in zip(right, left, strict=True))
@@ -224,21 +242,6 @@ def _two_slopes(right: tuple[Array, Array], left: tuple[Array, Array]) -> Array:
 def _jumps(coarse: Array, fine: Array) -> Array:
     """Where a quotient grows as the step shrinks: what it divides stays."""
     return np.asarray((np.abs(fine) > FINER / 2 * np.abs(coarse)) & (np.abs(fine) * STEP / FINER > ACCURACY))
-
-
-def _quotients(
-    program: Program, point: Mapping[str, Array], seed: Array, first: str, second: str, step: float, back: float = 1.0
-) -> Array:
-    """(G(a + step) − G(a − back·step)) / (step + back·step) for every entry of ``second``, a column each."""
-
-    def gradient(moved: Mapping[str, Array]) -> Array:
-        return numeric_pullback(program, forward(program, moved), seed, (first,))[first]
-
-    return quotients(gradient, point, second, step, back, point[first].size)
-
-
-Made = Callable[[Mapping[str, Array]], Array]
-"""Some numbers at a point."""
 
 
 def quotients(made: Made, point: Mapping[str, Array], name: str, step: float, back: float, size: int) -> Array:
@@ -255,48 +258,41 @@ def quotients(made: Made, point: Mapping[str, Array], name: str, step: float, ba
     return np.stack(columns, axis=1) if columns else np.empty((size, 0))
 
 
-def slope_there(
-    made: Callable[[Mapping[str, Array]], Array], point: Mapping[str, Array], name: str, size: int
-) -> Array:
+def both_sides(made: Made, point: Mapping[str, Array], name: str, step: float, size: int) -> list[Side]:
+    """The quotients of what is ``made`` to the right and those to the left, each at a step and at a finer one."""
+    of = partial(quotients, made, point, name, back=0.0, size=size)
+    return [(of(step=side), of(step=side / FINER)) for side in (step, -step)]
+
+
+def slope_there(made: Made, point: Mapping[str, Array], name: str, size: int) -> Array:
     """The slope, from both sides and at two steps, of what is ``made`` of a point; NaN where there is no such one."""
     found = np.full((size, point[name].size), np.nan)
     for step in (STEP, WIDE):
-        right, left = (
-            (quotients(made, point, name, side, 0.0, size), quotients(made, point, name, side / FINER, 0.0, size))
-            for side in (step, -step)
-        )
+        right, left = both_sides(made, point, name, step, size)
         found = np.where(np.isnan(found) & _smooth(right, left), (right[0] + left[0]) / 2, found)
     return found
 
 
-def _by_differences(
-    program: Program, inputs: Mapping[str, Array], seed: Array, first: str, second: str, found: Array,
-    standing: Standing | None, near: Callable[[Mapping[str, Array]], Array] | None,
-) -> Check:  # fmt: skip
+def by_differences(case: Curvature, near: Made | None) -> Check:
     """(G(a + h) − G(a − h)) / 2h for every entry of ``second``, G the derived gradient by ``first``."""
-    point, ours = {name: as_float(array) for name, array in inputs.items()}, as_float(found)
-    quotients = partial(_quotients, program, point, seed, first, second)
-    columns = quotients(STEP)
-    check = compare(DIFFERENCES, columns, ours, ACCURACY, standing=standing)
+    ours, columns = case.ours, case.quotients(STEP)
+    check = case.beside(DIFFERENCES, columns, ACCURACY)
     if check.passed is not False:
         return check
-    finer = quotients(STEP / FINER)
-    gradient = numeric_pullback(program, forward(program, point), seed, (first,))[first]
+    finer = case.quotients(STEP / FINER)
     unable = {
-        UNSETTLED: ~settled(columns, finer) | without_digits([*point.values(), gradient]),
-        "the gradient has two slopes there": _two_slopes(*_both_sides(program, point, seed, first, second)),
+        UNSETTLED: ~settled(columns, finer) | without_digits([*case.point.values(), case.gradient(case.point)]),
+        "the gradient has two slopes there": _two_slopes(*case.sides(STEP)),
     }
     if near is not None:
-        unable[JUMPS] = _beside_a_jump(near, point, {first, second}, ours)
+        unable[JUMPS] = _beside_a_jump(near, case.point, {case.first, case.second}, ours)
     with np.errstate(invalid="ignore"):  # what comes closer as the step shrinks is the limit
         columns = np.where(np.abs(finer - ours) < 2 / FINER * np.abs(columns - ours), finer, columns)
     able, why = ~np.logical_or.reduce([*unable.values()]), ", or ".join(w for w, where in unable.items() if where.any())
-    return compare_some(DIFFERENCES, columns, ours, able, why, ACCURACY, standing)
+    return compare_some(DIFFERENCES, columns, ours, able, why, ACCURACY, case.standing)
 
 
-def _beside_a_jump(
-    near: Callable[[Mapping[str, Array]], Array], point: Mapping[str, Array], moving: set[str], ours: Array
-) -> Array:
+def _beside_a_jump(near: Made, point: Mapping[str, Array], moving: set[str], ours: Array) -> Array:
     """Where the derived matrix is another one right beside the point: a program chooses there, as torch does."""
     jumps = np.zeros(ours.shape, dtype=bool)
     lots = np.random.default_rng(0)
