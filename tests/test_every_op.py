@@ -25,8 +25,7 @@ from symgrad.indexing import Bracket, Equation, access, add_up, fresh, fresh_axe
 from symgrad.indexing.symbols import accesses, bound_indices, name_of
 from symgrad.language import read
 from symgrad.numeric import chain_jacobian, evaluate, forward, numeric_pullback, numeric_pushforward, sparse_jacobian
-from symgrad.oracles import Elementwise
-from symgrad.oracles.elementwise import TooLarge
+from symgrad.oracles.elementwise import Elementwise, TooLarge
 from symgrad.oracles.forms import evaluate_text
 from tests import torch_programs, torch_side
 from tests.cases import DERIVED, STORIES, Case, first_by_default

@@ -25,10 +25,12 @@ from symgrad.language import read
 from symgrad.lowering.terms import Products
 from symgrad.numeric import forward, playing
 from symgrad.ops import TABLE
-from symgrad.oracles import Elementwise, check_differences, check_form, compare, forms
+from symgrad.oracles import check_form, forms
+from symgrad.oracles.elementwise import Elementwise
 from symgrad.oracles.evaluators import apart, holds
 from symgrad.oracles.forms import resized
-from symgrad.oracles.numerical import shaken
+from symgrad.oracles.numerical import check_differences, shaken
+from symgrad.oracles.report import compare
 from tests.cases import forget
 from tests.compare import assert_same
 

@@ -23,8 +23,8 @@ from symgrad.errors import SymgradError
 from symgrad.language import read
 from symgrad.numeric import forward, numeric_pullback, plain, where_exact
 from symgrad.ops import TABLE
-from symgrad.oracles import Dropped, dropped_forms
-from symgrad.oracles.forms import UNREAD
+from symgrad.oracles import dropped_forms
+from symgrad.oracles.forms import UNREAD, Dropped
 from tests import torch_side
 from tests.compare import TOLERANCE, assert_same
 from tests.expressions import LONGEST, Expression, ending_in, expressions, grown, mentions

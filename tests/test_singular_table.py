@@ -23,8 +23,9 @@ from symgrad.explanation import edges_of
 from symgrad.language import read
 from symgrad.numeric import forward
 from symgrad.ops import Op, find, operations
-from symgrad.oracles import run_torch, values_apart
+from symgrad.oracles import run_torch
 from symgrad.oracles.report import Verdict
+from symgrad.oracles.text import values_apart
 from symgrad.oracles.torch import only_data
 from symgrad.oracles.verdict import Comparison, own_rule
 from tests import torch_programs, torch_side

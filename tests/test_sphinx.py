@@ -16,7 +16,8 @@ from sphinx.errors import SphinxError
 from sphinx.testing.util import SphinxTestApp
 
 from symgrad.errors import UnsupportedError
-from symgrad.oracles import Check, check_adjoint
+from symgrad.oracles import Check
+from symgrad.oracles.numerical import check_adjoint
 from symgrad.render.html.pieces import mathml
 from symgrad.sphinx.truth import UntrueError
 from tests.browser import browser

@@ -6,12 +6,10 @@ from symgrad.explanation.data import Explanation, Gradient
 from symgrad.explanation.formulas import Entry, derive_only
 from symgrad.explanation.given import Given, Seed, Writers
 from symgrad.explanation.jacobian import Hessian, Jacobian, jacobian_of
-from symgrad.explanation.kinks import EdgeRule, Kink, Tie, edges_of, kink_of
+from symgrad.explanation.kinks import Kink, Tie, edges_of, kink_of
 from symgrad.explanation.plan import JacobianPlan
-from symgrad.explanation.singular import Nothing, Singular, nothing
 
 __all__ = [
-    "EdgeRule",
     "Entry",
     "Explanation",
     "Given",
@@ -20,9 +18,7 @@ __all__ = [
     "Jacobian",
     "JacobianPlan",
     "Kink",
-    "Nothing",
     "Seed",
-    "Singular",
     "Structure",
     "Tie",
     "Writers",
@@ -31,7 +27,6 @@ __all__ = [
     "edges_of",
     "jacobian_of",
     "kink_of",
-    "nothing",
     "of_one_number",
     "slope_form",
     "with_hessians",

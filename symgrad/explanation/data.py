@@ -30,8 +30,9 @@ from symgrad.numeric.arranged import SYMMETRIC, both_places, read_as_matrix
 from symgrad.numeric.rounding import marked, may_be_rounding, terms_of
 from symgrad.numeric.sweeps import numeric_pullback
 from symgrad.ops import entry_of
-from symgrad.oracles import Text, TorchRun
+from symgrad.oracles import Text
 from symgrad.oracles.report import Check, Outcome, Verdict
+from symgrad.oracles.torch import TorchRun
 from symgrad.program import Program
 
 

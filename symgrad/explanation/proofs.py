@@ -21,39 +21,26 @@ from symgrad.functions import FLOATS_HOLD
 from symgrad.numeric import Array, Values, evaluate, forward, numeric_pullback, plain, term_sizes
 from symgrad.numeric.exact import LARGEST_EXPONENT, all_tame, as_float, finite
 from symgrad.ops import entry_of
-from symgrad.oracles import (
-    Check,
-    Elementwise,
-    Text,
-    TorchRun,
-    ask_torch,
-    check_adjoint,
-    check_differences,
-    check_reading,
-    compare,
-    compare_mathematics,
-    out_of_range,
-    real_output,
-    rounds,
-    run_torch,
-    skipped,
-    values_apart,
-)
-from symgrad.oracles.digits import Truth
-from symgrad.oracles.elementwise import TooLarge
+from symgrad.oracles.digits import Truth, out_of_range, real_output, rounds
+from symgrad.oracles.elementwise import Elementwise, TooLarge
 from symgrad.oracles.evaluators import BY_ROUNDING
-from symgrad.oracles.numerical import largest_number
+from symgrad.oracles.numerical import check_adjoint, check_differences, largest_number
 from symgrad.oracles.report import (
     NO_GRADIENT,
     NO_PATH,
     REFUSES,
     TURNED,
     UNTAMED,
+    Check,
     Standing,
     Verdict,
+    compare,
+    compare_mathematics,
     compare_some,
+    skipped,
 )
-from symgrad.oracles.text import CUTS, otherwise, same_beside
+from symgrad.oracles.text import CUTS, Text, ask_torch, check_reading, otherwise, same_beside, values_apart
+from symgrad.oracles.torch import TorchRun, run_torch
 from symgrad.oracles.verdict import Comparison, at_kinks, at_ties, judge, own_rule
 from symgrad.program import Program
 

@@ -15,10 +15,10 @@ import sympy as sp
 
 from symgrad.backward.parts.names import UNNAMED
 from symgrad.calculus.flow import flows
-from symgrad.explanation import Explanation, Gradient, Nothing, Singular, nothing
+from symgrad.explanation import Explanation, Gradient
 from symgrad.explanation.notable import nothing_by_nothing
 from symgrad.explanation.reasons import Vanishing
-from symgrad.explanation.singular import Point
+from symgrad.explanation.singular import Nothing, Point, Singular, nothing
 from symgrad.explanation.structure import why_nothing_flows
 from symgrad.indexing.symbols import Expr
 from symgrad.numeric import Array, as_float, plain
