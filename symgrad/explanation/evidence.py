@@ -6,7 +6,7 @@ them where J is small, and elsewhere some that were found by a sweep each, so th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -17,7 +17,7 @@ from symgrad.errors import SymgradError
 from symgrad.indexing import Index
 from symgrad.indexing.symbols import Expr, accesses, name_of
 from symgrad.numeric import Array, Values, as_float, forward, numeric_pullback, numeric_pushforward, sparse_jacobian
-from symgrad.numeric.exact import unit_at
+from symgrad.numeric.exact import largest_finite, unit_at
 from symgrad.numeric.patterns import Pattern, pattern_of
 from symgrad.numeric.rounding import adds_up, is_rounding, terms_of
 from symgrad.numeric.sparse import Triplets
@@ -117,8 +117,7 @@ class Evidence:
     @cached_property
     def scale(self) -> float:
         """The largest finite entry that is looked at."""
-        finite = [np.abs(row[np.isfinite(row)]).max(initial=0.0) for _, row in self.rows]
-        return float(max(finite, default=0.0))
+        return max((largest_finite(row) for _, row in self.rows), default=0.0)
 
     def same(self, a: Array | float, b: Array | float) -> bool:
         """Equal, but for rounding; what is not a number on both sides is."""
@@ -188,19 +187,22 @@ def elsewhere(program: Program, values: Values, only: str | None = None) -> Iter
     """
     if any(entry_of(step.op) is None for step in program.steps):  # a black box: nothing is known of it elsewhere
         return
-    generator = np.random.default_rng(5)
-    able = moving(program)
+    generator, able = np.random.default_rng(5), moving(program)
     free = [t.name for t in program.inputs if only in (None, t.name) and t.name in able]
+    drawn = [{n: generator.uniform(-2, 2, size=np.shape(values[n])) for n in free} for _ in range(ELSEWHERE)]
+    drawn[-1] = {name: np.abs(array) for name, array in drawn[-1].items()}
+    yield from with_moved(program, values, drawn)
+    yield from jittered(values, program, free)
+
+
+def with_moved(program: Program, values: Values, drawn: Iterable[Mapping[str, Array]]) -> Iterator[Values]:
+    """The forward pass with other numbers for some inputs, wherever there is one."""
     given = {t.name: values[t.name] for t in program.inputs}
-    for trial in range(ELSEWHERE):
-        drawn = {name: generator.uniform(-2, 2, size=np.shape(given[name])) for name in free}
-        if trial == ELSEWHERE - 1:
-            drawn = {name: np.abs(array) for name, array in drawn.items()}
+    for moved in drawn:
         try:
-            yield forward(program, given | drawn)
+            yield forward(program, {**given, **moved})
         except (SymgradError, ValueError, ArithmeticError):
             continue
-    yield from jittered(values, program, free)
 
 
 def some(shape: tuple[int, ...]) -> list[tuple[int, ...]]:

@@ -1,11 +1,8 @@
 """The Jacobian by one input: formula, structure, plan, symbols, numbers, operator, all from one formula.
 
 Comes in: a program, an input of it, values for its tensors (which may be computed when they are first asked for). Goes
-out: frozen data; what is large is made when asked for, and refused where it would not fit.
-
-A second derivative as data.
-
-Comes in: what `symgrad.explanation.assemble` derived and proved. Goes out: a `Hessian`, by one pair of inputs.
+out: frozen data; what is large is made when asked for, and refused where it would not fit. A `Hessian` by one pair of
+inputs is the Jacobian of a gradient, with what `symgrad.explanation.assemble` proved of it.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ import numpy as np
 
 from symgrad.calculus import Sweep, moving
 from symgrad.errors import SymgradError
-from symgrad.explanation.evidence import elsewhere
+from symgrad.explanation.evidence import elsewhere, with_moved
 from symgrad.numeric import Array, Values, as_float, evaluate, finite, forward, is_exact, numeric_pullback, term_sizes
 from symgrad.numeric.rounding import is_rounding
 from symgrad.ops import entry_of
@@ -326,12 +326,7 @@ def far_and_near(program: Program, values: Values, name: str) -> Iterator[Values
     """Points where ``name`` has entries of other sizes, and small whole numbers: some of them alike, some 0."""
     if any(entry_of(step.op) is None for step in program.steps) or name not in moving(program):
         return
-    generator = np.random.default_rng(23)
-    given = {t.name: values[t.name] for t in program.inputs}
-    shape = np.shape(given[name])
+    generator, shape = np.random.default_rng(23), np.shape(values[name])
     drawn = [generator.uniform(-width, width, size=shape) for width in SPREADS]
-    for array in (*drawn, generator.integers(-2, 3, size=shape).astype(float)):
-        try:
-            yield forward(program, {**given, name: array})
-        except (SymgradError, ValueError, ArithmeticError):
-            continue
+    drawn.append(generator.integers(-2, 3, size=shape).astype(float))
+    yield from with_moved(program, values, [{name: array} for array in drawn])

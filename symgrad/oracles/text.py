@@ -130,8 +130,10 @@ def run_text(text: Text, program: Program, inputs: Mapping[str, Array], seed: Ar
             return TorchRun(np.zeros(0), {}, version, refused=first_line(error).partition(":")[0])
 
 
-def answer(text: Text, kinds: Mapping[str, str], inputs: Mapping[str, Array], leaves: Collection[str]) -> Answer:
-    """The reader's answer, its inputs as the account has them."""
+def answer(
+    text: Text, kinds: Mapping[str, str], inputs: Mapping[str, Array], leaves: Collection[str], floats: str = "float64"
+) -> Answer:
+    """The reader's answer, its inputs as the account has them, of a type of ``floats``."""
     import torch
 
     from symgrad.reference import run
@@ -145,35 +147,29 @@ def answer(text: Text, kinds: Mapping[str, str], inputs: Mapping[str, Array], le
         if numpys:
             given[name] = as_float(array).astype({"whole": np.int64, "truth": np.bool_}.get(kinds.get(name, ""), float))
         elif name in kinds:
-            given[name] = torch.tensor(as_float(array)).to(types.get(kinds[name], torch.float64))
+            given[name] = torch.tensor(as_float(array)).to(types.get(kinds[name], getattr(torch, floats)))
         else:
-            given[name] = torch.tensor(as_float(array), dtype=torch.float64, requires_grad=name in leaves)
+            given[name] = torch.tensor(as_float(array), dtype=getattr(torch, floats), requires_grad=name in leaves)
     numbers = {name: plain_number(value) for name, value in text.numbers.items()}
     return run(text.typed, {**given, **numbers}, text.draws)
 
 
 CASTS = re.compile(r"\b(?:double|float|half|bfloat16|to|type|type_as|dtype|float_power)\b")
-"""What makes other floats of floats."""
+FLOATS = ("float32", "float64")
+"""What makes other floats of floats; and those that are tried."""
 
 
 def cast_of(text: str, program: Program, values: Values) -> str:
     """What torch's result is of float32 as of float64, where that is one type; "" where it is what was given."""
     if not CASTS.search(text):
         return ""
-    import torch
+    from symgrad.reference import Refused, Unread
 
-    from symgrad.reference import Refused, Unread, run
-
-    kinds = {"whole": torch.int64, "truth": torch.bool}
-    asked = account(program, Text(text))
-    types = {t.name: kinds.get(asked.get(t.name, "")) for t in program.inputs}
-    found = set()
-    for floats in (torch.float32, torch.float64):
-        given = {name: torch.as_tensor(as_float(values[name])).to(kind or floats) for name, kind in types.items()}
-        try:
-            found.add(str(run(text, given).output.dtype))
-        except (Refused, Unread, RuntimeError):
-            return ""
+    typed, inputs = Text(text), {t.name: values[t.name] for t in program.inputs}
+    try:
+        found = {str(answer(typed, account(program, typed), inputs, (), kind).output.dtype) for kind in FLOATS}
+    except (Refused, Unread, RuntimeError):
+        return ""
     return found.pop() if len(found) == 1 else ""
 
 
