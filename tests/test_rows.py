@@ -5,11 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from symgrad.tracing import run_script
-from symgrad.tracing.session.rows import greedy
 from symgrad.tracing.story.content import closing
 from symgrad.tracing.story.events import Note, Session
 from symgrad.tracing.story.page import event_markdown, event_text, to_json
@@ -160,17 +158,6 @@ def test_one_call_can_still_be_asked_for(tmp_path: Path) -> None:
     session, _ = play(tmp_path, source, call=2)
     (call,) = session.calls
     assert call.number == 2
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_rows_of_one_colour_share_no_column(seed: int) -> None:
-    draw = np.random.default_rng(seed)
-    places = draw.random((draw.integers(1, 9), draw.integers(1, 9))) < draw.random()
-    colours = greedy(places)
-    assert sorted(set(colours)) == list(range(max(colours) + 1))
-    for colour in set(colours):
-        assert places[np.array(colours) == colour].sum(axis=0).max() <= 1
-    assert max(colours) + 1 >= places.sum(axis=0).max()
 
 
 @pytest.mark.slow

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import SymgradError
+from symgrad.explanation.evidence import shape_text
 from symgrad.numeric import Values, as_float
 from symgrad.numeric.exact import Array, euclidean
 from symgrad.ops.entry import playing, plays
@@ -36,6 +37,8 @@ from symgrad.tracing.record.numbers import MOST, short
 from symgrad.tracing.record.trace import Call, Node, as_array
 from symgrad.tracing.session.agreement import difference, precision_of
 from symgrad.tracing.session.torchs_words import Refusal, refusal_of
+
+ONE = "one number"
 
 
 @dataclass(frozen=True)
@@ -127,7 +130,7 @@ def written_to(call: Call, where: str) -> Iterator[str]:
         if v is not None and any(size > 1 and not step for size, step in zip(v.shape, v.stride(), strict=True)):
             name, strides = call.spelling.removesuffix(".apply"), tuple(v.stride())
             yield (
-                f"{name}.backward wrote into such a tensor ({where}). The v that it was given is one: {size(v.shape)} "
+                f"{name}.backward wrote into such a tensor ({where}). The v that it was given is one: {shape_text(v.shape, ONE)} "
                 f"with strides {strides}, as a sum sends it back; v is read only"
             )
 
@@ -144,7 +147,7 @@ def of_one(call: Call, seen: Returned, taken: bool = True) -> Iterator[tuple[Nod
             continue
         shape, dtype = part
         if shape != node.shape:
-            sizes = f"{size(shape)} for {which}, which is {size(node.shape)}"
+            sizes = f"{shape_text(shape, ONE)} for {which}, which is {shape_text(node.shape, ONE)}"
             ends = ": torch added it up; outside its engine nobody would" if taken else ": the two have to be the same"
             if taken or not broadcasts(node.shape, shape):
                 yield node, f"{name} returned {sizes} ({seen.where}){ends}"
@@ -164,11 +167,6 @@ def code_of(graph: Any) -> CodeType | None:
     function = getattr(getattr(type(graph), "_forward_cls", None), "backward", None)
     found = getattr(getattr(function, "__wrapped__", function), "__code__", None)
     return found if isinstance(found, CodeType) and found.co_argcount else None
-
-
-def size(shape: Sequence[int]) -> str:
-    """``4×3``."""
-    return "×".join(map(str, shape)) or "one number"
 
 
 def kind(dtype: Any) -> str:

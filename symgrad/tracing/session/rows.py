@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from symgrad.errors import SymgradError
 from symgrad.explanation.jacobian import Jacobian
 from symgrad.explanation.ties import Local, apart
 from symgrad.numeric.exact import Array, as_float
+from symgrad.numeric.patterns import measured
 from symgrad.ops.entry import entry_of
 from symgrad.tracing.captured.capture import Capture
 from symgrad.tracing.captured.words import shape_text
@@ -193,7 +193,7 @@ class Colours:
 
 
 def coloured(program: Capture, jacobian: Jacobian) -> Colours | None:
-    """Rows that share no column may share a seed: told by the places of J that can be nonzero, and tried on numbers."""
+    """Rows that share no column may share a seed: told by the places of J that can be nonzero."""
     rows, columns = jacobian.shape
     evidence = jacobian.evidence
     if evidence is None or not rows * columns or len(set(program.ends)) > 1:
@@ -205,9 +205,10 @@ def coloured(program: Capture, jacobian: Jacobian) -> Colours | None:
     ops = [entry_of(step.op) for step in jacobian.program.steps if step.result.name in on_the_way]
     smooth = all(op is not None and op.smooth for op in ops)
     places = seen if smooth else allowed  # what is smooth and 0 at several points drawn by lot is 0 everywhere
-    colours = greedy(places)
-    count = max(colours) + 1
-    if not gives_all(program, jacobian, colours) or (count == rows > 1 and max(greedy(seen)) + 1 < rows):
+    count, least = (
+        max(1, measured(*np.divmod(np.flatnonzero(some), columns), rows, columns).row_colors) for some in (places, seen)
+    )
+    if count == rows > least:
         return None
     return Colours(count, 1 - float(places.mean()), call(jacobian, places, count))
 
@@ -220,36 +221,6 @@ def by_structure(jacobian: Jacobian) -> Colours | None:
     if kind == "block-diagonal" and out[0] == inner[0] > 1:
         return Colours(rows // out[0], 1 - 1 / out[0], BLOCKS.format(count=out[0]))
     return None
-
-
-def greedy(places: Array) -> list[int]:
-    """A colour for each row, so that rows of one colour share no column.
-
-    >>> greedy(np.eye(3, dtype=bool)), greedy(np.ones((2, 3), dtype=bool))
-    ([0, 0, 0], [0, 1])
-    """
-    taken: list[Array] = []
-    colours = []
-    for row in places:
-        colour = next((n for n, used in enumerate(taken) if not (used & row).any()), len(taken))
-        if colour == len(taken):
-            taken.append(np.zeros(places.shape[1], dtype=bool))
-        taken[colour] |= row
-        colours.append(colour)
-    return colours
-
-
-def gives_all(program: Capture, jacobian: Jacobian, colours: list[int]) -> bool:
-    """Whether the seed of the most frequent colour gives just its rows."""
-    chosen = np.array(colours) == max(set(colours), key=colours.count)
-    seed = chosen.astype(float).reshape(jacobian.out_shape)
-    dense = as_float(jacobian.dense())
-    label = program.labels[jacobian.name]
-    try:
-        pulled = as_float(program.pullback(seed, wrt=[label])[label])
-    except SymgradError:
-        return False
-    return bool(np.allclose(pulled.reshape(-1), dense[chosen].sum(axis=0), rtol=1e-4, atol=1e-6))
 
 
 def call(jacobian: Jacobian, places: Array, count: int) -> str:
