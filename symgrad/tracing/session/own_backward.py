@@ -130,8 +130,8 @@ def written_to(call: Call, where: str) -> Iterator[str]:
         if v is not None and any(size > 1 and not step for size, step in zip(v.shape, v.stride(), strict=True)):
             name, strides = call.spelling.removesuffix(".apply"), tuple(v.stride())
             yield (
-                f"{name}.backward wrote into such a tensor ({where}). The v that it was given is one: {shape_text(v.shape, ONE)} "
-                f"with strides {strides}, as a sum sends it back; v is read only"
+                f"{name}.backward wrote into such a tensor ({where}). The v that it was given is one: "
+                f"{shape_text(v.shape)} with strides {strides}, as a sum sends it back; v is read only"
             )
 
 
