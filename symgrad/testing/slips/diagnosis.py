@@ -29,9 +29,8 @@ from symgrad.testing.right.bench import Trial
 from symgrad.testing.right.rounding import EPSILON, LOWER, rounded
 from symgrad.testing.right.truth import Formula
 from symgrad.testing.slips.formula_slips import other_forms
-from symgrad.testing.slips.seed_slips import seed_slips, shift_slips
-from symgrad.testing.slips.share_slips import share_slips, weighted_slips
-from symgrad.testing.slips.slips import LINEAR, Case, Slip, later_slips, whole_slips
+from symgrad.testing.slips.share_slips import scaled, share_slips, weighted_slips
+from symgrad.testing.slips.slips import LINEAR, Case, Slip, later_slips, seed_slips, shift_slips, whole_slips
 from symgrad.testing.slips.step_slips import forward_slips, operation_slips, step_slips
 
 MOST = 64
@@ -71,7 +70,7 @@ def causes(case: Case) -> Cause:
 
 def likely(case: Case) -> Iterator[Slip]:
     """What concerns the gradient as a whole, then v as a whole, then shares of it, then single steps."""
-    whole = (other_forms(case), whole_slips(case), seed_slips(case), later_slips(case))
+    whole = (other_forms(case), whole_slips(case), scaled(case), seed_slips(case), later_slips(case))
     return chain(*map(guarded, (*whole, share_slips(case), step_slips(case))))
 
 

@@ -107,6 +107,14 @@ class Place:
         """The local pullback with other numbers in one of the tensors that it reads."""
         return partial(self.pulled, values=self.values.with_arrays({name: array}))
 
+    def step_with(self, option: str, value: Hashable) -> Apply:
+        """The step with another value for one of its options."""
+        return replace(self.step, options=tuple((n, value if n == option else old) for n, old in self.step.options))
+
+    def given(self, option: str, value: Hashable) -> Change:
+        """The local pullback of that step."""
+        return partial(self.pulled, step=self.step_with(option, value))
+
 
 def left_out(place: Place) -> Found:
     """What comes back is what came."""
@@ -147,16 +155,16 @@ def transposed(place: Place) -> Found:
 def axes(place: Place) -> Found:
     """Another axis in the place of the one that an option names."""
     rank = np.ndim(place.operand)
-    for number, (option, value) in enumerate(place.step.options):
+    for option, value in place.step.options:
         single = value if isinstance(value, int) else value[0] if isinstance(value, tuple) and len(value) == 1 else None
-        if option not in AXES or not isinstance(single, int) or isinstance(single, bool) or not -rank <= single < rank:
-            continue
-        for other in range(rank):
-            if other == single % rank:
-                continue
-            step = with_option(place.step, number, (other,) if isinstance(value, tuple) else other)
-            said = f"this is what axis {other} gives, and {place.step.called} is along axis {single % rank}{place.said}"
-            yield "wrong_axis", said, partial(place.pulled, step=step)
+        if option in AXES and isinstance(single, int) and not isinstance(single, bool) and -rank <= single < rank:
+            for other in (axis for axis in range(rank) if axis != single % rank):
+                said = f"this is what axis {other} gives, and {place.step.called} is along axis {single % rank}"
+                yield (
+                    "wrong_axis",
+                    said + place.said,
+                    place.given(option, (other,) if isinstance(value, tuple) else other),
+                )
 
 
 def diagonal(place: Place) -> Found:
@@ -196,15 +204,13 @@ def operands(place: Place) -> Found:
 def options(place: Place) -> Found:
     """The default in the place of an option, a switch the other way round, 0 or 1 for a number."""
     entry = entry_of(place.step.op)
-    for number, (option, value) in enumerate(place.step.options):
+    for option, value in place.step.options:
         if entry is None or option in AXES or isinstance(value, tuple):
             continue
         for other in (*instead(entry.signature.parameters.get(option), value), *words(entry, option, value)):
-            step = with_option(place.step, number, other)
-            if fits(place, step):
-                called = f"{place.step.called} has {option}={value!r} here{place.said}"
-                said = f"this is what {option}={other!r} gives, and {called}"
-                yield "wrong_option", said, partial(place.pulled, step=step)
+            if fits(place, place.step_with(option, other)):
+                said = f"this is what {option}={other!r} gives, and {place.step.called} has {option}={value!r} here"
+                yield "wrong_option", said + place.said, place.given(option, other)
 
 
 def instead(parameter: inspect.Parameter | None, value: Hashable) -> list[Hashable]:
@@ -224,13 +230,6 @@ def words(entry: Op, option: str, value: Hashable) -> list[str]:
         return []
     found = [word for text in entry.examples for word in re.findall(rf"\b{option}=['\"](\w+)['\"]", str(text))]
     return [word for word in dict.fromkeys(found) if word != value]
-
-
-def with_option(step: Apply, number: int, value: Hashable) -> Apply:
-    """A step with another value for one of its options."""
-    changed = list(step.options)
-    changed[number] = (changed[number][0], value)
-    return replace(step, options=tuple(changed))
 
 
 def fits(place: Place, step: Apply) -> bool:

@@ -1,8 +1,8 @@
-"""A gradient as a sum of shares: by output, by use, by entry, by term; some have another weight than 1.
+"""A gradient as a sum of shares: by output, by use, by entry, by term; some have another weight than 1, or all.
 
-Comes in: a `Case`. Goes out: `Slip` s: each share left out, alone, with the other sign;
-then the weights that are solved for, told where all shares but some with one and the same simple weight have the
-weight 1. Also here: outputs and entries that are taken for one another.
+Comes in: a `Case`. Goes out: `Slip` s: the whole times a number, with what that number counts; each share left out,
+alone, with the other sign; then the weights that are solved for, told where all shares but some with one and the same
+simple weight have the weight 1. Also here: outputs and entries that are taken for one another.
 """
 
 from __future__ import annotations
@@ -17,19 +17,21 @@ from itertools import permutations
 import numpy as np
 import sympy as sp
 
+from symgrad.calculus.local import derive, standard
 from symgrad.calculus.sweeps import substitute
 from symgrad.closed_form.form import views
 from symgrad.errors import SymgradError
-from symgrad.indexing import Equation
-from symgrad.indexing.symbols import accesses, name_of
+from symgrad.indexing import Bracket, Equation
+from symgrad.indexing.symbols import accesses, is_access, name_of
 from symgrad.numeric import Array, unit_at
 from symgrad.render import formula_text
-from symgrad.testing.right.bench import Trial
-from symgrad.testing.slips.slips import Case, Made, Slip, broadcasts, miscounted, tensors_of
+from symgrad.testing.right.bench import Trial, largest_at, shown
+from symgrad.testing.right.truth import Formula
+from symgrad.testing.slips.slips import Case, Made, Slip, tensors_of
 
 MOST_ENTRIES, MOST_TERMS, LEVELS = 64, 8, 3
 LARGEST = 1000
-"""The largest denominator of a weight."""
+"""The largest denominator of a weight that is told as a fraction."""
 LONGEST = 120
 """A longer term is not repeated."""
 NEAR = 1e-6
@@ -122,6 +124,89 @@ def solved(parts: Sequence[Sequence[Array]], trials: Sequence[Trial]) -> list[Fr
     simple = all(abs(float(w) - f) < NEAR * max(1.0, abs(f)) for w, f in zip(weights, found, strict=True))
     others = {w for w in weights if w != 1}
     return weights if simple and len(others) == 1 and 1 in weights else None
+
+
+def scaled(case: Case) -> Iterator[Slip]:
+    """A number times what it should be, with what that number counts."""
+    whole = [t for t in case.trials if all((s == np.round(s)).all() for s in t.weights.seeds)]  # where less is rounded
+    trial = max(whole or case.trials, key=lambda t: float(np.abs(t.expected).max(initial=0.0)))
+    if not trial.expected.any():
+        return
+    at = largest_at(np.abs(trial.expected))
+    factor = float(trial.got[at] / trial.expected[at])
+    if factor == 0 or abs(factor - 1) < 1e-3:
+        return
+    known = {round(factor), 1 / round(1 / factor) if abs(1 / factor) > 0.5 else factor}
+    nearest = min(known, key=lambda k: abs(k - factor))
+    factor = nearest if abs(nearest - factor) < 1e-3 * abs(factor) else factor
+    text, missing = told_factor(factor, case)
+    said = f"the factor {missing} is missing: every entry is {text}" if missing else f"every entry is {text}"
+    yield Slip("missing_factor" if missing else "scaled", said, lambda t: factor * t.expected)
+
+
+def told_factor(factor: float, case: Case) -> tuple[str, str]:
+    """``3 times what it should be: as if multiplied by 3, the number of rows of x``; and the factor that is missing."""
+    ratio = Fraction(abs(factor)).limit_denominator(LARGEST)
+    exact = abs(float(ratio) - abs(factor)) < 1e-9 * abs(factor)
+    times = "of" if exact and ratio < 1 else "times"
+    text = f"{'-' if factor < 0 else ''}{ratio if exact else f'{abs(factor):.6g}'} {times} what it should be"
+    if said := miscounted(factor, case):
+        return f"{text}: {said}", ""
+    return text, missing_number(factor, case)
+
+
+def miscounted(factor: float, case: Case) -> str:
+    """``as if divided by 4 in place of 5 (the length of axis 1 of x is 5)``: what a factor counts, or empty."""
+    counts = counted(case)
+    for number in (abs(factor), 1 / abs(factor)):
+        if round(number) > 2 and abs(number - round(number)) < 1e-9 and round(number) in counts:
+            by, instead = ("multiplied", "sum for a mean") if number == abs(factor) else ("divided", "mean for a sum")
+            return f"as if {by} by {counts[round(number)]}, {round(number)} (a {instead})"
+        n = next((n for n in sorted(counts) if n > 2 and abs(number - n / (n - 1)) < 1e-9), None)
+        if n is not None and divides_by_a_size(case.formula):
+            less, more = (n - 1, n) if number == abs(factor) else (n, n - 1)
+            return f"as if divided by {less} in place of {more} ({counts[n]} is {n})"
+    return ""
+
+
+def divides_by_a_size(formula: Formula) -> bool:
+    """Whether a step of the forward pass averages: it divides by a number of entries, or by one less."""
+    equations = (
+        derive(standard(step, program).key).equation.right for program in formula.programs for step in program.steps
+    )
+    bases = (power.base for right in equations for power in right.atoms(sp.Pow) if power.exp.is_negative)
+    return any(is_number_of_entries(base) for base in bases)
+
+
+def is_number_of_entries(base: sp.Expr) -> bool:
+    """Whether an expression reads sizes, or counts what holds, and reads no numbers of a tensor."""
+    bare = base.xreplace(dict.fromkeys(base.atoms(Bracket), sp.S.One))
+    counts = bool(base.free_symbols) or base.has(sp.Sum)
+    return counts and not any(is_access(node) for node in sp.preorder_traversal(bare))
+
+
+def missing_number(factor: float, case: Case) -> str:
+    """The number of the forward pass that a factor is one by, or a power of it; empty where there is none."""
+    for tensor, called, array in tensors_of(case.formula):
+        number = abs(float(array.reshape(()))) if array.size == 1 else 0.0
+        if number in (0.0, 1.0) or not np.isfinite(number):
+            continue
+        for power, missing in ((1, f"1/{tensor}"), (-1, tensor), (2, f"1/{tensor}²"), (-2, f"{tensor}²")):
+            if abs(number**power - abs(factor)) < 1e-9 * abs(factor):
+                return f"{missing} ({called[2:] or tensor} = {shown(float(array.reshape(())))})"
+    return ""
+
+
+def counted(case: Case) -> dict[int, str]:
+    """What may have been counted."""
+    found: dict[int, str] = {}
+    inputs = {n: np.shape(a) for n, a in case.formula.inputs.items()}
+    shapes = {"out": case.trials[0].weights.seeds[0].shape, **inputs}
+    for what, shape in sorted(shapes.items(), key=lambda pair: pair[0] != case.name):
+        found.setdefault(int(np.prod(shape, dtype=object)), f"the number of entries of {what}")
+        for axis, size in enumerate(shape):
+            found.setdefault(int(size), f"the length of axis {axis} of {what}")
+    return found
 
 
 def share_slips(case: Case) -> Iterator[Slip]:
@@ -253,3 +338,11 @@ def by_tensor(case: Case) -> Iterator[Slip]:
         for factor, missing in ((array, f"1/{tensor}"), (1 / np.where(array == 0, np.nan, array), tensor)):
             said = f"the factor {missing} is missing{called}"
             yield Slip("missing_factor", said, lambda t, f=factor: t.expected * f)  # type: ignore[misc]  # a default binds
+
+
+def broadcasts(small: tuple[int, ...], shape: tuple[int, ...]) -> bool:
+    """Whether a factor of shape ``small`` leaves the shape as it is."""
+    try:
+        return np.broadcast_shapes(small, shape) == shape
+    except ValueError:
+        return False

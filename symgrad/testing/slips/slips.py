@@ -1,34 +1,46 @@
-"""The usual mistakes that concern a gradient as a whole: turned sign, a factor, a transpose, v left out, a swap.
+"""What a mistake is; and those that concern the whole gradient, or v: turned, left out, cast, clipped, off by one.
 
 Comes in: a `Case`, one wrong gradient. Goes out: `Slip` s, each with what it would make of a seed; whoever asks
-confirms them (`symgrad.testing.slips.diagnosis`).
+confirms them (`symgrad.testing.slips.diagnosis`). What stands at the edge of a shifted gradient is left as it came: the
+inner entries decide, in every trial, and they have to be most of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 from functools import partial
 
 import numpy as np
-import sympy as sp
 
-from symgrad.calculus.local import derive, standard
 from symgrad.errors import SymgradError
 from symgrad.indexing import Equation
-from symgrad.indexing.brackets import Bracket
-from symgrad.indexing.symbols import is_access
 from symgrad.numeric import Array, Values, as_float, evaluate, numeric_pushforward
 from symgrad.program import Apply, Program
 from symgrad.testing.right.bench import Trial, largest_at, shown
-from symgrad.testing.right.rounding import Rounding
+from symgrad.testing.right.rounding import LOWER, Rounding, rounded
 from symgrad.testing.right.truth import Formula
 
 Made = Callable[[Trial], Array]
-LARGEST = 1000
-"""The largest denominator of a factor that is told as a fraction."""
 LINEAR = "vᵀJ is linear in v, whatever the function is"
+LETTERS = "ijklmn"
+SHIFTS = (1, -1, 2, -2)
+MOST = 8
+"""How far v may be shifted."""
+
+CUTS = [digit * 10.0**power for power in range(-6, 3) for digit in (1, 2, 5)]
+"""Sizes that are tried as the one below which entries are dropped."""
+PLAIN: tuple[tuple[str, Callable[[Array], Array]], ...] = (
+    ("v is rounded to whole numbers", np.round),
+    ("v is cast to whole numbers (.long(), .int()), which drops what follows the point", np.trunc),
+    ("v is cast to int8", lambda v: np.trunc(v).astype(np.int64).astype(np.int8).astype(np.float64)),
+    ("negative entries of v are dropped, as by relu", lambda v: np.maximum(v, 0)),
+    ("positive entries of v are dropped", lambda v: np.minimum(v, 0)),
+    ("|v| stands where v belongs", np.abs),
+    ("only the sign of v is used", np.sign),
+    ("v is squared", np.square),
+)
+"""What is made of v entry by entry."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +99,7 @@ class Case:
 
 
 def whole_slips(case: Case) -> Iterator[Slip]:
-    """Of what came back: the sign, a transpose, a factor."""
+    """Of what came back: the sign, a transpose."""
     trial = case.trials[0]
     yield Slip("sign", "the sign is turned", lambda t: -t.expected)
     if square(trial.expected):
@@ -95,7 +107,6 @@ def whole_slips(case: Case) -> Iterator[Slip]:
         if trial.weights.seeds[0].ndim < trial.expected.ndim and only_spread(case):
             kind, said = "wrong_axis", "v is spread along the wrong axis"
         yield Slip(kind, said, lambda t: t.expected.swapaxes(-1, -2))
-    yield from scaled(case)
 
 
 def later_slips(case: Case) -> Iterator[Slip]:
@@ -129,97 +140,6 @@ def only_spread(case: Case) -> bool:
     return np.array_equal(formula.pull(ones)[name], formula.at(inputs).pull(ones)[name])
 
 
-def scaled(case: Case) -> Iterator[Slip]:
-    """A number times what it should be, with what that number counts."""
-    whole = [t for t in case.trials if all((s == np.round(s)).all() for s in t.weights.seeds)]  # where less is rounded
-    trial = max(whole or case.trials, key=lambda t: float(np.abs(t.expected).max(initial=0.0)))
-    if not trial.expected.any():
-        return
-    at = largest_at(np.abs(trial.expected))
-    factor = float(trial.got[at] / trial.expected[at])
-    if factor == 0 or abs(factor - 1) < 1e-3:
-        return
-    known = {round(factor), 1 / round(1 / factor) if abs(1 / factor) > 0.5 else factor}
-    nearest = min(known, key=lambda k: abs(k - factor))
-    factor = nearest if abs(nearest - factor) < 1e-3 * abs(factor) else factor
-    text, missing = told_factor(factor, case)
-    said = f"the factor {missing} is missing: every entry is {text}" if missing else f"every entry is {text}"
-    yield Slip("missing_factor" if missing else "scaled", said, lambda t: factor * t.expected)
-
-
-def told_factor(factor: float, case: Case) -> tuple[str, str]:
-    """``3 times what it should be: as if multiplied by 3, the number of rows of x``; and the factor that is missing."""
-    ratio = Fraction(abs(factor)).limit_denominator(LARGEST)
-    exact = abs(float(ratio) - abs(factor)) < 1e-9 * abs(factor)
-    times = "of" if exact and ratio < 1 else "times"
-    text = f"{'-' if factor < 0 else ''}{ratio if exact else f'{abs(factor):.6g}'} {times} what it should be"
-    if said := miscounted(factor, case):
-        return f"{text}: {said}", ""
-    return text, missing_number(factor, case)
-
-
-def miscounted(factor: float, case: Case) -> str:
-    """``as if divided by 4 in place of 5 (the length of axis 1 of x is 5)``: what a factor counts, or empty."""
-    counts = counted(case)
-    for number in (abs(factor), 1 / abs(factor)):
-        if round(number) > 2 and abs(number - round(number)) < 1e-9 and round(number) in counts:
-            by, instead = ("multiplied", "sum for a mean") if number == abs(factor) else ("divided", "mean for a sum")
-            return f"as if {by} by {counts[round(number)]}, {round(number)} (a {instead})"
-        n = next((n for n in sorted(counts) if n > 2 and abs(number - n / (n - 1)) < 1e-9), None)
-        if n is not None and divides_by_a_size(case.formula):
-            less, more = (n - 1, n) if number == abs(factor) else (n, n - 1)
-            return f"as if divided by {less} in place of {more} ({counts[n]} is {n})"
-    return ""
-
-
-def divides_by_a_size(formula: Formula) -> bool:
-    """Whether a step of the forward pass averages: it divides by a number of entries, or by one less."""
-    equations = (
-        derive(standard(step, program).key).equation.right for program in formula.programs for step in program.steps
-    )
-    bases = (power.base for right in equations for power in right.atoms(sp.Pow) if power.exp.is_negative)
-    return any(is_number_of_entries(base) for base in bases)
-
-
-def is_number_of_entries(base: sp.Expr) -> bool:
-    """Whether an expression reads sizes, or counts what holds, and reads no numbers of a tensor."""
-    bare = base.xreplace(dict.fromkeys(base.atoms(Bracket), sp.S.One))
-    counts = bool(base.free_symbols) or base.has(sp.Sum)
-    return counts and not any(is_access(node) for node in sp.preorder_traversal(bare))
-
-
-def missing_number(factor: float, case: Case) -> str:
-    """The number of the forward pass that a factor is one by, or a power of it; empty where there is none."""
-    for tensor, called, array in tensors_of(case.formula):
-        number = abs(float(array.reshape(()))) if array.size == 1 else 0.0
-        if number in (0.0, 1.0) or not np.isfinite(number):
-            continue
-        for power, missing in ((1, f"1/{tensor}"), (-1, tensor), (2, f"1/{tensor}²"), (-2, f"{tensor}²")):
-            if abs(number**power - abs(factor)) < 1e-9 * abs(factor):
-                return f"{missing} ({called[2:] or tensor} = {shown(float(array.reshape(())))})"
-    return ""
-
-
-def counted(case: Case) -> dict[int, str]:
-    """What may have been counted."""
-    found: dict[int, str] = {}
-    inputs = {n: np.shape(a) for n, a in case.formula.inputs.items()}
-    shapes = {"out": case.trials[0].weights.seeds[0].shape, **inputs}
-    for what, shape in sorted(shapes.items(), key=lambda pair: pair[0] != case.name):
-        found.setdefault(int(np.prod(shape, dtype=object)), f"the number of entries of {what}")
-        for axis, size in enumerate(shape):
-            found.setdefault(int(size), f"the length of axis {axis} of {what}")
-    return found
-
-
-def broadcasts(small: tuple[int, ...], shape: tuple[int, ...]) -> bool:
-    """Whether a factor of shape ``small`` leaves the shape as it is."""
-    try:
-        return np.broadcast_shapes(small, shape) == shape
-    except ValueError:
-        return False
-
-
 def tensors_of(formula: Formula) -> Iterator[tuple[str, str, Array]]:
     """Inputs and results of the first output, of composite steps also those of their parts: name, what, numbers."""
     seen: set[str] = set()
@@ -235,3 +155,149 @@ def written(step: Apply) -> str:
     """``relu(t1)``."""
     values = [a if isinstance(a, str) else a.value for a in step.arguments]
     return f"{step.called}({', '.join(shown(a) if isinstance(a, float) else str(a) for a in values)})"
+
+
+def seed_slips(case: Case) -> Iterator[Slip]:
+    """v left out; one entry for others; then what is not linear in v."""
+    formula, name, trials = case.formula, case.name, case.trials
+    if len({b"".join(s.tobytes() for s in t.weights.seeds) for t in trials}) < 2:
+        return
+
+    def of(kind: str, said: str, change: Callable[[Array], Array]) -> Slip:
+        return case.with_seeds(kind, said, lambda seeds: list(map(change, seeds)))
+
+    ones = formula.pull([np.ones(s.shape) for s in trials[0].weights.seeds])[name]
+    yield Slip("ignores_seed", "v is not used: this is what v = ones gives, whatever v is", lambda t: ones)
+    if ones.any():
+        said = "v is added up before it is used: every output gets the same weight"
+        yield Slip("ignores_seed", said, lambda t: ones * sum(float(s.sum()) for s in t.weights.seeds))
+    first = trials[0].got
+    if first.any():
+        yield Slip("ignores_seed", "v is not used: the same comes whatever v is", lambda t: first)
+    rank = max(s.ndim for s in trials[0].weights.seeds)
+    for axis in range(rank if trials[0].expected.size > 1 else 0):
+        for said, change in along(axis, rank):
+            yield of("ignores_seed", said, change)
+    for lower in LOWER.get(case.rounding.dtype, ()):
+        yield of("precision", f"v is cast to {lower}, and loses digits", lambda v, d=lower: rounded(v, d))  # type: ignore[misc]  # a default binds
+    for said, change in (*PLAIN, *cut_off(case)):
+        yield of("not_linear", f"{said}; {LINEAR}", change)
+
+
+def along(axis: int, rank: int) -> Iterator[tuple[str, Callable[[Array], Array]]]:
+    """One entry along an axis, or their mean, for all of them."""
+    for place, written in ((0, "0"), (-1, "-1")):
+        entry = ", ".join([":"] * axis + [written])
+        said = f"v[{entry}] is used for every entry along axis {axis} of v"
+        if axis == 0 and rank == 1:
+            said += f": a number, v[{written}], multiplies all rows, where each has its own, v[:, None]"
+        yield said, lambda v, p=place: broadcast(np.take(v, [p], axis), v) if v.ndim > axis else v  # type: ignore[misc]  # a default binds
+    said = f"the mean of v along axis {axis} is used for every entry of v"
+    yield said, lambda v: broadcast(v.mean(axis, keepdims=True), v) if v.ndim > axis else v
+
+
+def broadcast(small: Array, like: Array) -> Array:
+    """As many entries as ``like`` has."""
+    return np.array(np.broadcast_to(small, like.shape))
+
+
+def cut_off(case: Case) -> Iterator[tuple[str, Callable[[Array], Array]]]:
+    """v clipped at a number or to a length, which the largest seed tells; and what is small dropped."""
+    trials = case.trials
+    largest = max(trials, key=lambda t: max((float(np.abs(s).max(initial=0.0)) for s in t.weights.seeds), default=0.0))
+    seeds = largest.weights.seeds
+    number = ratio(largest.got, case.formula.pull([np.sign(s) for s in seeds])[case.name])
+    if number > 0:
+        yield f"v is clipped at ±{shown(number)}", lambda v: np.clip(v, -number, number)
+    length = ratio(largest.got, largest.expected) * float(np.linalg.norm(seeds[0]))
+    if length > 0 and len(seeds) == 1:
+        said = f"v is scaled down where it is longer than {shown(length)}"
+        yield said, lambda v: v * min(1.0, length / max(float(np.linalg.norm(v)), 1e-300))
+    sizes = np.unique(np.abs(np.concatenate([s.reshape(-1) for t in trials for s in t.weights.seeds])))
+    for size in CUTS:
+        small, others = sizes[(sizes < size) & (sizes > 0)], sizes[sizes >= size]
+        if len(small) and len(others):
+            said = f"small entries of v are dropped: {shown(float(small[-1]))} is, {shown(float(others[0]))} is not"
+            yield said, lambda v, s=size: v * (np.abs(v) >= s)  # type: ignore[misc]  # a default binds
+
+
+def ratio(got: Array, right: Array) -> float:
+    """The number that ``right`` was multiplied by, at its largest entry; 0 where there is none."""
+    at = largest_at(np.abs(np.nan_to_num(right))) if right.size else ()
+    found = float(got[at] / right[at]) if right.size and right[at] else 0.0
+    return found if np.isfinite(found) else 0.0
+
+
+def shift_slips(case: Case) -> Iterator[Slip]:
+    """Along each axis, to either side: the gradient, then v, then what stands in it as a factor."""
+    formula, name, trials = case.formula, case.name, case.trials
+    shape = trials[0].expected.shape
+    for axis, by in shifts(shape, SHIFTS):
+        if any(t.off[within(len(shape), axis, by)].any() for t in trials):
+            here, there = indices(len(shape), axis, by)
+            said = f"{name}.grad[{here}] holds what belongs at [{there}]: it is shifted by {abs(by)} along axis {axis}"
+            yield Slip("shifted", said, lambda t, a=axis, b=by: kept_edge(t, np.roll(t.expected, b, a), a, b))  # type: ignore[misc]  # a default binds
+    yield from shifted_seed(case)
+    if len(formula.programs) > 1:
+        return
+    for tensor, called, array in tensors_of(formula):
+        if array.shape != shape or not np.isfinite(array).all():
+            continue
+        for axis, by in shifts(shape, SHIFTS):
+            here, there = indices(len(shape), axis, by)
+            said = f"{tensor}[{here}] is read where {tensor}[{there}] belongs: it is shifted by {abs(by)} along axis "
+            said += f"{axis}{called if tensor != formula.programs[0].output else ''}"
+
+            def made(trial: Trial, array: Array = array, axis: int = axis, by: int = by) -> Array:
+                right = np.roll(array, by, axis)
+                return kept_edge(trial, trial.expected * array / np.where(right == 0, np.nan, right), axis, by)
+
+            yield Slip("shifted", said, made)
+
+
+def shifts(shape: Sequence[int], by: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Axes, and how far something may be shifted along them."""
+    for axis, size in enumerate(shape[: len(LETTERS)]):
+        yield from ((axis, n) for n in by if size >= 2 * abs(n) + 1)
+
+
+def indices(rank: int, axis: int, by: int) -> tuple[str, str]:
+    """``i,j`` and ``i,j − 1``."""
+    letters = list(LETTERS[:rank])
+    here = ",".join(letters)
+    letters[axis] += f" {'−' if by > 0 else '+'} {abs(by)}"
+    return here, ",".join(letters)
+
+
+def shifted_seed(case: Case) -> Iterator[Slip]:
+    """v read at the place of a neighbour, 0 where there is none."""
+    formula, name, trials = case.formula, case.name, case.trials
+    shape, grad = trials[0].weights.seeds[0].shape, trials[0].expected.shape
+    for axis, size in enumerate(shape[: len(LETTERS)] if len(formula.programs) == 1 else ()):
+        for by in (s * n for n in range(1, min(size, MOST + 1)) for s in (1, -1)):
+            here, there = indices(len(shape), axis, by)
+            said = f"v[{there}] is read where v[{here}] belongs: it is shifted by {abs(by)} along axis {axis}"
+            if len(grad) == len(shape) and abs(by) == shape[axis] - grad[axis]:
+                said += f", by as much as {name} is shorter than v; with {name} as long as v a test would not see it"
+            yield case.with_seeds("shifted", said, lambda seeds, a=axis, b=by: [moved(seeds[0], a, b)])  # type: ignore[misc]  # a default binds
+
+
+def moved(array: Array, axis: int, by: int) -> Array:
+    """Entries ``by`` places further along an axis, 0 where none came from."""
+    found = np.zeros_like(array)
+    inner = within(array.ndim, axis, by)
+    found[inner] = np.roll(array, by, axis)[inner]
+    return found
+
+
+def within(rank: int, axis: int, by: int) -> tuple[slice, ...]:
+    """The entries that have a neighbour ``by`` places before them."""
+    part = slice(by, None) if by > 0 else slice(None, by)
+    return tuple(part if n == axis else slice(None) for n in range(rank))
+
+
+def kept_edge(trial: Trial, inner: Array, axis: int, by: int) -> Array:
+    """A gradient; at the edge what came."""
+    found, part = np.array(trial.got), within(trial.expected.ndim, axis, by)
+    found[part] = inner[part]
+    return found
