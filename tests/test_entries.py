@@ -20,8 +20,8 @@ import symgrad
 from symgrad.entries import equations as mechanism
 from symgrad.entries.along import Along, Loss
 from symgrad.entries.equations import has_edges, with_indices
-from symgrad.entries.holding import text_of
 from symgrad.entries.indexed import Indexed, OnAxes
+from symgrad.entries.read_off import text_of
 from symgrad.entries.readings import Pointwise, Whole, holds, without
 from symgrad.entries.signatures import call_of, example_of
 from symgrad.entries.spec import Data, Held, Op, View

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from symgrad.entries.holding import found, held_as
+from symgrad.entries.read_off import found, held_as
 from symgrad.ops import TABLE, Op, ground
 from tests.parsed import PARSED, nodes_of
 
@@ -49,7 +49,7 @@ OTHER_WORDS: dict[str, dict[str, str]] = {
     },
     "words of the notation": {
         "notation/": "abs floor max mean min prod sign sqrt sum where",
-        "entries/holding.py": "mean",
+        "entries/read_off.py": "mean",
     },
     "NumPy's functions, in code that it is handed": {
         "oracles/evaluators.py": (

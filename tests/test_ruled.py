@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import sympy as sp
 
-from symgrad.language.steps.ruled import key_of, ruling
+from symgrad.language.steps.kinds import key_of, ruling
 from symgrad.ops.entry import named
 from symgrad.shapes import Shape, Sizes
 

@@ -16,7 +16,7 @@ import pytest
 import torch
 
 import symgrad
-from symgrad.entries.holding import held_as
+from symgrad.entries.read_off import held_as
 from symgrad.errors import SymgradError, UnsupportedError
 from symgrad.language import read
 from symgrad.numeric import forward

@@ -169,9 +169,9 @@ class Op:
     ``known`` finds: ``.indices`` of its result, or what stands in the place of its last bracket. ``slots`` says which
     of its options are positions (`symgrad.calculus.reuse`): what is derived for one of them holds for all. ``holds``
     says what torch keeps the result of truth values and whole numbers as, where that does not follow from the equation
-    (`symgrad.entries.holding`). ``stated`` is the equation of an operation that is not in the table. ``arrays`` is what
-    the operation is in NumPy and in jax, as the body of a function of torch's arguments, where its spelling there does
-    not say so (`symgrad.exporting.arrays`). ``role`` is what others go by (`symgrad.program.Role`). ``told`` are
+    (`symgrad.entries.read_off`). ``stated`` is the equation of an operation that is not in the table. ``arrays`` is
+    what the operation is in NumPy and in jax, as the body of a function of torch's arguments, where its spelling there
+    does not say so (`symgrad.exporting.arrays`). ``role`` is what others go by (`symgrad.program.Role`). ``told`` are
     options that torch wants to be given though they have a value here, ``dim if keepdim`` only beside that.
     ``looks_up``: it reads entries at positions that a tensor of whole numbers gives. ``chooses``: the places of its
     condition and of what it chooses from, and which it takes where that is met. ``of_two`` is the entry that torch

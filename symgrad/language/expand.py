@@ -1,13 +1,11 @@
-"""A program with its composite operations written out in simpler ones.
+"""A program written another way: its composite operations in simpler ones, its axes of one entry at any size.
 
 An entry of the table may say what it is made of, as text in symgrad's own language over the names of its
 operands and options. Reading that text in place of the step is all there is to ``--expand``.
 
-A program whose axes of one entry may have any size: what is true of a batch of one as it is of any batch.
-
-Comes in: a program with axes of one entry. Goes out: the same steps over axes of open sizes, for what is said shortest
-without them: ``x.T @ v`` and not ``v * x[0][:, None]``. An axis that is broadcast, or that an operation asks to be of
-one entry, stays as it is.
+What is true of a batch of one is true of any batch. So a program with axes of one entry is also given with axes of open
+sizes, for what is said shortest without them: ``x.T @ v`` and not ``v * x[0][:, None]``. An axis that is broadcast, or
+that an operation asks to be of one entry, stays as it is.
 """
 
 from __future__ import annotations

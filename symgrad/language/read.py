@@ -2,13 +2,8 @@
 
 What the text and the given shapes leave open is inferred: ranks are tried in order of likeliness until the
 whole program fits, sizes follow from unification with each other and with the output's shape, and sizes that
-nothing fixes become 2, 3, 4, … by order of appearance. `Reading` says what was assumed.
-
-Assignments of ranks to inputs, the likeliest first.
-
-What the two sides of a loss are before they are broadcast: predictions and targets, as somebody wrote them.
-
-Comes in: steps. Goes out: the losses among them that have to broadcast, and the tensors on their two sides.
+nothing fixes become 2, 3, 4, … by order of appearance. `Reading` says what was assumed, and what the two sides of a
+loss, predictions and targets, are before they are broadcast.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from enum import Enum
 from symgrad.backward.parts.trees import copied, names_in, rewritten
 from symgrad.backward.shortening.factors import is_truth
 from symgrad.backward.shortening.products import ELEMENTWISE
-from symgrad.entries.holding import KEPT, REAL, held_as
+from symgrad.entries.read_off import KEPT, REAL, held_as
 from symgrad.ops import SPELLINGS, TABLE
 from symgrad.program import Operation
 

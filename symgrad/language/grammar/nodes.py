@@ -1,16 +1,25 @@
-"""The syntax tree of Python's lines: what a text says, before anything is known about the names in it.
+"""The syntax tree of Python's lines, and one expression read into it by Python's own parser and a whitelist.
 
-`symgrad.notation.tree` has what nodes are, and those that lines share with index equations.
+`symgrad.notation.tree` has what nodes are, and those that lines share with index equations. Comes in: the tokens of one
+expression. Goes out: a `Node`: what is said, before anything is known about the names in it. Only ``ast.parse`` is
+used; nothing is ever compiled to code or evaluated. Spans are character offsets into the whole text, although Python
+counts UTF-8 bytes within a line: each expression is parsed as one line of its own, with blanks for line ends and
+comments, so that a byte column is all there is to translate.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import ast
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import isinf
 
-from symgrad.errors import Source
-from symgrad.notation.tree import APART, Name, Node, walk
+from symgrad.errors import InputError, NotationError, Source, Span
+from symgrad.language.grammar.tokens import ALLOWED, AUGMENTED
+from symgrad.notation.tokens import Token
+from symgrad.notation.tree import APART, Binary, Dots, Name, Node, walk
 from symgrad.notation.tree import Statement as Stated
 
 
@@ -171,3 +180,121 @@ def written_name(node: Node) -> str:
         if isinstance(node, Name):
             return node.name
     return ""
+
+
+SIGNS: dict[type[ast.AST], str] = {
+    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**",
+    ast.MatMult: "@", ast.UAdd: "+", ast.USub: "-", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=",
+    ast.Eq: "==", ast.NotEq: "!=", ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^", ast.Invert: "~",
+}  # fmt: skip
+
+
+def expression(text: str, group: Sequence[Token]) -> Node:
+    """The expression that the tokens of ``group`` spell."""
+    start = group[0].span[0]
+    line = [" "] * (group[-1].span[1] - start)
+    for token in group:
+        if token.kind == "sign" and token.word in AUGMENTED:
+            raise NotationError(f"{token.word} inside an expression is not allowed", span=token.span, hints=("h += 1",))
+        line[token.span[0] - start : token.span[1] - start] = token.word
+    return Reader("".join(line), start).read()
+
+
+class Reader:
+    """Turns Python's tree for one line of text into nodes with spans in the whole text."""
+
+    def __init__(self, line: str, start: int) -> None:
+        self.line = line
+        self.start = start
+        self.characters: list[int] = []
+        for position, character in enumerate(line):
+            self.characters += [position] * len(character.encode())
+        self.characters.append(len(line))
+
+    def read(self) -> Node:
+        """The node for the line."""
+        try:
+            starred = self.line.lstrip().startswith("*") or re.search(r",\s*\*", self.line) is not None
+            (found,) = ast.parse(self.line).body if starred else (ast.parse(self.line, mode="eval"),)
+        except SyntaxError as error:
+            raise self.syntax_error(error) from None
+        except (ValueError, RecursionError, MemoryError, OverflowError):
+            raise NotationError("this does not read as an expression", span=self.whole) from None
+        if not isinstance(found, (ast.Expr, ast.Expression)):
+            raise NotationError("this does not read as an expression", span=self.whole)
+        return self.node(found.value if isinstance(found, ast.Expr) else found.body)
+
+    @property
+    def whole(self) -> Span:
+        """The span of the line."""
+        return (self.start, self.start + len(self.line))
+
+    def syntax_error(self, error: SyntaxError) -> NotationError:
+        """Python's complaint, with its place in the whole text."""
+        column = min(max((error.offset or 1) - 1, 0), max(len(self.line) - 1, 0))
+        stop = (error.end_offset or 0) - 1
+        span = (self.start + column, self.start + max(min(stop, len(self.line)), column + 1))
+        said = (error.msg or "").rstrip(".")
+        found = () if said.startswith("invalid syntax") or not said else (f"Python says: {said}",)
+        return NotationError("this does not read as an expression", span=span, found=found, hints=(ALLOWED,))
+
+    def span(self, tree: ast.expr | ast.keyword) -> Span:
+        """The characters that ``tree`` was written as."""
+        stop = tree.end_col_offset if tree.end_col_offset is not None else tree.col_offset
+        return (self.start + self.characters[tree.col_offset], self.start + self.characters[stop])
+
+    def node(self, tree: ast.expr) -> Node:
+        """The node for ``tree``, or a refusal."""
+        span = self.span(tree)
+        match tree:
+            case ast.Name(id=name):
+                return Name(name, span=span)
+            case ast.Constant(value=value):
+                return self.constant(span, value)
+            case ast.List(elts=items) | ast.Tuple(elts=items):
+                return Items(tuple(self.node(item) for item in items), span=span)
+            case ast.Starred(value=value):
+                return Star(self.node(value), span=span)
+            case ast.UnaryOp(op=sign, operand=operand) if type(sign) in SIGNS:
+                return Unary(SIGNS[type(sign)], self.node(operand), span=span)
+            case ast.BinOp(left=left, op=operator, right=right) if type(operator) in SIGNS:
+                return Binary(SIGNS[type(operator)], self.node(left), self.node(right), span=span)
+            case ast.Compare(left=left, ops=[relation], comparators=[right]) if type(relation) in SIGNS:
+                return Binary(SIGNS[type(relation)], self.node(left), self.node(right), span=span)
+            case ast.Compare():
+                raise NotationError("comparisons do not chain over tensors", span=span, hints=("(0 < x) * (x < 1)",))
+            case ast.Attribute(value=owner, attr=name):
+                return Attribute(self.node(owner), name, span=span)
+            case ast.Subscript(value=owner, slice=key):
+                indices = key.elts if isinstance(key, ast.Tuple) else [key]
+                return Subscript(self.node(owner), tuple(self.item(item) for item in indices), span=span)
+            case ast.Call():
+                return self.call(span, tree)
+        raise NotationError("this form of Python is not allowed here", span=span, hints=(ALLOWED,))
+
+    def constant(self, span: Span, value: object) -> Node:
+        """A number, a string, or True, False, None."""
+        if isinstance(value, float) and isinf(value):
+            raise InputError("this number is not finite", span=span, hints=("a number up to about 1.8e308",))
+        if value is None or isinstance(value, (int, float, str)):
+            return Literal(value, span=span)
+        raise NotationError("... stands inside brackets only", span=span, hints=("x[..., 0]",))
+
+    def item(self, tree: ast.expr) -> Node:
+        """One index inside brackets."""
+        if isinstance(tree, ast.Slice):
+            start, stop, step = (None if t is None else self.node(t) for t in (tree.lower, tree.upper, tree.step))
+            return Slice(start, stop, step, span=self.span(tree))
+        if isinstance(tree, ast.Constant) and tree.value is Ellipsis:
+            return Dots(span=self.span(tree))
+        return self.node(tree)
+
+    def call(self, span: Span, tree: ast.Call) -> Call:
+        """A call with its arguments."""
+        positional = tuple(self.node(a) for a in tree.args)
+        keywords = []
+        for keyword in tree.keywords:
+            if keyword.arg is None:
+                raise NotationError("** is not allowed among arguments", span=self.span(keyword))
+            keywords.append(Keyword(keyword.arg, self.node(keyword.value), span=self.span(keyword)))
+        return Call(self.node(tree.func), positional, tuple(keywords), span=span)

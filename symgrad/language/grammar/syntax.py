@@ -2,7 +2,7 @@
 
 Comes in: what the user typed. Goes out: a `Script` of statements in the order in which they run: a loop over a written
 range is its body once for each number, and a name that was imported is what it stands for. Everything else of Python
-is refused here or by `symgrad.language.grammar.expressions`, with its place; a script as it stands is run by
+is refused here or by `symgrad.language.grammar.nodes`, with its place; a script as it stands is run by
 ``symgrad run``.
 """
 
@@ -22,7 +22,6 @@ from symgrad.language.grammar.equations import (
     is_equation,
     pieces,
 )
-from symgrad.language.grammar.expressions import expression
 from symgrad.language.grammar.nodes import (
     Attribute,
     Call,
@@ -34,6 +33,7 @@ from symgrad.language.grammar.nodes import (
     Subscript,
     Unary,
     dotted,
+    expression,
 )
 from symgrad.language.grammar.tokens import AUGMENTED, CLOSES, LENGTH, keyword_refused, statements, tokenize
 from symgrad.notation.tokens import Token

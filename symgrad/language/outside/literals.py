@@ -4,10 +4,9 @@ Comes in: text. Goes out: a `Value`, which may know its shape or take the one th
 (``ones``, ``random``, ``onehot(1,2)``). Parsed like every other text, never evaluated;
 ``torch.arange(6.).reshape(2, 3)`` is read by `symgrad.reference`, from its whitelist.
 
-``@file.npy`` and ``@file.json``: arrays from files, without running anything that is in them.
-
-A ``.npy`` file is read by its header first, so that one which claims more entries than it has, or holds
-pickled Python objects, is refused before any array is made. Nothing is ever unpickled.
+``@file.npy`` and ``@file.json`` are read without running anything that is in them: a ``.npy`` file by its header first,
+so that one which claims more entries than it has, or holds pickled Python objects, is refused before any array is made.
+Nothing is ever unpickled.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""Values from outside → NumPy arrays that are exact where they can be.
+"""Values and shapes from outside → NumPy arrays that are exact where they can be, and the sizes to begin with.
 
 Comes in: nested lists, numbers, fractions, NumPy arrays, torch tensors (recognised by what they can do; torch
-is never imported here). Goes out: int64 where all entries are integers, fractions in an object array where
+is never imported here); shapes. Goes out: int64 where all entries are integers, fractions in an object array where
 some are, float64 otherwise. What is not finite, not real, ragged or too large is refused by name and place.
-
-Shapes as they are given from outside, and the sizes they begin with.
 """
 
 from __future__ import annotations

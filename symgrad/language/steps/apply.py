@@ -1,6 +1,7 @@
 """Entries of the table applied to what a text stands for: an operation, a call, or one of a call's results.
 
-A call that is several entries of the table, or gives several results: its arguments bound, its last step found.
+Comes in: an entry, or a call that is several entries of the table or gives several results, and what stands between its
+brackets. Goes out: the last step, its arguments bound and checked; how many results there are.
 """
 
 from __future__ import annotations
@@ -15,14 +16,17 @@ from symgrad.language.outside.constants import FUNCTIONS, function, is_number
 from symgrad.language.steps.builder import Builder, Caller, Operand
 from symgrad.language.steps.calls import Argument, Meaning, Parts, Ref, bind, holding, operand, option, parameter_name
 from symgrad.language.steps.complaints import excerpt, unknown_function
-from symgrad.language.steps.complex_halves import HINT, is_complex, seen
 from symgrad.language.steps.complexes import (
+    HINT,
     PairCaller,
     by_compound,
     complex_step,
+    is_complex,
     known_rule,
+    seen,
     speaks_of_complex,
 )
+from symgrad.language.steps.extents import LARGEST_GUESS, Extents, shape_of
 from symgrad.language.steps.kinds import Kind, type_of_result
 from symgrad.ops.calls.registry import Compound, Last, in_front
 from symgrad.ops.entry import named
@@ -136,6 +140,32 @@ def results_of(compound: Compound, parts: Parts, caller: Caller) -> int:
     if compound.count is None:
         return len(compound.fields)
     return compound.count(caller, *seen(positional), **{key: seen(value) for key, value in keywords.items()})
+
+
+def count_of(parts: Parts, extents: Extents, builder: Builder, span: Span) -> int | None:
+    """The number of results; None where this is not known. The size of the axis that is cut becomes a number."""
+    if isinstance(parts.op, Compound):
+        return results_of(parts.op, parts, Caller(builder, span, extents.whole))
+    arguments = [*parts.arguments, Argument(0, span, "part")]
+    bound = bind(parts.op, parts.spelled, arguments, span)
+    tensor, dim = bound.operands[0][0], bound.options["dim"]
+    shape = shape_of(tensor) if isinstance(tensor, Ref) else ()
+    if not isinstance(dim, int) or not -len(shape) <= dim < len(shape):
+        return None
+    length = bound.options.get("split_size_or_sections", 1)
+    chunks = bound.options.get("chunks")
+    each = chunks if isinstance(chunks, int) else length
+    wanted = sum(length) if isinstance(length, tuple) else 2 * each if isinstance(each, int) else None
+    if extents.sizes.number(shape[dim]) is None and not extents.symbolic and isinstance(wanted, int):
+        if wanted > LARGEST_GUESS:
+            raise ShapeError("this needs a tensor with a given shape", span=span)
+        extents.assume(shape[dim], max(wanted, 1))
+    if isinstance(length, tuple):
+        return len(length)
+    size = extents.whole(shape[dim], span)
+    if isinstance(chunks, int) and chunks > 0:
+        length = -(-size // chunks)
+    return -(-size // length) if isinstance(length, int) and length > 0 and size > 0 else None
 
 
 def unfit(compound: Compound, positional: tuple[Any, ...], keywords: dict[str, Any]) -> str:

@@ -14,8 +14,8 @@ from symgrad.errors import (
     UnknownNameError,
     UnsupportedError,
 )
-from symgrad.language.grammar.modules import functions_like
 from symgrad.language.grammar.nodes import Call, Statement, dotted
+from symgrad.language.pasted import functions_like
 from symgrad.notation.read import parse_subscripts
 from symgrad.notation.tree import Node
 from symgrad.ops import COMPOUND_SPELLINGS, SPELLINGS

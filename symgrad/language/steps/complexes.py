@@ -3,25 +3,195 @@
 Comes in: an operation as it was spelled, with operands of which some are complex, or the result is. Goes out: the
 step on pairs (`symgrad.ops.complex.complex_pairs`). A complex tensor comes from ``torch.fft``, ``torch.complex``,
 ``torch.polar`` and ``view_as_complex``; ``abs``, ``angle``, ``.real``, ``.imag`` and ``view_as_real`` lead back.
+
+`symgrad.ops.calls.complex_rules` has the rules, to which a text's operands are `TextPairs`. Of what no rule knows the
+steps are taken on real and imaginary parts, where the equation is linear: joins, views, sums and picked entries are
+linear in all tensors together, products in each.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
+from symgrad.entries.read_off import Terms, multilinear
 from symgrad.entries.spec import Op
 from symgrad.errors import NotationError, Span, UnsupportedError
 from symgrad.language.steps.builder import Builder, Caller, Operand
 from symgrad.language.steps.calls import Meaning, Ref, kind_of
-from symgrad.language.steps.complex_halves import HINT, IDENTITY, Seen, TextPairs, by_halves, is_complex, seen
 from symgrad.ops import ground
 from symgrad.ops.calls.complex_rules import ARITHMETIC, REAL, UNMOVED
 from symgrad.ops.complex.complex_pairs import unpaired
-from symgrad.ops.entry import named
-from symgrad.program import Role
-from symgrad.shapes import Size
+from symgrad.ops.entry import named, playing, plays
+from symgrad.program import Constant, Role
+from symgrad.shapes import Shape, Size
+
+Halves = tuple[Any, ...]
+"""The real part and the imaginary one; one part of what is no complex tensor."""
+
+
+def by_halves(
+    call: Callable[..., Ref], builder: Builder, op: Op, parts: list[Halves], of: Callable[[Sequence[Any]], Ref]
+) -> tuple[Ref, Ref] | None:
+    """The results of both halves, or of the products of halves; ``of`` one of each operand's parts is one step.
+
+    ``call`` applies other entries, and ``builder`` has the steps.
+    """
+    places = {str(n) for n, part in enumerate(parts) if len(part) > 1}
+    first = of([part[0] for part in parts])
+    terms = terms_of_step(builder, op, first)
+    if not terms:
+        return None
+    if all(len(term) == 1 for term in terms):
+        moving = {int(name) for (name,) in terms}
+        parts = [with_nothing(call, part) if n in moving else part for n, part in enumerate(parts)]
+        return first, of([part[-1] for part in parts])
+    if (factors := one_product(terms)) is not None and places <= set().union(*terms):
+        moving = {int(name) for term in terms for name in term}
+        return product(call, first, parts, factors, frozenset(moving - factors), of)
+    return None
+
+
+def with_nothing(call: Callable[..., Ref], part: Halves) -> Halves:
+    """Both halves, also of a real tensor among complex ones."""
+    return part if len(part) > 1 or not isinstance(part[0], Ref) else (part[0], call(ground.zeros_like, part[0]))
+
+
+def one_product(terms: Terms) -> frozenset[int] | None:
+    """The factors of the only term that is a product, beside which others may be added as they are (a bias)."""
+    (longest, *others) = sorted(terms, key=len, reverse=True)
+    alone = all(len(term) == 1 and term[0] not in longest for term in others)
+    return frozenset(map(int, longest)) if alone else None
+
+
+def product(
+    call: Callable[..., Ref],
+    first: Ref,
+    parts: Sequence[Halves],
+    factors: frozenset[int],
+    added: frozenset[int],
+    of: Callable[[Sequence[Any]], Ref],
+) -> tuple[Ref, Ref]:
+    """Of two factors (f(x₀, y₀) − f(x₁, y₁)) + i·(f(x₀, y₁) + f(x₁, y₀)), and so on; what is added counts once."""
+    if not any(len(parts[n]) > 1 for n in factors):
+        parts = [with_nothing(call, part) if n == min(factors) else part for n, part in enumerate(parts)]
+    riders = {n: with_nothing(call, parts[n]) for n in added}
+    kept = [part[:1] if n in riders else part for n, part in enumerate(parts)]
+    sums: dict[int, Ref] = {0: first}
+    for choice in list(itertools.product(*(range(len(part)) for part in kept)))[1:]:
+        turns = sum(choice)
+        half = turns % 2
+        chosen = [part[n] for part, n in zip(kept, choice, strict=True)]
+        for n, part in riders.items():
+            chosen[n] = call(ground.zeros_like, part[0]) if half in sums else part[1]
+        term = of(chosen)
+        sums[half] = call(ground.sub if turns % 4 > 1 else ground.add, sums[half], term) if half in sums else term
+    return sums[0], sums[1]
+
+
+def terms_of_step(builder: Builder, op: Op, result: Ref) -> Terms | None:
+    """In which operands the step that gave ``result`` is linear."""
+    step = builder.step_of(result.name)
+    if step is None:
+        return None
+    shapes = [builder.shape_of(a) if isinstance(a, str) else None if a.value is None else () for a in step.arguments]
+    values = [a.value if isinstance(a, Constant) else None for a in step.arguments]
+    return multilinear(op, shapes, values, step.result.shape, dict(step.options))
+
+
+IDENTITY = playing(Role.HANDS_ON)
+HINT = "abs, angle, .real, .imag and view_as_real give real tensors"
+
+
+def is_complex(meaning: Any) -> bool:
+    """Whether a tensor is complex."""
+    return isinstance(meaning, Ref) and meaning.complex
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A tensor of the text as torch sees it: a complex one without the axis of its pairs."""
+
+    ref: Ref
+
+    @property
+    def shape(self) -> Shape:
+        """Its axes."""
+        return self.ref.shape[:-1] if self.ref.complex else self.ref.shape
+
+
+def seen(meaning: Meaning) -> Any:
+    """A tensor in torch's shape, also in a list; anything else as it is."""
+    if isinstance(meaning, tuple):
+        return tuple(map(seen, meaning))
+    return Seen(meaning) if isinstance(meaning, Ref) else meaning
+
+
+@dataclass(frozen=True)
+class TextPairs:
+    """What a text's operands are to the rules of complex tensors; a `Ref` is what an entry gave back."""
+
+    builder: Builder
+    op: Op
+    meanings: Sequence[Meaning]
+    span: Span
+    label: str
+    whole: Callable[[Size, Span], int]
+
+    def entry(self, op: Op, operands: Sequence[Operand], options: Mapping[str, Hashable], name: str | None) -> Ref:
+        """One step."""
+        return self.builder.apply(op, operands, {**op.defaults, **options}, self.span, self.label, name)
+
+    def __call__(self, name: str | Op, *arguments: Any, **keywords: Any) -> Ref:
+        """The result of one entry."""
+        return self.entry(named(name), [Operand(a, self.label) for a in arguments], keywords, None)
+
+    def paired(self, value: Any) -> bool:
+        """Whether it is a tensor of pairs."""
+        return isinstance(value, Ref) or (isinstance(value, Seen) and value.ref.complex)
+
+    def pair(self, value: Any) -> Any:
+        """Anything as pairs; a number is one of them for each entry of the complex tensor beside it."""
+        if isinstance(value, Ref):
+            return value
+        if isinstance(value, Seen):
+            return value.ref if value.ref.complex else self(ground.complex_pair, value.ref, 0)
+        peer = next(meaning for meaning in self.meanings if is_complex(meaning))
+        return self(
+            ground.complex_pair, self(ground.mul, self(ground.ones_like, self(ground.complex_real, peer)), value), 0
+        )
+
+    def real(self, value: Any) -> Any:
+        """A real tensor, or a number."""
+        if self.paired(value):
+            raise UnsupportedError(f"{self.label} takes a real tensor here", span=self.span, hints=(HINT,))
+        return value.ref if isinstance(value, Seen) else value
+
+    def column(self, value: Any) -> Any:
+        """A real factor of pairs."""
+        value = value.ref if isinstance(value, Seen) else value
+        return self(ground.unsqueeze, value, dim=-1) if isinstance(value, Ref) else value
+
+    def part(self, pairs: Ref, number: int) -> Ref:
+        """The real (0) or imaginary (1) part."""
+        made = self.builder.step_of(pairs.name)
+        half = made.arguments[number] if made is not None and plays(made.op, Role.PAIRS) else None
+        if isinstance(half, str) and self.builder.shape_of(half) == pairs.shape[:-1]:
+            return Ref(half, pairs.shape[:-1])  # it was put together of halves
+        return self(ground.complex_imag if number else ground.complex_real, pairs)
+
+    def again(self, first: Any, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> Ref:
+        """The call's own entry, of another first tensor."""
+        rest = [Operand(a, self.label) for a in arguments]
+        return self.entry(self.op, [Operand(first, self.label), *rest], keywords, None)
+
+    def number(self, size: Any) -> int:
+        """A size as a number."""
+        found = self.builder.sizes.number(size)
+        return self.whole(size, self.span) if found is None else found
+
 
 VIEWS = ("torch.view_as_complex", "view_as_complex", "torch.view_as_real", "view_as_real")
 """The same entries, seen as complex numbers or as pairs: no step."""

@@ -1,26 +1,38 @@
-"""Entries and parts that a text takes: ``x[0, 1:]``, ``x.chunk(2)[0]``, ``p, *q = x``.
+"""Entries and parts that a text takes: ``x[0, 1:]``, ``x[[0, 0, 1]]``, ``x.chunk(2)[0]``, ``p, *q = x``.
 
 Comes in: what the owner means, and what stands in the brackets. Goes out: a tensor, a number of a shape, or one of the
 results of a call, as many as Python would take from it.
+
+As in torch, whole numbers and slices are taken first. What lists or tensors of positions pick stands where the first of
+them stood, or in front where something is between them; positions on several axes go together entry by entry.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
+from math import prod
+from typing import Any
+
+import numpy as np
+import sympy as sp
 
 from symgrad.errors import RUN, NotationError, ShapeError, Span, UnsupportedError
 from symgrad.language.grammar.nodes import Subscript
-from symgrad.language.steps.apply import Applier, first_of_pair, placed, results_of
+from symgrad.language.outside.values import from_entries
+from symgrad.language.steps.apply import Applier, count_of, first_of_pair, placed
 from symgrad.language.steps.builder import Builder, Caller
-from symgrad.language.steps.calls import Argument, Meaning, Parts, Ref, bind, kind_of
+from symgrad.language.steps.calls import Meaning, Parts, Ref, kind_of
 from symgrad.language.steps.extents import ALL, LARGEST_GUESS, Extents, Key, key_of, shape_of
-from symgrad.language.steps.picks import picked
+from symgrad.language.steps.kinds import Kind
+from symgrad.language.steps.made import Made
 from symgrad.language.steps.sharing import Sharing
 from symgrad.notation.tree import Node
+from symgrad.ops import ground
 from symgrad.ops.calls.registry import SHARING, Compound
 from symgrad.ops.entry import playing
 from symgrad.program import Role
+from symgrad.shapes import size_of
 
 MOST_PARTS = 100
 """How many names a text may give to the parts of a tensor at once."""
@@ -177,27 +189,142 @@ class Entries:
         return found
 
 
-def count_of(parts: Parts, extents: Extents, builder: Builder, span: Span) -> int | None:
-    """The number of results; None where this is not known. The size of the axis that is cut becomes a number."""
-    if isinstance(parts.op, Compound):
-        return results_of(parts.op, parts, Caller(builder, span, extents.whole))
-    arguments = [*parts.arguments, Argument(0, span, "part")]
-    bound = bind(parts.op, parts.spelled, arguments, span)
-    tensor, dim = bound.operands[0][0], bound.options["dim"]
-    shape = shape_of(tensor) if isinstance(tensor, Ref) else ()
-    if not isinstance(dim, int) or not -len(shape) <= dim < len(shape):
+MASK = ("torch.where(mask, x, 0)", "(mask * x).sum()")
+
+
+def picked(
+    builder: Builder,
+    extents: Extents,
+    x: Ref,
+    axes: Sequence[int],
+    picks: Sequence[Meaning],
+    span: Span,
+    name: str | None,
+) -> Ref:
+    """The entries of ``x`` at the positions ``picks`` on ``axes``, called ``name``."""
+    call = Caller(builder, span)
+    places = [positions(builder, extents, x.shape[axis], index, span) for axis, index in zip(axes, picks, strict=True)]
+    first = axes[0]
+    along = axis_of_one_each(builder, extents, x, axes, places)
+    if along is not None:
+        place = places[along]
+        sizes = list(x.shape)
+        sizes[along] = size_of(1)
+        index = call(ground.reshape, place, shape=tuple(sizes))
+        taken = call(ground.gather, x, index, dim=along)
+        return call.last(ground.reshape, (taken,), {"shape": place.shape}, name)
+    if len(axes) > 1:
+        together = list(axes) == list(range(first, first + len(axes)))
+        sizes = [size_of(extents.whole(x.shape[axis], span)) for axis in axes]
+        first = first if together else 0
+        rest = [n for n in range(len(x.shape)) if n not in axes]
+        order = (*rest[:first], *axes, *rest[first:])
+        if order != tuple(range(len(x.shape))):
+            x = call(ground.permute, x, dims=order)
+        shape = (*x.shape[:first], sp.Mul(*sizes), *x.shape[first + len(axes) :])
+        x = call(ground.reshape, x, shape=shape)
+        flat, *others = (from_front(builder, call, place, int(size)) for place, size in zip(places, sizes, strict=True))
+        for place, size in zip(others, sizes[1:], strict=True):
+            flat = call(ground.add, call(ground.mul, flat, int(size)), place)
+        places = [replace(flat, kind=Kind.WHOLE)]
+    (place,) = places
+    if len(place.shape) == 1:
+        return call.last(ground.index_select, (x, place), {"dim": first}, name)
+    shape = (*x.shape[:first], *place.shape, *x.shape[first + 1 :])
+    row = call(ground.reshape, place, shape=(sp.Mul(*place.shape),))
+    return call.last(ground.reshape, (call(ground.index_select, x, row, dim=first),), {"shape": shape}, name)
+
+
+def axis_of_one_each(
+    builder: Builder, extents: Extents, x: Ref, axes: Sequence[int], places: Sequence[Ref]
+) -> int | None:
+    """The axis on which ``x[arange(n), y]`` picks one entry of each row; None where every row has not one."""
+    if len(x.shape) != 2 or list(axes) != [0, 1] or any(len(place.shape) != 1 for place in places):
         return None
-    length = bound.options.get("split_size_or_sections", 1)
-    chunks = bound.options.get("chunks")
-    each = chunks if isinstance(chunks, int) else length
-    wanted = sum(length) if isinstance(length, tuple) else 2 * each if isinstance(each, int) else None
-    if extents.sizes.number(shape[dim]) is None and not extents.symbolic and isinstance(wanted, int):
-        if wanted > LARGEST_GUESS:
-            raise ShapeError("this needs a tensor with a given shape", span=span)
-        extents.assume(shape[dim], max(wanted, 1))
-    if isinstance(length, tuple):
-        return len(length)
-    size = extents.whole(shape[dim], span)
-    if isinstance(chunks, int) and chunks > 0:
-        length = -(-size // chunks)
-    return -(-size // length) if isinstance(length, int) and length > 0 and size > 0 else None
+    for row, place in enumerate(places):
+        counts = place.name in builder.made and builder.made[place.name][1].counts
+        (count,), size = place.shape, x.shape[row]
+        if counts and count.is_Integer and extents.sizes.number(size) is None:
+            extents.assume(size, int(count))
+        known = extents.sizes.number(size)
+        if counts and (extents.sizes.find(size) == count or (known is not None and known == count)):
+            extents.sizes.unify(size, count)
+            return 1 - row
+    return None
+
+
+def positions(builder: Builder, extents: Extents, size: Any, index: Meaning, span: Span) -> Ref:
+    """The positions on an axis as a tensor: a list becomes one of the text's own, counted from the front."""
+    if isinstance(index, Ref):
+        if index.kind is Kind.TRUTH:
+            raise UnsupportedError("how many entries a mask keeps depends on its values", span=span, hints=MASK)
+        if index.complex or index.pair:
+            raise UnsupportedError("positions are whole numbers", span=span)
+        said = written(builder, index)
+        if len(index.shape) > 1 or all(n >= 0 for n in said):
+            extents.need(size, least_size(said), span)
+            return index
+        index = tuple(said)
+    if index and all(isinstance(row, tuple) for row in index):
+        # torch takes the rows for positions on one axis each, and says that they will be one tensor's in a later one.
+        lists = [list(row) for row in index]
+        hints = (f"x[{', '.join(map(str, lists))}]", f"x[torch.tensor({lists})]")
+        raise UnsupportedError("a list of lists means two things: write which", span=span, hints=hints)
+    if not all(isinstance(n, int) for n in index):
+        raise UnsupportedError("a list of positions holds whole numbers", span=span, hints=("x[[0, 2]]",))
+    if index and all(isinstance(n, bool) for n in index):
+        extents_agree(extents, size, len(index), span)
+        index = tuple(n for n, kept in enumerate(index) if kept)
+    least = least_size(index)
+    if any(n < 0 for n in index):
+        extents.assume(size, least)
+        length = extents.whole(size, span)
+        index = tuple(n + length if n < 0 else n for n in index)
+    known = extents.sizes.number(size)
+    outside = [n for n in index if known is not None and not 0 <= n < known]
+    if outside:
+        raise ShapeError(f"there is no position {outside[0]} on an axis of {known}", span=span)
+    extents.need(size, least, span)
+    listed = list(index)
+    made = Made((size_of(len(listed)),), lambda shape, *_: from_entries(listed, shape, "the list"), Kind.WHOLE)
+    return builder.make(made, f"torch.tensor({listed})")
+
+
+def from_front(builder: Builder, call: Caller, place: Ref, size: int) -> Ref:
+    """Positions on one of several axes, which become one number: those that are data may count from the end."""
+    said = written(builder, place)
+    if said and min(said) >= 0 and max(said) < size:
+        return place
+    builder.positions[place.name, size] = None
+    return call(ground.remainder, place, size)
+
+
+def least_size(positions: Sequence[int]) -> int:
+    """How large an axis has to be for these positions on it."""
+    return max((n + 1 if n >= 0 else -n for n in positions), default=0)
+
+
+def written(builder: Builder, index: Ref) -> list[int]:
+    """The positions that the text itself writes, as in ``torch.tensor([0, 2])``; none where a size decides one."""
+    made = builder.made[index.name][1] if index.name in builder.made else None
+    if made is None or made.drawn or made.kind is not Kind.WHOLE or not all(size.is_Integer for size in made.shape):
+        return []
+    shape = tuple(map(int, made.shape))
+    if prod(shape) > LARGEST_GUESS:
+        return []
+    decided: list[sp.Expr] = []
+
+    def plain(value: Any) -> Any:
+        decided.extend([value] if isinstance(value, sp.Expr) else [])
+        return 0 if decided else value
+
+    found = made.fill(shape, plain, np.random.default_rng())
+    return [] if decided else [int(n) for n in found.reshape(-1)]
+
+
+def extents_agree(extents: Extents, size: Any, count: int, span: Span) -> None:
+    """A list of truth values has one for each entry of its axis."""
+    found = extents.sizes.number(size)
+    if found is not None and found != count:
+        raise ShapeError(f"{count} truth values do not fit an axis of {found}", span=span)
+    extents.sizes.unify(size, size_of(count))

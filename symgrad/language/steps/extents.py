@@ -1,19 +1,16 @@
-"""What a text says about sizes: ``x.shape[0]``, ``len(x)``, and how large an index needs an axis to be.
+"""What a text says about sizes, in brackets and out of them: ``x.shape[0]``, ``len(x)``, ``x[0, 1:, None]``, ``n``.
 
 Sizes stay symbols as long as possible. Where a plain integer is needed (``x[: n // 2]``, a slice with a step)
 an unknown size gets its number at once, and that is noted, so that the explanation can say what was assumed.
 
-``x[0, 1:, None]`` → the key of the operation ``getitem``.
+What stands in brackets is the key of the operation ``getitem``, with one item for every axis of the tensor and every
+new axis: ``("int", i)``, ``("slice", start, stop, step)`` with a step of at least 1, ``("new",)``, or ``("all",)`` for
+a whole axis, which is also what an ellipsis and the axes nobody wrote become. A list or a tensor of positions stands as
+``("pick", positions)``, which `symgrad.language.steps.entries` reads.
 
-The key has one item for every axis of the tensor and every new axis: ``("int", i)``, ``("slice", start, stop,
-step)`` with a step of at least 1, ``("new",)``, or ``("all",)`` for a whole axis, which is also what an
-ellipsis and the axes nobody wrote become. A list or a tensor of positions stands as ``("pick", positions)``, which
-`symgrad.language.steps.picks` reads.
-
-Names that stand for numbers, not for tensors: n in ``x.reshape(n, 3)``, in ``F.layer_norm(x, (n,))``, in ``x[:n]``.
-
-Comes in: the syntax tree. Goes out: such names, and whether what they are can follow from the sizes of tensors. The
-table says which arguments of a call are options; nothing flows back to a number.
+Names that stand for numbers, not for tensors (n in ``x.reshape(n, 3)``, in ``F.layer_norm(x, (n,))``, in ``x[:n]``),
+are found in the syntax tree, and whether what they are can follow from the sizes of tensors. The table says which
+arguments of a call are options; nothing flows back to a number.
 """
 
 from __future__ import annotations

@@ -1,13 +1,11 @@
-"""Which names of a text are inputs, and which ranks an input may have.
+"""Which names of a text are inputs, which ranks an input may have, and which names of a program are taken.
 
 A name that is read before anything is assigned to it is an input, unless it names a function or stands for a
 module. How an input is used says what shape it likely has: a factor of ``@`` is a matrix, a subscript of
 einsum has a letter per axis, and what nothing says is a vector.
 
-Which names of a program are taken.
-
-Comes in: names, as steps and inputs get them. Goes out: the first that is free of ``h``, ``h_2``, ``h_3``, …. A loop
-asks for the same name at every turn, so up to which number they are taken is remembered.
+`Taken` gives steps and inputs the first name that is free of ``h``, ``h_2``, ``h_3``, …. A loop asks for the same name
+at every turn, so up to which number they are taken is remembered.
 """
 
 from __future__ import annotations

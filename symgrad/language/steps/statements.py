@@ -2,11 +2,8 @@
 
 Comes in: a `Script`. Goes out: the tensor that is its output. The right side is read first, then its targets are
 assigned from left to right; what is written into a tensor reaches every name that shares its entries
-(`symgrad.language.steps.sharing`).
-
-What a text gives to backward: the numbers of v, made as every tensor that the text makes.
-
-Comes in: the node in the brackets of ``out.backward(…)``, and what names mean. Goes out: the code and what it makes.
+(`symgrad.language.steps.sharing`). What a text gives to backward, in the brackets of ``out.backward(…)``, is made as
+every tensor that the text makes: `weights` gives the code and the numbers of v.
 """
 
 from __future__ import annotations
@@ -14,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import NoReturn
 
-from symgrad.entries.holding import same_everywhere
+from symgrad.entries.read_off import same_everywhere
 from symgrad.errors import RUN, NotationError, Span, UnsupportedError
 from symgrad.language.grammar.nodes import Call, Items, Script, Star, Statement, Subscript, Unary, written_name
 from symgrad.language.grammar.syntax import HELD

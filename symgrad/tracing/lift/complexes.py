@@ -19,7 +19,7 @@ import torch
 
 from symgrad.language.steps.builder import Operand
 from symgrad.language.steps.calls import Ref
-from symgrad.language.steps.complex_halves import by_halves
+from symgrad.language.steps.complexes import by_halves
 from symgrad.numeric.exact import Array
 from symgrad.ops import ground
 from symgrad.ops.calls.complex_rules import ARITHMETIC, Rule
