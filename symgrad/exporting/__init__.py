@@ -1,9 +1,282 @@
 """The forward pass and vᵀJ as source that stands on its own: a `torch.autograd.Function`, or plain functions.
 
-Comes in: text, an index equation or a captured program. Goes out: Python for torch, NumPy or jax, from the same lines
-that the pages show (`symgrad.backward`). The function is `symgrad.export`, so the package cannot be called that.
+Comes in: text, an index equation or a captured program, and in which shapes. Goes out: one module of Python for torch,
+NumPy or jax that imports nothing of symgrad's, from the same lines that the pages show (`symgrad.backward`). The
+function is `symgrad.export`, so the package cannot be called that.
 """
 
-from symgrad.exporting.source import export
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+from symgrad.backward import Backward, backward
+from symgrad.backward.grouping.templates import to_be_run, without
+from symgrad.calculus import flows
+from symgrad.closed_form.writing.convolutions import CONVOLUTIONS
+from symgrad.errors import InputError, SymgradError, UnknownNameError, UnsupportedError
+from symgrad.explanation.formulas import Shapes, derive, sample
+from symgrad.exporting.arrays import of_arrays
+from symgrad.exporting.module import Told, name_for, of_torch
+from symgrad.exporting.parts import Parts, parts_of
+from symgrad.language import Reading, expand_composites, read
+from symgrad.language.outside import arguments
+from symgrad.numeric import Values, forward
+from symgrad.numeric.arranged import assumed_value
+from symgrad.oracles.forms import resized
+from symgrad.oracles.text import cast_of
+from symgrad.program import Program
+from symgrad.render.content.forward import forward_equations
+from symgrad.render.content.teller import formula_of, teller_of
+from symgrad.tracing import Capture
 
 __all__ = ["export"]
+
+LIBRARIES = ("torch", "numpy", "jax")
+STYLES = ("class", "functions")
+
+
+@dataclass(frozen=True)
+class Source:
+    """What is exported: the program, its lines, and what is called how.
+
+    ``pointwise``: with any number of axes, all inputs in one shape. ``cast`` is what torch computes in, whatever floats
+    it is given: "torch.float64" of a text with ``x.double()``.
+    """
+
+    title: str
+    program: Program
+    lines: Backward
+    told: tuple[str, ...]
+    pointwise: bool = False
+    cast: str = ""
+
+
+@to_be_run()
+def export(
+    source: Any,
+    *,
+    to: str = "torch",
+    style: str | None = None,
+    name: str | None = None,
+    wrt: str | Sequence[str] | None = None,
+    shapes: Shapes | None = None,
+    forward_only: bool = False,
+) -> str:
+    """The forward pass and vᵀJ of ``source``, an expression or what `symgrad.capture` gave, as a module of Python.
+
+    ``to`` is the library: "torch", "numpy" or "jax". ``style`` "class" is a `torch.autograd.Function` that can be
+    differentiated twice (in jax a `jax.custom_vjp`), and a function around it that checks shapes; "functions" are two,
+    ``name(*inputs)`` and ``name_backward(v, *inputs)``, the only style of NumPy. ``wrt`` are the inputs to
+    differentiate by (all through which something flows, unless given); ``shapes`` what is known of them: other sizes
+    stay open, but those of what was captured do not. ``forward_only`` leaves the backward out.
+
+    Raises `InputError` for what there is not, `UnsupportedError` where a line has no code or a library no counterpart.
+
+    >>> print(export("x @ a", to="numpy"))  # doctest: +ELLIPSIS
+    \"\"\"...
+    def matmul_backward(v, x, a):
+    ...
+        x_grad = v @ a.T
+        a_grad = x.T @ v
+        return x_grad, a_grad
+    """
+    chosen = one_of(to, LIBRARIES, "library")
+    way = one_of(("functions" if chosen == "numpy" else "class") if style is None else style, STYLES, "style")
+    forward_only = arguments.flag_of(forward_only, "forward_only")
+    if chosen == "numpy" and way == "class":
+        raise InputError("NumPy differentiates nothing: there is no class", hints=('style="functions"',))
+    name = None if name is None else arguments.text_of(name, "name")
+    wished = arguments.names_of(wrt, "wrt")
+    found = captured(source, wished) if isinstance(source, Capture) else texts(source, wished, shapes)
+    try:
+        return written(found, chosen, way, name, forward_only)
+    except UnsupportedError:
+        if isinstance(source, Capture) or chosen == "torch":
+            raise
+        opened = expand_composites(found.program)  # what a library has no word for it may have the parts of
+        if opened == found.program:
+            with without(CONVOLUTIONS):
+                return written(texts(source, wished, shapes), chosen, way, name, forward_only)
+        return written(
+            of_program(found.title, opened, list(found.lines.gradients), shapes), chosen, way, name, forward_only
+        )
+
+
+def one_of(wish: object, every: Sequence[str], what: str) -> str:
+    """``wish``, if it is one of ``every``."""
+    if isinstance(wish, str) and wish in every:
+        return wish
+    told = repr(wish) if isinstance(wish, str) else f"of type {type(wish).__name__}"
+    raise InputError(f"there is no {what} {told}", found=(", ".join(every),))
+
+
+def texts(source: Any, wanted: Sequence[str] | None, shapes: Shapes | None) -> Source:
+    """An expression, with open sizes."""
+    text, known = arguments.text_of(source, "the expression"), arguments.shapes_of(shapes)
+    reading = read(text, shapes=known) if known else in_general(text)
+    program = reading.program
+    if program.made:
+        hints = tuple(
+            f"give it as an input, and {made.code} where the code is called" for made in program.made.values()
+        )
+        raise UnsupportedError("this cannot be exported: the text makes a tensor itself", hints=hints)
+    if reading.rounded:
+        what = f"this cannot be exported: {reading.rounded[0]} rounds, and the code would compute in its inputs' type"
+        raise UnsupportedError(what, hints=("leave it out, and give the code inputs of that type",))
+    names = [tensor.name for tensor in program.inputs]
+    for name in wanted or ():
+        if name not in names:
+            raise UnknownNameError(
+                f"there is no input {name!r} to differentiate by", found=(f"inputs: {', '.join(names)}",)
+            )
+    chosen = wanted or [name for name in names if flows(program, name)]
+    if not chosen:
+        raise UnsupportedError("nothing flows back to any input: there is no backward to be written")
+    found = of_program(text, program, chosen, known)
+    pointwise, cast = not known and is_pointwise(text, found, chosen), cast_of(text, *point_of(program, known))
+    return replace(found, pointwise=pointwise, cast=cast)
+
+
+ANYHOW = ((2, 3), (2, 3, 2))
+"""Shapes at which what is right for a vector may be right as it stands."""
+
+
+def is_pointwise(text: str, found: Source, wanted: Sequence[str]) -> bool:
+    """Whether the lines are the same whatever axes the inputs have, one shape for all of them."""
+    inputs = found.program.inputs
+    if (
+        found.program.required
+        or not inputs
+        or any(len(t.shape) != 1 or t.shape != inputs[0].shape or t.shape[0].is_Integer for t in inputs)
+    ):
+        return False
+    own = parts_of(found.lines)
+    try:
+        return all(
+            alike(own, parts_of(of_program(text, read(text, shapes=dict.fromkeys((t.name for t in inputs), s)).program,
+                                           wanted, None).lines))
+            for s in ANYHOW
+        )  # fmt: skip
+    except SymgradError:
+        return False
+
+
+def in_general(text: str) -> Reading:
+    """An expression of whose shapes nothing is known: every size open, if that can be read."""
+    try:
+        reading = read(text, symbolic=True)
+    except SymgradError:
+        return read(text)
+    return read(text) if sample(reading.program, {}) is None else reading
+
+
+def of_program(title: str, program: Program, wanted: Sequence[str], shapes: Shapes | None) -> Source:
+    """A program at a point inside its domain; its lines hold for every size, or the sizes stand in it as numbers."""
+    sized, values = point_of(program, shapes or {})
+    moving = [name for name in wanted if np.asarray(values[name]).dtype.kind == "f"]
+    others = [o for o in resized(values, sized, moving) if long(sized, o)]
+    if others and not long(sized, values):
+        sized, values = replace(sized, sizes=others[0].sizes), others[0]
+    lines = backward(sized, moving, values=values)
+    own = parts_of(lines)
+    if any(tensor.shape != other.shape for tensor, other in zip(sized.inputs, lines.source.inputs, strict=True)):
+        raise UnsupportedError("this cannot be exported: its inputs are read in another shape")
+    general = all(same(own, sized, moving, other) for other in others)
+    told = tuple(formulas(sized, moving))
+    if not general:
+        numbers = tuple(replace(t, shape=tuple(map(sp.Integer, sized.numbers(t.shape)))) for t in sized.inputs)
+        lines = replace(lines, source=replace(lines.source, inputs=numbers, required=()))
+    return Source(title, lines.source, lines, told)
+
+
+def long(program: Program, values: Values) -> bool:
+    """Whether no axis has the length 1: what stands there may be said in a shorter way, for that length alone."""
+    sized = replace(program, sizes=values.sizes)
+    return all(number != 1 for tensor in sized.inputs for number in sized.numbers(tensor.shape))
+
+
+def point_of(program: Program, shapes: Shapes) -> tuple[Program, Values]:
+    """Numbers for every size and every input, inside the domain: whole ones where nothing else will do."""
+    point = sample(program, shapes)
+    if point is not None:
+        return point[0], point[1]
+    generator = np.random.default_rng(3)
+    inputs = {t.name: np.asarray(assumed_value(program, t.name, program.numbers(t.shape))) for t in program.inputs}
+    try:
+        values = forward(program, inputs)
+    except SymgradError as error:
+        found, hints = (str(error),), ("shapes={…}",)
+        raise UnsupportedError("no sizes were found at which this can be computed", found=found, hints=hints) from None
+    for name, array in inputs.items():
+        drawn = {**inputs, name: generator.uniform(0.3, 0.9, size=array.shape)}
+        try:
+            values = forward(program, drawn)
+        except SymgradError:  # positions: no other numbers will do
+            continue
+        inputs = drawn
+    return program, values
+
+
+def same(own: Parts, program: Program, wanted: Sequence[str], values: Any) -> bool:
+    """Whether the lines are the same at other sizes."""
+    try:
+        other = parts_of(backward(replace(program, sizes=values.sizes), wanted, values=values))
+    except SymgradError:
+        return False
+    return alike(own, other)
+
+
+def alike(one: Parts, other: Parts) -> bool:
+    """Whether the statements are the same."""
+    first, second = ([ast.unparse(s.value) for s in (*parts.forward, *parts.backward)] for parts in (one, other))
+    return first == second
+
+
+def captured(program: Capture, wanted: Sequence[str] | None) -> Source:
+    """What was captured: one run, in the shapes that it had."""
+    if program.complexes:
+        raise UnsupportedError("this cannot be exported: it is complex, and the lines are of pairs of real numbers")
+    lines = program.lines_for_any_seed(wanted)
+    return Source(program.title, lines.source, lines, ())
+
+
+def written(found: Source, to: str, style: str, name: str | None, forward_only: bool) -> str:
+    """The module."""
+    parts = parts_of(found.lines)
+    called = name_for(name, found.program, parts)
+    page = [replace(tensor, name=own) for tensor, own in zip(found.program.inputs, parts.inputs, strict=True)]
+    told = Told(
+        found.title, called, tuple(page), found.program.required, found.told, found.lines.provisos, found.pointwise,
+        dict.fromkeys(parts.gradients, found.cast) if found.cast else {},
+    )  # fmt: skip
+    if to == "torch":
+        return of_torch(parts, told, style, forward_only)
+    return of_arrays(parts, told, to, style, forward_only)
+
+
+WIDEST, MOST_STEPS = 100, 24
+"""Characters of a formula, and steps of a program, beyond which the code says it better."""
+
+
+def formulas(program: Program, wanted: Sequence[str]) -> Iterator[str]:
+    """``out[i] = …`` and ``x.grad[p] = …``, where they are short."""
+    if len(program.steps) > MOST_STEPS:
+        return
+    teller = teller_of(program, symbolic=True)
+    for row in forward_equations(teller)[1].rows:
+        text = " = ".join(part.text for part in row.parts)
+        if len(text) <= WIDEST:
+            yield text
+    for name, derived in derive(program, wanted).items():
+        if not derived.sweep.whole:
+            continue
+        equation = derived.sweep.equation
+        formula, left = formula_of(teller, f"{name}.grad", equation, teller.names.inner(equation.axes))
+        if len(formula.text) <= WIDEST:
+            yield f"{left.text} = {formula.text}"

@@ -26,8 +26,6 @@ RANK = "{}.ndim"
 KNOWN = (ast.Constant, ast.Name, ast.Tuple, ast.List, ast.BinOp, ast.UnaryOp, ast.Compare, ast.Slice, ast.operator,
          ast.unaryop, ast.cmpop, ast.expr_context, ast.keyword)  # fmt: skip
 """What is the same in both."""
-"""Parts of what an operation of torch's finds: NumPy has other functions for them."""
-
 
 BESIDE = {
     "isfinite": "x: np.isfinite(x)", "arange": "n: np.arange(n)", "eye": "n, m=None: np.eye(n, M=m)",
@@ -193,10 +191,9 @@ def nothing(default: ast.AST | None) -> bool:
 
 def in_library(parts: Parts, library: str) -> Parts:
     """Every statement in the library's words."""
-    known = frozenset({*parts.inputs, *parts.seeds, *(s.target for s in (*parts.forward, *parts.backward))})
 
     def placed(statement: Statement) -> Statement:
-        tree = InArrays(library, known).visit(ast.parse(ast.unparse(statement.value), mode="eval").body)
+        tree = InArrays(library, parts.names).visit(ast.parse(ast.unparse(statement.value), mode="eval").body)
         text = ast.unparse(put(tree, {"np": ast.Name("jnp")}) if library == "jax" else tree)  # type: ignore[arg-type]  # an expression
         return Statement(statement.target, ast.parse(text, mode="eval").body)
 
@@ -225,7 +222,7 @@ def custom_vjp(parts: Parts, told: Told) -> Iterator[str]:
     whole = [line for s in parts.ahead({*parts.outputs, *parts.mentioned}, parts.inputs) for line in assignment(s)]
     kept = [n for n in (*parts.inputs, *(s.target for s in parts.forward)) if n in parts.mentioned]
     outs = ", ".join(parts.outputs) if len(parts.outputs) == 1 else f"({', '.join(parts.outputs)})"
-    saved = free("saved", {*parts.inputs, *parts.seeds, *(s.target for s in (*parts.forward, *parts.backward))})
+    saved = free("saved", parts.names)
     yield "@jax.custom_vjp"
     yield f"def {told.name}({inputs}):"
     yield from indented([*docstring(told), *checked(told, RANK), *ahead, *returned(parts.outputs)])
@@ -233,12 +230,11 @@ def custom_vjp(parts: Parts, told: Told) -> Iterator[str]:
     yield from ["", "", f"def {told.name}_forward({inputs}):"]
     yield from indented([f'"""What `{told.name}` gives, and what its backward needs."""', *checked(told, RANK), *whole])
     yield f"    return {outs}, {pair}"
-    seeds = parts.seeds[0] if len(parts.seeds) == 1 else free("v", {*parts.inputs, *parts.seeds, saved})
+    seeds, several = parts.taken_apart({saved})
     yield from ["", "", f"def {told.name}_backward({saved}, {seeds}):"]
     behind = [f'"""vᵀJ of `{told.name}`: a gradient for each input."""']
     behind += [f"{listed(kept)} = {saved}"] if kept else []
-    behind += [f"{', '.join(parts.seeds)} = {seeds}"] if len(parts.seeds) > 1 else []
-    behind += [line for s in parts.backward for line in assignment(s)]
+    behind += [*several, *(line for s in parts.backward for line in assignment(s))]
     gradients = [parts.gradients.get(name, "None") for name in parts.inputs]
     yield from indented([*behind, f"return {listed(gradients)}"])
     yield from ["", "", f"{told.name}.defvjp({told.name}_forward, {told.name}_backward)"]

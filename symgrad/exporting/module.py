@@ -11,9 +11,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-import sympy as sp
-
-from symgrad.backward.parts.code import IMPORTS, function_name
+from symgrad.backward.parts.code import IMPORTS, function_name, quoted
 from symgrad.exporting.parts import Parts, as_functions, free, indented, misfit, one_shape
 from symgrad.exporting.torch_text import function_class, in_torch
 from symgrad.ops.entry import plays
@@ -44,13 +42,7 @@ def name_for(wish: str | None, program: Program, parts: Parts) -> str:
         return function_name(wish)
     called = [step.called for step in program.steps if not plays(step.op, Role.COPIES)]
     own = called[0] if len(called) == 1 and re.fullmatch(r"[a-z][a-z0-9_]*", called[0]) else "formula"
-    taken = {*parts.inputs, *parts.seeds, *(s.target for s in (*parts.forward, *parts.backward))}
-    return free(f"{own}_" if keyword.iskeyword(own) else own, {*taken, "torch", "math", "np"})
-
-
-def whole(number: int) -> Size:
-    """A size that is a number."""
-    return sp.Integer(number)
+    return free(f"{own}_" if keyword.iskeyword(own) else own, {*parts.names, "torch", "math", "np"})
 
 
 def docstring(told: Told, first: str = "", indent: int = 4) -> list[str]:
@@ -63,10 +55,7 @@ def docstring(told: Told, first: str = "", indent: int = 4) -> list[str]:
         lines += ["", *(f"    {text}" for text in told.formulas)]
     if told.provisos:
         lines += ["", *(line for text in told.provisos for line in textwrap.wrap(text, WIDTH - indent))]
-    quoted = [line.replace("\\", "\\\\").replace('"""', "'''") for line in lines]
-    if len(quoted) == 1 and not quoted[0].endswith('"'):
-        return [f'"""{quoted[0]}"""']
-    return [f'"""{quoted[0]}', *quoted[1:], '"""']
+    return quoted(lines)
 
 
 def checked(told: Told, rank: str) -> list[str]:
@@ -137,4 +126,4 @@ def class_name(name: str, parts: Parts) -> str:
     """``layer_norm`` → ``LayerNorm``."""
     found = "".join(part[:1].upper() + part[1:] for part in name.split("_")) or "Function"
     found = found if found.isidentifier() and found != name else f"{found}Function"
-    return free(found, {*parts.inputs, *parts.seeds, *(s.target for s in (*parts.forward, *parts.backward)), name})
+    return free(found, {*parts.names, name})

@@ -231,6 +231,18 @@ class Parts:
     backward: tuple[Statement, ...]
     gradients: Mapping[str, str]
 
+    @property
+    def names(self) -> frozenset[str]:
+        """Everything that has a name in it."""
+        return frozenset((*self.inputs, *self.seeds, *(s.target for s in (*self.forward, *self.backward))))
+
+    def taken_apart(self, own: Collection[str] = ()) -> tuple[str, list[str]]:
+        """What a function calls all seeds, where ``own`` is taken there, and the line that takes several apart."""
+        if len(self.seeds) == 1:
+            return self.seeds[0], []
+        seeds = free("v", {*self.inputs, *self.seeds, *own})
+        return seeds, [f"{', '.join(self.seeds)} = {seeds}"] if self.seeds else []
+
     def ahead(self, wanted: Collection[str], known: Collection[str]) -> tuple[Statement, ...]:
         """The forward statements that compute ``wanted`` from what is ``known``."""
         needed, kept = set(wanted) - set(known), []
@@ -309,8 +321,7 @@ def as_functions(parts: Parts, name: str, place: Callable[[Statement, str], Stat
     """
     arguments, first = ", ".join(parts.inputs), parts.inputs[0]
     ahead = [line for s in parts.ahead(parts.outputs, parts.inputs) for line in assignment(place(s, first))]
-    seeds = parts.seeds[0] if len(parts.seeds) == 1 else free("v", {*parts.inputs, *parts.seeds})
-    behind = [f"{', '.join(parts.seeds)} = {seeds}"] if len(parts.seeds) > 1 else []
+    seeds, behind = parts.taken_apart()
     for statement in (*parts.ahead(parts.mentioned, parts.inputs), *parts.backward):
         behind += assignment(place(statement, parts.seeds[0] if parts.seeds else first))
     return {

@@ -43,44 +43,40 @@ ANEW = ("torch.arange", "torch.eye")
 AGAIN = "  # differentiated again: what was saved on the way has to depend on the inputs"
 
 
-class Beside(ast.NodeTransformer):
+@dataclass(frozen=True)
+class Beside:
     """What torch makes of numbers alone, on the device and in the type of a tensor ``beside`` it.
 
     ``torch.arange(n)`` → ``torch.arange(n, device=x.device)``. Of two numbers ``torch.where`` would make float32, and
     so would a number divided by a count.
     """
 
-    def __init__(self, beside: str) -> None:
-        self.beside = beside
+    beside: str
 
-    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
-        """A number by a count."""
-        self.generic_visit(node)
-        if isinstance(node.op, ast.Div) and is_number(node.left) and is_count(node.right):
-            node.left = self.typed(node.left)
-        if isinstance(node.op, ast.Sub) and is_call(node.left, "torch.softmax") and is_call(node.right, "F.one_hot"):
-            return self.less_one(node.left, node.right.args[0])  # type: ignore[attr-defined]  # the right side is a call, as was asked
+    def made(self, node: ast.expr) -> ast.expr:
+        """One expression; for ``softmax(x) - one_hot(y)``, 1 is taken away in one place of each row."""
+        match node:
+            case ast.BinOp(left, ast.Div(), right) if is_number(left) and is_count(right):
+                node.left = self.typed(left)
+            case ast.BinOp(left, ast.Sub(), ast.Call(args=[classes, *_]) as right) if is_call(
+                left, "torch.softmax"
+            ) and is_call(right, "F.one_hot"):  # no array of whole numbers is made
+                ones = f"{self.beside}.new_full((*_n.shape, 1), -1)"
+                text = f"_.scatter_add(-1, {ast.unparse(classes)}.unsqueeze(-1), {ones})"
+                return put(ast.parse(text, mode="eval").body, {"_": left, "_n": classes})
+            case ast.Call(keywords=options) if ast.unparse(node.func) in ANEW:
+                if not any(option.arg == "device" for option in options):
+                    options.append(ast.keyword("device", ast.Attribute(ast.Name(self.beside), "device")))
+            case ast.Call(args=[_, first, second]) if is_call(node, "torch.where"):
+                node.args[1] = self.typed(first) if is_number(first) and is_number(second) else first
+            case ast.Call(args=[owner, *_], keywords=options) if ast.unparse(node.func) in MISREAD:
+                if any(option.arg == "dim" for option in options):
+                    node.args[0] = ast.Call(ast.Attribute(owner, "contiguous"), [], [])
         return node
-
-    def less_one(self, left: ast.expr, classes: ast.expr) -> ast.expr:
-        """``softmax(x) - one_hot(y)``: 1 taken away in one place of each row, and no array of whole numbers made."""
-        text = f"_.scatter_add(-1, {ast.unparse(classes)}.unsqueeze(-1), {self.beside}.new_full((*_n.shape, 1), -1))"
-        return put(ast.parse(text, mode="eval").body, {"_": left, "_n": classes})
 
     def typed(self, value: ast.expr) -> ast.Call:
         """A number as a tensor of its own."""
         return ast.Call(ast.Attribute(ast.Name(self.beside), "new_full"), [ast.Tuple([]), value], [])
-
-    def visit_Call(self, node: ast.Call) -> ast.Call:
-        """What makes a tensor of numbers alone."""
-        self.generic_visit(node)
-        if ast.unparse(node.func) in ANEW and not any(k.arg == "device" for k in node.keywords):
-            node.keywords.append(ast.keyword("device", ast.Attribute(ast.Name(self.beside), "device")))
-        if ast.unparse(node.func) == "torch.where" and len(node.args) == 3 and all(map(is_number, node.args[1:])):
-            node.args[1] = self.typed(node.args[1])
-        if ast.unparse(node.func) in MISREAD and any(k.arg == "dim" for k in node.keywords):
-            node.args[0] = ast.Call(ast.Attribute(node.args[0], "contiguous"), [], [])
-        return node
 
 
 def is_call(value: ast.expr, name: str) -> bool:
@@ -108,8 +104,7 @@ def in_torch(statement: Statement, beside: str) -> Statement:
     tree = ast.parse(ast.unparse(statement.value), mode="eval")
     if "np" in names_in(tree):
         raise UnsupportedError(f"NumPy's own has no counterpart in torch: {ast.unparse(tree)}", hints=('to="numpy"',))
-    placed: ast.Expression = Beside(beside).visit(rewritten(tree, at_home))
-    return Statement(statement.target, placed.body)
+    return Statement(statement.target, rewritten(rewritten(tree, at_home), Beside(beside).made).body)
 
 
 def is_view(value: ast.expr) -> bool:

@@ -129,11 +129,15 @@ WIDTH = 100
 
 def docstring(told: Sequence[str], indent: int = 4) -> list[str]:
     """Sentences as the docstring of a function, in lines; none where nothing is told."""
-    lines = [line for text in told for line in textwrap.wrap(text, WIDTH - indent)]
-    quoted = [line.replace("\\", "\\\\").replace('"""', "'''") for line in lines]
-    if len(quoted) < 2:
-        return [f'"""{line}"""' for line in quoted]
-    return [f'"""{quoted[0]}', *quoted[1:], '"""']
+    return quoted([line for text in told for line in textwrap.wrap(text, WIDTH - indent)])
+
+
+def quoted(lines: Sequence[str]) -> list[str]:
+    """Lines as a docstring; none of none."""
+    first, *rest = [line.replace("\\", "\\\\").replace('"""', "'''") for line in lines] or [""]
+    if not rest and not first.endswith('"'):
+        return [f'"""{first}"""'] if first else []
+    return [f'"""{first}', *rest, '"""']
 
 
 def function_name(wish: object) -> str:
