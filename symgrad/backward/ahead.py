@@ -13,14 +13,13 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from math import prod
 
 import numpy as np
 import sympy as sp
 
-from symgrad.backward.grouping.groups import Group, moves
+from symgrad.backward.grouping.groups import Group, moves, only_turns
 from symgrad.backward.grouping.standard import Standard, own_values, put_in, stated
-from symgrad.backward.grouping.templates import template
+from symgrad.backward.grouping.templates import read_back, template
 from symgrad.backward.parts.names import UNNAMED, Names, applied
 from symgrad.backward.parts.trees import as_one, copied, filled_tree, mentions, names_in, put, rewritten
 from symgrad.backward.shortening.products import without_expands
@@ -29,10 +28,10 @@ from symgrad.closed_form import closed_form, lowered
 from symgrad.closed_form.texts.pieces import NoForm
 from symgrad.closed_form.texts.source_text import Writer
 from symgrad.errors import SymgradError
-from symgrad.numeric import Array, Values, as_float, forward
+from symgrad.numeric import Values, as_float, forward
 from symgrad.ops import entry_of, named
 from symgrad.ops.entry import playing, plays
-from symgrad.oracles.forms import reader_of
+from symgrad.oracles.report import compare
 from symgrad.program import Apply, Constant, Program, Pullback, Role, Tensor
 from symgrad.shapes import Shape
 
@@ -203,9 +202,7 @@ def told_ahead(
 
 def rearranges(step: Apply, tensors: Mapping[str, Tensor]) -> bool:
     """Whether a step has the entries of one tensor, each of them or each several times, and computes nothing."""
-    if entry_of(step.op) is None or plays(step.op, Role.COPIES):
-        return entry_of(step.op) is not None
-    return moves(step, tensors) and prod(step.result.shape) == prod(tensors[step.tensors[0]].shape)
+    return entry_of(step.op) is not None and (plays(step.op, Role.COPIES) or only_turns(step, tensors))
 
 
 def put_together(statements: Sequence[Statement], read: Collection[str]) -> list[Statement]:
@@ -235,7 +232,6 @@ def put_together(statements: Sequence[Statement], read: Collection[str]) -> list
 
 
 Way = Callable[[Program, Sweep, str], str | None]
-NEAR = 1e-9
 
 
 def equation_code(program: Program, name: str, values: Values) -> ast.expr | None:
@@ -246,8 +242,11 @@ def equation_code(program: Program, name: str, values: Values) -> ast.expr | Non
         return None
     for way, as_arrays in ((in_notation, False), (lowered, True)):
         text = told(program, maker, way)
-        found = None if text is None else read_back(text, maker, values, as_arrays)
-        if text is None or found is None or not agrees(found, as_float(values[name])):
+        known = {name: as_float(values[name]) for name in maker.tensors}
+        found = None if text is None else read_back(text, known, as_arrays)
+        if text is None or found is None:
+            continue
+        if compare("the code, read back and evaluated", as_float(values[name]), as_float(found)).passed is not True:
             continue
         whole = as_one(text, {})
         return ast.BinOp(ast.Constant(1.0), ast.Mult(), whole) if found.dtype == np.bool_ else whole  # as in `Typed`
@@ -283,22 +282,6 @@ def in_notation(program: Program, sweep: Sweep, wanted: str) -> str | None:
     """As a person writes it."""
     form = closed_form(program, sweep, wanted)
     return None if form is None else form.text
-
-
-def read_back(text: str, step: Apply, values: Values, as_arrays: bool) -> Array | None:
-    """What a text comes to, read back; None where it cannot be, as a form that reads the output itself."""
-    known: Mapping[str, Array] = {name: as_float(values[name]) for name in step.tensors}
-    try:
-        with np.errstate(all="ignore"):
-            return np.asarray(reader_of(as_arrays)(text, known))
-    except (SymgradError, ValueError, IndexError, KeyError):
-        return None
-
-
-def agrees(found: Array, right: Array) -> bool:
-    """Whether these are the numbers that the step gave."""
-    scale = float(np.abs(right[np.isfinite(right)]).max(initial=1.0))
-    return found.shape == right.shape and bool(np.allclose(as_float(found), right, rtol=NEAR, atol=NEAR * scale))
 
 
 def code_of(step: Apply, values: Values, shapes: Mapping[str, Shape] | None = None) -> ast.expr | None:

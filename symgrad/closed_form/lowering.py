@@ -35,6 +35,7 @@ from symgrad.closed_form.texts.pieces import (
     Piece,
     aligned,
     bracketed,
+    fits,
     flat,
     method,
     of_ones,
@@ -109,9 +110,7 @@ class Lowered(Forms):
         if boolean(node):
             piece = Piece(f"1 * {piece.inside(MULTIPLY)}", MULTIPLY, piece.axes)
         lined = aligned(piece, axes)
-        full = len(lined.axes) == len(axes) and all(
-            a is not None or i.size == 1 for a, i in zip(lined.axes, axes, strict=True)
-        )
+        full = fits(lined, axes)
         if not full and not reads_tensor(node):
             return of_ones(lined, wanted, axes)
         return lined if full else method(lined, f"expand({wanted}.shape)", tuple(axes))

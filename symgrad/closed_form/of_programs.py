@@ -8,8 +8,8 @@ Comes in: the program and its views. Goes out: rules, which hold where nothing i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from functools import cache, lru_cache
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cache, lru_cache, partial
 
 import sympy as sp
 
@@ -226,13 +226,14 @@ def output_rule(program: Program, makers: Mapping[str, Apply], known: Mapping[st
         if len(above) != 1 or len(factors) < 2 or above[0].is_number or free_indices(above[0]) != set(own.axes):
             continue
         if isinstance(above[0], sp.Sum) or not own.axes:  # an entry over something: `quotient_rule`
-            rules.append(Rule("name the output", "Σ f / d → out", named_by(program.output, own.axes, factors)))
+            rules.append(
+                Rule(
+                    "name the output",
+                    "Σ f / d → out",
+                    partial(output, name=program.output, axes=own.axes, wanted=factors),
+                )
+            )
     return tuple(rules)
-
-
-def named_by(name: str, axes: Sequence[Index], wanted: Sequence[tuple[Expr, Expr]]) -> Callable[[Expr], Expr]:
-    """The rewriting of products that puts out in the place of ``wanted``."""
-    return lambda expression: output(expression, name, axes, wanted)
 
 
 def power_of(factor: Expr) -> tuple[Expr, Expr]:

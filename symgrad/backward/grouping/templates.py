@@ -196,13 +196,23 @@ def defined(found: Template, standard: Standard, values: Values) -> bool:
     if always_defined(text):
         return True
     own = own_values(standard, values)
-    inputs = {tensor.name: own[tensor.name] for tensor in standard.program.inputs}
+    known = {"v": np.ones(np.shape(own["out"])), "out": own["out"], **of_inputs(standard.program, own)}
+    value = read_back(text, known, found.lowered)
+    return value is not None and bool(np.isfinite(as_float(value)).all())
+
+
+def of_inputs(program: Program, values: Values) -> dict[str, Array]:
+    """The values of the inputs alone."""
+    return {tensor.name: values[tensor.name] for tensor in program.inputs}
+
+
+def read_back(text: str, known: Mapping[str, Array], as_lowered: bool) -> Array | None:
+    """What a text comes to; None where it cannot be read, as a form that reads the output itself."""
     try:
-        known = {"v": np.ones(np.shape(own["out"])), "out": own["out"], **inputs}
-        value = reader_of(found.lowered)(text, known)
-    except SymgradError:
-        return False
-    return bool(np.isfinite(as_float(np.asarray(value))).all())
+        with np.errstate(all="ignore"):
+            return np.asarray(reader_of(as_lowered)(text, known))
+    except (SymgradError, ValueError, IndexError, KeyError):
+        return None
 
 
 def proven(claimed: Template, standard: Standard, values: Values) -> bool:
@@ -217,7 +227,7 @@ def proven(claimed: Template, standard: Standard, values: Values) -> bool:
         here = standard.at(positions)
         numbers = {slot: sp.Integer(position) for slot, position in positions.items()}
         program = replace(here.program, sizes=own.sizes)
-        point = forward(program, {t.name: own[t.name] for t in program.inputs}) if n else own
+        point = forward(program, of_inputs(program, own)) if n else own
         text = filled(str(claimed.text), tuple((slot.name, position) for slot, position in positions.items()))
         if not proven_at(text, claimed.lowered, called_at(sweep, numbers), here, point, unit):
             return False
@@ -254,7 +264,7 @@ def proven_at(text: str, as_lowered: bool, sweep: Sweep, standard: Standard, rec
 def recomputed(program: Program, recorded: Values) -> Iterator[Values]:
     """The values of a group in full precision: a run in floats of 32 bits rounds each of them, its output too."""
     try:
-        found = forward(program, {tensor.name: recorded[tensor.name] for tensor in program.inputs})
+        found = forward(program, of_inputs(program, recorded))
     except SymgradError:
         return
     yield recorded.with_arrays(found.arrays)
@@ -278,11 +288,6 @@ def agrees(
 
 def at_the_point(text: str, sweep: Sweep, program: Program, values: Values, seed: Array, as_lowered: bool) -> bool:
     """Whether a text gives what the index equation gives at one point."""
-    inputs = {tensor.name: values[tensor.name] for tensor in program.inputs}
-    try:
-        known = {"v": seed, "out": values["out"], **inputs}
-        written = reader_of(as_lowered)(text, known)
-    except SymgradError:
-        return False
+    written = read_back(text, {"v": seed, "out": values["out"], **of_inputs(program, values)}, as_lowered)
     raw = evaluate(sweep.equation, {**values.arrays, "v": seed}, values.sizes)
-    return compare("the line, read back and evaluated", raw, written).passed is True
+    return written is not None and compare("the line, read back and evaluated", raw, written).passed is True

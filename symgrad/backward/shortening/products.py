@@ -186,13 +186,9 @@ def ones_times(node: ast.expr) -> tuple[ast.expr, str] | None:
             return None if found is None else (ast.BinOp(found[0], sign, right), found[1])
         case ast.BinOp(left, ast.Mult(), right) if is_number(left):
             found = ones_times(right)
-            return None if found is None else (product([left, *number_factors(found[0])]), found[1])
+            if found is not None:
+                return (left if ast.unparse(found[0]) == "1" else product([left, found[0]])), found[1]
     return None
-
-
-def number_factors(node: ast.expr) -> list[ast.expr]:
-    """A number as a factor: none, of 1."""
-    return [] if isinstance(node, ast.Constant) and node.value == 1 else [node]
 
 
 def of_ones(name: str) -> ast.expr:
@@ -227,10 +223,12 @@ class Cancelled:
         """Without the tensors that are multiplied and divided by."""
         above, below = parts
         for name in [part for part in above if isinstance(part, ast.Name)]:
-            squared = next((n for n, part in enumerate(below) if is_power(part, name.id)), None)
-            if squared is not None:
+            bases = [raised(part) for part in below]
+            squared = next((n for n, (base, times) in enumerate(bases) if base == name.id and times > 1), None)
+            if squared is not None:  # t, of t ** 2; t ** 2, of t ** 3
+                less = powers([ast.Name(name.id)] * (bases[squared][1] - 1))
                 above = [part for part in above if part is not name]
-                below = [*below[:squared], *one_less(below[squared]), *below[squared + 1 :]]
+                below = [*below[:squared], *less, *below[squared + 1 :]]
                 continue
             same = next((part for part in below if ast.dump(part) == ast.dump(name)), None)
             rest = [part for part in above if part is not name]
@@ -238,18 +236,6 @@ class Cancelled:
             if same is not None and (shape == () or any(self.broadcast.fills(part, shape) for part in rest if shape)):
                 above, below = rest, [part for part in below if part is not same]
         return above, below
-
-
-def is_power(node: ast.expr, name: str) -> bool:
-    """Whether ``t ** 2`` stands there, or a higher power of that name."""
-    base, times = raised(node)
-    return base == name and times > 1
-
-
-def one_less(node: ast.expr) -> list[ast.expr]:
-    """t, of t ** 2; t ** 2, of t ** 3."""
-    base, times = raised(node)
-    return powers([ast.Name(str(base))] * (times - 1))
 
 
 def in_lowest_terms(expression: ast.expr, shapes: Shapes) -> ast.expr:

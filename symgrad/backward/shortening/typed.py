@@ -92,17 +92,16 @@ def as_numbers(value: ast.expr, like: str, truths: Collection[str], wholes: Coll
     return Typed(like, truths).cast(found) if counted else found
 
 
-def without_cast(node: ast.expr) -> ast.expr:
-    """t, of t.to(x)"""
-    match node:
-        case ast.Call(ast.Attribute(owner, "to")):
-            return owner
-    return node
-
-
 def without_casts(value: ast.expr) -> ast.expr:
-    """``value`` as the page says it; the given tree stays as it is."""
-    return rewritten(copied(value), without_cast)
+    """``value`` as the page says it, t of t.to(x); the given tree stays as it is."""
+
+    def owner(node: ast.expr) -> ast.expr:
+        match node:
+            case ast.Call(ast.Attribute(inner, "to")):
+                return inner
+        return node
+
+    return rewritten(copied(value), owner)
 
 
 def is_condition(name: str, truths: Collection[str], readers: Iterable[ast.expr]) -> bool:
