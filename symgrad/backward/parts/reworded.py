@@ -28,7 +28,7 @@ from functools import cache, lru_cache
 import numpy as np
 import sympy as sp
 
-from symgrad.backward.parts.trees import rewritten
+from symgrad.backward.parts.trees import fraction, rewritten, written
 from symgrad.closed_form import condition_text
 from symgrad.indexing import Bracket, Equation, is_guard
 from symgrad.indexing.symbols import is_access, name_of
@@ -103,33 +103,15 @@ class Choosing(ast.NodeTransformer):
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
         """A product, as a choice."""
-        conditions = [factor for factor in factors_of(node) if is_condition(factor)]
-        rest = without(node, conditions) if conditions else None
-        self.generic_visit(node)
-        if rest is None or not may_be_none(rest):
+        above, below = fraction(node)
+        conditions = [ast.unparse(factor) for factor in above if is_condition(factor)]
+        rest = [factor for factor in above if not is_condition(factor)]
+        chosen = written((rest, below)) if conditions and (rest or below) else None
+        if chosen is None or not may_be_none(chosen):
+            self.generic_visit(node)
             return node
-        told = " & ".join(f"({ast.unparse(c)})" if len(conditions) > 1 else ast.unparse(c) for c in conditions)
-        return ast.parse(f"where({told}, {ast.unparse(self.visit(rest))}, 0)", mode="eval").body
-
-
-def factors_of(node: ast.expr) -> list[ast.expr]:
-    """What is multiplied, and the first of what is divided."""
-    if not isinstance(node, ast.BinOp) or not isinstance(node.op, (ast.Mult, ast.Div)):
-        return [node]
-    return [*factors_of(node.left), *(factors_of(node.right) if isinstance(node.op, ast.Mult) else ())]
-
-
-def without(node: ast.expr, left_out: Collection[ast.expr]) -> ast.expr | None:
-    """A product without some of its factors; None where nothing is left of it, or only what it is divided by."""
-    if node in left_out:
-        return None
-    if not isinstance(node, ast.BinOp) or not isinstance(node.op, (ast.Mult, ast.Div)):
-        return node
-    left = without(node.left, left_out)
-    if isinstance(node.op, ast.Div):
-        return ast.BinOp(left or ast.Constant(1), ast.Div(), node.right)
-    right = without(node.right, left_out)
-    return ast.BinOp(left, ast.Mult(), right) if left and right else left or right
+        told = " & ".join(f"({text})" if len(conditions) > 1 else text for text in conditions)
+        return ast.parse(f"where({told}, {ast.unparse(self.visit(chosen))}, 0)", mode="eval").body
 
 
 def is_condition(node: ast.expr) -> bool:

@@ -1,4 +1,4 @@
-"""Expressions of Python as syntax trees: read from text, copied, rewritten by a rule, with other names in them.
+"""Expressions of Python as syntax trees: copied, rewritten by a rule, taken apart into factors, under other names.
 
 A line of a backward is made once for all steps of a loop, with a slot in it wherever they read another position:
 
@@ -13,7 +13,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
 Rule = Callable[[ast.expr], ast.expr]
 
@@ -127,28 +127,20 @@ class Fill(ast.NodeTransformer):
     def __init__(self, numbers: Numbers) -> None:
         self.numbers = dict(numbers)
 
-    def visit_Name(self, node: ast.Name) -> ast.expr:
-        """A slot as its number."""
-        return ast.Constant(self.numbers[node.id]) if node.id in self.numbers else node
+    def visit(self, node: ast.AST) -> Any:
+        """A slot as its number; −p0, p0 + 2 and n − p0 − 1 as sums."""
+        match node:
+            case ast.Name(name) if name in self.numbers:
+                return ast.Constant(self.numbers[name])
+            case ast.UnaryOp(ast.USub()) | ast.BinOp(_, ast.Add() | ast.Sub() | ast.Mult(), _):
+                return self.added(node)
+        return self.generic_visit(node)
 
-    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
-        """−p0"""
-        return self.added(node) if isinstance(node.op, ast.USub) else self.inside(node)
-
-    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
-        """p0 + 2, n − p0 − 1"""
-        return self.added(node) if isinstance(node.op, (ast.Add, ast.Sub, ast.Mult)) else self.inside(node)
-
-    def inside(self, node: ast.expr) -> ast.expr:
-        """What stands in it, filled in."""
-        self.generic_visit(node)
-        return node
-
-    def added(self, node: ast.expr) -> ast.expr:
+    def added(self, node: ast.expr) -> Any:
         """A sum with its numbers added up, if a slot is one of its terms."""
         terms = signed(node, 1)
         if not any(isinstance(term, ast.Name) and term.id in self.numbers for term, _ in terms):
-            return self.inside(node)
+            return self.generic_visit(node)
         known = [
             (t.value if isinstance(t, ast.Constant) else self.numbers.get(getattr(t, "id", "")), s) for t, s in terms
         ]
@@ -178,3 +170,53 @@ def signed(node: ast.expr, sign: int) -> list[tuple[ast.expr, int]]:
         other = sign if isinstance(node.op, ast.Add) else -sign
         return [*signed(node.left, sign), *signed(node.right, other)]
     return [(node, sign)]
+
+
+Fraction = tuple[list[ast.expr], list[ast.expr]]
+"""What is multiplied, and what it is divided by."""
+
+
+def fraction(node: ast.expr) -> Fraction:
+    """The factors of an expression from the left, and its divisors."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Mult, ast.Div)):
+        above, below = fraction(node.left)
+        if isinstance(node.op, ast.Div):
+            return above, [*below, node.right]
+        over, under = fraction(node.right)
+        return [*above, *over], [*below, *under]
+    if isinstance(node, ast.Subscript):
+        return numbers_out(node)
+    return [node], []
+
+
+def numbers_out(node: ast.Subscript) -> Fraction:
+    """2 and a[:, None], of (2 * a)[:, None]."""
+    above, below = fraction(node.value)
+    over, under = ([part for part in own if is_whole(part)] for own in (above, below))
+    rest = [part for part in above if not is_whole(part)]
+    if not rest or not (over or under):
+        return [node], []
+    inside = written((rest, [part for part in below if not is_whole(part)]))
+    return [*over, ast.Subscript(inside, node.slice, node.ctx)], under
+
+
+def is_whole(node: ast.expr) -> bool:
+    """Whether a whole number that is not 0 stands there."""
+    return isinstance(node, ast.Constant) and type(node.value) is int and node.value > 0
+
+
+def written(parts: Fraction) -> ast.expr:
+    """a * b / c / d"""
+    above, below = parts
+    whole = product(above) if above else ast.Constant(1)
+    for part in below:
+        whole = ast.BinOp(whole, ast.Div(), part)
+    return whole
+
+
+def product(parts: list[ast.expr]) -> ast.expr:
+    """Factors multiplied, from the left."""
+    whole, *rest = parts
+    for part in rest:
+        whole = ast.BinOp(whole, ast.Mult(), part)
+    return whole

@@ -20,39 +20,13 @@ import ast
 from decimal import Decimal
 from math import gcd, inf, prod
 
-from symgrad.backward.parts.trees import copied, names_in, rewritten
+from symgrad.backward.parts.trees import Fraction, copied, fraction, is_whole, names_in, rewritten
 from symgrad.closed_form.lowering import CALLS
 from symgrad.functions import finite
 from symgrad.ops import TABLE
 
-Fraction = tuple[list[ast.expr], list[ast.expr]]
-"""What is multiplied, and what it is divided by."""
 DIGITS = 6
 """Characters of a decimal that was multiplied out."""
-
-
-def fraction(node: ast.expr) -> Fraction:
-    """The factors of an expression from the left, and its divisors."""
-    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Mult, ast.Div)):
-        above, below = fraction(node.left)
-        if isinstance(node.op, ast.Div):
-            return above, [*below, node.right]
-        over, under = fraction(node.right)
-        return [*above, *over], [*below, *under]
-    if isinstance(node, ast.Subscript):
-        return numbers_out(node)
-    return [node], []
-
-
-def numbers_out(node: ast.Subscript) -> Fraction:
-    """2 and a[:, None], of (2 * a)[:, None]."""
-    above, below = fraction(node.value)
-    over, under = ([part for part in own if is_whole(part)] for own in (above, below))
-    rest = [part for part in above if not is_whole(part)]
-    if not rest or not (over or under):
-        return [node], []
-    inside = written((rest, [part for part in below if not is_whole(part)]))
-    return [*over, ast.Subscript(inside, node.slice, node.ctx)], under
 
 
 def powers(factors: list[ast.expr]) -> list[ast.expr]:
@@ -150,23 +124,9 @@ def is_truth(node: ast.expr) -> bool:
     return isinstance(node, ast.Compare) or finds
 
 
-def is_whole(node: ast.expr) -> bool:
-    """Whether a whole number that is not 0 stands there."""
-    return isinstance(node, ast.Constant) and type(node.value) is int and node.value > 0
-
-
 def has_point(node: ast.expr) -> bool:
     """Whether a number with a point stands there that is above 0."""
     return isinstance(node, ast.Constant) and type(node.value) is float and 0 < node.value < inf
-
-
-def written(parts: Fraction) -> ast.expr:
-    """a * b / c / d"""
-    above, below = parts
-    whole = product(above) if above else ast.Constant(1)
-    for part in below:
-        whole = ast.BinOp(whole, ast.Div(), part)
-    return whole
 
 
 SCALING = (ast.Mult, ast.Div)
@@ -309,11 +269,3 @@ def without_turns(value: ast.expr) -> ast.expr:
     'v.T @ x'
     """
     return rewritten(value, turned_once)
-
-
-def product(parts: list[ast.expr]) -> ast.expr:
-    """Factors multiplied, from the left."""
-    whole, *rest = parts
-    for part in rest:
-        whole = ast.BinOp(whole, ast.Mult(), part)
-    return whole

@@ -22,6 +22,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from symgrad.backward.parts.names import Asked, answers
 from symgrad.backward.parts.trees import copied, mentions, put
@@ -35,7 +36,7 @@ from symgrad.backward.shortening.beside import (
     without_margins,
 )
 from symgrad.backward.shortening.factors import negated, times_ones, with_signs, without_turns
-from symgrad.backward.shortening.products import ELEMENTWISE, expanded, is_number, of_ones
+from symgrad.backward.shortening.products import ELEMENTWISE, is_number, of_ones
 from symgrad.shapes import Shape
 
 
@@ -62,32 +63,18 @@ class Numbers(ast.NodeTransformer):
         self.reckons = before
         return found
 
-    def generic_visit(self, node: ast.AST) -> ast.AST:
-        """What is no arithmetic."""
-        return self.inside(node, reckons=False)
-
-    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
-        """a + b, a * b; a product of matrices."""
-        return self.inside(node, reckons=isinstance(node.op, ELEMENTWISE))
-
-    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
-        """−a"""
-        return self.inside(node, reckons=True)
-
-    def visit_Call(self, node: ast.Call) -> ast.AST:
-        """A number that is expanded is ones, so many times."""
-        found = expanded(node)
-        if found is None:
-            return self.generic_visit(node)
-        alone = type(self)(self.name, self.number, self.like, everywhere=True)
-        inner: ast.expr = alone.visit(copied(found[0]))
-        return times_ones(inner, of_ones(found[1])) if is_number(inner) else self.generic_visit(node)
-
-    def visit_Name(self, node: ast.Name) -> ast.expr:
-        """The number, or a tensor of it."""
-        if node.id != self.name or (self.reckons and not self.everywhere):
-            return node
-        return copied(self.number if self.reckons else times_ones(self.number, of_ones(self.like)))
+    def visit(self, node: ast.AST) -> Any:
+        """The number for the name, or a tensor of it; a number that is expanded is ones, so many times."""
+        match node:
+            case ast.Name(name) if name == self.name and not (self.reckons and not self.everywhere):
+                return copied(self.number if self.reckons else times_ones(self.number, products.of_ones(self.like)))
+            case ast.Call() if (found := products.expanded(node)) is not None:
+                alone = type(self)(self.name, self.number, self.like, everywhere=True)
+                inner: ast.expr = alone.visit(copied(found[0]))
+                if products.is_number(inner):
+                    return times_ones(inner, products.of_ones(found[1]))
+        reckons = isinstance(node, ast.UnaryOp) or (isinstance(node, ast.BinOp) and isinstance(node.op, ELEMENTWISE))
+        return node if isinstance(node, ast.Name) else self.inside(node, reckons)
 
 
 def with_number(expression: ast.expr, name: str, number: ast.expr, like: str, everywhere: bool = True) -> ast.expr:

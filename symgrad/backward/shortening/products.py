@@ -23,21 +23,16 @@ from math import prod
 
 import sympy as sp
 
-from symgrad.backward.parts.trees import copied, rewritten
+from symgrad.backward.parts.trees import Fraction, copied, fraction, is_whole, product, rewritten, written
 from symgrad.backward.shortening.factors import (
-    Fraction,
     cancelled,
-    fraction,
-    is_whole,
     laid_out,
     negative,
     powers,
-    product,
     raised,
     times_ones,
     without_minus,
     without_minus_one,
-    written,
 )
 from symgrad.ops import TABLE
 from symgrad.ops.entry import playing
