@@ -33,6 +33,7 @@ from symgrad.explanation.notable import assumptions_of, hints_of, with_room
 from symgrad.language import LOSSES, OUTPUTS, Value, expand_composites, inputs_of, read, value_from, why_whole
 from symgrad.language.outside import arguments
 from symgrad.numeric import Array, forward, numeric_pushforward, plain, where_exact
+from symgrad.numeric.arranged import assumed_seed
 from symgrad.numeric.limits import MOST_ENTRIES
 from symgrad.program import Program
 from symgrad.question import (
@@ -65,8 +66,10 @@ def explain(
     """What ``out.backward(seed)`` computes for ``expression``, derived and proven.
 
     ``values`` are the inputs by name (NumPy arrays, torch tensors, nested lists, fractions); an input without a value
-    is ones (other numbers where ones have no value, no gradient or a tie), its sizes inferred. ``seed`` has the shape
-    of the output; without one a scalar output takes 1 and any other takes ones, which is the gradient of the sum.
+    is ones where the output is linear in each input, else small numbers of both signs (others where the text has no
+    value, no gradient or a tie there), its sizes inferred. ``seed`` has the shape of the output; without one a scalar
+    output takes 1 and any other takes ones, which is the gradient of the sum; where nobody gave any number and ones
+    leave nothing of a gradient, as of softmax, it is 1, 2, 3, ….
     ``then`` is a scalar expression in ``out`` from which the seed is derived. ``wrt`` names the inputs to differentiate
     by (default: all). ``expand`` shows the steps inside composite operations; ``order=2`` adds the second derivatives
     by every pair of inputs. A function or module of PyTorch with its ``inputs`` is run once by `symgrad.capture`, and
@@ -137,6 +140,9 @@ def explain_values(
             )
         downstream = _downstream(then, program, inputs, {n: given[n] for n in late}, shapes, out_shape, check)
     chosen = seed_of(weights, downstream, out_shape)
+    if chosen.origin == "assumed" and not (given or reading.made):  # numbers that show something are nobody's loss
+        value, words = assumed_seed(program, {g.name: g.value for g in inputs}, out_shape)
+        chosen = Seed(value, "assumed", words)
     try:
         first_order = build(
             reading.source.text, program, inputs, chosen, names_wanted(wrt, program), check=check,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import symgrad
@@ -43,22 +44,23 @@ def test_sizes_that_nobody_gave_divide_as_the_text_asks(text: str, many: int) ->
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("(x - x.mean()) / x.std()", "x is 1, 2, 3, …"),
-        ("x.std() + y.max()", "x and y are 1, 2, 3, …, one after the other"),
-        ("norm(x - y)", "x and y are 1, 2, 3, …, one after the other"),
-        ("log(1 - x)", "x is 1/3, 1/4, 1/5, …"),
+        ("(x - x.mean()) / x.std()", "x is 0.74, −0.21, 0.36, …"),
+        ("x.std() + y.max()", "x and y are 0.74, −0.21, 0.36, …, one after the other"),
+        ("norm(x - y)", "x and y are 0.74, −0.21, 0.36, …, one after the other"),
+        ("log(1 - x)", "x is 0.74, −0.21, 0.36, …"),
+        ("log(1 - x) * log(x)", "x is 1/3, 1/4, 1/5, …"),
         ("sqrt(x - 2)", "x is 3, 4, 5, …"),
         ("sqrt(-x)", "x is −1, −2, −3, …"),
-        ("inv(2 * a) @ b", "a and b are matrices of ones with 1, 2, 3, … added on the diagonal"),
-        ("cholesky(x @ x.T)", "x is a matrix of ones with 1, 2, 3, … added on the diagonal"),
-        ("logdet(x) * log(y)", "y and v are ones; x is a matrix of ones"),
-        ("softmax(q @ k.T / 2) @ u", "q, k, u and v are ones"),
+        ("inv(2 * a) @ b", "a and b are 0.74, −0.21, 0.36, …, one after the other"),
+        ("cholesky(x @ x.T)", "x is 0.74, −0.21, 0.36, …"),
+        ("logdet(x) * log(y)", "added on the diagonal; y is 1, 2, 3, …"),
+        ("softmax(q @ k.T / 2) @ u", "v is ones; q, k and u are 0.74, −0.21, 0.36, …, one after the other"),
         ("F.cross_entropy(log(x - 1)[None], t)", "t is ones; x is 3, 4, 5, …"),
-        ("E = 2·√c", "c is 1"),
+        ("E = 2·√c", "c is 0.74"),
         ("E[i] = log(c[i] − 1)", "c is 3, 4, 5, …"),
-        ("E[i] = √(1 − c[i]²)", "c is 1/3, 1/4, 1/5, …"),
+        ("E[i] = √(1 − c[i]²)", "c is 0.74, −0.21, 0.36, …"),
         ("out[i] = c·x[i]", "c, x and v are ones"),
-        ("F.layer_norm(x, (3,))", "x and v are ones"),
+        ("F.layer_norm(x, (3,))", "x is 0.74, −0.21, 0.36, …; v is 1, 2, 3, …"),
     ],
 )
 def test_where_ones_have_no_value_or_two_slopes_other_numbers_are_taken(text: str, words: str) -> None:
@@ -69,6 +71,38 @@ def test_where_ones_have_no_value_or_two_slopes_other_numbers_are_taken(text: st
     assert words in said
     assert "Undefined here" not in said
     assert "kink" not in said
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["x@a", "F.conv1d(x, w)", "x*w + b", "F.linear(x, w, b).T", "x.mean(0) - x", "einsum('ij,jk->ki', x, w)", "x.T/3",
+     "F.bilinear(x, y, w)", "torch.where(x > 0, a, b)", "c * x.flip(0)"],
+)  # fmt: skip
+def test_what_is_linear_in_each_input_is_shown_at_ones(text: str) -> None:
+    given = {g.name: g.value for g in symgrad.explain(text, check=False).inputs}
+    moving = {name: array for name, array in given.items() if not (name == "x" and "where" in text)}
+    assert all((array == 1).all() for array in moving.values())
+
+
+@pytest.mark.parametrize(
+    "text", ["x*x", "x@x.T", "tanh(x@w)", "softmax(x@w, -1)", "F.layer_norm(x, (3,), w, b)", "x/y", "relu(x)", "x.max()",
+             "F.scaled_dot_product_attention(q, k, u)", "h = x@w; (h@h.T).sum()", "x * (x + y)", "E[i] = c[i]²·x[i]"],
+)  # fmt: skip
+def test_what_is_not_is_shown_where_every_gradient_says_something(text: str) -> None:
+    """No two numbers are alike, and no gradient is 0 because all were."""
+    found = symgrad.explain(text, check=False)
+    given = [entry for g in found.inputs for entry in g.value.ravel().tolist()]
+    assert len({*given}) == len(given)
+    assert all(np.abs(gradient.value).max() > 1e-6 for gradient in found.gradients.values())
+
+
+@pytest.mark.parametrize("text", ["softmax(x, -1)", "F.layer_norm(x, (3,))", "x - x.mean()", "softmax(x@w, -1)"])
+def test_a_seed_that_nobody_gave_leaves_something(text: str) -> None:
+    """Ones leave nothing of these, and stay where an input was given: that is what people ask about."""
+    found = symgrad.explain(text, check=False)
+    assert found.seed.ravel().tolist() == [*range(1, found.seed.size + 1)]
+    assert "ones would leave 0" in " ".join(found.to_text().split())
+    assert (symgrad.explain(text, check=False, x=[[1, 2, 4], [0, 3, 1]]).seed == 1).all()
 
 
 OF_ONE = [op for op in TABLE.values() if len(op.operands) == 1 and not op.variadic and "(x" in op.examples[0].text]

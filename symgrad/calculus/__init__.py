@@ -4,7 +4,18 @@ Everything here starts from an operation's index equation and ends in an index e
 """
 
 from symgrad.calculus.differentiate import Step
-from symgrad.calculus.flow import Back, back, carry_back, carry_on, depending, flowing, flows, moving, positions
+from symgrad.calculus.flow import (
+    Back,
+    back,
+    carry_back,
+    carry_on,
+    depending,
+    flowing,
+    flows,
+    is_multilinear,
+    moving,
+    positions,
+)
 from symgrad.calculus.local import Local, local, local_pullback, local_pushforward, standard, unfolded
 from symgrad.calculus.sweeps import Sweep, jacobian, jacobians, pullback, pullbacks, second_derivative
 
@@ -19,6 +30,7 @@ __all__ = [
     "depending",
     "flowing",
     "flows",
+    "is_multilinear",
     "jacobian",
     "jacobians",
     "local",

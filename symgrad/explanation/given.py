@@ -35,7 +35,7 @@ class Given:
 class Seed:
     """v: the weights of the outputs.
 
-    ``origin`` is "given", "scalar" (the output has one element, v is 1), "assumed" (ones, since nothing was
+    ``origin`` is "given", "scalar" (the output has one element, v is 1), "assumed" (ones or 1, 2, 3, …: none was
     given) or "downstream" (∂L/∂out of ``then``); ``closed_form`` is then v as code, where it has such a form.
     """
 

@@ -205,7 +205,7 @@ def assumptions_of(reading: Reading, inputs: Sequence[Given], seed: Seed | None 
     """What was assumed about values, sizes and ranks, in sentences."""
     assumed = {g.name: g.words for g in inputs if not g.value_given}
     if seed is not None and seed.origin == "assumed":
-        assumed[reading.program.seed] = ONES
+        assumed[reading.program.seed] = seed.text
     filled: dict[str, list[str]] = {}
     for name, words in sorted(assumed.items(), key=lambda pair: pair[1] != ONES):
         filled.setdefault(words, []).append(name)

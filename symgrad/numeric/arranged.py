@@ -1,8 +1,9 @@
-"""Numbers for inputs that nobody gave: ones, unless the text has no value or no gradient there, and others then.
+"""Numbers for inputs that nobody gave: ones where the output is linear in each input, else small numbers of both signs.
 
 Comes in: a program, the inputs that were given, and the shapes of the rest. Goes out: a value for each of the rest, and
-what it is in words. log(x − 1) at ones would be a page about −∞, and (x − x.mean()) / x.std() one about 0/0, though
-nobody asked for either. Where an operation asks for a matrix with an inverse it is ones with 1, 2, 3, … added on the
+what it is in words. A softmax of equal numbers shows nothing; log(x − 1) at ones would be a page about −∞, and
+(x − x.mean()) / x.std() one about 0/0, though nobody asked for either. What has no value, no gradient or a tie at the
+small numbers gets others. Where an operation asks for a matrix with an inverse it is ones with 1, 2, 3, … added on the
 diagonal: [[2, 1], [1, 3]] is symmetric, positive definite and has different eigenvalues.
 """
 
@@ -17,6 +18,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from symgrad.calculus import is_multilinear
 from symgrad.entries.spec import Domain
 from symgrad.errors import SymgradError
 from symgrad.numeric.exact import Array, as_float, finite
@@ -24,7 +26,7 @@ from symgrad.numeric.forward import forward
 from symgrad.numeric.limits import entries
 from symgrad.numeric.sweeps import numeric_pullback
 from symgrad.ops import named
-from symgrad.program import Apply, Program, Stated
+from symgrad.program import Program
 
 SYMMETRIC = ("symmetric", "definite")
 """The kinds whose two triangles are one set of variables."""
@@ -97,7 +99,7 @@ def assumed_value(program: Program, name: str, shape: Sequence[int]) -> Array:
 
 Numbers: TypeAlias = Callable[[int, int], Array]
 """Numbers to fill tensors with, by how many others were filled before, and how many there are to be."""
-ONES, DIAGONAL = "ones", "a matrix of ones with 1, 2, 3, … added on the diagonal"
+ONES, COUNTED, DIAGONAL = "ones", "1, 2, 3, …", "a matrix of ones with 1, 2, 3, … added on the diagonal"
 MOST_FRACTIONS = 100
 """More fractions than that are decimals."""
 LARGE = 300_000
@@ -148,10 +150,18 @@ def parts(begun: int, count: int) -> Array:
     return np.array([Fraction(1, n) if begun + count <= MOST_FRACTIONS else 1 / n for n in below])
 
 
+def small(begun: int, count: int) -> Array:
+    """0.74, −0.21, 0.36, …: between −1 and 1, none 0, no two of 198 in a row alike: the powers of 173 modulo 199."""
+    powers = np.array([*accumulate(range(198), lambda power, _: power * 173 % 199, initial=173)][:198])
+    spread = np.where(powers < 100, powers - 100, powers - 99) / 100
+    return spread[np.arange(begun, begun + count) % 198]
+
+
+SMALL = Arrangement("0.74, −0.21, 0.36, …", small)
 ARRANGEMENTS = (
     Arrangement(ONES),
     Arrangement(DIAGONAL, diagonal=True),
-    Arrangement("1, 2, 3, …", counted(1)),
+    Arrangement(COUNTED, counted(1)),
     Arrangement("1/3, 1/4, 1/5, …", parts),
     Arrangement("3, 4, 5, …", counted(3)),
     Arrangement("−1, −2, −3, …", lambda begun, count: -counted(1)(begun, count)),
@@ -169,24 +179,37 @@ def arranged(
     >>> arranged(read("log(x - 1)", shapes={"x": (2,)}).program, {}, {"x": (2,)})
     {'x': (array([3, 4]), '3, 4, 5, …')}
     """
-    first = ARRANGEMENTS[0].fill(program, missing, read)
-    if not missing or not any(map(narrow, program.steps)) or entries(program)[0] > LARGE:
+    straight = not missing or is_multilinear(program)
+    ways = ARRANGEMENTS if straight else (SMALL, *ARRANGEMENTS[1:], ARRANGEMENTS[0])
+    first = ways[0].fill(program, missing, read)
+    if straight or entries(program)[0] > LARGE:
         return first
     flat, moving = None, [name for name in missing if name not in read]
-    for way in ARRANGEMENTS:
+    for way in ways:
         found = way.fill(program, missing, read)
         slopes = regular(program, {**given, **{name: array for name, (array, _) in found.items()}}, moving)
-        if slopes is not None and (way is ARRANGEMENTS[0] or all((np.abs(array) > ROUNDING).any() for array in slopes)):
+        if slopes is not None and all((np.abs(array) > ROUNDING).any() for array in slopes):
             return found
         flat = flat or (None if slopes is None else found)
     return flat or first
 
 
-def narrow(step: Apply) -> bool:
-    """Whether an operation has no value, or no one slope, everywhere; an own equation may be anything."""
-    op = named(step.op)
-    domains = [op.domain_of(name) for name in op.operands]
-    return isinstance(step.op, Stated) or not op.smooth or any(d.matrix or d.avoid or d.ends for d in domains)
+def assumed_seed(program: Program, inputs: Mapping[str, Array], shape: Sequence[int]) -> tuple[Array, str]:
+    """Ones, and 1, 2, 3, … where ones leave nothing of a gradient, as of a softmax; with what it is in words."""
+    ones = np.ones(tuple(shape), dtype=np.int64)
+    if entries(program)[0] > LARGE:
+        return ones, ONES
+    values = forward(program, {t.name: inputs[t.name] for t in program.inputs})
+    sums, others = (
+        [
+            np.abs(as_float(array)).max(initial=0)
+            for array in numeric_pullback(program, values, seed, [*inputs]).values()
+        ]
+        for seed in (ones, irregular(ones.shape))
+    )
+    if any(alone <= ROUNDING * other for alone, other in zip(sums, others, strict=True) if other):
+        return np.arange(1, ones.size + 1).reshape(ones.shape), COUNTED
+    return ones, ONES
 
 
 def regular(program: Program, inputs: Mapping[str, Array], moving: Sequence[str]) -> list[Array] | None:

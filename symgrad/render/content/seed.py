@@ -14,6 +14,7 @@ from symgrad.explanation import Explanation
 from symgrad.indexing import Equation as IndexEquation
 from symgrad.indexing.symbols import access
 from symgrad.numeric import plain
+from symgrad.numeric.arranged import ONES
 from symgrad.render.content.forward import forward_equations
 from symgrad.render.content.teller import Teller, teller_of
 from symgrad.render.content.words import DOTS, PLUS, SUM, Speaker, as_code, listed, shape_words, speaker_of
@@ -64,6 +65,12 @@ def _origin(explanation: Explanation) -> Words:
             "There is one output, and its weight is 1: {L} is `out` itself, and `out.backward()` computes its "
             "gradient, {partials}.",
             partials=_partials(explanation, say.out),
+        )
+    if origin == "assumed" and explanation.seed_info.text != ONES:
+        return say(
+            "No seed was given, and ones would leave 0: the sum of all outputs does not change with every input. What "
+            "follows goes on with {numbers}, which give every output a weight of its own.",
+            numbers=explanation.seed_info.text,
         )
     if origin == "assumed":
         return say(
