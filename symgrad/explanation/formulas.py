@@ -202,7 +202,8 @@ class Entry:
     def __repr__(self) -> str:
         label = f"{self.name}.grad[{','.join(map(str, self.at))}]" if self.at else f"{self.name}.grad"
         number = f"{len(self.terms)} terms" if len(self.terms) != 1 else "1 term"
-        return f"<{label} = {self.total}, {number}>" if self.terms else f"<{label} = {self.total}>"
+        total = f"{self.total:.5g}" if isinstance(self.total, float) else self.total
+        return f"<{label} = {total}, {number}>" if self.terms else f"<{label} = {total}>"
 
 
 def entry_story(name: str, at: tuple[int, ...], sweep: Sweep, value: Array, values: Values, seed: str) -> Entry:
