@@ -13,10 +13,8 @@ from pathlib import Path
 import pytest
 
 import symgrad
-from symgrad.documents.operation import worked
-from symgrad.entries.spec import Op
-from symgrad.ops import operations
 from symgrad.render.mathmode import in_lines
+from tests.cases import Case, cases
 
 LATEX = shutil.which("pdflatex")
 needs_latex = pytest.mark.skipif(LATEX is None, reason="pdflatex is not installed (Debian: texlive-latex-base)")
@@ -82,13 +80,14 @@ def test_an_error_is_seen(tmp_path: Path) -> None:
         compiled(tmp_path, r"$\nosuchcommand$")
 
 
+FIRST = {case.op.name: case for case in reversed(cases())}
+
+
 @needs_latex
 @pytest.mark.slow
-@pytest.mark.parametrize("tenth", range(10))
-def test_every_operation_is_set_in_three_sizes(tenth: int, tmp_path: Path) -> None:
-    ops: list[Op] = list(operations())[tenth::10]
-    pages = [size for op in ops for size in three_sizes(worked(op, op.examples[0], check=False))]
-    log = compiled(tmp_path, *pages)
+@pytest.mark.parametrize("case", FIRST.values(), ids=FIRST.keys())
+def test_every_operation_is_set_in_three_sizes(case: Case, tmp_path: Path) -> None:
+    log = compiled(tmp_path, *three_sizes(case.story))
     assert max(overfull(log), default=0) < 50, overfull(log)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import lru_cache
 
 import numpy as np
 import pytest
@@ -31,9 +32,15 @@ HALVES = "v_h = 0.01 + 2 * h / h.numel()"
 NAME = re.compile(r"(?<![\w.])[^\W\d⁰¹²³⁴⁵⁶⁷⁸⁹]\w*")
 
 
+@lru_cache(maxsize=8)
+def page(explanation: Explanation, brief: bool) -> str:
+    """The page of an explanation, unwrapped: several tests look at one."""
+    return explanation.to_text(brief=brief, width=WIDE)
+
+
 def opening(explanation: Explanation, brief: bool = False) -> list[str]:
     """The lines that a page opens with, unwrapped: code, formulas, and what is said below them."""
-    title, _, rest = explanation.to_text(brief=brief, width=WIDE).rstrip("\n").partition("\n")
+    title, _, rest = page(explanation, brief).rstrip("\n").partition("\n")
     assert title.strip()
     opened, _, sections = rest.partition("\n1  ")
     assert brief is not bool(sections), "a brief page has no section, a whole one has"
@@ -114,7 +121,7 @@ def evaluated(explanation: Explanation, lines: list[str]) -> dict[str, np.ndarra
     """The gradients whose line can be computed from the printed lines alone: all that read nothing said in words."""
     program = explanation.program
     inputs = inputs_of(explanation)
-    title = NAME.findall(explanation.to_text(brief=True, width=WIDE).partition("\n")[0])
+    title = NAME.findall(page(explanation, brief=True).partition("\n")[0])
     named = [t.name for t in program.tensors() if not UNNAMED.fullmatch(t.name) and t.name in title]
     known = {
         **{name: torch_side.tensor(np.asarray(explanation.values[name], dtype=float)) for name in named},
