@@ -93,51 +93,33 @@ def check_backward(
     """
     __tracebackhide__ = True
     try:
-        report = checked(fn, expression, inputs, tolerance, order, (only, skip), wrt, shapes, seed)
+        order = arguments.order_of(order)
+        chosen = chosen_batteries(arguments.names_of(only, "only"), arguments.names_of(skip, "skip"), order)
+        request = requested(fn, expression, inputs, arguments.names_of(wrt, "wrt"))
+        number, known = arguments.number_of(seed, "seed"), arguments.shapes_of(shapes)
+        allowed = None if tolerance is None else share_of(tolerance)
+        truth: Truth | str | None = None
+        if expression is not None:
+            given = request.arrays, request.scalars, request.candidate.names, known
+            truth = formula_of_outputs(expression, lambda: len(request.candidate.run().outputs), *given)
+        run = request.candidate.run()
+        if run.failure:
+            finding = Finding("raises", "", "forward", f"the forward pass {run.failure}")
+            return report_of(request, truth, number, [Outcome(Battery("value", "failed", 0), (finding,))])
+        if truth is None:
+            truth = own_forward(request)
+        held = None if isinstance(truth, str) else truth
+        other = misshapen(held, run)
+        if other is not None:
+            return report_of(request, truth, number, [Outcome(Battery("value", "failed", 1), (other,))])
+        rounding = rounding_of([*run.dtypes, *request.types], allowed, held.tolerance if held else 0.0)
+        bench = bench_of(request.candidate, run, held, rounding, request.arrays, number)
+        found = outcomes(bench, chosen)
+        if only is None and skip is None and order == 1 and len(found) > 1:
+            found.append(not_made("double_backward", "order=2 asks for it"))
+        return report_of(request, truth, number, found)
     except SymgradError as error:
         raise error.with_traceback(None) from None  # the caller's line and the message: what is between says nothing
-    REPORTED.get()(report)
-    return report
-
-
-def checked(
-    fn: Any,
-    expression: Any,
-    inputs: Mapping[str, Any],
-    tolerance: float | None,
-    order: int,
-    batteries: tuple[str | Sequence[str] | None, str | Sequence[str] | None],
-    wrt: str | Sequence[str] | None,
-    shapes: Shapes | None,
-    seed: int,
-) -> BackwardReport:
-    """The check itself; ``batteries`` are those that are asked for, and those that are left out."""
-    order = arguments.order_of(order)
-    chosen = chosen_batteries(arguments.names_of(batteries[0], "only"), arguments.names_of(batteries[1], "skip"), order)
-    request = requested(fn, expression, inputs, arguments.names_of(wrt, "wrt"))
-    number, known = arguments.number_of(seed, "seed"), arguments.shapes_of(shapes)
-    allowed = None if tolerance is None else share_of(tolerance)
-    names = request.candidate.names
-    truth: Truth | str | None = None
-    if expression is not None:
-        given = request.arrays, request.scalars, names, known
-        truth = formula_of_outputs(expression, lambda: len(request.candidate.run().outputs), *given)
-    run = request.candidate.run()
-    if run.failure:
-        finding = Finding("raises", "", "forward", f"the forward pass {run.failure}")
-        return report_of(request, truth, number, [Outcome(Battery("value", "failed", 0), (finding,))])
-    if truth is None:
-        truth = own_forward(request)
-    held = None if isinstance(truth, str) else truth
-    other = misshapen(held, run)
-    if other is not None:
-        return report_of(request, truth, number, [Outcome(Battery("value", "failed", 1), (other,))])
-    rounding = rounding_of([*run.dtypes, *request.types], allowed, held.tolerance if held else 0.0)
-    bench = bench_of(request.candidate, run, held, rounding, request.arrays, number)
-    found = outcomes(bench, chosen)
-    if batteries == (None, None) and order == 1 and len(found) > 1:
-        found.append(not_made("double_backward", "order=2 asks for it"))
-    return report_of(request, truth, number, found)
 
 
 def assert_backward(fn: Any, expression: Any = None, /, **options: Any) -> BackwardReport:
@@ -224,7 +206,7 @@ def repeated(bench: Bench, name: str) -> Outcome:
 
 
 def report_of(request: Request, truth: Truth | str | None, number: int, found: Sequence[Outcome]) -> BackwardReport:
-    """Findings ranked, and what was run."""
+    """Findings ranked, and what was run; whoever wants to know of reports is told."""
     every = [finding for one in found for finding in one.findings]
     if any(f.kind == "unreduced" for f in every):  # the same slip is seen in every call
         every = list({(f.kind, f.input, f.where): f for f in every}.values())
@@ -243,7 +225,9 @@ def report_of(request: Request, truth: Truth | str | None, number: int, found: S
         for n, dtype in zip(request.candidate.names, request.types, strict=True)
     }
     versions = {"symgrad": symgrad.__version__, "torch": torch_version() or "", "numpy": np.__version__}
-    return BackwardReport(text, said, tuple(every), tuple(o.battery for o in found), inputs, number, versions)
+    report = BackwardReport(text, said, tuple(every), tuple(o.battery for o in found), inputs, number, versions)
+    REPORTED.get()(report)
+    return report
 
 
 def check_named(

@@ -9,6 +9,7 @@ not count, against the answer when all are asked for.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -70,20 +71,27 @@ def of_seed(bench: Bench, number: int, way: Layout, label: str) -> Iterator[Find
         return
     else:
         plain = bench.run.pull(seeds)
-    if not laid.failure and not any(differing(bench, plain, laid, bench.rounding.allowed)):
-        return
-    what = lying(label, way, seeds[number])
+    for finding in beside(bench, "", label, way, seeds[number], plain, laid):
+        if not laid.failure and misread(bench, number, way, laid):
+            read = f": {label} is read as if it were contiguous (.contiguous() first, or use its strides)"
+            finding = replace(finding, message=finding.message + read)
+        yield finding
+
+
+def beside(
+    bench: Bench, name: str, label: str, way: Layout, values: Array, plain: Pull, laid: Pull
+) -> Iterator[Finding]:
+    """What a backward says where one tensor lies in some layout, and not where it lies row by row."""
+    what = way.lying(label, values)
+    if laid.failure and not plain.failure:
+        yield Finding("layout", name, label, f"with {what} backward {laid.failure}", {"layout": way.name})
     if laid.failure:
-        if not plain.failure:
-            yield Finding("layout", "", label, f"with {what} backward {laid.failure}", {"layout": way.name})
         return
-    for name, where, first, second in differing(bench, plain, laid, bench.rounding.allowed):
+    for wrong, where, first, second in differing(bench, plain, laid, bench.rounding.allowed):
         yours, right = apart(second, first)
         said = f"{where}: {yours} with {what}, {right} with the same numbers row by row"
-        if misread(bench, number, way, laid):
-            said += f": {label} is read as if it were contiguous (.contiguous() first, or use its strides)"
-        evidence = {"layout": way.name, "strides": way.place(seeds[number]).strides, "got": second, "expected": first}
-        yield Finding("layout", name, where, said, evidence)
+        evidence = {"layout": way.name, "strides": way.place(values).strides, "got": second, "expected": first}
+        yield Finding("layout", name or wrong, where, said, evidence)
         return
 
 
@@ -121,30 +129,14 @@ def of_input(bench: Bench, name: str, way: Layout) -> Iterator[Finding | str]:
     if numbers and not steady(bench, numbers):
         return
     if laid.failure:
-        yield f"with {lying(name, way, values)} the forward pass {laid.failure}"
+        yield f"with {way.lying(name, values)} the forward pass {laid.failure}"
         return
     if not alike(bench, plain.outputs, laid.outputs):
-        said = f"with {lying(name, way, values)} the forward pass gives other numbers than row by row"
+        said = f"with {way.lying(name, values)} the forward pass gives other numbers than row by row"
         yield Finding("layout", name, "out", said, {"layout": way.name})
         return
-    first = bench.baseline if not numbers else plain.pull(bench.mixed)
-    if second.failure and not first.failure:
-        said = f"with {lying(name, way, values)} backward {second.failure}"
-        yield Finding("layout", name, name, said, {"layout": way.name})
-        return
-    for _, where, right, yours in differing(bench, first, second, bench.rounding.allowed):
-        texts = apart(yours, right)
-        what = lying(name, way, values)
-        said = f"{where}: {texts[0]} with {what}, {texts[1]} with the same numbers row by row"
-        evidence = {"layout": way.name, "strides": way.place(values).strides, "got": yours, "expected": right}
-        yield Finding("layout", name, where, said, evidence)
-        return
-
-
-def lying(label: str, way: Layout, values: Array) -> str:
-    """How a tensor lies in memory, in words."""
-    placed = way.place(values)
-    return f"{label} {way.name} (strides {placed.strides}, offset {placed.offset})"
+    first = plain.pull(bench.mixed) if numbers else bench.baseline
+    yield from beside(bench, name, name, way, values, first, second)
 
 
 def alike(bench: Bench, outputs: Sequence[Array], others: Sequence[Array]) -> bool:

@@ -56,6 +56,11 @@ class Layout:
     values: Callable[[Array], Array]
     place: Callable[[Array], Placed]
 
+    def lying(self, label: str, array: Array) -> str:
+        """How a tensor lies in memory, in words."""
+        placed = self.place(array)
+        return f"{label} {self.name} (strides {placed.strides}, offset {placed.offset})"
+
 
 def ordered(array: Array, order: tuple[int, ...]) -> Placed:
     """Axes stored in ``order``, the last of them next to each other."""

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import bug
-from symgrad.numeric import Array, as_float
+from symgrad.numeric import Array
 from symgrad.numeric.exact import gaps
-from symgrad.oracles.torch import only_data, torch_forward
+from symgrad.oracles.torch import leaves_of, only_data, torch_forward
 from symgrad.testing.candidates.attempts import Candidate, Pull, Run, listening
 from symgrad.testing.report import FAILED, NOT_MADE, PASSED, Battery, Finding
 from symgrad.testing.right.rounding import LEAST, Rounding, Weights, null_seed, real_seeds, seeds
@@ -290,12 +290,8 @@ def eager_of(formula: Formula, dtype: str, every: Sequence[Weights]) -> Eager | 
     import torch
 
     wanted = {*formula.wanted}.difference(*map(only_data, formula.programs))
-    kind = getattr(torch, dtype)
-    found: dict[str, Any] = {}
     with listening(), torch.enable_grad():
-        for name, array in formula.inputs.items():
-            number = torch.as_tensor(as_float(array) if array.dtype.kind == "O" else np.asarray(array))
-            found[name] = number.to(kind).requires_grad_(name in wanted) if number.is_floating_point() else number
+        found = leaves_of(formula.inputs, wanted, dtype)
         outs = [torch_forward(program, found) for program in formula.programs]
         leaves = {n: found[n] for n in formula.wanted if n in found and found[n].requires_grad}
         gradients = []

@@ -178,17 +178,13 @@ def every_alteration(
         inner = [told(part) for part in telling(node)]
         return f"with {min(inner, key=len)}" if inner else "…"
 
-    for where in (distributed(right), right):
+    for where in (sp.Add(*multiplied_out(right)), right):
         for node in nodes(where, sp.Add):
             for term in node.args:
                 rest = node - term
                 yield "missing_term", f"the term {told(term)} is missing", where.xreplace({node: rest})
-                if not carries(node) or len(node.args) > 1:
-                    yield (
-                        "missing_term",
-                        f"the term {told(term)} has the wrong sign",
-                        where.xreplace({node: rest - term}),
-                    )
+                said = f"the term {told(term)} has the wrong sign"
+                yield "missing_term", said, where.xreplace({node: rest - term})
             if len(node.args) > 2 and carries(node):
                 for term in node.args:
                     yield "missing_term", f"only the term {told(term)} is there", where.xreplace({node: term})
@@ -232,15 +228,12 @@ def telling(node: Expr) -> list[Expr]:
     return sums or [a for a in accesses(node) if name_of(a) == SEED]
 
 
-def distributed(expression: Expr) -> Expr:
-    """A product of a sum as a sum of products, at the top."""
-    if not expression.is_Mul:
-        return expression
-    inner = next((f for f in expression.args if f.is_Add), None)
-    if inner is None:
-        return expression
-    rest = expression / inner
-    return sp.Add(*(rest * term for term in inner.args))
+def multiplied_out(term: Expr) -> list[Expr]:
+    """The terms of a sum; of a product with a sum in it, those that it becomes."""
+    if term.is_Add:
+        return list(term.args)
+    inner = next((f for f in sp.Mul.make_args(term) if f.is_Add), None)
+    return [term] if inner is None else [term / inner * part for part in inner.args]
 
 
 def nodes(expression: Expr, kind: type[Expr]) -> list[Expr]:

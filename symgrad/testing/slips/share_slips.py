@@ -27,6 +27,7 @@ from symgrad.numeric import Array, unit_at
 from symgrad.render import formula_text
 from symgrad.testing.right.bench import Trial, largest_at, shown
 from symgrad.testing.right.truth import Formula
+from symgrad.testing.slips.formula_slips import multiplied_out
 from symgrad.testing.slips.slips import Case, Made, Slip, tensors_of
 
 MOST_ENTRIES, MOST_TERMS, LEVELS = 64, 8, 3
@@ -319,14 +320,6 @@ def shortened(term: sp.Expr, axes: Sequence[sp.Symbol], seed: str) -> str:
         return whole
     parts = [formula_text(n, axes) for n in sums]
     return f"with {min(parts, key=len)}" if parts and len(min(parts, key=len)) <= LONGEST else ""
-
-
-def multiplied_out(term: sp.Expr) -> list[sp.Expr]:
-    """The terms of a sum; of a product with a sum in it, those that it becomes."""
-    if term.is_Add:
-        return list(term.args)
-    inner = next((f for f in sp.Mul.make_args(term) if f.is_Add), None)
-    return [term] if inner is None else [term / inner * part for part in inner.args]
 
 
 def by_tensor(case: Case) -> Iterator[Slip]:
