@@ -23,7 +23,7 @@ import torch
 from symgrad.calculus import local
 from symgrad.documents.domains import sample_values
 from symgrad.entries import equations as mechanism
-from symgrad.entries import holding, spec
+from symgrad.entries import read_off, spec
 from symgrad.errors import Source, SymgradError
 from symgrad.exporting.arrays import in_arrays
 from symgrad.functions import special
@@ -271,12 +271,12 @@ def test_no_word_of_what_is_held_says_what_follows() -> None:
     """Words for what becomes of truth values and whole numbers, beside those that the equation gives."""
     found = []
     for name in (name for name in ROWS if "holds" in rows()[name]):
-        less, words = without(rows()[name], "holds"), holding.held_as(TABLE[name])
+        less, words = without(rows()[name], "holds"), read_off.held_as(TABLE[name])
         assert less is not None
         with instead(less):
-            holding.found.cache_clear()
-            found += [name] * (holding.held_as(less) == words)
-    holding.found.cache_clear()
+            read_off.found.cache_clear()
+            found += [name] * (read_off.held_as(less) == words)
+    read_off.found.cache_clear()
     assert found == []
 
 

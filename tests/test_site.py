@@ -111,8 +111,8 @@ def test_every_operation_has_a_family_that_says_what_it_is() -> None:
     assert max(families.values()) <= 60, families.most_common(1)  # a helper that makes entries is none
     known = {op.name: family_of(op) for op in operations()}
     assert {name: known[name] for name in ("leaky_relu", "mse_loss", "conv1d", "svdvals", "cumsum", "linear")} == {
-        "leaky_relu": "activations", "mse_loss": "losses", "conv1d": "convolutions", "svdvals": "spectral",
-        "cumsum": "scans", "linear": "layers",
+        "leaky_relu": "activations", "mse_loss": "losses", "conv1d": "convolutions", "svdvals": "factorizations",
+        "cumsum": "reductions", "linear": "layers",
     }  # fmt: skip
 
 

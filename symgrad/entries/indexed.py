@@ -22,7 +22,7 @@ from symgrad.entries.shaping import as_many, axis_of
 from symgrad.entries.spec import At, Held, Options, View
 from symgrad.errors import InputError, ShapeError
 from symgrad.indexing.symbols import Expr
-from symgrad.notation.inside import checked
+from symgrad.notation.checks import checked
 from symgrad.notation.linear import in_front, length_of, letters_at, shape_of, sizes_at
 from symgrad.notation.meaning import Meaning
 from symgrad.notation.scope import Pattern

@@ -17,7 +17,7 @@ from symgrad.entries.readings import functions
 from symgrad.entries.spec import TABLE, At, Held, Op, View, whole
 from symgrad.errors import ShapeError, bug
 from symgrad.indexing.symbols import Expr
-from symgrad.notation.inside import checked
+from symgrad.notation.checks import checked
 from symgrad.notation.linear import in_front, letters_at, shape_of
 from symgrad.notation.meaning import Meaning
 from symgrad.notation.read import read_statement

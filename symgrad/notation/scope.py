@@ -11,8 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from symgrad.errors import NotationError, UnknownNameError
-from symgrad.notation.meaning import CONSTANTS, Word
-from symgrad.notation.refusals import (
+from symgrad.notation.checks import (
     check_access,
     check_function,
     check_letter,
@@ -21,6 +20,7 @@ from symgrad.notation.refusals import (
     letters_of,
     no_entries,
 )
+from symgrad.notation.meaning import CONSTANTS, Word
 from symgrad.notation.tree import (
     Access,
     Big,

@@ -27,12 +27,12 @@ from symgrad.ops.entry import beside_letters, entry_of, found_letters, named, on
 from symgrad.ops.lookup import close, find
 from symgrad.ops.moving import arranging, gathering, interpolation, subscripts, views, windows
 from symgrad.ops.networks import layers, losses
-from symgrad.ops.scalar import pointwise
+from symgrad.ops.scalar import activations, pointwise, scalars
 from symgrad.ops.solved import decompositions, factorizations
 
 ORDER = (
-    arranging, complex_pairs, convolutions, decompositions, distances, factorizations, fourier, gathering,
-    interpolation, layers, losses, pointwise, pooling, products, reductions, statistics, subscripts, views, windows,
+    activations, arranging, complex_pairs, convolutions, decompositions, distances, factorizations, fourier, gathering,
+    interpolation, layers, losses, pointwise, pooling, products, reductions, scalars, statistics, subscripts, views, windows,
 )  # fmt: skip
 """The families, which stand in the table in the order in which they need each other."""
 

@@ -30,8 +30,8 @@ Again = Callable[[Ref], Ref]
 Back = Callable[[Ref, Ref], Ref]
 """A tensor, and what its view holds now → what the tensor holds now."""
 
-DENSE = "symgrad.ops.scalar.pointwise"
-"""The family whose results lie in memory as their operands do."""
+DENSE = "symgrad.ops.scalar."
+"""Where the families are whose results lie in memory as their operands do."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class Sharing:
         step = self.builder.step_of(ref.name)
         if step is None or len(step.result.shape) < 2:
             return True
-        if FAMILIES.get(str(step.op)) == DENSE or str(step.op) == playing(Role.COPIES).name:
+        if FAMILIES.get(str(step.op), "").startswith(DENSE) or str(step.op) == playing(Role.COPIES).name:
             return all(self.dense(Ref(name, ())) for name in step.tensors)
         return False
 

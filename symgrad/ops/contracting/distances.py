@@ -8,7 +8,7 @@ of points (``apart``).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,6 @@ import numpy as np
 from symgrad.entries.equations import TORCH, F, op
 from symgrad.entries.shaping import number
 from symgrad.errors import InputError, ShapeError, UnsupportedError
-from symgrad.ops import openings
 from symgrad.shapes import Shape
 
 
@@ -79,10 +78,23 @@ def numpy_length(d: Any, p: Any, axis: Any, keepdims: bool = False) -> Any:
 # Distances -------------------------------------------------------------------------------------------
 
 
+def normalize(ranks: Mapping[str, int], p: Any, dim: int, eps: Any) -> str | None:
+    """x / max(|x|, ε)"""
+    return "n = clamp(norm(x, p, dim, keepdim=True), min=eps); x / n" if ranks["x"] else None
+
+
+def cosine_similarity(ranks: Mapping[str, int], dim: int, eps: Any) -> str | None:
+    """Σ x·y / (|x|·|y|)"""
+    if not ranks["x"]:
+        return None
+    lengths = "clamp(norm(x, 2, dim), min=eps) * clamp(norm(y, 2, dim), min=eps)"
+    return f"lengths = {lengths}; sum(x * y, dim=dim) / lengths"
+
+
 op("cosine_similarity(x, y, dim: int=1, eps: float=1e-8)", "out = (Σ_j x[j]·y[j]) / ((a·[a ≥ eps] + eps·[a < eps])"
    "·(b·[b ≥ eps] + eps·[b < eps])) where a = √(Σ_k x[k]²), b = √(Σ_l y[l]²)",
    "the cosine of the angle between vectors along dim, each length eps at least", ("F.{}", "torch.{}", "aten.{}"), along="dim", kinks=0,
-   expands=openings.cosine_similarity,
+   expands=cosine_similarity,
    examples=("F.cosine_similarity(x, y)", "F.cosine_similarity(x, y, dim=0) with x:3 y:3"))  # fmt: skip
 
 
@@ -95,7 +107,7 @@ op("pairwise_distance(x, y, p: number=2.0, eps=1e-6, keepdim=False)", "out = [ou
    forward=lambda x, y, p, eps, keepdims=False: numpy_length(x - y + float(eps), p, -1, keepdims),
    examples=("F.pairwise_distance(x, y)", "F.pairwise_distance(x, y, p=1.0)"))
 op("normalize(x, p: number=2.0, dim=1, eps=1e-12)", "out[i] = x[i] / (a·[a ≥ eps] + eps·[a < eps]) where a = √(Σ_j x[j]²)",
-   "x divided by its length along dim, eps at least; for another p than 2 lengths are (Σ |d|ᵖ)^(1/p)", ("F.{}",), along="dim", expands=openings.normalize,
+   "x divided by its length along dim, eps at least; for another p than 2 lengths are (Σ |d|ᵖ)^(1/p)", ("F.{}",), along="dim", expands=normalize,
    instead=of_length("out[i] = x[i] / (a·[a ≥ eps] + eps·[a < eps]) where a = LENGTH, d[j] = x[j]"), examples=("F.normalize(x)", "F.normalize(x, dim=0) with x:3"))
 op("dist(x, y, p: number=2)", "out = [out ≠ 0]·√(Σ_j (x[j] − y[j])²)",
    "the length of x − y over all entries; for another p than 2 lengths are (Σ |d|ᵖ)^(1/p); the derivative at 0 is 0", TORCH, along="all", instead=as_long_as("x[j] − y[j]"),

@@ -1,13 +1,17 @@
 """Layers of neural networks: linear maps, embeddings, attention and normalisations.
 
 Each is one equation, so that its derivative comes out in one piece; ``expands`` is the same operation written in
-simpler ones, which is what ``--expand`` shows. Normalisations are (x − mean)/√(variance + eps)·w + b, and differ in the
-axes that mean and variance run over; running statistics are data: torch lets nothing flow back to them.
+simpler ones, which is what ``--expand`` shows. Where that depends on the ranks of the operands that were given and on
+options, a function writes it, in symgrad's own language and with the names of the textbook (S and P of attention, x̂ of
+a normalisation), or says None where there is none.
+
+Normalisations are (x − mean)/√(variance + eps)·w + b, and differ in the axes that mean and variance run over; running
+statistics are data: torch lets nothing flow back to them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -18,9 +22,76 @@ from symgrad.entries.equations import F, op
 from symgrad.entries.shaping import in_groups
 from symgrad.entries.spec import no_alignment, positive, whole
 from symgrad.errors import InputError, ShapeError
-from symgrad.ops import openings
 from symgrad.ops.moving.gathering import from_zero
 from symgrad.shapes import Shape, Sizes
+
+# What layers are made of: text, one level down ----------------------------------------------------
+
+
+Ranks = Mapping[str, int]
+FAR_BELOW = "-1e30"
+"""A score whose share is 0 in every type: the language has no infinity."""
+
+
+def attention(ranks: Ranks, is_causal: bool, scale: Any) -> str:
+    """softmax(q·kᵀ/√d + mask)·v; what dropout ``drawn`` in a run weighs the softmax."""
+    scores = "query @ key.mT / query.shape[-1] ** 0.5" if scale is None else "query @ key.mT * scale"
+    mask = " + attn_mask" if "attn_mask" in ranks else ""
+    last = "D = P * drawn; D @ value" if "drawn" in ranks else "P @ value"
+    if not is_causal:
+        return f"S = {scores}{mask}; P = softmax(S, dim=-1); {last}"
+    past = f"where(tril(ones_like(S)) > 0, S, {FAR_BELOW})"
+    return f"S = {scores}{mask}; A = {past}; P = softmax(A, dim=-1); {last}"
+
+
+def affine(ranks: Ranks, normal: str, axes: int) -> str | None:
+    """x̂·w + b, with so many axes behind those of w; None where there is neither."""
+    places = f"[:, {', '.join(['None'] * axes)}]" if axes else ""
+    factor = f" * weight{places}" if "weight" in ranks else ""
+    term = f" + bias{places}" if "bias" in ranks else ""
+    return f"xhat = {normal}; xhat{factor}{term}" if factor or term else None
+
+
+def standardised(dims: str) -> str:
+    """(x − mean) / √(var + ε)"""
+    mean = f"d = x - mean(x, dim={dims}, keepdim=True)"
+    return f"{mean}; r = 1 / sqrt(mean(d * d, dim={dims}, keepdim=True) + eps); d * r"
+
+
+def layer_norm(ranks: Ranks, normalized_shape: tuple[Any, ...], eps: Any) -> str | None:
+    """x̂ over the trailing axes, scaled and shifted."""
+    count = len(normalized_shape)
+    dims = f"({', '.join(str(n) for n in range(-count, 0))},)"
+    return affine(ranks, f"layer_norm(x, x.shape[-{count}:], eps=eps)", 0) or standardised(dims)
+
+
+def batch_norm(ranks: Ranks, training: bool, eps: Any, momentum: Any = None) -> str | None:
+    """x̂ of each channel, by the batch's own mean and variance, scaled and shifted."""
+    if not training and "running_mean" in ranks:
+        return None
+    axes = ranks["x"] - 2
+    dims = f"({', '.join(str(n) for n in range(ranks['x']) if n != 1)},)"
+    return affine(ranks, "batch_norm(x, None, None, training=True, eps=eps)", axes) or standardised(dims)
+
+
+def group_norm(ranks: Ranks, num_groups: int, eps: Any) -> str | None:
+    """x̂ of each group of channels, scaled and shifted."""
+    rows = "rows = x.reshape(x.shape[0], num_groups, -1)"
+    normal = "layer_norm(rows, rows.shape[-1:], eps=eps).reshape(x.shape)"
+    scaled = affine(ranks, normal, ranks["x"] - 2)
+    return f"{rows}; {normal if scaled is None else scaled}"
+
+
+def local_response_norm(ranks: Ranks, size: int, alpha: Any, beta: Any, k: Any) -> str | None:
+    """x over a power of what its neighbours among the channels amount to; ``near`` says of two whether they are that."""
+    channels, rest = f"x[0, :{', 0' * (ranks['x'] - 2)}]", "ijkl"[: ranks["x"] - 2]
+    near = f"triu(tril(ones_like(outer({channels}, {channels})), {(size - 1) // 2}), {-(size // 2)})"
+    amount = f"einsum('cd,nd{rest}->nc{rest}', near, x * x)"
+    return f"near = {near}; d = {amount} * (alpha / size) + k; x / d ** beta"
+
+
+# Layers -------------------------------------------------------------------------------------------
+
 
 # fmt: off
 op("linear(x, weight, bias=None)", "out[…,k] = Σ_j x[…,j]·weight[k,j] + bias[k]", "a linear layer: x @ weight.T + bias", F,
@@ -93,7 +164,7 @@ op("scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p: u
    " mask is added to the scores)", F, "torch._C._nn.scaled_dot_product_attention",
    instead={"is_causal and scale=None": attended("1/√(size(query, -1))·", "·[j ≤ i]"),
             "is_causal": attended("scale·", "·[j ≤ i]"), "scale=None": attended("1/√(size(query, -1))·")},
-   align=attention_align, checks=one_mask, expands=openings.attention, letters="bhld", holds="real masked",
+   align=attention_align, checks=one_mask, expands=attention, letters="bhld", holds="real masked",
    forward=attention_values,  # over no keys
    ranks=dict.fromkeys(("query", "key", "value"), (2, 3, 4)),
    examples=tuple(f"F.scaled_dot_product_attention(query, key, value{more} with query:{n}x2 key:3x2 value:3x2{mask}"
@@ -152,7 +223,7 @@ def trailing_shape(sizes: Sizes, shapes: tuple[Shape | None, ...], normalized_sh
 op("layer_norm(x, normalized_shape: any=None, weight=None, bias=None, eps=1e-05)",
    "out[i] = (x[i] − μ) / √(mean_k (x[k] − μ)² + eps)·weight[i] + bias[i] where μ = mean_j x[j]",
    "shifts and scales the last axes, those of normalized_shape, to mean 0 and variance 1", ("F.{}",), along="normalized_shape",
-   align=no_alignment, shape=trailing_shape, prepare=prepare_layer_norm, told=("normalized_shape",), expands=openings.layer_norm,
+   align=no_alignment, shape=trailing_shape, prepare=prepare_layer_norm, told=("normalized_shape",), expands=layer_norm,
    examples=("layer_norm(x) with x:2x3", "layer_norm(x, (3,)) with x:3",
              "F.layer_norm(x, (3,), weight, bias) with x:2x3 weight:3 bias:3"))  # fmt: skip
 
@@ -186,7 +257,7 @@ STATISTICS = "running_mean: data=None, running_var: data=None, weight=None, bias
 op(f"batch_norm(x, {STATISTICS}, training=False, momentum: unused=0.1, eps=1e-05)", NORMAL.format("·weight + bias"),
    "each channel (axis 1), all its entries one line, to mean 0 and variance 1: those of the batch in training, running ones otherwise", F,
    instead={"not training": GIVEN}, along="all but channels", align=no_alignment, fits=CHANNELS, shape=measured_shape,
-   checks=partial(statistics, "training"), expands=openings.batch_norm, ranks={"x": (2, 3, 4)},
+   checks=partial(statistics, "training"), expands=batch_norm, ranks={"x": (2, 3, 4)},
    domain={"running_var": positive()}, letters="ncij",
    examples=("F.batch_norm(x, None, None, weight, bias, training=True) with x:3x2 weight:2 bias:2",
              "F.batch_norm(x, None, None, training=True) with x:2x2x3",
@@ -196,7 +267,7 @@ op(f"batch_norm(x, {STATISTICS}, training=False, momentum: unused=0.1, eps=1e-05
 op("local_response_norm(x, size: int >= 1, alpha=1e-4, beta=0.75, k=1.0)", "out[c] = x[c] / (k + alpha/size·near)^beta"
    " where near = Σ_j [c − ⌊size/2⌋ ≤ j]·[j ≤ c + ⌊(size − 1)/2⌋]·x[j]²",
    "each entry divided by what its neighbours among the channels c, size of them, amount to", F, along="1", least=3,
-   expands=openings.local_response_norm,
+   expands=local_response_norm,
    examples=("F.local_response_norm(x, 2) with x:2x3x2", "F.local_response_norm(x, 3, 0.5, 1.0, 2.0) with x:1x4x2"),
    holds="cut")  # fmt: skip
 
@@ -229,7 +300,7 @@ def grouped(shapes: tuple[Shape | None, ...], **options: Any) -> str:
 
 op("group_norm(x, num_groups: int >= 1, weight=None, bias=None, eps=1e-5)", grouped(((0,) * 3,)),
    "each group of m channels of each sample, from the channel first on, to mean 0 and variance 1", ("F.{}", "torch.{}"), instead=grouped, fits="x[n,c,…] weight[c] bias[c]", shape=grouped_shape,
-   expands=openings.group_norm, ranks={"x": (3, 4)}, letters="ncij",
+   expands=group_norm, ranks={"x": (3, 4)}, letters="ncij",
    examples=("F.group_norm(x, 2) with x:1x4x2", "F.group_norm(x, 2, weight, bias) with x:2x4x2 weight:4 bias:4"))  # fmt: skip
 
 

@@ -13,10 +13,11 @@ import torch
 
 from symgrad.language.steps.calls import Ref
 from symgrad.numeric.exact import Array, as_float
-from symgrad.ops import ground, openings
+from symgrad.ops import ground
 from symgrad.ops.calls import of_runs
 from symgrad.ops.calls.registry import Last, done, made
 from symgrad.ops.calls.short import INNER
+from symgrad.ops.networks import layers
 from symgrad.tracing.lift.bench import Bench
 from symgrad.tracing.lift.boxes import rerun
 from symgrad.tracing.lift.lifted import Refused
@@ -185,7 +186,7 @@ def with_dropout(
     drawn = as_array(rerun(replace(node.call, function=torch.dropout), (scores, chance, True), {}, None))
     given = {"query": query, "key": key, "value": value, "drawn": steps.data("mask", drawn)}
     given |= {} if mask is None else {"attn_mask": mask}
-    text = openings.attention({name: len(t.shape) for name, t in given.items()}, is_causal, scale)
+    text = layers.attention({name: len(t.shape) for name, t in given.items()}, is_causal, scale)
     return steps.read(text, {"scale": scale, **given})
 
 
