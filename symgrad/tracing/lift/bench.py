@@ -26,8 +26,8 @@ from symgrad.numeric.exact import Array
 from symgrad.ops.entry import named
 from symgrad.program import BLACK_BOX, Apply, Role, Tensor, free_name
 from symgrad.shapes import Sizes
-from symgrad.tracing.lift.boxes import BlackBox
-from symgrad.tracing.lift.lifted import RESERVED, UNNAMED, WRITTEN, Origin, Refused, identifier, why
+from symgrad.tracing.lift.boxes import BlackBox, Origin
+from symgrad.tracing.lift.lifted import RESERVED, UNNAMED, WRITTEN, Refused, identifier, why
 from symgrad.tracing.lift.observed import looked_at, stands
 from symgrad.tracing.lift.steps import Refusals, bound, in_one_list, meaning
 from symgrad.tracing.lift.values import disagreement, equal, evaluate, meets_own, precision

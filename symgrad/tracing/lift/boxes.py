@@ -110,6 +110,14 @@ class BlackBox:
             return leaves, self.run([leaf.clone() for leaf in leaves])
 
 
+@dataclass(frozen=True, eq=False)
+class Origin:
+    """One call of the user's: the steps that say what it does, in order, and the call itself."""
+
+    box: BlackBox
+    steps: tuple[str, ...]
+
+
 class Wide(BlackBox):
     """The same call on the same numbers in double precision."""
 

@@ -1,7 +1,7 @@
 """What lifting hands back: a program with the values and names of one run, or a refusal.
 
 Comes in: a recording, and the names that its author gave. Goes out: `Lifted`, which `symgrad.tracing.lift.lifter`
-fills; the steps that a listing has, with a name for each; the call of the user's behind some steps, an `Origin`; and
+fills; the steps that a listing has, with a name for each; and
 `Refused`, with which one way to lift gives way to the next. A sweep that asks no black box loads none here.
 """
 
@@ -10,14 +10,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from symgrad.errors import SymgradError
 from symgrad.language.steps.calls import Ref
 from symgrad.numeric.exact import Array
 from symgrad.ops.entry import plays
 from symgrad.program import Apply, Program, Role, free_name
-from symgrad.tracing.record.trace import Call, Node, Where
+from symgrad.tracing.record.trace import Node, Where
 
 CAST = re.compile(r"(bfloat16|half)_\d+")
 """What the recording calls an operand that autocast rounded."""
@@ -85,37 +85,6 @@ def settled_labels(
     return found
 
 
-class Local(Protocol):
-    """One result of one call, and torch's own vᵀJ of it; ``names`` are what the program calls its arguments."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """What the program calls its arguments."""
-
-    @property
-    def call(self) -> Call:
-        """The call, with the values it read."""
-
-    @property
-    def index(self) -> int:
-        """Which of its results."""
-
-    @property
-    def arguments(self) -> tuple[Node, ...]:
-        """The nodes that it differentiates by."""
-
-    def pull(self, cotangent: Array, wanted: Sequence[int]) -> dict[int, Array]:
-        """vᵀJ by the ``wanted`` arguments, from torch."""
-
-
-@dataclass(frozen=True, eq=False)
-class Origin:
-    """One call of the user's: the steps that say what it does, in order, and the call itself."""
-
-    box: Local
-    steps: tuple[str, ...]
-
-
 RESERVED = frozenset({"out", "inf", "nan", "pi", "e", "torch", "F", "np"})
 """Names that mean something else in a formula."""
 WRITTEN = re.compile(r".*([\])]|\.(T|mT|H|mH|real|imag))", re.DOTALL)
@@ -153,7 +122,7 @@ class Lifted:
     lines: dict[str, Where] = field(default_factory=dict)
     spellings: dict[str, str] = field(default_factory=dict)
     refs: dict[int, Ref] = field(default_factory=dict)
-    origins: dict[str, Origin] = field(default_factory=dict)
+    origins: dict[str, Any] = field(default_factory=dict)
 
     @property
     def complexes(self) -> frozenset[str]:

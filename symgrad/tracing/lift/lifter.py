@@ -30,8 +30,8 @@ from symgrad.ops.lookup import find
 from symgrad.program import Program, Role, Tensor, free_name
 from symgrad.tracing.lift import choices, complex_definitions, complexes, inside, observed, rewrites, templates
 from symgrad.tracing.lift.bench import Bench
-from symgrad.tracing.lift.boxes import BlackBox, refuse_written_behind
-from symgrad.tracing.lift.lifted import UNKNOWN, Lifted, Origin, Refused, settled_labels
+from symgrad.tracing.lift.boxes import BlackBox, Origin, refuse_written_behind
+from symgrad.tracing.lift.lifted import UNKNOWN, Lifted, Refused, settled_labels
 from symgrad.tracing.lift.steps import in_one_list
 from symgrad.tracing.record.spelling import plain_spelling
 from symgrad.tracing.record.trace import ASIDE, COMPILED, UNCOMPILED, UNRECORDED, Call, Node, as_array, upstream

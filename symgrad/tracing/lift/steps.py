@@ -26,13 +26,8 @@ DROPPED = frozenset({
     "reduce", "_dtype",
 })  # fmt: skip
 """Keywords without mathematics."""
-
-
-class Sort:
-    """A dtype, device or layout among positional arguments: it has no mathematics."""
-
-
-SORT = Sort()
+SORT = object()
+"""A dtype, device or layout among positional arguments: it has no mathematics."""
 
 
 def meaning(value: Any, refs: Mapping[int, Any]) -> Any:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,12 +22,12 @@ from symgrad.numeric.forward import Values
 from symgrad.numeric.sweeps import Event, Pull, pull_step
 from symgrad.oracles.torch_rules import on_an_edge
 from symgrad.program import Apply, Program
-from symgrad.tracing.lift.lifted import Origin
 from symgrad.tracing.lift.values import TOLERANCE
 from symgrad.tracing.record.numbers import digits
 from symgrad.tracing.record.trace import real_precision
 
-__all__ = ["Origin"]
+if TYPE_CHECKING:
+    from symgrad.tracing.lift.boxes import Origin  # it loads torch, which a sweep that asks no box need not
 
 
 NEAR_AN_EDGE = "torch has a rule of its own so near to an edge: at"
@@ -188,7 +188,7 @@ def irregular(cotangent: Array, arrived: Mapping[str, Array], values: Iterator[A
     return any(not all_tame(a) for a in (cotangent, *arrived.values(), *values))
 
 
-Settle = Callable[[Origin, Mapping[str, Array], Array, Mapping[str, Array]], tuple[dict[str, Array], str]]
+Settle = Callable[["Origin", Mapping[str, Array], Array, Mapping[str, Array]], tuple[dict[str, Array], str]]
 """What arrives at a call's arguments, made another, and why; `settled` is one."""
 
 

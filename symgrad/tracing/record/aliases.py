@@ -10,7 +10,7 @@ import numpy as np
 
 from symgrad.numeric.exact import Array
 from symgrad.tracing.record.guard import Weakly
-from symgrad.tracing.record.trace import Node, real_precision, same, version
+from symgrad.tracing.record.trace import Node, Where, real_precision, same, version
 
 SOME = 8
 """References that are kept before the dead among them are looked for."""
@@ -113,6 +113,11 @@ class Storages:
         """The known tensors that share storage with ``tensor``, itself included."""
         key = storage(tensor)
         return [other for other in those(self._by_storage, key) if storage(other) == key]
+
+
+def value_of(kind: str, tensor: Any, where: Where | None, **facts: Any) -> Node:
+    """The node of what a tensor holds now, which does not hold the tensor."""
+    return Node(kind, tensor.detach(), version(tensor), where, owner=Weakly(tensor), **facts)
 
 
 def those(table: dict[int, Alive], key: int | None) -> list[Any]:

@@ -24,9 +24,9 @@ from symgrad.ops.calls.written import NEW
 from symgrad.ops.lookup import find
 from symgrad.program import Role
 from symgrad.tracing.record import frames
-from symgrad.tracing.record.guard import Weakly
+from symgrad.tracing.record.aliases import value_of
 from symgrad.tracing.record.spelling import plain_spelling
-from symgrad.tracing.record.trace import ASIDE, COMPILED, Call, Cut, Node, Where, is_leaf, tensors_in, upstream, version
+from symgrad.tracing.record.trace import ASIDE, COMPILED, Call, Cut, Node, Where, is_leaf, tensors_in, upstream
 
 LEAVES = 50
 """Leaves before a cut that are kept."""
@@ -167,7 +167,7 @@ def escape(forwards: Sequence[Forward], *tensors: Any) -> None:
 
 def shifted(tensor: Any, old: Node, where: Where) -> Node:
     """``tensor``, which was ``old``, with another value, written behind autograd's back."""
-    return Node("shift", tensor.detach(), version(tensor), where, parents=(old,), owner=Weakly(tensor))
+    return value_of("shift", tensor, where, parents=(old,))
 
 
 @contextmanager

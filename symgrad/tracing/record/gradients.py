@@ -18,7 +18,7 @@ import torch
 from symgrad.ops.calls.written import NEW
 from symgrad.reference.bounds import Uncompiled
 from symgrad.tracing.record import frames
-from symgrad.tracing.record.aliases import storage
+from symgrad.tracing.record.aliases import storage, value_of
 from symgrad.tracing.record.cuts import leaves_of
 from symgrad.tracing.record.given import Given
 from symgrad.tracing.record.guard import Guard, Weakly, numberless, unheard
@@ -126,16 +126,7 @@ def note(recorder: Nodes, asked: Asked, result: Any) -> None:
             ended(recorder, gradient, tensor, where)
         if tensor is None or not tensor.requires_grad or recorder.knows(tensor):
             continue
-        node = Node(
-            "gradient",
-            tensor.detach(),
-            version(tensor),
-            where,
-            index=place,
-            parents=gradient.parents,
-            owner=Weakly(tensor),
-            gradient=gradient,
-        )
+        node = value_of("gradient", tensor, where, index=place, parents=gradient.parents, gradient=gradient)
         gradient.results[place] = weakref.ref(node)
         recorder.register(tensor, node)
 
@@ -149,7 +140,7 @@ def ended(recorder: Nodes, gradient: Gradient, tensor: Any, where: Where) -> Non
     calls = [node.call for node in upstream(list(gradient.outputs)) if node.call is not None]
     own = [call.spelling.removesuffix(".apply") for call in calls if call.graph is not None]
     how = CONSTANT if not own else f"{' or '.join(dict.fromkeys(own))}.backward, {HISTORYLESS}"
-    node = Node("data", tensor.detach(), version(tensor), where, cut=Cut(how, where, leaves), owner=Weakly(tensor))
+    node = value_of("data", tensor, where, cut=Cut(how, where, leaves))
     recorder.register(tensor, node)
 
 

@@ -16,7 +16,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from symgrad.tracing.record import cuts, frames, gradients, spelling
-from symgrad.tracing.record.aliases import Storages, outdated, positions_in, related, storage, unseen_by
+from symgrad.tracing.record.aliases import Storages, outdated, positions_in, related, storage, unseen_by, value_of
 from symgrad.tracing.record.aside import StandIns
 from symgrad.tracing.record.cuts import HANDS_OUT, Taken
 from symgrad.tracing.record.guard import SWAP, Guard, Key, Weakly, elsewhere, numberless
@@ -211,7 +211,7 @@ class Recorder(TorchFunctionMode):
     def made(self, tensor: Any, call: Call, index: int, sources: list[Node], where: Where) -> Node:
         """The node of a new tensor."""
         if tensor.requires_grad and not is_leaf(tensor):
-            return Node("call", tensor.detach(), version(tensor), where, call, index, owner=Weakly(tensor))
+            return value_of("call", tensor, where, call=call, index=index)
         cut = cuts.cut_of(tensor, call, sources, where)
         if tensor.requires_grad and not self.forwards:
             node = self._source(tensor, cut)
@@ -224,7 +224,7 @@ class Recorder(TorchFunctionMode):
 
     def data(self, tensor: Any, cut: Cut | None, where: Where | None) -> Node:
         """A node without history."""
-        return Node("data", tensor.detach(), version(tensor), where, cut=cut, owner=Weakly(tensor))
+        return value_of("data", tensor, where, cut=cut)
 
     def knows(self, tensor: Any) -> bool:
         """Whether a tensor's present value has been seen: a gradient may be the weight itself."""
@@ -258,13 +258,13 @@ class Recorder(TorchFunctionMode):
                 found: Node = self.nodes[base]  # as_subclass, which no mode is told of: the value in another class
                 return found
         where, by = frames.here(), cuts.maker_of(tensor, kind == "unknown" and self.stand_ins.went)
-        return Node(kind, tensor.detach(), version(tensor), where, cut=cut, owner=Weakly(tensor), made_by=by)
+        return value_of(kind, tensor, where, cut=cut, made_by=by)
 
     def _unseen(self, tensor: Any, node: Node) -> Node:
         """A tensor that something wrote without being seen."""
         if not tensor.requires_grad:
             return self.data(tensor, None, None)
-        found = Node("unknown", tensor.detach(), version(tensor), frames.here(), owner=Weakly(tensor))
+        found = value_of("unknown", tensor, frames.here())
         if node.altered:
             found.notes.append(UNSEEN)
         return found
@@ -308,7 +308,7 @@ class Recorder(TorchFunctionMode):
             new = self._source(tensor, old.cut)
             new.where = where
         elif tensor.requires_grad:
-            new = Node("call", tensor.detach(), version(tensor), where, call, 0, owner=Weakly(tensor), whole=True)
+            new = value_of("call", tensor, where, call=call, whole=True)
         else:
             new = self.data(tensor, None, where)
             new.past = cuts.kept_inside(self.forwards, new, kind="call", call=call, whole=True)
@@ -322,7 +322,7 @@ class Recorder(TorchFunctionMode):
         """``other`` shares storage with ``tensor``, which now has the value ``new``."""
         places = positions_in(other, tensor)
         if places is None and (other.is_complex() or tensor.is_complex()) and other.requires_grad:
-            node = Node("unknown", other.detach(), version(other), where, owner=Weakly(other))
+            node = value_of("unknown", other, where)
             node.notes.append("a conjugate of a tensor that was written in place afterwards")
             self.register(other, node)
             return

@@ -28,8 +28,7 @@ from symgrad.oracles.torch_rules import contradicted
 from symgrad.oracles.verdict import MOST_RULES
 from symgrad.tracing.captured.capture import Capture
 from symgrad.tracing.captured.words import step_text
-from symgrad.tracing.lift.boxes import replaced, rerun
-from symgrad.tracing.lift.lifted import Origin
+from symgrad.tracing.lift.boxes import Origin, replaced, rerun
 from symgrad.tracing.lift.sweeps import alike, kinds_of, pull, rounded
 from symgrad.tracing.record.numbers import MOST, digits, short
 from symgrad.tracing.record.trace import as_array, tensors_in
