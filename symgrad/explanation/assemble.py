@@ -106,15 +106,8 @@ def slope_form(explanation: Explanation, name: str) -> str | None:
     gradient = explanation.gradients[name]
     if not gradient.sweep.whole:
         return None
-    one = gradient.formula.xreplace({access(explanation.program.seed, ()): sp.S.One})
-    sweep = Sweep(((name, Equation(gradient.inner, one)),))
-    form = closed_form(explanation.program, sweep, name)
-    if (
-        form is None
-        or not check_form(form.text, explanation.program, sweep, explanation.values, np.ones((), dtype=np.int64)).passed
-    ):
-        return None
-    return with_modules(form.text)
+    one = Equation(gradient.inner, gradient.formula.xreplace({access(explanation.program.seed, ()): sp.S.One}))
+    return _form(explanation.program, explanation.values, np.ones((), dtype=np.int64), one, name)[0]
 
 
 HESSIAN = certain("hessian", "", "the Jacobian of the gradient")
@@ -181,7 +174,7 @@ def second_of(
     constant = _constant(program, equation.right, (first, second))
 
     def written() -> str | None:
-        return _form(program, values, weights, equation, first)[0]
+        return None if equation.right == 0 else _form(program, values, weights, equation, first)[0]
 
     value = evaluate(equation, known.arrays, known.sizes)
     exact = lost_digits(program, known, equation, value)
@@ -210,7 +203,9 @@ def hessian_of(explanation: Explanation, first: str, second: str) -> Hessian:
     program, values, seed = explanation.program, explanation.values, explanation.seed_info
     found = second_of(program, values, seed, first, second, explanation.writers)
     equation = curvature(program, seed, first, second)
-    form, form_check = (None, None) if equation is None else _form(program, values, seed.value, equation, first)
+    form, form_check = None, None
+    if equation is not None and equation.right != 0:
+        form, form_check = _form(program, values, seed.value, equation, first)
     checks: tuple[Check, ...] = ()
     if explanation.checked:
         inputs = {given.name: given.value for given in explanation.inputs}
@@ -254,11 +249,11 @@ def with_hessians(explanation: Explanation) -> Explanation:
 
 
 def _form(
-    program: Program, values: Values, seed: Array, equation: Equation, first: str
+    program: Program, values: Values, seed: Array, equation: Equation, name: str
 ) -> tuple[str | None, Check | None]:
-    """The Hessian in matrix notation, shown only after it was read back and agreed with the formula."""
-    sweep = Sweep(((first, equation),))
-    written = closed_form(program, sweep, first) if equation.right != 0 else None
+    """An equation in matrix notation, shown only after it was read back and agreed with the formula."""
+    sweep = Sweep(((name, equation),))
+    written = closed_form(program, sweep, name)
     if written is None:
         return None, None
     checked = check_form(written.text, program, sweep, values, seed)

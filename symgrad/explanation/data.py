@@ -199,11 +199,10 @@ class Explanation(Written):
         weights = as_float(self.seed)
         numeric_pullback(program, values, weights, names, lambda *of: met.append(Passage(*of[:3])))
 
-        def counts(name: str, change: Array) -> bool:
-            found = numeric_pullback(replace(program, output=name), values, change, names)
-            return any(np.any(as_float(part)) for part in found.values())
+        def back(name: str, change: Array) -> Mapping[str, Array]:
+            return numeric_pullback(replace(program, output=name), values, change, names)
 
-        return (*ties(program, values, met, counts), *switches(program, values, weights, names, met, self.text))
+        return (*ties(program, values, met, back), *switches(program, values, weights, names, met, self.text))
 
     @cached_property
     def shown(self) -> Array:

@@ -36,12 +36,16 @@ UNSAID = (SymgradError, ValueError, ArithmeticError, RuntimeError, IndexError)
 
 
 def ties(
-    program: Program, values: Values, passages: Sequence[Passage], counts: Callable[[str, Array], bool]
+    program: Program, values: Values, passages: Sequence[Passage], back: Callable[[str, Array], Mapping[str, Array]]
 ) -> Iterator[Tie]:
     """The kinks on the way, one for each step and argument, from the output back.
 
-    ``counts`` says whether a change of what comes back to a tensor changes a gradient that was asked for.
+    ``back`` gives the gradients of a change of what comes back to a tensor: where all are 0 it does not count.
     """
+
+    def counts(name: str, change: Array) -> bool:
+        return any(np.any(as_float(part)) for part in back(name, change).values())
+
     first: dict[tuple[str, str], Passage] = {}
     for passage in passages:
         first.setdefault((passage.step.result.name, str(passage.step.arguments[passage.place])), passage)

@@ -62,13 +62,12 @@ class Passages:
 def found(program: Capture, seeds: Mapping[str, Array], met: Passages) -> list[Tie]:
     """The kinks of one call that matter."""
 
-    def counts(name: str, change: Array) -> bool:
+    def back(name: str, change: Array) -> Mapping[str, Array]:
         if name in program.wanted:
-            return True
-        changed = pull(program.recording, program.values, program.boxes, {name: change}, program.wanted)
-        return any(np.any(as_float(part)) for part in changed.values())
+            return {name: change}
+        return pull(program.recording, program.values, program.boxes, {name: change}, program.wanted)
 
-    here = list(ties(program.recording, program.values, met.met, counts))
+    here = list(ties(program.recording, program.values, met.met, back))
     if len(program.ends) == 1 and not program.boxes:
         whole = replace(program.recording, output=program.ends[0])
         here += switches(whole, program.values, as_float(seeds[program.ends[0]]), program.wanted, met.met)
