@@ -1,11 +1,8 @@
 """Questions: the closed form is hidden, and a student's line is held against the formula.
 
-Comes in: an expression, then a line such as ``v @ a.T``. Goes out: a `Verdict`: exact, approximate, or wrong and
-why, by the diagnosis of the test tool. The line is read by the same whitelist as every text and never run.
-
-Where a line is held against the formula: numbers, sizes, seeds, and what is right there.
-
-Comes in: an explanation. Goes out: points, the names that a line may use at each, and a line in numbers.
+Comes in: an explanation, then a line such as ``v @ a.T``. Goes out: a `Verdict`: exact, approximate, or wrong and why,
+by the diagnosis of the test tool. The line is read by the same whitelist as every text and never run. It is tried at
+several points: numbers, sizes and seeds, with the names that a line may use at each, and what is right there.
 """
 
 from __future__ import annotations

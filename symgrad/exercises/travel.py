@@ -1,12 +1,8 @@
-"""The exercise inside a page: numbers at which a student's line is held against what is right, without Python.
-
-Comes in: an explanation. Goes out: plain data for ``exercise.js``: points with seeds and gradients, and what the usual
-mistakes would give at the first of them, made by the diagnosis of the test tool. None where they are too many.
-
-A question with its page: `symgrad.exercise`.
+"""A question with its page: `symgrad.exercise`.
 
 Comes in: an expression. Goes out: an `Exercise`, whose `check` holds a line against the formula and whose `to_html`
-does so without Python.
+does so without Python. For that plain data travels to ``exercise.js``: points with seeds and gradients, and what the
+usual mistakes would give at the first of them, made by the diagnosis of the test tool; None where they are too many.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
 """A backward is a function of v, and of what was kept: it writes nothing, and says the same when asked again.
 
-The engine owns v, and other branches read it; a gradient is added to what ``.grad`` holds.
-
-What a backward hands to the engine: how many gradients, of which shapes, types and devices; before any repair.
-
-The engine adds up what was broadcast and casts what has another type, so that ``.grad`` is right and the slip stays:
-until the backward is called by something else. Also here: what is raised, printed, and where the way back was cut.
+The engine owns v, and other branches read it; a gradient is added to what ``.grad`` holds. Also here is what a backward
+hands to the engine: how many gradients, of which shapes, types and devices, before any repair. The engine adds up what
+was broadcast and casts what has another type, so that ``.grad`` is right and the slip stays until the backward is
+called by something else; and what is raised or printed.
 """
 
 from __future__ import annotations

@@ -1,19 +1,15 @@
-"""How closely two gradients have to agree, by the type that the candidate computes in, and how far off it is in ulps.
+"""How closely two gradients have to agree, what rounding may do to one, and the seeds that a backward is tried with.
 
-An entry of vᵀJ is a sum, and what rounding may do to it is measured by Σ|v|·|J|: a sum that cancels has no more digits
-than its terms. In low precision a candidate may be twice as far off as torch's own backward is.
+Comes in: the type that the candidate computes in; a program with its values; the shapes of the outputs. Goes out: a
+`Rounding`, vᵀJ with noise, and `Weights`. An entry of vᵀJ is a sum, and what rounding may do to it is measured by
+Σ|v|·|J|: a sum that cancels has no more digits than its terms. In low precision a candidate may be twice as far off as
+torch's own backward is. For the noise the forward values are moved, and each local pullback by a share of the sum of
+the magnitudes of its terms: 1 − tanh² has few digits where tanh is near 1, however it is computed.
 
-What rounding may do to a gradient: the derived pullback with the last digits of all that stands in it moved.
-
-Comes in: a program with its values, and how much of each number is uncertain. Goes out: vᵀJ with that noise. The
-forward values are moved, and each local pullback by a share of the sum of the magnitudes of its terms: 1 − tanh² has
-few digits where tanh is near 1, however it is computed.
-
-The seeds a backward pass is tried with: every row of J where that is little, weights that mix rows, and blind ones.
-
-Ones alone are a blind test: 1ᵀJ is 0 for softmax and layer norm, and a backward that ignores v passes it. Zeros have to
-give zeros, and so has a v of the left null space of J. Whole numbers alone are blind, too: a backward that rounds v,
-casts it to a type with fewer digits, clips it or drops what is small gives the same for them.
+Ones alone are a blind test: 1ᵀJ is 0 for softmax and layer norm, and a backward that ignores v passes it. So there is
+every row of J where that is little, and weights that mix rows. Zeros have to give zeros, and so has a v of the left
+null space of J. Whole numbers alone are blind, too: a backward that rounds v, casts it to a type with fewer digits,
+clips it or drops what is small gives the same for them.
 """
 
 from __future__ import annotations
