@@ -217,6 +217,7 @@ BOOK = [
     ("F.adaptive_avg_pool2d(photo, 1)", "photo", "(v / (photo.shape[2] * photo.shape[3])).expand(photo.shape)"),
     ("F.interpolate(photo, scale_factor=2)", "photo", "4 * avg_pool2d(v, 2)"),
     ("F.unfold(photo, 2)", "photo", "F.fold(v, photo.shape[-2:], 2)"),
+    ("F.unfold(photo, 2, padding=1, stride=2)", "photo", "F.fold(v, photo.shape[-2:], 2, padding=1, stride=2)"),
     # More of the same shelves
     ("F.normalize(x, dim=-1)", "x", f"(v - out * {LAST}) / norm(x, dim=-1, keepdim=True)"),
     ("x / x.sum(-1, keepdim=True)", "x", f"(v - {LAST}) / sum(x, dim=1, keepdim=True)"),

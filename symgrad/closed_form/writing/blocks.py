@@ -23,7 +23,7 @@ from symgrad.closed_form.rewriting.merging import taken_apart
 from symgrad.closed_form.rewriting.shorthands import reads_tensor
 from symgrad.closed_form.texts.notation import Notation, axis_in
 from symgrad.closed_form.texts.pieces import ATOM, MULTIPLY, NoForm, Piece, flat, method, permuted, subscripted
-from symgrad.closed_form.writing.convolutions import Slide, as_told, one_or_each, remainders, solved, told
+from symgrad.closed_form.writing.convolutions import USUAL, Slide, as_told, one_or_each, remainders, solved, told
 from symgrad.indexing import Bracket, Index, Ravel, Unravel, summed
 from symgrad.indexing.brackets import whole_gap
 from symgrad.indexing.symbols import Expr, free_indices, indices_of, name_of
@@ -170,7 +170,8 @@ def folded(notation: Notation, v: Expr, bound: Sequence[Index], axes: Sequence[I
     except NoForm:
         return None
     text = notation.texts.tensor(name_of(v))[0]
-    return f"F.fold({text}, {wanted}.shape[-2:], {one_or_each(notation, rows.shape[-2:])}{as_told(notation, found)})"
+    told_so = as_told(notation, found, reversed(USUAL))
+    return f"F.fold({text}, {wanted}.shape[-2:], {one_or_each(notation, rows.shape[-2:])}{told_so})"
 
 
 def unfolded(notation: Notation, v: Expr, axes: Sequence[Index]) -> str | None:
@@ -197,7 +198,7 @@ def unfolded(notation: Notation, v: Expr, axes: Sequence[Index]) -> str | None:
             return None
         found.append(Slide(stride, dilation, padding))
     text = notation.texts.tensor(name_of(v))[0]
-    return f"F.unfold({text}, {one_or_each(notation, window)}{as_told(notation, found)})"
+    return f"F.unfold({text}, {one_or_each(notation, window)}{as_told(notation, found, reversed(USUAL))})"
 
 
 def along(place: Index, step: Expr, shift: Expr, bound: Sequence[Index]) -> Slide:

@@ -19,7 +19,7 @@ zeros are added (``output_padding``), or what is too long is cut off.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -180,14 +180,13 @@ def one_or_each(notation: Notation, numbers: Sequence[Expr]) -> str:
     return texts[0] if len(set(texts)) == 1 else f"({', '.join(texts)})"
 
 
-def as_told(notation: Notation, slides: Sequence[Slide]) -> str:
-    """How windows lie, as arguments."""
-    options = {
-        "stride": ([s.stride for s in slides], 1),
-        "padding": ([s.padding for s in slides], 0),
-        "dilation": ([s.dilation for s in slides], 1),
-    }
-    return "".join(told(notation, word, *numbers) for word, numbers in options.items())
+USUAL = {"stride": 1, "padding": 0, "dilation": 1}
+"""How windows lie if nothing else is said, in the order in which convolutions are told."""
+
+
+def as_told(notation: Notation, slides: Sequence[Slide], words: Iterable[str] = USUAL) -> str:
+    """How windows lie, as arguments in the order of ``words``."""
+    return "".join(told(notation, word, [getattr(slide, word) for slide in slides], USUAL[word]) for word in words)
 
 
 def call(pair: Pair, name: str, tensors: Sequence[str], slides: Sequence[Slide], more: str = "") -> str:
