@@ -77,8 +77,6 @@ def backward(
 
 UNREADABLE = 150
 """A composite operation whose lines have more characters than this is opened; a divisor with a name does not count."""
-
-
 DEEPEST = 4
 """Levels that are opened at most."""
 

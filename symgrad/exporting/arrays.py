@@ -41,8 +41,6 @@ MODULES = {
 """How a module is imported; in jax the array library is called ``jnp``."""
 NETWORKS = {"numpy": "special", "jax": "jax.nn"}
 """Where the functions of networks are, ``nn`` in what an entry says."""
-
-
 RENAMED = {"dim": "axis", "dim0": "axis1", "dim1": "axis2", "keepdim": "keepdims"} | dict(diagonal="k")  # noqa: C408 the option, not the operation
 """What options are called there; one with another name is given by its place, if it always is."""
 

@@ -156,12 +156,8 @@ def placed(code: str, inputs: Collection[str] = ()) -> str:
 
 FRAMES = 8
 """How many calls of Python's one level takes at most."""
-
-
 LONGEST = 1000
 """Terms of a sum that there is room for: at 2,600 the stack below is still enough, at 1/8 of it no longer."""
-
-
 STACK = 8 * 1024**2
 """Bytes of stack that systems give by default."""
 
@@ -199,8 +195,6 @@ def has_stack() -> bool:
 
 LONG = 160
 """Characters of a line beyond which nobody reads it, as of one in array operations."""
-
-
 Term = tuple[ast.operator, ast.expr]
 Part = TypeVar("Part")
 

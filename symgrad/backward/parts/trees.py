@@ -16,8 +16,6 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 Rule = Callable[[ast.expr], ast.expr]
-
-
 Tree = TypeVar("Tree", bound=ast.AST)
 
 

@@ -125,8 +125,6 @@ def divided_anyway(expression: Expr, relation: type[Expr]) -> Expr:
 
 
 SAYS = "max(‖x‖, c) → ‖x‖, where no length is below c"
-
-
 HIGHEST = sp.Rational(1, 1000)
 """A floor is a small number: what is cut off elsewhere is no length that nearly vanishes."""
 

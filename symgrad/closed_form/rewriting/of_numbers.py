@@ -212,8 +212,6 @@ def left_out_of_sum(body: Expr) -> tuple[Expr, list[Expr]] | None:
 
 MOST_BELOW = 1000
 """What a fraction is divided by at most; others are decimals, as 1e-05 is."""
-
-
 MOST_SHARES = 10**5
 """How many shares something is divided into at most."""
 
