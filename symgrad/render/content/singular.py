@@ -1,9 +1,8 @@
-"""What is said of a gradient at a point where something is not finite: the same in every section of the page.
+"""What is said of a gradient where something is not finite, and of one that is 0: the same wherever it is said.
 
-Comes in: the `Singular` of a gradient. Goes out: paragraphs. A derivative that exists and is lost on the way (0·∞) is
-one thing, a derivative that does not exist another, and neither is a disagreement.
-
-When a gradient is 0, the reason: J is 0, the weights are, or the weighted rows cancel out.
+Comes in: a gradient, its `Singular`, the explanation. Goes out: paragraphs. A derivative that exists and is lost on the
+way (0·∞) is one thing, a derivative that does not exist another, and neither is a disagreement. A gradient is 0 because
+J is, because the weights are, or because the weighted rows cancel out.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Small pieces that every section uses: code, sizes in words, the notation of a structure.
+"""Words that every section uses: code, sizes, the notation of a structure, and sentences in the letters of a program.
 
-Sentences in the letters of one program: what the templates call v, out, L and J, under the names that they have.
-
-Comes in: a template. Goes out: words. Where an input is called v, the seed is g, and so everywhere.
+Comes in: shapes, names, templates. Goes out: words. What the templates call v, out, L and J stands under the names that
+these have: where an input is called v, the seed is g, and so everywhere.
 """
 
 from __future__ import annotations
@@ -108,7 +107,8 @@ def _notation_latex(notation: str) -> str:
         if part == "I":
             parts.append("I")
         elif multiple:
-            parts.append(f"{_factor_latex(multiple[1].removesuffix('·'))} I")
+            factor = re.sub(r"\((-?)(\d+)/(\d+)\)", r"\1\\tfrac{\2}{\3}", multiple[1].removesuffix("·"))
+            parts.append(f"{factor} I")
         elif identity:
             parts.append(f"I_{{{identity[1].replace('·', ' ')}}}")
         elif part.isidentifier() or (part.endswith("ᵀ") and part[:-1].isidentifier()):
@@ -118,11 +118,6 @@ def _notation_latex(notation: str) -> str:
         else:
             parts.append(typewriter(part.replace("ᵀ", ".T")))
     return r" \otimes ".join(parts)
-
-
-def _factor_latex(text: str) -> str:
-    r"""2, -, \tfrac{1}{3}."""
-    return re.sub(r"\((-?)(\d+)/(\d+)\)", r"\1\\tfrac{\2}{\3}", text)
 
 
 def counted(count: int, what: str) -> str:
