@@ -1,10 +1,8 @@
-"""What is special about a program at hand: where a division comes from, what is compared, what detach leaves out.
+"""What is special about a program at hand, and what was assumed in reading it, in sentences.
 
-Comes in: a program with its numbers. Goes out: facts, each found on the numbers.
-
-What was assumed in reading a text, in sentences, and how to change it.
-
-Comes in: a reading and the inputs as they are used. Goes out: what the page says above everything else.
+Comes in: a program with its numbers, or a reading and the inputs as they are used. Goes out: facts, each found on the
+numbers (where a division comes from, what is compared, what detach leaves out); what the page says above everything
+else of what nobody gave, and how to change it.
 """
 
 from __future__ import annotations

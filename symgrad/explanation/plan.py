@@ -2,19 +2,13 @@
 
 Comes in: a program with numbers for its sizes, an input, the formula of ∂out/∂input or None. Goes out: its size, how
 many entries can be nonzero, in what blocks, how many bytes, how many seeds. No value of any tensor is looked at, and
-nothing of the size of the matrix is formed. That a count is exact is seen at small sizes.
+nothing of the size of the matrix is formed.
 
-Whether every entry that a formula allows to be nonzero is seen to be: at small sizes, so that it costs nothing.
-
-Comes in: a program, its sizes, an input, ∂out/∂input as a formula. Goes out: yes or no. Terms may cancel, and a value
-may be 0 wherever one looks (`x.sum(0) - x[0]`, what is read of `tril(x)`): then the places that the formula allows are
-only a bound. Numbers of one sign that are added, and entries of inputs, need no look.
-
-Where the Jacobian of a whole program can be nonzero: the places of its steps' Jacobians, put together.
-
-Comes in: a program, one of its inputs. Goes out: deltas and conditions on indices that hold at least every nonzero
-entry, an upper bound for every size. Entries that cancel are still counted, and of what is summed over no condition is
-kept.
+That a count is exact is seen at small sizes, where it costs nothing: terms may cancel, and a value may be 0 wherever
+one looks (`x.sum(0) - x[0]`, what is read of `tril(x)`): then the places that the formula allows are only a bound.
+Numbers of one sign that are added, and entries of inputs, need no look. Without a formula the places of the steps'
+Jacobians are put together, deltas and conditions on indices that hold at least every nonzero entry: an upper bound for
+every size, since entries that cancel are still counted, and of what is summed over no condition is kept.
 """
 
 from __future__ import annotations

@@ -1,13 +1,9 @@
-"""Where float64 loses the digits of a derived number: saturated slopes, terms that cancel, what is smaller than any.
+"""Where float64 loses digits: saturated slopes, terms that cancel, what is below the smallest float, or overflows.
 
-Comes in: a program at a point, and an equation about it or weights for its output. Goes out: the numbers of the same
-derived equations with many digits, and what a gradient that is 0 in floats truly is. What is wrong in a formula stays
-wrong.
-
-Where the floats of the forward pass overflow on the way: ``x / x.norm()`` at 1e200 is 0 to a program, 0.7 in truth.
-
-Comes in: the output, or a gradient, as the steps make it, as torch does, and as real numbers have it. Goes out: a
-sentence for the page; nothing where the steps are right.
+Comes in: a program at a point, with an equation about it, weights for its output, or the output as the steps make it
+and as torch does. Goes out: the numbers of the same derived equations with many digits, and what a gradient that is 0
+in floats truly is; a sentence for the page where the forward pass overflows (``x / x.norm()`` at 1e200 is 0 to a
+program, 0.7 in truth), nothing where the steps are right. What is wrong in a formula stays wrong.
 """
 
 from __future__ import annotations

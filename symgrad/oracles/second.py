@@ -1,6 +1,8 @@
 """Independent answers for second derivatives: differences of derived gradients, and the symmetry of mixed partials.
 
-torch's own double backward, of the text as it was typed, is in `symgrad.oracles.text`.
+Comes in: a matrix of second derivatives, with the program and the numbers that it was made of. Goes out: `Check`s,
+without the entries where a gradient jumps or has two slopes. torch's own double backward, of the text as it was typed,
+is in `symgrad.oracles.text`.
 """
 
 from __future__ import annotations
