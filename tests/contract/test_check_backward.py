@@ -338,6 +338,30 @@ def test_a_sum_along_too_many_axes_and_one_that_keeps_none_are_named(total: str,
     assert said in finding.message
 
 
+@pytest.mark.parametrize(
+    ("weights", "kind", "said"),
+    [
+        ((0, 1), "missing_path", "nothing comes back from output 1, x ** 2"),
+        ((1, -1), "sign", "what comes back from output 2, sin(x), has the wrong sign"),
+        ((1, 3), "scaled", "what comes back from output 2, sin(x), is 3 times what it should be"),
+        ((0.25, 1), "scaled", "what comes back from output 1, x ** 2, is 1/4 of what it should be"),
+    ],
+)
+def test_what_comes_back_from_one_output_may_be_missing_subtracted_or_weighted(
+    weights: tuple[float, float], kind: str, said: str
+) -> None:
+    """A weight other than 0 and −1 was a wrong value without a word about what is wrong with it."""
+    first, second = weights
+
+    def backward(v: Any, x: Any) -> Any:
+        return first * v[0] * 2 * x + second * v[1] * np.cos(x)
+
+    pair = (lambda x: (x**2, np.sin(x))), backward
+    (finding,) = check_backward(pair, ["x ** 2", "sin(x)"], x=np.array([0.5, -1.0, 2.0])).findings
+    assert finding.kind == kind
+    assert said in finding.message
+
+
 class Product(torch.autograd.Function):
     """Two factors."""
 

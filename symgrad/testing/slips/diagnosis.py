@@ -61,8 +61,9 @@ def causes(case: Case) -> Cause:
         return Cause("value", "")
     if case.none or not any(t.got.any() for t in case.trials):
         return missing(case)
-    less = (weighted_slips(case), other_forms(case, axes=True), forward_slips(case), shift_slips(case))
-    for slip in chain(likely(case), *map(guarded, less), guarded(operation_slips(case))):
+    forms, ahead = other_forms(case, axes=True), forward_slips(case)
+    less = (weighted_slips(case), forms, ahead, shift_slips(case), operation_slips(case))
+    for slip in chain(likely(case), *map(guarded, less)):
         if confirmed(slip, case.trials):
             return Cause(slip.kind, slip.said)
     return rounding(case) or line(case) or somewhere(case)

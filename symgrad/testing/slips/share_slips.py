@@ -234,8 +234,9 @@ def of_outputs(case: Case) -> Shares:
         def part(trial: Trial, n: int = n) -> Array:
             return case.formula.part(n, trial.weights.seeds[n])[case.name]
 
-        way = f"comes back from output {n + 1}" + (f", {texts[n]}" if len(texts) == len(outputs) else "")
-        shares.append(Share(f"what {way}", part, f"nothing {way}", "missing_path"))
+        text = f", {texts[n]}" if len(texts) == len(outputs) else ""
+        way = f"comes back from output {n + 1}{text}"
+        shares.append(Share(f"what {way}{text and ','}", part, f"nothing {way}", "missing_path"))
     return Shares(case, shares)
 
 
