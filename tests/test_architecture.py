@@ -491,7 +491,7 @@ def test_the_check_for_sums_can_fail() -> None:
 
 LONGEST = 350
 """Lines in a file. They aim at 300."""
-TABLE = 6_179
+TABLE = 6_170
 """Lines in ``symgrad/ops``, where every operation stands: more operations, and fewer lines. The number only shrinks."""
 
 

@@ -15,9 +15,8 @@ import numpy as np
 import sympy as sp
 
 from symgrad.entries.readings import Pointwise, Text, Whole, functions, known, without
-from symgrad.entries.shaping import axes_of, axis_of, common_shape, reduced_shape
+from symgrad.entries.shaping import at_least, axes_of, axis_of, common_shape, reduced_shape
 from symgrad.entries.spec import At, Held, Options, View, kept
-from symgrad.errors import ShapeError
 from symgrad.indexing import Index, add_up, fresh, fresh_axes, multiply_up, unravel
 from symgrad.indexing.symbols import Expr
 from symgrad.notation.meaning import Meaning
@@ -132,10 +131,8 @@ class Along(Text):
 
     def prepare(self, shapes: tuple[Shape | None, ...], **options: Hashable) -> dict[str, Hashable]:
         """The axes from the front."""
-        found, rank = {**self.call.usual, **options}, max(len(shape) for shape in shapes if shape is not None)
-        if rank < self.least:
-            axes = f"{self.least} {'axis' if self.least == 1 else 'axes'}"
-            raise ShapeError(f"this takes a tensor with at least {axes}, not {rank}")
+        longest = max((shape for shape in shapes if shape is not None), key=len)
+        found, rank = {**self.call.usual, **options}, len(at_least(longest, self.least))
         if self.option.isdigit() or self.option in SPACES:
             return found
         option = self.option.removeprefix(REST)

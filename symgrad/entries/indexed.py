@@ -18,7 +18,7 @@ from typing import Any
 import sympy as sp
 
 from symgrad.entries.readings import Text, Whole, functions, known
-from symgrad.entries.shaping import as_many, axis_of
+from symgrad.entries.shaping import as_many, at_least, axis_of
 from symgrad.entries.spec import At, Held, Options, View
 from symgrad.errors import InputError, ShapeError
 from symgrad.indexing.symbols import Expr
@@ -155,10 +155,7 @@ class OnAxes(Text):
     def prepare(self, shapes: Shapes, **given: Hashable) -> dict[str, Hashable]:
         """The axes from the front."""
         found = {**self.call.usual, **given}
-        tree, first = self.tree(shapes, found), shapes[0] or ()
-        if len(first) < self.least:
-            axes = f"{self.least} {'axis' if self.least == 1 else 'axes'}"
-            raise ShapeError(f"this takes a tensor with at least {axes}, not {len(first)}")
+        tree, first = self.tree(shapes, found), at_least(shapes[0] or (), self.least)
         held = first or self.counts(tree).get(self.call.operands[0], 0) < len(self.options)
         rank = self.others(tree, shapes) + len(self.options) if held else 0
         for name in self.options:

@@ -37,6 +37,15 @@ def within(sizes: Sizes, own: Shape, whole: Shape, told: str) -> None:
             sizes.unify(size, wanted)
 
 
+def at_least(shape: Shape, rank: int) -> Shape:
+    """``shape``, which has to have so many axes."""
+    if len(shape) < rank:
+        raise ShapeError(
+            f"this takes a tensor with at least {rank} {'axis' if rank == 1 else 'axes'}, not {len(shape)}"
+        )
+    return shape
+
+
 def as_many(sizes: Sizes, *shapes: Shape, **options: Hashable) -> None:
     """As many axes each."""
     if len({len(shape) for shape in shapes}) > 1:

@@ -11,11 +11,10 @@ from collections.abc import Sequence
 from functools import partial, reduce
 from typing import Any
 
-from symgrad.entries.shaping import axes_of, axis_of
+from symgrad.entries.shaping import at_least, axes_of, axis_of
 from symgrad.errors import InputError, ShapeError
 from symgrad.ops.calls.registry import Call, Compound, Last, compound, done, enter, everywhere, made
 from symgrad.ops.calls.written import said
-from symgrad.ops.moving.arranging import at_least
 from symgrad.shapes import size_of
 
 MOST_ROWS = 4096

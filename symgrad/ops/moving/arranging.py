@@ -22,13 +22,6 @@ op("flip(x, dims: tuple[axis])", "out[i] = x[size(x, 0) − 1 − i]", "the entr
    examples=("flip(x, (0,)) with x:3", "flip(x, (0, 1))"), arrays="x, *dims: np.flip(x, axis=dims)")  # fmt: skip
 
 
-def at_least(shape: Shape, rank: int) -> Shape:
-    """``shape``, which has to have so many axes."""
-    if len(shape) < rank:
-        raise ShapeError(f"this takes a tensor with at least {rank} axes, not {len(shape)}")
-    return shape
-
-
 # fmt: off
 op("flipud(x)", "out[i] = x[size(x, -1) − 1 − i]", "the entries in reverse order along axis 0", along="0",
    ranks={"x": (2,)}, examples=("flipud(x)",))

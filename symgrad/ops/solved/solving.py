@@ -22,13 +22,13 @@ import sympy as sp
 
 from symgrad.entries.equations import INDICES, WORDS, op
 from symgrad.entries.indexed import Indexed
+from symgrad.entries.shaping import at_least
 from symgrad.entries.signatures import Call, call_of
 from symgrad.entries.spec import Op, View, matrices, no_alignment
 from symgrad.errors import DomainError, UndefinedError
 from symgrad.indexing import Equation, fresh_axes
 from symgrad.notation.sizes import Finder
 from symgrad.notation.tree import Access
-from symgrad.ops.moving.arranging import at_least
 from symgrad.shapes import Shape, Sizes
 
 SYMMETRIC = "s[i,j] = (x[…,i,j] + x[…,j,i])/2"
