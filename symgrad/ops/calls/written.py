@@ -1,14 +1,11 @@
-"""Calls written down: ``softmin(x, dim=-1)`` is ``softmax(-x, dim=dim)``, entries of the table and Python's signs between them.
+"""Calls written down: ``softmin(x, dim=-1)`` is ``softmax(-x, dim=dim)``, entries and Python's signs between them.
 
-Comes in: the text, what applies an entry, what the names are. Goes out: the last step; those before it are applied. Names
-are entries where they are called, or else other calls, and otherwise operands and options; ``x.shape`` is a shape, ``x.shape[0]`` a size; statements
-before the last, with ``;`` between them, name what is used twice. A term or a factor that is left out (None) falls away. The
-text is Python's by its grammar alone: nothing is evaluated but these steps.
-
-What Python's operators are among torch's functions, and which functions draw random numbers or make data.
-
-Comes in: nothing. Goes out: functions by their last word. Recording reads them before a call has run; texts are read and written
-with the same signs.
+Comes in: the text, what applies an entry, what the names are. Goes out: the last step; those before it are applied.
+Names are entries where they are called, or else other calls, and otherwise operands and options; ``x.shape`` is a
+shape, ``x.shape[0]`` a size; statements before the last, with ``;`` between them, name what is used twice. A term or
+a factor that is left out (None) falls away. The text is Python's by its grammar alone: nothing is evaluated but these
+steps. Beside it stands which function each of Python's operators is, and which functions draw random numbers or make
+data: recording reads that before a call has run, and texts are read and written with the same signs.
 """
 
 from __future__ import annotations

@@ -18,13 +18,14 @@ from symgrad.backward import Backward, backward
 from symgrad.backward.parts.code import with_modules
 from symgrad.calculus import pullback as derive_pullback
 from symgrad.closed_form import closed_form
-from symgrad.errors import InputError, ShapeError, UnknownNameError, UnsupportedError
+from symgrad.errors import InputError, ShapeError, UnknownNameError, UnsupportedError, seed_apart
 from symgrad.explanation import Explanation, Given, Seed, build, with_hessians
 from symgrad.explanation.formulas import derive
 from symgrad.explanation.jacobian import Jacobian
 from symgrad.language.outside import arguments
 from symgrad.notebook import Listed
 from symgrad.numeric import Array, Values
+from symgrad.numeric.exact import as_float
 from symgrad.numeric.sweeps import push
 from symgrad.oracles.forms import check_form
 from symgrad.program import Apply, Program
@@ -34,17 +35,12 @@ from symgrad.tracing.captured.on_jax import OnJax
 from symgrad.tracing.captured.planned import WaysBack
 from symgrad.tracing.captured.recorded import Box, Recorded, picture
 from symgrad.tracing.captured.words import Lines, listing, relabelled, renamed, told_in_one_line
-from symgrad.tracing.lift.lifted import convention
+from symgrad.tracing.lift.lifted import Lifted, convention
 from symgrad.tracing.lift.sweeps import PullCalls, pull
+from symgrad.tracing.record.trace import as_array
 
 if TYPE_CHECKING:
     from symgrad.tracing.captured.on_torch import OnTorch
-    from symgrad.tracing.lift.lifted import Lifted
-
-
-from symgrad.errors import seed_apart
-from symgrad.numeric.exact import as_float
-from symgrad.tracing.record.trace import as_array
 
 __all__ = ["Apply", "Box"]
 
