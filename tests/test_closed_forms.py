@@ -71,6 +71,7 @@ FORMS = {
     ("x.mean(0)", "x:2x3"): {"x": "(v / x.shape[0]).expand(x.shape)"},
     ("x.expand(2, 3)", "x:2x1"): {"x": "v.sum(-1, keepdim=True)"},
     ("x.reshape(-1)", "x:2x3"): {"x": "v.reshape(x.shape)"},
+    ("F.pixel_shuffle(x, 2)", "x:1x4x2x1"): {"x": "v.reshape(1, x.shape[2], 4).mT[:, :, :, None]"},
     ("cat([x, y])", "x:2 y:3"): {"x": "v[:x.shape[0]]", "y": "v[x.shape[0]:]"},
     # activations
     ("tanh(x)", "x:3"): {"x": "v * (1 - out ** 2)"},

@@ -1,10 +1,7 @@
 """The closed form of a gradient: views written out, simplified by the rules, and put into matrix notation.
 
-Comes in: a program and the sweep that derived one input's gradient. Goes out: a `Form` or None.
-
-A long part of a form that stands there twice has a name: ``t = (x + x ** 3).tanh(); v * (t + x * (1 - t ** 2))``.
-
-Comes in: the text of a form, and how a name is given. Goes out: the text with the name in it.
+Comes in: a program and the sweep that derived one input's gradient. Goes out: a `Form` or None. A long part that stands
+there twice has a name: ``t = (x + x ** 3).tanh(); v * (t + x * (1 - t ** 2))``.
 """
 
 from __future__ import annotations

@@ -1,13 +1,8 @@
 """The lines of a forward and a backward pass as one function's parts, before anyone says in which library.
 
-Comes in: a `Backward`. Goes out: `Parts`: statements as syntax trees, in the names of the page.
-
-Statements as lines of source: what is too long for one is broken at its outermost sign or comma.
-
-The shapes that source is written for: a check of them in one statement, and what is read of shapes alone.
-
-Comes in: the shapes of a program's inputs, sizes as symbols where any number will do. Goes out: the condition under
-which they do not fit, and the words for it.
+Comes in: a `Backward`. Goes out: `Parts`: statements as syntax trees, in the names of the page, and as lines of source,
+of which one that is too long is broken at its outermost sign or comma. Of the shapes of the inputs, sizes as symbols
+where any number will do, there is a check: the condition under which they do not fit, and the words for it.
 """
 
 from __future__ import annotations

@@ -6,11 +6,9 @@ A Function may save what came in and what goes out, and its second derivative is
 output that has no derivative, and computed again where the backward itself is differentiated (``create_graph=True``):
 else the path through it would be lost without a word.
 
-What torch's forward kernels find anyway and hand out, so that the backward need not compute it again.
-
-`torch.native_layer_norm` gives 1/√(var + ε) beside its output, and a variance costs more than the rest of the backward.
-Comes in: `Parts`. Goes out: parts that compute it ahead, and lines that take it from the kernel. Where a backward is
-differentiated again it stands in torch's differentiable words: the kernel's second results have no derivative.
+What torch's forward kernels find anyway and hand out, the backward does not compute again: `torch.native_layer_norm`
+gives 1/√(var + ε) beside its output, and a variance costs more than the rest of the backward. Where a backward is
+differentiated again, it stands in torch's differentiable words: the kernel's second results have no derivative.
 """
 
 from __future__ import annotations

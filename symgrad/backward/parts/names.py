@@ -3,10 +3,8 @@
     h → v_h      the seed of the only output → v      x → x.grad
 
 Comes in: a program, the names of the user, what is asked for. Goes out: names of Python, and what is shown for them.
-
-What a function of the user's is asked, in words: ``Lin.apply(…, w)``, ``Lin.backward(v_h)[1]``, ``hook(v_h)``.
-
-Comes in: the step that stands for its call, with `Slots`. Goes out: text, in the place of code that nobody here wrote.
+What a function of the user's is asked has words in the place of code that nobody here wrote: ``Lin.apply(…, w)``,
+``Lin.backward(v_h)[1]``, ``hook(v_h)``; the step that stands for its call says by `Slots` where its tensors are given.
 """
 
 from __future__ import annotations

@@ -1,30 +1,18 @@
-"""Parts that lie side by side: a sum of padded tensors that follow each other is one `cat`, or one `stack`.
+"""Terms of a sum that lie side by side, take turns, or share margins or a condition: fewer terms of the same sum.
 
     pad(a, (0, n)) + pad(b, (m, 0))                        →  cat([a, b], -1)           a is m wide, b is n wide
     pad(a[None], (…, 0, 1)) + pad(b[None], (…, 1, 0))      →  stack([a, b])
     pad(a[None], (0, 2)) + pad(b[None], (1, 1))            →  pad(stack([a, b]), (0, 1))
     pad(a, (0, n)) + pad(b, (0, n))                        →  pad(a + b, (0, n))
     a * (t > 0) + b * (t > 0)                              →  (a + b) * (t > 0)
-
-Comes in: terms as Python expressions, and the shape of their sum in numbers. Goes out: the same sum, of fewer terms.
-
-Every second entry here, every other there: what goes back to slices with a step that take turns is one `stack`.
-
     zeros_like(x).index_add(1, arange(6)[1::2], b) + zeros_like(x).index_add(1, arange(6)[::2], a)
-                                                                        →  stack([a, b], 2).flatten(1, 2)
+                                                           →  stack([a, b], 2).flatten(1, 2)
+    pad(a, (0, x.shape[2] % 2))                            →  a                         x is 6 long there
+    conv_transpose1d(…, output_padding=x.shape[2] % 2)     →  conv_transpose1d(…)
 
-What goes back to every second entry of two axes is put together along the one first, then along the other.
-
-Comes in: terms as Python expressions, and the shape of their sum. Goes out: the same sum, of fewer terms.
-
-Margins that are 0 at the sizes at hand are not written: `pad(v.repeat_interleave(2, -1), (0, x.shape[2] % 2))`.
-
-    pad(a, (0, x.shape[2] % 2))                        →  a                       x is 6 long there
-    conv_transpose1d(…, output_padding=x.shape[2] % 2)   →  conv_transpose1d(…)
-
-A form is for every size; a line is for the tensors of its program, as one that puts parts side by side is.
-
-Comes in: an expression and the shapes of the names in it. Goes out: one that is as long, or shorter.
+A form is for every size; a line is for the tensors of its program, at whose sizes margins may be 0 and parts may meet.
+What goes back to every second entry of two axes is put together along the one first, then along the other. Comes in:
+terms as Python expressions, the shape of their sum and of the names in them. Goes out: the same sum, of fewer terms.
 """
 
 from __future__ import annotations

@@ -1,12 +1,8 @@
-"""Decimals as they are written, and what they were computed of: 2.8284271247461903 is ``8 ** 0.5``.
+"""Numbers and sizes as text: 2.8284271247461903 is ``8 ** 0.5``, half an axis is ``x.shape[2] // 2``.
 
-Comes in: a float. Goes out: its text, or the whole number, where Python's own root of it is that very float, or two
-numbers that it is the quotient of.
-
-Sizes and positions as text: whole numbers made of the inputs' own sizes, as in ``(x.shape[2] - w.shape[2]) % 2``.
-
-Comes in: an expression in size symbols and the tensors whose shapes name them. Goes out: Python text. A size is whole,
-so where it is a part of another it is divided by //.
+Comes in: a float, or an expression in size symbols and the tensors whose shapes name them. Goes out: Python text. Of a
+decimal it is what that was computed of: a whole number, where Python's own root of it is that very float, or two
+numbers that it is the quotient of. A size is whole, so where it is a part of another it is divided by //.
 """
 
 from __future__ import annotations

@@ -186,7 +186,8 @@ def in_another_order(
         raise NoForm
     if not all(same(size, [own for _, own in digits]) for digits, size in read):
         raise NoForm  # a part of the axis is read
-    if len(read) < len(shape) or any(len(digits) != 1 for digits, _ in read):
+    once = wanted == flat and len(axes) < len(wanted)  # one reshape is enough
+    if not once and (len(read) < len(shape) or any(len(digits) != 1 for digits, _ in read)):
         piece = laid_out(notation, piece, [sizes[digit] for digit in flat])
     if wanted != flat:
         piece = method(piece, f"permute({', '.join(str(flat.index(digit)) for digit in wanted)})", ())
