@@ -17,6 +17,7 @@ import unittest
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
@@ -42,7 +43,7 @@ LARGEST = 20_000
 
 def variants(only: str | None = None, dtype: str = "float64") -> list[str]:
     """The variants with autograd support in ``dtype``, by name."""
-    return [_name(op) for op in _database(dtype) if only is None or only in _name(op)]
+    return [name for name in _database(dtype) if only is None or only in name]
 
 
 def run(
@@ -56,7 +57,7 @@ def run(
     torch.manual_seed(0)
     warnings.simplefilter("ignore")
     begin = time.monotonic()
-    op = next(op for op in _database(dtype) if _name(op) == name)
+    op = _database(dtype)[name]
     verdicts = Counter[tuple[str, str]]()
     try:
         for sample in islice(op.sample_inputs("cpu", getattr(torch, dtype), requires_grad=True), samples):
@@ -226,13 +227,14 @@ def stub() -> types.ModuleType:
     return module
 
 
-def _database(dtype: str) -> list[Any]:
+@lru_cache
+def _database(dtype: str) -> dict[str, Any]:
     # torch's test helpers import expecttest for a base class that the database itself never uses.
     sys.modules.setdefault("expecttest", stub())
     import torch
     from torch.testing._internal.common_methods_invocations import op_db
 
-    return [op for op in op_db if op.supports_autograd and getattr(torch, dtype) in op.dtypes]
+    return {_name(op): op for op in op_db if op.supports_autograd and getattr(torch, dtype) in op.dtypes}
 
 
 def _name(op: Any) -> str:
