@@ -41,7 +41,7 @@ def scripts() -> Iterator[tuple[str, str]]:
     """Every script of the corpus, of the kept stories, and every one that a test of stories runs: its name and text."""
     for path in sorted((ROOT / "tests" / "corpus").glob("*.py")):
         yield path.stem, path.read_text(encoding="utf-8")
-    for path in sorted((ROOT / "tests" / "golden" / "run").glob("*.txt")):
+    for path in sorted((ROOT / "tests" / "contract" / "golden" / "run").glob("*.txt")):
         yield path.stem, path.read_text(encoding="utf-8").partition("\n-----\n")[0]
     for path in sorted((ROOT / "tests").glob("test_*.py")):
         yield from written_in(path)

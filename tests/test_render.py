@@ -1,13 +1,12 @@
 """What is shown: the words, the formulas, the four formats.
 
-The forum example is kept whole in tests/golden, to be reviewed as a diff; ``SYMGRAD_UPDATE_GOLDENS=1`` writes
-the files anew. Every formula of every operation's examples is printed, read back by a reader that knows
-nothing of the printer, evaluated entry by entry, and held against the array that was computed.
+The forum example is kept whole by tests/contract/test_goldens.py. Every formula of every operation's examples is
+printed, read back by a reader that knows nothing of the printer, evaluated entry by entry, and held against the array
+that was computed.
 """
 
 import json
 import math
-import os
 import re
 import subprocess
 import sys
@@ -52,7 +51,6 @@ from symgrad.render.markdown import page_markdown
 from symgrad.render.text import page_text
 from tests.cases import STORIES, Case, first_by_default
 
-GOLDEN = Path(__file__).parent / "golden"
 ROOT = Path(__file__).resolve().parents[1]
 SEED = [[1, 2, 3, 4], [5, 6, 7, 8]]
 
@@ -63,30 +61,6 @@ def forum() -> Explanation:
 
 
 # --- the forum example --------------------------------------------------------------------------------------
-
-FORMATS = {
-    "forum.txt": lambda: forum().to_text(),
-    "forum.md": lambda: forum().to_markdown(),
-    "forum.tex": lambda: forum().to_latex(),
-    "forum.json": lambda: forum().to_json(),
-    "forum-entry.txt": lambda: forum().to_text(entry=("x", (0, 1))),
-    "derive.txt": lambda: written_derived("text", *symgrad.derive("h = relu(x@w + b); h @ w2")),
-}
-
-
-def steady(text: str) -> str:
-    """``text`` without what differs from one installation to the next."""
-    return re.sub(r'(torch:? "?)\d+\.\d+\.\d+|("torch": ")\d+\.\d+\.\d+', r"\1\2VERSION", text)
-
-
-@pytest.mark.parametrize("name", FORMATS)
-def test_golden(name: str) -> None:
-    with asked_by(Way.COMMAND):
-        found, path = steady(FORMATS[name]()), GOLDEN / name
-    if os.environ.get("SYMGRAD_UPDATE_GOLDENS"):
-        path.write_text(found, encoding="utf-8")
-    assert found == path.read_text(encoding="utf-8"), "SYMGRAD_UPDATE_GOLDENS=1 pytest tests/test_render.py rewrites it"
-
 
 REQUIRED = [
     # what is computed and what was assumed
