@@ -77,7 +77,9 @@ def load_ipython_extension(shell: Any) -> None:
 
     def told(_: str, text: str) -> None:
         name = f"<cell {shell.execution_count}>"
-        session = run_cell(text, name, shell.user_ns, tell=lambda event: say(event_text(event) + "\n"))
+        session = run_cell(
+            shell.transform_cell(text), name, shell.user_ns, tell=lambda event: say(event_text(event) + "\n")
+        )
         say(closing(session) + legend(session))
 
     def say(text: str) -> None:
