@@ -55,7 +55,7 @@ def test_the_picture_of_the_program_ends_in_the_loss(loss: str) -> None:
 
 def test_what_the_loss_assumes_is_said_and_how_to_change_it() -> None:
     told = " ".join(symgrad.explain("x@w", then="mean((out-y)**2)", check=False).to_text(width=300).split())
-    assert re.search(r"Assumed: .*for the loss, y is 0.74", told)
+    assert re.search(r"Assumed: .*for the loss, y is 0.47", told)
     assert "--let y=…" in told or "y=…" in told
     assert "for the loss" not in explained("mean((out-y)**2)").to_text()
 
