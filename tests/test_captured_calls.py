@@ -174,6 +174,8 @@ STATISTICS = [
             lambda x: torch.quantile(x, torch.tensor([0.1, 0.25], dtype=x.dtype), 1, keepdim=True),
             lambda x: torch.quantile(x, torch.sigmoid(x[0, :2]), 0),
             lambda x: torch.nanquantile(torch.where(x > 1, torch.nan, x), 0.4, 1, interpolation="higher"),
+            lambda x: torch.nanquantile(torch.where(x > 1, torch.nan, x), torch.sigmoid(x[0, :2]), 1),
+            lambda x: torch.quantile(x, torch.sigmoid(x[0, :2]), 1, interpolation="midpoint"),
             lambda x: torch.segment_reduce(x, "mean", lengths=torch.tensor([2, 0, 1]), initial=1.0),
             lambda x: torch.segment_reduce(x, "prod", offsets=torch.tensor([0, 1, 3])),
             lambda x: torch.trace(x) * torch.diag(x).sum(),

@@ -144,9 +144,9 @@ def quantile(
 ) -> Last | None:
     """Two neighbours in order of size, for several q and with entries that are NaN: ranks are sent through the call."""
     assert node.call is not None
-    if q.carries if isinstance(q, Node) else "nan" not in node.call.spelling:
+    if not isinstance(q, Node) and "nan" not in node.call.spelling:
         return None
-    values = plainly(x)
+    values, moves = plainly(x), isinstance(q, Node) and q.carries and interpolation == "linear"
     own = torch.arange(values.numel()).reshape(values.shape)
     rows, numbers = (a.reshape(-1) if dim is None else a.movedim(dim, -1) for a in (values, own))
     order = rows.argsort(dim=-1, stable=True)
@@ -163,7 +163,19 @@ def quantile(
     low = np.floor(between)
     if (low == between).all():
         return done(entries(low))
-    return "torch.lerp", (entries(low), entries(np.ceil(between)), steps.data("weight", between - low)), {}
+    weight = steps.data("weight", between - low) if not moves else rank_of(steps, node, q, between, low)
+    return "torch.lerp", (entries(low), entries(np.ceil(between)), weight), {}
+
+
+def rank_of(steps: Bench, node: Node, q: Any, ranks: Array, low: Array) -> Any:
+    """How far a rank lies above the entry below it, where it is a multiple of a q that carries a gradient."""
+    own = as_array(q.held)
+    if not own.all():
+        raise Refused("a quantile by q, where q is 0")
+    lead = (*own.shape, *[1] * (len(node.shape) - own.ndim))
+    last = steps.data("last", ranks / own.reshape(lead))
+    rank = steps(ground.mul, steps(ground.expand, steps(ground.reshape, q, lead), node.shape), last)
+    return steps(ground.sub, rank, steps.data("below", low))
 
 
 @composition("bernoulli", "normal", "poisson", "uniform", "exponential", "log_normal", "geometric", "cauchy")
