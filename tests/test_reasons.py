@@ -223,7 +223,8 @@ def test_a_long_text_is_explained_whatever_its_depth(text: str) -> None:
 )
 def test_whatever_x_is_holds_of_the_formula_or_names_the_numbers(text: str, sizes: dict[str, tuple[int, ...]]) -> None:
     """With ones for w all columns are equal, and softmax gives a quarter whatever x is: with another w it does not."""
-    page = " ".join(symgrad.explain(text, shapes=sizes).to_text().split())
+    ones = {name: np.ones(size) for name, size in sizes.items()}
+    page = " ".join(symgrad.explain(text, **ones).to_text().split())
     drawn = np.random.default_rng(1)
     other = {name: drawn.uniform(0.5, 1.5, size) for name, size in sizes.items()}
     moves = (
