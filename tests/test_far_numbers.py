@@ -359,8 +359,8 @@ def test_what_cancels_is_no_underflow() -> None:
         ("tanh(x)", {"x": [30.0]}, "3.5e-26"),
         ("sigmoid(x)", {"x": [40.0, -800.0]}, "4.25e-18"),
         ("1 - torch.exp(-torch.exp(x))", {"x": 7.0}, "6.0e-474, smaller than any float"),
-        ("torch.sigmoid(x@w + b)", {"shapes": {"x": (32, 100)}}, "5.47e-44"),
-        ("tanh(x@W)", {"shapes": {"x": (64, 128)}}, "1.06e-110"),
+        ("torch.sigmoid(x@w + b)", {"x": np.ones((32, 100)), "w": np.ones((100, 4)), "b": np.ones(4)}, "5.47e-44"),
+        ("tanh(x@W)", {"x": np.ones((64, 128)), "W": np.ones((128, 4))}, "1.06e-110"),
         ("tanh(x)", {"x": 8000.0}, "7.77e-6949, smaller than any float"),
     ],
 )

@@ -15,7 +15,7 @@ from symgrad_cli.loading import load
 EPILOG = """
 \b
 Values: [[1,2],[3,4]]  1/2  ones  ones(2,3)  zeros  eye(3)  arange(6,shape=(2,3))
-        randn(2,3,seed=0)  @file.npy  @file.json          (without one: ones, or 0.47, −0.6, … where ones show little)
+        randn(2,3,seed=0)  @file.npy  @file.json          (without one: ones, or 0.47, -0.6, ... where ones show little)
 Seeds:  the same, and  onehot(1,2)  random                (without one: 1 for a scalar, else ones)
 
 \b

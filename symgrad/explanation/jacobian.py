@@ -248,7 +248,7 @@ class Jacobian:
         ``matvec`` goes forward through the program, ``rmatvec`` backward, each by the derived local derivatives.
 
         >>> import symgrad
-        >>> J = symgrad.jacobian("tanh(x)", "x", shapes={"x": (1000, 100)}, check=False).operator()
+        >>> J = symgrad.jacobian("tanh(x)", "x", x=np.ones((1000, 100)), check=False).operator()
         >>> J.shape, round(float(J.rmatvec(np.ones(100000))[0]), 6)
         ((100000, 100000), 0.419974)
         """

@@ -48,7 +48,7 @@ def steady(text: str) -> str:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_an_answer_in_every_format(name: str) -> None:
-    ran = CliRunner().invoke(main, [*COMMANDS[name]], catch_exceptions=False)
+    ran = CliRunner(env={"COLUMNS": "100"}).invoke(main, [*COMMANDS[name]], catch_exceptions=False)
     assert ran.exit_code == 0
     assert_kept(GOLDEN / name, steady(ran.stdout))
 
