@@ -206,7 +206,7 @@ def beside(placed: Placed, way: Way, leaves: Point, enters: Point, back: float) 
         return x - 2, top + HIGH + 15, "end"
     if first or (count == 1 and down):
         return x + 12, (y if down else min(y, enters[1])) - 6, "start"
-    return x + 12, back + 17, "start"
+    return x + 12, back + 17 + max(0.0, -rise), "start"  # below the lower of its ends
 
 
 def route(points: Sequence[Point]) -> str:
