@@ -45,9 +45,8 @@ class Held(OperationDirective):
         """The page as it is anywhere; what it breaks is told with all that is not true."""
         nodes, op = super().run(), find(self.arguments[0])
         if nodes and op is not None:
-            source, line = self.get_source_info()
             for fault in faults(op, *article_markdown(article(op), op.name)):
-                untrue(self.env, f"{source}:{line}", f"{op.name}: {fault}")
+                untrue(self, f"{op.name}: {fault}")
         return nodes
 
 
