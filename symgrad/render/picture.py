@@ -127,7 +127,7 @@ def symbols_in(jacobian: Jacobian) -> Symbols | None:
 
 def fit(symbols: Symbols) -> bool:
     """Whether cells hold the symbols."""
-    return all(cell is None or len(cell.text) <= LONGEST for row in symbols for cell in row)
+    return all(cell is None or cell.fits(LONGEST) for row in symbols for cell in row)
 
 
 def tells_signs(symbols: Symbols | None) -> bool:

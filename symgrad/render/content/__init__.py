@@ -128,7 +128,7 @@ def _jacobian(teller: Teller, derived: Derived) -> Iterator[Block]:
     axes, inner, output = derived.axes, derived.inner, teller.program.output
     names = teller.names.entry(axes, output).inner(inner)
     formula = None if derived.jacobian is None else teller.formula((*axes, *inner), derived.jacobian, names)
-    if formula is None or len(formula.text) > LONGEST:
+    if formula is None or not formula.fits(LONGEST):
         yield Paragraph(too_long(teller.say, derived.name, "", derived.structure))
         return
     yield Equations((Equation((left_of(names, output, derived.name, axes, inner), formula)),))

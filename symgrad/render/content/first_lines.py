@@ -85,7 +85,7 @@ def formulas_instead(explanation: Explanation, teller: Teller) -> Iterator[tuple
         if sweep.whole and not unsaid and not readable(explanation.backward, name):
             names = teller.names.inner(sweep.equation.axes)
             formula, left = formula_of(teller, f"{name}.grad", sweep.equation, names)
-            if len(formula.text) <= LONG:
+            if formula.fits(LONG):
                 yield name, Equation((left, formula))
 
 

@@ -134,7 +134,7 @@ def _differential(teller: Teller, step: Apply) -> Iterator[Block]:
         equation = teller.fold(whole)
         names = teller.names.entry(equation.axes, name)
         formula = Formula(equation.right, names)
-        if len(formula.text) > LONGEST_DIFFERENTIAL:
+        if not formula.fits(LONGEST_DIFFERENTIAL):
             continue
         left = teller.left(small_change(name), equation.axes, names)
         rows.append(Equation((left, formula) if whole is found.solved else (formula, number(0))))
@@ -161,7 +161,7 @@ def _entries(teller: Teller, explanation: Explanation, step: Apply, equation: In
         found = teller.numbered(equation.right, places, values)
         formula = Formula(found, names)
         folded = found.is_number and not np.isfinite(as_float(output[at]))  # 0·log(0), of which 0 is left
-        if folded or len(formula.text) > LONGEST:
+        if folded or not formula.fits(LONGEST):
             return
         rows.append(Equation((entry(step.result.name, at, names), formula, number(output[at]))))
     yield Equations(tuple(rows))

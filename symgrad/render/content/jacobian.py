@@ -74,7 +74,7 @@ def jacobian_blocks(teller: Teller, jacobian: Jacobian) -> Iterator[Block]:
         return
     size = _count(jacobian)
     formula, names = formula_of(teller, jacobian)
-    if formula is None or len(formula.text) > LONGEST:
+    if formula is None or not formula.fits(LONGEST):
         yield Paragraph(too_long(say, name, f"{size}; ", jacobian.structure))
     else:
         yield say.paragraph("For `{name}`:", name=name)
@@ -187,7 +187,7 @@ def _explicit(teller: Teller, jacobian: Jacobian, formula: Formula | None, names
     possible = np.full(jacobian.shape, symbols is None)  # without entries in symbols nobody knows which are always 0
     if symbols is not None:
         possible = np.array([[cell is not None for cell in row] for row in symbols]).reshape(jacobian.shape)
-        if all(cell is None or len(cell.text) <= LONGEST_CELL for row in symbols for cell in row):
+        if all(cell is None or cell.fits(LONGEST_CELL) for row in symbols for cell in row):
             yield _matrix(jacobian, symbols, names)
             if all(cell is None or cell.expression.is_number for row in symbols for cell in row):
                 return

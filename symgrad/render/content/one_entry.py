@@ -122,7 +122,7 @@ def _column(teller: Teller, explanation: Explanation, gradient: Gradient, at: tu
             continue
         moved, still = moved + 1, still + bool(numbers[place] == 0)
         if len(rows) < MOST_ROWS:
-            shown: Words = (cell,) if cell is not None and len(cell.text) <= LONGEST else ()
+            shown: Words = (cell,) if cell is not None and cell.fits(LONGEST) else ()
             output = named(teller.program.output, [str(i) for i in place])
             product = seed[place] * numbers[place]
             rows.append(((output,), shown, (number(numbers[place]),), (number(seed[place]),), (number(product),)))

@@ -234,7 +234,7 @@ def _formula(teller: Teller, hessian: Hessian) -> Iterator[Block]:
         return
     names = teller.names.inner(axes)
     formula = teller.formula(axes, hessian.formula, names)
-    if len(formula.text) > LONGEST:
+    if not formula.fits(LONGEST):
         return
     letters, rank = [names.letter(i) for i in axes], len(matrix.axes)
     rows, columns = matrix.shape

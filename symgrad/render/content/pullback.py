@@ -182,7 +182,7 @@ def sweep_blocks(
     formula, left = formula_of(teller, f"{name}.grad", sweep.equation, names)
     formulas.append(formula)
     remark: Words = as_code(f"{name}.grad", closed_form) if closed_form else ()
-    if len(formula.text) <= LONGEST:
+    if formula.fits(LONGEST):
         yield Equations((Equation((left, formula), remark),))
         yield from teller.aside(*formulas)
     else:
@@ -192,7 +192,7 @@ def sweep_blocks(
     if closed_form and formula.expression is not sp.nan:
         yield from (Paragraph((says,)) for says in guards([step.rule for step in steps]))
     if not closed_form and not said and sweep.whole and formula.expression != 0:
-        instead = "; the index formula is the answer" if len(formula.text) <= LONGEST else " either"
+        instead = "; the index formula is the answer" if formula.fits(LONGEST) else " either"
         yield Paragraph((f"(No short matrix notation was found{instead}.)",), aside=True)
 
 
