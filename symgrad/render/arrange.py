@@ -211,8 +211,15 @@ def _sorted(factors: Sequence[Expr], names: Names) -> list[Expr]:
 @lru_cache(maxsize=4096)
 def _entries(node: Expr) -> tuple[Expr, ...]:
     """What a node reads; where numbers stand in it, the entries that they are."""
-    shown = sorted(node.atoms(Shown), key=lambda s: _text(s.entry))
+    shown = sorted(_shown(node), key=lambda s: _text(s.entry))
     return (*accesses(node), *(number.entry for number in shown))
+
+
+@lru_cache(maxsize=2048)
+def _shown(node: Expr) -> frozenset[Shown]:
+    """The numbers in a node that stand for entries; a part that it has many times is looked at once."""
+    inside = frozenset[Shown]().union(*map(_shown, node.args))
+    return inside.union([node]) if isinstance(node, Shown) else inside
 
 
 @lru_cache(maxsize=4096)

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from itertools import permutations
+from typing import TypeAlias
 
 import sympy as sp
 
@@ -127,6 +128,10 @@ def crossed(expression: Expr) -> Expr:
         whole = [sp.Mul(*side).xreplace({place: axis}) for side, place in zip(sides, (one, two), strict=True)]
         return sp.Mul(*(f for f in factors if not f.has(one, two)), Cross(*whole, sp.Tuple(axis)))
     return expression
+
+
+Rewritten: TypeAlias = tuple[Expr, tuple[Step, ...]]
+"""What an expression becomes in one pass, and the steps that led to it."""
 
 
 @dataclass(frozen=True)
@@ -287,21 +292,25 @@ def simplify(expression: Expr, record: list[Step], more: Sequence[Rule] = ()) ->
     """``expression`` with the rules, and ``more`` before them, applied from the inside out; each firing is recorded."""
     for _ in range(8):
         before = expression
-        expression = canonical(_bottom_up(expression, record, (*more, *RULES)))
+        expression = canonical(_bottom_up(expression, record, (*more, *RULES), {}))
         if expression == before:
             return expression
     return expression
 
 
-def _bottom_up(expression: Expr, record: list[Step], rules: Sequence[Rule]) -> Expr:
-    """One pass: first the parts, then the whole."""
+def _bottom_up(expression: Expr, record: list[Step], rules: Sequence[Rule], seen: dict[Expr, Rewritten]) -> Expr:
+    """One pass: first the parts, then the whole; what was ``seen`` in this pass is not rewritten again."""
     if is_access(expression) or not expression.args or isinstance(expression, sp.KroneckerDelta):
         return expression
+    before, begun = expression, len(record)
+    if (known := seen.get(before)) is not None:
+        record += known[1]
+        return known[0]
     if isinstance(expression, sp.Sum):
-        body = _bottom_up(expression.function, record, rules)
+        body = _bottom_up(expression.function, record, rules, seen)
         expression = expression if body is expression.function else expression.func(body, *expression.limits)
     else:
-        args = [_bottom_up(a, record, rules) for a in expression.args]
+        args = [_bottom_up(a, record, rules, seen) for a in expression.args]
         if any(a is not b for a, b in zip(args, expression.args, strict=True)):
             expression = expression.func(*args)
     for rule in rules:
@@ -309,4 +318,5 @@ def _bottom_up(expression: Expr, record: list[Step], rules: Sequence[Rule]) -> E
         if changed != expression:
             record.append(Step(rule.name, changed, rule.says))
             expression = changed
+    seen[before] = expression, tuple(record[begun:])
     return expression
