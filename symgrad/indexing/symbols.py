@@ -110,6 +110,19 @@ def weight(expression: Expr) -> int:
     return sum(1 for _ in sp.preorder_traversal(expression))
 
 
+def leaves_exceed(expression: Expr, most: int) -> bool:
+    """Whether an expression has more letters and numbers than so many; a shared part counts each time it is written."""
+    waiting = [expression]
+    while waiting:
+        node = waiting.pop()
+        parts = node.args[:1] if isinstance(node, (sp.Sum, sp.Product)) else node.args
+        most -= not parts
+        if most < 0:
+            return True
+        waiting += parts
+    return False
+
+
 @lru_cache(maxsize=2048)
 def accesses(expression: Expr) -> tuple[Expr, ...]:
     """Every access in ``expression``, in a fixed order, those inside indices included."""

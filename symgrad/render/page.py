@@ -12,9 +12,7 @@ from functools import cached_property
 from typing import Any, Protocol
 from xml.etree import ElementTree
 
-import sympy as sp
-
-from symgrad.indexing.symbols import Expr
+from symgrad.indexing.symbols import Expr, leaves_exceed
 from symgrad.numeric import Array
 from symgrad.render.formula_alphabets import (
     LATEX,
@@ -31,19 +29,6 @@ from symgrad.render.letters import Names
 LEAVES_A_SIGN = 2
 """More leaves of a formula than that stand in no sign of its text: of x⁻¹ there is a sign for each, and of Σ the limits
 are not counted."""
-
-
-def leaves_exceed(expression: Expr, most: int) -> bool:
-    """Whether an expression has more letters and numbers than so many; a shared part counts each time it is written."""
-    waiting = [expression]
-    while waiting:
-        node = waiting.pop()
-        parts = node.args[:1] if isinstance(node, (sp.Sum, sp.Product)) else node.args
-        most -= not parts
-        if most < 0:
-            return True
-        waiting += parts
-    return False
 
 
 class Math(Protocol):

@@ -31,7 +31,7 @@ from symgrad.closed_form.texts.pieces import ATOM, NoForm, bracketed
 from symgrad.closed_form.texts.source_text import seen
 from symgrad.closed_form.writing.said_shortly import made_of
 from symgrad.indexing import Bracket, Index
-from symgrad.indexing.symbols import Expr, access, accesses, indices_of, is_access, name_of, weight
+from symgrad.indexing.symbols import Expr, access, accesses, indices_of, is_access, leaves_exceed, name_of, weight
 from symgrad.ops.entry import named
 from symgrad.program import Program, Tensor
 
@@ -40,6 +40,8 @@ WORDS = {BAR: "conj()", LENGTH: "abs()", DIRECTION: "sgn()", REAL: "real", IMAG:
 """What follows the name of a complex tensor, and what torch calls it."""
 HEAVIEST = 700
 """Nodes of a number that common factors are looked for in: of larger ones that takes minutes, or no end."""
+MOST_LEAVES = 20_000
+"""Letters and numbers of a formula that is written in complex words: nobody reads more, and to look takes minutes."""
 DEEPEST = 3
 """How often intermediates are written out."""
 LAZY = re.compile(r"^view_as_complex\(\w+(\.contiguous\(\)\.clone\(\))?\)\.conj\(\)(\.m?T|\.permute\([\d, ]+\))?$")
@@ -64,7 +66,10 @@ def in_complex_words(
     if axes[-1].size != 2:
         whole = letters.part(node, axes)
         return None if whole is None else letters.text(whole, axes, forms)
-    whole = letters.named_output(letters.number(node, axes), axes)
+    found = letters.number(node, axes)
+    if found is None:
+        return None
+    whole = letters.named_output(found, axes)
     half = None if letters.used or letters.made else 0 if not whole.has(sp.I) else 1
     whole = sp.expand(whole / sp.I) if half else whole
     if whole.has(sp.I):
@@ -88,12 +93,16 @@ class Letters:
     used: dict[str, None] = field(default_factory=dict)
     made: dict[str, Transform] = field(default_factory=dict)
 
-    def number(self, node: Expr, axes: Sequence[Index]) -> Expr:
-        """The pairs with ``axes`` as one number, in z and z̄."""
+    def number(self, node: Expr, axes: Sequence[Index]) -> Expr | None:
+        """The pairs with ``axes`` as one number, in z and z̄; None where it is too large for anybody."""
         real, imag = (node.xreplace({axes[-1]: sp.Integer(part)}) for part in (0, 1))
         whole = real + sp.I * imag
         for _ in range(DEEPEST):
+            if leaves_exceed(whole, MOST_LEAVES):
+                return None
             whole = whole.xreplace({a: e for a in accesses(whole) if (e := self.arithmetic(a)) is not None})
+        if leaves_exceed(whole, MOST_LEAVES):
+            return None
         found = whole.xreplace({a: self.coordinate(a) for a in accesses(whole) if self.is_half(a)})
         if found.has(sp.Sum):
             spectra = self.transformed(found, axes[:-1])
@@ -171,6 +180,8 @@ class Letters:
             return whole
         own = Letters(self.notation)
         made = own.number(equation.right.xreplace(dict(zip(equation.axes, axes, strict=True))), axes)
+        if made is None:
+            return whole
         turned = made.xreplace(conjugates(made, own.used))
         if not (made.is_Function or made.is_Pow) or made.has(sp.I, sp.Sum):
             return whole
