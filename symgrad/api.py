@@ -8,6 +8,7 @@ a `Hessian` with formula, closed form and proofs, and its product with a directi
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -79,17 +80,24 @@ def explain(
     >>> result.gradients["x"].closed_form, result.gradients["x"].value.tolist()
     ('v @ a.T', [[10, 10, 10], [26, 26, 26]])
     """
-    if callable(expression):
+    if callable(expression) and not isinstance(expression, type):
         if then is not None or shapes is not None or expand:
             raise InputError("a function takes no then, shapes and expand", hints=("then inside the function",))
         from symgrad.tracing import capture  # a text needs none of its modules
 
+        try:
+            signature(expression).bind(*inputs, **values)
+        except TypeError as error:
+            raise InputError("the function does not take these inputs", found=(str(error),)) from None
+        except ValueError:  # torch's own say theirs when they are called
+            pass
         names = None if wrt is None else arguments.names_of(wrt, "wrt")
         return capture(expression, *inputs, **values).explain(seed, wrt=names, check=check, order=order)
     if inputs:
         raise InputError("the inputs of a text are given by name", hints=(Setting("let", "x", "[1, 2]"),))
+    text = arguments.text_of(expression, "the expression")
     return explain_values(
-        expression, values, seed=seed, wrt=wrt, then=then, shapes=shapes, check=check, expand=expand, order=order
+        text, values, seed=seed, wrt=wrt, then=then, shapes=shapes, check=check, expand=expand, order=order
     )
 
 

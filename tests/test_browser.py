@@ -410,7 +410,8 @@ def test_paper_keeps_short_lines_and_all_numbers(opened: Opened, tmp_path: Path)
 
 def test_a_gradient_that_cancels_to_nothing_can_be_edited(opened: Opened, tmp_path: Path) -> None:
     """The roundings of a browser are not those of Python: where all that is left is rounding, they differ."""
-    even = symgrad.explain("softmax(q@k.T / 2) @ u", shapes={"q": (3, 4), "k": (3, 4), "u": (3, 5)}, check=False)
+    ones = {"q": np.ones((3, 4)), "k": np.ones((3, 4)), "u": np.ones((3, 5))}
+    even = symgrad.explain("softmax(q@k.T / 2) @ u", check=False, **ones)
     page = opened.open(written(tmp_path / "even.html", even.to_html()))
     assert page.evaluate("document.documentElement.dataset.formulas") == "travel"
     assert set(page.locator('.sheet[data-tensor="q.grad"] output').all_text_contents()) <= {"0", "≈0"}

@@ -43,7 +43,12 @@ VERDICTS = [
     ("softmax(x@w)", "x", f"x.grad = {SOFTMAX}", "exact"),
     ("softmax(x@w)", "x", f"1.00001*({SOFTMAX})", "approximate: the largest difference is 1.0e-5"),
     ("softmax(x@w)", "x", f"-({SOFTMAX})", "wrong: the sign is turned"),
-    ("softmax(x@w)", "x", f"3*({SOFTMAX})", "wrong: every entry is 3 times what it should be"),
+    (
+        "softmax(x@w)",
+        "x",
+        f"3*({SOFTMAX})",
+        "wrong: what comes back to x through t1 = matmul(x, w) is 3 times what it should be",
+    ),
     ("softmax(x@w)", "x", "v @ w.T", "wrong: v passes softmax unchanged"),
     ("softmax(x@w)", "x", "(out * (v - (v*out).sum(0, keepdim=True))) @ w.T", "wrong: this is what axis 0 gives"),
     ("softmax(x@w)", "w", "x.T @ torch.mul(out, v - torch.sum(v*out, -1, True))", "exact"),

@@ -184,12 +184,15 @@ class OnAxes(Text):
         as_many(sizes, *rests)
         for rest in rests[1:]:
             sizes.match(rests[0], rest)
-        others = iter(rests[0] if rests else ())
+        others = rests[0] if rests else ()
         rank = self.others(tree, shapes) + len(tree.slots)
         if not first and len(tree.slots) == counts.get(self.call.operands[0]):
             return ()
         left = dict(zip(placed(len(tree.slots), axes, rank), tree.slots, strict=True))
-        return tuple(sizes.find(length_of(left[a], letters)) if a in left else next(others) for a in range(rank))
+        if len(others) < rank - len(left):
+            raise ShapeError(f"the result has {rank} axes, more than its operands give it")
+        remaining = iter(others)
+        return tuple(sizes.find(length_of(left[a], letters)) if a in left else next(remaining) for a in range(rank))
 
     def spots(self, name: str, count: int, axes: tuple[int, ...], rank: int) -> tuple[int, ...]:
         """The axes that the indices of a tensor are on."""

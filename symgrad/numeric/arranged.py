@@ -104,6 +104,8 @@ MOST_FRACTIONS = 100
 """More fractions than that are decimals."""
 LARGE = 300_000
 """With more entries in all tensors together one way of filling them is computed, and no other tried."""
+STEEP = 1e9
+"""No slope that says anything is as large."""
 ROUNDING, STEP, APART = 1e-9, 1e-6, 1e-3
 """A gradient below it may be what rounding left of 0; how far beside a point it is looked at, and how far two slopes
 are apart, relative to the larger."""
@@ -191,7 +193,7 @@ def arranged(
         if slopes is not None and all((np.abs(array) > ROUNDING).any() for array in slopes):
             return found
         flat = flat or (None if slopes is None else found)
-    return flat or first
+    return flat or ARRANGEMENTS[0].fill(program, missing, read)
 
 
 def assumed_seed(program: Program, inputs: Mapping[str, Array], shape: Sequence[int]) -> tuple[Array, str]:
@@ -219,7 +221,9 @@ def regular(program: Program, inputs: Mapping[str, Array], moving: Sequence[str]
         seed = irregular(values[program.output].shape)
         pulled = numeric_pullback(program, values, seed, moving)
         slopes = [as_float(array) for array in pulled.values()]
-        if not all(finite(array).all() for array in (values[program.output], *slopes)):
+        if not all(finite(array).all() and np.abs(array).max(initial=0) < STEEP for array in slopes):
+            return None  # what has no inverse but for rounding has slopes without end
+        if not finite(values[program.output]).all():
             return None
         return slopes if two_sided(program, inputs, moving, seed, values[program.output]) else None
     except SymgradError:

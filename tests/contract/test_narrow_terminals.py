@@ -58,7 +58,7 @@ def on_terminal(columns: int, *command: str) -> list[str]:
 @pytest.mark.parametrize(
     "command",
     [
-        ("explain", "x@a", "--seed", "[[1,2,3,4],[5,6,7,8]]"), ("explain", "softmax(x@w)"), ("derive", "softmax(x@w)"),
+        ("explain", "x@a", "--seed", "[[1,2,3,4],[5,6,7,8]]"), ("explain", "softmax(x@w)", "--let", "w=ones"), ("derive", "softmax(x@w)"),
         ("explain", "layer_norm(x, (4,), weight, bias)"), ("explain", "relu(x)", "--let", "x=[-1,0,2]"),
         ("ops", "softmax"), ("plan", "softmax(x@w)@u"),
     ],

@@ -146,7 +146,7 @@ def cross(notation: Notation, node: Expr, prefer: Sequence[Index]) -> Piece:
     *sides, (along,) = node.args
     pieces = [flat(notation.write(side, prefer)) for side in sides]
     axes = tuple(i for i in common_order(pieces, prefer) if i is not None)
-    if any(set(piece.axes) != set(axes) for piece in pieces):
+    if along not in axes or any(set(piece.axes) != set(axes) for piece in pieces):
         raise NoForm
     texts = ", ".join(permuted(piece, axes).text for piece in pieces)
     return Piece(f"cross({texts}, dim={axis_in(axes, along)})", ATOM, axes)

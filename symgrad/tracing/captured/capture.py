@@ -203,12 +203,13 @@ class Capture(Recorded, Listed):
 
         One of more characters than the ``longest`` is not wanted, and no number is computed for it.
         """
+        most = None if longest is None else arguments.number_of(longest, "longest")
         own, program = self._name(name), self._single(output)
         program = self._derived(program, own, "a closed form")
         sweep = derive_pullback(program, own)
         form = closed_form(program, sweep, own)
         text = None if form is None else relabelled(with_modules(form.text), self.labels)
-        if form is None or text is None or (longest is not None and len(text) > longest):
+        if form is None or text is None or (most is not None and len(text) > most):
             return None
         seed = np.random.default_rng(0).integers(-3, 4, size=np.shape(self.arrays[program.output]))
         check = check_form(form.text, program, sweep, self.values, seed)
