@@ -189,7 +189,7 @@ class OnAxes(Text):
         if not first and len(tree.slots) == counts.get(self.call.operands[0]):
             return ()
         left = dict(zip(placed(len(tree.slots), axes, rank), tree.slots, strict=True))
-        if len(others) < rank - len(left):
+        if len(others) < sum(a not in left for a in range(rank)):
             raise ShapeError(f"the result has {rank} axes, more than its operands give it")
         remaining = iter(others)
         return tuple(sizes.find(length_of(left[a], letters)) if a in left else next(remaining) for a in range(rank))
