@@ -8,7 +8,6 @@ a `Hessian` with formula, closed form and proofs, and its product with a directi
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -85,12 +84,7 @@ def explain(
             raise InputError("a function takes no then, shapes and expand", hints=("then inside the function",))
         from symgrad.tracing import capture  # a text needs none of its modules
 
-        try:
-            signature(expression).bind(*inputs, **values)
-        except TypeError as error:
-            raise InputError("the function does not take these inputs", found=(str(error),)) from None
-        except ValueError:  # torch's own say theirs when they are called
-            pass
+        arguments.taken_by(expression, inputs, values)
         names = None if wrt is None else arguments.names_of(wrt, "wrt")
         return capture(expression, *inputs, **values).explain(seed, wrt=names, check=check, order=order)
     if inputs:

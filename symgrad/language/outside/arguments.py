@@ -6,7 +6,8 @@ Comes in: whatever was passed. Goes out: the same, plain, or an `InputError` tha
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from inspect import signature
 from operator import index
 from typing import Any, SupportsIndex
 
@@ -99,6 +100,16 @@ def values_of(value: object) -> dict[str, Any]:
     if isinstance(value, Mapping) and all(isinstance(name, str) for name in value):
         return dict(value)
     raise wrong(value, "values have to be given by name", '{"x": [1, 2]}')
+
+
+def taken_by(function: Callable[..., object], inputs: Sequence[object], values: Mapping[str, object]) -> None:
+    """Refuse inputs that a function does not take."""
+    try:
+        signature(function).bind(*inputs, **values)
+    except TypeError as error:
+        raise InputError("the function does not take these inputs", found=(str(error),)) from None
+    except ValueError:  # torch's own say theirs when they are called
+        return
 
 
 def wrong(value: object, problem: str, example: str) -> InputError:
