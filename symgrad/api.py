@@ -67,13 +67,12 @@ def explain(
 
     ``values`` are the inputs by name (NumPy arrays, torch tensors, nested lists, fractions); an input without a value
     is ones where the output is linear in each input, else small numbers of both signs (others where the text has no
-    value, no gradient or a tie there), its sizes inferred. ``seed`` has the shape of the output; without one a
-    scalar output takes 1 and any other takes ones, which is the gradient of the sum; where nobody gave any number
-    and ones leave nothing of a gradient, as of softmax, it is 1, 2, 3, …. ``then`` is a scalar expression in
-    ``out`` from which the seed is derived. ``wrt`` names the inputs to differentiate by (default: all). ``expand``
-    shows the steps inside composite operations; ``order=2`` adds the second derivatives by every pair of inputs. A
-    function or module of PyTorch with its ``inputs`` is run once by `symgrad.capture`, and what it did is
-    explained. Raises `SymgradError`.
+    value, no gradient or a tie there), its sizes inferred. ``seed`` has the shape of the output; without one a scalar
+    output takes 1 and any other takes ones, which is the gradient of the sum; where nobody gave any number and ones
+    leave nothing of a gradient, as of softmax, it is 1, 2, 3, …. ``then`` is a scalar expression in ``out`` from which
+    the seed is derived. ``wrt`` names the inputs to differentiate by (default: all). ``expand`` shows the steps inside
+    composite operations; ``order=2`` adds the second derivatives by every pair of inputs. A function or module of
+    PyTorch with its ``inputs`` is run once by `symgrad.capture`, and what it did is explained. Raises `SymgradError`.
 
     >>> result = explain("x@a", seed=[[1, 2, 3, 4], [5, 6, 7, 8]], check=False)
     >>> result.gradients["x"].closed_form, result.gradients["x"].value.tolist()
