@@ -136,23 +136,21 @@ def reads_numbers(step: Apply, program: Program, names: Container[str]) -> bool:
 
 def is_multilinear(program: Program) -> bool:
     """Whether the output is linear in each input, but for a constant: no derivative reads what it is taken by."""
-    given = {tensor.name: frozenset([tensor.name]) for tensor in program.inputs}
+    made_of = {tensor.name: frozenset([tensor.name]) for tensor in program.inputs}
     for step in program.steps:
+        form = standard(step, program)
         try:
-            found, names = derive(standard(step, program).key), standard(step, program).names
+            found = derive(form.key)
         except SymgradError:
             return False
         if entry_of(step.op) is None or found.residual or named(step.op).held:
             return False
-        known = given | {
-            step.result.name: frozenset[str]().union(*(given.get(name, frozenset()) for name in step.tensors))
-        }
+        made_of[step.result.name] = frozenset[str]().union(*(made_of.get(name, ()) for name in step.tensors))
         for place, derivative in found.derivatives.items():
-            own = known.get(str(step.arguments[place]), frozenset())
-            read = (names.get(name_of(entry), "") for entry in accesses(derivative.formula))
-            if any(own & known.get(name, own) for name in read):
+            own = made_of.get(str(step.arguments[place]), frozenset())
+            read = (form.names.get(name_of(entry), "") for entry in accesses(derivative.formula))
+            if any(own & made_of.get(name, own) for name in read):
                 return False
-        given = known
     return True
 
 

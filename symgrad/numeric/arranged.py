@@ -154,19 +154,20 @@ def parts(begun: int, count: int) -> Array:
 
 def small(begun: int, count: int) -> Array:
     """0.47, −0.6, 0.21, …: between −1 and 1, none 0, of 198 in a row no two alike: 3⁵⁹, 3⁶⁰, … modulo 199."""
-    powers = np.array([*accumulate(range(197), lambda power, _: power * 3 % 199, initial=146)])
+    powers = np.array([pow(3, 59 + n, 199) for n in range(198)])
     spread = np.where(powers < 100, powers - 100, powers - 99) / 100
     return spread[np.arange(begun, begun + count) % 198]
 
 
-SMALL = Arrangement("0.47, −0.6, 0.21, …", small)
+ALL_ONES = Arrangement(ONES)
 ARRANGEMENTS = (
-    Arrangement(ONES),
+    Arrangement("0.47, −0.6, 0.21, …", small),
     Arrangement(DIAGONAL, diagonal=True),
     Arrangement(COUNTED, counted(1)),
     Arrangement("1/3, 1/4, 1/5, …", parts),
     Arrangement("3, 4, 5, …", counted(3)),
     Arrangement("−1, −2, −3, …", lambda begun, count: -counted(1)(begun, count)),
+    ALL_ONES,
 )
 
 
@@ -181,19 +182,18 @@ def arranged(
     >>> arranged(read("log(x - 1)", shapes={"x": (2,)}).program, {}, {"x": (2,)})
     {'x': (array([3, 4]), '3, 4, 5, …')}
     """
-    straight = not missing or is_multilinear(program)
-    ways = ARRANGEMENTS if straight else (SMALL, *ARRANGEMENTS[1:], ARRANGEMENTS[0])
-    first = ways[0].fill(program, missing, read)
-    if straight or entries(program)[0] > LARGE:
-        return first
+    if not missing or is_multilinear(program):
+        return ALL_ONES.fill(program, missing, read)
+    if entries(program)[0] > LARGE:
+        return ARRANGEMENTS[0].fill(program, missing, read)
     flat, moving = None, [name for name in missing if name not in read]
-    for way in ways:
+    for way in ARRANGEMENTS:
         found = way.fill(program, missing, read)
         slopes = regular(program, {**given, **{name: array for name, (array, _) in found.items()}}, moving)
         if slopes is not None and all((np.abs(array) > ROUNDING).any() for array in slopes):
             return found
         flat = flat or (None if slopes is None else found)
-    return flat or ARRANGEMENTS[0].fill(program, missing, read)
+    return flat or ALL_ONES.fill(program, missing, read)
 
 
 def assumed_seed(program: Program, inputs: Mapping[str, Array], shape: Sequence[int]) -> tuple[Array, str]:
@@ -202,13 +202,15 @@ def assumed_seed(program: Program, inputs: Mapping[str, Array], shape: Sequence[
     if entries(program)[0] > LARGE:
         return ones, ONES
     values = forward(program, {t.name: inputs[t.name] for t in program.inputs})
-    sums, others = (
-        [
-            np.abs(as_float(array)).max(initial=0)
-            for array in numeric_pullback(program, values, seed, [*inputs]).values()
-        ]
-        for seed in (ones, irregular(ones.shape))
-    )
+
+    def largest(seed: Array) -> list[float]:
+        pulled = numeric_pullback(program, values, seed, [*inputs])
+        return [float(np.abs(as_float(array)).max(initial=0)) for array in pulled.values()]
+
+    sums = largest(ones)
+    if all(alone > ROUNDING * STEEP for alone in sums):  # nothing is so steep that this were its rounding
+        return ones, ONES
+    others = largest(irregular(ones.shape))
     if any(alone <= ROUNDING * other for alone, other in zip(sums, others, strict=True) if other):
         return np.arange(1, ones.size + 1).reshape(ones.shape), COUNTED
     return ones, ONES
