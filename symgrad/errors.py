@@ -134,9 +134,13 @@ class SymgradError(Exception):
         if self.page:
             self.add_note(f"    see:   {self.page}")  # a traceback ends with it
 
+    def message(self) -> str:
+        """What is wrong, and the page about errors of its kind: all that a user sees of it."""
+        return "\n".join((str(self), *getattr(self, "__notes__", ())))
+
     def _render_traceback_(self) -> list[str]:
         """What IPython shows of it: the message, and no frames of symgrad's."""
-        return [str(self), *getattr(self, "__notes__", ())]
+        return [self.message()]
 
     @property
     def page(self) -> str:

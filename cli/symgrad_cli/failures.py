@@ -45,11 +45,6 @@ def fitted(text: str, width: int) -> str:
     return "\n".join(lines)
 
 
-def message(error: SymgradError) -> str:
-    """What is wrong, and the page about errors of its kind."""
-    return "\n".join((str(error), *getattr(error, "__notes__", ())))
-
-
 def reporting(command: Callable[P, int | None]) -> Callable[P, None]:
     """Run a verb: a `SymgradError` becomes its message and status 2, a number returned becomes the status."""
 
@@ -61,12 +56,12 @@ def reporting(command: Callable[P, int | None]) -> Callable[P, None]:
             except SymgradError as error:
                 if kwargs.get("traceback"):
                     raise
-                complain(message(error))
+                complain(error.message())
                 sys.exit(MISUSED)
             except RecursionError:
                 if kwargs.get("traceback"):
                     raise
-                complain(message(UnsupportedError("the expression is too deep to work with")))
+                complain(UnsupportedError("the expression is too deep to work with").message())
                 sys.exit(MISUSED)
         if status:
             sys.exit(status)
