@@ -202,7 +202,9 @@ def entry_of(text: str | None) -> tuple[str, tuple[int, ...]] | None:
     """``x[0,1]`` as a name and a place."""
     if text is None:
         return None
-    match = re.fullmatch(r"\s*(\w+?)(?:\.grad)?\s*(?:\[([\d,\s]*)\])?\s*", text)
-    if match is None:
+    from symgrad.language.outside.literals import entry_named
+
+    found = entry_named(text)
+    if found is None:
         raise InputError("--entry names one entry of an input", found=(text,), hints=('--entry "x[0,1]"',))
-    return match[1], tuple(int(part) for part in (match[2] or "").split(",") if part.strip())
+    return found

@@ -50,6 +50,7 @@ from symgrad.documents.markdown import readable
 from symgrad.errors import InputError, SymgradError, Way, asked_by
 from symgrad.explanation import Explanation
 from symgrad.language import literal
+from symgrad.language.outside.literals import entry_named
 from symgrad.oracles.torch import torch_version
 from symgrad.render.content import page_of
 from symgrad.render.page import Block, Page, Picture
@@ -159,10 +160,10 @@ class ExpressionDirective(SphinxDirective):
         text = self.options.get("entry")
         if text is None:
             return None
-        match = re.fullmatch(r"\s*(\w+?)(?:\.grad)?\s*(?:\[([\d,\s]*)\])?\s*", text)
-        if match is None:
+        found = entry_named(text)
+        if found is None:
             raise InputError(":entry: names one entry of an input", found=(text,), hints=("x[0,1]",))
-        return match[1], tuple(int(part) for part in (match[2] or "").split(",") if part.strip())
+        return found
 
 
 def shown(story: Explanation, part: str, at: tuple[str, tuple[int, ...]] | None, asked: Sequence[str]) -> Made:

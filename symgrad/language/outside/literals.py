@@ -114,6 +114,12 @@ def literal(text: str, *, directory: Path | str | None = None) -> Value:
         raise
 
 
+def entry_named(text: str) -> tuple[str, tuple[int, ...]] | None:
+    """``x[0,1]`` and ``x.grad[0,1]`` as a name and a place; None for anything else."""
+    match = re.fullmatch(r"\s*(\w+?)(?:\.grad)?\s*(?:\[([\d,\s]*)\])?\s*", text)
+    return match and (match[1], tuple(int(part) for part in (match[2] or "").split(",") if part.strip()))
+
+
 def from_library(text: str) -> Value:
     """``torch.tensor([1., 2.])``, ``np.linspace(0, 1, 5)``: what the library makes of it, in float64."""
     if importlib.util.find_spec("torch") is None:
