@@ -9,45 +9,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 from typing import Any
 
 from symgrad.closed_form import assigned
 from symgrad.documents.markdown import LONGEST, Article, article_markdown
 from symgrad.documents.operation import LINES, distinct_ranks, shown_example, symbolic
 from symgrad.explanation.formulas import derive_only
-from symgrad.ops import Op, find
+from symgrad.ops import Op
 from symgrad.render.page import Picture
-from symgrad.sphinx import operations
 from symgrad.sphinx.operations import OperationDirective
 from symgrad.sphinx.truth import untrue
-
-article_of = operations.article
-
-
-def article(op: Op) -> Article:
-    """The article of an operation, made once for the site and for what is looked at here."""
-    return made(op.name)
-
-
-@lru_cache(maxsize=1)
-def made(name: str) -> Article:
-    """The article of the operation of this name; entries of the table are no keys of a cache."""
-    op = find(name)
-    assert op is not None
-    return article_of(op)
 
 
 class Held(OperationDirective):
     """``symgrad-operation``, with a look at what it made."""
 
-    def run(self) -> Any:
+    def page(self, op: Op, found: Article) -> Any:
         """The page as it is anywhere; what it breaks is told with all that is not true."""
-        nodes, op = super().run(), find(self.arguments[0])
-        if nodes and op is not None:
-            for fault in faults(op, *article_markdown(article(op), op.name)):
-                untrue(self, f"{op.name}: {fault}")
-        return nodes
+        for fault in faults(op, *article_markdown(found, op.name)):
+            untrue(self, f"{op.name}: {fault}")
+        return super().page(op, found)
 
 
 def faults(op: Op, text: str, pictures: Mapping[str, str]) -> Iterator[str]:
@@ -93,6 +74,5 @@ def bare(text: str) -> str:
 
 def setup(app: Any) -> dict[str, Any]:
     """Called by Sphinx, after `symgrad.sphinx`."""
-    operations.article = article
     app.add_directive("symgrad-operation", Held, override=True)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -23,6 +23,7 @@ from sphinx.errors import SphinxError
 from sphinx.util.docutils import SphinxDirective, docutils_namespace
 
 from symgrad.documents import file_name
+from symgrad.documents.markdown import Article
 from symgrad.documents.operation import article, family_of, family_says
 from symgrad.errors import InputError
 from symgrad.ops import Op, find
@@ -38,7 +39,7 @@ class listing(nodes.General, nodes.Element):  # noqa: N801 -- docutils names a n
 
 
 class OperationDirective(SphinxDirective):
-    """``symgrad-operation``."""
+    """``symgrad-operation``; a site of its own may look at what `page` gets, too."""
 
     required_arguments = 1
 
@@ -54,6 +55,10 @@ class OperationDirective(SphinxDirective):
             untrue(self, f"{op.name}: {type(error).__name__}: {error}")
             return []
         kept(self.env).setdefault(self.env.docname, {})["operation"] = (op.name, op.says, found.structure)
+        return self.page(op, found)
+
+    def page(self, op: Op, found: Article) -> Made:
+        """The nodes of an article."""
         made: Made = [
             as_written(nodes.paragraph("", "", *words(found.opening))),
             boxed([code_block(op.definition), *pieces(found.box)], "symgrad-answer"),
