@@ -13,12 +13,11 @@ from symgrad.entries.spec import View
 from symgrad.indexing import Equation, Index, access, accesses, add_up, canonical
 from symgrad.indexing.symbols import Expr, indices_of, name_of
 from symgrad.notation.meaning import Meaning
-from symgrad.notation.read import read_statement
 from symgrad.notation.scope import spelled_out
 from symgrad.notation.sizes import ranges
 from symgrad.notation.tokens import LENGTH
 from symgrad.notation.tree import Letter
-from symgrad.notation.write import written
+from symgrad.notation.write import read_statement, written
 from symgrad.numeric import as_float, evaluate
 from symgrad.ops import functions
 from symgrad.program import Program

@@ -5,8 +5,7 @@ pivot: what it means as a SymPy expression is `symgrad.notation.meaning`, how fa
 `symgrad.notation.sizes`. Text of users is read with a whitelist of words and signs, never evaluated.
 """
 
-from symgrad.notation.read import read_statement
 from symgrad.notation.tree import Statement
-from symgrad.notation.write import written
+from symgrad.notation.write import read_statement, written
 
 __all__ = ["Statement", "read_statement", "written"]

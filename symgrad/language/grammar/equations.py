@@ -13,11 +13,11 @@ from symgrad.errors import NotationError, Source, Span, UnknownNameError
 from symgrad.language.grammar.nodes import Equation, Statement, Subscript
 from symgrad.language.grammar.tokens import check_word
 from symgrad.notation.meaning import CONSTANTS
-from symgrad.notation.read import read_statement
 from symgrad.notation.scope import names_in, spelled_out
 from symgrad.notation.tokens import BIG, LETTER, NAME, Token
 from symgrad.notation.tree import Access, Call, Flat, Letter, Name, walk
 from symgrad.notation.tree import Statement as Tree
+from symgrad.notation.write import read_statement
 from symgrad.ops import functions
 from symgrad.ops.lookup import find
 

@@ -16,8 +16,8 @@ from symgrad.errors import (
 )
 from symgrad.language.grammar.nodes import Call, Statement, dotted
 from symgrad.language.pasted import functions_like
-from symgrad.notation.read import parse_subscripts
 from symgrad.notation.tree import Node
+from symgrad.notation.write import parse_subscripts
 from symgrad.ops import COMPOUND_SPELLINGS, SPELLINGS
 from symgrad.ops.calls.registry import OF_RUNS
 from symgrad.ops.lookup import close, find

@@ -17,7 +17,6 @@ from symgrad.language.outside.constants import INFINITY, NAMED, arithmetic, is_n
 from symgrad.language.steps.apply import Applier, first_of_pair, placed
 from symgrad.language.steps.builder import Builder
 from symgrad.language.steps.calls import TOLD, Argument, Meaning, Parts, Ref, kind_of
-from symgrad.language.steps.casts import cast, held_first, is_cast
 from symgrad.language.steps.complaints import excerpt, turned, uncalled, unknown_function
 from symgrad.language.steps.complexes import VIEWS, seen_as
 from symgrad.language.steps.entries import Entries
@@ -26,7 +25,7 @@ from symgrad.language.steps.kinds import Kind
 from symgrad.language.steps.made import TYPE_OF, Given, Made, dtype_of
 from symgrad.language.steps.makers import maker_of
 from symgrad.language.steps.names import PROPERTIES, is_module_path, spelling_of
-from symgrad.language.steps.sharing import Sharing
+from symgrad.language.steps.sharing import Sharing, cast, held_first, is_cast
 from symgrad.language.steps.stated import stated
 from symgrad.notation.tree import Binary, Name, Node
 from symgrad.ops import ground

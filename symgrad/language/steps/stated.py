@@ -17,7 +17,6 @@ from symgrad.language.grammar.nodes import Equation
 from symgrad.language.outside.constants import is_number
 from symgrad.language.steps.builder import Builder, Operand
 from symgrad.language.steps.calls import Meaning, Ref, kind_of
-from symgrad.notation.read import read_statement
 from symgrad.notation.scope import names_in, spelled_out
 from symgrad.notation.tree import (
     Access,
@@ -34,7 +33,7 @@ from symgrad.notation.tree import (
     rebuilt,
     walk,
 )
-from symgrad.notation.write import written
+from symgrad.notation.write import read_statement, written
 from symgrad.ops import functions
 from symgrad.ops.entry import named
 from symgrad.program import Stated, free_name

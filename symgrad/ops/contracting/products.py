@@ -18,7 +18,7 @@ from symgrad.entries.shaping import as_many, axis_of, within
 from symgrad.entries.signatures import call_of
 from symgrad.entries.spec import no_alignment
 from symgrad.errors import InputError, ShapeError
-from symgrad.notation.read import lettered, parse_subscripts
+from symgrad.notation.write import lettered, parse_subscripts
 from symgrad.shapes import Shape, Sizes
 
 # one operation, one row
