@@ -30,8 +30,7 @@ from symgrad.explanation.assemble import along, is_alone, named_by_user, second_
 from symgrad.explanation.evidence import shape_text
 from symgrad.explanation.formulas import Derived, Shapes, derive_only
 from symgrad.explanation.notable import assumptions_of, hints_of, with_room
-from symgrad.language import LOSSES, OUTPUTS, Value, expand_composites, inputs_of, read, value_from, why_whole
-from symgrad.language.outside import arguments
+from symgrad.language import LOSSES, OUTPUTS, Value, arguments, expand_composites, inputs_of, read, why_whole
 from symgrad.numeric import Array, forward, numeric_pushforward, plain, where_exact
 from symgrad.numeric.arranged import assumed_seed
 from symgrad.numeric.limits import MOST_ENTRIES
@@ -83,12 +82,12 @@ def explain(
 
         if then is not None or shapes is not None or expand:
             raise InputError("a function takes no then, shapes and expand", hints=("then inside the function",))
-        arguments.taken_by(expression, inputs, values)
-        names = None if wrt is None else arguments.names_of(wrt, "wrt")
+        arguments.require_fitting_inputs(expression, inputs, values)
+        names = None if wrt is None else arguments.require_names(wrt, "wrt")
         return capture(expression, *inputs, **values).explain(seed, wrt=names, check=check, order=order)
     if inputs:
         raise InputError("the inputs of a text are given by name", hints=(Setting("let", "x", "[1, 2]"),))
-    text = arguments.text_of(expression, "the expression")
+    text = arguments.require_text(expression, "the expression")
     return explain_values(
         text, values, seed=seed, wrt=wrt, then=then, shapes=shapes, check=check, expand=expand, order=order
     )
@@ -107,11 +106,11 @@ def explain_values(
     order: int = 1,
 ) -> Explanation:
     """`explain` with the values in a mapping, for inputs that are called ``seed`` or ``check``."""
-    expression, shapes = arguments.text_of(expression, "the expression"), arguments.shapes_of(shapes)
-    values = arguments.values_of(values)
-    wrt, then = arguments.names_of(wrt, "wrt"), None if then is None else arguments.text_of(then, "then")
-    check, expand = arguments.flag_of(check, "check"), arguments.flag_of(expand, "expand")
-    order = arguments.order_of(order)
+    expression, shapes = arguments.require_text(expression, "the expression"), arguments.require_shapes(shapes)
+    values = arguments.require_values(values)
+    wrt, then = arguments.require_names(wrt, "wrt"), None if then is None else arguments.require_text(then, "then")
+    check, expand = arguments.require_flag(check, "check"), arguments.require_flag(expand, "expand")
+    order = arguments.require_order(order)
     weights = None if seed is None else value_of(seed, "the seed")
     own, later = inputs_of(expression, values), inputs_of(then, values) if then is not None else frozenset()
     given = given_by_name(values, own | later)
@@ -166,8 +165,8 @@ def jacobian(expression: str, wrt: str, *, shapes: Shapes | None = None, check: 
     >>> jacobian("x@a", "x", check=False).shape
     (8, 6)
     """
-    wrt = arguments.name_of(wrt, "wrt")
-    if arguments.flag_of(check, "check"):
+    wrt = arguments.require_name(wrt, "wrt")
+    if arguments.require_flag(check, "check"):
         return explain(expression, wrt=[wrt], shapes=shapes, check=True, **values).gradients[wrt].jacobian
     question = ask(expression, values, shapes)
     (wrt,) = names_wanted((wrt,), question.program)
@@ -179,7 +178,7 @@ def plans(
 ) -> tuple[tuple[JacobianPlan, ...], tuple[str, ...]]:
     """What the Jacobians of ``expression`` would be, before any is computed, and what was assumed about sizes."""
     question = ask(expression, values, shapes)
-    names = names_wanted(arguments.names_of(wrt, "wrt"), question.program)
+    names = names_wanted(arguments.require_names(wrt, "wrt"), question.program)
     found = (jacobian_of(question.program, name, question.values, WRITERS).plan() for name in names)
     return tuple(found), assumptions_of(question.reading, ())
 
@@ -192,7 +191,7 @@ def vjp(
     >>> vjp("x@a", "x", seed=[[1, 2, 3, 4], [5, 6, 7, 8]], check=False).tolist()
     [[10, 10, 10], [26, 26, 26]]
     """
-    wrt = arguments.name_of(wrt, "wrt")
+    wrt = arguments.require_name(wrt, "wrt")
     return explain(expression, wrt=[wrt], seed=seed, shapes=shapes, check=check, **values).gradients[wrt].value
 
 
@@ -206,10 +205,10 @@ def derive(
     >>> [step.op for step in derive("silu(x)", expand=True)[0].steps]
     ['neg', 'exp', 'add', 'div', 'mul']
     """
-    expression, shapes = arguments.text_of(expression, "the expression"), arguments.shapes_of(shapes)
+    expression, shapes = arguments.require_text(expression, "the expression"), arguments.require_shapes(shapes)
     program = read(expression, shapes=shapes, symbolic=True).program
-    program = expand_composites(program) if arguments.flag_of(expand, "expand") else program
-    return program, derive_only(program, names_wanted(arguments.names_of(wrt, "wrt"), program), shapes)
+    program = expand_composites(program) if arguments.require_flag(expand, "expand") else program
+    return program, derive_only(program, names_wanted(arguments.require_names(wrt, "wrt"), program), shapes)
 
 
 def jvp(expression: str, wrt: str, direction: Any, /, *, shapes: Shapes | None = None, **values: Any) -> Array:
@@ -220,7 +219,7 @@ def jvp(expression: str, wrt: str, direction: Any, /, *, shapes: Shapes | None =
     >>> jvp("x * x", "x", [1, 0, 2], x=[3, 4, 5]).tolist()
     [6, 0, 20]
     """
-    wrt = arguments.name_of(wrt, "wrt")
+    wrt = arguments.require_name(wrt, "wrt")
     found = explain_values(expression, values, wrt=[wrt], shapes=shapes, check=False)
     return plain(numeric_pushforward(found.program, found.values, wrt, _direction(found, wrt, direction)))
 
@@ -244,10 +243,10 @@ def hessian(
     >>> found.closed_form, found.value.tolist()
     ('A + A.T', [[2, 5], [5, 8]])
     """
-    wrt = arguments.name_of(wrt, "wrt")
-    second = wrt if other is None else arguments.name_of(other, "other")
+    wrt = arguments.require_name(wrt, "wrt")
+    second = wrt if other is None else arguments.require_name(other, "other")
     names = tuple(dict.fromkeys((wrt, second)))
-    if not arguments.flag_of(check, "check"):
+    if not arguments.require_flag(check, "check"):
         question = ask(expression, values, shapes)
         program = question.program
         (first, last) = (names_wanted((name,), program)[0] for name in (wrt, second))
@@ -269,7 +268,7 @@ def hvp(
     >>> hvp("x @ A @ x", "x", [1, 0], x=[1, 2], A=[[1, 2], [3, 4]]).tolist()
     [2, 5]
     """
-    wrt = arguments.name_of(wrt, "wrt")
+    wrt = arguments.require_name(wrt, "wrt")
     found = of_one_number(explain_values(expression, values, seed=seed, wrt=[wrt], shapes=shapes, check=False))
     tangent = _direction(found, wrt, direction)
     gradient = slope(found.program, wrt, is_alone(found.program, found.seed_info))
@@ -340,7 +339,7 @@ def _downstream(
 
 def _direction(found: Explanation, wrt: str, direction: Any) -> Array:
     """The direction as an array in the shape of ``wrt``."""
-    array = value_from(direction, "the direction")
+    array = arguments.value_from(direction, "the direction")
     wanted = found.values[wrt].shape
     if array.shape != wanted:
         raise ShapeError(

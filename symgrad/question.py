@@ -14,9 +14,8 @@ from symgrad.errors import Hint, InputError, Setting, ShapeError, SymgradError, 
 from symgrad.explanation import Given
 from symgrad.explanation.formulas import Shapes
 from symgrad.explanation.given import only_read, wanted_by_itself
-from symgrad.language import OUTPUTS, Reading, Value, holds_truths, inputs_of, literal, read, value_from
-from symgrad.language.outside import arguments
-from symgrad.language.steps.names import unknown_tensor
+from symgrad.language import OUTPUTS, Reading, Value, arguments, inputs_of, is_boolean_data, literal, read, value_from
+from symgrad.language.steps.input_names import unknown_tensor
 from symgrad.numeric import Array, Values, where_exact
 from symgrad.numeric.arranged import arranged
 from symgrad.numeric.forward import Later
@@ -56,8 +55,8 @@ class Question:
 
 def ask(expression: str, values: Mapping[str, Any], shapes: Shapes | None) -> Question:
     """The question about ``expression`` alone; raises `SymgradError`."""
-    expression, shapes = arguments.text_of(expression, "the expression"), arguments.shapes_of(shapes)
-    given = given_by_name(arguments.values_of(values), inputs_of(expression, values))
+    expression, shapes = arguments.require_text(expression, "the expression"), arguments.require_shapes(shapes)
+    given = given_by_name(arguments.require_values(values), inputs_of(expression, values))
     reading = read_once(expression, known_shapes(given, shapes), None, OUTPUTS, (), given)
     return Question(reading, given, shapes)
 
@@ -192,4 +191,4 @@ def value_of(value: Any, name: str) -> Value:
     if isinstance(value, str):
         return literal(value)
     array = value_from(value, name)
-    return Value(name, array.shape, lambda shape: array, truths=holds_truths(value))
+    return Value(name, array.shape, lambda shape: array, truths=is_boolean_data(value))

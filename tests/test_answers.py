@@ -10,7 +10,7 @@ import torch
 from click.testing import CliRunner
 
 import symgrad
-from symgrad.language.read import inputs_of
+from symgrad.language.reading import inputs_of
 from symgrad.tracing import run_script
 from symgrad.tracing.story import told_lines
 from symgrad.tracing.story.page import event_text

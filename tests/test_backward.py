@@ -30,7 +30,7 @@ from symgrad.backward.shortening.beside import Sizes, side_by_side
 from symgrad.backward.shortening.products import in_lowest_terms
 from symgrad.backward.shortening.typed import in_floats
 from symgrad.errors import UnsupportedError
-from symgrad.language.read import inputs_of
+from symgrad.language.reading import inputs_of
 from symgrad.tracing import Capture, run_script
 from symgrad.tracing.story.page import event_text
 from tests.compare import assert_same

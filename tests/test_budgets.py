@@ -16,7 +16,7 @@ import torch
 
 import symgrad
 from symgrad.errors import InputError, SymgradError
-from symgrad.language.outside import values
+from symgrad.language import arguments
 from symgrad.numeric.exact import EXACT_LIMIT, exact
 from symgrad.numeric.limits import MOST_ENTRIES, check_grid, memory_of
 from tests.compare import assert_same
@@ -128,10 +128,10 @@ def test_a_list_that_repeats_one_row_is_refused_before_its_entries_are_counted_o
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Such a list takes no memory, all of its entries would."""
-    monkeypatch.setattr(values, "MOST", 100)
-    assert values.shape_of([[0] * 10] * 10, "x") == (10, 10)
+    monkeypatch.setattr(arguments, "MOST", 100)
+    assert arguments.nested_shape([[0] * 10] * 10, "x") == (10, 10)
     with pytest.raises(SymgradError, match="too large"):
-        values.shape_of([[0] * 20] * 20, "x")
+        arguments.nested_shape([[0] * 20] * 20, "x")
 
 
 @pytest.mark.one_in(3)

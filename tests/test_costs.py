@@ -25,7 +25,7 @@ from symgrad.backward.parts.reworded import always_defined
 from symgrad.backward.parts.trees import filled
 from symgrad.calculus import sweeps
 from symgrad.entries import readings as vocabulary
-from symgrad.language.steps.names import Taken
+from symgrad.language.steps.input_names import Taken
 from symgrad.oracles.numerical import check_differences
 from symgrad.program import Program
 from symgrad.shapes import Slot
@@ -393,7 +393,9 @@ def test_a_text_that_was_read_is_not_parsed_again(monkeypatch) -> None:
         return symgrad.jacobian("x@b + 0", "x", shapes={"x": (2, 3), "b": (3, 4)}, check=False).formula
 
     found = ask()
-    monkeypatch.setattr(importlib.import_module("symgrad.language.read"), "script_of", lambda *_: pytest.fail("again"))
+    monkeypatch.setattr(
+        importlib.import_module("symgrad.language.reading"), "script_of", lambda *_: pytest.fail("again")
+    )
     assert ask() == found
 
 

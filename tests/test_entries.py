@@ -31,8 +31,8 @@ from symgrad.indexing import fresh_axes
 from symgrad.indexing.canonical import canonical
 from symgrad.language import read
 from symgrad.notation.meaning import Meaning
+from symgrad.notation.read_write import read_statement
 from symgrad.notation.tree import Dots, Name
-from symgrad.notation.write import read_statement
 from symgrad.numeric import forward
 from symgrad.numeric.forward import options_of
 from symgrad.ops import TABLE, functions, operations

@@ -29,8 +29,8 @@ from symgrad.exporting.arrays import in_arrays
 from symgrad.functions import special
 from symgrad.indexing.symbols import accesses, name_of
 from symgrad.language import read
-from symgrad.language.grammar.syntax import parse
-from symgrad.language.steps.names import candidate_ranks, names_of
+from symgrad.language.parser import parse
+from symgrad.language.steps.input_names import candidate_ranks, names_of
 from symgrad.numeric import forward, numeric_pullback
 from symgrad.ops import ORDER, TABLE, Op
 from symgrad.ops.entry import playing

@@ -23,12 +23,12 @@ import symgrad
 from symgrad.entries.spec import no_alignment
 from symgrad.errors import Setting, ShapeError, Source, SymgradError, UnsupportedError
 from symgrad.language import LOSSES, Reading, expand_composites, literal, read
-from symgrad.language.grammar.nodes import Call
-from symgrad.language.grammar.syntax import parse
-from symgrad.language.grammar.tokens import DEPTH, LENGTH
-from symgrad.language.outside.constants import arithmetic
-from symgrad.language.read import assignments
-from symgrad.language.steps.names import candidate_ranks, names_of
+from symgrad.language.constants import arithmetic
+from symgrad.language.parser import parse
+from symgrad.language.reading import assignments
+from symgrad.language.steps.input_names import candidate_ranks, names_of
+from symgrad.language.syntax_tree import Call
+from symgrad.language.tokens import DEPTH, LENGTH
 from symgrad.notation.tree import walk
 from symgrad.numeric.arranged import read_as_whole
 from symgrad.ops import SPELLINGS, named, operations

@@ -12,7 +12,7 @@ import torch
 import symgrad
 from symgrad.errors import SymgradError, UnsupportedError
 from symgrad.language import read
-from symgrad.language.steps.makers import MAKERS, METHODS, unwritten
+from symgrad.language.steps.constructors import MAKERS, METHODS, unwritten
 from tests.compare import assert_same
 
 X = torch.tensor([[1.0, -2.0, 0.5], [3.0, 0.25, -1.0]], dtype=torch.float64)

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 
 import symgrad
 from symgrad.errors import SymgradError
-from symgrad.language.pasted import function_of_module
+from symgrad.language.pasted_script import function_of_module
 from tests.compare import assert_same
 
 TOLD = {

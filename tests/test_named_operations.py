@@ -32,10 +32,10 @@ OTHER_WORDS: dict[str, dict[str, str]] = {
         ),
     },
     "what torch calls a parameter": {
-        "language/steps/calls.py": "abs",
+        "language/steps/binding.py": "abs",
     },
     "Python's mathematics, on numbers that a text writes": {
-        "language/outside/constants.py": "abs cos exp log sin sqrt tan tanh",
+        "language/constants.py": "abs cos exp log sin sqrt tan tanh",
     },
     "steps of the lowering, which are not the table's": {
         "lowering/": (
@@ -86,11 +86,12 @@ OTHER_WORDS: dict[str, dict[str, str]] = {
     "a kind of reason, of slip, of word in a text": {
         "explanation/reasons.py": "sum",
         "testing/": "sign",
-        "language/grammar/": "sign",
-        "language/grammar/tokens.py": "sign",
+        "language/parser.py": "sign",
+        "language/syntax_tree.py": "sign",
+        "language/tokens.py": "sign",
     },
     "a method that tells a tensor of torch's, which may not be imported": {
-        "language/outside/values.py": "detach",
+        "language/arguments.py": "detach",
         "testing/candidates/pairs.py": "detach",
         "testing/requests.py": "detach",
         "tracing/captured/capture.py": "detach",

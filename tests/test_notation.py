@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 import symgrad
 from symgrad.errors import Source, SymgradError
 from symgrad.language import read
-from symgrad.language.grammar.syntax import parse
-from symgrad.notation import read_statement, written
+from symgrad.language.parser import parse
+from symgrad.notation import format_node, read_statement
 from symgrad.notation import tree as t
-from symgrad.notation.write import PLAIN, UNICODE
+from symgrad.notation.read_write import PLAIN, UNICODE
 
 LETTERS = st.sampled_from(["i", "j", "k", "k2"])
 NAMES = st.sampled_from(["x", "w", "eps", "v_h", "μ", "out2"])
@@ -65,9 +65,9 @@ def test_what_is_written_reads_back_as_the_same_tree_in_both_alphabets(right: t.
     row = t.Row((t.Letter("j"), t.Letter("r", right)))
     statement = t.Statement("out", (t.Dots(), t.Letter("i"), row), right)
     for alphabet in (UNICODE, PLAIN):
-        text = written(statement, alphabet)
+        text = format_node(statement, alphabet)
         assert read_statement(text) == statement, text
-        assert written(read_statement(text), alphabet) == text
+        assert format_node(read_statement(text), alphabet) == text
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,11 @@ from symgrad.entries.spec import View
 from symgrad.indexing import Equation, Index, access, accesses, add_up, canonical
 from symgrad.indexing.symbols import Expr, indices_of, name_of
 from symgrad.notation.meaning import Meaning
+from symgrad.notation.ranges import ranges
+from symgrad.notation.read_write import format_node, read_statement
 from symgrad.notation.scope import spelled_out
-from symgrad.notation.sizes import ranges
 from symgrad.notation.tokens import LENGTH
 from symgrad.notation.tree import Letter
-from symgrad.notation.write import read_statement, written
 from symgrad.numeric import as_float, evaluate
 from symgrad.ops import functions
 from symgrad.program import Program
@@ -70,7 +70,7 @@ def test_what_a_page_prints_reads_back(case: Case) -> None:
     if len(text) > LENGTH:
         assert "bicubic" in case.name or "reflection" in case.name, len(text)
         return
-    assert read_statement(written(read_statement(text))) == read_statement(text)
+    assert read_statement(format_node(read_statement(text))) == read_statement(text)
     again = read_again(text, equation, names, case.program)
     mine = evaluate(equation, case.values.arrays, case.values.sizes)
     theirs = evaluate(again, case.values.arrays, case.values.sizes)
@@ -95,7 +95,7 @@ def test_what_a_page_prints_of_a_derivative_reads_back(case: Case) -> None:
             if len(text) > LENGTH:
                 assert case.op.name in LONG, (case.name, len(text))
                 continue
-            assert read_statement(written(read_statement(text))) == read_statement(text)
+            assert read_statement(format_node(read_statement(text))) == read_statement(text)
             again = read_again(text, equation, scope, case.program)
             mine = evaluate(equation, weights, case.values.sizes)
             theirs = evaluate(again, weights, case.values.sizes)

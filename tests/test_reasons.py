@@ -16,7 +16,7 @@ from symgrad.closed_form.texts.pieces import NoForm
 from symgrad.closed_form.texts.source_text import Writer
 from symgrad.explanation.reasons import Vanishing, passages, way
 from symgrad.explanation.singular import Point, nothing
-from symgrad.language.read import read
+from symgrad.language.reading import read
 from symgrad.numeric import forward, sparse, sweeps
 from symgrad.tracing import run_script
 from symgrad.tracing.story.page import event_text

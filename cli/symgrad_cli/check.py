@@ -45,7 +45,7 @@ def check(
     FUNCTION is a torch function, or forward,backward: two of NumPy. Without EXPRESSION its own forward pass is
     captured, or held against differences. Exit status 0: nothing was found, 1: something was, 2: misuse.
     """
-    from symgrad.language.outside import arguments
+    from symgrad.language import arguments
     from symgrad.testing.check import check_named, written_test
 
     for place in (path, emit_test):
@@ -57,7 +57,7 @@ def check(
         if value.shape is None:
             raise InputError(f"{name} needs a shape", found=(value.text,), hints=(f"--let {name}=randn(3,4)",))
         values[name] = value.array(value.shape, name)
-    names = arguments.names_of(wrt, "wrt")
+    names = arguments.require_names(wrt, "wrt")
     chosen = {"order": order, "only": only, "skip": skip, "seed": seed}
     with output.patience("checking"):
         report = check_named(target, expression, values, names, dtype, chosen)

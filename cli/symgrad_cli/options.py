@@ -202,7 +202,7 @@ def entry_of(text: str | None) -> tuple[str, tuple[int, ...]] | None:
     """``x[0,1]`` as a name and a place."""
     if text is None:
         return None
-    from symgrad.language.outside.literals import entry_named
+    from symgrad.language.literals import entry_named
 
     found = entry_named(text)
     if found is None:

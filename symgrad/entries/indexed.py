@@ -25,8 +25,8 @@ from symgrad.indexing.symbols import Expr
 from symgrad.notation.checks import checked
 from symgrad.notation.linear import in_front, length_of, letters_at, shape_of, sizes_at
 from symgrad.notation.meaning import Meaning
+from symgrad.notation.ranges import Finder, ranges
 from symgrad.notation.scope import Pattern
-from symgrad.notation.sizes import Finder, ranges
 from symgrad.notation.tree import Access, Dots, Flat, Statement, walk
 from symgrad.shapes import Shape, Sizes
 

@@ -23,9 +23,9 @@ from symgrad.errors import NotationError, bug
 from symgrad.functions import ALSO, PRIMITIVES
 from symgrad.indexing.symbols import Expr
 from symgrad.notation.meaning import Meaning, Word, taking, word_of
+from symgrad.notation.read_write import read_statement
 from symgrad.notation.scope import spelled_out
 from symgrad.notation.tree import Access, Binary, Name, Negative, Node, Statement, rebuilt
-from symgrad.notation.write import read_statement
 from symgrad.shapes import Shape
 
 

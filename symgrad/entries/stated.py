@@ -20,10 +20,10 @@ from symgrad.indexing.symbols import Expr
 from symgrad.notation.checks import checked
 from symgrad.notation.linear import in_front, letters_at, shape_of
 from symgrad.notation.meaning import Meaning
+from symgrad.notation.ranges import Ranges as Found
+from symgrad.notation.read_write import read_statement
 from symgrad.notation.scope import Names, names_in, spelled_out
-from symgrad.notation.sizes import Ranges as Found
 from symgrad.notation.tree import Absolute, Access, Call, Condition, Floor, Name, Statement, walk
-from symgrad.notation.write import read_statement
 from symgrad.program import Stated
 from symgrad.shapes import Shape, Size, Sizes
 

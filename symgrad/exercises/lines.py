@@ -17,8 +17,7 @@ from symgrad.calculus import moving
 from symgrad.errors import Setting, SymgradError, UnknownNameError
 from symgrad.explanation import Explanation
 from symgrad.explanation.evidence import shape_text
-from symgrad.language import definition, inputs_of
-from symgrad.language.outside import arguments
+from symgrad.language import arguments, definition, inputs_of
 from symgrad.notebook import Listed
 from symgrad.numeric import Array, Values, as_float, forward
 from symgrad.numeric.arranged import matrix_of_kind
@@ -158,7 +157,7 @@ class Question(Listed):
 
     def check(self, line: str) -> Verdict:
         """Hold ``line`` against the formula: at several numbers, at several sizes, for several seeds."""
-        line = arguments.text_of(line, "the line").strip()
+        line = arguments.require_text(line, "the line").strip()
         text = re.sub(rf"^{re.escape(self.name)}\.grad\s*=(?!=)\s*", "", line)
         if not text or len(text) > LONGEST:
             return Verdict("unread", "there is no line" if not text else f"a line has at most {LONGEST:,} characters")

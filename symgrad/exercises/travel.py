@@ -32,8 +32,7 @@ from symgrad.exercises.lines import (
 )
 from symgrad.explanation import Explanation
 from symgrad.explanation.formulas import Shapes
-from symgrad.language import definition
-from symgrad.language.outside import arguments
+from symgrad.language import arguments, definition
 from symgrad.numeric import Array, Values
 from symgrad.render.html.travel import listed
 from symgrad.testing.right.bench import Trial
@@ -180,7 +179,7 @@ def exercise(expression: str, *, wrt: str | None = None, shapes: Shapes | None =
     ('exact', 'wrong')
     """
     found = explain_values(expression, values, wrt=None, shapes=shapes, check=False)
-    name = next(iter(found.gradients), None) if wrt is None else arguments.name_of(wrt, "wrt")
+    name = next(iter(found.gradients), None) if wrt is None else arguments.require_name(wrt, "wrt")
     if name is None:
         raise InputError("there is no input to differentiate by", found=(expression,))
     if name not in found.gradients:

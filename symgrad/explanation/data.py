@@ -24,7 +24,7 @@ from symgrad.explanation.singular import Singular
 from symgrad.explanation.ties import switches, ties
 from symgrad.indexing import Equation, Index
 from symgrad.indexing.symbols import Expr
-from symgrad.language.outside import arguments
+from symgrad.language import arguments
 from symgrad.numeric import Array, Values, as_float, evaluate, plain, term_sizes
 from symgrad.numeric.arranged import SYMMETRIC, both_places, read_as_matrix
 from symgrad.numeric.rounding import marked, may_be_rounding, terms_of
@@ -112,7 +112,7 @@ class Gradient:
 
     def entry(self, at: tuple[int, ...]) -> Entry:
         """The full story of one entry: ``x.grad[at]`` as formula, written out, in numbers."""
-        place = arguments.place_of(at, "at")
+        place = arguments.require_position(at, "at")
         return entry_story(self.name, place, self.sweep, self.value, self.values, self.program.seed)
 
 
@@ -216,8 +216,8 @@ class Explanation(Written):
 
     def hessian(self, first: str, second: str | None = None) -> Hessian:
         """The second derivative by a pair of inputs; raises `InputError` when it was not asked for."""
-        first = arguments.name_of(first, "the first input")
-        pair = (first, first if second is None else arguments.name_of(second, "the second input"))
+        first = arguments.require_name(first, "the first input")
+        pair = (first, first if second is None else arguments.require_name(second, "the second input"))
         if pair not in self.hessians:
             raise InputError(f"there is no Hessian by {' and '.join(pair)} here", hints=("explain(…, order=2)",))
         return self.hessians[pair]

@@ -14,7 +14,7 @@ from typing import Any
 from symgrad.calculus import local, moving
 from symgrad.errors import bug
 from symgrad.indexing.symbols import accesses, indices_of, name_of
-from symgrad.language.outside import arguments
+from symgrad.language import arguments
 from symgrad.numeric import Array
 from symgrad.numeric.arranged import read_as_whole
 from symgrad.program import Program
@@ -114,8 +114,8 @@ class Written:
 
         With ``program``, the steps instead, and how long the cotangent is that comes back on each way.
         """
-        name = None if wrt is None else arguments.name_of(wrt, "wrt")
-        return self._writers.svg(self, name, program=arguments.flag_of(program, "program"))
+        name = None if wrt is None else arguments.require_name(wrt, "wrt")
+        return self._writers.svg(self, name, program=arguments.require_flag(program, "program"))
 
     def to_html(self, **options: Any) -> str:
         """As a page for a browser, in one file, whose numbers can be edited; needs ``symgrad[pages]``."""

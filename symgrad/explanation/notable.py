@@ -19,7 +19,7 @@ from symgrad.calculus import local
 from symgrad.errors import InputError, Setting, SymgradError
 from symgrad.explanation.given import Given, Seed
 from symgrad.language import Reading
-from symgrad.language.read import broadcast_sides
+from symgrad.language.reading import broadcast_sides
 from symgrad.language.steps.complaints import shape_in_words
 from symgrad.numeric import Array, Values, as_float, forward, numeric_pullback
 from symgrad.numeric.arranged import ONES

@@ -24,8 +24,7 @@ from symgrad.explanation.formulas import Shapes, derive, sample
 from symgrad.exporting.arrays import of_arrays
 from symgrad.exporting.module import Told, name_for, of_torch
 from symgrad.exporting.parts import Parts, parts_of
-from symgrad.language import Reading, expand_composites, read
-from symgrad.language.outside import arguments
+from symgrad.language import Reading, arguments, expand_composites, read
 from symgrad.numeric import Values, forward
 from symgrad.numeric.arranged import assumed_value
 from symgrad.oracles.forms import resized
@@ -88,11 +87,11 @@ def export(
     """
     chosen = one_of(to, LIBRARIES, "library")
     way = one_of(("functions" if chosen == "numpy" else "class") if style is None else style, STYLES, "style")
-    forward_only = arguments.flag_of(forward_only, "forward_only")
+    forward_only = arguments.require_flag(forward_only, "forward_only")
     if chosen == "numpy" and way == "class":
         raise InputError("NumPy differentiates nothing: there is no class", hints=('style="functions"',))
-    name = None if name is None else arguments.text_of(name, "name")
-    wished = arguments.names_of(wrt, "wrt")
+    name = None if name is None else arguments.require_text(name, "name")
+    wished = arguments.require_names(wrt, "wrt")
     found = captured(source, wished) if isinstance(source, Capture) else texts(source, wished, shapes)
     try:
         return written(found, chosen, way, name, forward_only)
@@ -118,7 +117,7 @@ def one_of(wish: object, every: Sequence[str], what: str) -> str:
 
 def texts(source: Any, wanted: Sequence[str] | None, shapes: Shapes | None) -> Source:
     """An expression, with open sizes."""
-    text, known = arguments.text_of(source, "the expression"), arguments.shapes_of(shapes)
+    text, known = arguments.require_text(source, "the expression"), arguments.require_shapes(shapes)
     reading = read(text, shapes=known) if known else in_general(text)
     program = reading.program
     if program.made:

@@ -1,10 +1,10 @@
 """Text → Program: Python's own grammar through a whitelist, shapes inferred, values as literals."""
 
+from symgrad.language.arguments import is_boolean_data, value_from
 from symgrad.language.expand import expand_composites, why_whole
-from symgrad.language.grammar.equations import definition, in_one_line, is_equation
-from symgrad.language.outside.literals import Value, literal
-from symgrad.language.outside.values import holds_truths, value_from
-from symgrad.language.read import LOSSES, OUTPUTS, Reading, inputs_of, read
+from symgrad.language.index_equations import definition, in_one_line, is_equation
+from symgrad.language.literals import Value, literal
+from symgrad.language.reading import LOSSES, OUTPUTS, Reading, inputs_of, read
 
 __all__ = [
     "LOSSES",
@@ -13,9 +13,9 @@ __all__ = [
     "Value",
     "definition",
     "expand_composites",
-    "holds_truths",
     "in_one_line",
     "inputs_of",
+    "is_boolean_data",
     "is_equation",
     "literal",
     "read",

@@ -6,25 +6,61 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from math import lcm, prod
-from typing import Any
+from operator import index
+from typing import Any, SupportsIndex
 
 import numpy as np
 import sympy as sp
 
-from symgrad.errors import ShapeError, SymgradError, seed_apart
-from symgrad.language.grammar.nodes import Script
-from symgrad.language.outside.constants import tidy
-from symgrad.language.outside.values import MOST, Array, Wanted, starting_shape, too_large
+from symgrad.errors import InputError, ShapeError, SymgradError, seed_apart
+from symgrad.language.arguments import MOST, Array, abbreviate_repr, too_large_error
+from symgrad.language.constants import tidy
+from symgrad.language.steps.binding import Meaning, Ref
 from symgrad.language.steps.builder import Builder
-from symgrad.language.steps.calls import Meaning, Ref
 from symgrad.language.steps.complaints import shown_shape
-from symgrad.language.steps.extents import LARGEST_GUESS
+from symgrad.language.steps.input_names import Names
 from symgrad.language.steps.kinds import Kind
 from symgrad.language.steps.made import Made, held_as
-from symgrad.language.steps.names import Names
+from symgrad.language.steps.sizes import LARGEST_GUESS
 from symgrad.language.steps.statements import Statements
+from symgrad.language.syntax_tree import Script
 from symgrad.program import Apply, Constant, Number, Own, Program, Tensor
 from symgrad.shapes import Shape, Size, SizeMismatch, Sizes, size_symbol, with_numbers
+
+Wanted = tuple[int | str | None, ...]
+"""A given shape: a number, a letter (one size wherever it stands), or None for unknown."""
+
+EXAMPLE = "2,3 or n,3, where n is to be inferred"
+
+
+def parse_shapes(shapes: Mapping[str, Sequence[SupportsIndex | str]]) -> dict[str, Wanted]:
+    """Given shapes in plain integers and letters; raises `InputError` for anything else."""
+    return {name: tuple(parse_size(name, size) for size in shape) for name, shape in shapes.items()}
+
+
+def parse_size(name: str, size: object) -> int | str:
+    """One given size."""
+    if isinstance(size, str) and size.isidentifier():
+        return size
+    if isinstance(size, SupportsIndex) and not isinstance(size, bool) and index(size) >= 0:
+        return index(size)
+    raise InputError(f"the shape of {name} is not made of sizes", found=(abbreviate_repr(size),), hints=(EXAMPLE,))
+
+
+def initial_shape(sizes: Sizes, wanted: Wanted, same: dict[str, Size]) -> Shape:
+    """Sizes for a given shape: numbers as given, one new size per letter, a new one for every None.
+
+    ``same`` holds the letters met so far, and is added to.
+    """
+    shape = []
+    for size in wanted:
+        if isinstance(size, str) and size not in same:
+            same[size] = sizes.fresh()
+        if size is None:
+            shape.append(sizes.fresh())
+        else:
+            shape.append(same[size] if isinstance(size, str) else sizes.given(size))
+    return tuple(shape)
 
 
 @dataclass(frozen=True)
@@ -72,7 +108,7 @@ def elaborate(question: Question, wanted: Mapping[str, Wanted], extra: int = 0) 
     ``extra`` enlarges the sizes that have to be assumed on the way.
     """
     sizes, letters = Sizes(), dict[str, Size]()
-    shapes = {name: starting_shape(sizes, wanted[name], letters) for name in question.names.inputs}
+    shapes = {name: initial_shape(sizes, wanted[name], letters) for name in question.names.inputs}
     builder = Builder(sizes, shapes, {*question.names.assigned, question.output})
     environment: dict[str, Meaning] = {
         name: Ref(name, shape, kind=Kind.TRUTH if name in question.truths else Kind.REAL)
@@ -271,7 +307,7 @@ def filled(sizes: Sizes, made: Made, code: str, seed: int | None) -> Array:
 
     shape = tuple(number(sizes, size) for size in made.shape)
     if prod(shape) > MOST:
-        raise too_large(shape, code)
+        raise too_large_error(shape, code)
     return held_as(made, made.fill(shape, plain, np.random.default_rng(seed)), code)
 
 

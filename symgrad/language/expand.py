@@ -20,12 +20,12 @@ import sympy as sp
 
 from symgrad.entries.spec import Op
 from symgrad.errors import Source, SymgradError, bug
-from symgrad.language.grammar.nodes import Script
-from symgrad.language.grammar.syntax import parse
+from symgrad.language.parser import parse
+from symgrad.language.steps.binding import Meaning, Ref
 from symgrad.language.steps.builder import Builder
-from symgrad.language.steps.calls import Meaning, Ref
-from symgrad.language.steps.names import tensor_names
+from symgrad.language.steps.input_names import tensor_names
 from symgrad.language.steps.statements import Statements
+from symgrad.language.syntax_tree import Script
 from symgrad.ops.entry import entry_of, named, plays
 from symgrad.program import Apply, Constant, Program, Role, Tensor
 from symgrad.shapes import Shape, Size, SizeMismatch, Sizes, with_numbers

@@ -2,10 +2,10 @@
 
 ``out[i,k] = Σ_j x[i,j]·a[j,k]`` in letters of mathematics or in plain ones (``sum_j``, ``*``, ``<=``). The tree is the
 pivot: what it means as a SymPy expression is `symgrad.notation.meaning`, how far its letters run
-`symgrad.notation.sizes`. Text of users is read with a whitelist of words and signs, never evaluated.
+`symgrad.notation.ranges`. Text of users is read with a whitelist of words and signs, never evaluated.
 """
 
+from symgrad.notation.read_write import format_node, read_statement
 from symgrad.notation.tree import Statement
-from symgrad.notation.write import read_statement, written
 
-__all__ = ["Statement", "read_statement", "written"]
+__all__ = ["Statement", "format_node", "read_statement"]

@@ -18,7 +18,8 @@ from symgrad.errors import NotationError, ShapeError, Span, UnknownNameError, Un
 from symgrad.indexing.symbols import Expr
 from symgrad.notation.linear import letters_in
 from symgrad.notation.meaning import Word
-from symgrad.notation.sizes import Bent, Finder, Ranges, Slot
+from symgrad.notation.ranges import Bent, Finder, Ranges, Slot
+from symgrad.notation.read_write import format_node
 from symgrad.notation.tokens import BIG
 from symgrad.notation.tree import (
     Access,
@@ -38,7 +39,6 @@ from symgrad.notation.tree import (
     Statement,
     walk,
 )
-from symgrad.notation.write import written
 from symgrad.shapes import Shape, Size, Sizes
 
 GIVEN = "for one place that is given: x[1], or a number whose name is longer than a letter, x[at]"
@@ -203,7 +203,7 @@ class Inside:
             self.require(sp.expand(slack))
             number = self.finder.number(slack)
             if number is not None and number < 0:
-                raise outside(bent.entry, written(bent.index), f"{-number} {end}", bent.index.span)
+                raise outside(bent.entry, format_node(bent.index), f"{-number} {end}", bent.index.span)
 
     def require(self, low: Expr | None) -> None:
         """Note that this may not be negative, where the sizes decide it."""
@@ -270,7 +270,7 @@ def outside(entry: Access | Flat, index: str, beyond: str, span: Span) -> ShapeE
     )
     if not re.search(r"[^\W\d_]", index):
         hints = (f"counted from the end: {entry.name}[size({entry.name}, 0) − 1]",) if early else ()
-    return ShapeError(f"{written(entry)} reads {beyond} of its axis", span=span, hints=hints)
+    return ShapeError(f"{format_node(entry)} reads {beyond} of its axis", span=span, hints=hints)
 
 
 FOUND, NOWHERE = 0, 2

@@ -2,7 +2,7 @@
 
 Nodes are frozen and compared by structure; the span of characters a node was written as does not count. `parts`
 gives what stands directly inside a node, in the order of the text, and `rebuilt` the node around other parts.
-Expressions of Python's have further kinds of nodes (`symgrad.language.grammar.nodes`).
+Expressions of Python's have further kinds of nodes (`symgrad.language.syntax_tree`).
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from symgrad.calculus import Sweep, local, moving
 from symgrad.errors import DomainError, ShapeError, SymgradError, UndefinedError
 from symgrad.indexing import Equation, Index, Ravel, Unravel, is_guard
 from symgrad.indexing.symbols import Expr, is_access
-from symgrad.language.read import LOSSES, Reading, inputs_of, read
+from symgrad.language.reading import LOSSES, Reading, inputs_of, read
 from symgrad.numeric import Array, Values, as_float, evaluate, finite, forward, is_exact
 from symgrad.numeric.arranged import matrix_of_kind
 from symgrad.numeric.exact import LARGEST_EXPONENT

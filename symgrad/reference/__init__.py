@@ -26,8 +26,8 @@ import numpy as np
 import torch
 
 from symgrad.reference.bounds import Budget, Refused, Unread
-from symgrad.reference.calls import Caller
-from symgrad.reference.expressions import BINARY, Expressions
+from symgrad.reference.evaluation import BINARY, Expressions
+from symgrad.reference.torch_calls import Caller
 
 __all__ = ["Answer", "Refused", "Unread", "run"]
 

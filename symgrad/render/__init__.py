@@ -15,7 +15,7 @@ from typing import Any
 
 from symgrad.explanation import Explanation, Jacobian, JacobianPlan, Writers
 from symgrad.explanation.formulas import Derived
-from symgrad.language.outside import arguments
+from symgrad.language import arguments
 from symgrad.notebook import preformatted
 from symgrad.program import Program
 from symgrad.render.content import derivation_page, page_of
@@ -68,7 +68,7 @@ def to_text(
 
     With ``entry``, the story of that one entry; ``brief``, the answer alone.
     """
-    columns, colored = arguments.number_of(width, "width"), arguments.flag_of(color, "color")
+    columns, colored = arguments.require_count(width, "width"), arguments.require_flag(color, "color")
     return page_text(page_of(explanation, entry, brief), width=columns, color=colored)
 
 

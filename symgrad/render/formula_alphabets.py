@@ -12,7 +12,7 @@ from typing import Any
 
 from symgrad.indexing import Index
 from symgrad.indexing.symbols import Expr, indices_of, name_of
-from symgrad.notation.write import HIGH
+from symgrad.notation.read_write import HIGH
 from symgrad.render import arrange, numbers
 from symgrad.render.formula import ADD, ATOM, MULTIPLY, OPEN, POWER, Printer, Text, numbered
 from symgrad.render.letters import Names, loose_names

@@ -19,7 +19,7 @@ from symgrad.explanation.formulas import Derived
 from symgrad.indexing import Equation as IndexEquation
 from symgrad.indexing import Index
 from symgrad.indexing.symbols import Expr, accesses, name_of
-from symgrad.language.outside import arguments
+from symgrad.language import arguments
 from symgrad.oracles.report import Check
 from symgrad.program import Constant, Program
 from symgrad.render import numbers
@@ -40,7 +40,7 @@ Data = dict[str, Any]
 
 def to_json(explanation: Explanation, *, entry: tuple[str, tuple[int, ...]] | None = None) -> str:
     """The explanation as JSON; with ``entry``, the story of that one entry beside it."""
-    data, entry = explanation_data(explanation), arguments.entry_of(entry)
+    data, entry = explanation_data(explanation), arguments.require_entry(entry)
     if entry is not None:
         data["entry"] = entry_data(explanation, *entry)
     return dumped(data)

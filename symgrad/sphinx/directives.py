@@ -50,7 +50,7 @@ from symgrad.documents.markdown import readable
 from symgrad.errors import InputError, SymgradError, Way, asked_by
 from symgrad.explanation import Explanation
 from symgrad.language import literal
-from symgrad.language.outside.literals import entry_named
+from symgrad.language.literals import entry_named
 from symgrad.oracles.torch import torch_version
 from symgrad.render.content import page_of
 from symgrad.render.page import Block, Page, Picture

@@ -18,7 +18,7 @@ import numpy as np
 import symgrad
 from symgrad.errors import InputError, SymgradError, UnknownNameError
 from symgrad.explanation.formulas import Shapes
-from symgrad.language.outside import arguments
+from symgrad.language import arguments
 from symgrad.numeric import Array, as_float
 from symgrad.oracles import torch_version
 from symgrad.testing.batteries.layout import layout, mask
@@ -93,10 +93,10 @@ def check_backward(
     """
     __tracebackhide__ = True
     try:
-        order = arguments.order_of(order)
-        chosen = chosen_batteries(arguments.names_of(only, "only"), arguments.names_of(skip, "skip"), order)
-        request = requested(fn, expression, inputs, arguments.names_of(wrt, "wrt"))
-        number, known = arguments.number_of(seed, "seed"), arguments.shapes_of(shapes)
+        order = arguments.require_order(order)
+        chosen = chosen_batteries(arguments.require_names(only, "only"), arguments.require_names(skip, "skip"), order)
+        request = requested(fn, expression, inputs, arguments.require_names(wrt, "wrt"))
+        number, known = arguments.require_count(seed, "seed"), arguments.require_shapes(shapes)
         allowed = None if tolerance is None else share_of(tolerance)
         truth: Truth | str | None = None
         if expression is not None:
@@ -140,7 +140,7 @@ def share_of(value: object) -> float:
     """A tolerance, relative to the terms of a sum."""
     if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < 1:
         return float(value)
-    raise arguments.wrong(value, "tolerance has to be a number between 0 and 1", "1e-6")
+    raise arguments.argument_error(value, "tolerance has to be a number between 0 and 1", "1e-6")
 
 
 def chosen_batteries(only: Sequence[str] | None, skip: Sequence[str] | None, order: int) -> tuple[str, ...]:

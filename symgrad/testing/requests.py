@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import InputError, UnknownNameError, UnsupportedError
-from symgrad.language import inputs_of, value_from
-from symgrad.language.outside import arguments
+from symgrad.language import arguments, inputs_of, value_from
 from symgrad.numeric import Array, as_float
 from symgrad.testing.candidates.attempts import Candidate
 from symgrad.testing.candidates.pairs import Pair, in_jax_types, is_jax, jax_pair
@@ -46,7 +45,7 @@ def requested(function: Any, expression: Any, inputs: Mapping[str, Any], wrt: Se
         inputs = in_jax_types(inputs)
     pair = jax or (isinstance(function, tuple) and len(function) == 2 and all(callable(f) for f in function))
     if not pair and not callable(function):
-        raise arguments.wrong(
+        raise arguments.argument_error(
             function, "the candidate has to be a function, or a pair (forward, backward)", "torch.tanh"
         )
     if not pair and importlib.util.find_spec("torch") is None:

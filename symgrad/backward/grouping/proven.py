@@ -19,7 +19,7 @@ import sympy as sp
 from symgrad.backward.parts.data import Origin
 from symgrad.errors import Source, SymgradError
 from symgrad.files import in_use, keep, recall
-from symgrad.language.grammar.syntax import parse
+from symgrad.language.parser import parse
 from symgrad.ops import find
 from symgrad.program import Apply, Constant, Program, Pullback, Stated, Tensor
 

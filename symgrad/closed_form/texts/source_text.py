@@ -30,7 +30,7 @@ from symgrad.closed_form.texts.pieces import (
     bracketed,
 )
 from symgrad.errors import SymgradError
-from symgrad.language.steps.names import ATTRIBUTES
+from symgrad.language.steps.input_names import ATTRIBUTES
 from symgrad.ops import named
 from symgrad.ops.calls.written import INFIX, PREFIX, sign_of
 from symgrad.ops.entry import plays

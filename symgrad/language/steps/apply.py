@@ -12,11 +12,11 @@ from typing import Any
 
 from symgrad.entries.spec import Op, is_operand
 from symgrad.errors import InputError, NotationError, ShapeError, Span, SymgradError, UnsupportedError
-from symgrad.language.outside.constants import FUNCTIONS, function, is_number
+from symgrad.language.constants import FUNCTIONS, function, is_number
+from symgrad.language.steps.binding import Argument, Meaning, Parts, Ref, bind, holding, operand, option, parameter_name
 from symgrad.language.steps.builder import Builder, Caller, Operand
-from symgrad.language.steps.calls import Argument, Meaning, Parts, Ref, bind, holding, operand, option, parameter_name
 from symgrad.language.steps.complaints import excerpt, unknown_function
-from symgrad.language.steps.complexes import (
+from symgrad.language.steps.complex_steps import (
     HINT,
     PairCaller,
     by_compound,
@@ -26,8 +26,8 @@ from symgrad.language.steps.complexes import (
     seen,
     speaks_of_complex,
 )
-from symgrad.language.steps.extents import LARGEST_GUESS, Extents, shape_of
 from symgrad.language.steps.kinds import Kind, type_of_result
+from symgrad.language.steps.sizes import LARGEST_GUESS, Extents, shape_of
 from symgrad.ops.calls.registry import Compound, Last, in_front
 from symgrad.ops.entry import named
 from symgrad.ops.lookup import TORCHS, find, normal

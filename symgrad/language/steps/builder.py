@@ -18,12 +18,12 @@ import sympy as sp
 
 from symgrad.entries.spec import Op
 from symgrad.errors import RUN, InputError, ShapeError, Span, SymgradError, UnsupportedError, bug
-from symgrad.language.grammar.nodes import Statement
-from symgrad.language.steps.calls import Meaning, Ref, holding
+from symgrad.language.steps.binding import Meaning, Ref, holding
 from symgrad.language.steps.complaints import mismatch, shapes_found, unmade
+from symgrad.language.steps.input_names import Taken
 from symgrad.language.steps.kinds import Kind, ruling, type_of_result
 from symgrad.language.steps.made import Made
-from symgrad.language.steps.names import Taken
+from symgrad.language.syntax_tree import Statement
 from symgrad.ops.entry import named, playing
 from symgrad.program import Apply, Argument, Constant, Number, Own, Role, Tensor, free_name
 from symgrad.shapes import Shape, Size, SizeMismatch, Sizes, with_numbers

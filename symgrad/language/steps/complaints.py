@@ -14,10 +14,10 @@ from symgrad.errors import (
     UnknownNameError,
     UnsupportedError,
 )
-from symgrad.language.grammar.nodes import Call, Statement, dotted
-from symgrad.language.pasted import functions_like
+from symgrad.language.pasted_script import functions_like
+from symgrad.language.syntax_tree import Call, Statement, dotted
+from symgrad.notation.read_write import parse_subscripts
 from symgrad.notation.tree import Node
-from symgrad.notation.write import parse_subscripts
 from symgrad.ops import COMPOUND_SPELLINGS, SPELLINGS
 from symgrad.ops.calls.registry import OF_RUNS
 from symgrad.ops.lookup import close, find

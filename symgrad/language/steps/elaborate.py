@@ -12,21 +12,21 @@ from typing import Any
 
 from symgrad.entries.spec import Op
 from symgrad.errors import NotationError, Setting, ShapeError, Span, UnknownNameError, bug
-from symgrad.language.grammar.nodes import Attribute, Call, Equation, Items, Literal, Star, Subscript, Unary, dotted
-from symgrad.language.outside.constants import INFINITY, NAMED, arithmetic, is_number, number_in_words
+from symgrad.language.constants import INFINITY, NAMED, arithmetic, is_number, number_in_words
+from symgrad.language.steps.aliasing import Sharing, cast, held_first, is_cast
 from symgrad.language.steps.apply import Applier, first_of_pair, placed
+from symgrad.language.steps.binding import TOLD, Argument, Meaning, Parts, Ref, kind_of
 from symgrad.language.steps.builder import Builder
-from symgrad.language.steps.calls import TOLD, Argument, Meaning, Parts, Ref, kind_of
 from symgrad.language.steps.complaints import excerpt, turned, uncalled, unknown_function
-from symgrad.language.steps.complexes import VIEWS, seen_as
-from symgrad.language.steps.entries import Entries
-from symgrad.language.steps.extents import METHODS, Extents, shape_of
+from symgrad.language.steps.complex_steps import VIEWS, seen_as
+from symgrad.language.steps.constructors import maker_of
+from symgrad.language.steps.equation_step import stated
+from symgrad.language.steps.input_names import PROPERTIES, is_module_path, spelling_of
 from symgrad.language.steps.kinds import Kind
 from symgrad.language.steps.made import TYPE_OF, Given, Made, dtype_of
-from symgrad.language.steps.makers import maker_of
-from symgrad.language.steps.names import PROPERTIES, is_module_path, spelling_of
-from symgrad.language.steps.sharing import Sharing, cast, held_first, is_cast
-from symgrad.language.steps.stated import stated
+from symgrad.language.steps.sizes import METHODS, Extents, shape_of
+from symgrad.language.steps.subscript_steps import Entries
+from symgrad.language.syntax_tree import Attribute, Call, Equation, Items, Literal, Star, Subscript, Unary, dotted
 from symgrad.notation.tree import Binary, Name, Node
 from symgrad.ops import ground
 from symgrad.ops.calls.registry import Compound, find_compound

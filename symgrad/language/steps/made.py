@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import InputError, NotationError, ShapeError, Span, UnknownNameError, UnsupportedError
-from symgrad.language.grammar.nodes import Call, Literal, dotted
-from symgrad.language.outside.constants import is_number
-from symgrad.language.outside.values import Array
-from symgrad.language.steps.calls import Argument, Meaning, Ref, is_size, kind_of
+from symgrad.language.arguments import Array
+from symgrad.language.constants import is_number
+from symgrad.language.steps.binding import Argument, Meaning, Ref, is_size, kind_of
 from symgrad.language.steps.kinds import Kind
+from symgrad.language.syntax_tree import Call, Literal, dotted
 from symgrad.ops.lookup import normal
 from symgrad.program import Number
 from symgrad.shapes import Shape, size_of

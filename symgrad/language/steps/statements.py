@@ -2,7 +2,7 @@
 
 Comes in: a `Script`. Goes out: the tensor that is its output. The right side is read first, then its targets are
 assigned from left to right; what is written into a tensor reaches every name that shares its entries
-(`symgrad.language.steps.sharing`). What a text gives to backward, in the brackets of ``out.backward(…)``, is made as
+(`symgrad.language.steps.aliasing`). What a text gives to backward, in the brackets of ``out.backward(…)``, is made as
 every tensor that the text makes: `weights` gives the code and the numbers of v.
 """
 
@@ -13,17 +13,17 @@ from typing import NoReturn
 
 from symgrad.entries.read_off import same_everywhere
 from symgrad.errors import RUN, NotationError, Span, UnsupportedError
-from symgrad.language.grammar.nodes import Call, Items, Script, Star, Statement, Subscript, Unary, written_name
-from symgrad.language.grammar.syntax import HELD
-from symgrad.language.outside.constants import is_number
+from symgrad.language.constants import is_number
+from symgrad.language.parser import HELD
+from symgrad.language.steps.binding import Meaning, Parts, Ref, kind_of
 from symgrad.language.steps.builder import Builder, Operand
-from symgrad.language.steps.calls import Meaning, Parts, Ref, kind_of
 from symgrad.language.steps.complaints import excerpt, no_inputs, no_tensor
+from symgrad.language.steps.constructors import filled_with
 from symgrad.language.steps.elaborate import Elaborator
+from symgrad.language.steps.input_names import tensor_names
 from symgrad.language.steps.kinds import Kind
 from symgrad.language.steps.made import Made
-from symgrad.language.steps.makers import filled_with
-from symgrad.language.steps.names import tensor_names
+from symgrad.language.syntax_tree import Call, Items, Script, Star, Statement, Subscript, Unary, written_name
 from symgrad.notation.tree import Binary, Name, Node, walk
 from symgrad.ops import ground
 from symgrad.ops.entry import entry_of, playing

@@ -18,7 +18,7 @@ from symgrad.entries.shaping import as_many, axis_of, within
 from symgrad.entries.signatures import call_of
 from symgrad.entries.spec import no_alignment
 from symgrad.errors import InputError, ShapeError
-from symgrad.notation.write import lettered, parse_subscripts
+from symgrad.notation.read_write import parse_subscripts, spell_out_dots
 from symgrad.shapes import Shape, Sizes
 
 # one operation, one row
@@ -86,7 +86,7 @@ matmul = op("matmul(x, a)", "out[…,i,k] = Σ_j x[…,i,j]·a[…,j,k]", "matri
 
 def einsum_prepare(shapes: tuple[Shape, ...], equation: Hashable) -> dict[str, Hashable]:
     """Subscripts in full."""
-    terms, output = parse_subscripts(lettered(str(equation), [len(shape) for shape in shapes]), len(shapes))
+    terms, output = parse_subscripts(spell_out_dots(str(equation), [len(shape) for shape in shapes]), len(shapes))
     return {"equation": f"{','.join(terms)}->{output}"}
 
 

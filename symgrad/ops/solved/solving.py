@@ -27,7 +27,7 @@ from symgrad.entries.signatures import Call, call_of
 from symgrad.entries.spec import Op, View, matrices, no_alignment
 from symgrad.errors import DomainError, UndefinedError
 from symgrad.indexing import Equation, fresh_axes
-from symgrad.notation.sizes import Finder
+from symgrad.notation.ranges import Finder
 from symgrad.notation.tree import Access
 from symgrad.shapes import Shape, Sizes
 

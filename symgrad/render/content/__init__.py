@@ -19,8 +19,7 @@ from symgrad.closed_form.texts.pieces import NoForm
 from symgrad.closed_form.texts.source_text import Writer
 from symgrad.explanation import Explanation
 from symgrad.explanation.formulas import Derived, sample
-from symgrad.language import definition
-from symgrad.language.outside import arguments
+from symgrad.language import arguments, definition
 from symgrad.program import Program, Stated
 from symgrad.render.content.answer import answer_of, line_by_line
 from symgrad.render.content.first_lines import ALONE, OPENING, Room, first_lines, readable, short_forms, with_constants
@@ -158,7 +157,7 @@ def page_of(
     It has room for lines that a whole one has below. With ``only``, the places of some sections, those alone are
     written: what a reader has to know first is told in the first that needs it.
     """
-    entry, brief = arguments.entry_of(entry), arguments.flag_of(brief, "brief")
+    entry, brief = arguments.require_entry(entry), arguments.require_flag(brief, "brief")
     teller = teller_of(explanation.program, None if explanation.expanded else explanation.expression)
     sections: tuple[Section, ...] = ()
     opening: tuple[Block, ...] = ()

@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 
 from symgrad.errors import SymgradError
-from symgrad.language.outside.literals import in_words
+from symgrad.language.literals import in_words
 from symgrad.numeric import Array
 from symgrad.oracles import run_torch, torch_version
 from symgrad.oracles.verdict import judge

@@ -17,8 +17,7 @@ import numpy as np
 
 from symgrad.calculus import Sweep, pullback
 from symgrad.errors import InputError, NotationError, ShapeError, SymgradError
-from symgrad.language import Reading, expand_composites, inputs_of, read
-from symgrad.language.outside import arguments
+from symgrad.language import Reading, arguments, expand_composites, inputs_of, read
 from symgrad.numeric import Array, Values, as_float, forward, is_exact
 from symgrad.numeric.sweeps import Pull
 from symgrad.oracles import ask_torch, check_reading
@@ -154,7 +153,7 @@ def formula_of(
     if isinstance(expression, Capture):
         return of_captured(expression, arrays, wanted)
     several = isinstance(expression, (tuple, list))
-    texts = [arguments.text_of(part, "the expression") for part in (expression if several else [expression])]
+    texts = [arguments.require_text(part, "the expression") for part in (expression if several else [expression])]
     programs, found = [], []
     for text in texts:
         program, values = of_text(text, arrays, scalars, shapes)

@@ -22,7 +22,7 @@ from symgrad.errors import InputError, ShapeError, UnknownNameError, Unsupported
 from symgrad.explanation import Explanation, Given, Seed, build, with_hessians
 from symgrad.explanation.formulas import derive
 from symgrad.explanation.jacobian import Jacobian
-from symgrad.language.outside import arguments
+from symgrad.language import arguments
 from symgrad.notebook import Listed
 from symgrad.numeric import Array, Values
 from symgrad.numeric.exact import as_float
@@ -69,7 +69,7 @@ def numbers(value: Any) -> Array:
             array = np.stack([array.real, array.imag], axis=-1)
         return array if np.issubdtype(array.dtype, np.integer) else as_float(array)
     except (TypeError, ValueError, OverflowError, RuntimeError, RecursionError):
-        raise arguments.wrong(value, "weights and changes have to be numbers", "[[1, 2], [3, 4]]") from None
+        raise arguments.argument_error(value, "weights and changes have to be numbers", "[[1, 2], [3, 4]]") from None
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +131,7 @@ class Capture(Recorded, Listed):
         by it; raises `UnsupportedError` where a step has no plan there.
         """
         chosen = self._names(wrt)
-        if arguments.text_of(backend, "backend") not in ("numpy", "torch", "jax"):
+        if arguments.require_text(backend, "backend") not in ("numpy", "torch", "jax"):
             raise InputError(f"there is no backend {backend!r}", hints=("numpy, torch or jax",))
         if backend == "torch":
             found = self._on_torch.pull(self._seeds(seed, self._on_torch.seed), chosen)
@@ -186,7 +186,7 @@ class Capture(Recorded, Listed):
     def pushforward(self, tangents: Mapping[str, Any]) -> Array | tuple[Array, ...]:
         """Ju: the change of the outputs for a change of some inputs."""
         changes = {}
-        for name, tangent in arguments.values_of(tangents).items():
+        for name, tangent in arguments.require_values(tangents).items():
             own = self._name(name)
             array = numbers(tangent)
             if array.shape != np.shape(self.arrays[own]):
@@ -203,7 +203,7 @@ class Capture(Recorded, Listed):
 
         One of more characters than the ``longest`` is not wanted, and no number is computed for it.
         """
-        most = None if longest is None else arguments.number_of(longest, "longest")
+        most = None if longest is None else arguments.require_count(longest, "longest")
         own, program = self._name(name), self._single(output)
         program = self._derived(program, own, "a closed form")
         sweep = derive_pullback(program, own)
@@ -246,8 +246,8 @@ class Capture(Recorded, Listed):
 
         ``order=2`` adds the second derivatives by every pair of inputs.
         """
-        program, check = self._single(output), arguments.flag_of(check, "check")
-        order = arguments.order_of(order)
+        program, check = self._single(output), arguments.require_flag(check, "check")
+        order = arguments.require_order(order)
         chosen = self._names(wrt)
         for name in chosen:
             program = self._derived(program, name, "an explanation")
@@ -289,13 +289,13 @@ class Capture(Recorded, Listed):
 
     def _name(self, label: str) -> str:
         """The recording's name for what the user calls ``label``."""
-        own = self._own_names.get(arguments.name_of(label, "an input"))
+        own = self._own_names.get(arguments.require_name(label, "an input"))
         if own is not None:
             return own
         raise UnknownNameError(f"there is no input {label!r}", found=(f"inputs: {', '.join(self.inputs)}",))
 
     def _names(self, wrt: Sequence[str] | None) -> tuple[str, ...]:
-        chosen = arguments.names_of(wrt, "wrt")
+        chosen = arguments.require_names(wrt, "wrt")
         return self.wanted if chosen is None else tuple(self._name(label) for label in chosen)
 
     def _seeds(self, seed: Any, make: Callable[[Any, Array, str], Any] = seed_array) -> dict[str, Any]:
@@ -317,7 +317,7 @@ class Capture(Recorded, Listed):
 
     def _single(self, output: str | None) -> Program:
         """The recording with one output."""
-        output = None if output is None else arguments.name_of(output, "output")
+        output = None if output is None else arguments.require_name(output, "output")
         if output is None and len(self.ends) > 1:
             raise InputError("there are several outputs", hints=(f"output={self.outputs[0]!r}",))
         for name in self.ends:

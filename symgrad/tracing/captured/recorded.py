@@ -20,7 +20,7 @@ import numpy as np
 from symgrad.backward.ahead import code_of
 from symgrad.backward.parts.trees import put
 from symgrad.errors import SymgradError
-from symgrad.language.outside import arguments
+from symgrad.language import arguments
 from symgrad.numeric import Array, Values
 from symgrad.program import Apply, Argument, Program, Pullback
 from symgrad.render.program_picture import Watched, drawn
@@ -59,7 +59,7 @@ class Recorded:
 
     def place(self, name: str) -> str:
         """`` (line 4)``, `` (model.py:4)`` in another file than the one that asks; empty where it is not known."""
-        where = self.lines.get(arguments.name_of(name, "name"))
+        where = self.lines.get(arguments.require_name(name, "name"))
         if where is None:
             return ""
         return f" (line {where.line})" if self.file in ("", where.file) else f" ({where.short})"

@@ -18,9 +18,9 @@ import sympy as sp
 from symgrad.backward.parts.names import OPTION
 from symgrad.entries.spec import Op
 from symgrad.errors import Source
-from symgrad.language.grammar.syntax import parse
+from symgrad.language.parser import parse
+from symgrad.language.steps.binding import Ref
 from symgrad.language.steps.builder import Builder, Operand
-from symgrad.language.steps.calls import Ref
 from symgrad.language.steps.statements import Statements
 from symgrad.numeric.exact import Array
 from symgrad.ops.entry import named

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from symgrad.language.steps.binding import Ref
 from symgrad.language.steps.builder import Operand
-from symgrad.language.steps.calls import Ref
 from symgrad.numeric.exact import Array
 from symgrad.ops import ground
 from symgrad.ops.calls.registry import CHOICES, RANKED

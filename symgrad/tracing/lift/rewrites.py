@@ -18,8 +18,8 @@ from torch.nn.modules._functions import BackwardHookFunction
 
 from symgrad.calculus.flow import ONE, steps_back
 from symgrad.errors import UnsupportedError
+from symgrad.language.steps.binding import Ref, parameter_name
 from symgrad.language.steps.builder import Operand
-from symgrad.language.steps.calls import Ref, parameter_name
 from symgrad.ops import ground
 from symgrad.ops.calls.registry import Last, done, find_compound
 from symgrad.ops.entry import playing

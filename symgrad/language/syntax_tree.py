@@ -17,7 +17,7 @@ from functools import cached_property
 from math import isinf
 
 from symgrad.errors import InputError, NotationError, Source, Span
-from symgrad.language.grammar.tokens import ALLOWED, AUGMENTED
+from symgrad.language.tokens import ALLOWED, AUGMENTED
 from symgrad.notation.tokens import Token
 from symgrad.notation.tree import APART, Binary, Dots, Name, Node, walk
 from symgrad.notation.tree import Statement as Stated

@@ -16,7 +16,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from symgrad.errors import RUN, NotationError, Source
-from symgrad.language.grammar.nodes import (
+from symgrad.language.parser import parse
+from symgrad.language.syntax_tree import (
     Attribute,
     Call,
     Keyword,
@@ -27,7 +28,6 @@ from symgrad.language.grammar.nodes import (
     dotted,
     written_name,
 )
-from symgrad.language.grammar.syntax import parse
 from symgrad.notation.tree import Name, Node, rebuilt, walk
 from symgrad.ops import COMPOUND_SPELLINGS, SPELLINGS
 from symgrad.ops.calls.registry import find_compound

@@ -1,15 +1,14 @@
-"""Tensors of a text that share their entries, and what they hold after one of them is written over.
+"""Which tensors of a text share their entries (views, casts), and what they hold after one of them is written over.
 
 Comes in: which call made a tensor of which other, as torch does it: ``x.T`` and ``x[1:]`` are views of x, ``+x`` is x
-itself, ``x * 2`` is new. Goes out: after ``h.add_(1)`` or ``h[0] = 1``, what every name stands for: views are taken
-again of what was written, and what was written through a view is put back in its place. Where that is not known, what
-shares the entries is refused as soon as it is read.
+itself, ``x * 2`` is new. Goes out: after ``h.add_(1)`` or ``h[0] = 1``, the tensor of every name: views are taken
+again from the new tensor, and what was written through a view is put back into its base. Where symgrad cannot do that,
+reading a tensor that shares the entries is refused.
 
-Casts in a text: ``(x > 0).float()``, ``x.to(torch.float64)``, ``x.type_as(y)``, ``x.sum(dtype=torch.float64)``.
-
-Comes in: a call as it is written. Goes out: the tensor with another type; a step where its numbers change. All numbers
-have double precision here, so a cast to decimal numbers leaves them as they are; whole numbers lose their fraction, and
-truth values say whether a number is not 0: no gradient comes through either.
+A cast (``x.float()``, ``x.to(torch.float64)``, ``x.type_as(y)``, ``x.sum(dtype=torch.float64)``) gives the tensor
+itself where the dtype stays the same, else a new one. All numbers have double precision here, so a cast to another
+float dtype leaves them as they are. A cast to integers drops the fraction, a cast to bool compares with 0: neither has
+a gradient.
 """
 
 from __future__ import annotations
@@ -21,15 +20,15 @@ from itertools import pairwise
 
 from symgrad.entries.spec import FAMILIES
 from symgrad.errors import NotationError, ShapeError, Span, UnknownNameError, UnsupportedError
-from symgrad.language.grammar.nodes import Attribute, Call, Literal, dotted
-from symgrad.language.outside.constants import is_number
+from symgrad.language.constants import is_number
 from symgrad.language.steps.apply import Applier
+from symgrad.language.steps.binding import Meaning, Ref, kind_of
 from symgrad.language.steps.builder import Builder, Caller
-from symgrad.language.steps.calls import Meaning, Ref, kind_of
 from symgrad.language.steps.complaints import excerpt, shown_shape
-from symgrad.language.steps.extents import ALL, Key
 from symgrad.language.steps.kinds import Kind
 from symgrad.language.steps.made import DTYPES, NARROW, NO_TYPE, TYPED, UNREAD, dtype_of
+from symgrad.language.steps.sizes import ALL, Key
+from symgrad.language.syntax_tree import Attribute, Call, Literal, dotted
 from symgrad.notation.tree import Node
 from symgrad.ops import ground
 from symgrad.ops.calls.registry import SHARING, find_compound

@@ -2,7 +2,7 @@
 
 Comes in: what the user typed. Goes out: a `Script` of statements in the order in which they run: a loop over a written
 range is its body once for each number, and a name that was imported is what it stands for. Everything else of Python
-is refused here or by `symgrad.language.grammar.nodes`, with its place; a script as it stands is run by
+is refused here or by `symgrad.language.syntax_tree`, with its place; a script as it stands is run by
 ``symgrad run``.
 """
 
@@ -14,7 +14,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from symgrad.errors import RUN, NotationError, Source, Span, UnknownNameError
-from symgrad.language.grammar.equations import (
+from symgrad.language.index_equations import (
     check_constants,
     check_letters,
     check_order,
@@ -22,7 +22,7 @@ from symgrad.language.grammar.equations import (
     is_equation,
     pieces,
 )
-from symgrad.language.grammar.nodes import (
+from symgrad.language.syntax_tree import (
     Attribute,
     Call,
     Items,
@@ -35,7 +35,7 @@ from symgrad.language.grammar.nodes import (
     dotted,
     expression,
 )
-from symgrad.language.grammar.tokens import AUGMENTED, CLOSES, LENGTH, keyword_refused, statements, tokenize
+from symgrad.language.tokens import AUGMENTED, CLOSES, LENGTH, keyword_refused, statements, tokenize
 from symgrad.notation.tokens import Token
 from symgrad.notation.tree import Name, Node, rebuilt
 

@@ -19,7 +19,7 @@ import sympy as sp
 from symgrad.entries.spec import FAMILIES, Op, is_operand
 from symgrad.errors import NotationError, Setting, Span, UnknownNameError
 from symgrad.functions import FLOATS_HOLD
-from symgrad.language.outside.constants import is_number
+from symgrad.language.constants import is_number
 from symgrad.language.steps.kinds import Holding, Kind, written
 from symgrad.ops.calls.registry import Compound
 from symgrad.program import Number

@@ -18,15 +18,15 @@ import numpy as np
 import sympy as sp
 
 from symgrad.errors import RUN, NotationError, ShapeError, Span, UnsupportedError
-from symgrad.language.grammar.nodes import Subscript
-from symgrad.language.outside.values import from_entries
+from symgrad.language.arguments import array_from_entries
+from symgrad.language.steps.aliasing import Sharing
 from symgrad.language.steps.apply import Applier, count_of, first_of_pair, placed
+from symgrad.language.steps.binding import Meaning, Parts, Ref, kind_of
 from symgrad.language.steps.builder import Builder, Caller
-from symgrad.language.steps.calls import Meaning, Parts, Ref, kind_of
-from symgrad.language.steps.extents import ALL, LARGEST_GUESS, Extents, Key, key_of, shape_of
 from symgrad.language.steps.kinds import Kind
 from symgrad.language.steps.made import Made
-from symgrad.language.steps.sharing import Sharing
+from symgrad.language.steps.sizes import ALL, LARGEST_GUESS, Extents, Key, key_of, shape_of
+from symgrad.language.syntax_tree import Subscript
 from symgrad.notation.tree import Node
 from symgrad.ops import ground
 from symgrad.ops.calls.registry import SHARING, Compound
@@ -286,7 +286,7 @@ def positions(builder: Builder, extents: Extents, size: Any, index: Meaning, spa
         raise ShapeError(f"there is no position {outside[0]} on an axis of {known}", span=span)
     extents.need(size, least, span)
     listed = list(index)
-    made = Made((size_of(len(listed)),), lambda shape, *_: from_entries(listed, shape, "the list"), Kind.WHOLE)
+    made = Made((size_of(len(listed)),), lambda shape, *_: array_from_entries(listed, shape, "the list"), Kind.WHOLE)
     return builder.make(made, f"torch.tensor({listed})")
 
 

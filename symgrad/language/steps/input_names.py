@@ -16,9 +16,9 @@ from difflib import get_close_matches
 
 from symgrad.entries.spec import Op
 from symgrad.errors import Setting, Span, UnknownNameError
-from symgrad.language.grammar.nodes import Attribute, Call, Equation, Items, Keyword, Literal, Script, Subscript, dotted
-from symgrad.language.steps.calls import TOLD
+from symgrad.language.steps.binding import TOLD
 from symgrad.language.steps.made import TYPED, UNREAD
+from symgrad.language.syntax_tree import Attribute, Call, Equation, Items, Keyword, Literal, Script, Subscript, dotted
 from symgrad.notation.tree import Binary, Dots, Name, Node, walk
 from symgrad.ops import TABLE
 from symgrad.ops.calls.registry import find_compound

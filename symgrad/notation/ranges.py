@@ -21,6 +21,7 @@ from symgrad.errors import ShapeError, Span
 from symgrad.indexing.brackets import reach
 from symgrad.indexing.symbols import Expr
 from symgrad.notation.linear import Linear, compared_in, gaps, letter_symbol, letters_in
+from symgrad.notation.read_write import format_node
 from symgrad.notation.tree import (
     Access,
     Big,
@@ -34,7 +35,6 @@ from symgrad.notation.tree import (
     factors,
     walk,
 )
-from symgrad.notation.write import written
 from symgrad.shapes import Shape, Size, Sizes
 
 
@@ -167,9 +167,9 @@ class Finder:
         found = self.reader.size_of(bound)
         if found is None or letters_in(found) or (found.is_Integer and found < 0):
             raise ShapeError(
-                f"how far {letter.name} runs is no size: {written(bound)}", span=bound.span,
+                f"how far {letter.name} runs is no size: {format_node(bound)}", span=bound.span,
                 hints=("a number, or sizes of tensors: size(x, 0) − 2",
-                       f"a condition, where an index decides: Σ_{letter.name} [{letter.name} < {written(bound)}]·…"),
+                       f"with another index, a condition: Σ_{letter.name} [{letter.name} < {format_node(bound)}]·…"),
             )  # fmt: skip
         return found
 
@@ -208,7 +208,9 @@ class Finder:
         moved = [slot for slot in own if slot.index != symbol and slot not in shared]
         bounds = [(b, slot) for slot in moved for b in self.bounds(slot, symbol)]
         if shared and not alone and not bounds:
-            raise self.undecided(letter, f"{written(shared[0].entry)} moves with two indices of {self.statement.name}")
+            raise self.undecided(
+                letter, f"{format_node(shared[0].entry)} moves with two indices of {self.statement.name}"
+            )
         if alone or bounds:
             return self.least(letter, self.unified(alone), bounds)
         for found in (self.unified([s for s in own if s.index == symbol]), self.in_rows(letter)):
@@ -235,7 +237,7 @@ class Finder:
                 yield sp.expand(worst + 1) if slope == -1 else sp.floor(worst / -slope) + 1
             elif worst.is_negative:
                 raise ShapeError(
-                    f"{written(slot.entry)} reads before the beginning at {str(symbol)[1:]} = 0", span=slot.span,
+                    f"{format_node(slot.entry)} reads before the beginning at {str(symbol)[1:]} = 0", span=slot.span,
                     hints=kept_inside(slot, str(symbol)[1:], -worst if slope == 1 else None),
                 )  # fmt: skip
 
@@ -264,7 +266,7 @@ class Finder:
             raise self.undecided(letter, f"no entry says how far {letter.name} runs")
         if found != whole:
             self.sizes.require(found)
-            self.result.told[letter.name] = tuple(dict.fromkeys(written(slot.entry) for _, slot in bounds))
+            self.result.told[letter.name] = tuple(dict.fromkeys(format_node(slot.entry) for _, slot in bounds))
         return found
 
     def in_rows(self, letter: Letter) -> Size | None:
@@ -311,7 +313,7 @@ class Finder:
 
 def kept_inside(slot: Slot, letter: str, first: Expr | None) -> tuple[str, ...]:
     """What would do for an entry before the beginning, which ``letter`` is in from ``first`` on."""
-    entry = written(slot.entry)
+    entry = format_node(slot.entry)
     if first is None or not first.is_Integer:
         return ("a condition in front that keeps it inside: [i ≥ 1]·x[i − 1]",)
     return (

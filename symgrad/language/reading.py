@@ -16,22 +16,22 @@ from itertools import islice
 from typing import SupportsIndex
 
 from symgrad.errors import NotationError, Source, SymgradError, UnknownNameError, bug
+from symgrad.language.arguments import Array
 from symgrad.language.attempt import (
     Attempt,
     Question,
+    Wanted,
     elaborate,
     fit_output,
     made_values,
     numbers,
+    parse_shapes,
     program_of,
     seed_value,
     settle,
 )
-from symgrad.language.grammar.nodes import Script
-from symgrad.language.outside.values import Array, Wanted, checked_shapes
-from symgrad.language.pasted import script_of
-from symgrad.language.steps.extents import number_names
-from symgrad.language.steps.names import (
+from symgrad.language.pasted_script import script_of
+from symgrad.language.steps.input_names import (
     LIBRARIES,
     NUMBERS,
     Candidates,
@@ -40,6 +40,8 @@ from symgrad.language.steps.names import (
     names_of,
     unknown_tensor,
 )
+from symgrad.language.steps.sizes import number_names
+from symgrad.language.syntax_tree import Script
 from symgrad.notation.tree import walk
 from symgrad.ops.calls.written import sign_of
 from symgrad.ops.entry import plays
@@ -111,7 +113,7 @@ def read(
     try:
         script = script_of(source)
         names, numbers = without_numbers(script, names_of(script, {*(shapes or ()), *(scalars or ())}), scalars or {})
-        wanted = {name: shape for name, shape in checked_shapes(shapes or {}).items() if name not in numbers}
+        wanted = {name: shape for name, shape in parse_shapes(shapes or {}).items() if name not in numbers}
         for name in wanted:
             if name not in names.inputs:
                 raise unknown_tensor(name, names.inputs)

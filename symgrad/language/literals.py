@@ -32,10 +32,18 @@ from symgrad.errors import (
     UnknownNameError,
     UnsupportedError,
 )
-from symgrad.language.grammar.nodes import Call, Items, Literal, Unary, dotted
-from symgrad.language.grammar.syntax import parse
-from symgrad.language.outside.constants import arithmetic, is_number
-from symgrad.language.outside.values import MOST, MOST_AXES, Array, holds_truths, spot, too_large, value_from
+from symgrad.language.arguments import (
+    MOST,
+    MOST_AXES,
+    Array,
+    format_entry_name,
+    is_boolean_data,
+    too_large_error,
+    value_from,
+)
+from symgrad.language.constants import arithmetic, is_number
+from symgrad.language.parser import parse
+from symgrad.language.syntax_tree import Call, Items, Literal, Unary, dotted
 from symgrad.notation.tree import Binary, Name, Node
 
 LENGTH = 100_000
@@ -75,7 +83,7 @@ class Value:
                 hints=("ones", f"randn({','.join(map(str, shape))})") if shape else ("a single number, such as 1",),
             )
         if math.prod(shape) > MOST:
-            raise too_large(shape, self.text)
+            raise too_large_error(shape, self.text)
         if self.draw is not None:
             return self.draw(np.random.default_rng([0, *name.encode()]), tuple(shape))
         return self.make(tuple(shape))
@@ -131,7 +139,7 @@ def from_library(text: str) -> Value:
     except (Refused, Unread) as error:
         raise InputError(f"{shortened(text)} is not read as a value", found=(str(error),), hints=(FORMS,)) from None
     array = value_from(given, shortened(text))
-    return Value(shortened(text), array.shape, lambda shape: array.copy(), truths=holds_truths(given))
+    return Value(shortened(text), array.shape, lambda shape: array.copy(), truths=is_boolean_data(given))
 
 
 def shortened(text: str) -> str:
@@ -164,7 +172,7 @@ def value_of(node: Node, text: str) -> Value:
     except SymgradError as error:
         error.span = error.span or node.span
         raise
-    return Value(shown, array.shape, lambda shape: array.copy(), truths=holds_truths(entries))
+    return Value(shown, array.shape, lambda shape: array.copy(), truths=is_boolean_data(entries))
 
 
 def entries_of(node: Node) -> object:
@@ -206,7 +214,7 @@ def shape_in(nodes: Sequence[Node], node: Node) -> Shape:
         nodes = nodes[0].items
     shape = tuple(whole(n) for n in nodes)
     if math.prod(shape) > MOST or len(shape) > MOST_AXES:
-        error = too_large(shape, "this")
+        error = too_large_error(shape, "this")
         error.span = node.span
         raise error
     return shape
@@ -216,7 +224,7 @@ def one_hot(index: Shape, shape: Shape, text: str) -> Array:
     """Zeros, and a one at ``index``."""
     fits = len(index) == len(shape) and all(i < n for i, n in zip(index, shape, strict=True))
     if not fits:
-        raise ShapeError(f"{spot('out', index)} is not in {in_words(shape)}", found=(text,))
+        raise ShapeError(f"{format_entry_name('out', index)} is not in {in_words(shape)}", found=(text,))
     array = np.zeros(shape, dtype=np.int64)
     array[index] = 1
     return array
@@ -234,7 +242,6 @@ FILLED: dict[str, Maker] = {
     "zeros": lambda shape: np.zeros(shape, dtype=np.int64),
 }
 OTHERS = ("eye", "arange", "onehot")
-KEYWORDS = {"ones": (), "zeros": (), "eye": (), "arange": ("shape",), "onehot": ("shape",)}
 
 
 def unknown_maker(node: Node) -> UnknownNameError:
@@ -270,7 +277,7 @@ def made(word: str, positional: Sequence[Node], keywords: Mapping[str, Node], no
     if word == "eye":
         square = count * 2 or shape
         if square is not None and math.prod(square) > MOST:
-            raise too_large(square, text)
+            raise too_large_error(square, text)
         return Value(text, square, eye)
     if count and shape is not None and math.prod(shape) != count[0]:
         raise ShapeError(f"{count[0]} entries do not fill {in_words(shape)}", span=node.span)
@@ -303,7 +310,7 @@ def load(path: Path, name: str) -> tuple[Array, bool]:
         if not path.is_file():
             raise InputError(f"there is no file {path}", hints=FORMATS)
         given = readers[path.suffix.lower()](path)
-        return value_from(given, name), holds_truths(given)
+        return value_from(given, name), is_boolean_data(given)
     except (OSError, ValueError, EOFError, MemoryError, RecursionError) as error:
         said = (str(error).splitlines() or [type(error).__name__])[0]
         raise InputError(f"{path} cannot be read", found=(said[:200],)) from None
@@ -316,7 +323,7 @@ def load_npy(path: Path, name: str) -> object:
         if dtype.hasobject:
             raise InputError(f"{path} holds pickled Python objects, which are never unpickled")
         if math.prod(shape) > MOST:
-            raise too_large(shape, name)
+            raise too_large_error(shape, name)
         start = file.tell()
         if path.stat().st_size - start < math.prod(shape) * dtype.itemsize:
             raise InputError(f"{path} is cut short", found=(f"its header says {'×'.join(map(str, shape))}",))

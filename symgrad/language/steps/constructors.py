@@ -15,9 +15,9 @@ import numpy as np
 import sympy as sp
 
 from symgrad.errors import InputError, NotationError, UnsupportedError
-from symgrad.language.outside.constants import arithmetic
-from symgrad.language.outside.values import Array, from_entries, shape_of
-from symgrad.language.steps.calls import Meaning, is_size
+from symgrad.language.arguments import Array, array_from_entries, nested_shape
+from symgrad.language.constants import arithmetic
+from symgrad.language.steps.binding import Meaning, is_size
 from symgrad.language.steps.kinds import Kind, written
 from symgrad.language.steps.made import DTYPES, EXAMPLE, Fill, Generator, Given, Made, Numbers
 from symgrad.ops.lookup import normal
@@ -29,7 +29,7 @@ Maker = Callable[[Given], Made]
 def written_out(entries: list[Any], shape: tuple[int, ...], name: str) -> Array:
     """What the text writes; an infinity or NaN makes decimal numbers of all of them."""
     if all(isinstance(entry, complex) or math.isfinite(entry) for entry in entries):
-        return from_entries(entries, shape, name)
+        return array_from_entries(entries, shape, name)
     return np.array([float(entry) for entry in entries]).reshape(shape)
 
 
@@ -102,7 +102,9 @@ def arange(given: Given) -> Made:
 
     def fill(shape: tuple[int, ...], number: Numbers, _: Generator) -> Array:
         begin, by = number(parts[0]), number(parts[2])
-        return from_entries([arithmetic("+", begin, arithmetic("*", by, n)) for n in range(shape[0])], shape, "arange")
+        return array_from_entries(
+            [arithmetic("+", begin, arithmetic("*", by, n)) for n in range(shape[0])], shape, "arange"
+        )
 
     counts = whole and parts[0] == 0 and parts[2] == 1
     return Made((count,), fill, given.kind(Kind.WHOLE if whole else Kind.REAL), counts=counts)
@@ -126,7 +128,7 @@ def linspace(given: Given) -> Made:
         low, high, gaps = number(start), number(end), max(shape[0] - 1, 1)
         step = arithmetic("/", arithmetic("-", high, low), gaps)
         entries = [arithmetic("+", low, arithmetic("*", step, n)) for n in range(shape[0])]
-        return from_entries(list(entries), shape, "linspace")
+        return array_from_entries(list(entries), shape, "linspace")
 
     return Made((count,), fill, given.kind(Kind.REAL))
 
@@ -152,7 +154,7 @@ def listed(entries: Meaning, given: Given) -> Made:
     """The tensor that a list of numbers spells."""
     if entries is None:
         raise NotationError(f"{given.spelled} needs numbers", span=given.span, hints=EXAMPLE)
-    shape, flat = shape_of(entries, "the list"), flat_of(entries)
+    shape, flat = nested_shape(entries, "the list"), flat_of(entries)
     for entry in flat:
         if not isinstance(entry, bool):
             given.number(entry)

@@ -10,14 +10,14 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from symgrad.errors import NotationError, Source, Span, UnknownNameError
-from symgrad.language.grammar.nodes import Equation, Statement, Subscript
-from symgrad.language.grammar.tokens import check_word
+from symgrad.language.syntax_tree import Equation, Statement, Subscript
+from symgrad.language.tokens import check_word
 from symgrad.notation.meaning import CONSTANTS
+from symgrad.notation.read_write import read_statement
 from symgrad.notation.scope import names_in, spelled_out
 from symgrad.notation.tokens import BIG, LETTER, NAME, Token
 from symgrad.notation.tree import Access, Call, Flat, Letter, Name, walk
 from symgrad.notation.tree import Statement as Tree
-from symgrad.notation.write import read_statement
 from symgrad.ops import functions
 from symgrad.ops.lookup import find
 
@@ -184,14 +184,14 @@ def check_constants(statements: Iterable[Statement], equations: Sequence[Equatio
                 raise NotationError(told, span=statement.span, hints=("another name for what is computed here",))
 
 
-def of_einsum(text: str) -> str | None:
+def equation_from_einsum(text: str) -> str | None:
     """The index equation that einsum's subscripts are short for; None for any other text.
 
-    >>> of_einsum("ij,jk->ik")
+    >>> equation_from_einsum("ij,jk->ik")
     'out[i,k] = Σ_j x[i,j]·a[j,k]'
-    >>> of_einsum("...ij,...jk->...ik")
+    >>> equation_from_einsum("...ij,...jk->...ik")
     'out[…,i,k] = Σ_j x[…,i,j]·a[…,j,k]'
-    >>> of_einsum("i j, j k → i k")
+    >>> equation_from_einsum("i j, j k → i k")
     'out[i,k] = Σ_j x[i,j]·a[j,k]'
     """
     if not SUBSCRIPTS.fullmatch(text):
@@ -204,12 +204,12 @@ def of_einsum(text: str) -> str | None:
                 "subscripts are letters, with commas between operands and one -> before the result",
                 span=(0, len(compact)), hints=("ij,jk->ik",),
             )  # fmt: skip
-        return stated_by(match)
+        return equation_from_terms(match)
     except NotationError as error:
         raise Source(compact).locate(error) from None
 
 
-def stated_by(match: re.Match[str]) -> str:
+def equation_from_terms(match: re.Match[str]) -> str:
     """The equation of subscripts that have the form of some."""
     terms = [term.strip().replace("...", "…") for term in match[1].split(",")]
     result = match[2].replace("...", "…")

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from symgrad.reference.bounds import ALONE, DIGITS, LIBRARIES, PARTS, PYTHONS, Budget, Unread, bare, is_allowed
-from symgrad.reference.calls import Caller, Function, Library
+from symgrad.reference.torch_calls import Caller, Function, Library
 
 BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,

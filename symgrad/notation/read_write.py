@@ -1,19 +1,17 @@
-"""Tree → text: what `symgrad.notation.write` reads back as the same tree.
+"""Text to tree and back: statements of index equations are read and printed, and einsum's subscripts are read.
 
-Two alphabets: `UNICODE` (``Σ_j x[i,j]·w[j]``, ``√x``, ``x²``) and `PLAIN` (``sum_j x[i,j]*w[j]``, ``x^2``). A text
-holds together more or less tightly; what is looser than its place allows goes into brackets.
+What `format_node` prints, `read_statement` reads as the same tree. Right-hand sides are `symgrad.notation.expressions`.
 
-Text → tree: statements of index equations, and einsum's subscripts.
+    statement  = left "=" expr [ "where" definition { "," definition } ]
+    left       = NAME [ "[" slot { "," slot } "]" ]            slot = "…" | run | "(" run "," run { "," run } ")"
+    run        = letter [ "<" expr ]
+    definition = NAME [ "[" letters "]" ] "=" expr
 
-Right-hand sides are `symgrad.notation.expressions`.
+einsum's subscripts (``"ij,jk->ik"``) have one letter for each axis, and ``...`` for axes without one: out come the
+letters of each tensor and of the result.
 
-statement  = left "=" expr [ "where" definition { "," definition } ]
-left       = NAME [ "[" slot { "," slot } "]" ]            slot = "…" | run | "(" run "," run { "," run } ")"
-run        = letter [ "<" expr ]
-definition = NAME [ "[" letters "]" ] "=" expr
-
-einsum's subscripts (``"ij,jk->ik"``) are one letter for each axis, and ``...`` for those that have none: the letters of
-each tensor and of the result go out.
+There are two alphabets to print in: `UNICODE` (``Σ_j x[i,j]·w[j]``, ``√x``, ``x²``) and `PLAIN` (``sum_j x[i,j]*w[j]``,
+``x^2``). Every text has a binding strength; one that binds too weakly for its place goes into brackets.
 """
 
 from __future__ import annotations
@@ -61,13 +59,13 @@ def read_statement(text: str, start: int = 0) -> Statement:
 
     Raises `NotationError`, with a span, for whatever is not in the grammar.
     """
-    reader = Reader(tokenize(text, start))
+    reader = StatementParser(tokenize(text, start))
     found = reader.statement()
     reader.end()
     return found
 
 
-class Reader(Expressions):
+class StatementParser(Expressions):
     """The rules of statements."""
 
     def statement(self) -> Statement:
@@ -136,7 +134,7 @@ def parse_subscripts(subscripts: str, count: int | None = None) -> tuple[tuple[s
     return terms, output
 
 
-def lettered(subscripts: str, ranks: Sequence[int]) -> str:
+def spell_out_dots(subscripts: str, ranks: Sequence[int]) -> str:
     """``"...ij,...jk->...ik"`` with letters for the axes that each ``...`` stands for: the last ones are shared."""
     text = subscripts.replace(" ", "")
     left, arrow, output = text.partition("->")
@@ -176,18 +174,18 @@ UNICODE = Alphabet({})
 PLAIN = Alphabet({"·": "*", "−": "-", "≤": "<=", "≥": ">=", "≠": "!=", "Σ": "sum", "Π": "prod", "…": "..."}, plain=True)
 
 
-def written(node: Node, alphabet: Alphabet = UNICODE) -> str:
+def format_node(node: Node, alphabet: Alphabet = UNICODE) -> str:
     """``node`` on one line, so that it reads back.
 
-    >>> from symgrad.notation.write import read_statement
+    >>> from symgrad.notation.read_write import read_statement
     >>> statement = read_statement("out[i] = sum_j x[i+j]^2/sqrt(w[j])")
-    >>> written(statement), written(statement, PLAIN)
+    >>> format_node(statement), format_node(statement, PLAIN)
     ('out[i] = Σ_j x[i + j]² / √(w[j])', 'out[i] = sum_j x[i + j]^2 / sqrt(w[j])')
     """
-    return Writer(alphabet).text(node)[0]
+    return NodeFormatter(alphabet).text(node)[0]
 
 
-class Writer:
+class NodeFormatter:
     """The walk over a tree in one alphabet."""
 
     def __init__(self, alphabet: Alphabet) -> None:
@@ -264,7 +262,7 @@ class Writer:
     @text.register
     def _(self, node: Binary) -> Text:
         if node.sign in ("+", "−"):
-            left = self.text(node.left)[0] if not is_mod(node.left) else f"({self.text(node.left)[0]})"
+            left = self.text(node.left)[0] if not is_remainder(node.left) else f"({self.text(node.left)[0]})"
             return f"{left} {self.sign(node.sign)} {self.inside(node.right, OPEN)}", SUM
         if node.sign == "mod":
             return f"{self.inside(node.left, PRODUCT)} mod {self.inside(node.right, ATOM)}", SUM
@@ -334,6 +332,6 @@ class Writer:
         return between.join(self.text(node)[0] for node in nodes)
 
 
-def is_mod(node: Node) -> bool:
+def is_remainder(node: Node) -> bool:
     """Whether ``node`` is a remainder, which is in brackets inside a sum."""
     return isinstance(node, Binary) and node.sign == "mod"

@@ -13,10 +13,11 @@ import sympy as sp
 
 from symgrad.entries.stated import equation_of
 from symgrad.errors import InputError, Setting, Span, SymgradError
-from symgrad.language.grammar.nodes import Equation
-from symgrad.language.outside.constants import is_number
+from symgrad.language.constants import is_number
+from symgrad.language.steps.binding import Meaning, Ref, kind_of
 from symgrad.language.steps.builder import Builder, Operand
-from symgrad.language.steps.calls import Meaning, Ref, kind_of
+from symgrad.language.syntax_tree import Equation
+from symgrad.notation.read_write import format_node, read_statement
 from symgrad.notation.scope import names_in, spelled_out
 from symgrad.notation.tree import (
     Access,
@@ -33,7 +34,6 @@ from symgrad.notation.tree import (
     rebuilt,
     walk,
 )
-from symgrad.notation.write import read_statement, written
 from symgrad.ops import functions
 from symgrad.ops.entry import named
 from symgrad.program import Stated, free_name
@@ -54,7 +54,7 @@ def one_step(
     builder: Builder, statement: Statement, meanings: Mapping[str, Meaning], span: Span, name: str | None
 ) -> Ref:
     """The result of one equation, as a step."""
-    op = named(Stated(written(statement)))
+    op = named(Stated(format_node(statement)))
     tensors = names_in(spelled_out(statement), functions()).tensors
     operands = [operand(Name(tensor, span=span), meanings[tensor]) for tensor in tensors]
     try:

@@ -1,1 +1,0 @@
-"""What comes in beside the text, as exact numbers: arguments, arrays, files, literals, shapes."""
