@@ -12,8 +12,8 @@ import numpy as np
 import torch
 
 from symgrad.backward import Backward
-from symgrad.backward.parts.code import placed
-from symgrad.backward.parts.trees import in_parts
+from symgrad.backward.code import placed
+from symgrad.backward.trees import in_parts
 
 MODULES = {"torch": torch, "F": torch.nn.functional, "math": math, "np": np}
 """What the modules in a line are."""

@@ -22,13 +22,12 @@ from torch import nn
 from torch.nn import functional as F
 
 import symgrad
-from symgrad.backward import Backward
-from symgrad.backward.grouping import proven, templates
-from symgrad.backward.grouping.groups import groups
-from symgrad.backward.lines import Lines
-from symgrad.backward.shortening.beside import Sizes, side_by_side
-from symgrad.backward.shortening.products import in_lowest_terms
-from symgrad.backward.shortening.typed import in_floats
+from symgrad.backward import Backward, line_templates, template_cache
+from symgrad.backward.cotangent_lines import Lines
+from symgrad.backward.groups import groups
+from symgrad.backward.simplify.broadcasting import in_lowest_terms
+from symgrad.backward.simplify.concat import Sizes, side_by_side
+from symgrad.backward.simplify.dtype_casts import in_floats
 from symgrad.errors import UnsupportedError
 from symgrad.language.reading import inputs_of
 from symgrad.tracing import Capture, run_script
@@ -259,11 +258,11 @@ def test_two_draws_are_not_one() -> None:
 
 def derivations(program: Capture) -> int:
     """How many lines are derived for a program when nothing is known."""
-    templates.derived.cache_clear()
-    proven.forget()
-    before = templates.derived.cache_info().misses
+    line_templates.derived.cache_clear()
+    template_cache.forget()
+    before = line_templates.derived.cache_info().misses
     program.backward(np.ones(np.shape(program.results[0])))
-    return templates.derived.cache_info().misses - before
+    return line_templates.derived.cache_info().misses - before
 
 
 def chain(layers: int) -> Capture:
@@ -378,22 +377,22 @@ def test_the_lines_grow_with_the_program_and_no_faster(monkeypatch: pytest.Monke
 
 
 def test_a_wrong_line_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    templates.derived.cache_clear()
-    proven.forget()
-    honest = templates.closed_form_of
+    line_templates.derived.cache_clear()
+    template_cache.forget()
+    honest = line_templates.closed_form_of
 
     def lies(*args: Any) -> Any:
         form = honest(*args)
         return None if form is None else form.__class__(f"2 * ({form.text})", form.equation, form.steps)
 
-    monkeypatch.setattr(templates, "closed_form_of", lies)
-    monkeypatch.setattr(templates, "written_out", lambda *_: None)
+    monkeypatch.setattr(line_templates, "closed_form_of", lies)
+    monkeypatch.setattr(line_templates, "written_out", lambda *_: None)
     lines = symgrad.explain("tanh(x @ w)", shapes={"x": (2, 3), "w": (3, 4)}, check=False).backward
     assert [line.code for line in lines.statements] == [None] * len(lines.statements)
     with pytest.raises(UnsupportedError, match="cannot be written as code"):
         lines.code()
-    templates.derived.cache_clear()
-    proven.forget()
+    line_templates.derived.cache_clear()
+    template_cache.forget()
 
 
 def test_a_line_that_holds_for_some_data_is_confirmed_on_every_run() -> None:
@@ -470,7 +469,7 @@ def test_whether_a_line_is_shown_does_not_depend_on_what_was_asked_before() -> N
     def shown(*x: float) -> str:
         return str(symgrad.explain("x.std() * 2", x=list(x), check=False).backward.gradients["x"].code)
 
-    proven.forget()
+    template_cache.forget()
     first, other, again = shown(1, 1), shown(1, 2), shown(1, 1)
     assert first == again == f"where(std(x) != 0, {other}, 0)"  # 0/0 there, where torch says 0
 

@@ -12,7 +12,7 @@ import torch
 
 import symgrad
 from symgrad import capture
-from symgrad.closed_form.texts.source_text import Writer
+from symgrad.closed_form.source_text import Writer
 from symgrad.errors import NotationError, ShapeError, UnsupportedError
 from symgrad.language import read
 from symgrad.numeric import forward

@@ -18,11 +18,11 @@ import torch
 from torch import nn
 
 import symgrad
-from symgrad.backward.grouping import proven, standard, templates
-from symgrad.backward.grouping.groups import groups
-from symgrad.backward.parts.names import Names
-from symgrad.backward.parts.reworded import always_defined
-from symgrad.backward.parts.trees import filled
+from symgrad.backward import line_templates, standard_groups, template_cache
+from symgrad.backward.form_text import always_defined
+from symgrad.backward.groups import groups
+from symgrad.backward.page_names import Names
+from symgrad.backward.trees import filled
 from symgrad.calculus import sweeps
 from symgrad.entries import readings as vocabulary
 from symgrad.language.steps.input_names import Taken
@@ -48,13 +48,13 @@ def counted():
     """What has to be derived for a call, from nothing."""
 
     def of(call):
-        templates.derived.cache_clear()
-        proven.forget()
+        line_templates.derived.cache_clear()
+        template_cache.forget()
         for made in (local.derive, local.local_pullback, local.standard_key):
             made.cache_clear()
         call()
         return {
-            "lines": templates.derived.cache_info().misses,
+            "lines": line_templates.derived.cache_info().misses,
             "derivatives": local.derive.cache_info().misses,
             "pullbacks": local.local_pullback.cache_info().misses,
         }
@@ -199,10 +199,10 @@ def test_a_line_that_was_made_at_one_position_is_right_at_others(text, end, coun
         written(text, places[0])
 
     counted(first)
-    known = templates.derived.cache_info().misses
+    known = line_templates.derived.cache_info().misses
     for place in places[1:]:
         written(text, place)
-    assert templates.derived.cache_info().misses == known
+    assert line_templates.derived.cache_info().misses == known
 
 
 def written(text, place):
@@ -218,22 +218,24 @@ def written(text, place):
 
 def test_a_line_that_holds_at_one_position_alone_is_not_taken_for_another(monkeypatch):
     """A form that forgets its slot is right at the first position, and refused because of the others."""
-    proven.forget()
-    own = templates.closed_form_of
+    template_cache.forget()
+    own = line_templates.closed_form_of
 
     def forgetful(program, wanted, sweep_of):
         form = own(program, wanted, sweep_of)
         return form if form is None else replace(form, text=filled(form.text, (("p0", 0),)))
 
-    monkeypatch.setattr(templates, "closed_form_of", forgetful)
-    templates.derived.cache_clear()
+    monkeypatch.setattr(line_templates, "closed_form_of", forgetful)
+    line_templates.derived.cache_clear()
     found = symgrad.explain("tanh(x[0])", shapes={"x": (4,)}, check=False).backward
     assert found.gradients["x"].code is not None
-    opened = [found for key, found in proven._settled.items() if any(n.has(Slot) for n in key.origin.program.required)]
+    opened = [
+        found for key, found in template_cache._settled.items() if any(n.has(Slot) for n in key.origin.program.required)
+    ]
     assert opened
     assert not any(found.notation for found in opened)
-    templates.derived.cache_clear()
-    proven.forget()
+    line_templates.derived.cache_clear()
+    template_cache.forget()
 
 
 def test_numbers_in_slots():
@@ -256,7 +258,7 @@ def test_a_group_is_the_same_at_other_sizes_and_positions():
     program = symgrad.explain("tanh(x[1])", shapes={"x": (4, 3)}, check=False).program
     tensors = {t.name: t for t in program.tensors()}
     (group,) = groups(program, {program.output})
-    form = standard.standard_group(group, tensors, None)
+    form = standard_groups.standard_group(group, tensors, None)
     assert list(form.slots.found.values()) == [1]
     fixed = form.at(dict.fromkeys(form.slots.found, 2))
     assert "2" in str(fixed.program.steps[0].options)
@@ -462,7 +464,7 @@ def test_programs_without_axes_of_one_entry_are_not_compared(monkeypatch) -> Non
 
 
 KEPT_LONGER = {
-    "symgrad/calculus": 4096, "symgrad/backward/grouping/templates.py": 4096, "symgrad/tracing": 8192, "symgrad/render": 8192,
+    "symgrad/calculus": 4096, "symgrad/backward/line_templates.py": 4096, "symgrad/tracing": 8192, "symgrad/render": 8192,
 }  # fmt: skip
 """What is derived once for an operation, lines that are alike, what torch's functions are called, how letters look."""
 
@@ -473,7 +475,7 @@ def test_every_cache_lets_go() -> None:
     for path in package.rglob("*.py"):
         text, where = path.read_text(encoding="utf-8"), path.relative_to(package.parent).as_posix()
         for found in re.finditer(r"lru_cache\(maxsize=(\w+)\)", text):
-            sizes[where, found.start()] = int(found[1]) if found[1].isdigit() else templates.REMEMBERED
+            sizes[where, found.start()] = int(found[1]) if found[1].isdigit() else line_templates.REMEMBERED
     assert len(sizes) > 40
     for (where, at), size in sizes.items():
         assert size <= next((n for part, n in KEPT_LONGER.items() if where.startswith(part)), 2048), (where, at)

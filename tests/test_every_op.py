@@ -18,7 +18,7 @@ import sympy as sp
 
 from symgrad.calculus import local
 from symgrad.calculus.differentiate import differentiate
-from symgrad.closed_form.texts.source_text import Writer
+from symgrad.closed_form.source_text import Writer
 from symgrad.errors import ShapeError, SymgradError
 from symgrad.explanation import derive_only
 from symgrad.indexing import Bracket, Equation, access, add_up, fresh, fresh_axes, instantiate

@@ -12,7 +12,7 @@ import torch
 
 import symgrad
 from symgrad import files as kept
-from symgrad.backward.grouping import proven, templates
+from symgrad.backward import line_templates, template_cache
 from symgrad.oracles import forms
 from symgrad.program import Constant
 from symgrad.tracing import run_script
@@ -48,8 +48,8 @@ class Runs:
         self.folder, self.file, self.counts = folder, file, {"derived": 0, "proven": 0}
         monkeypatch.setenv(kept.PLACE, str(folder))
         for name, module, function in (
-            ("derived", templates, "closed_form_of"), ("derived", templates, "masked_form"),
-            ("derived", templates, "lowered"), ("proven", templates, "check_form"), ("proven", templates, "at_the_point"),
+            ("derived", line_templates, "closed_form_of"), ("derived", line_templates, "masked_form"),
+            ("derived", line_templates, "lowered"), ("proven", line_templates, "check_form"), ("proven", line_templates, "at_the_point"),
         ):  # fmt: skip
             monkeypatch.setattr(module, function, self.counting(name, getattr(module, function)))
 
@@ -73,8 +73,8 @@ class Runs:
         return "\n".join(event_text(event, 100) for event in told)
 
     def forget(self):
-        proven.forget()
-        for made in (templates.derived, templates.masked, templates.written_out, forms._read_back):
+        template_cache.forget()
+        for made in (line_templates.derived, line_templates.masked, line_templates.written_out, forms._read_back):
             made.cache_clear()
 
     @property
@@ -132,7 +132,7 @@ def test_a_proof_that_failed_is_tried_again_in_the_next_run(runs, monkeypatch):
     """Numbers may be so large that nothing is confirmed at them: that says nothing of others."""
     fresh = runs.story(PRODUCT, wanted=False)
     with monkeypatch.context() as large:
-        large.setattr(templates, "proven", lambda *args: False)
+        large.setattr(line_templates, "proven", lambda *args: False)
         assert runs.story(PRODUCT) != fresh
     assert runs.story(PRODUCT) == fresh
 
@@ -141,14 +141,14 @@ def test_a_proof_that_failed_is_tried_again_in_the_next_run(runs, monkeypatch):
 def test_what_python_calls_equal_or_writes_alike_are_two_questions(one, other):
     def spelled(value):
         constant = value if isinstance(value, (tuple, str)) else Constant(value)
-        return proven.spelling(proven.Question(constant, "as_notation"))
+        return template_cache.spelling(template_cache.Question(constant, "as_notation"))
 
     assert None not in (spelled(one), spelled(other))
     assert spelled(one) != spelled(other)
 
 
 def test_what_has_no_text_of_its_own_is_no_key():
-    assert proven.spelling(proven.Question(object(), "as_notation")) is None
+    assert template_cache.spelling(template_cache.Question(object(), "as_notation")) is None
 
 
 # --- what is no file of this version's ------------------------------------------------------------------------

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 import torch
 
-from symgrad.backward.grouping import proven
-from symgrad.backward.lines import Lines
-from symgrad.backward.shortening import merging
+from symgrad.backward import simplify
+from symgrad.backward import template_cache as proven
+from symgrad.backward.cotangent_lines import Lines
 from symgrad.tracing.session import event as events
 from symgrad.tracing.story.told_lines import ToldLines
 from tests.pasted_stories import Ear, scripts, slips_of
@@ -103,8 +103,8 @@ def test_a_line_with_other_numbers_is_withheld_and_the_story_says_so(
 ) -> None:
     """A rule that makes 0 or 1 / 0 of 1: what was proven for each group is no longer what is printed."""
     proven.forget()
-    with_signs = merging.with_signs
-    monkeypatch.setattr(merging, "with_signs", lambda value: ast.BinOp(with_signs(value), sign, ast.Constant(0)))
+    with_signs = simplify.with_signs
+    monkeypatch.setattr(simplify, "with_signs", lambda value: ast.BinOp(with_signs(value), sign, ast.Constant(0)))
     ear = pasted(ROWS, tmp_path)
     (event,) = ear.told
     assert event.agrees

@@ -1,6 +1,6 @@
 """Every example of the table has a line of code for every operand, and the lines give its pullback when torch runs them.
 
-Where there is no short notation the line is the index equation as array operations (`symgrad.closed_form.lowering`).
+Where there is no short notation the line is the index equation as array operations (`symgrad.closed_form.array_text`).
 What has no code stands in ``WITHOUT``, with the reason; the list may only shrink.
 """
 
@@ -16,8 +16,7 @@ import pytest
 import torch
 
 import symgrad
-from symgrad.backward import Backward, backward
-from symgrad.backward.grouping import proven, templates
+from symgrad.backward import Backward, backward, line_templates, template_cache
 from symgrad.closed_form import grid
 from symgrad.errors import SymgradError, UnsupportedError
 from symgrad.indexing import fresh
@@ -249,24 +248,24 @@ def test_what_has_no_short_notation_is_said_in_array_operations(
 
 
 def test_array_operations_are_confirmed_before_they_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    proven.forget()
-    honest = templates.written_out
-    monkeypatch.setattr(templates, "written_out", lambda *args: f"2 * {honest(*args)}")
+    template_cache.forget()
+    honest = line_templates.written_out
+    monkeypatch.setattr(line_templates, "written_out", lambda *args: f"2 * {honest(*args)}")
     lines = symgrad.explain("roll(x, 1)", shapes={"x": (2, 2)}, check=False).backward
     assert not lines.whole
     assert lines.gradients["x"].own == "the array operations were not confirmed"
     with pytest.raises(UnsupportedError, match="not confirmed"):
         lines.code()
-    proven.forget()
+    template_cache.forget()
 
 
 def test_a_grid_that_would_not_fit_is_refused_with_its_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    proven.forget()
-    monkeypatch.setattr(templates, "MOST_IN_GRID", 7)
+    template_cache.forget()
+    monkeypatch.setattr(line_templates, "MOST_IN_GRID", 7)
     line = symgrad.explain("roll(x, 1)", shapes={"x": (2, 2)}, check=False).backward.gradients["x"]
     assert line.code is None
     assert line.own == "array operations would lay out a grid of 16 points"
-    proven.forget()
+    template_cache.forget()
     i, j = fresh("i", 3), fresh("j", 4)
     assert grid(i * j, {}) == 12
 

@@ -16,9 +16,9 @@ from tests.parsed import PARSED, nodes_of
 ROOT = Path(__file__).resolve().parent.parent / "symgrad"
 OTHER_WORDS: dict[str, dict[str, str]] = {
     "NumPy's and torch's words for functions of SymPy": {
-        "closed_form/writing/said_shortly.py": "abs lgamma ndtr",
-        "closed_form/lowering.py": "abs atan2 cosh erfinv floor i0 i1 lgamma polygamma round sinh",
-        "closed_form/writing/sums.py": "mean sum var",
+        "closed_form/writing/shorthand_writers.py": "abs lgamma ndtr",
+        "closed_form/array_text.py": "abs atan2 cosh erfinv floor i0 i1 lgamma polygamma round sinh",
+        "closed_form/writing/sum_writers.py": "mean sum var",
         "oracles/torch_equation.py": (
             "acos acosh asin asinh atan atan2 atanh ceil cos cosh erf erfc erfcx erfinv exp floor i0e i1e lgamma log "
             "log_ndtr ndtri round sigmoid sign sin sinh tan tanh trunc"
@@ -76,8 +76,8 @@ OTHER_WORDS: dict[str, dict[str, str]] = {
         "sphinx/directives.py": "expand",
     },
     "the name of a rule": {
-        "closed_form/rewriting/rules.py": "mean softmax",
-        "closed_form/of_programs.py": "floor inverse",
+        "closed_form/rewriting/__init__.py": "mean softmax",
+        "closed_form/program_facts.py": "floor inverse",
     },
     "a kind of structure, of which the identity and a diagonal are two": {
         "explanation/structure.py": "identity sum diagonal",
@@ -111,9 +111,9 @@ OTHER_WORDS: dict[str, dict[str, str]] = {
 """Words that an operation has too and that mean something else where a path begins so, by what they mean there."""
 NAMED: dict[str, dict[str, str]] = {
     "lines of Python are taken apart and put together as trees: a function stands there by its name": {
-        "backward/shortening/beside.py": "cat pad stack",
-        "backward/shortening/factors.py": "T",
-        "backward/shortening/products.py": "ones_like zeros_like",
+        "backward/simplify/concat.py": "cat pad stack",
+        "backward/simplify/factors.py": "T",
+        "backward/simplify/broadcasting.py": "ones_like zeros_like",
         "testing/slips/formula_slips.py": "T mT",
         "exporting/torch_text.py": "clamp layer_norm sqrt sum var",
     },
@@ -121,10 +121,10 @@ NAMED: dict[str, dict[str, str]] = {
         "exporting/arrays.py": "einsum mT pad",
     },
     "what a closed form writes": {
-        "closed_form/writing/edges.py": "tril triu",
-        "closed_form/writing/entries.py": "T",
-        "closed_form/texts/pieces.py": "T mT",
-        "closed_form/texts/source_text.py": "T",
+        "closed_form/writing/index_ranges.py": "tril triu",
+        "closed_form/writing/accesses.py": "T",
+        "closed_form/fragments.py": "T mT",
+        "closed_form/source_text.py": "T",
         "explanation/structure.py": "expand",
     },
     "a step of a derivative, which symgrad makes by itself": {

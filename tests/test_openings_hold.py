@@ -14,8 +14,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import symgrad
-from symgrad.backward.parts.names import UNNAMED
-from symgrad.backward.shortening.typed import makes_truths
+from symgrad.backward.page_names import UNNAMED
+from symgrad.backward.simplify.dtype_casts import makes_truths
 from symgrad.errors import SymgradError
 from symgrad.explanation import Explanation
 from symgrad.oracles.torch import only_data

@@ -7,12 +7,12 @@ import pytest
 import sympy as sp
 
 from symgrad import explain
-from symgrad.backward.grouping.groups import groups
-from symgrad.backward.grouping.standard import standard_group
+from symgrad.backward.groups import groups
+from symgrad.backward.standard_groups import standard_group
 from symgrad.calculus import back
-from symgrad.closed_form.of_programs import divides
-from symgrad.closed_form.texts.pieces import NoForm
-from symgrad.closed_form.texts.source_text import Writer, plain
+from symgrad.closed_form.fragments import NoForm
+from symgrad.closed_form.program_facts import divides
+from symgrad.closed_form.source_text import Writer, plain
 from symgrad.indexing import Equation, Ravel, access, fresh_axes
 from symgrad.language import read
 from symgrad.numeric.playing import evaluate

@@ -12,8 +12,8 @@ import pytest
 
 import symgrad
 from symgrad import explain
-from symgrad.closed_form.texts.pieces import NoForm
-from symgrad.closed_form.texts.source_text import Writer
+from symgrad.closed_form.fragments import NoForm
+from symgrad.closed_form.source_text import Writer
 from symgrad.explanation.reasons import Vanishing, passages, way
 from symgrad.explanation.singular import Point, nothing
 from symgrad.language.reading import read

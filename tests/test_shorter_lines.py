@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 
 import symgrad
-from symgrad.backward.parts.reworded import letters_of
+from symgrad.backward.form_text import letters_of
 from symgrad.language import read
 
 Run = Callable[..., torch.Tensor]

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from symgrad.backward.shortening.beside import without_margins
-from symgrad.backward.shortening.factors import with_signs
+from symgrad.backward.simplify.concat import without_margins
+from symgrad.backward.simplify.factors import with_signs
 
 SIGNED = [
     ("-(-a / 4) / b + -c / 2", "a / 4 / b - c / 2"),

@@ -15,16 +15,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from symgrad.backward.grouping.groups import computed_once, groups
-from symgrad.backward.grouping.standard import standard_group
-from symgrad.backward.grouping.templates import asked_of
-from symgrad.backward.lines import Lines
-from symgrad.backward.parts.code import LONG, room_for
-from symgrad.backward.parts.data import Backward, Line
-from symgrad.backward.parts.names import UNNAMED, Names
-from symgrad.backward.parts.trees import in_parts
-from symgrad.backward.shortening.complexes import in_complex_words
-from symgrad.backward.shortening.factors import with_a_root
+from symgrad.backward.code import LONG, room_for
+from symgrad.backward.cotangent_lines import Lines
+from symgrad.backward.groups import computed_once, groups
+from symgrad.backward.line_data import Backward, Line
+from symgrad.backward.line_templates import asked_of
+from symgrad.backward.page_names import UNNAMED, Names
+from symgrad.backward.simplify.complex_lines import in_complex_words
+from symgrad.backward.simplify.factors import with_a_root
+from symgrad.backward.standard_groups import standard_group
+from symgrad.backward.trees import in_parts
 from symgrad.calculus import back, flowing
 from symgrad.errors import InputError
 from symgrad.language.expand import expanded_once, expansion

@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from symgrad.calculus import Sweep
+from symgrad.closed_form.array_text import condition_text, grid, lowered
 from symgrad.closed_form.form import Form, assigned, closed_form, masked_form
-from symgrad.closed_form.lowering import condition_text, grid, lowered
-from symgrad.closed_form.texts.decimals import one_over, without_plus
+from symgrad.closed_form.number_text import one_over, without_plus
 from symgrad.language.expand import open_ones
 from symgrad.program import Program
 
@@ -55,7 +55,7 @@ SENTENCES = {
     "without one": "Where a factor is 0 this line divides by 0: the gradient is then the product of the other factors.",
     "above the floor": "This line is for lengths above the floor that keeps them from 0.",
 }
-"""By the names of rules (`symgrad.closed_form.rewriting.rules`, `symgrad.closed_form.of_programs`)."""
+"""By the names of rules (`symgrad.closed_form.rewriting`, `symgrad.closed_form.program_facts`)."""
 UNGUARDED = frozenset(rule for rule, says in SENTENCES.items() if says in (DIVIDED, OF_LENGTHS))
 """Rules that drop ``[e ≠ 0]`` beside what is divided by e."""
 

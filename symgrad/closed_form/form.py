@@ -18,12 +18,12 @@ import sympy as sp
 
 from symgrad.calculus import Step, Sweep, local
 from symgrad.calculus.sweeps import substitute
-from symgrad.closed_form.of_programs import in_one_order, of_output, program_rules, symmetric_in
+from symgrad.closed_form.fragments import ATOM, NoForm, Piece
+from symgrad.closed_form.program_facts import in_one_order, of_output, program_rules, symmetric_in
+from symgrad.closed_form.rewriting import AMONG_NAMES, APART, DIVIDING, Rule, simplify
 from symgrad.closed_form.rewriting.conditions import none_left_out, some_left_out
-from symgrad.closed_form.rewriting.rules import AMONG_NAMES, APART, DIVIDING, Rule, simplify
 from symgrad.closed_form.rewriting.shorthands import Apart, Masked, Softmax, Standardised
-from symgrad.closed_form.texts.pieces import ATOM, NoForm, Piece
-from symgrad.closed_form.writing.writer import Forms
+from symgrad.closed_form.writing import Forms
 from symgrad.functions import sigmoid
 from symgrad.indexing import Bracket, Equation, Index, Unravel, fresh_axes
 from symgrad.indexing.canonical import canonical_at, values_of

@@ -15,7 +15,7 @@ from itertools import combinations_with_replacement
 import numpy as np
 import sympy as sp
 
-from symgrad.backward.parts.code import with_modules
+from symgrad.backward.code import with_modules
 from symgrad.calculus import Sweep, back, second_derivative
 from symgrad.closed_form import closed_form
 from symgrad.errors import Hint, InputError, ShapeError

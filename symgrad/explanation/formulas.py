@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from symgrad.backward.parts.code import with_modules
+from symgrad.backward.code import with_modules
 from symgrad.calculus import Sweep, jacobians, pullback, pullbacks
 from symgrad.calculus.sweeps import Whole
 from symgrad.closed_form import Form, closed_form_of, masked_form

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 import sympy as sp
 
 from symgrad.calculus.flow import cutting
-from symgrad.closed_form.texts.decimals import without_plus
-from symgrad.closed_form.texts.pieces import NoForm
-from symgrad.closed_form.writing.writer import Forms
+from symgrad.closed_form.fragments import NoForm
+from symgrad.closed_form.number_text import without_plus
+from symgrad.closed_form.writing import Forms
 from symgrad.explanation import claims as tests
 from symgrad.explanation.claims import Claim, Structure, certain
 from symgrad.indexing import Bracket, Index, over_terms

@@ -16,9 +16,9 @@ import numpy as np
 import sympy as sp
 
 from symgrad.backward import Backward, backward
-from symgrad.backward.grouping.templates import to_be_run, without
+from symgrad.backward.line_templates import to_be_run, without
 from symgrad.calculus import flows
-from symgrad.closed_form.writing.convolutions import CONVOLUTIONS
+from symgrad.closed_form.writing.convolution_gradients import CONVOLUTIONS
 from symgrad.errors import InputError, SymgradError, UnknownNameError, UnsupportedError
 from symgrad.explanation.formulas import Shapes, derive, sample
 from symgrad.exporting.arrays import of_arrays

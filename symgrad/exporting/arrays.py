@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from functools import cache
 
-from symgrad.backward.parts.trees import put
+from symgrad.backward.trees import put
 from symgrad.entries.spec import Op
 from symgrad.errors import UnsupportedError
 from symgrad.exporting.module import Told, checked, docstring, in_functions, whole_module

@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from symgrad.backward.parts.code import IMPORTS, function_name, quoted
+from symgrad.backward.code import IMPORTS, function_name, quoted
 from symgrad.exporting.parts import Parts, as_functions, free, indented, misfit, one_shape
 from symgrad.exporting.torch_text import function_class, in_torch
 from symgrad.ops.entry import plays

@@ -12,11 +12,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 
 from symgrad.backward import Backward, Line
-from symgrad.backward.parts.code import with_conditions
-from symgrad.backward.parts.trees import names_in, put, read_by, rewritten
+from symgrad.backward.code import with_conditions
+from symgrad.backward.trees import names_in, put, read_by, rewritten
 from symgrad.closed_form import without_plus
-from symgrad.closed_form.texts.decimals import least_sizes, size_text
-from symgrad.closed_form.texts.pieces import NoForm
+from symgrad.closed_form.fragments import NoForm
+from symgrad.closed_form.number_text import least_sizes, size_text
 from symgrad.errors import UnsupportedError
 from symgrad.program import Tensor
 from symgrad.shapes import Size

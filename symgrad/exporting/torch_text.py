@@ -17,9 +17,9 @@ import ast
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from symgrad.backward.parts.code import at_home
-from symgrad.backward.parts.trees import names_in, put, rewritten
-from symgrad.backward.shortening.products import is_number
+from symgrad.backward.code import at_home
+from symgrad.backward.simplify.broadcasting import is_number
+from symgrad.backward.trees import names_in, put, rewritten
 from symgrad.errors import UnsupportedError
 from symgrad.exporting.parts import (
     Parts,

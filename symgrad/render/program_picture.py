@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.backward.parts.names import with_names
+from symgrad.backward.page_names import with_names
 from symgrad.explanation import Explanation
 from symgrad.explanation.evidence import shape_text
 from symgrad.numeric import Array, as_float, euclidean, term_sizes

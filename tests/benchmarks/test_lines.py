@@ -16,7 +16,7 @@ from sympy.core.cache import clear_cache
 from torch import nn
 
 import symgrad
-from symgrad.backward.grouping import proven, templates
+from symgrad.backward import line_templates, template_cache
 from tests.benchmarks.ratios import FOUND, Row, seconds
 from tests.compare import assert_same
 
@@ -71,8 +71,8 @@ class Loop(nn.Module):
 
 def forget() -> None:
     """Empty every cache that a line could be found in."""
-    proven.forget()
-    for cached in (templates.derived, local.derive, local.local_pullback, local.standard_key):
+    template_cache.forget()
+    for cached in (line_templates.derived, local.derive, local.local_pullback, local.standard_key):
         cached.cache_clear()
     clear_cache()
 

@@ -1,1 +1,346 @@
-"""From a rewritten formula to torch's syntax, a file for each kind of thing that has a name."""
+"""From an index expression to a piece of matrix notation, by the shape of the expression.
+
+Comes in: an expression over free indices. Goes out: a `Piece`; `NoForm` where no notation fits. Each way to
+write something is one method, named by what it writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import sympy as sp
+
+from symgrad.closed_form.fragments import (
+    ADD,
+    ATOM,
+    COMPARE,
+    MULTIPLY,
+    NEGATE,
+    POWER,
+    NoForm,
+    Piece,
+    aligned,
+    applied,
+    fits,
+    keeping,
+    method,
+    of_ones,
+    permuted,
+)
+from symgrad.closed_form.notation import (
+    Notation,
+    added,
+    axis_in,
+    body_order,
+    common_order,
+    factor_order,
+    joint_axes,
+    lined_up,
+    signed,
+)
+from symgrad.closed_form.number_text import computed_of, decimal_text, over_and_under, quotient_text, size_text
+from symgrad.closed_form.rewriting.scalar_rules import (
+    content_of,
+    has_few_digits,
+    is_decimal,
+    is_written_out,
+    roots_together,
+    without,
+)
+from symgrad.closed_form.rewriting.shorthands import Root, reads_tensor
+from symgrad.closed_form.rewriting.sum_rules import in_a_row
+from symgrad.closed_form.writing.accesses import entry, is_class, one_hot
+from symgrad.closed_form.writing.complex_forms import in_complex_words
+from symgrad.closed_form.writing.index_ranges import (
+    has_edge,
+    is_edge,
+    on_diagonal,
+    side_by_side,
+    within_common_edges,
+    within_edges,
+)
+from symgrad.closed_form.writing.known_calls import known_call
+from symgrad.closed_form.writing.shorthand_writers import SHORTHANDS, function, norm, root
+from symgrad.closed_form.writing.sum_writers import write_sum
+from symgrad.functions import Stable, high
+from symgrad.indexing import Bracket, Index
+from symgrad.indexing.sums import split_factors
+from symgrad.indexing.symbols import Expr, free_indices, is_access
+
+RELATIONS = {sp.Lt: "<", sp.Le: "<=", sp.Gt: ">", sp.Ge: ">=", sp.Eq: "==", sp.Ne: "!="}
+METHODS = {
+    sp.exp, sp.log, sp.sin, sp.cos, sp.tan, sp.tanh, sp.sign, sp.erf, sp.sinh, sp.cosh, sp.erfinv, sp.Abs, sp.loggamma,
+    sp.polygamma,
+}  # fmt: skip
+
+
+class Forms(Notation):
+    """Writes index expressions over the tensors of one program, by their shape."""
+
+    def write(self, node: Expr, prefer: Sequence[Index]) -> Piece:
+        """``node`` as a piece; its axes come in the order of ``prefer`` where there is a choice."""
+        if is_access(node):
+            return entry(self, node, prefer)
+        if isinstance(node, sp.Sum):
+            return write_sum(self, node, prefer)
+        if node.is_Number or (not free_indices(node) and not reads_tensor(node) and node.free_symbols):
+            return self.number(node)
+        if node.is_Add:
+            return self.add(node, prefer)
+        if is_class(node):
+            return one_hot(self, node)
+        if (
+            node.is_Mul
+            or isinstance(node, sp.KroneckerDelta)
+            or (node.is_Pow and node.exp.is_number and node.exp.is_negative)
+        ):
+            return self.product(split_factors(node), prefer)
+        if node.is_Pow and not node.is_number:
+            return self.power(node, prefer)
+        if isinstance(node, Bracket):
+            return self.condition(node, prefer)
+        if type(node) in SHORTHANDS:
+            return SHORTHANDS[type(node)](self, node, prefer)
+        if isinstance(node, sp.log) and isinstance(node.args[0], sp.Sum) and isinstance(node.args[0].function, sp.exp):
+            return self.log_of_exponentials(node.args[0], prefer)
+        if node.is_number:
+            return self.number(node)
+        if isinstance(node, high):  # at NaN the form does not pass its proof
+            return self.write(node.args[0], prefer)
+        if node.func in METHODS or isinstance(node, Stable):
+            return function(self, node, prefer)
+        raise NoForm
+
+    def number(self, node: Expr) -> Piece:
+        """A number or a size."""
+        if node.is_Integer:
+            return Piece(str(node), NEGATE if node < 0 else ATOM, ())
+        if isinstance(node, Root):
+            return root(self, node, ())
+        if is_written_out(node) and (computed := computed_of(float(node))) is not None:
+            return Piece(*computed, ())
+        if node.is_Float and (share := quotient_text(node, self.program)) is not None:
+            return Piece(share, NEGATE if node < 0 else MULTIPLY, ())
+        if is_decimal(node) or has_few_digits(node):
+            return Piece(decimal_text(node), NEGATE if node < 0 else ATOM, ())
+        if node.is_Rational:
+            return Piece(f"{node.p} / {node.q}", NEGATE if node < 0 else MULTIPLY, ())
+        if node.is_Symbol or isinstance(node, (sp.floor, sp.Mod)):
+            return Piece(*size_text(node, self.program.inputs), ())
+        if node.is_Add and node.is_polynomial():
+            terms = sorted(node.args, key=lambda t: bool(t.is_number))
+            texts = [self.number(t).inside(ADD) for t in terms]
+            return Piece(" + ".join(texts).replace("+ -", "- "), ADD, ())
+        if node.is_number and not node.is_real:  # log(−2)
+            raise NoForm
+        if node is sp.pi:
+            return Piece("math.pi", ATOM, ())
+        if isinstance(node, sp.log) and node.args[0].is_Integer:
+            return Piece(f"math.log({node.args[0]})", ATOM, ())
+        if node.is_number and not (node.is_Pow and node.exp == sp.Rational(1, 2)):
+            return Piece(decimal_text(node), NEGATE if node < 0 else ATOM, ())
+        if node.is_Pow and node.exp == -1:
+            return Piece(f"1 / {self.number(node.base).inside(POWER)}", MULTIPLY, ())
+        if node.is_Pow and node.exp.is_Rational:
+            return Piece(f"{self.number(node.base).inside(ATOM)} ** {float(node.exp)!r}".removesuffix(".0"), POWER, ())
+        if node.is_Mul and all(size.is_Symbol for size in node.args):
+            return self.size_product(node.args, sp.S.One)
+        if node.is_Mul and not node.is_number:
+            return self.product(list(node.args), ())
+        raise NoForm
+
+    def add(self, node: Expr, prefer: Sequence[Index]) -> Piece:
+        """Terms over their common axes; what is subtracted comes last."""
+        content = content_of(node)
+        if content != 1:
+            return self.product([content, without(node, content)], prefer)
+        parts = node.args
+        if all(map(has_edge, parts)):
+            parts = within_common_edges(parts)
+            joined = self.product(split_factors(parts[0]), prefer) if len(parts) == 1 else None
+            joined = joined or side_by_side(self, parts, prefer)
+            if joined is not None:
+                return joined
+        written = [(minus, t, self.write(t, prefer)) for minus, t in signed(parts)]
+        whole = added(written, common_order([piece for *_, piece in written], prefer))
+        varied = [piece for *_, piece in written if piece.axes]
+        if len(varied) != 1 or varied[0].kept is None:
+            return whole
+        kept = [(minus, t, piece.kept or piece) for minus, t, piece in written]
+        return replace(whole, kept=added(kept, varied[0].kept.axes))
+
+    def product(self, factors: Sequence[Expr], prefer: Sequence[Index]) -> Piece:
+        """Elementwise product; numbers first, then the seed, what is divided by last."""
+        if len(factors) > 1 and any(is_edge(f) for f in factors):
+            return within_edges(self, factors, prefer)
+        for factor in factors:
+            if isinstance(factor, sp.KroneckerDelta) and not is_class(factor):
+                return on_diagonal(self, factor, [f for f in factors if f is not factor])
+        above: list[Expr] = []
+        below: list[Expr] = []
+        coefficient = sp.S.One
+        for factor in roots_together(factors):
+            base, exponent = (factor, sp.S.One) if isinstance(factor, sp.exp) else factor.as_base_exp()
+            if factor.is_Add:
+                content = content_of(factor)
+                factor, number = without(factor, content), content
+            else:
+                number = factor if is_written_out(factor) else sp.S.One
+            if is_written_out(number):
+                coefficient *= sp.sign(number)
+                over, under = over_and_under(abs(number), self.program)
+                coefficient /= under if under.is_Integer else 1
+                above += [] if over == 1 else [over]
+                below += [] if under.is_Integer else [under]
+            else:
+                coefficient *= number
+            if factor is number:
+                continue
+            if isinstance(factor, sp.exp) and is_access(-factor.exp):
+                below.append(sp.exp(-factor.exp))
+            elif factor.is_Rational and not is_decimal(factor):
+                coefficient *= factor
+            elif isinstance(exponent, sp.Expr) and exponent.is_number and exponent.is_negative:
+                below.append(base ** (-exponent))
+            else:
+                above.append(factor)
+        raised, lowered = ([f for f in part if isinstance(f, sp.exp)] for part in (above, below))
+        if len(raised) > 1 or (raised and lowered):  # eᵃ / eᵇ would overflow where eᵃ⁻ᵇ does not
+            above, below = ([f for f in part if not isinstance(f, sp.exp)] for part in (above, below))
+            above.append(sp.exp(sp.Add(*(f.exp for f in raised)) - sp.Add(*(f.exp for f in lowered)), evaluate=False))
+        return self._fraction(coefficient, above, below, prefer)
+
+    def _fraction(self, coefficient: Expr, above: list[Expr], below: list[Expr], prefer: Sequence[Index]) -> Piece:
+        """coefficient · above / below."""
+        sizes = [b for b in below if not reads_tensor(b) and not free_indices(b)]
+        below = [b for b in below if b not in sizes]
+        if all(self.program.sizes.get(size) == 1 for size in sizes):  # an axis of one entry, opened
+            sizes = []
+        negative = bool(coefficient < 0)
+        above = sorted(above, key=lambda f: factor_order(f, self.program, negative))
+        written = [self.write(f, prefer) for f in (*above, *below)]
+        plain = keeping(written) or written
+        kept = [piece.kept or piece for piece in plain]
+        size = abs(coefficient)
+        number = (negative, str(size.p), size.q)
+        if has_few_digits(size) and (not above or (size.p != 1 and all(map(is_class, above)))):
+            number = (negative, repr(float(size)), 1)  # a weight: 0.9 of a class, and 0.1 / n of each
+        whole, *more = (
+            self._quotient(number, each[: len(above)], each[len(above) :], sizes, prefer)
+            for each in (plain, *([kept] if kept != plain and keeping(kept) else []))
+        )
+        return replace(whole, kept=more[0]) if more else whole
+
+    def _quotient(
+        self, number: tuple[bool, str, int], pieces: list[Piece], under: list[Piece], sizes: list[Expr],
+        prefer: Sequence[Index],
+    ) -> Piece:  # fmt: skip
+        """The same of what is written, and of a number: whether it is below 0, what it multiplies and divides by."""
+        negative, lead, share = number
+        target = common_order([*pieces, *under], prefer)
+        sign = "-" if negative else ""
+        parts = [aligned(p, target).inside(MULTIPLY) for p in pieces]
+        if lead != "1" or not parts or (negative and pieces[0].binds == COMPARE):
+            parts = [
+                lead,
+                *(p if n else aligned(pieces[0], target).inside(NEGATE) for n, p in enumerate(parts)),
+            ]
+        text = " * ".join(parts)
+        divisors = [aligned(u, target).inside(ATOM if u.binds < POWER else POWER) for u in under]
+        if sizes or share != 1:
+            divisor = self.size_product(sizes, share)
+            divisors.append(divisor.inside(POWER))
+        for divisor_text in divisors:
+            text = f"{text} / {divisor_text}"
+        binds = MULTIPLY if len(parts) > 1 or divisors else (pieces[0].binds if pieces else ATOM)
+        if len(parts) == 1 and not divisors and pieces:
+            text = aligned(pieces[0], target).text
+        if sign:
+            text = f"-{text}" if binds >= MULTIPLY else f"-({text})"
+            binds = min(NEGATE, MULTIPLY) if binds >= MULTIPLY else NEGATE
+        return Piece(text, binds, joint_axes([*pieces, *under], target))
+
+    def size_product(self, sizes: Sequence[Expr], number: Expr) -> Piece:
+        """A product of sizes, as numel() where it is one."""
+        whole = sp.Mul(*sizes)
+        texts = [] if number == 1 else [str(number)]
+        if sizes:
+            for tensor in self.program.inputs:
+                if len(tensor.shape) > 1 and whole == sp.Mul(*tensor.shape):
+                    texts.append(f"{tensor.name}.numel()")
+                    break
+            else:
+                parts = sorted((self.number(s) for s in sizes), key=lambda part: part.text)
+                texts += [p.inside(MULTIPLY if len(parts) > 1 or texts else COMPARE) for p in parts]
+                if len(sizes) == 1 and number == 1:
+                    return parts[0]
+        return Piece(" * ".join(texts), ATOM if len(texts) == 1 else MULTIPLY, ())
+
+    def power(self, node: Expr, prefer: Sequence[Index]) -> Piece:
+        """x ** 2, x.sqrt()."""
+        base, exponent = node.as_base_exp()
+        if exponent == sp.S.Half and isinstance(base, sp.Sum) and base.function.is_Pow and base.function.exp == 2:
+            return norm(self, base, prefer)
+        inner = self.write(base, prefer)
+        if exponent == sp.Rational(1, 2):
+            return applied(inner, "sqrt()")
+        halves = exponent.is_Rational and exponent.q == 2
+        raised = Piece(repr(float(exponent)), ATOM, ()) if halves else self.write(exponent, prefer)
+        (left, right), axes = lined_up([inner, raised], prefer)
+        return Piece(f"{left.inside(ATOM)} ** {right.inside(ATOM)}", POWER, axes)
+
+    def condition(self, node: Expr, prefer: Sequence[Index]) -> Piece:
+        """[x > 0] is (x > 0); conditions on indices have no notation."""
+        relation = node.args[0]
+        if relation.func not in RELATIONS or not reads_tensor(relation):
+            raise NoForm
+        (left, right), axes = lined_up([self.write(a, prefer) for a in relation.args], prefer)
+        return Piece(f"{left.inside(ADD)} {RELATIONS[relation.func]} {right.inside(ADD)}", COMPARE, axes)
+
+    def log_of_exponentials(self, node: Expr, prefer: Sequence[Index]) -> Piece:
+        """log Σ_k exp(f[p,k]) is f.logsumexp(-1)."""
+        bound = [limit[0] for limit in node.limits]
+        body = self.write(node.function.exp, body_order([node.function.exp], bound, prefer))
+        if len(bound) != 1 or bound[0] not in body.axes:
+            raise NoForm
+        axis = axis_in(body.axes, bound[0])
+        kept = method(body, f"logsumexp({axis}, keepdim=True)", tuple(None if a in bound else a for a in body.axes))
+        return Piece(
+            method(body, f"logsumexp({axis})", ()).text, ATOM, tuple(a for a in body.axes if a not in bound), kept
+        )
+
+    def whole(self, node: Expr, axes: Sequence[Index], wanted: str) -> Piece:
+        """``node`` in exactly the shape of ``wanted``; a second derivative has more axes."""
+        self.is_hessian = len(axes) > len(self.program.tensor(wanted).shape)
+        call = in_complex_words(self, node, axes, Forms) or known_call(self, node, axes, wanted)
+        if call is not None:
+            return Piece(call, ATOM, tuple(axes))
+        piece = self._by_axes(node, axes, wanted)
+        row = in_a_row(node, axes) if "einsum(" in piece.text else None
+        if row is not None:
+            together = self.write(*row)
+            if together.axes == row[1] and "einsum(" not in together.text:
+                return method(together, f"reshape({wanted}.shape)", tuple(axes))
+        return piece
+
+    def _by_axes(self, node: Expr, axes: Sequence[Index], wanted: str) -> Piece:
+        """The same, axis by axis."""
+        piece = self.write(node, axes)
+        if piece.axes == tuple(axes):
+            return piece
+        if piece.kept is not None and fits(piece.kept, axes):
+            return piece.kept
+        if set(piece.indices()) == set(axes) and None not in piece.axes:
+            return permuted(piece, tuple(axes))
+        lined = aligned(piece, axes)
+        if fits(lined, axes):
+            return lined
+        if not lined.axes and not reads_tensor(node):  # a number has no methods
+            if node.is_Rational and abs(node.p) == 1 and node.q > 1:  # a share of so many, be they ten or eight
+                lined = Piece(f"{'-' if node < 0 else ''}1 / {node.q}", NEGATE if node < 0 else MULTIPLY, ())
+            return of_ones(lined, wanted, axes)
+        own = f"{wanted}.shape"
+        if self.is_hessian:
+            own = ", ".join(self.texts.size(axis.size) for axis in axes)
+        return method(lined, f"expand({own})", tuple(axes))

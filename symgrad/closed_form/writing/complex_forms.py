@@ -16,7 +16,9 @@ from dataclasses import dataclass, field
 import sympy as sp
 
 from symgrad.calculus import local
-from symgrad.closed_form.rewriting.conjugates import (
+from symgrad.closed_form.fragments import ATOM, NoForm, bracketed
+from symgrad.closed_form.notation import Notation, shape_of
+from symgrad.closed_form.rewriting.complex_algebra import (
     BAR,
     DIRECTION,
     LENGTH,
@@ -26,10 +28,8 @@ from symgrad.closed_form.rewriting.conjugates import (
     with_directions,
     within_one_sum,
 )
-from symgrad.closed_form.texts.notation import Notation, shape_of
-from symgrad.closed_form.texts.pieces import ATOM, NoForm, bracketed
-from symgrad.closed_form.texts.source_text import seen
-from symgrad.closed_form.writing.said_shortly import made_of
+from symgrad.closed_form.source_text import seen
+from symgrad.closed_form.writing.shorthand_writers import made_of
 from symgrad.indexing import Bracket, Index
 from symgrad.indexing.symbols import Expr, access, accesses, indices_of, is_access, leaves_exceed, name_of, weight
 from symgrad.ops.entry import named

@@ -20,13 +20,13 @@ from collections.abc import Sequence
 
 import sympy as sp
 
-from symgrad.closed_form.rewriting.merging import taken_apart
+from symgrad.closed_form.fragments import ATOM, MULTIPLY, NoForm, Piece, bracketed, flat, subscripted
+from symgrad.closed_form.notation import Notation, shape_of
+from symgrad.closed_form.number_text import size_text
 from symgrad.closed_form.rewriting.shorthands import reads_tensor
-from symgrad.closed_form.texts.decimals import size_text
-from symgrad.closed_form.texts.notation import Notation, shape_of
-from symgrad.closed_form.texts.pieces import ATOM, MULTIPLY, NoForm, Piece, bracketed, flat, subscripted
-from symgrad.closed_form.writing.blocks import folded, unfolded
-from symgrad.closed_form.writing.convolutions import convolution, solved
+from symgrad.closed_form.rewriting.sum_rules import taken_apart
+from symgrad.closed_form.writing.convolution_gradients import convolution, solved
+from symgrad.closed_form.writing.window_sums import folded, unfolded
 from symgrad.indexing import Bracket, Index
 from symgrad.indexing.brackets import Ravel, Unravel
 from symgrad.indexing.symbols import Expr, free_indices, indices_of, is_access, name_of

@@ -14,9 +14,9 @@ from dataclasses import replace
 
 from symgrad.backward import Backward, backward
 from symgrad.calculus import flows
-from symgrad.closed_form.texts.decimals import least_sizes
-from symgrad.closed_form.texts.pieces import NoForm
-from symgrad.closed_form.texts.source_text import Writer
+from symgrad.closed_form.fragments import NoForm
+from symgrad.closed_form.number_text import least_sizes
+from symgrad.closed_form.source_text import Writer
 from symgrad.explanation import Explanation
 from symgrad.explanation.formulas import Derived, sample
 from symgrad.language import arguments, definition

@@ -17,7 +17,7 @@ from itertools import islice
 import numpy as np
 
 from symgrad.backward import Backward
-from symgrad.backward.parts.names import UNNAMED
+from symgrad.backward.page_names import UNNAMED
 from symgrad.calculus import flows
 from symgrad.explanation import Explanation, Gradient, Tie
 from symgrad.explanation.notable import (

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from symgrad.backward import LONG, Backward, Line
-from symgrad.backward.parts.names import UNNAMED
+from symgrad.backward.page_names import UNNAMED
 from symgrad.closed_form import assigned
 from symgrad.explanation import Explanation
 from symgrad.explanation.notable import listed

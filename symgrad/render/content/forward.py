@@ -10,8 +10,8 @@ import sympy as sp
 
 from symgrad.calculus import local
 from symgrad.calculus.sweeps import differential, small_change
-from symgrad.closed_form.texts.pieces import NoForm
-from symgrad.closed_form.texts.source_text import Writer
+from symgrad.closed_form.fragments import NoForm
+from symgrad.closed_form.source_text import Writer
 from symgrad.explanation import Explanation
 from symgrad.explanation.formulas import terms_in
 from symgrad.indexing import Equation as IndexEquation

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import sympy as sp
 
-from symgrad.backward.parts.names import UNNAMED
+from symgrad.backward.page_names import UNNAMED
 from symgrad.calculus import Step, Sweep
 from symgrad.closed_form import guards
-from symgrad.closed_form.texts.pieces import NoForm
-from symgrad.closed_form.texts.source_text import Writer
+from symgrad.closed_form.fragments import NoForm
+from symgrad.closed_form.source_text import Writer
 from symgrad.explanation import Explanation, Gradient
 from symgrad.explanation.formulas import Entry
 from symgrad.numeric import as_float

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import sympy as sp
 
-from symgrad.backward.parts.names import UNNAMED
+from symgrad.backward.page_names import UNNAMED
 from symgrad.calculus.flow import flows
 from symgrad.explanation import Explanation, Gradient
 from symgrad.explanation.notable import nothing_by_nothing

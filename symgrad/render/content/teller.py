@@ -13,7 +13,7 @@ from functools import cached_property
 
 import sympy as sp
 
-from symgrad.backward.parts.names import UNNAMED
+from symgrad.backward.page_names import UNNAMED
 from symgrad.calculus import local
 from symgrad.calculus.sweeps import substitute
 from symgrad.closed_form.form import views

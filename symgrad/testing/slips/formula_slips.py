@@ -18,7 +18,7 @@ import sympy as sp
 
 from symgrad.calculus.local import SEED
 from symgrad.closed_form import closed_form
-from symgrad.closed_form.writing.sums import SUMS
+from symgrad.closed_form.writing.sum_writers import SUMS
 from symgrad.errors import SymgradError
 from symgrad.indexing import Bracket, Equation, instantiate
 from symgrad.indexing.symbols import Expr, accesses, free_indices, indices_of, is_access, name_of

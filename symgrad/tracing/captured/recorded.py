@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.backward.ahead import code_of
-from symgrad.backward.parts.trees import put
+from symgrad.backward.forward_lines import code_of
+from symgrad.backward.trees import put
 from symgrad.errors import SymgradError
 from symgrad.language import arguments
 from symgrad.numeric import Array, Values

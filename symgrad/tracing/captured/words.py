@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.backward.parts.code import with_modules
-from symgrad.backward.parts.names import applied, with_names
-from symgrad.closed_form.texts.pieces import ADD, NoForm, Text, bracketed
-from symgrad.closed_form.texts.source_text import Writer, inner_text, number_text
+from symgrad.backward.code import with_modules
+from symgrad.backward.page_names import applied, with_names
+from symgrad.closed_form.fragments import ADD, NoForm, Text, bracketed
+from symgrad.closed_form.source_text import Writer, inner_text, number_text
 from symgrad.ops import entry_of, named
 from symgrad.ops.entry import plays
 from symgrad.program import Apply, Argument, Constant, Program, Role

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from symgrad.backward.parts.names import OPTION
+from symgrad.backward.page_names import OPTION
 from symgrad.entries.spec import Op
 from symgrad.errors import Source
 from symgrad.language.parser import parse

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from torch.utils.hooks import RemovableHandle
 
-from symgrad.backward.parts.names import Slots
+from symgrad.backward.page_names import Slots
 from symgrad.errors import UnsupportedError
 from symgrad.numeric.exact import Array, as_float
 from symgrad.tracing.lift.boxes import BlackBox

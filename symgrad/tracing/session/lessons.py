@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.backward.grouping.groups import moves
-from symgrad.backward.parts.trees import put
-from symgrad.backward.shortening.factors import turned
+from symgrad.backward.groups import moves
+from symgrad.backward.simplify.factors import turned
+from symgrad.backward.trees import put
 from symgrad.errors import SymgradError
 from symgrad.explanation.notable import mean_in_words, means, read_again
 from symgrad.numeric import Array

@@ -21,8 +21,8 @@ import numpy as np
 import torch
 
 from symgrad.backward import Backward, Line
-from symgrad.backward.parts.code import placed
-from symgrad.backward.parts.trees import read_by
+from symgrad.backward.code import placed
+from symgrad.backward.trees import read_by
 from symgrad.calculus import local
 from symgrad.errors import SymgradError
 from symgrad.indexing import Equation as Entries

@@ -20,8 +20,8 @@ import ast
 from decimal import Decimal
 from math import gcd, inf, prod
 
-from symgrad.backward.parts.trees import Fraction, copied, fraction, is_whole, names_in, rewritten
-from symgrad.closed_form.lowering import CALLS
+from symgrad.backward.trees import Fraction, copied, fraction, is_whole, names_in, rewritten
+from symgrad.closed_form.array_text import CALLS
 from symgrad.functions import finite
 from symgrad.ops import TABLE
 

@@ -25,8 +25,8 @@ from functools import reduce
 
 import sympy as sp
 
-from symgrad.backward.parts.trees import copied, rewritten
-from symgrad.backward.shortening.products import is_zero
+from symgrad.backward.simplify.broadcasting import is_zero
+from symgrad.backward.trees import copied, rewritten
 from symgrad.ops.entry import playing, plays
 from symgrad.program import Role
 from symgrad.shapes import Shape

@@ -17,9 +17,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from symgrad.backward.parts.trees import copied, names_in, rewritten
-from symgrad.backward.shortening.factors import is_truth
-from symgrad.backward.shortening.products import ELEMENTWISE
+from symgrad.backward.simplify.broadcasting import ELEMENTWISE
+from symgrad.backward.simplify.factors import is_truth
+from symgrad.backward.trees import copied, names_in, rewritten
 from symgrad.entries.read_off import KEPT, REAL, held_as
 from symgrad.ops import SPELLINGS, TABLE
 from symgrad.program import Operation

@@ -23,8 +23,7 @@ from math import prod
 
 import sympy as sp
 
-from symgrad.backward.parts.trees import Fraction, copied, fraction, is_whole, product, rewritten, written
-from symgrad.backward.shortening.factors import (
+from symgrad.backward.simplify.factors import (
     cancelled,
     laid_out,
     negative,
@@ -34,6 +33,7 @@ from symgrad.backward.shortening.factors import (
     without_minus,
     without_minus_one,
 )
+from symgrad.backward.trees import Fraction, copied, fraction, is_whole, product, rewritten, written
 from symgrad.ops import TABLE
 from symgrad.ops.entry import playing
 from symgrad.program import Role

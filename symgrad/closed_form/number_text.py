@@ -13,8 +13,8 @@ from math import isclose, isfinite, isqrt, pi, prod
 
 import sympy as sp
 
+from symgrad.closed_form.fragments import ADD, ATOM, MULTIPLY, NEGATE, POWER, NoForm, Text, bracketed
 from symgrad.closed_form.rewriting.shorthands import Root
-from symgrad.closed_form.texts.pieces import ADD, ATOM, MULTIPLY, NEGATE, POWER, NoForm, Text, bracketed
 from symgrad.indexing.symbols import Expr
 from symgrad.program import Constant, Program, Tensor
 from symgrad.shapes import Size, Slot

@@ -12,10 +12,10 @@ import ast
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
-from symgrad.backward.parts.code import shortened
-from symgrad.backward.parts.data import Backward, Line
-from symgrad.backward.shortening.beside import PAD
-from symgrad.backward.shortening.products import is_number, is_zero
+from symgrad.backward.code import shortened
+from symgrad.backward.line_data import Backward, Line
+from symgrad.backward.simplify.broadcasting import is_number, is_zero
+from symgrad.backward.simplify.concat import PAD
 from symgrad.ops import operations
 from symgrad.ops.calls.complex_rules import REAL as GIVES_REAL
 from symgrad.ops.complex.complex_pairs import KEPT

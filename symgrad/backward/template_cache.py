@@ -16,7 +16,7 @@ from typing import Any
 
 import sympy as sp
 
-from symgrad.backward.parts.data import Origin
+from symgrad.backward.line_data import Origin
 from symgrad.errors import Source, SymgradError
 from symgrad.files import in_use, keep, recall
 from symgrad.language.parser import parse

@@ -19,11 +19,19 @@ from dataclasses import dataclass
 
 import sympy as sp
 
-from symgrad.closed_form.rewriting.merging import taken_apart
+from symgrad.closed_form.fragments import ATOM, MULTIPLY, NoForm, Piece, flat, method, permuted, subscripted
+from symgrad.closed_form.notation import Notation, axis_in
 from symgrad.closed_form.rewriting.shorthands import reads_tensor
-from symgrad.closed_form.texts.notation import Notation, axis_in
-from symgrad.closed_form.texts.pieces import ATOM, MULTIPLY, NoForm, Piece, flat, method, permuted, subscripted
-from symgrad.closed_form.writing.convolutions import USUAL, Slide, as_told, one_or_each, remainders, solved, told
+from symgrad.closed_form.rewriting.sum_rules import taken_apart
+from symgrad.closed_form.writing.convolution_gradients import (
+    USUAL,
+    Slide,
+    as_told,
+    one_or_each,
+    remainders,
+    solved,
+    told,
+)
 from symgrad.indexing import Bracket, Index, Ravel, Unravel, summed
 from symgrad.indexing.brackets import whole_gap
 from symgrad.indexing.symbols import Expr, free_indices, indices_of, name_of

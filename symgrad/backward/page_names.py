@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from keyword import iskeyword
 
-from symgrad.backward.parts.code import MODULES, with_modules
+from symgrad.backward.code import MODULES, with_modules
 from symgrad.program import SEEDS, Apply, Program, free_name
 
 UNNAMED = re.compile(r"(t|wide)\d+")

@@ -13,19 +13,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from symgrad.backward.ahead import Ahead, Statement, told_ahead
-from symgrad.backward.grouping.groups import Group, groups, inner
-from symgrad.backward.grouping.proven import Template
-from symgrad.backward.grouping.standard import Standard, in_three, is_wide, standard_group
-from symgrad.backward.grouping.templates import asked_of
-from symgrad.backward.parts.code import shortened
-from symgrad.backward.parts.data import Backward, Line, Part
-from symgrad.backward.parts.names import Asked, Names, asked
-from symgrad.backward.parts.trees import in_parts, names_in, put
-from symgrad.backward.shortening.factors import times_ones, with_a_root, without_ones_like, without_turns
-from symgrad.backward.shortening.merging import Draft, Term, merged
-from symgrad.backward.shortening.products import is_number, is_zero, of_ones
-from symgrad.backward.shortening.typed import (
+from symgrad.backward.code import shortened
+from symgrad.backward.forward_lines import Ahead, Statement, told_ahead
+from symgrad.backward.groups import Group, groups, inner
+from symgrad.backward.line_data import Backward, Line, Part
+from symgrad.backward.line_templates import asked_of
+from symgrad.backward.page_names import Asked, Names, asked
+from symgrad.backward.simplify import Draft, Term, merged
+from symgrad.backward.simplify.broadcasting import is_number, is_zero, of_ones
+from symgrad.backward.simplify.dtype_casts import (
     as_numbers,
     as_read,
     as_truth,
@@ -34,6 +30,10 @@ from symgrad.backward.shortening.typed import (
     makes_truths,
     without_casts,
 )
+from symgrad.backward.simplify.factors import times_ones, with_a_root, without_ones_like, without_turns
+from symgrad.backward.standard_groups import Standard, in_three, is_wide, standard_group
+from symgrad.backward.template_cache import Template
+from symgrad.backward.trees import in_parts, names_in, put
 from symgrad.calculus import flowing
 from symgrad.numeric import Values
 from symgrad.program import Program, Tensor

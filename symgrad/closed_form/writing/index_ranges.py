@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 
 import sympy as sp
 
+from symgrad.closed_form.fragments import ATOM, MULTIPLY, NoForm, Piece, flat, method, permuted
+from symgrad.closed_form.notation import Notation
 from symgrad.closed_form.rewriting.shorthands import reads_tensor
-from symgrad.closed_form.texts.notation import Notation
-from symgrad.closed_form.texts.pieces import ATOM, MULTIPLY, NoForm, Piece, flat, method, permuted
 from symgrad.indexing import Bracket, Index, fresh, summed
 from symgrad.indexing.brackets import ORDERS, STRICT, whole_gap
 from symgrad.indexing.equation import with_fresh_sums

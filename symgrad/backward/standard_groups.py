@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from symgrad.backward.grouping.groups import MOST, Group
-from symgrad.backward.parts.trees import Numbers, filled
+from symgrad.backward.groups import MOST, Group
+from symgrad.backward.trees import Numbers, filled
 from symgrad.calculus.local import known_name
 from symgrad.calculus.reuse import Slots
 from symgrad.numeric import Values

@@ -16,12 +16,12 @@ from functools import lru_cache
 import numpy as np
 import sympy as sp
 
-from symgrad.backward.grouping.groups import Group
-from symgrad.backward.grouping.proven import REMEMBERED, Question, Template, known, left, recalled, remember
-from symgrad.backward.grouping.standard import Standard, own_values
-from symgrad.backward.parts.data import Origin
-from symgrad.backward.parts.reworded import always_defined, chosen, in_own_letters, twice_divided, with_guards
-from symgrad.backward.parts.trees import filled, read_by
+from symgrad.backward.form_text import always_defined, chosen, in_own_letters, twice_divided, with_guards
+from symgrad.backward.groups import Group
+from symgrad.backward.line_data import Origin
+from symgrad.backward.standard_groups import Standard, own_values
+from symgrad.backward.template_cache import REMEMBERED, Question, Template, known, left, recalled, remember
+from symgrad.backward.trees import filled, read_by
 from symgrad.calculus import Sweep, flows
 from symgrad.closed_form import UNGUARDED, closed_form_of, grid, lowered, masked_form
 from symgrad.errors import SymgradError

@@ -3,7 +3,7 @@
 It knows the program, its texts, and the names given on the way; it asks in which order axes and factors stand, which
 factors belong together, and how terms are added up. Comes in: a program, and pieces or expressions of it. Goes out:
 answers. How an expression is written, `Forms` of
-`symgrad.closed_form.writing.writer` decides; the ways, one file each, know `Notation` alone and ask it for what stands
+`symgrad.closed_form.writing` decides; the ways, one file each, know `Notation` alone and ask it for what stands
 inside.
 """
 
@@ -16,10 +16,10 @@ from functools import lru_cache
 
 import sympy as sp
 
-from symgrad.closed_form.rewriting.of_numbers import is_written_out
+from symgrad.closed_form.fragments import ADD, ATOM, COMPARE, MULTIPLY, Axes, NoForm, Piece, aligned
+from symgrad.closed_form.rewriting.scalar_rules import is_written_out
 from symgrad.closed_form.rewriting.shorthands import TRUTHS, boolean
-from symgrad.closed_form.texts.pieces import ADD, ATOM, COMPARE, MULTIPLY, Axes, NoForm, Piece, aligned
-from symgrad.closed_form.texts.source_text import Writer
+from symgrad.closed_form.source_text import Writer
 from symgrad.indexing import Index
 from symgrad.indexing.brackets import implied
 from symgrad.indexing.symbols import Expr, free_indices, indices_of, is_access, name_of

@@ -21,7 +21,7 @@ from functools import cache
 from keyword import iskeyword
 from typing import TypeVar
 
-from symgrad.backward.parts.trees import Tree, copied, read_by, rewritten
+from symgrad.backward.trees import Tree, copied, read_by, rewritten
 from symgrad.closed_form import one_over, without_plus
 from symgrad.errors import InputError, UnsupportedError
 from symgrad.ops import COMPOUND_SPELLINGS, SPELLINGS

@@ -16,8 +16,7 @@ from typing import Any
 
 import sympy as sp
 
-from symgrad.closed_form.texts.decimals import computed_of, size_text, written
-from symgrad.closed_form.texts.pieces import (
+from symgrad.closed_form.fragments import (
     ADD,
     ATOM,
     COMPARE,
@@ -29,6 +28,7 @@ from symgrad.closed_form.texts.pieces import (
     Text,
     bracketed,
 )
+from symgrad.closed_form.number_text import computed_of, size_text, written
 from symgrad.errors import SymgradError
 from symgrad.language.steps.input_names import ATTRIBUTES
 from symgrad.ops import named

@@ -6,9 +6,7 @@ from collections.abc import Sequence
 
 import sympy as sp
 
-from symgrad.closed_form.rewriting.shorthands import Mean, Variance, counted
-from symgrad.closed_form.texts.notation import Notation, axis_in, body_order, components, mentions_seed, place_of
-from symgrad.closed_form.texts.pieces import (
+from symgrad.closed_form.fragments import (
     ATOM,
     COMPARE,
     MATMUL,
@@ -21,8 +19,10 @@ from symgrad.closed_form.texts.pieces import (
     matrix,
     method,
 )
-from symgrad.closed_form.writing.blocks import blocks
-from symgrad.closed_form.writing.edges import within_range
+from symgrad.closed_form.notation import Notation, axis_in, body_order, components, mentions_seed, place_of
+from symgrad.closed_form.rewriting.shorthands import Mean, Variance, counted
+from symgrad.closed_form.writing.index_ranges import within_range
+from symgrad.closed_form.writing.window_sums import blocks
 from symgrad.indexing import Bracket, Index, summed
 from symgrad.indexing.sums import split_factors
 from symgrad.indexing.symbols import Expr, free_indices, fresh

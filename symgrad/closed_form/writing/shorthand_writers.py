@@ -12,7 +12,9 @@ from collections.abc import Sequence
 import sympy as sp
 
 from symgrad.calculus import local
-from symgrad.closed_form.rewriting.of_numbers import is_difference
+from symgrad.closed_form.fragments import ATOM, POWER, Axes, NoForm, Piece, aligned, applied, flat, permuted
+from symgrad.closed_form.notation import Notation, axis_in, body_order, common_order, lined_up
+from symgrad.closed_form.rewriting.scalar_rules import is_difference
 from symgrad.closed_form.rewriting.shorthands import (
     Apart,
     Cases,
@@ -27,8 +29,6 @@ from symgrad.closed_form.rewriting.shorthands import (
     Standardised,
     Variance,
 )
-from symgrad.closed_form.texts.notation import Notation, axis_in, body_order, common_order, lined_up
-from symgrad.closed_form.texts.pieces import ATOM, POWER, Axes, NoForm, Piece, aligned, applied, flat, permuted
 from symgrad.indexing import Bracket, Index
 from symgrad.indexing.symbols import Expr, accesses, free_indices, indices_of, is_access, name_of
 from symgrad.ops import Op

@@ -17,10 +17,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import sympy as sp
 
+from symgrad.closed_form.fragments import ATOM, MATMUL, MULTIPLY, Axes, NoForm, Piece, flat, method, subscripted
+from symgrad.closed_form.notation import Notation, shape_of
 from symgrad.closed_form.rewriting.conditions import leaves_out
 from symgrad.closed_form.rewriting.shorthands import reads_tensor
-from symgrad.closed_form.texts.notation import Notation, shape_of
-from symgrad.closed_form.texts.pieces import ATOM, MATMUL, MULTIPLY, Axes, NoForm, Piece, flat, method, subscripted
 from symgrad.indexing import Index, Ravel, Unravel
 from symgrad.indexing.symbols import Expr, accesses, free_indices, indices_of, is_access, name_of
 from symgrad.shapes import Size

@@ -24,10 +24,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from symgrad.backward.parts.names import Asked, answers
-from symgrad.backward.parts.trees import copied, mentions, put
-from symgrad.backward.shortening import products
-from symgrad.backward.shortening.beside import (
+from symgrad.backward.page_names import Asked, answers
+from symgrad.backward.simplify import broadcasting as products
+from symgrad.backward.simplify.broadcasting import ELEMENTWISE, is_number, of_ones
+from symgrad.backward.simplify.concat import (
     Sizes,
     side_by_side,
     taking_turns,
@@ -35,8 +35,8 @@ from symgrad.backward.shortening.beside import (
     with_common_margins,
     without_margins,
 )
-from symgrad.backward.shortening.factors import negated, times_ones, with_signs, without_turns
-from symgrad.backward.shortening.products import ELEMENTWISE, is_number, of_ones
+from symgrad.backward.simplify.factors import negated, times_ones, with_signs, without_turns
+from symgrad.backward.trees import copied, mentions, put
 from symgrad.shapes import Shape
 
 

@@ -28,7 +28,7 @@ from functools import cache, lru_cache
 import numpy as np
 import sympy as sp
 
-from symgrad.backward.parts.trees import fraction, rewritten, written
+from symgrad.backward.trees import fraction, rewritten, written
 from symgrad.closed_form import condition_text
 from symgrad.indexing import Bracket, Equation, is_guard
 from symgrad.indexing.symbols import is_access, name_of

@@ -20,11 +20,7 @@ import sympy as sp
 from symgrad.calculus import Sweep
 from symgrad.calculus.sweeps import substitute
 from symgrad.closed_form.form import views
-from symgrad.closed_form.rewriting.rules import APART, simplify
-from symgrad.closed_form.rewriting.shorthands import Mean, Variance, boolean, reads_tensor
-from symgrad.closed_form.texts.decimals import size_text
-from symgrad.closed_form.texts.notation import added, common_order, joint_axes, shape_of, signed
-from symgrad.closed_form.texts.pieces import (
+from symgrad.closed_form.fragments import (
     ADD,
     ATOM,
     COMPARE,
@@ -40,8 +36,12 @@ from symgrad.closed_form.texts.pieces import (
     method,
     of_ones,
 )
-from symgrad.closed_form.writing.sums import ADDED_UP, MEAN
-from symgrad.closed_form.writing.writer import RELATIONS, Forms
+from symgrad.closed_form.notation import added, common_order, joint_axes, shape_of, signed
+from symgrad.closed_form.number_text import size_text
+from symgrad.closed_form.rewriting import APART, simplify
+from symgrad.closed_form.rewriting.shorthands import Mean, Variance, boolean, reads_tensor
+from symgrad.closed_form.writing import RELATIONS, Forms
+from symgrad.closed_form.writing.sum_writers import ADDED_UP, MEAN
 from symgrad.errors import SymgradError
 from symgrad.functions import finite, nearest, side
 from symgrad.indexing import Bracket, Index, Ravel, Unravel

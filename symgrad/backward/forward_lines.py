@@ -17,16 +17,16 @@ from functools import lru_cache, partial
 import numpy as np
 import sympy as sp
 
-from symgrad.backward.grouping.groups import Group, moves, only_turns
-from symgrad.backward.grouping.standard import Standard, own_values, put_in, stated
-from symgrad.backward.grouping.templates import read_back, template
-from symgrad.backward.parts.names import UNNAMED, Names, applied
-from symgrad.backward.parts.trees import as_one, copied, filled_tree, mentions, names_in, put, rewritten
-from symgrad.backward.shortening.products import without_expands
+from symgrad.backward.groups import Group, moves, only_turns
+from symgrad.backward.line_templates import read_back, template
+from symgrad.backward.page_names import UNNAMED, Names, applied
+from symgrad.backward.simplify.broadcasting import without_expands
+from symgrad.backward.standard_groups import Standard, own_values, put_in, stated
+from symgrad.backward.trees import as_one, copied, filled_tree, mentions, names_in, put, rewritten
 from symgrad.calculus import Sweep, local
 from symgrad.closed_form import closed_form, lowered
-from symgrad.closed_form.texts.pieces import NoForm
-from symgrad.closed_form.texts.source_text import Writer
+from symgrad.closed_form.fragments import NoForm
+from symgrad.closed_form.source_text import Writer
 from symgrad.errors import SymgradError
 from symgrad.numeric import Values, as_float, forward
 from symgrad.ops import entry_of, named

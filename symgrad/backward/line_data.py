@@ -1,9 +1,9 @@
 """The backward of a program as lines that a person would write: plain frozen data.
 
-Built by `symgrad.backward.lines`; read by whoever shows or exports it. ``v_h`` has the shape of ``h`` and is the
-derivative of Σ v·out by it. What a line is derived from are index equations, made when something asks for them: a line
-that an earlier run proved is shown without. Where lines do not hold as they stand, or torch has other numbers,
-`provisos` says so in a sentence each.
+`symgrad.backward.cotangent_lines` builds it; whoever shows or exports a backward reads it. ``v_h`` has the shape of
+``h`` and is the derivative of Σ v·out with respect to it. The index equations that a line is derived from are made when
+something asks for them: a line that an earlier run proved is shown without. Where lines do not hold as they stand, or
+where torch has other numbers, `provisos` says so in a sentence each.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from functools import cached_property, lru_cache
 
 import sympy as sp
 
-from symgrad.backward.parts.code import LONG, as_function, room_for
-from symgrad.backward.parts.reworded import chosen
-from symgrad.backward.parts.trees import read_by
+from symgrad.backward.code import LONG, as_function, room_for
+from symgrad.backward.form_text import chosen
+from symgrad.backward.trees import read_by
 from symgrad.calculus import Back, Sweep, back, pullback
 from symgrad.closed_form import DIVIDED, guards
 from symgrad.errors import UnsupportedError

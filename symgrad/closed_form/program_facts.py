@@ -15,12 +15,12 @@ import sympy as sp
 
 from symgrad.calculus import local
 from symgrad.calculus.sweeps import substitute
+from symgrad.closed_form.notation import solved_in
+from symgrad.closed_form.number_text import whole
+from symgrad.closed_form.rewriting import Rule, simplify
 from symgrad.closed_form.rewriting.conditions import SAYS, above_floors
-from symgrad.closed_form.rewriting.merging import outside
-from symgrad.closed_form.rewriting.rules import Rule, simplify
 from symgrad.closed_form.rewriting.shorthands import LINEAR, Centred
-from symgrad.closed_form.texts.decimals import whole
-from symgrad.closed_form.texts.notation import solved_in
+from symgrad.closed_form.rewriting.sum_rules import outside
 from symgrad.indexing import Equation, Index, add_up, fresh_axes, is_guard
 from symgrad.indexing.canonical import canonical, canonical_at, values_of
 from symgrad.indexing.sums import put_in
