@@ -10,7 +10,7 @@ from symgrad import explain
 from symgrad.backward.groups import groups
 from symgrad.backward.standard_groups import standard_group
 from symgrad.calculus import back
-from symgrad.closed_form.fragments import NoForm
+from symgrad.closed_form.number_text import NoForm
 from symgrad.closed_form.program_facts import divides
 from symgrad.closed_form.source_text import Writer, plain
 from symgrad.indexing import Equation, Ravel, access, fresh_axes

@@ -12,7 +12,7 @@ import pytest
 
 import symgrad
 from symgrad import explain
-from symgrad.closed_form.fragments import NoForm
+from symgrad.closed_form.number_text import NoForm
 from symgrad.closed_form.source_text import Writer
 from symgrad.explanation.reasons import Vanishing, passages, way
 from symgrad.explanation.singular import Point, nothing

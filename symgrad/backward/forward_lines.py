@@ -25,7 +25,7 @@ from symgrad.backward.standard_groups import Standard, own_values, put_in, state
 from symgrad.backward.trees import as_one, copied, filled_tree, mentions, names_in, put, rewritten
 from symgrad.calculus import Sweep, local
 from symgrad.closed_form import closed_form, lowered
-from symgrad.closed_form.fragments import NoForm
+from symgrad.closed_form.number_text import NoForm
 from symgrad.closed_form.source_text import Writer
 from symgrad.errors import SymgradError
 from symgrad.numeric import Values, as_float, forward

@@ -21,23 +21,20 @@ from symgrad.calculus import Sweep
 from symgrad.calculus.sweeps import substitute
 from symgrad.closed_form.form import views
 from symgrad.closed_form.fragments import (
-    ADD,
-    ATOM,
-    COMPARE,
-    MULTIPLY,
-    POWER,
     Axes,
-    NoForm,
     Piece,
+    added,
     aligned,
-    bracketed,
+    common_order,
     fits,
     flat,
+    joint_axes,
     method,
     of_ones,
+    shape_of,
+    signed,
 )
-from symgrad.closed_form.notation import added, common_order, joint_axes, shape_of, signed
-from symgrad.closed_form.number_text import size_text
+from symgrad.closed_form.number_text import ADD, ATOM, COMPARE, MULTIPLY, POWER, NoForm, bracketed, size_text
 from symgrad.closed_form.rewriting import APART, simplify
 from symgrad.closed_form.rewriting.shorthands import Mean, Variance, boolean, reads_tensor
 from symgrad.closed_form.writing import RELATIONS, Forms

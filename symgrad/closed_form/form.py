@@ -18,7 +18,8 @@ import sympy as sp
 
 from symgrad.calculus import Step, Sweep, local
 from symgrad.calculus.sweeps import substitute
-from symgrad.closed_form.fragments import ATOM, NoForm, Piece
+from symgrad.closed_form.fragments import Piece
+from symgrad.closed_form.number_text import ATOM, NoForm
 from symgrad.closed_form.program_facts import in_one_order, of_output, program_rules, symmetric_in
 from symgrad.closed_form.rewriting import AMONG_NAMES, APART, DIVIDING, Rule, simplify
 from symgrad.closed_form.rewriting.conditions import none_left_out, some_left_out

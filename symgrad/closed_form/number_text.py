@@ -1,8 +1,9 @@
 """Numbers and sizes as text: 2.8284271247461903 is ``8 ** 0.5``, half an axis is ``x.shape[2] // 2``.
 
-Comes in: a float, or an expression in size symbols and the tensors whose shapes name them. Goes out: Python text. Of a
-decimal it is what that was computed of: a whole number, where Python's own root of it is that very float, or two
-numbers that it is the quotient of. A size is whole, so where it is a part of another it is divided by //.
+Comes in: a float, or an expression in size symbols and the tensors whose shapes name them. Goes out: Python text, with
+how tightly it binds. A long decimal is written as what it was computed of: the root of a whole number, where Python's
+own root is that very float, or the quotient of two numbers. A size is whole, so where it is a part of another it is
+divided by //.
 """
 
 from __future__ import annotations
@@ -13,11 +14,15 @@ from math import isclose, isfinite, isqrt, pi, prod
 
 import sympy as sp
 
-from symgrad.closed_form.fragments import ADD, ATOM, MULTIPLY, NEGATE, POWER, NoForm, Text, bracketed
 from symgrad.closed_form.rewriting.shorthands import Root
 from symgrad.indexing.symbols import Expr
 from symgrad.program import Constant, Program, Tensor
 from symgrad.shapes import Size, Slot
+
+COMPARE, ADD, MULTIPLY, MATMUL, NEGATE, POWER, ATOM = range(7)
+"""How tightly operators bind. In Python @ binds like *; a reader should not have to know that."""
+Text = tuple[str, int]
+"""What is written, and how tightly it binds."""
 
 LARGEST = 10**6
 """Whole numbers up to here are sizes that somebody took the root of."""
@@ -26,6 +31,23 @@ MOST_TURNS = 8
 """Multiples of π up to here are written as such."""
 LONG, FEW, SIMPLE = 12, 7, 5
 """Characters of a decimal that nobody wrote, of one that somebody may have written, of one that is read at a glance."""
+
+
+class NoForm(Exception):
+    """There is no matrix notation for this; the index formula is the answer."""
+
+
+def bracketed(text: str, binds: int, operator: int) -> str:
+    """``text`` as an operand: in brackets if it binds less tightly, or where * and @ would meet."""
+    return text if binds >= operator and {binds, operator} != {MULTIPLY, MATMUL} else f"({text})"
+
+
+def subscripted(text: str, items: Sequence[str]) -> str:
+    """``text[items]`` without the colons at the end, which say nothing."""
+    needed = len(items)
+    while needed and items[needed - 1] == ":":
+        needed -= 1
+    return f"{text}[{', '.join(items[:needed])}]" if needed else text
 
 
 def root_of(value: float) -> int | None:

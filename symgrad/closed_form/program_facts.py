@@ -15,7 +15,7 @@ import sympy as sp
 
 from symgrad.calculus import local
 from symgrad.calculus.sweeps import substitute
-from symgrad.closed_form.notation import solved_in
+from symgrad.closed_form.fragments import solved_in
 from symgrad.closed_form.number_text import whole
 from symgrad.closed_form.rewriting import Rule, simplify
 from symgrad.closed_form.rewriting.conditions import SAYS, above_floors

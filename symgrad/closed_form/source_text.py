@@ -16,7 +16,7 @@ from typing import Any
 
 import sympy as sp
 
-from symgrad.closed_form.fragments import (
+from symgrad.closed_form.number_text import (
     ADD,
     ATOM,
     COMPARE,
@@ -27,8 +27,10 @@ from symgrad.closed_form.fragments import (
     NoForm,
     Text,
     bracketed,
+    computed_of,
+    size_text,
+    written,
 )
-from symgrad.closed_form.number_text import computed_of, size_text, written
 from symgrad.errors import SymgradError
 from symgrad.language.steps.input_names import ATTRIBUTES
 from symgrad.ops import named

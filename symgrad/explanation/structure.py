@@ -16,8 +16,7 @@ from dataclasses import dataclass
 import sympy as sp
 
 from symgrad.calculus.flow import cutting
-from symgrad.closed_form.fragments import NoForm
-from symgrad.closed_form.number_text import without_plus
+from symgrad.closed_form.number_text import NoForm, without_plus
 from symgrad.closed_form.writing import Forms
 from symgrad.explanation import claims as tests
 from symgrad.explanation.claims import Claim, Structure, certain

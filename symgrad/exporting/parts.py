@@ -15,8 +15,7 @@ from symgrad.backward import Backward, Line
 from symgrad.backward.code import with_conditions
 from symgrad.backward.trees import names_in, put, read_by, rewritten
 from symgrad.closed_form import without_plus
-from symgrad.closed_form.fragments import NoForm
-from symgrad.closed_form.number_text import least_sizes, size_text
+from symgrad.closed_form.number_text import NoForm, least_sizes, size_text
 from symgrad.errors import UnsupportedError
 from symgrad.program import Tensor
 from symgrad.shapes import Size

@@ -46,18 +46,12 @@ from symgrad.closed_form.rewriting.shorthands import (
     centred,
     constant_out,
     mean_of,
+    name_square_root,
     softmax_ratio,
     standardised_ratio,
     variance,
 )
-from symgrad.closed_form.rewriting.sum_rules import (
-    merge_nested,
-    merge_sums,
-    numbered_apart,
-    outside,
-    squared,
-    taken_apart,
-)
+from symgrad.closed_form.rewriting.sum_rules import merge_nested, merge_sums, numbered_apart, outside, taken_apart
 from symgrad.functions import sigmoid
 from symgrad.indexing import Bracket, Index, over_same, summed
 from symgrad.indexing.brackets import Mod
@@ -259,7 +253,7 @@ RULES = (
     Rule("merge sums", "Σ_k f·h + Σ_k g·h → Σ_k (f + g)·h", merge_sums),
     Rule("number out", "Σ_k c·f(k) → c·Σ_k f(k)", number_out),
     Rule("turn", "−Σ_k (a − b)·f → Σ_k (b − a)·f", turned),
-    Rule("squared", "c·f(p)·f(q) → c·t(p)·t(q), t named, where it is one term of several", squared),
+    Rule("squared", "c·f(p)·f(q) → c·t(p)·t(q), t named, where it is one term of several", name_square_root),
     Rule("common factor", "a·b + a·c → a·(b + c)", common_factor),
     Rule("either side", "[x > c] + [x < −c] → [|x| > c], c a number", either_side),
     Rule("cross product", "f(i+1)·g(i+2) − f(i+2)·g(i+1) → (f × g)(i)", crossed),

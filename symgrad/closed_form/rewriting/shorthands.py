@@ -2,19 +2,25 @@
 
 The words are for the page: the rules below put them in the place of the sums and quotients that they stand for, nobody
 differentiates them. Those that are taken along an axis are of an entry, ``Softmax(f, (i,))`` at i; those that add
-up are sums. Comes in: an expression. Goes out: the same with one of these words in it; and whether torch would hold
-truth values for an expression, or read a tensor.
+up are sums. In a Hessian, what is multiplied with its own transpose has a name, and `Once` stands around it:
+
+    δ(p, q)·f(p) − f(p)·f(q)          →  p.diag() - p[:, None] * p          with p = f
+    δ(p, q) / s − x(p)·x(q) / s³      →  (eye(n) - u[:, None] * u) / s      with u = x / s
+
+Comes in: an expression. Goes out: the same with one of these words in it; and whether torch would hold truth values for
+an expression, or read a tensor.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
 import sympy as sp
 
 from symgrad.functions import finite
 from symgrad.indexing import Bracket
-from symgrad.indexing.canonical import Quotient, canonical_at, named_quotient, values_of
+from symgrad.indexing.canonical import Quotient, canonical, canonical_at, named_quotient, values_of
 from symgrad.indexing.sums import split_factors
 from symgrad.indexing.symbols import Expr, Index, free_indices, is_access
 from symgrad.shapes import Size
@@ -218,3 +224,62 @@ def counted(node: Expr) -> bool:
     return isinstance(node, (*TRUTHS, sp.KroneckerDelta)) or (
         not is_access(node) and all(counted(part) for part in node.args)
     )
+
+
+def remaining_factors(factors: Sequence[Expr], shared: Sequence[Expr]) -> Iterator[Expr]:
+    """Factors without those that are shared, each as often as it is."""
+    return (Counter(factors) - Counter(shared)).elements()
+
+
+def name_square_root(expression: Expr) -> Expr:
+    """c·f(p)·f(q) → c·t(p)·t(q), t named, where it is one term of several"""
+    indices = free_indices(expression) if expression.is_Add else frozenset[Index]()
+    if len(indices) != 2:
+        return expression
+    p, q = sorted(indices, key=str)
+    for term in expression.args:
+        found = find_square(term, p, q)
+        if found is None:
+            continue
+        rest, root = found
+        at = {i: Once(root.xreplace({p: i})) for i in (p, q)}
+        others = [put_named_root_in(t, at) for t in expression.args if t is not term]
+        return sp.Add(*others, rest * at[p] * at[q])
+    return expression
+
+
+def find_square(term: Expr, p: Index, q: Index) -> tuple[Expr, Expr] | None:
+    """c and f(p) of c·f(p)·f(q), where f is more than an entry."""
+    parts: dict[frozenset[Index], list[Expr]] = {}
+    for factor in split_factors(term):
+        parts.setdefault(free_indices(factor), []).append(factor)
+    first, second, numbers = (parts.pop(frozenset(of), []) for of in ({p}, {q}, ()))
+    if parts or p.size != q.size or len(first) + len(second) < 2:
+        return None
+    first, second = canonical(sp.Mul(*first)), canonical(sp.Mul(*second))
+    if first.xreplace({p: q}) != second:
+        return None
+    halves = [half for factor in numbers if (half := square_root_of(factor)) is not None]
+    root = canonical(sp.Mul(first, *halves))
+    rest = sp.Mul(*numbers) / sp.Mul(*halves) ** 2
+    return None if is_access(root) or isinstance(root, Once) else (rest, root)
+
+
+def square_root_of(factor: Expr) -> Expr | None:
+    """The root of what is divided by twice, 1 / s of 1 / s³, and e^(a/2) of e^a."""
+    base, power = factor.as_base_exp()
+    if isinstance(factor, sp.exp):
+        return sp.exp(factor.exp / 2)
+    if base.is_number or not power.is_Integer or power > -2:
+        return None
+    return base ** -(int(-power) // 2)
+
+
+def put_named_root_in(term: Expr, at: dict[Index, Expr]) -> Expr:
+    """A term with a named part in the place of its factors, if all of them are among the term's."""
+    factors = split_factors(term)
+    for named in at.values():
+        wanted = split_factors(named.args[0])
+        if all(factors.count(f) >= wanted.count(f) for f in wanted) and free_indices(sp.Mul(*wanted)):
+            return named * sp.Mul(*remaining_factors(factors, wanted))
+    return term

@@ -1,30 +1,35 @@
-"""Adding sums up: two sums that share factors are one sum of what they do not share.
+"""Rules for sums: two sums that share factors are one sum of what they do not share, and so on.
 
-Only where the terms inside have the shape of one of them: what would have to be broadcast, to be added, stays apart.
-Axes that are only read as one number are one axis, `in_a_row`; an axis that is only read as a number of several is
-those, `numbered_apart`. In a Hessian, what is multiplied with its own transpose has a name:
+Sums are merged only where the terms inside have the shape of one of them: what would have to be broadcast before it is
+added stays a sum of its own. Axes that are only read as one number become one axis, `merge_axes`; an axis that is only
+read as a number of several is split into those, `split_axes`. Sums against e^(±2πi·j·k/n) are torch's Fourier
+transforms, of which each is the pullback of another one:
 
-    δ(p, q)·f(p) − f(p)·f(q)          →  p.diag() - p[:, None] * p          with p = f
-    δ(p, q) / s − x(p)·x(q) / s³      →  (eye(n) - u[:, None] * u) / s      with u = x / s
+    Σ_k (cos(2π·p·k/n) + i·sin(2π·p·k/n))·v[k]    →  torch.fft.ifft(v, norm="forward")
 
-Comes in: a sum of terms, or a formula and its axes. Goes out: the same, with `Once` around what gets a name.
+Comes in: a sum of terms, or a formula and its axes; of Fourier sums, a formula in z and z̄. Goes out: an equal one; of
+Fourier sums, a formula in which each is a letter, and what the letters are. A cosine is (e + 1/e)/2 and a sine
+(e − 1/e)/2i there, of a letter e for the exponential.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from itertools import combinations, product
 
 import sympy as sp
 
-from symgrad.closed_form.rewriting.shorthands import Mean, Once
+from symgrad.closed_form.rewriting.shorthands import Mean, remaining_factors
 from symgrad.indexing import Index, Ravel, Unravel, add_up, fresh, over_same, summed
 from symgrad.indexing.canonical import canonical
 from symgrad.indexing.equation import with_fresh_sums
 from symgrad.indexing.sums import split_factors
-from symgrad.indexing.symbols import Expr, free_indices, is_access
+from symgrad.indexing.symbols import Expr, access, accesses, free_indices, indices_of, name_of
+from symgrad.program import free_name
+from symgrad.shapes import Size
 
 
 def merge_sums(expression: Expr) -> Expr:
@@ -102,7 +107,7 @@ def merged_inside(first: tuple[list[Expr], list[Index]], second: tuple[list[Expr
         if k not in used or used & {*bound, *limits} - {k}:
             continue
         rest = [
-            summed(sp.Mul(*left_over(own, shared)), [i for i in over if i not in (k, other)])
+            summed(sp.Mul(*remaining_factors(own, shared)), [i for i in over if i not in (k, other)])
             for own, over in ((factors, bound), (renamed, limits))
         ]
         if fit(rest):
@@ -133,12 +138,7 @@ def taken_apart(node: Expr) -> tuple[list[Expr], list[Index]]:
 def in_common(first: Sequence[Expr], second: Sequence[Expr]) -> tuple[list[Expr], list[Expr]]:
     """The factors that two products share, and what is left of each."""
     shared = list((Counter(first) & Counter(second)).elements())
-    return shared, [sp.Mul(*left_over(own, shared)) for own in (first, second)]
-
-
-def left_over(factors: Sequence[Expr], shared: Sequence[Expr]) -> Iterator[Expr]:
-    """Factors without those that are shared, each as often as it is."""
-    return (Counter(factors) - Counter(shared)).elements()
+    return shared, [sp.Mul(*remaining_factors(own, shared)) for own in (first, second)]
 
 
 def fit(terms: Sequence[Expr]) -> bool:
@@ -158,60 +158,6 @@ def outside(product: Expr) -> Expr:
             factor = sp.Mul(*apart, over_same(sp.Mul(*inside), factor)) if inside else factor
         result *= factor
     return result
-
-
-def squared(expression: Expr) -> Expr:
-    """c·f(p)·f(q) → c·t(p)·t(q), t named, where it is one term of several"""
-    indices = free_indices(expression) if expression.is_Add else frozenset[Index]()
-    if len(indices) != 2:
-        return expression
-    p, q = sorted(indices, key=str)
-    for term in expression.args:
-        found = square_of(term, p, q)
-        if found is None:
-            continue
-        rest, root = found
-        at = {i: Once(root.xreplace({p: i})) for i in (p, q)}
-        others = [shared(t, at) for t in expression.args if t is not term]
-        return sp.Add(*others, rest * at[p] * at[q])
-    return expression
-
-
-def square_of(term: Expr, p: Index, q: Index) -> tuple[Expr, Expr] | None:
-    """c and f(p) of c·f(p)·f(q), where f is more than an entry."""
-    parts: dict[frozenset[Index], list[Expr]] = {}
-    for factor in split_factors(term):
-        parts.setdefault(free_indices(factor), []).append(factor)
-    first, second, numbers = (parts.pop(frozenset(of), []) for of in ({p}, {q}, ()))
-    if parts or p.size != q.size or len(first) + len(second) < 2:
-        return None
-    first, second = canonical(sp.Mul(*first)), canonical(sp.Mul(*second))
-    if first.xreplace({p: q}) != second:
-        return None
-    halves = [half for factor in numbers if (half := halved(factor)) is not None]
-    root = canonical(sp.Mul(first, *halves))
-    rest = sp.Mul(*numbers) / sp.Mul(*halves) ** 2
-    return None if is_access(root) or isinstance(root, Once) else (rest, root)
-
-
-def halved(factor: Expr) -> Expr | None:
-    """The root of what is divided by twice, 1 / s of 1 / s³, and e^(a/2) of e^a."""
-    base, power = factor.as_base_exp()
-    if isinstance(factor, sp.exp):
-        return sp.exp(factor.exp / 2)
-    if base.is_number or not power.is_Integer or power > -2:
-        return None
-    return base ** -(int(-power) // 2)
-
-
-def shared(term: Expr, at: dict[Index, Expr]) -> Expr:
-    """A term with a named part in the place of its factors, if all of them are among the term's."""
-    factors = split_factors(term)
-    for named in at.values():
-        wanted = split_factors(named.args[0])
-        if all(factors.count(f) >= wanted.count(f) for f in wanted) and free_indices(sp.Mul(*wanted)):
-            return named * sp.Mul(*left_over(factors, wanted))
-    return term
 
 
 def in_a_row(node: Expr, axes: Sequence[Index]) -> tuple[Expr, tuple[Index, ...]] | None:
@@ -243,3 +189,149 @@ def numbered_apart(expression: Expr) -> Expr:
         others = [other[0] for other in expression.limits if other[0] != j]
         return add_up(body, [*others, *(part for part in parts if isinstance(part, Index))])
     return expression
+
+
+BAR = "\N{COMBINING MACRON}"
+"""What follows the name of a complex tensor in that of its conjugate."""
+
+
+def group_sums_by_range(sums: Iterable[tuple[Expr, Expr, list[Index]]]) -> Iterator[tuple[Expr, Expr, list[Index]]]:
+    """What stands beside a sum, what it adds up, over which indices: those with the same beside and sizes are one."""
+    bodies: dict[tuple[Expr, ...], list[Expr]] = {}
+    bound: dict[tuple[Expr, ...], list[Index]] = {}
+    for beside, body, own in sums:
+        key = (beside, *(index.size for index in own))
+        first = bound.setdefault(key, own)
+        bodies.setdefault(key, []).append(body.xreplace(dict(zip(own, first, strict=True))))
+    yield from ((key[0], sp.Add(*terms), bound[key]) for key, terms in bodies.items())
+
+
+SPECTRUM = "spectrum"
+
+
+TRANSFORM_CALLS = {-1: ("fft", ""), 1: ("ifft", ', norm="forward"')}
+"""The transform that turns forwards or back, neither divided by n."""
+
+
+@dataclass(frozen=True)
+class FourierTransform:
+    """The transform of a tensor along ``dims``, of so many points, of which so many are kept; ``rank`` axes in all."""
+
+    name: str
+    sign: int
+    rank: int
+    dims: tuple[int, ...]
+    given: tuple[Size, ...]
+    points: tuple[Size, ...]
+    kept: tuple[Size, ...]
+
+    def text(self, inner: str, size: Callable[[Size], str]) -> str:
+        """As torch is called; ``size`` writes a length."""
+        word, norm = TRANSFORM_CALLS[self.sign]
+        several = len(self.dims) > 1
+        lengths, dims = [size(n) for n in self.points], [str(d) for d in self.dims]
+        padded = self.points != self.given
+        length = f", s=({', '.join(lengths)})" if several else f", n={lengths[0]}"
+        every = self.dims == tuple(range(self.rank)) if several else self.dims == (self.rank - 1,)
+        along = "" if every else f", dim=({', '.join(dims)})" if several else f", dim={dims[0]}"
+        found = f"torch.fft.{word}{'n' * several}({inner}{length * padded}{along}{norm})"
+        cut = dict(zip(self.dims, self.kept, strict=True)) if self.kept != self.points else {}
+        last = max(cut, default=-1)
+        parts = [f":{size(cut[d])}" if d in cut else ":" for d in range(last + 1)]
+        return f"{found}[{', '.join(parts)}]" if parts else found
+
+
+@dataclass
+class FourierSums:
+    """The transforms of a formula with ``axes``; ``complexes`` are of complex numbers, ``taken`` names of others.
+
+    torch cuts what is longer than the points of a transform: where that is wrong, the proof finds it.
+    """
+
+    axes: Sequence[Index]
+    complexes: Mapping[str, None]
+    taken: Collection[str]
+    made: dict[str, FourierTransform]
+
+    def put_in(self, formula: Expr) -> Expr | None:
+        """``formula`` with a letter for each sum against turns; None where a sum is something else."""
+        turns: dict[Expr, sp.Symbol] = {}
+        sums, rest = list[tuple[Expr, Expr, list[Index]]](), sp.S.Zero
+        for outside, inside, own in split_nested_sums(formula):
+            if not own:
+                rest += outside * inside
+                continue
+            number, beside = outside.as_independent(*outside.free_symbols, as_Add=False)
+            sums.append((beside, number * inside, own))
+        for beside, body, bound in group_sums_by_range(sums):
+            for term in sp.Add.make_args(sp.expand(replace_cosines_and_sines(body, turns))):
+                found = self.transform(term, bound, turns)
+                if found is None:
+                    return None
+                rest += beside * found
+        return rest
+
+    def transform(self, term: Expr, bound: Sequence[Index], turns: Mapping[Expr, sp.Symbol]) -> Expr | None:
+        """One term of a sum: a number, turns, and an entry that is read along the summed axes."""
+        powers = term.as_powers_dict()
+        read = [a for a in accesses(term) if {*indices_of(a)} & {*bound}]
+        if len(read) != 1 or powers[read[0]] != 1:
+            return None
+        entry, factor = read[0], term / read[0]
+        at, dims, points, signs = list(indices_of(entry)), [], [], set()
+        for index in bound:
+            around = [(angle, e) for angle, e in turns.items() if angle.has(index) and powers[e] != 0]
+            if len(around) != 1 or at.count(index) != 1:
+                return None
+            angle, e = around[0]
+            partner = next((p for p in self.axes if angle.has(p)), None)
+            if partner is None:
+                return None
+            count = sp.cancel(2 * sp.pi * index * partner / angle)
+            if count.has(index, partner, sp.pi):
+                return None
+            dims.append(at.index(index))
+            points.append((count, index.size, partner.size))
+            at[dims[-1]] = partner
+            signs.add(powers[e])
+            factor /= e ** powers[e]
+        if len(signs) != 1 or not signs <= {1, -1} or factor.has(*bound, *turns.values()):
+            return None
+        (sign,) = signs
+        name = name_of(entry)
+        turned = name.endswith(BAR) or (name not in self.complexes and sign == 1)
+        order = sorted(range(len(dims)), key=dims.__getitem__)
+        lengths = [tuple(points[n][part] for n in order) for part in (1, 0, 2)]
+        made = FourierTransform(
+            name.removesuffix(BAR), int(-sign if turned else sign), len(at), tuple(sorted(dims)), *lengths
+        )
+        known = next((own for own, other in self.made.items() if other == made), None)
+        letter = known or free_name((SPECTRUM,), {*self.taken, *self.made})
+        self.made[letter] = made
+        return factor * access(letter + BAR * turned, at)
+
+
+def split_nested_sums(formula: Expr) -> Iterator[tuple[Expr, Expr, list[Index]]]:
+    """The terms of a formula: what stands outside of all sums, what inside, and the indices of all sums around that."""
+    for term in sp.Add.make_args(formula):
+        factors = sp.Mul.make_args(term)
+        bracket = next((f for f in factors if f.is_Add and f.has(sp.Sum)), None)
+        total = next((f for f in factors if isinstance(f, sp.Sum)), None)
+        if bracket is not None:
+            yield from (part for each in bracket.args for part in split_nested_sums(term / bracket * each))
+        elif total is None:
+            yield term, sp.S.One, []
+        else:
+            own = [limit[0] for limit in total.limits]
+            for outside, inside, inner in split_nested_sums(total.function):
+                yield term / total, outside * inside, [*own, *inner]
+
+
+def replace_cosines_and_sines(body: Expr, turns: dict[Expr, sp.Symbol]) -> Expr:
+    """``body`` with letters for the turns of its cosines and sines."""
+
+    def letter(angle: Expr) -> sp.Symbol:
+        return turns.setdefault(angle, sp.Dummy("e"))
+
+    found = body.replace(sp.cos, lambda angle: (letter(angle) + 1 / letter(angle)) / 2)
+    return found.replace(sp.sin, lambda angle: (letter(angle) - 1 / letter(angle)) / (2 * sp.I))

@@ -12,6 +12,25 @@ from dataclasses import replace
 import sympy as sp
 
 from symgrad.closed_form.fragments import (
+    Notation,
+    Piece,
+    added,
+    aligned,
+    applied,
+    axis_in,
+    body_order,
+    common_order,
+    factor_order,
+    fits,
+    joint_axes,
+    keeping,
+    lined_up,
+    method,
+    of_ones,
+    permuted,
+    signed,
+)
+from symgrad.closed_form.number_text import (
     ADD,
     ATOM,
     COMPARE,
@@ -19,27 +38,12 @@ from symgrad.closed_form.fragments import (
     NEGATE,
     POWER,
     NoForm,
-    Piece,
-    aligned,
-    applied,
-    fits,
-    keeping,
-    method,
-    of_ones,
-    permuted,
+    computed_of,
+    decimal_text,
+    over_and_under,
+    quotient_text,
+    size_text,
 )
-from symgrad.closed_form.notation import (
-    Notation,
-    added,
-    axis_in,
-    body_order,
-    common_order,
-    factor_order,
-    joint_axes,
-    lined_up,
-    signed,
-)
-from symgrad.closed_form.number_text import computed_of, decimal_text, over_and_under, quotient_text, size_text
 from symgrad.closed_form.rewriting.scalar_rules import (
     content_of,
     has_few_digits,
@@ -50,16 +54,9 @@ from symgrad.closed_form.rewriting.scalar_rules import (
 )
 from symgrad.closed_form.rewriting.shorthands import Root, reads_tensor
 from symgrad.closed_form.rewriting.sum_rules import in_a_row
-from symgrad.closed_form.writing.accesses import entry, is_class, one_hot
+from symgrad.closed_form.writing.accesses import entry, is_class, one_hot, write_diag
 from symgrad.closed_form.writing.complex_forms import in_complex_words
-from symgrad.closed_form.writing.index_ranges import (
-    has_edge,
-    is_edge,
-    on_diagonal,
-    side_by_side,
-    within_common_edges,
-    within_edges,
-)
+from symgrad.closed_form.writing.index_ranges import has_edge, is_edge, side_by_side, within_common_edges, within_edges
 from symgrad.closed_form.writing.known_calls import known_call
 from symgrad.closed_form.writing.shorthand_writers import SHORTHANDS, function, norm, root
 from symgrad.closed_form.writing.sum_writers import write_sum
@@ -176,7 +173,7 @@ class Forms(Notation):
             return within_edges(self, factors, prefer)
         for factor in factors:
             if isinstance(factor, sp.KroneckerDelta) and not is_class(factor):
-                return on_diagonal(self, factor, [f for f in factors if f is not factor])
+                return write_diag(self, factor, [f for f in factors if f is not factor])
         above: list[Expr] = []
         below: list[Expr] = []
         coefficient = sp.S.One

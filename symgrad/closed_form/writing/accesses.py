@@ -1,4 +1,4 @@
-"""Writing one access: x[p,q] is x, a shift is a slice, a row-major number a reshape, a class a row of one_hot(t).
+"""Writing one access: x[p,q] is x, a shift is a slice, a row-major number a reshape; and δ: one_hot, diagonals.
 
 Entries in another order are axes that are numbered through, taken apart, and put together again otherwise:
 
@@ -8,7 +8,10 @@ Entries in another order are axes that are numbered through, taken apart, and pu
 Each place of an axis is a number, its parts are digits: pixels laid out as channels are the same digits in another
 order, and so is the way back. Classes of which some are left out have a mask with a name: ``one_hot(t * m, n)``.
 
-Comes in: an access, or a δ of classes. Goes out: a piece; `NoForm` where a digit is read twice or not at all.
+A matrix that is 0 off its diagonal is f.diag(), and c * eye(n) where every entry there is the same.
+
+Comes in: an access, a δ of classes, or δ(p, q) and what it multiplies. Goes out: a fragment; `NoForm` where a digit is
+read twice or not at all, or where one of p and q is no index.
 """
 
 from __future__ import annotations
@@ -17,8 +20,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import sympy as sp
 
-from symgrad.closed_form.fragments import ATOM, MATMUL, MULTIPLY, Axes, NoForm, Piece, flat, method, subscripted
-from symgrad.closed_form.notation import Notation, shape_of
+from symgrad.closed_form.fragments import Axes, Notation, Piece, flat, method, shape_of
+from symgrad.closed_form.number_text import ATOM, MATMUL, MULTIPLY, NoForm, subscripted
 from symgrad.closed_form.rewriting.conditions import leaves_out
 from symgrad.closed_form.rewriting.shorthands import reads_tensor
 from symgrad.indexing import Index, Ravel, Unravel
@@ -45,7 +48,7 @@ def entry(notation: Notation, node: Expr, prefer: Sequence[Index] = ()) -> Piece
     if any(reads_tensor(i) for i in indices):
         return selected(notation, piece, indices, shape)
     if len(moving := [i for place in indices for i in free_indices(place)]) > len(set(moving)):
-        return on_a_diagonal(notation, piece, indices, shape)
+        return write_diagonal(notation, piece, indices, shape)
     items: list[str] = []
     axes: list[Index | None] = []
     turns: list[str] = []
@@ -133,7 +136,7 @@ def selected(notation: Notation, piece: Piece, indices: Sequence[Expr], shape: S
     return Piece(f"{piece.inside(ATOM)}[{':, ' * read[0]}{positions.text}]", ATOM, tuple(axes))
 
 
-def on_a_diagonal(notation: Notation, piece: Piece, indices: Sequence[Expr], shape: Sequence[Size]) -> Piece:
+def write_diagonal(notation: Notation, piece: Piece, indices: Sequence[Expr], shape: Sequence[Size]) -> Piece:
     """x[p, p + d] is x.diagonal(d), along all of which p runs."""
     moving = [i for place in indices for i in free_indices(place)]
     twice = [n for n, place in enumerate(indices) if any(moving.count(i) > 1 for i in free_indices(place))]
@@ -288,3 +291,45 @@ def class_of(notation: Notation, entry: Expr) -> Piece:
     if classes.axes != mask.axes:
         raise NoForm
     return Piece(f"{classes.text} * {notation.name('m', mask).text}", MULTIPLY, classes.axes)
+
+
+def write_diag(notation: Notation, factor: Expr, rest: Sequence[Expr]) -> Piece:
+    """δ_pq·f(p) is f.diag(), with zeros behind it where there are more rows or columns."""
+    p, q = factor.args
+    if not (isinstance(p, Index) and isinstance(q, Index)):
+        raise NoForm
+    less, more = (p, q) if notation.is_size(q.size - p.size) else (q, p)
+    behind = sp.expand(more.size - less.size)
+    inner = flat(notation.write(sp.Mul(*rest).xreplace({more: less}), (less,)))
+    if inner.axes not in ((less,), ()) or not notation.is_size(behind):
+        raise NoForm
+    if not inner.axes and (notation.is_hessian or not any(sign.isalpha() for sign in inner.text)):
+        return write_scaled_eye(notation, inner, p, q)
+    if not inner.axes:
+        inner = expand_number(notation, inner, less)
+    square = method(inner, "diag()", (less, more))
+    if behind == 0:
+        return square
+    return Piece(f"pad({square.text}, (0, {notation.texts.size(behind)}))", ATOM, (less, more))
+
+
+def write_scaled_eye(notation: Notation, number: Piece, p: Index, q: Index) -> Piece:
+    """A number on the diagonal of a matrix."""
+    sizes = ", ".join(dict.fromkeys(notation.texts.size(index.size) for index in (p, q)))
+    one = Piece(f"eye({sizes})", ATOM, (p, q))
+    if number.text == "1":
+        return one
+    above, slash, below = number.text.partition(" / ")
+    if slash and number.binds == MULTIPLY and above.isalnum():
+        text = f"{one.text} / {below}" if above == "1" else f"{above} * {one.text} / {below}"
+    else:
+        text = f"{number.inside(MULTIPLY)} * {one.text}"
+    return Piece(text, MULTIPLY, (p, q))
+
+
+def expand_number(notation: Notation, number: Piece, index: Index) -> Piece:
+    """A number at every place of a vector: by a vector of that size where there is one."""
+    alike = [t.name for t in notation.program.inputs if t.shape == (index.size,)]
+    if not alike:
+        return method(number, f"expand({notation.texts.size(index.size)})", (index,))
+    return Piece(f"{number.inside(MULTIPLY)} * ones_like({alike[0]})", MULTIPLY, (index,))

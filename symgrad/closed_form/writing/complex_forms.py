@@ -2,9 +2,12 @@
 
     [c = 0]·(v₀·z₀ + v₁·z₁) + [c = 1]·(v₁·z₀ − v₀·z₁)   →  view_as_real(view_as_complex(v) * view_as_complex(z).conj())
 
-Both parts are one number, re + i·im. In it z₀ is (z + z̄)/2 and z₁ is (z − z̄)/2i; z and z̄ are two letters from there
-on, and a line is what has no i left in it. Roots and logarithms are taken as if both were positive: the proof finds
+Both parts are one number, re + i·im. In it z₀ is (z + z̄)/2 and z₁ is (z − z̄)/2i; z and z̄ are two independent letters
+from there on, and a line is a formula with no i left in it. Roots of z·z̄ are |z|, and z / |z| is sgn(z), which is 0 at
+0; exp((z + z̄)/2)·exp(−(z − z̄)/2) is exp(z̄). Roots and logarithms are taken as if both were positive: the proof finds
 where that is wrong.
+
+Comes in: the formula of a gradient whose last axis holds re and im. Goes out: its text, or None.
 """
 
 from __future__ import annotations
@@ -12,32 +15,25 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import sympy as sp
 
 from symgrad.calculus import local
-from symgrad.closed_form.fragments import ATOM, NoForm, bracketed
-from symgrad.closed_form.notation import Notation, shape_of
-from symgrad.closed_form.rewriting.complex_algebra import (
-    BAR,
-    DIRECTION,
-    LENGTH,
-    Spectra,
-    Transform,
-    as_if_positive,
-    with_directions,
-    within_one_sum,
-)
+from symgrad.closed_form.fragments import Notation, shape_of
+from symgrad.closed_form.number_text import ATOM, NoForm, bracketed
+from symgrad.closed_form.rewriting.sum_rules import BAR, FourierSums, FourierTransform, group_sums_by_range
 from symgrad.closed_form.source_text import seen
 from symgrad.closed_form.writing.shorthand_writers import made_of
-from symgrad.indexing import Bracket, Index
+from symgrad.indexing import Bracket, Index, summed
 from symgrad.indexing.symbols import Expr, access, accesses, indices_of, is_access, leaves_exceed, name_of, weight
 from symgrad.ops.entry import named
 from symgrad.program import Program, Tensor
 
-REAL, IMAG = "_real", "_imag"
+LENGTH, DIRECTION, REAL, IMAG = "_length", "_direction", "_real", "_imag"
 WORDS = {BAR: "conj()", LENGTH: "abs()", DIRECTION: "sgn()", REAL: "real", IMAG: "imag"}
 """What follows the name of a complex tensor, and what torch calls it."""
+TURNING = (sp.sin, sp.cos, sp.sinh, sp.cosh, sp.atan2, sp.exp, sp.log)
 HEAVIEST = 700
 """Nodes of a number that common factors are looked for in: of larger ones that takes minutes, or no end."""
 MOST_LEAVES = 20_000
@@ -91,7 +87,7 @@ class Letters:
 
     notation: Notation
     used: dict[str, None] = field(default_factory=dict)
-    made: dict[str, Transform] = field(default_factory=dict)
+    made: dict[str, FourierTransform] = field(default_factory=dict)
 
     def number(self, node: Expr, axes: Sequence[Index]) -> Expr | None:
         """The pairs with ``axes`` as one number, in z and z̄; None where it is too large for anybody."""
@@ -106,15 +102,15 @@ class Letters:
         found = whole.xreplace({a: self.coordinate(a) for a in accesses(whole) if self.is_half(a)})
         if found.has(sp.Sum):
             spectra = self.transformed(found, axes[:-1])
-            return within_one_sum(sp.expand(found)) if spectra is None else collected(spectra)
-        plain = with_directions(as_if_positive(found))
+            return merge_into_one_sum(sp.expand(found)) if spectra is None else collected(spectra)
+        plain = rewrite_lengths_and_directions(rewrite_as_if_positive(found))
         return sp.factor_terms(sp.cancel(plain)) if weight(plain) <= HEAVIEST else plain
 
     def transformed(self, formula: Expr, axes: Sequence[Index]) -> Expr | None:
         """The formula with letters for its Fourier transforms; None where it has none."""
         if not formula.has(sp.cos, sp.sin):
             return None
-        return Spectra(axes, self.used, self.notation.program.names, self.made).put_in(formula)
+        return FourierSums(axes, self.used, self.notation.program.names, self.made).put_in(formula)
 
     def part(self, node: Expr, axes: Sequence[Index]) -> Expr | None:
         """A real formula by the real parts of Fourier transforms; None where it is another."""
@@ -258,3 +254,56 @@ def conjugates(expression: Expr, names: Mapping[str, None]) -> dict[Expr, Expr]:
         turned = name + BAR if name in names else name.removesuffix(BAR)
         found[entry] = access(turned, indices_of(entry)) if turned.removesuffix(BAR) in names else entry
     return found
+
+
+def merge_into_one_sum(expression: Expr) -> Expr:
+    """Sums over axes of the same sizes as one; i where terms are not a sum each."""
+    found = []
+    for term in sp.Add.make_args(expression):
+        sums = [f for f in sp.Mul.make_args(term) if isinstance(f, sp.Sum)]
+        if len(sums) != 1:
+            return sp.I
+        found.append((sp.S.One, term / sums[0] * sums[0].function, [limit[0] for limit in sums[0].limits]))
+    return sp.Add(*(summed(sp.factor_terms(sp.cancel(body)), bound) for _, body, bound in group_sums_by_range(found)))
+
+
+def rewrite_lengths_and_directions(expression: Expr) -> Expr:
+    """Roots of z·z̄ as |z|, quotients by it as sgn(z)."""
+    for z in {a for a in accesses(expression) if not name_of(a).endswith(BAR)}:
+        expression = expression.replace(
+            lambda e: e.is_Pow and e.exp.is_Rational and not e.exp.is_Integer, partial(rewrite_root_as_length, z)
+        )
+    return expression
+
+
+def rewrite_root_as_length(z: Expr, root: Expr) -> Expr:
+    """(z·z̄)^(n/2) as |z|ⁿ; with the guard that is 1 where z is 0, as (z / sgn(z))ⁿ."""
+    bar, length, direction = (access(name_of(z) + letter, indices_of(z)) for letter in (BAR, LENGTH, DIRECTION))
+    square, own = z * bar, sp.expand(root.base)
+    if own == square + Bracket(sp.Eq(square, 0)):
+        return (z / direction) ** (2 * root.exp)
+    return length ** (2 * root.exp) if own == square else root
+
+
+def rewrite_as_if_positive(expression: Expr) -> Expr:
+    """Functions of (z + z̄)/2 and (z − z̄)/2i as functions of z and z̄."""
+    if not expression.has(*TURNING):
+        return expression
+    letters = {a: sp.Dummy(name_of(a), positive=True) for a in accesses(expression)}
+    found = expression.xreplace(letters).replace(sp.atan2, atan2_by_logarithms).rewrite(sp.exp)
+    found = sp.expand(sp.expand(found), force=True)
+    powers = found.atoms(sp.exp)
+    both = {e: exp_by_even_and_odd(e.exp) for e in powers if sp.exp(-e.exp) in powers}
+    return sp.expand(found.xreplace(both)).xreplace({letter: entry for entry, letter in letters.items()})
+
+
+def atan2_by_logarithms(y: Expr, x: Expr) -> Expr:
+    """The angle of x + i·y: half of what log tells of it and of its conjugate apart."""
+    z, bar = (sp.expand(x + sign * sp.I * y) for sign in (1, -1))
+    return (sp.log(z) - sp.log(bar)) / (2 * sp.I)
+
+
+def exp_by_even_and_odd(power: Expr) -> Expr:
+    """eᵗ as cosh t + sinh t, e^(i·t) as cos t + i·sin t."""
+    turn = power / sp.I
+    return sp.cosh(power) + sp.sinh(power) if turn.has(sp.I) else sp.cos(turn) + sp.I * sp.sin(turn)

@@ -25,8 +25,8 @@ from itertools import product
 
 import sympy as sp
 
-from symgrad.closed_form.fragments import NoForm, subscripted
-from symgrad.closed_form.notation import Notation, shape_of
+from symgrad.closed_form.fragments import Notation, shape_of
+from symgrad.closed_form.number_text import NoForm, subscripted
 from symgrad.indexing import Index, Unravel, access, fresh
 from symgrad.indexing.symbols import Expr, free_indices, indices_of, name_of
 from symgrad.ops.contracting.convolutions import slid, spread

@@ -1,24 +1,36 @@
-"""Writing what is 0 outside of some range: triangles, a smaller tensor with zeros around it, parts side by side.
+"""Writing what is 0 outside of some range of an index: triangles, zeros around a tensor, parts side by side, windows.
 
-Writing matrices that are 0 off their diagonal: f.diag(), and c * eye(n) where every entry there is the same.
+    [a ≤ q]·[q < b]·f(q)                →  pad(f, (a, n − b))
+    Σ_j δ(q, ⌊j / 2⌋)·v[p,j]            →  v.reshape(m, n, 2).sum(-1), after `split_axes`
+    Σ_k [2r ≤ k]·[k < 2r + 2]·v[p,k]    →  2 * avg_pool1d(v, 2), or a reshape and a sum
+    Σ_k [0 ≤ r − 2k]·[r − 2k < 2]·v[p,k]   →  v.repeat_interleave(2, -1), with zeros behind what no window covers
+    Σ_k [0 ≤ r − s·k + d < K]·v[p,c,k]  →  conv_transpose1d(v, x.new_ones(c, 1, K), stride=s, padding=d, groups=c)
 
-Comes in: δ(p, q) and what it multiplies. Goes out: a piece; `NoForm` where one of the two is no index.
+Comes in: a product with conditions on indices among its factors, or a sum over such, as where one index stays in a
+window around another. Goes out: a fragment; `NoForm` where the conditions say no such thing. A place, a step of the
+window and a shift within it belong together as in `convolution_gradients`: place = stride·step + dilation·shift −
+padding.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import sympy as sp
 
-from symgrad.closed_form.fragments import ATOM, MULTIPLY, NoForm, Piece, flat, method, permuted
-from symgrad.closed_form.notation import Notation
+from symgrad.closed_form.fragments import Notation, Piece, axis_in, flat, method, permuted
+from symgrad.closed_form.number_text import ATOM, MULTIPLY, NoForm, subscripted
 from symgrad.closed_form.rewriting.shorthands import reads_tensor
+from symgrad.closed_form.rewriting.sum_rules import taken_apart
+from symgrad.closed_form.writing.convolution_gradients import one_or_each, remainders, told
 from symgrad.indexing import Bracket, Index, fresh, summed
 from symgrad.indexing.brackets import ORDERS, STRICT, whole_gap
 from symgrad.indexing.equation import with_fresh_sums
 from symgrad.indexing.sums import split_factors
 from symgrad.indexing.symbols import Expr, bound_indices, free_indices
+from symgrad.ops.contracting.convolutions import spread
+from symgrad.shapes import Size
 
 
 def is_edge(factor: Expr) -> bool:
@@ -202,43 +214,130 @@ def narrowed(edge: Expr, q: Index, start: Expr, stop: Expr) -> tuple[Expr, Expr]
     raise NoForm
 
 
-def on_diagonal(notation: Notation, factor: Expr, rest: Sequence[Expr]) -> Piece:
-    """δ_pq·f(p) is f.diag(), with zeros behind it where there are more rows or columns."""
-    p, q = factor.args
-    if not (isinstance(p, Index) and isinstance(q, Index)):
+MOST_SPACE = 3
+"""Axes that torch's pools and convolutions move along at most."""
+
+
+@dataclass(frozen=True)
+class Window:
+    """0 ≤ ``place`` − ``stride``·``step`` + ``padding`` < ``length``, summed over one of the two."""
+
+    place: Index
+    step: Index
+    stride: Expr
+    padding: Expr
+    length: Expr
+
+
+def write_window_sum(notation: Notation, factors: list[Expr], bound: list[Index], prefer: Sequence[Index]) -> Piece:
+    """A sum over windows, of which each stands for one place, or each place in it for the window."""
+    every, over = taken_apart(summed(sp.Mul(*factors), bound))
+    edges = [f for f in every if isinstance(f, Bracket) and not reads_tensor(f)]
+    rest = [f for f in every if f not in edges]
+    windows = [find_window(k, [e for e in edges if k in free_indices(e)]) for k in over]
+    if len(edges) != 2 * len(over) or any(free_indices(w.place) <= {w.step} for w in windows):
         raise NoForm
-    less, more = (p, q) if notation.is_size(q.size - p.size) else (q, p)
-    behind = sp.expand(more.size - less.size)
-    inner = flat(notation.write(sp.Mul(*rest).xreplace({more: less}), (less,)))
-    if inner.axes not in ((less,), ()) or not notation.is_size(behind):
+    outer = {k: w.step if k is w.place else w.place for k, w in zip(over, windows, strict=True)}
+    if len(set(outer.values())) < len(outer) or any(i in free_indices(sp.Mul(*rest)) for i in outer.values()):
         raise NoForm
-    if not inner.axes and (notation.is_hessian or not any(sign.isalpha() for sign in inner.text)):
-        return identity(notation, inner, p, q)
-    if not inner.axes:
-        inner = repeated(notation, inner, less)
-    square = method(inner, "diag()", (less, more))
-    if behind == 0:
-        return square
-    return Piece(f"pad({square.text}, (0, {notation.texts.size(behind)}))", ATOM, (less, more))
+    order = [next((k for k, o in outer.items() if o == i), i) for i in prefer]
+    body = flat(notation.write(sp.Mul(*rest), order))
+    if not set(over) <= set(body.axes):
+        raise NoForm
+    inner = tuple(i for i in order if i in body.axes)
+    body = permuted(body, inner)
+    chosen = {w: w.step if w.step in over else w.place for w in windows}
+    if not set(chosen.values()) <= set(inner):
+        raise NoForm
+    found = sorted(windows, key=lambda w: inner.index(chosen[w]))
+    axes = tuple(outer.get(i, i) for i in inner)
+    ways = (sum_blocks,) if found[0].place in over else (repeat_blocks, write_overlapping_windows)
+    for way in ways:
+        try:
+            return way(notation, body, found, axes)
+        except NoForm:
+            continue
+    raise NoForm
 
 
-def identity(notation: Notation, number: Piece, p: Index, q: Index) -> Piece:
-    """A number on the diagonal of a matrix."""
-    sizes = ", ".join(dict.fromkeys(notation.texts.size(index.size) for index in (p, q)))
-    one = Piece(f"eye({sizes})", ATOM, (p, q))
-    if number.text == "1":
-        return one
-    above, slash, below = number.text.partition(" / ")
-    if slash and number.binds == MULTIPLY and above.isalnum():
-        text = f"{one.text} / {below}" if above == "1" else f"{above} * {one.text} / {below}"
-    else:
-        text = f"{number.inside(MULTIPLY)} * {one.text}"
-    return Piece(text, MULTIPLY, (p, q))
+def find_window(bound: Index, edges: Sequence[Expr]) -> Window:
+    """What two conditions on ``bound`` and another index say."""
+    if len(edges) != 2 or any(edge.args[0].func not in (sp.Le, sp.Lt, sp.Ge, sp.Gt) for edge in edges):
+        raise NoForm
+    others = set().union(*map(free_indices, edges)) - {bound}
+    if len(others) != 1:
+        raise NoForm
+    (other,) = others
+    gaps = [whole_gap(edge.args[0]) for edge in edges]
+    for place, step in ((bound, other), (other, bound)):
+        for below, above in (gaps, gaps[::-1]):
+            padding = sp.expand(below - place + (stride := -below.coeff(step)) * step)
+            length = sp.expand(below + above + 1)
+            plain = not free_indices(padding) and not free_indices(length) and stride.is_Integer
+            if plain and below.coeff(place) == 1 and (stride > 1 or (stride == 1 and place is other)):
+                return Window(place, step, stride, padding, length)
+    raise NoForm
 
 
-def repeated(notation: Notation, number: Piece, index: Index) -> Piece:
-    """A number at every place of a vector: by a vector of that size where there is one."""
-    alike = [t.name for t in notation.program.inputs if t.shape == (index.size,)]
-    if not alike:
-        return method(number, f"expand({notation.texts.size(index.size)})", (index,))
-    return Piece(f"{number.inside(MULTIPLY)} * ones_like({alike[0]})", MULTIPLY, (index,))
+def repeat_blocks(notation: Notation, body: Piece, windows: Sequence[Window], axes: tuple[Index, ...]) -> Piece:
+    """Each entry as often as its window is long, where windows lie side by side."""
+    margins: dict[Index, Size] = {}
+    for w in windows:
+        left = remainders(w.place.size - w.length * w.step.size)
+        if w.stride != w.length or w.padding != 0 or not notation.is_size(left):
+            raise NoForm
+        margins[w.place] = left
+        often = f"repeat_interleave({notation.texts.size(w.length)}, {axis_in(axes, w.place)})"
+        body = Piece(body.text, body.binds, axes) if w.length == 1 else method(body, often, axes)
+    if all(left == 0 for left in margins.values()):
+        return body
+    first = min(axes.index(i) for i, left in margins.items() if left != 0)
+    told = [part for i in reversed(axes[first:]) for part in ("0", notation.texts.size(margins.get(i, sp.S.Zero)))]
+    return Piece(f"pad({body.text}, ({', '.join(told)}))", ATOM, axes)
+
+
+def write_overlapping_windows(
+    notation: Notation, body: Piece, windows: Sequence[Window], axes: tuple[Index, ...]
+) -> Piece:
+    """A transposed convolution with a window of ones, channel by channel."""
+    space = len(windows)
+    if tuple(w.place for w in windows) != axes[-space:] or space > MOST_SPACE or len(axes) - space not in (1, 2):
+        raise NoForm
+    channels = axes[-space - 1]
+    one = notation.program.inputs[0].name
+    sizes = [notation.texts.size(n) for n in (channels.size, sp.S.One, *(w.length for w in windows))]
+    left = [remainders(w.place.size - spread(w.step.size, w.length, w.stride, w.padding, sp.S.One)) for w in windows]
+    over = [sp.S.Zero if n.is_nonpositive else n for n in left]
+    if not all(notation.is_size(n) for n in over):
+        raise NoForm
+    texts = [
+        told(notation, "stride", [w.stride for w in windows], 1),
+        told(notation, "padding", [w.padding for w in windows], 0),
+        told(notation, "output_padding", over, 0),
+        told(notation, "groups", [channels.size], 1),
+    ]
+    ones = f"{one}.new_ones({', '.join(sizes)})"
+    call = f"conv_transpose{space}d({body.text}, {ones}{''.join(texts)})"
+    cut = [
+        ":" if n.is_nonnegative else f":{notation.texts.size(w.place.size)}" for n, w in zip(left, windows, strict=True)
+    ]
+    return Piece(subscripted(call, [":"] * (len(axes) - space) + cut), ATOM, axes)
+
+
+def sum_blocks(notation: Notation, body: Piece, windows: Sequence[Window], axes: tuple[Index, ...]) -> Piece:
+    """The sums of blocks that fill an axis."""
+    if any(sp.expand(w.place.size - w.stride * w.step.size) != 0 or w.length != w.stride for w in windows):
+        raise NoForm
+    if any(w.padding != 0 for w in windows):
+        raise NoForm
+    space = len(windows)
+    if tuple(w.step for w in windows) == axes[-space:] and space <= MOST_SPACE and len(axes) - space in (1, 2):
+        number = sp.Mul(*(w.length for w in windows))
+        call = f"avg_pool{space}d({body.text}, {one_or_each(notation, [w.length for w in windows])})"
+        return Piece(f"{number} * {call}", MULTIPLY, axes)
+    by_step = {w.step: w.length for w in windows}
+    sizes = [n for i in axes for n in ([i.size, by_step[i]] if i in by_step else [i.size])]
+    marks = [inner for i in axes for inner in ([False, True] if i in by_step else [False])]
+    places = [str(n) for n, inner in enumerate(marks) if inner]
+    shaped = method(body, f"reshape({', '.join(notation.texts.size(n) for n in sizes)})", axes)
+    return method(shaped, f"sum({places[0] if len(places) == 1 else '(' + ', '.join(places) + ')'})", axes)

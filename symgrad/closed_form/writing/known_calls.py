@@ -1,8 +1,8 @@
-"""Gradients that torch has a call for: written at positions, selected by a view, or convolutions read backwards.
+"""Gradients that torch has a call for: written at positions, selected by a view, folded, or transposed convolutions.
 
 Each function looks at the shape of a whole formula and answers with the call, or with None. As with every closed form,
 the text is shown only after it was read back and agreed with the formula; that a call has the conditions under which an
-entry is read is for that proof to say, too. Windows are in `blocks` and `convolutions`.
+entry is read is for that proof to say, too. Convolutions are in `convolution_gradients`.
 
     Σ_j δ(p, n[j])·v[j,q]              →  zeros_like(x).index_add(0, n, v)
     Σ_j δ(q, n[p,j])·v[p,j]            →  zeros_like(x).scatter_add(1, n, v)
@@ -12,6 +12,8 @@ entry is read is for that proof to say, too. Windows are in `blocks` and `convol
     [2 | p − 1]·v[⌊(p − 1)/2⌋]         →  zeros_like(x).index_add(0, arange(x.shape[0])[1::2], v)
     Σ_j v[p − j, j]                    →  zeros_like(x).index_add(0, arange(n).unfold(0, k, 1).flatten(), v.flatten())
     δ(q, p + 1)·v[p]                   →  zeros_like(x).diagonal_scatter(v, 1)
+    Σ_{a,b} v[n,(c,a,b),(p−a,q−b)]     →  F.fold(v, x.shape[-2:], (k, l))
+    v[n,c,p+a,q+b] for (c,a,b),(p,q)   →  F.unfold(v, (k, l))
 """
 
 from __future__ import annotations
@@ -20,13 +22,11 @@ from collections.abc import Sequence
 
 import sympy as sp
 
-from symgrad.closed_form.fragments import ATOM, MULTIPLY, NoForm, Piece, bracketed, flat, subscripted
-from symgrad.closed_form.notation import Notation, shape_of
-from symgrad.closed_form.number_text import size_text
+from symgrad.closed_form.fragments import Notation, Piece, flat, shape_of
+from symgrad.closed_form.number_text import ATOM, MULTIPLY, NoForm, bracketed, size_text, subscripted
 from symgrad.closed_form.rewriting.shorthands import reads_tensor
 from symgrad.closed_form.rewriting.sum_rules import taken_apart
-from symgrad.closed_form.writing.convolution_gradients import convolution, solved
-from symgrad.closed_form.writing.window_sums import folded, unfolded
+from symgrad.closed_form.writing.convolution_gradients import USUAL, Slide, as_told, convolution, one_or_each, solved
 from symgrad.indexing import Bracket, Index
 from symgrad.indexing.brackets import Ravel, Unravel
 from symgrad.indexing.symbols import Expr, free_indices, indices_of, is_access, name_of
@@ -45,15 +45,15 @@ def known_call(notation: Notation, node: Expr, axes: Sequence[Index], wanted: st
         within = all(free_indices(factor) <= {*indices_of(v)} for factor in beside)
         return written_at(notation, deltas[0], v, beside, axes, wanted) if within else None
     if len(deltas) == 1 and len(rest) == 2 and len(accesses) == 1 and not deltas[0].has(sp.Mod, Unravel):
-        return on_diagonal(notation, deltas[0], accesses[0], axes, wanted)
+        return write_diagonal_scatter(notation, deltas[0], accesses[0], axes, wanted)
     if len(accesses) == 1 and len(accesses) + len(deltas) == len(rest) and not bound:
-        return by_steps(notation, accesses[0], axes, wanted) if deltas else unfolded(notation, accesses[0], axes)
+        return by_steps(notation, accesses[0], axes, wanted) if deltas else write_unfold(notation, accesses[0], axes)
     if len(accesses) == 2 and len(accesses) + len(deltas) == len(rest) and bound:
         v, other = sorted(accesses, key=lambda access: name_of(access) != notation.program.seed)
         return convolution(notation, node, v, other, bound, axes)
     if len(accesses) == 1 and len(accesses) + len(deltas) == len(rest) and bound:
         windows = by_windows(notation, accesses[0], bound[0], axes, wanted) if len(bound) == 1 else None
-        return windows or folded(notation, accesses[0], bound, axes, wanted)
+        return windows or write_fold(notation, accesses[0], bound, axes, wanted)
     return None
 
 
@@ -78,7 +78,7 @@ def written_at(
             if read is not there:  # counted from the end
                 size = bracketed(*size_text(there.args[1], notation.program.inputs), ATOM)
                 positions = Piece(f"{positions.inside(MULTIPLY)} % {size}", MULTIPLY, positions.axes)
-            return along(notation, (first, len(target)), positions, seed, beside, axes, wanted)
+            return write_scatter_add(notation, (first, len(target)), positions, seed, beside, axes, wanted)
     return None
 
 
@@ -95,7 +95,7 @@ def first_ones(notation: Notation, read: Expr, seed: Expr) -> Piece:
     return Piece(f"{found.inside(ATOM)}[{', '.join(cut)}]", ATOM, indices)
 
 
-def along(
+def write_scatter_add(
     notation: Notation, place: tuple[int, int], positions: Piece, seed: Expr, beside: Sequence[Expr],
     axes: Sequence[Index], wanted: str,
 ) -> str | None:  # fmt: skip
@@ -223,7 +223,7 @@ def added(notation: Notation, wanted: str, place: int, size: Size, taken: str, m
     return f"zeros_like({wanted}).index_add({place}, arange({notation.texts.size(size)}){taken}, {moved})"
 
 
-def on_diagonal(notation: Notation, delta: Expr, v: Expr, axes: Sequence[Index], wanted: str) -> str | None:
+def write_diagonal_scatter(notation: Notation, delta: Expr, v: Expr, axes: Sequence[Index], wanted: str) -> str | None:
     """δ(q, p + k)·v[…, p]: the k-th diagonal above the main one, or below it; of a matrix the main one has a name."""
     for row, column in (delta.args, delta.args[::-1]):
         ahead = sp.expand(column - row)
@@ -248,3 +248,57 @@ def on_diagonal(notation: Notation, delta: Expr, v: Expr, axes: Sequence[Index],
         text = notation.texts.tensor(name_of(v))[0]
         return f"zeros_like({wanted}).diagonal_scatter({', '.join(map(str, [text, number, *planes]))})"
     return None
+
+
+def write_fold(notation: Notation, v: Expr, bound: Sequence[Index], axes: Sequence[Index], wanted: str) -> str | None:
+    """The call that gives Σ v; None where rows and columns are not numbered as in windows."""
+    *lead, rows, columns = indices_of(v) if len(indices_of(v)) > 1 else (None, None)
+    if not (isinstance(rows, Ravel) and isinstance(columns, Ravel) and len(columns.shape) == 2) or len(axes) < 3:
+        return None
+    channel, shifts = rows.indices[:-2], rows.indices[-2:]
+    if tuple(lead) != tuple(axes[:-3]) or channel not in ((axes[-3],), *([()] if axes[-3].size == 1 else [])):
+        return None
+    try:
+        found = [solve_window_axis(*parts, bound) for parts in zip(axes[-2:], columns.indices, shifts, strict=True)]
+    except NoForm:
+        return None
+    text = notation.texts.tensor(name_of(v))[0]
+    told_so = as_told(notation, found, reversed(USUAL))
+    return f"F.fold({text}, {wanted}.shape[-2:], {one_or_each(notation, rows.shape[-2:])}{told_so})"
+
+
+def write_unfold(notation: Notation, v: Expr, axes: Sequence[Index]) -> str | None:
+    """The windows of v, in columns; None where it is not read so."""
+    if len(axes) < 2 or len(indices_of(v)) != len(axes) + 1:
+        return None
+    *lead, channel, first, second = indices_of(v)
+    rows, columns = axes[-2:]
+    steps, shifts = ([u for u in v.atoms(Unravel) if u.number == number] for number in (columns, rows))
+    window = shifts[0].shape[-2:] if shifts else ()
+    if tuple(lead) != tuple(axes[:-2]) or len(steps) != 2 or len(window) != 2:
+        return None
+    if channel not in (0, *(u for u in shifts if len(u.shape) > 2 and u.axis == 0)):
+        return None
+    found = []
+    for number, place in enumerate((first, second)):
+        step = next(u for u in steps if u.axis == number)
+        shift = next((u for u in shifts if len(u.shape) - u.axis == 2 - number), None)
+        if shift is None:
+            return None
+        stride, dilation = place.coeff(step), place.coeff(shift)
+        padding = sp.expand(stride * step + dilation * shift - place)
+        if not (stride.is_Integer and dilation.is_Integer and padding.is_Integer and stride > 0 and dilation > 0):
+            return None
+        found.append(Slide(stride, dilation, padding))
+    text = notation.texts.tensor(name_of(v))[0]
+    return f"F.unfold({text}, {one_or_each(notation, window)}{as_told(notation, found, reversed(USUAL))})"
+
+
+def solve_window_axis(place: Index, step: Expr, shift: Expr, bound: Sequence[Index]) -> Slide:
+    """What one axis says, whichever of the two is summed over and the other solved for."""
+    if isinstance(shift, Index) and shift in bound:
+        slide = solved(step, place, shift)
+        return Slide(slide.dilation, slide.stride, slide.padding)
+    if isinstance(step, Index) and step in bound:
+        return solved(shift, place, step)
+    raise NoForm

@@ -12,8 +12,20 @@ from collections.abc import Sequence
 import sympy as sp
 
 from symgrad.calculus import local
-from symgrad.closed_form.fragments import ATOM, POWER, Axes, NoForm, Piece, aligned, applied, flat, permuted
-from symgrad.closed_form.notation import Notation, axis_in, body_order, common_order, lined_up
+from symgrad.closed_form.fragments import (
+    Axes,
+    Notation,
+    Piece,
+    aligned,
+    applied,
+    axis_in,
+    body_order,
+    common_order,
+    flat,
+    lined_up,
+    permuted,
+)
+from symgrad.closed_form.number_text import ATOM, POWER, NoForm
 from symgrad.closed_form.rewriting.scalar_rules import is_difference
 from symgrad.closed_form.rewriting.shorthands import (
     Apart,

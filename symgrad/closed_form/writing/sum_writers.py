@@ -7,22 +7,20 @@ from collections.abc import Sequence
 import sympy as sp
 
 from symgrad.closed_form.fragments import (
-    ATOM,
-    COMPARE,
-    MATMUL,
-    MULTIPLY,
     Axes,
-    NoForm,
+    Notation,
     Piece,
+    axis_in,
+    body_order,
     flat,
     matmul,
     matrix,
+    mentions_seed,
     method,
 )
-from symgrad.closed_form.notation import Notation, axis_in, body_order, components, mentions_seed, place_of
+from symgrad.closed_form.number_text import ATOM, COMPARE, MATMUL, MULTIPLY, NoForm
 from symgrad.closed_form.rewriting.shorthands import Mean, Variance, counted
-from symgrad.closed_form.writing.index_ranges import within_range
-from symgrad.closed_form.writing.window_sums import blocks
+from symgrad.closed_form.writing.index_ranges import within_range, write_window_sum
 from symgrad.indexing import Bracket, Index, summed
 from symgrad.indexing.sums import split_factors
 from symgrad.indexing.symbols import Expr, free_indices, fresh
@@ -245,7 +243,29 @@ def contraction(notation: Notation, factors: list[Expr], bound: list[Index], pre
 
 
 WAYS = (
-    outside, within_range, running, blocks, broadcast_apart, matrix_product, sum_of_product, one_by_one, contraction,
-    term_by_term,
+    outside, within_range, running, write_window_sum, broadcast_apart, matrix_product, sum_of_product, one_by_one,
+    contraction, term_by_term,
 )  # fmt: skip
 """How a sum is written: the first that can."""
+
+
+def components(factors: Sequence[Expr], apart: set[Index]) -> list[list[Expr]]:
+    """Factors grouped so that those which share a free index, other than those ``apart``, are together."""
+    groups: list[tuple[frozenset[Index], list[Expr]]] = []
+    for factor in factors:
+        free = free_indices(factor) - apart
+        joined = [g for g in groups if g[0] & free]
+        merged = (free.union(*(g[0] for g in joined)), [f for g in joined for f in g[1]] + [factor])
+        groups = [g for g in groups if not any(g is j for j in joined)] + [merged]
+    loose = [g for g in groups if not g[0]]
+    if len(groups) > 2 and len(loose) > 1:
+        groups = [g for g in groups if g[0]] + [(frozenset(), [f for g in loose for f in g[1]])]
+    if len(groups) == 3 and len(loose) == 1:
+        bound = [g for g in groups if g[0]]
+        groups = [(bound[0][0], [*bound[0][1], *loose[0][1]]), bound[1]]
+    return [g[1] for g in groups]
+
+
+def place_of(free: Sequence[Index], prefer: Sequence[Index]) -> int:
+    """Where a group's index stands in the result; a group without one goes to the side that is left."""
+    return list(prefer).index(free[0]) if free and free[0] in prefer else len(prefer)

@@ -14,8 +14,7 @@ from dataclasses import replace
 
 from symgrad.backward import Backward, backward
 from symgrad.calculus import flows
-from symgrad.closed_form.fragments import NoForm
-from symgrad.closed_form.number_text import least_sizes
+from symgrad.closed_form.number_text import NoForm, least_sizes
 from symgrad.closed_form.source_text import Writer
 from symgrad.explanation import Explanation
 from symgrad.explanation.formulas import Derived, sample

@@ -10,7 +10,7 @@ import sympy as sp
 
 from symgrad.calculus import local
 from symgrad.calculus.sweeps import differential, small_change
-from symgrad.closed_form.fragments import NoForm
+from symgrad.closed_form.number_text import NoForm
 from symgrad.closed_form.source_text import Writer
 from symgrad.explanation import Explanation
 from symgrad.explanation.formulas import terms_in

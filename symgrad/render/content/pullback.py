@@ -10,7 +10,7 @@ import sympy as sp
 from symgrad.backward.page_names import UNNAMED
 from symgrad.calculus import Step, Sweep
 from symgrad.closed_form import guards
-from symgrad.closed_form.fragments import NoForm
+from symgrad.closed_form.number_text import NoForm
 from symgrad.closed_form.source_text import Writer
 from symgrad.explanation import Explanation, Gradient
 from symgrad.explanation.formulas import Entry

@@ -18,7 +18,7 @@ import numpy as np
 
 from symgrad.backward import backward
 from symgrad.calculus import flowing
-from symgrad.closed_form.fragments import NoForm
+from symgrad.closed_form.number_text import NoForm
 from symgrad.closed_form.source_text import Writer
 from symgrad.errors import SymgradError, place_of
 from symgrad.numeric import Array, as_float, numeric_pullback

@@ -10,7 +10,7 @@ import numpy as np
 
 from symgrad.backward.code import with_modules
 from symgrad.backward.page_names import applied, with_names
-from symgrad.closed_form.fragments import ADD, NoForm, Text, bracketed
+from symgrad.closed_form.number_text import ADD, NoForm, Text, bracketed
 from symgrad.closed_form.source_text import Writer, inner_text, number_text
 from symgrad.ops import entry_of, named
 from symgrad.ops.entry import plays
