@@ -30,7 +30,7 @@ from symgrad.explanation.assemble import along, is_alone, named_by_user, second_
 from symgrad.explanation.evidence import shape_text
 from symgrad.explanation.formulas import Derived, Shapes, derive_only
 from symgrad.explanation.notable import assumptions_of, hints_of, with_room
-from symgrad.language import LOSSES, OUTPUTS, Value, arguments, expand_composites, inputs_of, read, why_whole
+from symgrad.language import LOSSES, OUTPUTS, Value, arguments, expand_composites, find_inputs, read_program, why_whole
 from symgrad.numeric import Array, forward, numeric_pushforward, plain, where_exact
 from symgrad.numeric.arranged import assumed_seed
 from symgrad.numeric.limits import MOST_ENTRIES
@@ -112,7 +112,7 @@ def explain_values(
     check, expand = arguments.require_flag(check, "check"), arguments.require_flag(expand, "expand")
     order = arguments.require_order(order)
     weights = None if seed is None else value_of(seed, "the seed")
-    own, later = inputs_of(expression, values), inputs_of(then, values) if then is not None else frozenset()
+    own, later = find_inputs(expression, values), find_inputs(then, values) if then is not None else frozenset()
     given = given_by_name(values, own | later)
     late = {name for name in given if then is not None and name not in own}
     here = {name: value for name, value in given.items() if name not in late}
@@ -200,13 +200,13 @@ def derive(
 ) -> tuple[Program, tuple[Derived, ...]]:
     """The formulas alone: sizes stay symbols, no numbers, no torch.
 
-    ``expand`` writes composite operations out in their steps; what stays whole is told by `why_whole`.
+    ``expand`` writes composite operations out in their steps; `why_whole` says what stays as it is.
 
     >>> [step.op for step in derive("silu(x)", expand=True)[0].steps]
     ['neg', 'exp', 'add', 'div', 'mul']
     """
     expression, shapes = arguments.require_text(expression, "the expression"), arguments.require_shapes(shapes)
-    program = read(expression, shapes=shapes, symbolic=True).program
+    program = read_program(expression, shapes=shapes, symbolic=True).program
     program = expand_composites(program) if arguments.require_flag(expand, "expand") else program
     return program, derive_only(program, names_wanted(arguments.require_names(wrt, "wrt"), program), shapes)
 
@@ -283,7 +283,7 @@ def _out_shape(then: str | None, late: Mapping[str, Value]) -> tuple[int, ...] |
     known = known_shapes(late, {})
     if then is None or not known:
         return None
-    program = read(then, shapes=known, output=LOSSES, scalars=scalars_of(late)).program
+    program = read_program(then, shapes=known, output=LOSSES, scalars=scalars_of(late)).program
     return next((program.numbers(t.shape) for t in program.inputs if t.name == "out"), None)
 
 
@@ -314,12 +314,12 @@ def _downstream(
     shared = {g.name: g for g in inputs}
     known: dict[str, Sequence[int | str]] = {n: s for n, s in shapes.items() if n not in shared}
     known |= known_shapes(late, {}) | {"out": out_shape} | {n: g.value.shape for n, g in shared.items()}
-    names = inputs_of(then)
+    names = find_inputs(then)
     if "out" not in names:
         hint = Setting("then", value="sum((out-y)**2)")
         raise InputError("then has to be computed from out", found=(then,), hints=(hint,))
     here = {n: s for n, s in known.items() if n in names}
-    reading = read(then, shapes=here, output=LOSSES, spoken=program.names - {"out"}, scalars=scalars_of(late))
+    reading = read_program(then, shapes=here, output=LOSSES, spoken=program.names - {"out"}, scalars=scalars_of(late))
     later = reading.program
     if later.out.shape:
         shape = later.numbers(later.out.shape)
@@ -339,7 +339,7 @@ def _downstream(
 
 def _direction(found: Explanation, wrt: str, direction: Any) -> Array:
     """The direction as an array in the shape of ``wrt``."""
-    array = arguments.value_from(direction, "the direction")
+    array = arguments.exact_array(direction, "the direction")
     wanted = found.values[wrt].shape
     if array.shape != wanted:
         raise ShapeError(

@@ -14,7 +14,17 @@ from symgrad.errors import Hint, InputError, Setting, ShapeError, SymgradError, 
 from symgrad.explanation import Given
 from symgrad.explanation.formulas import Shapes
 from symgrad.explanation.given import only_read, wanted_by_itself
-from symgrad.language import OUTPUTS, Reading, Value, arguments, inputs_of, is_boolean_data, literal, read, value_from
+from symgrad.language import (
+    OUTPUTS,
+    Reading,
+    Value,
+    arguments,
+    exact_array,
+    find_inputs,
+    is_boolean_data,
+    parse_value,
+    read_program,
+)
 from symgrad.language.steps.input_names import unknown_tensor
 from symgrad.numeric import Array, Values, where_exact
 from symgrad.numeric.arranged import arranged
@@ -56,7 +66,7 @@ class Question:
 def ask(expression: str, values: Mapping[str, Any], shapes: Shapes | None) -> Question:
     """The question about ``expression`` alone; raises `SymgradError`."""
     expression, shapes = arguments.require_text(expression, "the expression"), arguments.require_shapes(shapes)
-    given = given_by_name(arguments.require_values(values), inputs_of(expression, values))
+    given = given_by_name(arguments.require_values(values), find_inputs(expression, values))
     reading = read_once(expression, known_shapes(given, shapes), None, OUTPUTS, (), given)
     return Question(reading, given, shapes)
 
@@ -80,14 +90,14 @@ def read_once(
     expression: str, shapes: Mapping[str, Sequence[int | str]], out_shape: Sequence[int] | None,
     output: Sequence[str], spoken: Collection[str], given: Mapping[str, Value],
 ) -> Reading:  # fmt: skip
-    """`read`, or what it gave for the same before: whatever is refused is refused anew."""
+    """`read_program`, or what it gave for the same before: whatever is refused is refused anew."""
     truths, scalars = [name for name, value in given.items() if value.truths], scalars_of(given)
     known = (sorted(shapes.items()), out_shape, sorted(truths), sorted(scalars.items()))
     key = repr((expression, known, output, sorted(spoken)))
     found = _READINGS.get(key)
     if found is None:
         try:
-            found = read(
+            found = read_program(
                 expression, shapes=shapes, out_shape=out_shape, truths=truths, output=output, spoken=spoken,
                 scalars=scalars,
             )  # fmt: skip
@@ -107,7 +117,7 @@ def refuse_open_sizes(text: str, program: Program) -> None:
     """Refuse a program with a size that has a name, and that nothing says."""
     open_ones = {s for t in program.tensors() for s in t.shape if not with_numbers(s, program.sizes).is_Integer}
     if open_ones:
-        names = sorted(inputs_of(text) - {tensor.name for tensor in program.inputs})
+        names = sorted(find_inputs(text) - {tensor.name for tensor in program.inputs})
         raise InputError(
             f"{' and '.join(names)} {'is a size' if len(names) == 1 else 'are sizes'}, and nothing says how large",
             hints=tuple(Setting("let", name, "2") for name in names),
@@ -189,6 +199,6 @@ def value_of(value: Any, name: str) -> Value:
     if isinstance(value, Value):
         return value
     if isinstance(value, str):
-        return literal(value)
-    array = value_from(value, name)
+        return parse_value(value)
+    array = exact_array(value, name)
     return Value(name, array.shape, lambda shape: array, truths=is_boolean_data(value))

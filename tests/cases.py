@@ -19,7 +19,7 @@ from symgrad.documents.operation import worked
 from symgrad.errors import SymgradError
 from symgrad.explanation import Explanation, derive_only
 from symgrad.explanation.formulas import Derived
-from symgrad.language import read
+from symgrad.language import read_program
 from symgrad.numeric import Values, forward
 from symgrad.ops import Example, Op, operations
 from symgrad.oracles.torch import only_data
@@ -49,7 +49,7 @@ class Case:
     @cached_property
     def program(self) -> Program:
         """The example read."""
-        return read(self.example.text, shapes=self.shapes).program
+        return read_program(self.example.text, shapes=self.shapes).program
 
     @property
     def last(self) -> Apply:
@@ -100,7 +100,7 @@ class Case:
         """The shapes with every size replaced by ``change``, the same everywhere; None where that does not fit."""
         shapes = {n: tuple(change.get(size, size) for size in shape) for n, shape in self.shapes.items()}
         try:
-            other = read(self.example.text, shapes=shapes).program
+            other = read_program(self.example.text, shapes=shapes).program
         except SymgradError:  # the example's own numbers, a reshape's say, may allow no other size
             return None
         # A wide matrix may take other steps than a tall one, or its diagonal be as long as another axis: that is another

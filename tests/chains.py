@@ -16,7 +16,7 @@ import torch
 
 from symgrad.explanation.formulas import derive
 from symgrad.indexing import Equation
-from symgrad.language import read
+from symgrad.language import read_program
 from symgrad.numeric import as_float, evaluate, forward
 from symgrad.oracles import check_form
 from symgrad.oracles.forms import evaluate_text
@@ -140,7 +140,7 @@ def check(drawn: Chain, number: int, most: int = MOST) -> int:
     text, generator = drawn.text, np.random.default_rng(number)
     x = generator.integers(-5, 6, size=drawn.shape).astype(float)
     seed, expected, out = torch_gradient(text, x, generator)
-    reading = read(text, shapes={"x": drawn.shape})
+    reading = read_program(text, shapes={"x": drawn.shape})
     program = reading.program
     values = forward(program, {"x": x, **reading.made})
     assert_same(out, as_float(values["out"]), what=text, seed=number)

@@ -10,7 +10,7 @@ import torch
 from click.testing import CliRunner
 
 import symgrad
-from symgrad.language.reading import inputs_of
+from symgrad.language.reading import find_inputs
 from symgrad.tracing import run_script
 from symgrad.tracing.story import told_lines
 from symgrad.tracing.story.page import event_text
@@ -83,8 +83,8 @@ def test_what_is_picked_twice_is_said(text: str, values: dict[str, object], said
 
 
 def test_pi_is_a_number_where_nothing_is_called_so() -> None:
-    assert inputs_of("sin(π*x)") == {"x"}
-    assert inputs_of("sin(π*x)", ["π"]) == {"x", "π"}
+    assert find_inputs("sin(π*x)") == {"x"}
+    assert find_inputs("sin(π*x)", ["π"]) == {"x", "π"}
     assert symgrad.explain("sin(π*x)", x=[1.0, 2.0]).passed
 
 
@@ -193,7 +193,7 @@ def test_the_command_has_a_brief_form_and_derive_has_the_lines() -> None:
 )
 def test_derive_says_what_was_found_and_names_every_size(text: str, lines: list[str]) -> None:
     shapes = ["--shape", "y=3,4", "--shape", "z=2,4,6", "--shape", "x=n"]
-    used = [part for n in (0, 2, 4) for part in shapes[n : n + 2] if shapes[n + 1][0] in inputs_of(text)]
+    used = [part for n in (0, 2, 4) for part in shapes[n : n + 2] if shapes[n + 1][0] in find_inputs(text)]
     page = CliRunner().invoke(main, ["derive", text, *used], catch_exceptions=False).output
     assert all(line in page for line in lines), page
     section = page.partition("Line by line")[2]

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 
 import symgrad
 from symgrad.errors import SymgradError
-from symgrad.language.reading import read
+from symgrad.language.reading import read_program
 from symgrad.numeric import as_float, forward
 from symgrad.ops import COMPOUNDS, SPELLINGS
 from symgrad.ops.lookup import TORCHS
@@ -58,7 +58,9 @@ WORDS = sorted(word for word in {*COMPOUNDS, *SPELLINGS} if word.startswith(TORC
 def is_read(text: str) -> bool:
     """Whether the text is read; whatever is raised that is no refusal goes up."""
     try:
-        read(text, shapes={name: shape for name, shape in VALUES.items() if re.search(rf"\b{name}\b(?!=)", text)})
+        read_program(
+            text, shapes={name: shape for name, shape in VALUES.items() if re.search(rf"\b{name}\b(?!=)", text)}
+        )
     except SymgradError:
         return False
     return True
@@ -150,13 +152,13 @@ def test_what_torch_wants_to_be_told_is_asked_for(text: str, wanted: str) -> Non
     """They were explained as if torch took them, and said to be equal to it."""
     assert not torch_takes(text)
     with pytest.raises(SymgradError, match=f"torch wants {wanted} in"):
-        read(text, shapes={"x": (2, 3)})
+        read_program(text, shapes={"x": (2, 3)})
 
 
 @pytest.mark.parametrize("text", ["sum(x, keepdim=True)", "x.sum(keepdims=True)", "np.sum(x, keepdims=True)", "softmax(x)", "layer_norm(x)",
                                   "F.softmax(x)", "torch.amax(x, keepdim=True)", "torch.softmax(x, -1)"])  # fmt: skip
 def test_what_is_the_tables_own_or_numpys_is_read_without_it(text: str) -> None:
-    read(text, shapes={"x": (2, 3)})
+    read_program(text, shapes={"x": (2, 3)})
 
 
 LOSSES = [word for word in WORDS if word.endswith("_loss") or "cross_entropy" in word or word == "F.kl_div"]
@@ -170,7 +172,7 @@ def test_a_reduction_in_the_place_of_an_older_word_is_none(word: str) -> None:
     place = [parameter.name for parameter in parameters].index("size_average")
     given = ["x" if p.default is p.empty else repr(p.default) for p in parameters[:place]]
     with pytest.raises(SymgradError, match="size_average is torch's older word"):
-        read(f"{word}({', '.join([*given, repr('sum')])})", shapes={"x": (2, 3)})
+        read_program(f"{word}({', '.join([*given, repr('sum')])})", shapes={"x": (2, 3)})
 
 
 NUMPY = (
@@ -215,7 +217,7 @@ def test_numpys_words_are_numpys(word: str) -> None:
         if expected is None:
             continue
         with contextlib.suppress(SymgradError):
-            reading = read(text, shapes={name: value.shape for name, value in given.items()})
+            reading = read_program(text, shapes={name: value.shape for name, value in given.items()})
             found = forward(reading.program, {**given, **reading.made})[reading.program.output]
             assert_same(expected.astype(float), as_float(found), what=text)
 

@@ -11,7 +11,7 @@ import torch
 import symgrad
 from symgrad.calculus import Back, back
 from symgrad.errors import InputError, UnsupportedError
-from symgrad.language import read
+from symgrad.language import read_program
 from symgrad.numeric import forward, numeric_pullback
 from symgrad.program import BLACK_BOX, Apply, Program, Pullback, Tensor
 from tests import torch_programs, torch_side
@@ -63,7 +63,7 @@ def test_the_backward_of_the_backward_is_torchs(case: Case) -> None:
 
 def test_a_backward_is_a_program_like_any_other() -> None:
     """Third order of x³ is 6, and each order is made by the same call."""
-    program = read("sum(x ** 3)", shapes={"x": (2,)}).program
+    program = read_program("sum(x ** 3)", shapes={"x": (2,)}).program
     for prefix, expected in (("v", [12.0, 27.0]), ("w", [12.0, 18.0]), ("u", [6.0, 6.0])):
         found = back(program, ["x"], ones=prefix == "v", prefix=prefix)
         program, end = found.program, str(found.cotangents["x"])
@@ -73,7 +73,7 @@ def test_a_backward_is_a_program_like_any_other() -> None:
 
 
 def test_a_tensor_that_is_read_twice_has_a_sum_and_one_that_is_not_reached_none() -> None:
-    found = back(read("h = tanh(x); h * h + y", shapes={"x": (2,), "y": (2,)}).program, ["x"])
+    found = back(read_program("h = tanh(x); h * h + y", shapes={"x": (2,), "y": (2,)}).program, ["x"])
     steps = {step.result.name: step for step in found.program.steps}
     assert steps[str(found.cotangents["h"])].op == "add"
     assert "y" not in found.cotangents
@@ -83,12 +83,12 @@ def test_a_tensor_that_is_read_twice_has_a_sum_and_one_that_is_not_reached_none(
 
 
 def test_names_of_the_way_back_are_free() -> None:
-    found = back(read("v_x * x", shapes={"x": (2,), "v_x": (2,)}).program, ["x", "v_x"])
+    found = back(read_program("v_x * x", shapes={"x": (2,), "v_x": (2,)}).program, ["x", "v_x"])
     assert len({t.name for t in found.program.tensors()}) == len(list(found.program.tensors()))
 
 
 def test_a_cotangent_of_a_residual_sum_is_the_weight_itself() -> None:
-    found = back(read("x + y", shapes={"x": (2,), "y": (2,)}).program, ["x", "y"])
+    found = back(read_program("x + y", shapes={"x": (2,), "y": (2,)}).program, ["x", "y"])
     assert_same([3.0, 4.0], numbers(found, {"x": np.ones(2), "y": np.ones(2)}, {"out": np.array([3.0, 4.0])})["x"])
 
 

@@ -29,7 +29,7 @@ from symgrad.backward.simplify.broadcasting import in_lowest_terms
 from symgrad.backward.simplify.concat import Sizes, side_by_side
 from symgrad.backward.simplify.dtype_casts import in_floats
 from symgrad.errors import UnsupportedError
-from symgrad.language.reading import inputs_of
+from symgrad.language.reading import find_inputs
 from symgrad.tracing import Capture, run_script
 from symgrad.tracing.story.page import event_text
 from tests.compare import assert_same
@@ -195,7 +195,7 @@ def test_the_gates_of_an_lstm_cell_lie_side_by_side() -> None:
     ],
 )
 def test_a_line_says_nothing_twice_and_nothing_that_is_not_read(text: str, told: list[str]) -> None:
-    shapes = {name: shape for name, shape in {"x": (2, 3), "w": (3, 4), "c": (3,)}.items() if name in inputs_of(text)}
+    shapes = {name: shape for name, shape in {"x": (2, 3), "w": (3, 4), "c": (3,)}.items() if name in find_inputs(text)}
     numbers = {name: np.random.default_rng(1).normal(size=shape) for name, shape in shapes.items()}
     explained = symgrad.explain(text, **numbers)
     assert [str(line) for line in explained.backward.statements] == told

@@ -19,7 +19,7 @@ from symgrad.closed_form import SENTENCES
 from symgrad.errors import SymgradError
 from symgrad.explanation import evidence
 from symgrad.explanation.claims import UNSAID, proven
-from symgrad.language import read
+from symgrad.language import read_program
 from symgrad.numeric import evaluate, forward
 from symgrad.render.content.jacobian import sentence
 from tests import torch_side
@@ -99,7 +99,7 @@ def said_of(drawn: Expression, inputs: dict[str, np.ndarray]) -> None:
     known = {n: torch.tensor(a) if n in drawn.positions else torch_side.tensor(a) for n, a in inputs.items()}
     try:
         out = torch_side.evaluate(drawn.torch_text, known)
-        program = read(drawn.text, shapes={n: a.shape for n, a in inputs.items()}).program
+        program = read_program(drawn.text, shapes={n: a.shape for n, a in inputs.items()}).program
         values = forward(program, inputs)
     except (SymgradError, RuntimeError, IndexError):
         return

@@ -21,7 +21,7 @@ import symgrad
 from symgrad.calculus import pullback
 from symgrad.closed_form.form import named_twice
 from symgrad.errors import SymgradError
-from symgrad.language import read
+from symgrad.language import read_program
 from symgrad.numeric import forward
 from symgrad.ops import TABLE
 from symgrad.oracles import dropped_forms
@@ -572,7 +572,7 @@ def test_along_the_axis_that_a_number_has_for_torch_a_form_reads_back(name: str)
 
 
 def test_a_form_that_divides_by_0_without_a_guard_is_withheld() -> None:
-    program = read("x.sum(0)", shapes={"x": (2, 3)}).program
+    program = read_program("x.sum(0)", shapes={"x": (2, 3)}).program
     values = forward(program, {"x": np.arange(6.0).reshape(2, 3)})
     given = (program, pullback(program, "x"), values, np.array([1.0, 2.0, 3.0]))
     assert check_form("v.expand(x.shape)", *given).passed

@@ -14,7 +14,7 @@ import symgrad
 from symgrad import capture
 from symgrad.closed_form.source_text import Writer
 from symgrad.errors import NotationError, ShapeError, UnsupportedError
-from symgrad.language import read
+from symgrad.language import read_program
 from symgrad.numeric import forward
 from symgrad.ops.calls.complex_rules import ARITHMETIC, REAL
 from symgrad.oracles.forms import evaluate_text
@@ -370,7 +370,7 @@ def test_a_text_means_what_it_means_in_torch(text):
 def test_a_program_is_written_in_torchs_words(text):
     """A closed form may mention a forward value, and is code to paste: torch reads it, and so does symgrad."""
     arrays = {name: real(4, seed=n).numpy() for n, name in enumerate("xy") if name in torch_side.words(text)}
-    program = read(text, shapes=dict.fromkeys(arrays, (4,))).program
+    program = read_program(text, shapes=dict.fromkeys(arrays, (4,))).program
     written, _ = Writer(program).step(program.steps[-1])
     assert "complex_" not in written
     expected = forward(program, arrays)[program.output]
@@ -382,7 +382,7 @@ def test_a_complex_output_is_shown_as_pairs():
     page = symgrad.explain("fft(x)", x=[1, 2, 3])
     assert page.passed
     assert page.output.shape == (3, 2)
-    program = read("torch.fft.rfft(x)", shapes={"x": (6,)}).program
+    program = read_program("torch.fft.rfft(x)", shapes={"x": (6,)}).program
     assert_same(forward(program, {"x": np.arange(6.0)})["out"][:, 0], np.fft.rfft(np.arange(6.0)).real)
 
 

@@ -20,7 +20,7 @@ import torch
 import symgrad
 from symgrad.errors import SymgradError, UnsupportedError
 from symgrad.explanation import Explanation
-from symgrad.language import inputs_of
+from symgrad.language import find_inputs
 from symgrad.numeric import as_float, numeric_pullback
 from symgrad.oracles import ask_torch, check_reading
 from symgrad.oracles.report import Outcome
@@ -61,7 +61,7 @@ def strings() -> Iterator[str]:
 
 def parses(text: str) -> bool:
     try:
-        return bool(inputs_of(text))
+        return bool(find_inputs(text))
     except SymgradError:
         return False
 

@@ -38,7 +38,7 @@ from tests.compare import assert_same
 from tests.lines_of import run_lines
 
 local = importlib.import_module("symgrad.calculus.local")
-open_ones_ = importlib.import_module("symgrad.language.expand")
+expansion_module = importlib.import_module("symgrad.language.expand")
 forwards = importlib.import_module("symgrad.numeric.forward")
 program_of_run = importlib.import_module("symgrad.tracing.captured.recorded")
 
@@ -396,7 +396,7 @@ def test_a_text_that_was_read_is_not_parsed_again(monkeypatch) -> None:
 
     found = ask()
     monkeypatch.setattr(
-        importlib.import_module("symgrad.language.reading"), "script_of", lambda *_: pytest.fail("again")
+        importlib.import_module("symgrad.language.reading"), "parse_pasted_script", lambda *_: pytest.fail("again")
     )
     assert ask() == found
 
@@ -459,8 +459,8 @@ def test_the_first_free_name_is_the_one_that_counting_finds(seed) -> None:
 def test_programs_without_axes_of_one_entry_are_not_compared(monkeypatch) -> None:
     """A hundred inputs each compared all the steps of an equal program from before."""
     program = symgrad.explain("x @ w", shapes={"x": (2, 3)}, check=False).program
-    monkeypatch.setattr(open_ones_, "opened_once", lambda *_: pytest.fail("looked up"))
-    assert open_ones_.open_ones(program) is None
+    monkeypatch.setattr(expansion_module, "open_unit_axes_cached", lambda *_: pytest.fail("looked up"))
+    assert expansion_module.open_unit_axes(program) is None
 
 
 KEPT_LONGER = {

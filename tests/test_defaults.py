@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 
 from symgrad.errors import SymgradError
-from symgrad.language import read
+from symgrad.language import read_program
 from symgrad.numeric import as_float, forward
 from symgrad.ops import COMPOUNDS, TABLE
 from tests.compare import assert_same
@@ -57,7 +57,7 @@ def test_what_is_left_out_is_what_torch_takes(name: str, count: int) -> None:
                 warnings.simplefilter("ignore")  # torch warns of the axis that it takes
                 given = {n: torch.tensor(v) for n, v in values.items()}
                 whole = eval(text, {"torch": torch, "F": F, **given})  # noqa: S307 -- the tests' own texts
-            reading = read(text, shapes=dict.fromkeys(names, shape))
+            reading = read_program(text, shapes=dict.fromkeys(names, shape))
             found = forward(reading.program, {**values, **reading.made})[reading.program.output]
         except (RuntimeError, TypeError, IndexError, ValueError, AttributeError, NotImplementedError, SymgradError):
             continue
@@ -70,6 +70,8 @@ def test_what_is_left_out_is_what_torch_takes(name: str, count: int) -> None:
 def test_the_word_alone_goes_along_the_last_axis() -> None:
     """`softmax(x)` is the table's, whose page says so."""
     for text in ("softmax(x)", "log_softmax(x)"):
-        whole = forward(read(text, shapes={"x": (2, 3, 2)}).program, {"x": np.arange(12.0).reshape(2, 3, 2)})["out"]
-        one = forward(read(text, shapes={"x": (2,)}).program, {"x": np.arange(2.0)})["out"]
+        whole = forward(read_program(text, shapes={"x": (2, 3, 2)}).program, {"x": np.arange(12.0).reshape(2, 3, 2)})[
+            "out"
+        ]
+        one = forward(read_program(text, shapes={"x": (2,)}).program, {"x": np.arange(2.0)})["out"]
         assert_same(one, as_float(whole)[0, 0], what=text)

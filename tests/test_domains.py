@@ -9,7 +9,7 @@ import pytest
 
 from symgrad.documents import operation_page
 from symgrad.documents.domains import conditions, sample_values, where_defined
-from symgrad.language import read
+from symgrad.language import read_program
 from symgrad.ops import Op, find, operations
 from tests import torch_programs
 
@@ -23,7 +23,7 @@ HOLDS = {
 
 def torch_is_finite(op: Op, inputs: dict[str, np.ndarray], name: str, derivative: bool) -> bool:
     """Whether torch's value is finite, and with ``derivative`` the gradient of its sum."""
-    program = read(op.examples[0].text, shapes=dict(op.examples[0].shapes)).program
+    program = read_program(op.examples[0].text, shapes=dict(op.examples[0].shapes)).program
     try:
         out, gradients = torch_programs.program_gradients(program, inputs, np.ones(program.numbers(program.out.shape)))
     except (RuntimeError, ValueError):

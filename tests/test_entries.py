@@ -29,7 +29,7 @@ from symgrad.errors import InputError, ShapeError
 from symgrad.functions import ALSO
 from symgrad.indexing import fresh_axes
 from symgrad.indexing.canonical import canonical
-from symgrad.language import read
+from symgrad.language import read_program
 from symgrad.notation.meaning import Meaning
 from symgrad.notation.read_write import read_statement
 from symgrad.notation.tree import Dots, Name
@@ -262,7 +262,9 @@ def test_a_condition_is_a_choice(name: str) -> None:
     """Where it fails, what is infinite there counts for nothing; what cannot be compared is no number, as in torch."""
     op, points = TABLE[name], np.array([-np.inf, -1.0, -0.0, 0.0, 2.0, np.inf, np.nan])
     options = {**op.defaults, **({"threshold": 0.5, "value": 1.0} if name == "threshold" else {})}
-    program = read(f"F.{name}({', '.join(['x', *map(str, options.values())])})", shapes={"x": points.shape}).program
+    program = read_program(
+        f"F.{name}({', '.join(['x', *map(str, options.values())])})", shapes={"x": points.shape}
+    ).program
     with np.errstate(all="ignore"):
         found = forward(program, {"x": points})[program.output]
     expected = op.torch(torch, torch.tensor(points), **options).numpy()

@@ -23,7 +23,7 @@ from symgrad.errors import ShapeError, SymgradError
 from symgrad.explanation import derive_only
 from symgrad.indexing import Bracket, Equation, access, add_up, fresh, fresh_axes, instantiate
 from symgrad.indexing.symbols import accesses, bound_indices, name_of
-from symgrad.language import read
+from symgrad.language import read_program
 from symgrad.numeric import chain_jacobian, evaluate, forward, numeric_pullback, numeric_pushforward, sparse_jacobian
 from symgrad.oracles.elementwise import Elementwise, TooLarge
 from symgrad.oracles.forms import evaluate_text
@@ -99,7 +99,7 @@ def test_without_entries_it_is_what_torch_makes_of_them(case: Case) -> None:
     for empty in (lambda shape: (0,) * len(shape), lambda shape: (*shape[:-1], 0) if shape else ()):
         shapes = {name: empty(shape) for name, shape in case.shapes.items()}
         try:
-            program = read(case.example.text, shapes=shapes).program
+            program = read_program(case.example.text, shapes=shapes).program
             inputs = draw_inputs(case.op, shapes, case.seed)
             values = forward(program, inputs)
             expected = torch_side.evaluate(case.example.text, torch_side.tensors(inputs, case.fixed))
@@ -321,7 +321,7 @@ def test_the_closed_form_is_the_raw_contraction_at_any_size(case: Case) -> None:
         if shapes is None:
             continue
         tried = True
-        program = read(case.example.text, shapes=shapes).program
+        program = read_program(case.example.text, shapes=shapes).program
         moved = case.derived if program == case.program else derive_only(program, case.names)
         inputs = draw_inputs(case.op, shapes, case.seed + number)
         values = forward(program, inputs)
@@ -423,11 +423,11 @@ def test_shapes_that_torch_refuses_are_shape_errors(case: Case) -> None:
             if OUTSIDE.search(str(refusal)):
                 continue  # a position lies outside of the shorter tensor: its value is refused, not a shape
             with pytest.raises(SymgradError) as caught:
-                read(case.example.text, shapes=shapes)
+                read_program(case.example.text, shapes=shapes)
             assert isinstance(caught.value, ShapeError), f"{shapes}: {caught.value}"
             continue
         try:
-            program = read(case.example.text, shapes=shapes).program
+            program = read_program(case.example.text, shapes=shapes).program
         except SymgradError:
             continue  # symgrad may be stricter than torch: .T of a vector
         out = forward(program, inputs)[program.output]

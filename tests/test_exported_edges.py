@@ -19,7 +19,7 @@ import torch
 
 import symgrad
 from symgrad.errors import SymgradError, UnsupportedError
-from symgrad.language import read
+from symgrad.language import read_program
 from symgrad.ops import Example, Op, find, operations
 from symgrad.oracles import run_torch
 from tests.compare import assert_same
@@ -72,7 +72,7 @@ def differences(example: Example, source: str, inputs: Inputs, anywhere: bool = 
 
     Nor where it has no finite value, unless ``anywhere`` counts.
     """
-    program = read(example.text, shapes=dict(example.shapes)).program
+    program = read_program(example.text, shapes=dict(example.shapes)).program
     weights = np.random.default_rng(1).integers(1, 4, program.numbers(program.out.shape)).astype(float)
     names = source.rpartition("return ")[2].strip().replace("_grad", "").split(", ")
     try:

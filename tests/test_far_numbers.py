@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 import symgrad
 from symgrad.errors import SymgradError
 from symgrad.indexing import Equation, access, fresh_axes
-from symgrad.language import read
+from symgrad.language import read_program
 from symgrad.numeric import evaluate, forward
 from symgrad.numeric.exact import as_float, total
 from symgrad.numeric.sparse import term_sizes
@@ -231,7 +231,7 @@ def test_no_oracle_disagrees_with_second_derivatives_far_out(text: str, at: Mapp
 
 
 def test_a_formula_that_is_wrong_has_the_same_wrong_number_with_more_digits() -> None:
-    program = read("log(n)/(n/x)", shapes={"n": (), "x": ()}).program
+    program = read_program("log(n)/(n/x)", shapes={"n": (), "x": ()}).program
     values = forward(program, {"n": np.array(2.5), "x": np.array(1e-300)})
     wrong = Equation((), 2 * access("n", ()) + access("x", ()) / access("x", ()))
     assert lost_digits(program, values, wrong, np.array(6.0)) is None
@@ -243,7 +243,7 @@ def test_a_formula_that_is_wrong_has_the_same_wrong_number_with_more_digits() ->
 @pytest.mark.parametrize("text", ["sqrt(x) * y", "log(x) * y", "1 / x * y", "sqrt(x) * y + x"])
 def test_how_large_terms_are_is_not_known_where_a_slope_is_infinite(text: str) -> None:
     """0·∞ on the way: no warning, and nothing that rounding could be measured by."""
-    program = read(text, shapes={"x": (2,), "y": (2,)}).program
+    program = read_program(text, shapes={"x": (2,), "y": (2,)}).program
     values = forward(program, {"x": np.array([0.0, 1.0]), "y": np.array([0.0, 2.0])})
     assert term_sizes(program, ["x"], values, np.ones(2))["x"] is None
     there = forward(program, {"x": np.array([4.0, 1.0]), "y": np.array([0.0, 2.0])})

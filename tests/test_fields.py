@@ -28,8 +28,8 @@ from symgrad.errors import Source, SymgradError
 from symgrad.exporting.arrays import in_arrays
 from symgrad.functions import special
 from symgrad.indexing.symbols import accesses, name_of
-from symgrad.language import read
-from symgrad.language.parser import parse
+from symgrad.language import read_program
+from symgrad.language.parser import parse_script
 from symgrad.language.steps.input_names import candidate_ranks, names_of
 from symgrad.numeric import forward, numeric_pullback
 from symgrad.ops import ORDER, TABLE, Op
@@ -163,11 +163,11 @@ def near(shapes: Mapping[str, tuple[int, ...]]) -> Iterator[dict[str, tuple[int,
 
 def answers(text: str, shapes: Mapping[str, tuple[int, ...]]) -> Iterator[str]:
     """What an example comes to at shapes near its own, and at sizes that nobody knows; beside others' wishes for axes."""
-    script = parse(Source(text))
+    script = parse_script(Source(text))
     yield str(candidate_ranks(script, names_of(script)))
     for given in (*near(shapes), None):
         try:
-            program = read(text, shapes=given).program
+            program = read_program(text, shapes=given).program
             yield f"{[step.result.shape for step in program.steps]} {program.required}"
         except Exception as error:  # of an entry that lacks something, whatever it does then
             yield str(error)

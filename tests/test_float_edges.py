@@ -15,7 +15,7 @@ import torch
 
 import symgrad
 from symgrad.errors import SymgradError, UnsupportedError
-from symgrad.language import read
+from symgrad.language import read_program
 from symgrad.numeric import forward, numeric_pullback
 from symgrad.ops import Op, operations
 from tests import torch_side
@@ -45,10 +45,10 @@ def entrywise(op: Op) -> bool:
     first, other = ({name: draw(op.domain_of(name), (3,), np.random.default_rng(n)) for name in names} for n in (0, 1))
     mixed = {name: np.array([other[name][0], *first[name][1:]]) for name in names}
     try:
-        program = read(op.examples[0].text, shapes=dict.fromkeys(names, (3,))).program
+        program = read_program(op.examples[0].text, shapes=dict.fromkeys(names, (3,))).program
         here, there = (forward(program, inputs)[program.output] for inputs in (first, mixed))
         turned = forward(program, {name: array[[2, 1, 0]] for name, array in first.items()})[program.output]
-        read(op.examples[0].text, shapes=dict.fromkeys(names, (4,)))
+        read_program(op.examples[0].text, shapes=dict.fromkeys(names, (4,)))
     except SymgradError:
         return False
     return here.shape == (3,) and np.array_equal(here[1:], there[1:]) and np.array_equal(turned, here[[2, 1, 0]])
@@ -64,7 +64,7 @@ def apart(op: Op) -> set[str]:
     inputs = dict(zip(names, np.array(grid).T, strict=True))
     leaves = {name: torch.tensor(array, requires_grad=True) for name, array in inputs.items()}
     weights = np.random.default_rng(0).integers(1, 4, len(grid)).astype(float)
-    program = read(text, shapes={name: array.shape for name, array in inputs.items()}).program
+    program = read_program(text, shapes={name: array.shape for name, array in inputs.items()}).program
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         out = torch_side.evaluate(text, leaves)

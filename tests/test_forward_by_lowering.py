@@ -12,7 +12,7 @@ import scipy.special
 from symgrad.calculus import standard
 from symgrad.calculus.local import OUT, derive
 from symgrad.indexing import Equation
-from symgrad.language import read
+from symgrad.language import read_program
 from symgrad.lowering.reading import names_read, number
 from symgrad.numeric.forward import constant, forward, options_of
 from symgrad.numeric.playing import play
@@ -93,7 +93,7 @@ def test_at_the_ends_of_the_numbers(name: str) -> None:
 @pytest.mark.parametrize("text", ["x.T", "x.repeat(2, 1)", "x.reshape(-1)", "x.expand(3, 2, 3)", "x[:, 1:]", "x + 0"])
 def test_the_result_is_the_callers_own(text: str) -> None:
     """Written into, it changes neither what was read nor itself elsewhere."""
-    program = read(text, shapes={"x": (2, 3)}).program
+    program = read_program(text, shapes={"x": (2, 3)}).program
     x = np.arange(6.0).reshape(2, 3) + 0.5
     step = program.steps[-1]
     form = standard(step, program)

@@ -35,7 +35,7 @@ from symgrad.indexing import (
     with_fresh_sums,
 )  # fmt: skip
 from symgrad.indexing.symbols import bound_indices, free_indices
-from symgrad.language import read
+from symgrad.language import read_program
 from symgrad.numeric import evaluate
 from tests import torch_side
 from tests.compare import assert_same
@@ -359,7 +359,7 @@ def bound_again(expression: Any, around: frozenset[Any]) -> set[Any]:
 )
 def test_a_formula_never_meets_its_own_indices(text: str, shapes: dict[str, tuple[int, ...]]) -> None:
     """The formulas of a step are the same objects whenever they are asked for; put in twice, they are renamed."""
-    program = read(text, shapes=shapes).program
+    program = read_program(text, shapes=shapes).program
     formulas = [pullback(program, name, limit=10_000).equation for name in shapes]
     for name in shapes:
         found = jacobian(program, name, limit=10_000)

@@ -17,7 +17,7 @@ import torch
 import symgrad
 from symgrad.api import explain_values
 from symgrad.errors import InputError, NotationError
-from symgrad.language import read
+from symgrad.language import read_program
 from symgrad.render import derived as written_derived
 from symgrad.render import schema, to_json, to_latex, to_markdown, to_text
 from symgrad.tracing import run_script
@@ -109,10 +109,10 @@ def test_every_letter_is_an_input(name: str) -> None:
 def test_names_of_modules_and_keywords_are_refused() -> None:
     for word in ("torch", "F", "np"):
         with pytest.raises(symgrad.UnknownNameError, match="stands for"):
-            read(f"{word} * x")
+            read_program(f"{word} * x")
     for word in ("lambda", "if", "class"):
         with pytest.raises(NotationError, match="keyword"):
-            read(f"{word} * x")
+            read_program(f"{word} * x")
 
 
 def test_the_page_says_what_is_called_otherwise() -> None:

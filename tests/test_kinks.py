@@ -19,7 +19,7 @@ import symgrad.explanation.ties as ties
 from symgrad.documents import kinks_page
 from symgrad.errors import UnsupportedError
 from symgrad.explanation import Tie
-from symgrad.language.reading import read
+from symgrad.language.reading import read_program
 from symgrad.numeric import Array, as_float, forward, numeric_pullback
 from symgrad.ops import Op, find, operations
 from symgrad.oracles import run_torch
@@ -115,7 +115,7 @@ def test_without_torch_it_was_not_asked(monkeypatch: pytest.MonkeyPatch) -> None
 def met(op: Op, at: float, shift: float = 0.0) -> tuple[Program, Mapping[str, Array], list[Tie]]:
     """The kinks that the first example of an operation stands on, with every entry of its inputs at a point."""
     example = op.examples[0]
-    program = read(example.text, shapes=dict(example.shapes)).program
+    program = read_program(example.text, shapes=dict(example.shapes)).program
     draw = np.random.default_rng(0)
     inputs = {n: np.full(shape, at) + shift * draw.uniform(0.5, 1, shape) for n, shape in example.shapes}
     values, seed = forward(program, inputs), np.ones(program.numbers(program.out.shape))
@@ -225,13 +225,13 @@ def test_which_of_equal_entries_is_taken_is_no_disagreement(text: str, a: list[i
 
 def test_what_is_no_choice_among_equal_entries_is_seen() -> None:
     point = {"a": np.zeros(3)}
-    program = read("kthvalue(a, 2).values", shapes={"a": (3,)}).program
+    program = read_program("kthvalue(a, 2).values", shapes={"a": (3,)}).program
     torchs = np.array([0.0, 0.0, 1.0])
     for wrong, passed in (([1.0, 0, 0], True), ([0.5, 0.25, 0.25], True), ([1.0, 1, 0], False), ([2.0, -1, 0], False)):
         case = Comparison("torch", program, forward(program, point), np.array(1.0), "a", torchs, np.array(wrong))
         found = at_ties(case, case.check())
         assert bool(found.passed) is passed, wrong
-    smooth = read("(a ** 3).sum()", shapes={"a": (3,)}).program
+    smooth = read_program("(a ** 3).sum()", shapes={"a": (3,)}).program
     off, there = np.array([1e-4, 0, 0]), forward(smooth, point)
     case = Comparison("torch", smooth, there, np.array(1.0), "a", np.zeros(3), off)
     check = case.check()

@@ -20,7 +20,7 @@ from symgrad.backward import Backward, backward, line_templates, template_cache
 from symgrad.closed_form import grid
 from symgrad.errors import SymgradError, UnsupportedError
 from symgrad.indexing import fresh
-from symgrad.language import read
+from symgrad.language import read_program
 from symgrad.numeric import forward
 from symgrad.oracles.evaluators import evaluate_arrays
 from symgrad.oracles.forms import evaluate_lowered
@@ -158,7 +158,7 @@ def slips_of_forms(case: Case) -> Iterator[str]:
         other = case.resized(change) if change else None
         if other is None:
             continue
-        program = read(case.example.text, shapes=dict(other)).program
+        program = read_program(case.example.text, shapes=dict(other)).program
         if replace(program, sizes={}) != replace(case.program, sizes={}):
             continue  # it means other steps at this size: a 1 is broadcast, a part is shorter
         try:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import symgrad
 from symgrad.errors import SymgradError, Way, asked_by
-from symgrad.language import Value, literal, value_from
+from symgrad.language import Value, exact_array, parse_value
 from tests.compare import assert_same
 
 # Literals -------------------------------------------------------------------------------------------
@@ -54,7 +54,7 @@ FORMS = [
 
 @pytest.mark.parametrize(("text", "shape", "expected", "dtype"), FORMS, ids=[f[0] for f in FORMS])
 def test_forms(text: str, shape: tuple[int, ...], expected: object, dtype: str) -> None:
-    value = literal(text)
+    value = parse_value(text)
     assert value.shape == shape
     array = value.array(shape)
     assert (array.shape, str(array.dtype)) == (shape, dtype)
@@ -63,8 +63,8 @@ def test_forms(text: str, shape: tuple[int, ...], expected: object, dtype: str) 
 
 def test_truth_values_are_a_mask_as_in_torch() -> None:
     """Written on a command line they do what a tensor of them does: ``~`` takes them, and they are not positions."""
-    mask = literal("[[True, False]]")
-    assert [literal(text).truths for text in ("[[True, False]]", "[[1, 0]]", "[[1, True]]")] == [True, False, False]
+    mask = parse_value("[[True, False]]")
+    assert [parse_value(text).truths for text in ("[[True, False]]", "[[1, 0]]", "[[1, True]]")] == [True, False, False]
     found = symgrad.explain("x * ~m", x=[[1.0, 2.0]], m=mask)
     x = torch.tensor([[1.0, 2.0]], requires_grad=True)
     (x * ~torch.tensor([[True, False]])).sum().backward()
@@ -87,9 +87,9 @@ def test_truth_values_in_files_are_a_mask(tmp_path: Path) -> None:
     np.save(tmp_path / "numbers.npy", np.array([[1, 0]]))
     (tmp_path / "mask.json").write_text("[[true, false]]", encoding="utf-8")
     (tmp_path / "numbers.json").write_text("[[1, 0]]", encoding="utf-8")
-    truths = {path.name: literal(f"@{path.name}", directory=tmp_path).truths for path in tmp_path.iterdir()}
+    truths = {path.name: parse_value(f"@{path.name}", directory=tmp_path).truths for path in tmp_path.iterdir()}
     assert truths == {"mask.npy": True, "mask.json": True, "numbers.npy": False, "numbers.json": False}
-    found = symgrad.explain("x * ~m", x=[[1.0, 2.0]], m=literal("@mask.npy", directory=tmp_path))
+    found = symgrad.explain("x * ~m", x=[[1.0, 2.0]], m=parse_value("@mask.npy", directory=tmp_path))
     assert_same([[0.0, 1.0]], found.gradients["x"].value, what="x.grad")
 
 
@@ -106,14 +106,14 @@ def test_truth_values_in_files_are_a_mask(tmp_path: Path) -> None:
     ],
 )
 def test_some_take_the_shape_that_is_asked_for(text: str, shape: tuple[int, ...], expected: object) -> None:
-    value = literal(text)
+    value = parse_value(text)
     assert value.shape is None
     assert value.array(shape).tolist() == expected
 
 
 @pytest.mark.parametrize("word", ["randn", "rand", "random", "randn(seed=3)"])
 def test_random_values_are_the_same_every_time(word: str) -> None:
-    first, second = literal(word), literal(word)
+    first, second = parse_value(word), parse_value(word)
     assert first.shape is None
     assert_same(first.array((2, 3)), second.array((2, 3)))
 
@@ -130,12 +130,12 @@ def test_what_is_drawn_for_two_names_is_not_alike(word: str) -> None:
 
 
 def test_different_seeds_give_different_values() -> None:
-    assert literal("randn(3, seed=0)").array((3,)).tolist() != literal("randn(3, seed=1)").array((3,)).tolist()
+    assert parse_value("randn(3, seed=0)").array((3,)).tolist() != parse_value("randn(3, seed=1)").array((3,)).tolist()
 
 
 def test_a_value_is_never_shared(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", np.array([1, 2]))
-    for value in (literal("[1, 2]"), literal("@a.npy", directory=tmp_path)):
+    for value in (parse_value("[1, 2]"), parse_value("@a.npy", directory=tmp_path)):
         value.array((2,))[0] = 9
         assert value.array((2,)).tolist() == [1, 2]
 
@@ -191,7 +191,7 @@ BAD = [
 @pytest.mark.parametrize(("text", "kind", "problem"), BAD, ids=[ascii(b[0])[:40] for b in BAD])
 def test_bad_literals(text: str, kind: str, problem: str) -> None:
     with pytest.raises(SymgradError) as caught:
-        literal(text)
+        parse_value(text)
     assert (caught.value.kind, caught.value.problem) == (kind, problem)
 
 
@@ -210,14 +210,14 @@ def test_bad_literals(text: str, kind: str, problem: str) -> None:
     ],
 )
 def test_values_as_the_libraries_make_them(text: str, means: str) -> None:
-    shape = literal(means).shape
+    shape = parse_value(means).shape
     assert shape is not None
-    assert_same(literal(means).array(shape), literal(text).array(shape))
+    assert_same(parse_value(means).array(shape), parse_value(text).array(shape))
 
 
 def test_what_is_ragged_is_told_row_by_row() -> None:
     with pytest.raises(SymgradError) as caught:
-        literal("[[1,2],[3]]")
+        parse_value("[[1,2],[3]]")
     assert caught.value.found == ("[[1,2],[3]][0] has 2 entries, [[1,2],[3]][1] has 1 entry",)
 
 
@@ -233,19 +233,19 @@ def test_what_is_ragged_is_told_row_by_row() -> None:
 )
 def test_the_wrong_shape_is_refused(text: str, shape: tuple[int, ...], problem: str) -> None:
     with pytest.raises(SymgradError) as caught:
-        literal(text).array(shape)
+        parse_value(text).array(shape)
     assert (caught.value.kind, caught.value.problem) == ("shape", problem)
 
 
 def test_an_array_that_would_not_fit_is_refused_before_it_is_made() -> None:
     with pytest.raises(SymgradError) as caught:
-        literal("ones").array((10**5, 10**5))
+        parse_value("ones").array((10**5, 10**5))
     assert caught.value.found == ("100000×100000 entries",)
 
 
 def test_the_wrong_shape_says_what_is_and_what_is_needed() -> None:
     with pytest.raises(SymgradError) as caught:
-        literal("[1,2]").array((2, 4))
+        parse_value("[1,2]").array((2, 4))
     assert caught.value.found == ("a vector of 2, and 2×4 is needed",)
     assert caught.value.hints == ("ones", "randn(2,4)")
 
@@ -261,13 +261,13 @@ def outcome(function: Callable[[Any], Any], argument: object) -> Any:
 @given(st.text(max_size=60))
 def test_any_text_gives_a_value_or_a_symgrad_error(text: str) -> None:
     started = time.process_time()
-    assert isinstance(outcome(literal, text), (Value, SymgradError))
+    assert isinstance(outcome(parse_value, text), (Value, SymgradError))
     assert time.process_time() - started < 1
 
 
 @given(st.recursive(st.integers(-9, 9) | st.floats(-5, 5), lambda e: st.lists(e, max_size=3), max_leaves=12))
 def test_a_list_as_text_is_the_list(given_list: object) -> None:
-    direct, read = outcome(value_from, given_list), outcome(literal, repr(given_list))
+    direct, read = outcome(exact_array, given_list), outcome(parse_value, repr(given_list))
     if isinstance(direct, SymgradError) or isinstance(read, SymgradError):
         assert type(direct) is type(read)
     else:
@@ -292,18 +292,18 @@ def test_files_are_read_where_they_are(tmp_path: Path) -> None:
     array = np.arange(6.0).reshape(2, 3)
     np.save(tmp_path / "a.npy", array)
     (tmp_path / "b.json").write_text("[[1, 2], [3, 4]]")
-    assert_same(array, literal("@a.npy", directory=tmp_path).array((2, 3)))
-    value = literal(" @b.json ", directory=tmp_path)
+    assert_same(array, parse_value("@a.npy", directory=tmp_path).array((2, 3)))
+    value = parse_value(" @b.json ", directory=tmp_path)
     assert (value.text, value.shape) == ("@b.json", (2, 2))
     assert value.array((2, 2)).dtype == np.int64
-    assert_same(array, literal(f"@{tmp_path / 'a.npy'}").array((2, 3)))
+    assert_same(array, parse_value(f"@{tmp_path / 'a.npy'}").array((2, 3)))
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint64", "float16", "bool", ">f8", "int64"])
 def test_arrays_of_any_real_type_are_read(tmp_path: Path, dtype: str) -> None:
     array = np.array([[0, 1], [1, 0]], dtype=dtype)
     np.save(tmp_path / "a.npy", array)
-    read = literal("@a.npy", directory=tmp_path).array((2, 2))
+    read = parse_value("@a.npy", directory=tmp_path).array((2, 2))
     assert str(read.dtype) == ("float64" if array.dtype.kind == "f" else "int64")
     assert_same(array.astype(float), read)
 
@@ -316,10 +316,10 @@ def test_a_pickle_is_never_unpickled(tmp_path: Path) -> None:
     (tmp_path / "plain.npy").write_bytes(pickle.dumps(Bomb(trace)))
     (tmp_path / "torch.npy").write_bytes(b"PK\x03\x04" + pickle.dumps(Bomb(trace)))
     with pytest.raises(SymgradError, match="never unpickled"):
-        literal("@object.npy", directory=tmp_path)
+        parse_value("@object.npy", directory=tmp_path)
     for name in ("object", "plain", "torch"):
         with pytest.raises(SymgradError) as caught:
-            literal(f"@{name}.npy", directory=tmp_path)
+            parse_value(f"@{name}.npy", directory=tmp_path)
         assert caught.value.kind == "value"
         assert not trace.exists()
     pickle.loads((tmp_path / "plain.npy").read_bytes())  # noqa: S301 -- shows that the bomb would have gone off
@@ -362,7 +362,7 @@ BROKEN = {
 def test_broken_files_are_refused(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(BROKEN[name])
     with pytest.raises(SymgradError) as caught:
-        literal(f"@{name}", directory=tmp_path)
+        parse_value(f"@{name}", directory=tmp_path)
     assert caught.value.kind in ("value", "shape", "unsupported")
     assert name in str(caught.value)
 
@@ -373,7 +373,7 @@ def test_broken_files_are_refused(tmp_path: Path, name: str) -> None:
 def test_headers_are_not_believed(tmp_path: Path, name: str, said: str) -> None:
     (tmp_path / name).write_bytes(BROKEN[name])
     with pytest.raises(SymgradError, match=said):
-        literal(f"@{name}", directory=tmp_path)
+        parse_value(f"@{name}", directory=tmp_path)
 
 
 def test_folders_and_devices_are_not_files(tmp_path: Path) -> None:
@@ -381,7 +381,7 @@ def test_folders_and_devices_are_not_files(tmp_path: Path) -> None:
     (tmp_path / "b.npy").symlink_to("/dev/zero")
     for name in ("a.npy", "b.npy"):
         with pytest.raises(SymgradError) as caught:
-            literal(f"@{name}", directory=tmp_path)
+            parse_value(f"@{name}", directory=tmp_path)
         assert caught.value.problem.startswith("there is no file")
 
 
@@ -389,7 +389,7 @@ def test_an_archive_is_not_an_array(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", np.ones(2))
     (tmp_path / "a.npz").rename(tmp_path / "a.npy")
     with pytest.raises(SymgradError):
-        literal("@a.npy", directory=tmp_path)
+        parse_value("@a.npy", directory=tmp_path)
 
 
 # Values from Python ---------------------------------------------------------------------------------
@@ -422,7 +422,7 @@ def test_an_archive_is_not_an_array(tmp_path: Path) -> None:
     ],
 )
 def test_values_from_python(given: object, expected: object, dtype: str) -> None:
-    array = value_from(given)
+    array = exact_array(given)
     assert str(array.dtype) == dtype
     assert array.tolist() == expected
 
@@ -463,22 +463,22 @@ def cycle() -> list:
 )
 def test_values_that_cannot_be_used(given: object, kind: str, problem: str) -> None:
     with pytest.raises(SymgradError) as caught:
-        value_from(given, "x")
+        exact_array(given, "x")
     assert (caught.value.kind, caught.value.problem) == (kind, problem)
 
 
 def test_values_are_copies() -> None:
     array = np.ones(2)
-    value_from(array)[0] = 5
+    exact_array(array)[0] = 5
     assert array.tolist() == [1, 1]
     tensor = torch.ones(2, dtype=torch.float64)
-    value_from(tensor)[0] = 5
+    exact_array(tensor)[0] = 5
     assert tensor.tolist() == [1, 1]
 
 
 def test_json_keeps_integers_exact(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(json.dumps([2**60 + 1]))
-    assert literal("@a.json", directory=tmp_path).array((1,)).tolist() == [2**60 + 1]
+    assert parse_value("@a.json", directory=tmp_path).array((1,)).tolist() == [2**60 + 1]
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from symgrad.calculus import back, local_pullback, positions, standard
 from symgrad.calculus.local import SEED, derive, local
 from symgrad.errors import InputError, ShapeError, UnsupportedError
 from symgrad.indexing import Equation, access, fresh
-from symgrad.language import read
+from symgrad.language import read_program
 from symgrad.lowering.arrays import placed
 from symgrad.lowering.graph import EDGES
 from symgrad.lowering.plan import lowered, planned
@@ -100,7 +100,7 @@ def test_a_plan_at_other_sizes(case: Case) -> None:
     shapes = case.resized(OTHER)
     if shapes is None:
         return
-    program = read(case.example.text, shapes=shapes).program
+    program = read_program(case.example.text, shapes=shapes).program
     values = forward(program, draw_inputs(case.op, shapes, case.seed))
     for what, equation, arrays, sizes in local_equations(program, values, case.seed):
         if all(array.size for array in arrays.values()):

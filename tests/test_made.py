@@ -11,7 +11,7 @@ import torch
 
 import symgrad
 from symgrad.errors import SymgradError, UnsupportedError
-from symgrad.language import read
+from symgrad.language import read_program
 from symgrad.language.steps.constructors import MAKERS, METHODS, unwritten
 from tests.compare import assert_same
 
@@ -169,7 +169,7 @@ def test_a_name_that_stands_where_only_a_number_can_is_that_number(text: str) ->
 
 
 def test_a_size_that_nobody_gives_follows_from_the_tensors() -> None:
-    reading = read("F.layer_norm(x, (n,), w)", shapes={"x": (2, 3)})
+    reading = read_program("F.layer_norm(x, (n,), w)", shapes={"x": (2, 3)})
     assert [t.name for t in reading.program.inputs] == ["x", "w"]
     assert reading.remarks == ("n is 3, a number and no tensor: it has no gradient",)
 

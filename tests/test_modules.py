@@ -14,7 +14,7 @@ import torch.nn.functional as F
 
 import symgrad
 from symgrad.errors import SymgradError
-from symgrad.language.pasted_script import function_of_module
+from symgrad.language.pasted_script import parameterless_function
 from tests.compare import assert_same
 
 TOLD = {
@@ -30,7 +30,7 @@ SHAPES = ((4,), (4, 3), (2, 4, 4), (1, 4, 4, 4), (1, 4, 4), (1, 8, 4), (1, 2, 4,
 MODULES = sorted(
     name
     for name, found in vars(nn).items()
-    if inspect.isclass(found) and issubclass(found, nn.Module) and function_of_module(name) is not None
+    if inspect.isclass(found) and issubclass(found, nn.Module) and parameterless_function(name) is not None
 )
 
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 import symgrad
 from symgrad.errors import Source, SymgradError
-from symgrad.language import read
-from symgrad.language.parser import parse
+from symgrad.language import read_program
+from symgrad.language.parser import parse_script
 from symgrad.notation import format_node, read_statement
 from symgrad.notation import tree as t
 from symgrad.notation.read_write import PLAIN, UNICODE
@@ -95,7 +95,7 @@ def test_a_sum_reaches_to_the_end_of_its_product() -> None:
 
 
 def test_several_statements_keep_their_places() -> None:
-    first, second = parse(Source("h[i] = x[i]; out = sum_i h[i]")).statements
+    first, second = parse_script(Source("h[i] = x[i]; out = sum_i h[i]")).statements
     assert (first.target, second.target) == ("h", "out")
     assert "h[i] = x[i]; out = sum_i h[i]"[slice(*second.span)] == "out = sum_i h[i]"
 
@@ -192,7 +192,7 @@ REFUSED = [
 @pytest.mark.parametrize(("text", "problem", "where"), REFUSED, ids=lambda case: str(case)[:40])
 def test_what_means_nothing_is_refused_with_its_place(text: str, problem: str, where: str) -> None:
     with pytest.raises(SymgradError) as caught:
-        read(text)
+        read_program(text)
     error = caught.value
     assert error.problem.startswith(problem), error.problem
     assert error.span is not None
@@ -247,7 +247,7 @@ HINTED = [
 @pytest.mark.parametrize(("text", "told"), HINTED, ids=lambda case: str(case)[:40])
 def test_a_refusal_says_what_would_do(text: str, told: str) -> None:
     with pytest.raises(SymgradError) as caught:
-        read(text)
+        read_program(text)
     assert any(told in str(hint) for hint in caught.value.hints), caught.value.hints
 
 
@@ -263,17 +263,17 @@ def test_an_entry_outside_its_tensor_is_told_what_keeps_it_inside() -> None:
         ("out[i<3] = x[i + 1]", {"x": (3,)}, "out[i<3] = [i + 1 < size(x, 0)]·x[i + 1]"),
     ):
         with pytest.raises(SymgradError) as caught:
-            read(text, shapes=sizes)
+            read_program(text, shapes=sizes)
         (hint,) = map(str, caught.value.hints)
         assert hint.partition(": ")[2].replace(" ", "") in kept.replace(" ", "")
-        assert read(kept, shapes=sizes)
+        assert read_program(kept, shapes=sizes)
 
 
 @given(text=st.text(alphabet="outxij[](){}=+-*/^|<>≤Σ_√⌊⌋δ²… ,;.0123where\n", max_size=40))
 def test_any_text_reads_or_is_refused(text: str) -> None:
     for whole in (text, f"out[i] = {text}"):
         with contextlib.suppress(SymgradError):
-            read(whole)
+            read_program(whole)
 
 
 SIZES = [
@@ -312,26 +312,26 @@ def test_sizes_follow_from_the_text(text: str, shapes: dict[str, object], expect
     known = {name: shape if isinstance(shape, tuple) else (shape,) for name, shape in shapes.items()}
     if expected is None:
         with pytest.raises(SymgradError, match="how far"):
-            read(text, shapes=known)
+            read_program(text, shapes=known)
         return
-    program = read(text, shapes=known).program
+    program = read_program(text, shapes=known).program
     assert program.numbers(program.out.shape) == expected
 
 
 def test_axes_in_which_one_letter_stands_have_one_size() -> None:
     with pytest.raises(SymgradError, match=r"fit|differ|size"):
-        read("out[i] = x[i]·y[i]", shapes={"x": [3], "y": [4]})
+        read_program("out[i] = x[i]·y[i]", shapes={"x": [3], "y": [4]})
 
 
 def test_a_bound_beyond_the_axis_is_refused() -> None:
     with pytest.raises(SymgradError, match="after the end"):
-        read("out[i<9] = x[i]", shapes={"x": [3]})
+        read_program("out[i<9] = x[i]", shapes={"x": [3]})
 
 
 def test_rows_that_do_not_come_out_even_are_refused() -> None:
     with pytest.raises(SymgradError, match="no whole number of rows"):
-        read("out[i,j<4] = x[(i,j)]", shapes={"x": [6]})
+        read_program("out[i,j<4] = x[(i,j)]", shapes={"x": [6]})
     with pytest.raises(SymgradError, match=r"fit|differ|size|shape"):
-        read("out[i<2,j<2] = x⟨i,j⟩", shapes={"x": [2, 3]})
+        read_program("out[i<2,j<2] = x⟨i,j⟩", shapes={"x": [2, 3]})
     with pytest.raises(SymgradError, match="after the end"):
-        read("out[i<7] = x⟨i⟩", shapes={"x": [2, 3]})
+        read_program("out[i<7] = x⟨i⟩", shapes={"x": [2, 3]})

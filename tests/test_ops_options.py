@@ -17,7 +17,7 @@ import torch
 import symgrad
 from symgrad.calculus import local
 from symgrad.errors import ShapeError, SymgradError
-from symgrad.language import read
+from symgrad.language import read_program
 from symgrad.language.steps.builder import hashable
 from symgrad.numeric import Values, forward, numeric_pullback, numeric_pushforward
 from symgrad.numeric.forward import options_of
@@ -276,9 +276,9 @@ def test_what_is_left_over_at_the_end_is_refused_where_torch_refuses_it() -> Non
             torch_side.evaluate(text, torch_side.tensors({"x": x, "w": w}, ()))
         except RuntimeError:
             with pytest.raises(ShapeError, match="output_padding has to be smaller"):
-                read(text, shapes={"x": x.shape, "w": w.shape})
+                read_program(text, shapes={"x": x.shape, "w": w.shape})
         else:
-            read(text, shapes={"x": x.shape, "w": w.shape})
+            read_program(text, shapes={"x": x.shape, "w": w.shape})
 
 
 @pytest.mark.parametrize("low_and_high", ["1, 1", "3, 1", "-1, 1", "1, 1.0"])
@@ -290,7 +290,7 @@ def test_bounds_may_meet_and_a_lower_one_lie_above(call: str, low_and_high: str)
         with pytest.raises(SymgradError, match="min_val cannot be greater than max_val"):
             symgrad.explain(text, x=x)
         return
-    program = read(text, shapes={"x": x.shape}).program
+    program = read_program(text, shapes={"x": x.shape}).program
     by_loops = Loops({"x": x}, program.sizes).array(local(program.steps[0], program).equation)
     same(torch_side.evaluate(text, {"x": torch.tensor(x)}), by_loops, text)
 
@@ -306,7 +306,7 @@ def test_bounds_may_meet_and_a_lower_one_lie_above(call: str, low_and_high: str)
 )
 def test_channels_that_do_not_make_equal_groups_are_refused(text: str, shapes: dict[str, tuple[int, ...]]) -> None:
     with pytest.raises(ShapeError, match=r"channels do not make \d equal groups"):
-        read(text, shapes=shapes)
+        read_program(text, shapes=shapes)
 
 
 def test_the_first_power_alone_is_torchs() -> None:
@@ -343,4 +343,4 @@ def test_groups_may_be_read_from_a_size(text: str) -> None:
 )
 def test_options_that_do_not_go_together_are_refused(text: str, shapes: dict[str, tuple[int, ...]], told: str) -> None:
     with pytest.raises(SymgradError, match=told):
-        read(text, shapes=shapes)
+        read_program(text, shapes=shapes)

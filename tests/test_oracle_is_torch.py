@@ -15,7 +15,7 @@ import torch.nn.functional as F
 import symgrad
 from symgrad.api import explain_values
 from symgrad.errors import SymgradError
-from symgrad.language.reading import read
+from symgrad.language.reading import read_program
 from symgrad.ops import COMPOUNDS, TABLE, named
 from symgrad.ops.lookup import TORCHS
 from symgrad.oracles import ask_torch
@@ -83,7 +83,7 @@ def test_the_oracle_is_torch(word: str) -> None:
         if expected is None:
             continue
         try:
-            reading = read(text, shapes={name: value.shape for name, value in given.items()})
+            reading = read_program(text, shapes={name: value.shape for name, value in given.items()})
             program = reading.program
             shape = program.numbers(program.out.shape)
             text_read = text_of(text, reading, {})
@@ -131,7 +131,7 @@ def test_what_torch_takes_where_a_comparison_turns_over_is_its_gradient(text: st
 
 
 def test_torch_is_not_asked_for_a_call_by_what_stands_within_it() -> None:
-    program = read("torch.clamp(x.exp(), y, z)", shapes=dict.fromkeys("xyz", (3,))).program
+    program = read_program("torch.clamp(x.exp(), y, z)", shapes=dict.fromkeys("xyz", (3,))).program
     compared = {name for step in program.steps if named(step.op).pathless for name in program.outside(step)}
     (inner,) = (step.result.name for step in program.steps if step.op == "exp")
     assert compared == {inner, "y", "z"}

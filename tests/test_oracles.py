@@ -21,7 +21,7 @@ from symgrad.calculus import pullback
 from symgrad.closed_form.rewriting import rules as rewriting
 from symgrad.explanation.proofs import turn
 from symgrad.indexing import deltas
-from symgrad.language import read
+from symgrad.language import read_program
 from symgrad.lowering.terms import Products
 from symgrad.numeric import forward, playing
 from symgrad.ops import TABLE
@@ -260,7 +260,7 @@ def test_sums_of_large_exponentials_stay_finite(text: str) -> None:
 @pytest.mark.parametrize(("behind", "general"), [("x.shape[0] - 2", True), ("2", False)])
 def test_a_closed_form_has_to_agree_at_other_sizes(behind: str, general: bool) -> None:
     """What fits the sizes at hand alone is not shown."""
-    program = read("sin(x[:2])", shapes={"x": (4,)}).program
+    program = read_program("sin(x[:2])", shapes={"x": (4,)}).program
     values = forward(program, {"x": np.array([1.0, 2.0, 3.0, 4.0])})
     form = f"pad(v * x[:2].cos(), (0, {behind}))"
     assert check_form(form, program, pullback(program, "x"), values, np.array([1, 2])).passed == general
@@ -344,7 +344,7 @@ def test_a_text_is_read_back_once_for_the_same_shapes(monkeypatch: pytest.Monkey
     """The line of a layer is asked at every step of a loop; other shapes are read anew."""
     known = {"v": np.arange(3.0), "x": np.arange(3.0), "unread": np.ones(7)}
     assert_same(known["x"] ** 3, forms.evaluate_text("v * x * x", known))
-    monkeypatch.setattr(forms, "read", lambda *_, **__: pytest.fail("it is read again"))
+    monkeypatch.setattr(forms, "read_program", lambda *_, **__: pytest.fail("it is read again"))
     assert_same(known["x"] * 4, forms.evaluate_text("v * x * x", {**known, "x": np.full(3, 2.0)}))
     with pytest.raises(pytest.fail.Exception):
         forms.evaluate_text("v * x * x", {**known, "x": np.ones(()), "v": np.ones(())})
@@ -426,7 +426,7 @@ def test_a_wrong_gradient_is_seen_beside_numbers_that_floats_do_not_hold(monkeyp
     found = symgrad.explain("atan2(x, y)", x=[1.0, 1e-300], y=[2.0, 1e-300])
     assert "SymPy" in disagreed(found)
     wrong = check_differences(
-        read("x ** 2", shapes={"x": (1,)}).program, {"x": np.array([3.0])}, np.ones(1), "x", 5 * np.ones(1)
+        read_program("x ** 2", shapes={"x": (1,)}).program, {"x": np.array([3.0])}, np.ones(1), "x", 5 * np.ones(1)
     )
     assert wrong.passed is False
 

@@ -14,7 +14,7 @@ from symgrad.closed_form.number_text import NoForm
 from symgrad.closed_form.program_facts import divides
 from symgrad.closed_form.source_text import Writer, plain
 from symgrad.indexing import Equation, Ravel, access, fresh_axes
-from symgrad.language import read
+from symgrad.language import read_program
 from symgrad.numeric.playing import evaluate
 from symgrad.program import Constant, Pullback
 from tests.compare import assert_same
@@ -39,12 +39,12 @@ def test_what_stands_below_the_line_divides(divisor: str, below: bool) -> None:
     [({"x": (2, 3), "w": (3, 4)}, ["x", "w"]), ({"x": (2, 3), "w": (3,)}, None), ({"x": (5, 2, 3), "w": (3, 4)}, None)],
 )
 def test_only_a_product_of_two_matrices_has_two_factors(shapes: dict[str, tuple[int, ...]], factors: object) -> None:
-    found = Writer(read("h = x @ w; tanh(h)", shapes=shapes).program).factors("h")
+    found = Writer(read_program("h = x @ w; tanh(h)", shapes=shapes).program).factors("h")
     assert (found and [text for text, _ in found]) == factors
 
 
 def test_of_numbers_0_alone_is_written_as_a_tensor() -> None:
-    program = read("h = x * 2; tanh(h)", shapes={"x": (3,)}).program
+    program = read_program("h = x * 2; tanh(h)", shapes={"x": (3,)}).program
     assert plain(Writer(program), program.steps[0], Constant(0))[0] == "zeros_like(x)"
     with pytest.raises(NoForm):
         plain(Writer(program), program.steps[0], Constant(2))
@@ -53,7 +53,7 @@ def test_of_numbers_0_alone_is_written_as_a_tensor() -> None:
 @pytest.mark.parametrize("text", ["torch.linalg.inv(x)", "torch.linalg.solve(x, b)", "x * 2"])
 def test_a_pullback_takes_what_its_operation_takes_and_what_it_found(text: str) -> None:
     shapes = {"x": (3, 3), **({"b": (3, 2)} if "b" in text else {})}
-    program = read(text, shapes=shapes).program
+    program = read_program(text, shapes=shapes).program
     steps = [step for step in back(program, ["x"]).program.steps if isinstance(step.op, Pullback)]
     for step in steps:
         own = next(s for s in program.steps if s.op == step.op.of)
@@ -72,7 +72,7 @@ def test_a_group_without_a_line_falls_apart_whatever_its_steps_are_called(text: 
 
 def test_what_a_derivation_requires_is_of_the_sizes_it_knows() -> None:
     """Those of its inputs: what another step requires says nothing here, and a number is decided already."""
-    program = read(
+    program = read_program(
         "h = x[1:3].tanh(); h * y[2:4] * z[:2].exp()", shapes={"x": ("n",), "y": ("m",), "z": ("k",)}
     ).program
     assert len(program.required) > 2

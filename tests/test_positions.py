@@ -11,7 +11,7 @@ import torch
 
 import symgrad
 from symgrad.errors import SymgradError
-from symgrad.language import read
+from symgrad.language import read_program
 from symgrad.numeric.arranged import read_as_whole
 from symgrad.ops import TABLE, named
 from symgrad.program import Program
@@ -32,7 +32,7 @@ def read_at_positions() -> Iterator[tuple[str, str]]:
     for op in TABLE.values():
         shapes = dict(op.examples[0].shapes) if op.examples else {}
         if op.name not in NUMBERS and any(op.domain_of(name).whole for name in shapes):
-            reading = read(op.examples[0].text, shapes=shapes)
+            reading = read_program(op.examples[0].text, shapes=shapes)
             yield from ((op.name, name) for name in read_as_whole(reading.program))
 
 
@@ -59,7 +59,7 @@ def torch_takes(program: Program, values: dict[str, np.ndarray]) -> bool:
 @pytest.mark.parametrize(("operation", "name"), list(read_at_positions()))
 def test_odd_positions_are_refused_where_torch_refuses_them(operation: str, name: str) -> None:
     example = TABLE[operation].examples[0]
-    program = read(example.text, shapes=dict(example.shapes)).program
+    program = read_program(example.text, shapes=dict(example.shapes)).program
     wrt = [t.name for t in program.inputs if t.name not in read_as_whole(program)]
     for value in ODD:
         values = point(program, name, value)
@@ -77,7 +77,7 @@ def test_odd_positions_are_refused_where_torch_refuses_them(operation: str, name
 def test_a_target_that_torch_reads_as_a_number_is_one(operation: str, value: float) -> None:
     """Made an integer first, 1.5 was 1, and torch was said to have another value."""
     example = TABLE[operation].examples[0]
-    program = read(example.text, shapes=dict(example.shapes)).program
+    program = read_program(example.text, shapes=dict(example.shapes)).program
     draw = np.random.default_rng(1)
     values = {t.name: draw.uniform(0.2, 0.9, program.numbers(t.shape)) for t in program.inputs}
     values["target"] = np.full(values["target"].shape, value)

@@ -16,7 +16,7 @@ import torch
 
 import symgrad
 from symgrad.errors import SymgradError
-from symgrad.language import inputs_of
+from symgrad.language import find_inputs
 from tests.compare import assert_same
 
 NAMES = ("x", "a", "y", "z", "h")
@@ -88,7 +88,7 @@ def judged(text: str) -> str:
     except (RuntimeError, ValueError, TypeError, IndexError) as error:
         out, gradients, refusal = None, {}, str(error)
     try:
-        read = set(inputs_of(text))
+        read = set(find_inputs(text))
         found = symgrad.explain(text, check=False, seed=[1, -2, 3], **{n: v for n, v in NUMBERS.items() if n in read})
     except SymgradError as error:
         return "both refuse" if out is None else f"symgrad refuses: {error.problem}"

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 import symgrad
 from symgrad.errors import SymgradError
-from symgrad.language import read
+from symgrad.language import read_program
 from symgrad.numeric import forward, numeric_pullback, plain, where_exact
 from symgrad.ops import TABLE
 from symgrad.oracles import dropped_forms
@@ -190,7 +190,7 @@ Answers = dict[str, dict[str, np.ndarray]]
 
 def by_numbers(drawn: Expression, weights: np.ndarray) -> tuple[np.ndarray, Answers]:
     """The output and the gradients, by the sweep that `symgrad.explain` takes them from, its formulas not made."""
-    program = read(drawn.text, shapes={n: a.shape for n, a in drawn.inputs.items()}).program
+    program = read_program(drawn.text, shapes={n: a.shape for n, a in drawn.inputs.items()}).program
     values = forward(program, drawn.inputs)
     found = numeric_pullback(program, values, where_exact(weights), list(drawn.inputs))
     return plain(values[program.output]), {n: {"the sweep": np.asarray(g, dtype=float)} for n, g in found.items()}
@@ -295,7 +295,7 @@ def test_every_operation_ends_an_expression_that_agrees_with_torch(name: str, th
     drawn.sort(key=stands_still)  # the cosine of x and x shows little
     taken = next((one for one in drawn if agrees_with_torch(one, thorough)), None)
     assert taken is not None, drawn
-    steps = read(taken.text, shapes={n: a.shape for n, a in taken.inputs.items()}).program.steps
+    steps = read_program(taken.text, shapes={n: a.shape for n, a in taken.inputs.items()}).program.steps
     assert name in [step.op for step in steps]
 
 
@@ -305,7 +305,7 @@ def test_expressions_cover_lengths_ranks_sizes_reuse_broadcasting_and_both_sides
     for number in range(300):
         drawn = grown(number, exact=number % 5 == 0).whole()
         try:
-            program = read(drawn.text, shapes={n: a.shape for n, a in drawn.inputs.items()}).program
+            program = read_program(drawn.text, shapes={n: a.shape for n, a in drawn.inputs.items()}).program
         except SymgradError:
             continue
         shapes = [program.numbers(tensor.shape) for tensor in program.tensors()]

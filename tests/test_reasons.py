@@ -16,7 +16,7 @@ from symgrad.closed_form.number_text import NoForm
 from symgrad.closed_form.source_text import Writer
 from symgrad.explanation.reasons import Vanishing, passages, way
 from symgrad.explanation.singular import Point, nothing
-from symgrad.language.reading import read
+from symgrad.language.reading import read_program
 from symgrad.numeric import forward, sparse, sweeps
 from symgrad.tracing import run_script
 from symgrad.tracing.story.page import event_text
@@ -25,7 +25,7 @@ from symgrad.tracing.story.page import event_text
 def reason(text: str, name: str = "x", seed: object = None, **inputs: object) -> str:
     """Why vᵀJ by an input is 0, in a clause; empty where nothing is found."""
     arrays = {key: np.asarray(value) for key, value in inputs.items()}
-    program = read(text, shapes={key: array.shape for key, array in arrays.items()}).program
+    program = read_program(text, shapes={key: array.shape for key, array in arrays.items()}).program
     values = forward(program, arrays)
     weights = np.ones(program.numbers(program.out.shape)) if seed is None else np.asarray(seed)
     found = Vanishing(program, values, weights, (name,)).reason(name)
@@ -85,7 +85,7 @@ def test_weights_that_happen_to_cancel_are_no_reason() -> None:
 
 
 def test_everything_passes_through_a_bottleneck() -> None:
-    program = read("h = relu(x); a = tanh(h); b = exp(h); z = a * b; sum(z)", shapes={"x": (2,)}).program
+    program = read_program("h = relu(x); a = tanh(h); b = exp(h); z = a * b; sum(z)", shapes={"x": (2,)}).program
     assert [step.op for step in way(passages(program), "x")] == ["relu", "mul", "sum"]
 
 
@@ -174,7 +174,7 @@ def test_a_page_asks_why_once_and_not_for_each_input(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(sparse, "sparse_jacobian", counted(sparse.sparse_jacobian))
     for layers in (3, 6):
         shapes = {"x": (1, 20), **{f"w{n}": (20, 20) for n in range(layers)}}
-        program = read(deep(layers), shapes=shapes).program
+        program = read_program(deep(layers), shapes=shapes).program
         values = forward(program, {name: np.ones(shape) for name, shape in shapes.items()})
         weights, names = np.ones((1, 20)), tuple(shapes)
         made.append(0)
@@ -188,7 +188,7 @@ def test_a_page_asks_why_once_and_not_for_each_input(monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize("layers", [60, pytest.param(130, marks=pytest.mark.slow)])
 def test_what_is_nested_too_deep_to_be_read_is_not_written_out(layers: int) -> None:
     """Each level took three frames of Python's stack, and 300 steps within one another were a RecursionError."""
-    program = read(deep(layers), shapes={"x": (1, 2), **{f"w{n}": (2, 2) for n in range(layers)}}).program
+    program = read_program(deep(layers), shapes={"x": (1, 2), **{f"w{n}": (2, 2) for n in range(layers)}}).program
     with pytest.raises(NoForm):
         Writer(program).tensor(f"h{layers - 1}")
     assert Writer(program).tensor("h2")[0] == "tanh(tanh(x @ w0 + 1) @ w1 + 1)"
@@ -197,7 +197,7 @@ def test_what_is_nested_too_deep_to_be_read_is_not_written_out(layers: int) -> N
 def test_what_is_read_twice_at_every_step_is_not_written_out() -> None:
     """The text would double at every step."""
     steps = [f"h{n + 1} = h{n} * h{n} + 1" for n in range(1, 40)]
-    program = read("; ".join(["h1 = x * x", *steps, "h40"])).program
+    program = read_program("; ".join(["h1 = x * x", *steps, "h40"])).program
     with pytest.raises(NoForm):
         Writer(program).tensor("h39")
 

@@ -19,7 +19,7 @@ from symgrad.closed_form import form
 from symgrad.errors import InputError, ShapeError
 from symgrad.explanation.assemble import hessian_of
 from symgrad.indexing.symbols import accesses, name_of
-from symgrad.language import read
+from symgrad.language import read_program
 from symgrad.oracles import second_checks, torch_version
 from symgrad.oracles.report import Verdict
 from symgrad_cli.main import main
@@ -266,7 +266,7 @@ def test_beside_a_corner_of_the_gradient_torch_is_no_judge(
 ) -> None:
     """At it any number between the slopes is as good; what is beyond them, or elsewhere, is seen."""
     assert torch_version() is not None
-    inputs, program = {"x": np.array(x)}, read(text, shapes={"x": (len(x),)}).program
+    inputs, program = {"x": np.array(x)}, read_program(text, shapes={"x": (len(x),)}).program
     passed = [second_checks(program, inputs, np.ones(()), "x", "x", np.array(h))[0].passed for h in (right, wrong)]
     assert passed == [True, False]
 
@@ -279,7 +279,7 @@ def test_differences_are_no_judge_of_a_small_corner_and_are_one_beside_it(text: 
     at = np.array([1e-300, 0.5])
     found = symgrad.explain(f"{weight!r}*sum({text})", x=at, order=2).hessian("x", "x")
     assert [check.oracle for check in found.checks if check.passed is False] == []
-    program, inputs = read(f"{weight!r}*sum({text})", shapes={"x": (2,)}).program, {"x": at}
+    program, inputs = read_program(f"{weight!r}*sum({text})", shapes={"x": (2,)}).program, {"x": at}
     h = np.asarray(found.value, dtype=float)
     by_differences = [
         second_checks(program, inputs, np.ones(()), "x", "x", np.array([[h[0, 0] + a, 0.0], [0.0, h[1, 1] + b]]))[1]
@@ -363,7 +363,7 @@ def test_json_has_it() -> None:
 def test_where_torchs_double_backward_is_no_derivative_a_wrong_hessian_is_still_seen() -> None:
     """torch puts a constant 0 into a power's backward where the exponent is 0; SymPy and differences have the derivative."""
     text, x = "sum(var(x, 0, keepdim=True) ** x)", np.array([0.0, 0.0, 2.0])
-    program, right = read(text, shapes={"x": (3,)}).program, symgrad.hessian(text, "x", x=x).value
+    program, right = read_program(text, shapes={"x": (3,)}).program, symgrad.hessian(text, "x", x=x).value
 
     def verdicts(matrix: np.ndarray) -> list[bool | None]:
         checks = second_checks(program, {"x": x}, np.array(1.0), "x", "x", matrix, lambda _: matrix)

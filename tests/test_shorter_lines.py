@@ -11,7 +11,7 @@ import torch.nn.functional as F
 
 import symgrad
 from symgrad.backward.form_text import letters_of
-from symgrad.language import read
+from symgrad.language import read_program
 
 Run = Callable[..., torch.Tensor]
 
@@ -75,7 +75,7 @@ def test_a_line_is_as_a_person_writes_it(run: Run, given: tuple[torch.Tensor, ..
 
 @pytest.mark.parametrize("text", ["einsum('ii,ij->j', x, y)", "x @ y"])
 def test_letters_that_stand_twice_are_left_as_they_are(text: str) -> None:
-    assert letters_of(read(text).program) == {}
+    assert letters_of(read_program(text).program) == {}
 
 
 def test_slices_that_leave_entries_out_are_what_torch_says() -> None:

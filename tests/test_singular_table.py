@@ -20,7 +20,7 @@ import symgrad
 from symgrad.documents import kinks_page
 from symgrad.errors import SymgradError
 from symgrad.explanation import edges_of
-from symgrad.language import read
+from symgrad.language import read_program
 from symgrad.numeric import forward
 from symgrad.ops import Op, find, operations
 from symgrad.oracles import run_torch
@@ -81,7 +81,7 @@ def cases(op: Op) -> Iterator[dict[str, np.ndarray]]:
 def agrees(op: Op, inputs: dict[str, np.ndarray]) -> bool:
     """One case; False where its shapes are none that the operation takes. Any other refusal fails."""
     try:
-        program = read(op.examples[0].text, shapes={n: a.shape for n, a in inputs.items()}).program
+        program = read_program(op.examples[0].text, shapes={n: a.shape for n, a in inputs.items()}).program
     except SymgradError:
         return False
     run, order = torch_programs.function_of(program, digits={}), [t.name for t in program.inputs]
@@ -152,7 +152,7 @@ def test_at_an_edge_torch_has_a_number_of_its_own_and_nobody_disagrees(op: Op) -
 def test_at_an_edge_a_captured_program_has_torchs_number(op: Op) -> None:
     """Also where all that is derived is finite, so that nothing looks singular: a Poisson loss at the target 0."""
     for example, edge in product(op.examples, op.edges):
-        fixed = only_data(read(example.text, shapes=dict(example.shapes)).program)
+        fixed = only_data(read_program(example.text, shapes=dict(example.shapes)).program)
         inputs = {n: torch.full(s, edge.get(n, 0.5), dtype=torch.float64) for n, s in example.shapes}
         moving = [n for n in inputs if n not in fixed]
 
@@ -272,7 +272,7 @@ MOVED = (
 @pytest.mark.parametrize("text", MOVED)
 def test_what_is_not_finite_stays_where_torch_has_it(text: str) -> None:
     """A place that is not chosen is not there: 0·NaN and 0·∞ do not come from it. And NaN is the largest in order."""
-    program = read(text, shapes={"x": (4,)}).program
+    program = read_program(text, shapes={"x": (4,)}).program
     for x in (
         [np.nan, 1.0, -2.0, 0.5],
         [1.0, np.inf, 0.0, -3.0],
@@ -320,7 +320,7 @@ def test_the_value_is_torchs_or_the_page_says_that_it_is_not(op: Op) -> None:
     apart = 0
     for inputs in cases(op):
         try:
-            program = read(op.examples[0].text, shapes={n: a.shape for n, a in inputs.items()}).program
+            program = read_program(op.examples[0].text, shapes={n: a.shape for n, a in inputs.items()}).program
             ours = np.asarray(forward(program, inputs)[program.output], dtype=float)
             order = [tensor.name for tensor in program.inputs]
             given = [torch.tensor(np.asarray(inputs[n], dtype=float)) for n in order]

@@ -14,7 +14,7 @@ import torch
 import symgrad
 from symgrad.errors import SymgradError, UnsupportedError
 from symgrad.explanation.formulas import derive
-from symgrad.language import read
+from symgrad.language import read_program
 from symgrad.numeric import forward
 from symgrad.ops.moving.subscripts import cut, falls_with_size
 from symgrad.oracles import check_form
@@ -106,7 +106,7 @@ def test_what_random_chains_found(text: str, shape: tuple[int, ...]) -> None:
 
 def test_a_slice_whose_text_gives_no_size_holds_from_some_size_on() -> None:
     for text, least in (("x[-3:-1]", 3), ("x[2:]", 2), ("x[:-1][-1]", 2), ("x[1:-2]", 3)):
-        program = read(text, symbolic=True).program
+        program = read_program(text, symbolic=True).program
         (axis,) = program.inputs[0].shape
         holds = [n for n in range(1, 8) if all(with_numbers(size, {axis: n}) >= 0 for size in program.required)]
         assert holds == list(range(least, 8)), text
@@ -115,16 +115,16 @@ def test_a_slice_whose_text_gives_no_size_holds_from_some_size_on() -> None:
 def test_what_a_size_decides_is_for_that_size() -> None:
     """The number of entries that a half of an axis has is asked: the text is read for the axis at hand."""
     for text, shape in (("x[:x.shape[0] // 2]", (4,)), ("x[-3:]", (2,)), ("x[:5]", (3,)), ("x[-3:2]", (4,))):
-        assert read(text, shapes={"x": shape}).program.sizes == {}, text
+        assert read_program(text, shapes={"x": shape}).program.sizes == {}, text
     for text, shape in (("x[:-1]", (3,)), ("x[-3:]", (3,)), ("x[::2]", (5,)), ("x[1:-1:2]", (5,))):
-        assert len(read(text, shapes={"x": shape}).program.sizes) == 1, text
+        assert len(read_program(text, shapes={"x": shape}).program.sizes) == 1, text
 
 
 def test_sizes_that_have_to_be_equal_are_one() -> None:
-    program = read("x[1:] + cat([y, y[:1]])", shapes={"x": (4,), "y": (2,)}).program
+    program = read_program("x[1:] + cat([y, y[:1]])", shapes={"x": (4,), "y": (2,)}).program
     (x,), (y,) = (tensor.shape for tensor in program.inputs)
     assert x == y + 2
-    program = read("x[1:] + y[:-1]", symbolic=True, shapes={"x": ("m",), "y": ("n",)}).program
+    program = read_program("x[1:] + y[:-1]", symbolic=True, shapes={"x": ("m",), "y": ("n",)}).program
     assert program.inputs[0].shape == program.inputs[1].shape
 
 
@@ -134,7 +134,7 @@ def test_a_form_that_folds_a_size_does_not_pass() -> None:
     from symgrad.numeric import forward
     from symgrad.oracles import check_form
 
-    program = read("x[:-1][-1]", shapes={"x": (3,)}).program
+    program = read_program("x[:-1][-1]", shapes={"x": (3,)}).program
     values = forward(program, {"x": np.array([1.0, 2.0, 3.0])})
     sweep, seed = pullback(program, "x"), np.asarray(2.0)
     assert check_form("pad(v[None], (x.shape[0] - 2, 1))", program, sweep, values, seed).passed
@@ -203,7 +203,7 @@ def test_of_a_part_of_a_product_only_that_part_is_read(body: str, part: str) -> 
     shapes = {"a": (3, 2), "b": (3, 4), "c": (3,), "d": (4,), "h": (3, 4), "w": (2, 4)}
     arrays = {name: generator.integers(-1, 2, size=shape).astype(float) for name, shape in shapes.items()}
     used = {name: shape for name, shape in shapes.items() if name in re.findall(r"\b[a-z]\b", text)}
-    program = read(text, shapes=used).program
+    program = read_program(text, shapes=used).program
     values = forward(program, {name: arrays[name] for name in used})
     seed = generator.integers(-4, 5, size=values["out"].shape).astype(float)
     for name, derived in derive(program, tuple(used)).items():

@@ -23,7 +23,7 @@ from click.testing import CliRunner
 import symgrad
 from symgrad.errors import UnsupportedError
 from symgrad.explanation import Explanation
-from symgrad.language import read as language_read
+from symgrad.language import read_program as language_read
 from symgrad.oracles import Text, ask_torch
 from symgrad.oracles.report import Outcome
 from symgrad.testing import check_backward
@@ -90,8 +90,8 @@ def misread(typed: str, as_read: str, **values: Any) -> Explanation:
     with pytest.MonkeyPatch.context() as patch:
         real: Callable[..., Any] = language_read
         patch.setattr("symgrad.question._READINGS", OrderedDict())  # what was read before is kept by its text
-        patch.setattr("symgrad.question.read", lambda text, **given: real(as_read, **given))
-        patch.setattr("symgrad.api.inputs_of", lambda text, given=(): frozenset(values))
+        patch.setattr("symgrad.question.read_program", lambda text, **given: real(as_read, **given))
+        patch.setattr("symgrad.api.find_inputs", lambda text, given=(): frozenset(values))
         return symgrad.explain(typed, **values)
 
 

@@ -18,7 +18,7 @@ import torch
 import symgrad
 from symgrad.entries.read_off import held_as
 from symgrad.errors import SymgradError, UnsupportedError
-from symgrad.language import read
+from symgrad.language import read_program
 from symgrad.numeric import forward
 from symgrad.ops import TABLE, Op
 from symgrad.ops.calls.registry import COMPOUNDS
@@ -60,7 +60,7 @@ def by_torch(op: Op, text: str, inputs: dict[str, np.ndarray]) -> torch.Tensor |
 def by_symgrad(text: str, inputs: dict[str, np.ndarray]) -> np.ndarray | None:
     """What symgrad makes of it; None where it refuses."""
     try:
-        program = read(text, shapes={name: a.shape for name, a in inputs.items()}).program
+        program = read_program(text, shapes={name: a.shape for name, a in inputs.items()}).program
         return np.asarray(forward(program, inputs)[program.output], dtype=float)
     except SymgradError as error:
         assert error.problem

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from symgrad.errors import InputError, SymgradError
-from symgrad.language import read
+from symgrad.language import read_program
 from symgrad.ops import COMPOUND_SPELLINGS, COMPOUNDS, TABLE
 from symgrad.ops.calls.registry import CALLED
 from symgrad.ops.calls.written import last_of, said
@@ -139,7 +139,7 @@ def test_the_entries_that_a_text_applies_are_in_the_table() -> None:
 )
 def test_a_call_of_several_steps_has_no_step_that_hands_on(text: str) -> None:
     """The last of them has the name of the whole: a page does not say ``out[i] = out[i]``."""
-    assert not [step for step in read(text).program.steps if plays(step.op, Role.HANDS_ON)]
+    assert not [step for step in read_program(text).program.steps if plays(step.op, Role.HANDS_ON)]
 
 
 @pytest.mark.parametrize(
@@ -151,6 +151,6 @@ def test_an_option_is_refused_where_torch_refuses_it(name: str) -> None:
         with pytest.raises(ValueError, match="between 0 and 1"):
             getattr(functional, name)(None, p, False)
         with pytest.raises(InputError, match="p has to be a number from 0 to 1"):
-            read(f"F.{name}(x, {p}, False)")
+            read_program(f"F.{name}(x, {p}, False)")
     for p in (0, 0.5, 1):
-        assert read(f"F.{name}(x, {p}, False)")
+        assert read_program(f"F.{name}(x, {p}, False)")

@@ -39,7 +39,7 @@ def derive(
     """
     load()
     from symgrad import render
-    from symgrad.language import read, why_whole
+    from symgrad.language import read_program, why_whole
 
     style, path = output.page_place(style, path, opened)
     if order == 2 and style == "json":
@@ -48,7 +48,7 @@ def derive(
     with output.patience("deriving"):
         given = options.shapes_of(shapes)
         program, derived = symgrad.derive(expression, wrt=wrt, shapes=given, expand=expand)
-        whole = why_whole(read(expression, shapes=given, symbolic=True).program) if expand else ()
+        whole = why_whole(read_program(expression, shapes=given, symbolic=True).program) if expand else ()
     options_of = {"width": output.width()} if style == "text" else {}
     written = render.derived(style, program, derived, order=order, **options_of)
     for reason in whole:

@@ -89,7 +89,7 @@ def explain(
     """
     load()
     from symgrad.api import explain_values
-    from symgrad.language import literal
+    from symgrad.language import parse_value
 
     story = options.entry_of(entry)
     style, path = output.page_place(style, path, opened)
@@ -113,7 +113,7 @@ def explain(
             result = explain_values(
                 expression,
                 options.values_of(lets),
-                seed=None if seed is None else literal(seed),
+                seed=None if seed is None else parse_value(seed),
                 wrt=wrt,
                 then=then,
                 shapes=options.shapes_of(shapes),
@@ -135,12 +135,12 @@ def explain_call(
     order: int,
 ) -> symgrad.Explanation:
     """Capture ``module:function`` and explain what it did."""
-    from symgrad.language import literal
+    from symgrad.language import parse_value
     from symgrad.tracing import capture_call
 
     chosen = None if wrt is None else [name.strip() for name in wrt.split(",") if name.strip()]
     program = capture_call(target, options.values_of(lets), options.shapes_of(shapes), chosen)
-    weights = None if seed is None else literal(seed).array(program.results[0].shape, "v")
+    weights = None if seed is None else parse_value(seed).array(program.results[0].shape, "v")
     return program.explain(weights, wrt=chosen, check=check, order=order)
 
 

@@ -177,9 +177,9 @@ def named(pairs: Sequence[str], option: str, form: str) -> dict[str, str]:
 
 def values_of(pairs: Sequence[str]) -> dict[str, Value]:
     """The values of ``--let``."""
-    from symgrad.language import literal
+    from symgrad.language import parse_value
 
-    return {name: literal(text) for name, text in named(pairs, "--let", "x=[[1,2],[3,4]]").items()}
+    return {name: parse_value(text) for name, text in named(pairs, "--let", "x=[[1,2],[3,4]]").items()}
 
 
 def shapes_of(pairs: Sequence[str]) -> dict[str, tuple[int | str, ...]]:
@@ -202,9 +202,9 @@ def entry_of(text: str | None) -> tuple[str, tuple[int, ...]] | None:
     """``x[0,1]`` as a name and a place."""
     if text is None:
         return None
-    from symgrad.language.literals import entry_named
+    from symgrad.language.literals import parse_entry_name
 
-    found = entry_named(text)
+    found = parse_entry_name(text)
     if found is None:
         raise InputError("--entry names one entry of an input", found=(text,), hints=('--entry "x[0,1]"',))
     return found

@@ -27,7 +27,7 @@ from symgrad.backward.standard_groups import standard_group
 from symgrad.backward.trees import in_parts
 from symgrad.calculus import back, flowing
 from symgrad.errors import InputError
-from symgrad.language.expand import expanded_once, expansion
+from symgrad.language.expand import expand_steps, expansion_script
 from symgrad.numeric import Array, Values, as_float, forward
 from symgrad.numeric.forward import compute
 from symgrad.numeric.limits import MOST_HELD, check_entries
@@ -85,11 +85,11 @@ def opened(program: Program, wanted: Sequence[str], values: Values | None) -> tu
     """``program`` with composite steps opened as long as their lines do not read well."""
     for _ in range(DEEPEST):
         shapes = {tensor.name: tensor.shape for tensor in program.tensors()}
-        composite = {step.result.name for step in program.steps if expansion(step, shapes) is not None}
+        composite = {step.result.name for step in program.steps if expansion_script(step, shapes) is not None}
         chosen = composite & set(unreadable(program, wanted, values)) if composite else set()
         if not chosen:
             break
-        wider = expanded_once(program, chosen)
+        wider = expand_steps(program, chosen)
         try:
             values = None if values is None else with_new(program, wider, values)
         except InputError:  # too many numbers to be held

@@ -19,7 +19,7 @@ import sympy as sp
 from symgrad.backward.line_data import Origin
 from symgrad.errors import Source, SymgradError
 from symgrad.files import in_use, keep, recall
-from symgrad.language.parser import parse
+from symgrad.language.parser import parse_script
 from symgrad.ops import find
 from symgrad.program import Apply, Constant, Program, Pullback, Stated, Tensor
 
@@ -121,7 +121,7 @@ def read_back(value: Any, origin: Origin) -> Template | None:
 def is_line(text: str) -> bool:
     """Whether a text is definitions and an expression in symgrad's own language, and calls what is in the table."""
     try:
-        parse(Source(text))
+        parse_script(Source(text))
         *definitions, last = ast.parse(text.replace("; ", "\n")).body
     except (SymgradError, SyntaxError, ValueError):
         return False

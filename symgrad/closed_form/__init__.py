@@ -17,7 +17,7 @@ from symgrad.calculus import Sweep
 from symgrad.closed_form.array_text import condition_text, grid, lowered
 from symgrad.closed_form.form import Form, assigned, closed_form, masked_form
 from symgrad.closed_form.number_text import one_over, without_plus
-from symgrad.language.expand import open_ones
+from symgrad.language.expand import open_unit_axes
 from symgrad.program import Program
 
 __all__ = [
@@ -36,7 +36,7 @@ def closed_form_of(program: Program, wanted: str, sweep_of: Callable[[Program], 
     own = closed_form(program, sweep_of(program), wanted)
     if own is not None and len(own.text) <= SHORT and not any(sign in own.text for sign in LEFT):
         return own
-    wide = open_ones(program)
+    wide = open_unit_axes(program)
     other = None if wide is None else closed_form(wide, sweep_of(wide), wanted)
     return min((form for form in (other, own) if form is not None), key=long, default=None)
 

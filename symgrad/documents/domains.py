@@ -19,7 +19,7 @@ import numpy as np
 
 from symgrad.entries.spec import reals
 from symgrad.errors import SymgradError
-from symgrad.language import read
+from symgrad.language import read_program
 from symgrad.numeric import Array, as_float, forward, numeric_pullback
 from symgrad.numeric.arranged import SYMMETRIC, with_diagonal
 from symgrad.ops import Domain, Example, Op
@@ -54,7 +54,7 @@ class Where:
 def where_defined(op: Op) -> Where:
     """The conditions that were confirmed for the operands of ``op``."""
     example = op.examples[0]
-    program = read(example.text, shapes=dict(example.shapes)).program
+    program = read_program(example.text, shapes=dict(example.shapes)).program
     samples = {name: as_float(array) for name, array in sample_values(op, example).items()}
     value: list[str] = []
     derivative: list[str] = []

@@ -19,7 +19,7 @@ from symgrad.documents.markdown import Article, picture_of, readable
 from symgrad.errors import InputError, SymgradError
 from symgrad.explanation import Explanation, Given, Seed, build, derive_only, kink_of, with_hessians
 from symgrad.explanation.formulas import Derived
-from symgrad.language import read
+from symgrad.language import read_program
 from symgrad.ops import FAMILIES, Example, Op
 from symgrad.oracles.torch_rules import torch_rules
 from symgrad.program import Program
@@ -83,7 +83,7 @@ def distinct_ranks(examples: Sequence[Example]) -> list[Example]:
 def symbolic(example: Example) -> Program:
     """An example with its sizes left open; ones stay ones."""
     ranks = {name: tuple(1 if n == 1 else n for n in shape) for name, shape in example.shapes}
-    return read(example.text, shapes=ranks).program
+    return read_program(example.text, shapes=ranks).program
 
 
 def opening(op: Op) -> Words:
@@ -167,7 +167,7 @@ def kinks(op: Op) -> Iterator[Block]:
 def worked(op: Op, example: Example, check: bool) -> Explanation:
     """One example at small round numbers, v the numbers 1, 2, 3, …"""
     values = sample_values(op, example)
-    reading = read(example.text, shapes=dict(example.shapes))
+    reading = read_program(example.text, shapes=dict(example.shapes))
     program = reading.program
     inputs = [Given(t.name, values[t.name], True, True) for t in program.inputs]
     seed = Seed(sample_seed(program.numbers(program.out.shape)), "given", "1, 2, 3, …")
@@ -280,7 +280,7 @@ def worked_example(op: Op) -> tuple[Example, str]:
     reason = ""
     for example in resized(op, shown.text):
         try:
-            read(example.text, shapes=dict(example.shapes))
+            read_program(example.text, shapes=dict(example.shapes))
         except SymgradError as error:
             reason = reason or error.problem
         else:

@@ -17,7 +17,7 @@ from symgrad.calculus import moving
 from symgrad.errors import Setting, SymgradError, UnknownNameError
 from symgrad.explanation import Explanation
 from symgrad.explanation.evidence import shape_text
-from symgrad.language import arguments, definition, inputs_of
+from symgrad.language import arguments, find_inputs, format_definition
 from symgrad.notebook import Listed
 from symgrad.numeric import Array, Values, as_float, forward
 from symgrad.numeric.arranged import matrix_of_kind
@@ -108,7 +108,7 @@ def known_by(explanation: Explanation, values: Values, seed: Array) -> dict[str,
 
 def evaluated(text: str, known: Mapping[str, Array]) -> Array:
     """A line in numbers; raises `SymgradError` for what is not read."""
-    missing = sorted(inputs_of(text, known) - set(known))
+    missing = sorted(find_inputs(text, known) - set(known))
     if missing:
         raise UnknownNameError(f"there is no {missing[0]!r} here", found=(f"names: {', '.join(known)}",))
     return evaluate_text(text, known)
@@ -145,7 +145,7 @@ class Question(Listed):
         sizes = ", ".join(f"{g.name} {shape_text(g.value.shape, 'a number')}" for g in self.explanation.inputs)
         known = ", ".join(dict.fromkeys([program.seed, program.output, *(g.name for g in self.explanation.inputs)]))
         return (
-            f"{definition(self.expression, program.output)}    ({sizes}, {program.output} "
+            f"{format_definition(self.expression, program.output)}    ({sizes}, {program.output} "
             f"{shape_text(self.explanation.output.shape, 'a number')})\n"
             f"{program.output}.backward({program.seed}):  {self.name}.grad = ?    (in {known}; any size)"
         )

@@ -32,7 +32,7 @@ from symgrad.exercises.lines import (
 )
 from symgrad.explanation import Explanation
 from symgrad.explanation.formulas import Shapes
-from symgrad.language import arguments, definition
+from symgrad.language import arguments, format_definition
 from symgrad.numeric import Array, Values
 from symgrad.render.html.travel import listed
 from symgrad.testing.right.bench import Trial
@@ -72,7 +72,8 @@ def asked(explanation: Explanation) -> dict[str, Any] | None:
     if first is None:
         return None
     return {
-        "seed": program.seed, "output": program.output, "asks": definition(explanation.expression, program.output),
+        "seed": program.seed, "output": program.output,
+        "asks": format_definition(explanation.expression, program.output),
         "inputs": list(explanation.gradients), "exact": EXACT, "near": NEAR, "least": LEAST, "longest": LONGEST,
         "lead": LEAD, "sizes": sizes_tried(explanation) if room >= 0 else "as many as fit into this page",
         "points": points, "mistakes": mistakes(explanation, *first),

@@ -15,7 +15,7 @@ import numpy as np
 
 from symgrad.entries.spec import Example
 from symgrad.errors import UnsupportedError
-from symgrad.language.reading import read
+from symgrad.language.reading import read_program
 from symgrad.numeric import Array, as_float, forward, numeric_pullback
 from symgrad.ops import Op
 from symgrad.oracles import run_torch
@@ -68,7 +68,7 @@ class Kink:
 def kink_of(op: Op, at: float) -> Kink:
     """The derivative of ``op`` around ``at``; raises `UnsupportedError` when it takes nothing but numbers to read."""
     example = op.examples[0]
-    program = read(example.text, shapes=dict(example.shapes)).program
+    program = read_program(example.text, shapes=dict(example.shapes)).program
     name = next((n for n, _ in example.shapes if n not in op.data), None)
     if name is None or any(op.domain_of(n).whole for n, _ in example.shapes):
         raise UnsupportedError(f"{op.name} reads positions: there is no one number to put everywhere")
@@ -111,7 +111,7 @@ def edges_of(op: Op) -> Iterator[EdgeRule]:
 
 def _rules(op: Op, edge: Mapping[str, float], example: Example) -> Iterator[EdgeRule]:
     """`edges_of` for one edge and one example: a row for each operand."""
-    program = read(example.text, shapes=dict(example.shapes)).program
+    program = read_program(example.text, shapes=dict(example.shapes)).program
     at = ", ".join(f"{n} = {value:g}" for n, value in edge.items())
     for own in own_numbers(program, edge, [n for n, _ in example.shapes if n not in op.data]):
         yield EdgeRule(op.name, example.text, at, own.by, own.here, own.torch)

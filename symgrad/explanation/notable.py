@@ -19,7 +19,7 @@ from symgrad.calculus import local
 from symgrad.errors import InputError, Setting, SymgradError
 from symgrad.explanation.given import Given, Seed
 from symgrad.language import Reading
-from symgrad.language.reading import broadcast_sides
+from symgrad.language.reading import find_broadcast_losses
 from symgrad.language.steps.complaints import shape_in_words
 from symgrad.numeric import Array, Values, as_float, forward, numeric_pullback
 from symgrad.numeric.arranged import ONES
@@ -155,7 +155,7 @@ def pairs_compared(
         sources = made[name].tensors if name in made else ()
         return len(sources) == 1 and len(shape_of(sources[0])) != len(shape_of(name))
 
-    for step, *names in broadcast_sides(steps, differences=True):
+    for step, *names in find_broadcast_losses(steps, differences=True):
         one, other = (tuple(shape_of(name)) for name in names)
         if np.broadcast_shapes(one, other) in (one, other):
             continue

@@ -24,7 +24,7 @@ from symgrad.explanation.formulas import Shapes, derive, sample
 from symgrad.exporting.arrays import of_arrays
 from symgrad.exporting.module import Told, name_for, of_torch
 from symgrad.exporting.parts import Parts, parts_of
-from symgrad.language import Reading, arguments, expand_composites, read
+from symgrad.language import Reading, arguments, expand_composites, read_program
 from symgrad.numeric import Values, forward
 from symgrad.numeric.arranged import assumed_value
 from symgrad.oracles.forms import resized
@@ -118,7 +118,7 @@ def one_of(wish: object, every: Sequence[str], what: str) -> str:
 def texts(source: Any, wanted: Sequence[str] | None, shapes: Shapes | None) -> Source:
     """An expression, with open sizes."""
     text, known = arguments.require_text(source, "the expression"), arguments.require_shapes(shapes)
-    reading = read(text, shapes=known) if known else in_general(text)
+    reading = read_program(text, shapes=known) if known else in_general(text)
     program = reading.program
     if program.made:
         hints = tuple(
@@ -155,10 +155,10 @@ def is_pointwise(text: str, found: Source, wanted: Sequence[str]) -> bool:
         or any(len(t.shape) != 1 or t.shape != inputs[0].shape or t.shape[0].is_Integer for t in inputs)
     ):
         return False
-    own = parts_of(found.lines)
+    own, names = parts_of(found.lines), [t.name for t in inputs]
     try:
         return all(
-            alike(own, parts_of(of_program(text, read(text, shapes=dict.fromkeys((t.name for t in inputs), s)).program,
+            alike(own, parts_of(of_program(text, read_program(text, shapes=dict.fromkeys(names, s)).program,
                                            wanted, None).lines))
             for s in ANYHOW
         )  # fmt: skip
@@ -169,10 +169,10 @@ def is_pointwise(text: str, found: Source, wanted: Sequence[str]) -> bool:
 def in_general(text: str) -> Reading:
     """An expression of whose shapes nothing is known: every size open, if that can be read."""
     try:
-        reading = read(text, symbolic=True)
+        reading = read_program(text, symbolic=True)
     except SymgradError:
-        return read(text)
-    return read(text) if sample(reading.program, {}) is None else reading
+        return read_program(text)
+    return read_program(text) if sample(reading.program, {}) is None else reading
 
 
 def of_program(title: str, program: Program, wanted: Sequence[str], shapes: Shapes | None) -> Source:

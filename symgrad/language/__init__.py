@@ -1,24 +1,24 @@
 """Text → Program: Python's own grammar through a whitelist, shapes inferred, values as literals."""
 
-from symgrad.language.arguments import is_boolean_data, value_from
+from symgrad.language.arguments import exact_array, is_boolean_data
 from symgrad.language.expand import expand_composites, why_whole
-from symgrad.language.index_equations import definition, in_one_line, is_equation
-from symgrad.language.literals import Value, literal
-from symgrad.language.reading import LOSSES, OUTPUTS, Reading, inputs_of, read
+from symgrad.language.index_equations import format_definition, is_equation, join_statements
+from symgrad.language.literals import Value, parse_value
+from symgrad.language.reading import LOSSES, OUTPUTS, Reading, find_inputs, read_program
 
 __all__ = [
     "LOSSES",
     "OUTPUTS",
     "Reading",
     "Value",
-    "definition",
+    "exact_array",
     "expand_composites",
-    "in_one_line",
-    "inputs_of",
+    "find_inputs",
+    "format_definition",
     "is_boolean_data",
     "is_equation",
-    "literal",
-    "read",
-    "value_from",
+    "join_statements",
+    "parse_value",
+    "read_program",
     "why_whole",
 ]

@@ -144,12 +144,12 @@ MOST = 10**7
 MOST_AXES = 16
 
 
-def value_from(given: object, name: str = "the value") -> Array:
+def exact_array(given: object, name: str = "the value") -> Array:
     """``given`` as an array.
 
-    >>> value_from([[1, 2], [3, 4]]).dtype, value_from([0.5, 1]).dtype
+    >>> exact_array([[1, 2], [3, 4]]).dtype, exact_array([0.5, 1]).dtype
     (dtype('int64'), dtype('float64'))
-    >>> value_from([Fraction(1, 2), 1])
+    >>> exact_array([Fraction(1, 2), 1])
     array([Fraction(1, 2), Fraction(1, 1)], dtype=object)
 
     Raises `InputError` for entries that are no finite numbers and for arrays that are too large, `ShapeError`

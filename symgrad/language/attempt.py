@@ -14,7 +14,7 @@ import sympy as sp
 
 from symgrad.errors import InputError, ShapeError, SymgradError, seed_apart
 from symgrad.language.arguments import MOST, Array, abbreviate_repr, too_large_error
-from symgrad.language.constants import tidy
+from symgrad.language.constants import simplify_number
 from symgrad.language.steps.binding import Meaning, Ref
 from symgrad.language.steps.builder import Builder
 from symgrad.language.steps.complaints import shown_shape
@@ -64,7 +64,7 @@ def initial_shape(sizes: Sizes, wanted: Wanted, same: dict[str, Size]) -> Shape:
 
 
 @dataclass(frozen=True)
-class Question:
+class ReadingRequest:
     """What does not change between attempts: the text, its names, and how the output is called.
 
     ``numbers`` are names that stand for numbers; None is a size that is to be inferred.
@@ -86,7 +86,7 @@ class Attempt:
     have to be, and a multiple of what.
     """
 
-    question: Question
+    question: ReadingRequest
     sizes: Sizes
     shapes: Mapping[str, Shape]
     builder: Builder
@@ -102,7 +102,7 @@ class Attempt:
         return found | {n: self.sizes.number(c) for n, c in self.counts.items() if isinstance(c, sp.Expr)}
 
 
-def elaborate(question: Question, wanted: Mapping[str, Wanted], extra: int = 0) -> Attempt:
+def elaborate_program(question: ReadingRequest, wanted: Mapping[str, Wanted], extra: int = 0) -> Attempt:
     """The program under the shapes ``wanted``; raises the error of the first thing that does not fit.
 
     ``extra`` enlarges the sizes that have to be assumed on the way.
@@ -120,16 +120,24 @@ def elaborate(question: Question, wanted: Mapping[str, Wanted], extra: int = 0) 
     output = elaborator.run(question.script, question.output)
     builder.forget_counts(output.name)
     if elaborator.seed is not None:
-        fit_seed(sizes, output.shape, elaborator.seed[1].shape, question.script)
+        unify_seed_shape(sizes, output.shape, elaborator.seed[1].shape, question.script)
     extents = elaborator.extents
-    needs = [*((s, least, 1) for s, least in extents.needs), *multiples(sizes.parts())]
-    needs += least_sizes(sizes.required())
+    needs = [*((s, least, 1) for s, least in extents.needs), *find_multiples(sizes.parts())]
+    needs += find_least_sizes(sizes.required())
     return Attempt(
-        question, sizes, shapes, builder, output, tuple(extents.assumed), merged(sizes, needs), counts, elaborator.seed
+        question,
+        sizes,
+        shapes,
+        builder,
+        output,
+        tuple(extents.assumed),
+        merge_size_demands(sizes, needs),
+        counts,
+        elaborator.seed,
     )
 
 
-def least_sizes(required: Iterable[Size]) -> Iterator[tuple[Size, int, int]]:
+def find_least_sizes(required: Iterable[Size]) -> Iterator[tuple[Size, int, int]]:
     """How large a size has to be for what is ``required`` of it alone, where the smallest one assumed would not do."""
     for gap in required:
         symbol = next(iter(gap.free_symbols), None)
@@ -139,14 +147,14 @@ def least_sizes(required: Iterable[Size]) -> Iterator[tuple[Size, int, int]]:
                 yield symbol, int(sp.ceiling(-rest / slope)), 1
 
 
-def multiples(parts: Iterable[Size]) -> Iterator[tuple[Size, int, int]]:
+def find_multiples(parts: Iterable[Size]) -> Iterator[tuple[Size, int, int]]:
     """What the open sizes in ``parts``, which are whole numbers, are multiples of."""
     for size, part in map(sp.fraction, map(sp.together, parts)):
         if size.free_symbols and part.is_Integer and part > 1:
             yield min(size.free_symbols, key=str), 2, int(part)
 
 
-def merged(sizes: Sizes, needs: Sequence[tuple[Size, int, int]]) -> tuple[tuple[Size, int, int], ...]:
+def merge_size_demands(sizes: Sizes, needs: Sequence[tuple[Size, int, int]]) -> tuple[tuple[Size, int, int], ...]:
     """One demand per size: the largest least number, the least common multiple."""
     found: dict[Size, tuple[int, int]] = {}
     for size, least, multiple in needs:
@@ -155,24 +163,24 @@ def merged(sizes: Sizes, needs: Sequence[tuple[Size, int, int]]) -> tuple[tuple[
     return tuple((size, least, multiple) for size, (least, multiple) in found.items())
 
 
-def fit_output(attempt: Attempt, wanted: Sequence[int]) -> None:
+def unify_output_shape(attempt: Attempt, wanted: Sequence[int]) -> None:
     """Unify the output's shape with ``wanted``; raises `ShapeError` where they differ."""
     shape, sizes = attempt.output.shape, attempt.sizes
     if len(shape) != len(wanted):
         raise ShapeError(f"the output has {len(shape)} axes, not {len(wanted)}")
-    if not meet(sizes, shape, tuple(map(sizes.given, wanted))):
+    if not unify_shapes(sizes, shape, tuple(map(sizes.given, wanted))):
         raise ShapeError("the output has another shape")
 
 
-def fit_seed(sizes: Sizes, out: Shape, seed: Shape, script: Script) -> None:
+def unify_seed_shape(sizes: Sizes, out: Shape, seed: Shape, script: Script) -> None:
     """What the text gives to backward has the shape of the output."""
-    if not meet(sizes, out, seed):
+    if not unify_shapes(sizes, out, seed):
         span = None if script.seed is None else script.seed.span
         apart = shown_shape(seed, sizes), "out", shown_shape(out, sizes)
         raise seed_apart(*apart, "torch.ones_like(out)", span=span)
 
 
-def meet(sizes: Sizes, one: Shape, other: Shape) -> bool:
+def unify_shapes(sizes: Sizes, one: Shape, other: Shape) -> bool:
     """Whether two shapes are the same one, open sizes unified."""
     if len(one) != len(other):
         return False
@@ -184,12 +192,12 @@ def meet(sizes: Sizes, one: Shape, other: Shape) -> bool:
     return True
 
 
-def settle(attempt: Attempt, sizes: Sizes) -> set[Size]:
+def assign_open_sizes(attempt: Attempt, sizes: Sizes) -> set[Size]:
     """Give every size in ``sizes`` its number; returns the ones that nothing fixed."""
     assumed = set(attempt.assumed)
     span = attempt.question.script.statements[-1].span
     try:
-        for size, least, multiple in (*room(attempt, sizes), *attempt.needs):
+        for size, least, multiple in (*enlarge_empty_sizes(attempt, sizes), *attempt.needs):
             free = sizes.find(size)
             if free.is_Symbol and sizes.number(free) is None:
                 if sizes.assume(free, least, multiple) > LARGEST_GUESS:
@@ -209,7 +217,7 @@ ROUNDS, FARTHEST = 4, 64
 """How often, and by how much, sizes are made larger so that no tensor is empty that need not be."""
 
 
-def room(attempt: Attempt, sizes: Sizes) -> list[tuple[Size, int, int]]:
+def enlarge_empty_sizes(attempt: Attempt, sizes: Sizes) -> list[tuple[Size, int, int]]:
     """What open sizes have to be at least for every tensor on the way to have entries, and every entry to be inside.
 
     ``out[i] = Σ_j x[i + j]·w[j]`` would have none with an x of 2 and a w of 3, and ``out[i<2] = Σ_j x[j,2·i+j]`` read
@@ -248,12 +256,12 @@ def room(attempt: Attempt, sizes: Sizes) -> list[tuple[Size, int, int]]:
     return more
 
 
-def numbers(attempt: Attempt) -> dict[str, tuple[int, ...]]:
+def input_shape_numbers(attempt: Attempt) -> dict[str, tuple[int, ...]]:
     """The shapes of the inputs once everything is settled."""
-    return {name: tuple(number(attempt.sizes, size) for size in shape) for name, shape in attempt.shapes.items()}
+    return {name: tuple(settled_size(attempt.sizes, size) for size in shape) for name, shape in attempt.shapes.items()}
 
 
-def number(sizes: Sizes, size: Size) -> int:
+def settled_size(sizes: Sizes, size: Size) -> int:
     """The number of a settled size."""
     found = sizes.number(size)
     if found is None or found < 0:
@@ -261,7 +269,7 @@ def number(sizes: Sizes, size: Size) -> int:
     return found
 
 
-def program_of(attempt: Attempt, values: Mapping[Size, int]) -> Program:
+def finish_program(attempt: Attempt, values: Mapping[Size, int]) -> Program:
     """The program of an attempt, its sizes lettered m, n, h, … by order of appearance in the inputs.
 
     A letter that names a tensor is left out.
@@ -282,41 +290,44 @@ def program_of(attempt: Attempt, values: Mapping[Size, int]) -> Program:
         positions=tuple(builder.positions),
     )
     for step in program.steps if values else ():
-        check_constants(step, program.sizes)
+        check_step_constants(step, program.sizes)
     return program
 
 
-def made_values(attempt: Attempt) -> dict[str, Array]:
+def compute_literal_values(attempt: Attempt) -> dict[str, Array]:
     """The numbers of what the text makes itself, once every size has its number."""
-    return {name: filled(attempt.sizes, made, own.code, own.seed) for name, (own, made) in attempt.builder.made.items()}
+    return {
+        name: fill_literal_tensor(attempt.sizes, made, own.code, own.seed)
+        for name, (own, made) in attempt.builder.made.items()
+    }
 
 
-def seed_value(attempt: Attempt) -> tuple[str, Array] | None:
+def compute_seed_value(attempt: Attempt) -> tuple[str, Array] | None:
     """What the text gives to backward: as it is written, and its numbers."""
     if attempt.seed is None:
         return None
     own, made = attempt.seed
-    return own.code, filled(attempt.sizes, made, own.code, own.seed)
+    return own.code, fill_literal_tensor(attempt.sizes, made, own.code, own.seed)
 
 
-def filled(sizes: Sizes, made: Made, code: str, seed: int | None) -> Array:
+def fill_literal_tensor(sizes: Sizes, made: Made, code: str, seed: int | None) -> Array:
     """The numbers of what ``code`` makes."""
 
     def plain(value: Any) -> Any:
-        return tidy(with_numbers(sizes.find(value), sizes.values())) if isinstance(value, sp.Expr) else value
+        return simplify_number(with_numbers(sizes.find(value), sizes.values())) if isinstance(value, sp.Expr) else value
 
-    shape = tuple(number(sizes, size) for size in made.shape)
+    shape = tuple(settled_size(sizes, size) for size in made.shape)
     if prod(shape) > MOST:
         raise too_large_error(shape, code)
     return held_as(made, made.fill(shape, plain, np.random.default_rng(seed)), code)
 
 
-def check_constants(step: Apply, values: Mapping[Size, int]) -> None:
+def check_step_constants(step: Apply, values: Mapping[Size, int]) -> None:
     """A constant made of sizes has to be a finite real number once the sizes have numbers."""
     for argument in step.arguments:
         if isinstance(argument, Constant) and isinstance(argument.value, sp.Expr):
             try:
-                tidy(with_numbers(argument.value, values))
+                simplify_number(with_numbers(argument.value, values))
             except SymgradError as error:
                 error.span = error.span or step.span
                 raise

@@ -24,15 +24,15 @@ LARGEST_POWER = 100
 """Exponents over sizes stay below this."""
 
 
-def is_number(value: object) -> bool:
+def is_constant_number(value: object) -> bool:
     """Whether ``value`` is a constant: an int (no bool), a float, a Fraction or a size."""
     return isinstance(value, (int, float, Fraction, sp.Expr)) and not isinstance(value, bool)
 
 
-def tidy(value: Any) -> Number:
+def simplify_number(value: Any) -> Number:
     """``value`` in its simplest type; refuses what is not finite or does not fit 64 bits.
 
-    >>> tidy(Fraction(4, 2)), tidy(sp.Rational(1, 2))
+    >>> simplify_number(Fraction(4, 2)), simplify_number(sp.Rational(1, 2))
     (2, Fraction(1, 2))
     """
     if isinstance(value, sp.Expr):
@@ -56,10 +56,10 @@ def tidy(value: Any) -> Number:
     return fraction.numerator if fraction.denominator == 1 else fraction
 
 
-def arithmetic(sign: str, left: Number, right: Number) -> Number:
+def combine_constants(sign: str, left: Number, right: Number) -> Number:
     """``left sign right``.
 
-    >>> arithmetic("/", 1, 2), arithmetic("**", 2, 0.5)
+    >>> combine_constants("/", 1, 2), combine_constants("**", 2, 0.5)
     (Fraction(1, 2), 1.4142135623730951)
     """
     if sign not in ARITHMETIC:
@@ -67,22 +67,26 @@ def arithmetic(sign: str, left: Number, right: Number) -> Number:
     symbolic = isinstance(left, sp.Expr) or isinstance(right, sp.Expr)
     try:
         if sign == "**":
-            found = power(left, right)
-            return endless(found) if any(isinstance(s, float) and math.isinf(s) for s in (left, right)) else tidy(found)
-        sides = [sp.sympify(side, strict=True) if symbolic else exactly(side) for side in (left, right)]
+            found = power_of_constants(left, right)
+            return (
+                refuse_nan(found)
+                if any(isinstance(s, float) and math.isinf(s) for s in (left, right))
+                else simplify_number(found)
+            )
+        sides = [sp.sympify(side, strict=True) if symbolic else to_fraction(side) for side in (left, right)]
         if not symbolic and any(isinstance(s, float) and math.isinf(s) for s in sides):
-            return endless(ARITHMETIC[sign](*sides))
-        return tidy(ARITHMETIC[sign](*sides))
+            return refuse_nan(ARITHMETIC[sign](*sides))
+        return simplify_number(ARITHMETIC[sign](*sides))
     except ZeroDivisionError:
         raise DomainError("division by zero") from None
     except OverflowError:
         raise InputError("this constant is too large") from None
 
 
-def endless(value: float) -> float:
+def refuse_nan(value: float) -> float:
     """What comes of an infinity that the text writes: infinite, or 0 where something is divided by it.
 
-    >>> arithmetic("*", -2, math.inf), arithmetic("/", 1, math.inf)
+    >>> combine_constants("*", -2, math.inf), combine_constants("/", 1, math.inf)
     (-inf, 0.0)
     """
     if math.isnan(value):
@@ -90,31 +94,31 @@ def endless(value: float) -> float:
     return value
 
 
-def exactly(value: Number) -> Number:
+def to_fraction(value: Number) -> Number:
     """Integers as fractions, so that 1/2 is a half."""
     return Fraction(value) if isinstance(value, int) else value
 
 
-def divide(left: Any, right: Any) -> Any:
+def divide_constants(left: Any, right: Any) -> Any:
     """left / right; SymPy would give 1/0 a name."""
     if right == 0:
         raise ZeroDivisionError
     return left / right
 
 
-def floor_divide(left: Any, right: Any) -> Any:
+def floor_divide_constants(left: Any, right: Any) -> Any:
     """left // right of numbers."""
-    known(left, right)
+    check_divisor_known(left, right)
     return left // right
 
 
-def remainder(left: Any, right: Any) -> Any:
+def remainder_of_constants(left: Any, right: Any) -> Any:
     """left % right of numbers."""
-    known(left, right)
+    check_divisor_known(left, right)
     return left % right
 
 
-def known(*values: Any) -> None:
+def check_divisor_known(*values: Any) -> None:
     """Refuse sizes without a number: // and % of them depend on it."""
     if any(isinstance(v, sp.Expr) and v.free_symbols for v in values):
         raise UnsupportedError("// and % need sizes that are known", hints=("give the tensor a shape",))
@@ -126,14 +130,14 @@ ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
     "+": lambda a, b: a + b,
     "-": lambda a, b: a - b,
     "*": lambda a, b: a * b,
-    "/": divide,
-    "//": floor_divide,
-    "%": remainder,
-    "**": lambda a, b: power(a, b),
+    "/": divide_constants,
+    "//": floor_divide_constants,
+    "%": remainder_of_constants,
+    "**": lambda a, b: power_of_constants(a, b),
 }
 
 
-def power(base: Any, exponent: Any) -> Any:
+def power_of_constants(base: Any, exponent: Any) -> Any:
     """base ** exponent, refused before it is computed where it would be huge."""
     if isinstance(exponent, sp.Expr):
         raise UnsupportedError("a size as an exponent")
@@ -169,10 +173,10 @@ NAMED = {"pi": math.pi, "π": math.pi, "e": math.e, "inf": INFINITY, "nan": math
 """``math.pi``, ``np.e``, ``torch.inf``."""
 
 
-def number_in_words(value: object) -> float:
+def parse_float(value: object) -> float:
     """``float("-inf")``: the numbers that have no digits, and a number as a decimal one.
 
-    >>> number_in_words("-inf"), number_in_words(2)
+    >>> parse_float("-inf"), parse_float(2)
     (-inf, 2.0)
     """
     words = {"inf": INFINITY, "infinity": INFINITY, "nan": math.nan}
@@ -183,14 +187,14 @@ def number_in_words(value: object) -> float:
     raise NotationError("float takes a number, or 'inf', '-inf', 'nan'", found=(repr(value),))
 
 
-def function(name: str, value: Number) -> Number:
+def apply_to_constant(name: str, value: Number) -> Number:
     """The function of a constant: ``math.sqrt(2)``, or √n of a size."""
     if isinstance(value, sp.Expr) and name not in ON_SIZES:
         raise UnsupportedError(f"{name} of a size")
     try:
         if isinstance(value, sp.Expr):
-            return tidy(ON_SIZES[name](value))
+            return simplify_number(ON_SIZES[name](value))
         found = abs(value) if name == "abs" else FUNCTIONS[name](float(value))
-        return endless(found) if isinstance(value, float) and math.isinf(value) else tidy(found)
+        return refuse_nan(found) if isinstance(value, float) and math.isinf(value) else simplify_number(found)
     except (ValueError, OverflowError):
         raise DomainError(f"{name}({value}) is not a finite real number") from None

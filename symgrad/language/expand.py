@@ -20,7 +20,7 @@ import sympy as sp
 
 from symgrad.entries.spec import Op
 from symgrad.errors import Source, SymgradError, bug
-from symgrad.language.parser import parse
+from symgrad.language.parser import parse_script
 from symgrad.language.steps.binding import Meaning, Ref
 from symgrad.language.steps.builder import Builder
 from symgrad.language.steps.input_names import tensor_names
@@ -42,13 +42,13 @@ def expand_composites(program: Program) -> Program:
     """
     for _ in range(DEEPEST):
         shapes = {tensor.name: tensor.shape for tensor in program.tensors()}
-        if not any(expansion(step, shapes) for step in program.steps):
+        if not any(expansion_script(step, shapes) for step in program.steps):
             return program
-        program = expanded_once(program)
+        program = expand_steps(program)
     raise bug("a composite operation is made of itself")
 
 
-def expanded_once(program: Program, only: Collection[str] | None = None) -> Program:
+def expand_steps(program: Program, only: Collection[str] | None = None) -> Program:
     """Every composite step, or those that make ``only``, replaced by the steps of its text, which may be composite."""
     shapes: dict[str, Shape] = {tensor.name: tensor.shape for tensor in program.tensors()}
     symbols = {s: None for shape in shapes.values() for size in shape for s in sorted(size.free_symbols, key=str)}
@@ -56,13 +56,13 @@ def expanded_once(program: Program, only: Collection[str] | None = None) -> Prog
         Sizes.of(symbols, program.sizes), {t.name: t.shape for t in program.inputs}, kept=frozenset(shapes)
     )
     for step in program.steps:
-        script = expansion(step, shapes) if only is None or step.result.name in only else None
+        script = expansion_script(step, shapes) if only is None or step.result.name in only else None
         if script is None:
             builder.steps.append(step)
             builder.used.add(step.result.name)
             continue
         begin = len(builder.steps)
-        environment = meanings(named(step.op), step, shapes)
+        environment = bind_expansion_names(named(step.op), step, shapes)
         result = Statements(script.source.text, builder, environment).run(script, step.result.name)
         if builder.sizes.shape(result.shape) != builder.sizes.shape(step.result.shape):
             raise bug(f"{step.op} is not what its expansion {script.source.text!r} says")
@@ -90,7 +90,7 @@ def why_whole(program: Program) -> tuple[str, ...]:
     return (f"There is nothing to expand: {are}.",)
 
 
-def expansion(step: Apply, shapes: Mapping[str, Shape]) -> Script | None:
+def expansion_script(step: Apply, shapes: Mapping[str, Shape]) -> Script | None:
     """What ``step`` is made of, or None.
 
     A text that does not mention an option holds for the option's default only; one that was made for the options says
@@ -104,8 +104,8 @@ def expansion(step: Apply, shapes: Mapping[str, Shape]) -> Script | None:
         given = zip(op.operands, step.arguments, strict=False)
         ranks = {name: len(shapes[a]) if isinstance(a, str) else 0 for name, a in given if a != Constant(None)}
         text = op.expands(ranks, **options)
-        return None if text is None else parse(Source(text))
-    script = parse(Source(op.expands))
+        return None if text is None else parse_script(Source(text))
+    script = parse_script(Source(op.expands))
     mentioned = {name.name for statement in script.statements for name in tensor_names(statement.value)}
     own = tuple(() if isinstance(a, Constant) else shapes[a] for a in step.arguments)
     usual = op.prepare(own, **op.defaults)
@@ -113,7 +113,7 @@ def expansion(step: Apply, shapes: Mapping[str, Shape]) -> Script | None:
     return script if all(usual.get(key) == value for key, value in unmentioned) else None
 
 
-def meanings(op: Op, step: Apply, shapes: Mapping[str, Shape]) -> dict[str, Meaning]:
+def bind_expansion_names(op: Op, step: Apply, shapes: Mapping[str, Shape]) -> dict[str, Meaning]:
     """The operands and options of a step under the names that its expansion uses; None is what was left out."""
     operands = {
         name: a.value if isinstance(a, Constant) else Ref(a, shapes[a])
@@ -122,21 +122,23 @@ def meanings(op: Op, step: Apply, shapes: Mapping[str, Shape]) -> dict[str, Mean
     return {**dict.fromkeys(op.operands), **operands, **dict(step.options)}
 
 
-def open_ones(program: Program) -> Program | None:
+def open_unit_axes(program: Program) -> Program | None:
     """``program`` with open sizes in the place of 1, each 1 by `Program.sizes`; None where nothing can be opened.
 
     >>> from symgrad.language import read
-    >>> wide = open_ones(read("x @ w", shapes={"x": (1, 3), "w": (3, 1)}).program)
+    >>> wide = open_unit_axes(read("x @ w", shapes={"x": (1, 3), "w": (3, 1)}).program)
     >>> [tensor.shape for tensor in wide.tensors()]
     [(o1, m), (m, o2), (o1, o2)]
-    >>> open_ones(read("x + w", shapes={"x": (1, 3), "w": (2, 3)}).program)
+    >>> open_unit_axes(read("x + w", shapes={"x": (1, 3), "w": (2, 3)}).program)
     """
-    return opened_once(program) if any(size == 1 for tensor in program.inputs for size in tensor.shape) else None
+    return (
+        open_unit_axes_cached(program) if any(size == 1 for tensor in program.inputs for size in tensor.shape) else None
+    )
 
 
 @lru_cache(maxsize=1024)
-def opened_once(program: Program) -> Program | None:
-    """`open_ones` of a program that has axes of one entry: looking it up compares all its steps."""
+def open_unit_axes_cached(program: Program) -> Program | None:
+    """`open_unit_axes` of a program that has axes of one entry: looking it up compares all its steps."""
     names = (sp.Symbol(f"o{n}", integer=True, positive=True) for n in count(1))
     ones: dict[Size, int] = {}
 
@@ -150,7 +152,7 @@ def opened_once(program: Program) -> Program | None:
     sizes = Sizes.of(symbols, {**program.sizes, **ones})
     try:
         for step in program.steps:
-            retype(step, shapes, sizes)
+            unify_step_shapes(step, shapes, sizes)
     except (SymgradError, SizeMismatch, TypeError, ValueError, AttributeError, ArithmeticError, LookupError):
         return None  # what the table says of a literal 1, it need not say of a symbol
     found = {name: sizes.shape(shape) for name, shape in shapes.items()}
@@ -161,13 +163,13 @@ def opened_once(program: Program) -> Program | None:
     wide = replace(
         program,
         inputs=tuple(Tensor(tensor.name, found[tensor.name]) for tensor in program.inputs),
-        steps=tuple(settled(step, found, sizes) for step in program.steps),
+        steps=tuple(substitute_shapes(step, found, sizes) for step in program.steps),
         sizes={**program.sizes, **{size: 1 for size in ones if size in left}},
     )
-    return wide if same_at_one(wide, program, ones) else None
+    return wide if is_same_at_unit_sizes(wide, program, ones) else None
 
 
-def retype(step: Apply, shapes: Mapping[str, Shape], sizes: Sizes) -> None:
+def unify_step_shapes(step: Apply, shapes: Mapping[str, Shape], sizes: Sizes) -> None:
     """Note in ``sizes`` what a step asks of the new ``shapes``."""
     result = shapes[step.result.name]
     read = tuple(shapes[a] if isinstance(a, str) else None for a in step.arguments)
@@ -193,7 +195,7 @@ def retype(step: Apply, shapes: Mapping[str, Shape], sizes: Sizes) -> None:
         sizes.unify(own, size)
 
 
-def settled(step: Apply, shapes: Mapping[str, Shape], sizes: Sizes) -> Apply:
+def substitute_shapes(step: Apply, shapes: Mapping[str, Shape], sizes: Sizes) -> Apply:
     """A step with every size as its representative; a copy has the shape of its result."""
 
     def final(value: Any) -> Any:
@@ -207,7 +209,7 @@ def settled(step: Apply, shapes: Mapping[str, Shape], sizes: Sizes) -> Apply:
     return replace(step, options=options, result=Tensor(step.result.name, shape))
 
 
-def same_at_one(wide: Program, program: Program, ones: Mapping[Size, int]) -> bool:
+def is_same_at_unit_sizes(wide: Program, program: Program, ones: Mapping[Size, int]) -> bool:
     """Whether ``wide`` is ``program`` where the open sizes are 1: shapes, operations, options."""
 
     def closed(value: Any) -> Any:

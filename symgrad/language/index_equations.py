@@ -43,7 +43,7 @@ OPERANDS = ("x", "a", "w", "b", "c", "d")
 """What the operands of einsum's shorthand are called."""
 
 
-def pieces(text: str) -> Iterator[tuple[str, Span]]:
+def split_statements(text: str) -> Iterator[tuple[str, Span]]:
     """The statements of ``text``, between semicolons and line ends outside brackets, with their places."""
     start = level = 0
     for place, sign in enumerate(f"{text}\n"):
@@ -54,24 +54,24 @@ def pieces(text: str) -> Iterator[tuple[str, Span]]:
             start, level = place + 1, 0
 
 
-def in_one_line(text: str) -> str:
+def join_statements(text: str) -> str:
     r"""Several statements between semicolons; a text with a comment as it stands.
 
-    >>> in_one_line("h = x@a\nh.T")
+    >>> join_statements("h = x@a\nh.T")
     'h = x@a; h.T'
     """
-    return text.strip() if "#" in text else "; ".join(" ".join(piece.split()) for piece, _ in pieces(text))
+    return text.strip() if "#" in text else "; ".join(" ".join(piece.split()) for piece, _ in split_statements(text))
 
 
-def definition(text: str, output: str) -> str:
+def format_definition(text: str, output: str) -> str:
     """``out = x@a``; several statements and equations as they stand.
 
-    >>> definition("x@a", "out"), definition("h = x@a; h.sum()", "out")
+    >>> format_definition("x@a", "out"), format_definition("h = x@a; h.sum()", "out")
     ('out = x@a', 'h = x@a; h.sum()')
     """
     several = ";" in text or "\n" in text.strip()
     whole = several or is_equation(text) or text.replace(" ", "").startswith(f"{output}=")
-    return in_one_line(text) if whole else f"{output} = {text.strip()}"
+    return join_statements(text) if whole else f"{output} = {text.strip()}"
 
 
 def is_equation(text: str, counts: Collection[str] = ()) -> bool:
@@ -93,14 +93,14 @@ def is_equation(text: str, counts: Collection[str] = ()) -> bool:
     return not words & {name.strip(), *counts}  # x[x > 0] = …, x[k] = … in a loop
 
 
-def equation(text: str, start: int) -> Equation:
+def parse_equation(text: str, start: int) -> Equation:
     """The node for an index equation that stands at ``start``."""
     body = text.partition("#")[0].rstrip()
     lead = len(body) - len(body.lstrip())
     statement = read_statement(body.lstrip(), start + lead)
     whole = spelled_out(statement)
-    check_used(statement)
-    check_calls(whole)
+    check_definitions_used(statement)
+    check_scalar_functions(whole)
     names = names_in(whole, functions())
     spans: dict[str, Span] = {}
     for node in walk(whole):
@@ -117,7 +117,7 @@ def equation(text: str, start: int) -> Equation:
     return Equation(statement, tensors, counts, ranks, span=statement.span)
 
 
-def check_used(statement: Tree) -> None:
+def check_definitions_used(statement: Tree) -> None:
     """Refuse what where defines and nothing reads."""
     for definition in statement.definitions:
         others = [other.right for other in statement.definitions if other is not definition]
@@ -127,14 +127,14 @@ def check_used(statement: Tree) -> None:
             raise NotationError(told, span=definition.span, hints=(f"{definition.name} on the right, or no where",))
 
 
-def check_order(statements: Sequence[Statement]) -> None:
+def check_statement_order(statements: Sequence[Statement]) -> None:
     """Refuse an equation that is read before it is stated: what it defines would be an input there."""
     made: set[str | None] = set()
     for place, early in enumerate(statements):
         for late in statements[place + 1 :]:
             equations = isinstance(early.value, Equation) or isinstance(late.value, Equation)
-            name = reads(early, late.target) if equations and late.target not in made else None
-            if name is not None and reads(late, late.target) is None:
+            name = find_read(early, late.target) if equations and late.target not in made else None
+            if name is not None and find_read(late, late.target) is None:
                 told = f"{name.name} is read here, and what it is comes later"
                 raise NotationError(
                     told, span=name.span, hints=(f"the statement {name.name} = … in front of this one",)
@@ -142,7 +142,7 @@ def check_order(statements: Sequence[Statement]) -> None:
         made |= set(early.names)
 
 
-def check_letters(statements: Sequence[Statement], equations: Sequence[Equation]) -> None:
+def check_no_letters_in_python(statements: Sequence[Statement], equations: Sequence[Equation]) -> None:
     """Refuse x[i] in a statement of Python's beside equations in which i is an index."""
     letters = {node.name for equation in equations for node in walk(equation.statement) if isinstance(node, Letter)}
     letters -= {name for statement in statements for name in statement.names}
@@ -155,12 +155,12 @@ def check_letters(statements: Sequence[Statement], equations: Sequence[Equation]
                     raise NotationError(told, span=item.span, hints=hints)
 
 
-def reads(statement: Statement, name: str | None) -> Name | None:
+def find_read(statement: Statement, name: str | None) -> Name | None:
     """The place where a statement reads ``name``."""
     return next((node for node in walk(statement.value) if isinstance(node, Name) and node.name == name), None)
 
 
-def check_calls(statement: Tree) -> None:
+def check_scalar_functions(statement: Tree) -> None:
     """Refuse functions of the table that act on whole tensors, with the way to write them."""
     for node in walk(statement):
         if not isinstance(node, Call) or node.function in functions() or node.function in BIG:
@@ -173,7 +173,7 @@ def check_calls(statement: Tree) -> None:
             )
 
 
-def check_constants(statements: Iterable[Statement], equations: Sequence[Equation]) -> None:
+def check_named_constants(statements: Iterable[Statement], equations: Sequence[Equation]) -> None:
     """Refuse an assignment to π or e where an equation reads it as the number that it is there."""
     for statement in statements:
         for name, equation in ((n, e) for n in statement.names if n in CONSTANTS for e in equations):

@@ -36,13 +36,13 @@ from symgrad.language.arguments import (
     MOST,
     MOST_AXES,
     Array,
+    exact_array,
     format_entry_name,
     is_boolean_data,
     too_large_error,
-    value_from,
 )
-from symgrad.language.constants import arithmetic, is_number
-from symgrad.language.parser import parse
+from symgrad.language.constants import combine_constants, is_constant_number
+from symgrad.language.parser import parse_script
 from symgrad.language.syntax_tree import Call, Items, Literal, Unary, dotted
 from symgrad.notation.tree import Binary, Name, Node
 
@@ -79,7 +79,7 @@ class Value:
         if self.shape is not None and self.shape != tuple(shape):
             raise ShapeError(
                 f"{self.text} has another shape than is needed here",
-                found=(f"{in_words(self.shape)}, and {in_words(tuple(shape))} is needed",),
+                found=(f"{describe_shape(self.shape)}, and {describe_shape(tuple(shape))} is needed",),
                 hints=("ones", f"randn({','.join(map(str, shape))})") if shape else ("a single number, such as 1",),
             )
         if math.prod(shape) > MOST:
@@ -89,20 +89,20 @@ class Value:
         return self.make(tuple(shape))
 
 
-def in_words(shape: Shape) -> str:
+def describe_shape(shape: Shape) -> str:
     """``2×3``, ``a vector of 3``, ``a single number``."""
     if not shape:
         return "a single number"
     return f"a vector of {shape[0]}" if len(shape) == 1 else "×".join(map(str, shape))
 
 
-def literal(text: str, *, directory: Path | str | None = None) -> Value:
+def parse_value(text: str, *, directory: Path | str | None = None) -> Value:
     """The value that ``text`` spells; files are looked for in ``directory``.
 
-    >>> literal("[[1, 2], [3, 1/2]]").array((2, 2))
+    >>> parse_value("[[1, 2], [3, 1/2]]").array((2, 2))
     array([[Fraction(1, 1), Fraction(2, 1)],
            [Fraction(3, 1), Fraction(1, 2)]], dtype=object)
-    >>> literal("ones").array((2,))
+    >>> parse_value("ones").array((2,))
     array([1, 1])
 
     Raises `InputError`, `ShapeError`, `NotationError` or `UnknownNameError`, with a span where there is one.
@@ -110,25 +110,25 @@ def literal(text: str, *, directory: Path | str | None = None) -> Value:
     source = Source(text)
     try:
         if text.strip().startswith("@"):
-            return from_file(text.strip(), directory)
+            return value_from_file(text.strip(), directory)
         if OF_LIBRARY.search(text):
-            return from_library(" ".join(text.split()))
-        script = parse(source, LENGTH)
+            return value_from_library(" ".join(text.split()))
+        script = parse_script(source, LENGTH)
         if len(script.statements) > 1 or script.statements[0].target is not None:
             raise NotationError("a value is one expression", span=script.statements[-1].span, hints=(FORMS,))
-        return value_of(script.statements[0].value, " ".join(text.split()))
+        return value_from_node(script.statements[0].value, " ".join(text.split()))
     except SymgradError as error:
         source.locate(error)
         raise
 
 
-def entry_named(text: str) -> tuple[str, tuple[int, ...]] | None:
+def parse_entry_name(text: str) -> tuple[str, tuple[int, ...]] | None:
     """``x[0,1]`` and ``x.grad[0,1]`` as a name and a place; None for anything else."""
     match = re.fullmatch(r"\s*(\w+?)(?:\.grad)?\s*(?:\[([\d,\s]*)\])?\s*", text)
     return match and (match[1], tuple(int(part) for part in (match[2] or "").split(",") if part.strip()))
 
 
-def from_library(text: str) -> Value:
+def value_from_library(text: str) -> Value:
     """``torch.tensor([1., 2.])``, ``np.linspace(0, 1, 5)``: what the library makes of it, in float64."""
     if importlib.util.find_spec("torch") is None:
         raise UnsupportedError("PyTorch is not installed, and it reads this value", hints=(FORMS,))
@@ -137,60 +137,60 @@ def from_library(text: str) -> Value:
     try:
         given = run(text, {}).output
     except (Refused, Unread) as error:
-        raise InputError(f"{shortened(text)} is not read as a value", found=(str(error),), hints=(FORMS,)) from None
-    array = value_from(given, shortened(text))
-    return Value(shortened(text), array.shape, lambda shape: array.copy(), truths=is_boolean_data(given))
+        raise InputError(f"{shorten_text(text)} is not read as a value", found=(str(error),), hints=(FORMS,)) from None
+    array = exact_array(given, shorten_text(text))
+    return Value(shorten_text(text), array.shape, lambda shape: array.copy(), truths=is_boolean_data(given))
 
 
-def shortened(text: str) -> str:
+def shorten_text(text: str) -> str:
     """A text as a message shows it."""
     return text if len(text) <= 40 else text[:39] + "…"
 
 
-def from_file(text: str, directory: Path | str | None) -> Value:
+def value_from_file(text: str, directory: Path | str | None) -> Value:
     """``@file.npy``."""
     name = text[1:].strip()
     if not name or "\0" in name or any(0xD800 <= ord(c) < 0xE000 for c in name):
         raise InputError("@ needs the name of a file", hints=("@file.npy, @file.json",))
-    array, truths = load(Path(directory or ".") / name, text)
+    array, truths = load_array(Path(directory or ".") / name, text)
     return Value(text, array.shape, lambda shape: array.copy(), truths=truths)
 
 
-def value_of(node: Node, text: str) -> Value:
+def value_from_node(node: Node, text: str) -> Value:
     """The value for a syntax tree."""
-    shown = shortened(text)
+    shown = shorten_text(text)
     if isinstance(node, Name):
-        return made(node.name, (), {}, node, shown)
+        return value_from_call(node.name, (), {}, node, shown)
     if isinstance(node, Call):
         if (word := dotted(node.function)) is None:
-            raise unknown_maker(node.function)
+            raise not_a_value_error(node.function)
         keywords = {k.name: k.value for k in node.keywords}
-        return made(DRAWN_BY.sub("", word), node.positional, keywords, node, shown)
-    entries = entries_of(node)
+        return value_from_call(DRAWN_BY.sub("", word), node.positional, keywords, node, shown)
+    entries = nested_numbers(node)
     try:
-        array = value_from(entries, shown)
+        array = exact_array(entries, shown)
     except SymgradError as error:
         error.span = error.span or node.span
         raise
     return Value(shown, array.shape, lambda shape: array.copy(), truths=is_boolean_data(entries))
 
 
-def entries_of(node: Node) -> object:
+def nested_numbers(node: Node) -> object:
     """Nested lists of numbers; arithmetic of numbers is worked out."""
     if isinstance(node, Items):
-        return [entries_of(item) for item in node.items]
+        return [nested_numbers(item) for item in node.items]
     if isinstance(node, Literal) and isinstance(node.value, (int, float)):
         return node.value
     if isinstance(node, Name) and node.name in ("nan", "inf", "NaN", "Infinity"):
         raise InputError(f"{node.name} is not a finite number", span=node.span)
     if isinstance(node, (Unary, Binary)):
         sides = (node.operand,) if isinstance(node, Unary) else (node.left, node.right)
-        numbers = [entries_of(side) for side in sides]
-        if all(is_number(n) for n in numbers):
+        numbers = [nested_numbers(side) for side in sides]
+        if all(is_constant_number(n) for n in numbers):
             try:
                 if isinstance(node, Unary):
-                    return numbers[0] if node.sign == "+" else arithmetic("*", -1, numbers[0])
-                return arithmetic(node.sign, *numbers)
+                    return numbers[0] if node.sign == "+" else combine_constants("*", -1, numbers[0])
+                return combine_constants(node.sign, *numbers)
             except SymgradError as error:
                 error.span = error.span or node.span
                 raise
@@ -200,19 +200,19 @@ def entries_of(node: Node) -> object:
 # Made to measure ------------------------------------------------------------------------------------
 
 
-def whole(node: Node) -> int:
+def parse_nonnegative(node: Node) -> int:
     """A non-negative integer."""
-    value = entries_of(node)
+    value = nested_numbers(node)
     if not isinstance(value, int) or value < 0:
         raise InputError("this has to be an integer, 0 or more", span=node.span)
     return value
 
 
-def shape_in(nodes: Sequence[Node], node: Node) -> Shape:
+def parse_shape(nodes: Sequence[Node], node: Node) -> Shape:
     """Sizes written as ``2,3`` or ``(2,3)``."""
     if len(nodes) == 1 and isinstance(nodes[0], Items):
         nodes = nodes[0].items
-    shape = tuple(whole(n) for n in nodes)
+    shape = tuple(parse_nonnegative(n) for n in nodes)
     if math.prod(shape) > MOST or len(shape) > MOST_AXES:
         error = too_large_error(shape, "this")
         error.span = node.span
@@ -220,11 +220,11 @@ def shape_in(nodes: Sequence[Node], node: Node) -> Shape:
     return shape
 
 
-def one_hot(index: Shape, shape: Shape, text: str) -> Array:
+def one_hot_array(index: Shape, shape: Shape, text: str) -> Array:
     """Zeros, and a one at ``index``."""
     fits = len(index) == len(shape) and all(i < n for i, n in zip(index, shape, strict=True))
     if not fits:
-        raise ShapeError(f"{format_entry_name('out', index)} is not in {in_words(shape)}", found=(text,))
+        raise ShapeError(f"{format_entry_name('out', index)} is not in {describe_shape(shape)}", found=(text,))
     array = np.zeros(shape, dtype=np.int64)
     array[index] = 1
     return array
@@ -244,54 +244,56 @@ FILLED: dict[str, Maker] = {
 OTHERS = ("eye", "arange", "onehot")
 
 
-def unknown_maker(node: Node) -> UnknownNameError:
+def not_a_value_error(node: Node) -> UnknownNameError:
     """The error for a word that makes no value."""
     return UnknownNameError("this does not name a value", span=node.span, hints=(FORMS,))
 
 
-def made(word: str, positional: Sequence[Node], keywords: Mapping[str, Node], node: Node, text: str) -> Value:
+def value_from_call(
+    word: str, positional: Sequence[Node], keywords: Mapping[str, Node], node: Node, text: str
+) -> Value:
     """The value that ``word(…)`` makes."""
     if word in ("nan", "inf", "NaN", "Infinity"):
         raise InputError(f"{word} is not a finite number", span=node.span)
     if word not in (*RANDOM, *FILLED, *OTHERS):
-        raise unknown_maker(node)
+        raise not_a_value_error(node)
     allowed = ("seed", "shape") if word in RANDOM else ("shape",)
     for keyword, value in keywords.items():
         if keyword not in allowed:
             raise UnknownNameError(f"{word} has no argument {keyword}", span=value.span, hints=(FORMS,))
-    shape = shape_in([keywords["shape"]], node) if "shape" in keywords else None
+    shape = parse_shape([keywords["shape"]], node) if "shape" in keywords else None
     if word in RANDOM:
-        seed = whole(keywords["seed"]) if "seed" in keywords else None
-        sized, draw = shape_in(positional, node) if positional else shape, RANDOM[word]
+        seed = parse_nonnegative(keywords["seed"]) if "seed" in keywords else None
+        sized, draw = parse_shape(positional, node) if positional else shape, RANDOM[word]
         return Value(text, sized, lambda s: draw(np.random.default_rng(seed), s), draw if seed is None else None)
     if word in FILLED:
-        return Value(text, shape_in(positional, node) if positional else shape, FILLED[word])
+        return Value(text, parse_shape(positional, node) if positional else shape, FILLED[word])
     if word == "onehot":
-        index = shape_in(positional, node)
+        index = parse_shape(positional, node)
         if shape is not None:
-            one_hot(index, shape, text)
-        return Value(text, shape, lambda s: one_hot(index, s, text))
+            one_hot_array(index, shape, text)
+        return Value(text, shape, lambda s: one_hot_array(index, s, text))
     if len(positional) > 1:
         raise NotationError(f"{word} takes one number", span=node.span, hints=(FORMS,))
-    count = shape_in(positional, node)
+    count = parse_shape(positional, node)
     if word == "eye":
         square = count * 2 or shape
         if square is not None and math.prod(square) > MOST:
             raise too_large_error(square, text)
-        return Value(text, square, eye)
+        return Value(text, square, identity_array)
     if count and shape is not None and math.prod(shape) != count[0]:
-        raise ShapeError(f"{count[0]} entries do not fill {in_words(shape)}", span=node.span)
-    return Value(text, shape if shape is not None else count or None, counted)
+        raise ShapeError(f"{count[0]} entries do not fill {describe_shape(shape)}", span=node.span)
+    return Value(text, shape if shape is not None else count or None, counting_array)
 
 
-def eye(shape: Shape) -> Array:
+def identity_array(shape: Shape) -> Array:
     """The identity matrix."""
     if len(shape) != 2:
-        raise ShapeError("eye is a matrix", found=(f"{in_words(shape)} is needed",))
+        raise ShapeError("eye is a matrix", found=(f"{describe_shape(shape)} is needed",))
     return np.eye(*shape, dtype=np.int64)
 
 
-def counted(shape: Shape) -> Array:
+def counting_array(shape: Shape) -> Array:
     """0, 1, 2, … row by row."""
     return np.arange(math.prod(shape), dtype=np.int64).reshape(shape)
 
@@ -301,25 +303,25 @@ LARGEST_JSON = 10**8
 FORMATS = ("@file.npy, @file.json",)
 
 
-def load(path: Path, name: str) -> tuple[Array, bool]:
+def load_array(path: Path, name: str) -> tuple[Array, bool]:
     """The array in the file at ``path``, and whether of truth values; raises `InputError` for what cannot be read."""
-    readers: Mapping[str, Callable[[Path], object]] = {".npy": partial(load_npy, name=name), ".json": load_json}
+    readers: Mapping[str, Callable[[Path], object]] = {".npy": partial(read_npy, name=name), ".json": read_json_numbers}
     if path.suffix.lower() not in readers:
         raise InputError(f"files ending in {path.suffix or 'nothing'} are not read", hints=FORMATS)
     try:
         if not path.is_file():
             raise InputError(f"there is no file {path}", hints=FORMATS)
         given = readers[path.suffix.lower()](path)
-        return value_from(given, name), is_boolean_data(given)
+        return exact_array(given, name), is_boolean_data(given)
     except (OSError, ValueError, EOFError, MemoryError, RecursionError) as error:
         said = (str(error).splitlines() or [type(error).__name__])[0]
         raise InputError(f"{path} cannot be read", found=(said[:200],)) from None
 
 
-def load_npy(path: Path, name: str) -> object:
+def read_npy(path: Path, name: str) -> object:
     """An array in NumPy's own format."""
     with path.open("rb") as file:
-        shape, dtype = header(file)
+        shape, dtype = read_npy_header(file)
         if dtype.hasobject:
             raise InputError(f"{path} holds pickled Python objects, which are never unpickled")
         if math.prod(shape) > MOST:
@@ -331,7 +333,7 @@ def load_npy(path: Path, name: str) -> object:
         return np.load(file, allow_pickle=False)
 
 
-def header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
+def read_npy_header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
     """Shape and type that the file claims."""
     version = np.lib.format.read_magic(file)
     if version == (1, 0):
@@ -343,7 +345,7 @@ def header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
     return shape, dtype
 
 
-def load_json(path: Path) -> object:
+def read_json_numbers(path: Path) -> object:
     """Nested lists of numbers."""
     if path.stat().st_size > LARGEST_JSON:
         raise InputError(f"{path} is too large", found=(f"{path.stat().st_size:,} bytes",))

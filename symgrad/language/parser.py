@@ -15,12 +15,12 @@ from itertools import pairwise
 
 from symgrad.errors import RUN, NotationError, Source, Span, UnknownNameError
 from symgrad.language.index_equations import (
-    check_constants,
-    check_letters,
-    check_order,
-    equation,
+    check_named_constants,
+    check_no_letters_in_python,
+    check_statement_order,
     is_equation,
-    pieces,
+    parse_equation,
+    split_statements,
 )
 from symgrad.language.syntax_tree import (
     Attribute,
@@ -53,35 +53,35 @@ COUNTED = re.compile(r"\bfor\s+(\w+)\s+in\b|(?:^|[;\n])[ \t]*(\w+)[ \t]*=[ \t]*\
 """Names that are numbers, and no index of an equation."""
 
 
-def parse(source: Source, length: int = LENGTH) -> Script:
+def parse_script(source: Source, length: int = LENGTH) -> Script:
     """The statements of ``source``.
 
-    >>> parse(Source("h = x@a; h.T")).statements[0].target
+    >>> parse_script(Source("h = x@a; h.T")).statements[0].target
     'h'
 
     Raises `NotationError`, with a span, for whatever is not an expression over tensors.
     """
     counts = {name for found in COUNTED.findall(source.text) for name in found if name}
-    stated = [(text, span) for text, span in pieces(source.text) if is_equation(text, counts)]
+    stated = [(text, span) for text, span in split_statements(source.text) if is_equation(text, counts)]
     text = source.text
     for _, (start, stop) in stated:
         text = text[:start] + " " * (stop - start) + text[stop:]
     groups = list(statements(tokenize(text, length)))
     if not groups and not stated:
         raise NotationError("there is no expression", span=(0, len(source.text)), hints=('"x@a"',))
-    equations = [equation(text, span[0]) for text, span in stated]
-    read = list(Block(source.text).read(groups))
+    equations = [parse_equation(text, span[0]) for text, span in stated]
+    read = list(BlockParser(source.text).read(groups))
     if not read and not stated:
         raise NotationError("there is no expression", span=(0, len(source.text)), hints=('"x@a"',))
-    check_constants(read, equations)
+    check_named_constants(read, equations)
     read += [Statement(node.statement.name, node, span=node.span) for node in equations]
     read.sort(key=lambda statement: statement.span[0])
-    check_order(read)
-    check_letters(read, equations)
+    check_statement_order(read)
+    check_no_letters_in_python(read, equations)
     return Script(source, tuple(read))
 
 
-class Block:
+class BlockParser:
     """Reads groups of tokens, one after the other; ``text`` is the whole text."""
 
     def __init__(self, text: str) -> None:
@@ -122,12 +122,12 @@ class Block:
 
     def block(self, head: Sequence[Token], rest: Sequence[Sequence[Token]]) -> Iterator[Statement]:
         """A loop over a range turn by turn, or what stands under ``with torch.no_grad()``."""
-        colon = next((n for n, t in enumerate(head) if t.word == ":" and not level_of(head[:n])), None)
+        colon = next((n for n, t in enumerate(head) if t.word == ":" and not count_open_brackets(head[:n])), None)
         if colon is None or colon < 2:
-            raise NotationError("this line ends in a colon", span=span_of(head), hints=FORMS)
+            raise NotationError("this line ends in a colon", span=span_of_tokens(head), hints=FORMS)
         body = [*([head[colon + 1 :]] if head[colon + 1 :] else []), *rest]
         if not body:
-            raise NotationError("this block is empty", span=span_of(head), hints=FORMS)
+            raise NotationError("this block is empty", span=span_of_tokens(head), hints=FORMS)
         span = (head[0].span[0], body[-1][-1].span[1])
         for turn in self.turned(head[:colon]) if head[0].word == "for" else self.apart(head[:colon]):
             found = [*self.before, *([turn] if turn is not None else [])]
@@ -136,16 +136,16 @@ class Block:
                 self.turns += 1
                 if self.turns > TURNS:
                     told = f"the loops come to more than {TURNS} statements"
-                    raise NotationError(told, span=span_of(head[:colon]), hints=(RUN,))
+                    raise NotationError(told, span=span_of_tokens(head[:colon]), hints=(RUN,))
                 yield replace(statement, span=span, apart=statement.apart or (head[0].word == "with" and turn is None))
 
     def turned(self, head: Sequence[Token]) -> Iterator[Statement]:
         """What a loop's name is, turn by turn; what it runs over is read once, before all turns."""
         name, word, over = head[1], head[2].word if len(head) > 2 else "", head[3:]
         if name.kind != "name" or word != "in" or not over:
-            raise NotationError("a loop here has one name", span=span_of(head), hints=(FORMS[0], RUN))
+            raise NotationError("a loop here has one name", span=span_of_tokens(head), hints=(FORMS[0], RUN))
         node = self.expression(over)
-        numbers = written_range(node)
+        numbers = parse_range(node)
         if numbers is None and not (isinstance(node, Items) and node.items):
             told = "how often a loop turns has to stand in the text"
             raise NotationError(told, span=node.span, hints=("range(3), (x, y)", RUN))
@@ -160,7 +160,7 @@ class Block:
         node = self.expression(head[1:])
         path = dotted(node.function) if isinstance(node, Call) and len(node.parts) == 1 else None
         if path not in ("torch.no_grad", "torch.autograd.no_grad"):
-            raise NotationError("this block is not read here", span=span_of(head), hints=(FORMS[1], RUN))
+            raise NotationError("this block is not read here", span=span_of_tokens(head), hints=(FORMS[1], RUN))
         yield None
 
     def imports(self, group: Sequence[Token]) -> None:
@@ -172,18 +172,22 @@ class Block:
             path, _, name = part.partition(" as ")
             path, name = path.strip(), name.strip()
             if not all(word.isidentifier() for word in [*path.split("."), name or "x"]) and path != "*":
-                raise NotationError("this does not read as an import", span=span_of(group), hints=("import torch",))
+                raise NotationError(
+                    "this does not read as an import", span=span_of_tokens(group), hints=("import torch",)
+                )
             if path == "*" and module.partition(".")[0] != "torch":
-                raise UnknownNameError(f"what {module[:-1]} has is not known here", span=span_of(group), hints=(RUN,))
+                raise UnknownNameError(
+                    f"what {module[:-1]} has is not known here", span=span_of_tokens(group), hints=(RUN,)
+                )
             whole = module + path if name or module else path.partition(".")[0]
             self.imported[name or path.partition(".")[0]] = whole
 
     def statement(self, group: Sequence[Token]) -> Statement:
         """One assignment or expression."""
-        span, signs = span_of(group), assignments(group)
+        span, signs = span_of_tokens(group), find_assignment_signs(group)
         if not signs:
             return Statement(None, self.expression(group), span=span)
-        *parts, value = between(group, signs)
+        *parts, value = split_at(group, signs)
         sign = group[signs[0]].word
         if not value:
             raise NotationError("the assignment has no value", span=span)
@@ -208,7 +212,7 @@ class Block:
         if group[0].word in ("True", "False", "None") and len(group) == 1:
             raise NotationError(f"{group[0].word} cannot be assigned to", span=group[0].span)
         found = expression(self.text, group)
-        for node in [found] if isinstance(found, Star) else unfolded(found):
+        for node in [found] if isinstance(found, Star) else iterate_targets(found):
             node = node.value if isinstance(node, Star) and node is not found else node
             if isinstance(node, Attribute):
                 raise NotationError(f"{node.name} is not assigned to here", span=node.span, hints=(RUN,))
@@ -255,7 +259,7 @@ class Block:
         return found
 
 
-def written_range(node: Node) -> range | None:
+def parse_range(node: Node) -> range | None:
     """The numbers of ``range(3)``; None for what is no range of written numbers."""
     if not isinstance(node, Call) or dotted(node.function) != "range" or node.keywords:
         return None
@@ -266,27 +270,27 @@ def written_range(node: Node) -> range | None:
     return range(*bounds)
 
 
-def unfolded(node: Node) -> Iterator[Node]:
+def iterate_targets(node: Node) -> Iterator[Node]:
     """What several targets are one by one."""
     if not isinstance(node, Items):
         yield node
         return
     for item in node.items:
-        yield from [item] if isinstance(item, Star) else unfolded(item)
+        yield from [item] if isinstance(item, Star) else iterate_targets(item)
 
 
-def span_of(group: Sequence[Token]) -> Span:
+def span_of_tokens(group: Sequence[Token]) -> Span:
     """Where a group of tokens stands."""
     return (group[0].span[0], group[-1].span[1])
 
 
-def level_of(tokens: Sequence[Token]) -> int:
+def count_open_brackets(tokens: Sequence[Token]) -> int:
     """How many brackets are open behind ``tokens``."""
     signs = [token.word for token in tokens if token.kind == "sign"]
     return sum(sign in CLOSES for sign in signs) - sum(sign in CLOSES.values() for sign in signs)
 
 
-def assignments(group: Sequence[Token]) -> list[int]:
+def find_assignment_signs(group: Sequence[Token]) -> list[int]:
     """Where = and += stand outside brackets."""
     found, level = [], 0
     for place, token in enumerate(group):
@@ -297,7 +301,7 @@ def assignments(group: Sequence[Token]) -> list[int]:
     return found
 
 
-def between(group: Sequence[Token], signs: Sequence[int]) -> list[Sequence[Token]]:
+def split_at(group: Sequence[Token], signs: Sequence[int]) -> list[Sequence[Token]]:
     """The tokens before, between and behind the ``signs``."""
     ends = [-1, *signs, len(group)]
     return [group[a + 1 : b] for a, b in pairwise(ends)]

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from symgrad.errors import RUN, NotationError, Source
-from symgrad.language.parser import parse
+from symgrad.language.parser import parse_script
 from symgrad.language.syntax_tree import (
     Attribute,
     Call,
@@ -43,70 +43,70 @@ HELD = frozenset(("weight", "bias", "linear_weight", "linear_bias"))
 """Operands that a module holds itself, unless it is a loss: there they are given."""
 
 
-def as_functions(statements: Iterable[Statement]) -> list[Statement]:
+def replace_modules(statements: Iterable[Statement]) -> list[Statement]:
     """``statements`` without those that only make a module, which is called later."""
     made: dict[str, Call] = {}
     found: list[Statement] = []
     for statement in statements:
         value = statement.value
-        if statement.target is not None and isinstance(value, Call) and function_of(value) is not None:
+        if statement.target is not None and isinstance(value, Call) and module_call_function(value) is not None:
             made[statement.target] = value
             continue
         for name in statement.names:
             made.pop(name, None)
-        changed = called(value, made)
+        changed = replace_module_calls(value, made)
         found.append(statement if changed is value else replace(statement, value=changed))
     return found
 
 
-def plain(name: str) -> str:
+def normalize_function_name(name: str) -> str:
     """``MSELoss`` and ``mse_loss`` as one word."""
     return name.replace("_", "").lower()
 
 
-def functions_like(module: str) -> list[str]:
+def find_module_functions(module: str) -> list[str]:
     """torch's functions that a module called so may be: ``F.mse_loss`` for ``MSELoss``, and ``F.cross_entropy``."""
     if module == "Identity":
         return [playing(Role.HANDS_ON).name]  # torch has no function for it
     long = next((module.replace(short, whole) for short, whole in SHORT.items() if module.startswith(short)), module)
-    meant = (plain(long), plain(long.removesuffix("Loss")))
+    meant = (normalize_function_name(long), normalize_function_name(long.removesuffix("Loss")))
     known = sorted(word for word in (*SPELLINGS, *COMPOUND_SPELLINGS) if word.startswith("F."))
-    return [word for word in known if plain(word.removeprefix("F.")) in meant]
+    return [word for word in known if normalize_function_name(word.removeprefix("F.")) in meant]
 
 
-def function_of_module(module: str) -> str | None:
+def parameterless_function(module: str) -> str | None:
     """The function that a module without parameters is; None for any other."""
-    spelled = next(iter(functions_like(module)), None)
+    spelled = next(iter(find_module_functions(module)), None)
     entry = None if spelled is None else find(spelled) or find_compound(spelled)
     named = [] if entry is None else [p for p in entry.signature.parameters.values() if p.name in HELD]
     held = any(p.default is p.empty or not module.endswith("Loss") for p in named)
     return None if held or any(word in module for word in DRAWN) else spelled
 
 
-def function_of(call: Call) -> str | None:
+def module_call_function(call: Call) -> str | None:
     """``F.mse_loss`` for ``nn.MSELoss()``."""
     path, _, name = (dotted(call.function) or "").rpartition(".")
-    return function_of_module(name) if path in ("nn", "torch.nn") else None
+    return parameterless_function(name) if path in ("nn", "torch.nn") else None
 
 
-def called(node: Node, made: Mapping[str, Call]) -> Node:
+def replace_module_calls(node: Node, made: Mapping[str, Call]) -> Node:
     """``node`` with the functions of modules in the place of their calls."""
-    return rebuilt(node, lambda found: as_function(found, made), deep=True)
+    return rebuilt(node, lambda found: replace_module_call(found, made), deep=True)
 
 
-def as_function(found: Node, made: Mapping[str, Call]) -> Node:
+def replace_module_call(found: Node, made: Mapping[str, Call]) -> Node:
     """A call of a module as one of its function; anything else as it is."""
     if not isinstance(found, Call):
         return found
     module = made.get(found.function.name) if isinstance(found.function, Name) else found.function
-    spelled = function_of(module) if isinstance(module, Call) else None
+    spelled = module_call_function(module) if isinstance(module, Call) else None
     if spelled is None or not isinstance(module, Call):
         return found
     if plays(spelled, Role.HANDS_ON):  # which gives back the very tensor
         return found.positional[0] if len(found.positional) == 1 and not found.keywords else found
     module_, _, word = spelled.rpartition(".")
     function = Attribute(Name(module_, span=found.function.span), word, span=found.function.span)
-    positional = (*found.positional, *(called(p, made) for p in module.positional))
+    positional = (*found.positional, *(replace_module_calls(p, made) for p in module.positional))
     return replace(found, function=function, positional=positional, keywords=(*found.keywords, *module.keywords))
 
 
@@ -126,45 +126,48 @@ INPLACE = "inplace"
 """An option that says where the result is written, and not what it is."""
 
 
-def script_of(source: Source) -> Script:
+def parse_pasted_script(source: Source) -> Script:
     """The statements of ``source`` that compute, and what the others say of them; raises `NotationError`.
 
-    >>> script = script_of(Source("x = torch.ones(3, requires_grad=True); out = x*2; out.backward(v)"))
+    >>> script = parse_pasted_script(Source("x = torch.ones(3, requires_grad=True); out = x*2; out.backward(v)"))
     >>> len(script.statements), script.leaves, script.seed.name
     (2, frozenset({'x'}), 'v')
     """
-    entered = typed(source.text)
+    entered = strip_console_prompts(source.text)
     text = MARKED.sub(lambda match: f"{match[1]}_()".ljust(len(match.group())), entered)
-    script = parse(Source(text) if text.strip() else source)
-    calls = [(n, call) for n, s in enumerate(script.statements) if (call := asking(s)) is not None]
+    script = parse_script(Source(text) if text.strip() else source)
+    calls = [(n, call) for n, s in enumerate(script.statements) if (call := backward_call(s)) is not None]
     if len(calls) > 1:
         raise NotationError("there are two calls of backward here", span=calls[1][1].span, hints=("one of them", RUN))
     end = calls[0][0] if calls else len(script.statements)
     for statement in script.statements[end + 1 :]:
-        if not (is_said(statement) or reads_gradient(statement)):
+        if not (computes_nothing(statement) or is_gradient_read(statement)):
             raise NotationError("this comes after backward", span=statement.span, hints=("leave it out", RUN))
     kept: list[Statement] = []
     leaves: set[str] = set()
-    before = [replace(s, value=rebuilt(s.value, handed_back, deep=True)) for s in as_functions(script.statements[:end])]
+    before = [
+        replace(s, value=rebuilt(s.value, mark_in_place_call, deep=True))
+        for s in replace_modules(script.statements[:end])
+    ]
     if entered != source.text:  # a console shows what is not assigned
         output = None if calls else before[-1]
-        before = [s for s in before if s.names or s.targets or s is output or is_written(s)]
+        before = [s for s in before if s.names or s.targets or s is output or writes_over_tensor(s)]
     for statement in before:
-        marked = without_mark(statement)
+        marked = strip_requires_grad(statement)
         if marked is not None:
             leaves.add(marked[0])
             kept += [replace(statement, value=marked[1])] if marked[1] is not None else []
-        elif not is_said(statement):
-            kept.append(unwrapped(statement))
+        elif not computes_nothing(statement):
+            kept.append(unwrap_variable(statement))
     if not calls and len(kept) == len(script.statements) and not leaves and entered == source.text:
         return Script(source, tuple(kept))
-    kept, seed, asked = asked_of(kept, calls[0][1]) if calls else (kept, None, "")
+    kept, seed, asked = find_backward_output(kept, calls[0][1]) if calls else (kept, None, "")
     if not kept:
         raise NotationError("there is no expression", span=(0, len(source.text)), hints=('"x@a"',))
-    return Script(Source(left_of(entered, kept)), tuple(kept), frozenset(leaves), seed, asked)
+    return Script(Source(blank_out_rest(entered, kept)), tuple(kept), frozenset(leaves), seed, asked)
 
 
-def typed(text: str) -> str:
+def strip_console_prompts(text: str) -> str:
     """What was typed into a console, without its prompts and what it answered; another text as it is."""
     lines = text.split("\n")
     prompts = [PROMPT.match(line) for line in lines]
@@ -174,23 +177,23 @@ def typed(text: str) -> str:
     return "\n".join(found)
 
 
-def asked_of(kept: Sequence[Statement], call: Call) -> tuple[list[Statement], Node | None, str]:
+def find_backward_output(kept: Sequence[Statement], call: Call) -> tuple[list[Statement], Node | None, str]:
     """What leads to the tensor whose backward is called, that tensor last; what v is; and what the tensor is called."""
-    owner, seed, found = call.function.parts[0], argument_of(call), list(kept)
+    owner, seed, found = call.function.parts[0], seed_argument(call), list(kept)
     if isinstance(seed, Name):
         places = [n for n, s in enumerate(found) if seed.name in s.names]
         read = {part.name for s in found for node in s.read for part in walk(node) if isinstance(part, Name)}
         if len(places) == 1 and found[places[0]].target and seed.name not in read:
             seed = found.pop(places[0]).value
     name = owner.name if isinstance(owner, Name) else ""
-    while name and found and found[-1].target not in (None, name) and not is_written(found[-1]):
+    while name and found and found[-1].target not in (None, name) and not writes_over_tensor(found[-1]):
         found.pop()
     if name and found and name in (found[-1].target, written_name(found[-1].value)):
         return found, seed, name
     return [*found, Statement(None, owner, span=owner.span)], seed, name
 
 
-def left_of(text: str, kept: Sequence[Statement]) -> str:
+def blank_out_rest(text: str, kept: Sequence[Statement]) -> str:
     """``text`` with blanks for what is not ``kept``: every place in it stays where it is."""
     found, end = "", 0
     for start, stop in (statement.span for statement in kept):
@@ -202,7 +205,7 @@ def left_of(text: str, kept: Sequence[Statement]) -> str:
     return found
 
 
-def asking(statement: Statement) -> Call | None:
+def backward_call(statement: Statement) -> Call | None:
     """``out.backward(v)``, which stands for itself."""
     call = statement.value
     if not statement.names and isinstance(call, Call) and isinstance(call.function, Attribute):
@@ -210,13 +213,13 @@ def asking(statement: Statement) -> Call | None:
     return None
 
 
-def argument_of(call: Call) -> Node | None:
+def seed_argument(call: Call) -> Node | None:
     """What v is: backward's first argument, or the one called gradient; None where it is left out, or is None."""
     found = next(iter((*call.positional, *(k.value for k in call.keywords if k.name == "gradient"))), None)
     return None if found == Literal(None) else found
 
 
-def is_said(statement: Statement) -> bool:
+def computes_nothing(statement: Statement) -> bool:
     """Whether a statement computes nothing here: ``print(x.grad)``, an optimizer, ``optimizer.step()``."""
     if not isinstance(statement.value, Call):
         return False
@@ -227,13 +230,13 @@ def is_said(statement: Statement) -> bool:
     return not statement.names and (steps or dotted(function) in SAYS)
 
 
-def reads_gradient(statement: Statement) -> bool:
+def is_gradient_read(statement: Statement) -> bool:
     """``x.grad`` alone."""
     parts = walk(statement.value)
     return not statement.names and any(isinstance(part, Attribute) and part.name == "grad" for part in parts)
 
 
-def without_mark(statement: Statement) -> tuple[str, Node | None] | None:
+def strip_requires_grad(statement: Statement) -> tuple[str, Node | None] | None:
     """The name that is to have a gradient, and what is assigned to it then; None for a statement that marks nothing."""
     value = statement.value
     if isinstance(value, Call) and isinstance(value.function, Attribute) and value.function.name == MARKS:
@@ -246,7 +249,7 @@ def without_mark(statement: Statement) -> tuple[str, Node | None] | None:
     wrapped = dotted(value.function) in HANDED_ON and value.positional
     if dotted(value.function) in PARAMETERS and value.positional:
         return statement.target, value.positional[0]
-    flags = [k for k in value.keywords if is_flag(k)]
+    flags = [k for k in value.keywords if is_requires_grad(k)]
     if not flags:
         return None
     if wrapped:
@@ -254,14 +257,14 @@ def without_mark(statement: Statement) -> tuple[str, Node | None] | None:
     return statement.target, replace(value, keywords=tuple(k for k in value.keywords if k not in flags))
 
 
-def unwrapped(statement: Statement) -> Statement:
+def unwrap_variable(statement: Statement) -> Statement:
     """``t = Variable(u)`` is ``t = u``."""
     value = statement.value
     wrapped = isinstance(value, Call) and dotted(value.function) in HANDED_ON and value.positional
     return replace(statement, value=value.positional[0]) if wrapped and isinstance(value, Call) else statement
 
 
-def is_flag(keyword: Keyword) -> bool:
+def is_requires_grad(keyword: Keyword) -> bool:
     """``requires_grad=True``."""
     return keyword.name == FLAG and keyword.value == Literal(True)
 
@@ -269,12 +272,12 @@ def is_flag(keyword: Keyword) -> bool:
 # Calls that write their result over what they were given --------------------------------------------------------
 
 
-def handed_back(node: Node) -> Node:
+def mark_in_place_call(node: Node) -> Node:
     """A call that writes, ``F.relu(h, inplace=True)`` or ``h.add_(1)``, as the one with that result, marked so."""
     if not isinstance(node, Call):
         return node
     told = [k for k in node.keywords if k.name == INPLACE]
-    function, word = node.function, plain_word(node.function)
+    function, word = node.function, out_of_place_name(node.function)
     if not told and not word:
         return node
     if word and isinstance(function, Attribute):
@@ -283,7 +286,7 @@ def handed_back(node: Node) -> Node:
     return replace(node, function=function, keywords=tuple(k for k in node.keywords if k not in told), over=over)
 
 
-def plain_word(function: Node) -> str:
+def out_of_place_name(function: Node) -> str:
     """``scatter_add`` for ``scatter_add_``, where there is such a method; nothing for any other."""
     name = function.name if isinstance(function, Attribute) else ""
     word = name.removesuffix("_")
@@ -291,7 +294,7 @@ def plain_word(function: Node) -> str:
     return word if known and word != name and not name.endswith("__") else ""
 
 
-def is_written(statement: Statement) -> bool:
+def writes_over_tensor(statement: Statement) -> bool:
     """Whether a statement writes over a tensor."""
     writes = any(isinstance(part, Call) and part.over for part in walk(statement.value))
     return writes or bool(statement.sign) or any(isinstance(target, Subscript) for target in statement.targets)

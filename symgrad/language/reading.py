@@ -19,18 +19,18 @@ from symgrad.errors import NotationError, Source, SymgradError, UnknownNameError
 from symgrad.language.arguments import Array
 from symgrad.language.attempt import (
     Attempt,
-    Question,
+    ReadingRequest,
     Wanted,
-    elaborate,
-    fit_output,
-    made_values,
-    numbers,
+    assign_open_sizes,
+    compute_literal_values,
+    compute_seed_value,
+    elaborate_program,
+    finish_program,
+    input_shape_numbers,
     parse_shapes,
-    program_of,
-    seed_value,
-    settle,
+    unify_output_shape,
 )
-from symgrad.language.pasted_script import script_of
+from symgrad.language.pasted_script import parse_pasted_script
 from symgrad.language.steps.input_names import (
     LIBRARIES,
     NUMBERS,
@@ -82,7 +82,7 @@ LOSSES = ("L", "loss", "total")
 """What an output is called, and a number that is computed from it: the first that nothing else is called."""
 
 
-def read(
+def read_program(
     text: str | Source,
     *,
     shapes: Mapping[str, Sequence[SupportsIndex | str]] | None = None,
@@ -105,27 +105,29 @@ def read(
 
     Raises `SymgradError` of the kinds syntax, name, shape, value, domain or unsupported, with a span.
 
-    >>> reading = read("x@a", out_shape=(2, 4))
+    >>> reading = read_program("x@a", out_shape=(2, 4))
     >>> [reading.program.numbers(t.shape) for t in reading.program.inputs], reading.assumed_sizes
     ([(2, 3), (3, 4)], (('x', 1, 3), ('a', 0, 3)))
     """
     source = text if isinstance(text, Source) else Source(text)
     try:
-        script = script_of(source)
-        names, numbers = without_numbers(script, names_of(script, {*(shapes or ()), *(scalars or ())}), scalars or {})
+        script = parse_pasted_script(source)
+        names, numbers = separate_numbers(script, names_of(script, {*(shapes or ()), *(scalars or ())}), scalars or {})
         wanted = {name: shape for name, shape in parse_shapes(shapes or {}).items() if name not in numbers}
         for name in wanted:
             if name not in names.inputs:
                 raise unknown_tensor(name, names.inputs)
-        called = output_name(output, script, names, frozenset(spoken))
-        found = Search(Question(script, names, called, symbolic, frozenset(truths), numbers), wanted, out_shape).read()
+        called = choose_output_name(output, script, names, frozenset(spoken))
+        found = RankSearch(
+            ReadingRequest(script, names, called, symbolic, frozenset(truths), numbers), wanted, out_shape
+        ).read()
         return replace(found, program=replace(found.program, spoken=frozenset(spoken))) if spoken else found
     except SymgradError as error:
         source.locate(error)
         raise
 
 
-def inputs_of(text: str, given: Collection[str] = ()) -> frozenset[str]:
+def find_inputs(text: str, given: Collection[str] = ()) -> frozenset[str]:
     """The inputs of ``text``, parsed once; raises `SymgradError` where it does not parse."""
     return _inputs_of(text, frozenset((*NUMBERS, *LIBRARIES)).intersection(given))
 
@@ -134,13 +136,13 @@ def inputs_of(text: str, given: Collection[str] = ()) -> frozenset[str]:
 def _inputs_of(text: str, given: frozenset[str]) -> frozenset[str]:
     source = Source(text)
     try:
-        return frozenset(names_of(script_of(source), given).inputs)
+        return frozenset(names_of(parse_pasted_script(source), given).inputs)
     except SymgradError as error:
         source.locate(error)
         raise
 
 
-def without_numbers(
+def separate_numbers(
     script: Script, names: Names, scalars: Mapping[str, Number]
 ) -> tuple[Names, dict[str, Number | None]]:
     """The names that are inputs, and those that are numbers, with None for a size that is to be inferred."""
@@ -149,7 +151,7 @@ def without_numbers(
     return replace(names, inputs={n: span for n, span in names.inputs.items() if n not in numbers}), numbers
 
 
-def output_name(wishes: Sequence[str], script: Script, names: Names, spoken: frozenset[str]) -> str:
+def choose_output_name(wishes: Sequence[str], script: Script, names: Names, spoken: frozenset[str]) -> str:
     """What the output is called: as the text calls it where it asks for backward, else as wished.
 
     One that has to share its name with what is assigned on the way keeps it.
@@ -160,7 +162,7 @@ def output_name(wishes: Sequence[str], script: Script, names: Names, spoken: fro
     return name if name in named else free_name(wishes, {*names.inputs} | spoken)
 
 
-def number_remark(numbers: Mapping[str, Number | None]) -> Iterator[str]:
+def describe_numbers(numbers: Mapping[str, Number | None]) -> Iterator[str]:
     """What is said of names that stand for numbers."""
     told = [f"{name} is {number}" for name, number in numbers.items()]
     if told:
@@ -168,11 +170,11 @@ def number_remark(numbers: Mapping[str, Number | None]) -> Iterator[str]:
         yield f"{', '.join(told)}, {what} no gradient"
 
 
-class Search:
+class RankSearch:
     """The assignments of ranks to inputs, tried in order of likeliness within a budget of work."""
 
     def __init__(
-        self, question: Question, wanted: Mapping[str, Wanted], out_shape: Sequence[int] | None = None
+        self, question: ReadingRequest, wanted: Mapping[str, Wanted], out_shape: Sequence[int] | None = None
     ) -> None:
         self.question = question
         self.wanted = wanted
@@ -192,14 +194,14 @@ class Search:
         complaint: SymgradError | None = None
         fitting: dict[str, int] | None = None
         unlikely: Reading | None = None
-        for ranks in islice(assignments(self.candidates), ATTEMPTS):
+        for ranks in islice(rank_assignments(self.candidates), ATTEMPTS):
             if (complaint is not None or unlikely is not None) and self.work > WORK:
                 break
             try:
                 attempt = self.attempt(ranks)
                 fitting = fitting or ranks
                 found = self.reading(self.fitted(attempt, ranks), ranks)
-                if not any(broadcast_sides(found.program.steps)):  # torch warns of it
+                if not any(find_broadcast_losses(found.program.steps)):  # torch warns of it
                     return found
                 unlikely = unlikely or found
             except (NotationError, UnknownNameError):
@@ -209,7 +211,7 @@ class Search:
         if unlikely is not None:
             return unlikely
         if fitting is not None and self.out_shape is not None:
-            return Search(self.question, self.wanted).reading(self.attempt(fitting), fitting)
+            return RankSearch(self.question, self.wanted).reading(self.attempt(fitting), fitting)
         if complaint is None:
             raise bug("no assignment of ranks was tried")
         raise complaint
@@ -221,7 +223,7 @@ class Search:
     def attempt(self, ranks: Mapping[str, int], extra: int = 0) -> Attempt:
         """The program under one assignment of ranks."""
         self.work += self.cost
-        return elaborate(self.question, self.shapes(ranks), extra)
+        return elaborate_program(self.question, self.shapes(ranks), extra)
 
     def fitted(self, attempt: Attempt, ranks: Mapping[str, int]) -> Attempt:
         """``attempt`` with the wanted output, if need be with larger sizes where some had to be assumed."""
@@ -229,7 +231,7 @@ class Search:
             return attempt
         for extra in range(1, LARGER + 1):
             try:
-                fit_output(attempt, self.out_shape)
+                unify_output_shape(attempt, self.out_shape)
                 return attempt
             except SymgradError:
                 if not attempt.assumed or self.work > WORK or extra == LARGER:
@@ -241,20 +243,20 @@ class Search:
         """Numbers for what is still open, and the program read once more with them."""
         source = self.question.script.source
         if self.question.symbolic:
-            settle(attempt, attempt.sizes.copy())
-            return Reading(source, program_of(attempt, {}), rounded=tuple(attempt.builder.rounded))
+            assign_open_sizes(attempt, attempt.sizes.copy())
+            return Reading(source, finish_program(attempt, {}), rounded=tuple(attempt.builder.rounded))
         wanted, sizes = self.shapes(ranks), attempt.sizes
-        assumed = settle(attempt, sizes)
-        found = numbers(attempt)
+        assumed = assign_open_sizes(attempt, sizes)
+        found = input_shape_numbers(attempt)
         final = attempt
         if any(not isinstance(size, int) for shape in wanted.values() for size in shape):
-            final = elaborate(replace(self.question, numbers=attempt.counted()), found)
-            settle(final, final.sizes)
-        made = made_values(final)
+            final = elaborate_program(replace(self.question, numbers=attempt.counted()), found)
+            assign_open_sizes(final, final.sizes)
+        made = compute_literal_values(final)
         drawn = {own.seed: made[name] for name, (own, _) in final.builder.made.items() if own.seed is not None}
         return Reading(
             source,
-            program_of(final, final.sizes.values()),
+            finish_program(final, final.sizes.values()),
             tuple(
                 (name, axis, found[name][axis])
                 for name, shape in attempt.shapes.items()
@@ -263,8 +265,8 @@ class Search:
             ),
             tuple((name, ranks[name]) for name in self.candidates if self.another_fits(name, ranks)),
             made,
-            (*final.builder.remarks, *number_remark(final.counted())),
-            seed_value(final),
+            (*final.builder.remarks, *describe_numbers(final.counted())),
+            compute_seed_value(final),
             {name: value for name, value in final.counted().items() if value is not None},
             tuple(drawn[seed] for seed in sorted(drawn)),
             tuple(final.builder.rounded),
@@ -286,10 +288,10 @@ class Search:
         return False
 
 
-def assignments(candidates: Mapping[str, Candidates]) -> Iterator[dict[str, int]]:
+def rank_assignments(candidates: Mapping[str, Candidates]) -> Iterator[dict[str, int]]:
     """Every choice of one candidate per name, by total unlikeliness; at a tie the first names give way first.
 
-    >>> [list(a.values()) for a in assignments({"x": ((2, 0), (1, 3)), "a": ((2, 0), (1, 2))})]
+    >>> [list(a.values()) for a in rank_assignments({"x": ((2, 0), (1, 3)), "a": ((2, 0), (1, 2))})]
     [[2, 2], [2, 1], [1, 2], [1, 1]]
     """
     names = list(candidates)
@@ -308,7 +310,7 @@ def assignments(candidates: Mapping[str, Candidates]) -> Iterator[dict[str, int]
                 heapq.heappush(waiting, (cost + step, further, position))
 
 
-def broadcast_sides(steps: Sequence[Apply], differences: bool = False) -> Iterator[tuple[Apply, str, str]]:
+def find_broadcast_losses(steps: Sequence[Apply], differences: bool = False) -> Iterator[tuple[Apply, str, str]]:
     """Each loss one side of which is broadcast to the other, or both to a third shape; predictions, then targets.
 
     With ``differences`` those that are written out, too.

@@ -49,8 +49,8 @@ from symgrad.closed_form import assigned
 from symgrad.documents.markdown import readable
 from symgrad.errors import InputError, SymgradError, Way, asked_by
 from symgrad.explanation import Explanation
-from symgrad.language import literal
-from symgrad.language.literals import entry_named
+from symgrad.language import parse_value
+from symgrad.language.literals import parse_entry_name
 from symgrad.oracles.torch import torch_version
 from symgrad.render.content import page_of
 from symgrad.render.page import Block, Page, Picture
@@ -145,12 +145,13 @@ class ExpressionDirective(SphinxDirective):
     def explained(self, expression: str) -> Explanation:
         """The explanation that the options ask for."""
         given: dict[str, Any] = {
-            name: literal(text) for name, text in pairs(self.options.get("let", []), "let").items()
+            name: parse_value(text) for name, text in pairs(self.options.get("let", []), "let").items()
         }
         seed = self.options.get("seed")
         return explain_values(
             expression, given,
-            seed=None if seed is None else literal(seed), wrt=self.options.get("wrt"), then=self.options.get("then"),
+            seed=None if seed is None else parse_value(seed),
+            wrt=self.options.get("wrt"), then=self.options.get("then"),
             shapes={name: shape(text) for name, text in pairs(self.options.get("shape", []), "shape").items()},
             expand="expand" in self.options, order=self.options.get("order", 1),
         )  # fmt: skip
@@ -160,7 +161,7 @@ class ExpressionDirective(SphinxDirective):
         text = self.options.get("entry")
         if text is None:
             return None
-        found = entry_named(text)
+        found = parse_entry_name(text)
         if found is None:
             raise InputError(":entry: names one entry of an input", found=(text,), hints=("x[0,1]",))
         return found

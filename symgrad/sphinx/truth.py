@@ -21,7 +21,7 @@ from sphinx.util.docutils import SphinxDirective, SphinxRole
 from symgrad.closed_form import assigned
 from symgrad.errors import SymgradError
 from symgrad.explanation import Explanation
-from symgrad.language import literal
+from symgrad.language import parse_value
 from symgrad.numeric import Array, as_float
 
 KEPT = "symgrad_kept"
@@ -125,7 +125,7 @@ def unclaimed(story: Explanation, claims: Iterable[str]) -> Iterator[str]:
 def unequal(claim: str, text: str, value: Array, form: str | None) -> Iterator[str]:
     """Nothing where ``text`` is ``value``, to the digits that it is written with."""
     try:
-        stated = as_float(literal(text).array(value.shape))
+        stated = as_float(parse_value(text).array(value.shape))
     except SymgradError:
         yield f"{claim}: it is {form or 'an index formula'}"
         return

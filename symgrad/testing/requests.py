@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import InputError, UnknownNameError, UnsupportedError
-from symgrad.language import arguments, inputs_of, value_from
+from symgrad.language import arguments, exact_array, find_inputs
 from symgrad.numeric import Array, as_float
 from symgrad.testing.candidates.attempts import Candidate
 from symgrad.testing.candidates.pairs import Pair, in_jax_types, is_jax, jax_pair
@@ -55,7 +55,7 @@ def requested(function: Any, expression: Any, inputs: Mapping[str, Any], wrt: Se
     given = {name: arrived(value, name, pair) for name, value in inputs.items()}
     parameters = {} if pair else parameters_of(function, expression, given, wrt)
     tensors = {n: v for n, v in {**given, **parameters}.items() if hasattr(v, "dtype") and hasattr(v, "shape")}
-    arrays = {name: np.asarray(value_from(tensor, name)) for name, tensor in tensors.items()}
+    arrays = {name: np.asarray(exact_array(tensor, name)) for name, tensor in tensors.items()}
     floating = [name for name, tensor in tensors.items() if is_floating(tensor)]
     for name in wrt or ():
         if name not in floating:
@@ -101,7 +101,7 @@ def arrived(value: Any, name: str, pair: bool) -> Any:
     if pair and hasattr(value, "detach"):
         return np.array(value.detach().cpu().numpy())
     if isinstance(value, np.ndarray):
-        known = value_from(value, name)  # refuses what holds no numbers
+        known = exact_array(value, name)  # refuses what holds no numbers
         value = np.array(value) if value.dtype.kind in "biuf" else as_float(known)
         if not pair:
             import torch
@@ -126,5 +126,5 @@ def parameters_of(function: Any, expression: Any, given: Collection[str], wrt: S
     )
     if texts is None:
         return {n: p for n, p in every.items() if n not in given}
-    mentioned = frozenset().union(*(inputs_of(text, {*every, *given}) for text in texts if isinstance(text, str)))
+    mentioned = frozenset().union(*(find_inputs(text, {*every, *given}) for text in texts if isinstance(text, str)))
     return {n: p for n, p in every.items() if n not in given and (n in mentioned or n in (wrt or ()))}

@@ -22,7 +22,7 @@ import sympy as sp
 from symgrad.calculus import pullback
 from symgrad.calculus.local import derive, local_pullback, local_pushforward
 from symgrad.explanation import Explanation, Given, Seed, build
-from symgrad.language import read
+from symgrad.language import read_program
 
 ROUNDS = 5
 ROOT = Path(__file__).resolve().parents[2]
@@ -88,7 +88,7 @@ def test_deriving_does_not_grow_with_n(benchmark: Any, capsys: Any) -> None:
     """The formula of x@a at n = 2, 32, 1024, cold, against SymPy's explicit Jacobian at n = 4, 8, 12."""
 
     def formula(n: int) -> Callable[[], Any]:
-        program = read("x@a", shapes={"x": (n, n), "a": (n, n)}).program
+        program = read_program("x@a", shapes={"x": (n, n), "a": (n, n)}).program
 
         def run() -> None:
             forget()
@@ -113,7 +113,7 @@ def test_deriving_does_not_grow_with_n(benchmark: Any, capsys: Any) -> None:
 def test_filling_the_table(benchmark: Any, capsys: Any) -> None:
     """The numbers of the 1024×1024 Jacobian of x@a at n = 32, from the formula."""
     n = 32
-    program = read("x@a", shapes={"x": (n, n), "a": (n, n)}).program
+    program = read_program("x@a", shapes={"x": (n, n), "a": (n, n)}).program
     inputs = [Given(t.name, _counted(n), True, True) for t in program.inputs]
     story: Explanation = build("x@a", program, inputs, Seed(_counted(n), "given", ""), ("x",), check=False)
     jacobian = story.gradients["x"].jacobian

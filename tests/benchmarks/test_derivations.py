@@ -17,7 +17,7 @@ from symgrad.calculus.local import derive, local_pullback, standard
 from symgrad.indexing.canonical import canonical_sum
 from symgrad.indexing.equation import conditions_in, indices_in, is_open, stays
 from symgrad.indexing.symbols import free_indices, tensor
-from symgrad.language import read
+from symgrad.language import read_program
 from symgrad.ops import TABLE, Op
 
 AIM = 20.0
@@ -36,7 +36,7 @@ def forget() -> None:
 def cold(op: Op) -> float:
     """Milliseconds of processor time for the derivatives and the pullbacks of the first example: the best of a few."""
     example = op.examples[0]
-    program = read(example.text, shapes=dict(example.shapes)).program
+    program = read_program(example.text, shapes=dict(example.shapes)).program
     step = next(s for s in program.steps if s.op == op.name)
     times = []
     for _ in range(ROUNDS):

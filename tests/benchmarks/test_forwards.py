@@ -16,7 +16,7 @@ from scipy import special
 
 from symgrad.calculus import standard
 from symgrad.calculus.local import derive
-from symgrad.language import read
+from symgrad.language import read_program
 from symgrad.lowering.reading import names_read, number
 from symgrad.numeric.playing import play
 from tests.compare import assert_same
@@ -58,7 +58,7 @@ def best(call: Callable[[], Any]) -> float:
 def test_a_forward_by_its_equation(name: str, benchmark: Any) -> None:
     text, peer = WORK[name]
     x = np.random.default_rng(0).standard_normal((N, N))
-    program = read(text, shapes={"x": x.shape}).program
+    program = read_program(text, shapes={"x": x.shape}).program
     step = next(step for step in program.steps if step.result.name == program.output)
     form = standard(step, program)
     equation = derive(form.key).equation

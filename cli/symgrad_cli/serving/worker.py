@@ -15,7 +15,7 @@ from typing import Any
 
 import symgrad
 from symgrad.errors import InputError, SymgradError, Way, asked_by
-from symgrad.language import literal
+from symgrad.language import parse_value
 from symgrad_cli import options
 from symgrad_cli.serving.family import adopt_orphans
 from symgrad_cli.serving.script import run_script
@@ -55,7 +55,7 @@ def seed_of(job: Mapping[str, str]) -> Any:
     """The field of the seed; None where it is empty."""
     seed = job.get("seed", "").strip()
     with field("seed v", "[[1,2],[3,4]]", "ones", "onehot(0)"):
-        return literal(seed) if seed else None
+        return parse_value(seed) if seed else None
 
 
 def page(job: Mapping[str, str]) -> str:

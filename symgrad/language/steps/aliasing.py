@@ -20,7 +20,7 @@ from itertools import pairwise
 
 from symgrad.entries.spec import FAMILIES
 from symgrad.errors import NotationError, ShapeError, Span, UnknownNameError, UnsupportedError
-from symgrad.language.constants import is_number
+from symgrad.language.constants import is_constant_number
 from symgrad.language.steps.apply import Applier
 from symgrad.language.steps.binding import Meaning, Ref, kind_of
 from symgrad.language.steps.builder import Builder, Caller
@@ -47,7 +47,7 @@ DENSE = "symgrad.ops.scalar."
 
 
 @dataclass(frozen=True)
-class View:
+class TensorAlias:
     """What a tensor shares its entries with; None where it is not known how to take it again, or to write through."""
 
     base: Ref
@@ -56,14 +56,14 @@ class View:
     dense: bool = False
 
 
-class Sharing:
+class AliasTracker:
     """Which tensors are views, and what is done where one is written over."""
 
     def __init__(self, builder: Builder, environment: dict[str, Meaning], whole: Callable[[Size, Span], int]) -> None:
         self.builder = builder
         self.whole = whole
         self.environment = environment
-        self.views: dict[str, View] = {}
+        self.views: dict[str, TensorAlias] = {}
         self.copies = 0
         self.casts: dict[int, str] = {}
 
@@ -81,25 +81,25 @@ class Sharing:
             return
         dense, how = self.dense(owner), SHARING.get(word)
         if how == "if dense" and not dense:
-            self.views[found.name] = View(owner)
+            self.views[found.name] = TensorAlias(owner)
         elif how in ("in order", "if dense"):
-            self.views[found.name] = View(owner, again, self.reshaped, dense)
+            self.views[found.name] = TensorAlias(owner, again, self.reshaped, dense)
         elif how == "turned":
-            self.views[found.name] = View(owner, again, lambda _, new: again(new))
+            self.views[found.name] = TensorAlias(owner, again, lambda _, new: again(new))
         elif how is not None:
-            self.views[found.name] = View(owner, again)
+            self.views[found.name] = TensorAlias(owner, again)
 
     def part(self, owner: Meaning, found: Meaning, again: Again) -> None:
         """``found`` is one of several tensors that a call makes of ``owner``."""
         if isinstance(owner, Ref) and isinstance(found, Ref) and found.name != owner.name:
-            self.views[found.name] = View(owner, again)
+            self.views[found.name] = TensorAlias(owner, again)
 
     def indexed(self, owner: Ref, key: Key, found: Ref, again: Again, span: Span) -> None:
         """``found`` is ``owner[key]``, of whole numbers and slices."""
         if found.name != owner.name:
             dense = self.dense(owner) and bool(key) and all(item == ALL for item in key[1:])
             dense = dense and (key[0][0] in ("int", "all") or key[0][3:] == (1,))
-            self.views[found.name] = View(owner, again, partial(self.put, key=key, span=span), dense)
+            self.views[found.name] = TensorAlias(owner, again, partial(self.put, key=key, span=span), dense)
 
     def dense(self, ref: Ref) -> bool:
         """Whether the entries of a tensor are known to lie one behind the other."""
@@ -157,15 +157,15 @@ class Sharing:
         new = self.fitting(owner, new, word, span)
         bases = self.roots(owner)
         root = bases[-1]
-        now: dict[tuple[str, int], Ref | None] = {mark(owner): new}
+        now: dict[tuple[str, int], Ref | None] = {alias_key(owner): new}
         for below, base in pairwise(bases):
-            view, held = self.views[below.name], now[mark(below)]
+            view, held = self.views[below.name], now[alias_key(below)]
             under = view.back(base, held) if view.back is not None and held is not None else None
-            now[mark(base)] = under
+            now[alias_key(base)] = under
             if held is not None and under is not None:
                 self.views[held.name] = replace(view, base=under)
-        alike = [Ref(name, ()) for name in self.views if mark(self.roots(Ref(name, ()))[-1]) == mark(root)]
-        gone = {mark(ref) for ref in (root, owner, *alike)}
+        alike = [Ref(name, ()) for name in self.views if alias_key(self.roots(Ref(name, ()))[-1]) == alias_key(root)]
+        gone = {alias_key(ref) for ref in (root, owner, *alike)}
         for name, value in list(self.environment.items()):
             self.environment[name] = self.updated(value, now, gone)
         for place in gone:
@@ -176,21 +176,21 @@ class Sharing:
         """What a name stands for, after what is ``gone`` was written over."""
         if isinstance(value, tuple):
             return tuple(self.updated(part, now, gone) for part in value)
-        if not isinstance(value, Ref) or mark(value) not in gone:
+        if not isinstance(value, Ref) or alias_key(value) not in gone:
             return value
         found = self.after(value, now)
         return value if found is None else replace(found, pair=value.pair, kind=value.kind)
 
     def after(self, ref: Ref, now: dict[tuple[str, int], Ref | None]) -> Ref | None:
         """What a tensor is ``now``: a view is taken again; None where that is not known."""
-        if mark(ref) not in now:
+        if alias_key(ref) not in now:
             view = self.views.get(ref.name)
             base = None if view is None else self.after(view.base, now)
             found = None if base is None or view is None or view.again is None else view.again(base)
-            now[mark(ref)] = found
+            now[alias_key(ref)] = found
             if found is not None and view is not None and base is not None:
                 self.views[found.name] = replace(view, base=base)
-        return now[mark(ref)]
+        return now[alias_key(ref)]
 
     def fitting(self, owner: Ref, new: Ref, word: str, span: Span) -> Ref:
         """``new``, which has to fit where ``owner`` is."""
@@ -208,7 +208,7 @@ class Sharing:
         return replace(new, kind=owner.kind)
 
 
-def mark(ref: Ref) -> tuple[str, int]:
+def alias_key(ref: Ref) -> tuple[str, int]:
     """What tells tensors apart that share no entries."""
     return ref.name, ref.copy
 
@@ -230,11 +230,13 @@ def is_cast(word: str) -> bool:
     return word in (*TYPES, *TYPED, *MOVES)
 
 
-def cast(apply: Applier, owner: Meaning, node: Call, word: str, meaning: Reader, name: str | None) -> tuple[Ref, bool]:
+def apply_cast(
+    apply: Applier, owner: Meaning, node: Call, word: str, meaning: Reader, name: str | None
+) -> tuple[Ref, bool]:
     """``owner`` as the call of the method ``word`` makes it, and whether torch hands back the tensor itself."""
     if not isinstance(owner, Ref):
         raise NotationError(f"{word} is said of a tensor, not of {kind_of(owner)}", span=node.span)
-    kind, spelled = wanted(apply.tensor(owner, node.span), node, word, meaning)
+    kind, spelled = parse_cast_target(apply.tensor(owner, node.span), node, word, meaning)
     if kind is None:
         return owner, True
     if owner.complex:
@@ -254,7 +256,7 @@ def cast(apply: Applier, owner: Meaning, node: Call, word: str, meaning: Reader,
     return replace(step, kind=kind, few_bits=few_bits), False
 
 
-def wanted(owner: Ref, node: Call, word: str, meaning: Reader) -> tuple[Kind | None, str]:
+def parse_cast_target(owner: Ref, node: Call, word: str, meaning: Reader) -> tuple[Kind | None, str]:
     """What the result holds, and the type as it is spelled; None where that stays as it is."""
     for keyword in node.keywords:
         if keyword.name not in (*OPTIONS, "dtype"):
@@ -272,7 +274,7 @@ def wanted(owner: Ref, node: Call, word: str, meaning: Reader) -> tuple[Kind | N
             return (other.kind if isinstance(other, Ref) else Kind.REAL), spelled
         if spelled in DTYPES:
             return DTYPES[spelled], spelled
-        if (isinstance(part, Literal) and not is_number(part.value)) or spelled in UNREAD:
+        if (isinstance(part, Literal) and not is_constant_number(part.value)) or spelled in UNREAD:
             continue
         other = meaning(part)
         if not isinstance(other, Ref):
@@ -283,7 +285,7 @@ def wanted(owner: Ref, node: Call, word: str, meaning: Reader) -> tuple[Kind | N
     return None, word
 
 
-def held_first(owner: Meaning, node: Call) -> Meaning:
+def cast_first_operand(owner: Meaning, node: Call) -> Meaning:
     """The first operand of a call that is told ``dtype=``: torch casts it before anything else."""
     told = dtype_of(node)
     if told is None or not isinstance(owner, Ref):

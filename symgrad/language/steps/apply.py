@@ -12,7 +12,7 @@ from typing import Any
 
 from symgrad.entries.spec import Op, is_operand
 from symgrad.errors import InputError, NotationError, ShapeError, Span, SymgradError, UnsupportedError
-from symgrad.language.constants import FUNCTIONS, function, is_number
+from symgrad.language.constants import FUNCTIONS, apply_to_constant, is_constant_number
 from symgrad.language.steps.binding import Argument, Meaning, Parts, Ref, bind, holding, operand, option, parameter_name
 from symgrad.language.steps.builder import Builder, Caller, Operand
 from symgrad.language.steps.complaints import excerpt, unknown_function
@@ -170,7 +170,7 @@ def count_of(parts: Parts, extents: Extents, builder: Builder, span: Span) -> in
 
 def unfit(compound: Compound, positional: tuple[Any, ...], keywords: dict[str, Any]) -> str:
     """Why the arguments are not the compound's; nothing where they are."""
-    beside = len(positional) > 1 and is_number(positional[0]) and isinstance(positional[1], Ref)  # 5 // x
+    beside = len(positional) > 1 and is_constant_number(positional[0]) and isinstance(positional[1], Ref)  # 5 // x
     if not beside and (not positional or not isinstance(positional[0], (Ref, tuple))):
         return "begins with a tensor"
     try:
@@ -225,7 +225,7 @@ class Applier:
             operands.append((self.tensor(meaning, where) if isinstance(meaning, Ref) else meaning, where))
         if not any(isinstance(meaning, Ref) for meaning, _ in operands):
             if op.name in FUNCTIONS and len(operands) == 1 and not bound.chosen:
-                return placed(span, lambda: function(op.name, operands[0][0]))
+                return placed(span, lambda: apply_to_constant(op.name, operands[0][0]))
             raise NotationError(
                 f"{spelled} holds no tensor, only numbers", span=span, hints=("work the number out and write it",)
             )

@@ -19,7 +19,7 @@ import sympy as sp
 from symgrad.entries.spec import FAMILIES, Op, is_operand
 from symgrad.errors import NotationError, Setting, Span, UnknownNameError
 from symgrad.functions import FLOATS_HOLD
-from symgrad.language.constants import is_number
+from symgrad.language.constants import is_constant_number
 from symgrad.language.steps.kinds import Holding, Kind, written
 from symgrad.ops.calls.registry import Compound
 from symgrad.program import Number
@@ -213,7 +213,7 @@ def operand(
 ) -> tuple[Ref | Number, Span]:
     """A tensor, or a number where not only ``tensors`` will do, or a refusal."""
     meaning = argument.meaning
-    if isinstance(meaning, Ref) or (is_number(meaning) and not tensors):
+    if isinstance(meaning, Ref) or (is_constant_number(meaning) and not tensors):
         return meaning, argument.span
     what = kind_of(meaning)
     named = Setting("let", sentence="give a list of numbers a name, and its value: {}")
@@ -250,12 +250,12 @@ def admits(kind: Any, meaning: Meaning) -> bool:
     if kind is int:
         return is_size(meaning)
     if kind is float:
-        return is_number(meaning)
+        return is_constant_number(meaning)
     if get_origin(kind) is tuple:
         return isinstance(meaning, tuple) and all(admits(get_args(kind)[0], m) for m in meaning)
     if isinstance(meaning, tuple):
-        return all(is_number(m) for m in meaning)
-    return meaning is None or isinstance(meaning, bool) or is_number(meaning)
+        return all(is_constant_number(m) for m in meaning)
+    return meaning is None or isinstance(meaning, bool) or is_constant_number(meaning)
 
 
 def is_size(meaning: Meaning) -> bool:

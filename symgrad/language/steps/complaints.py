@@ -14,7 +14,7 @@ from symgrad.errors import (
     UnknownNameError,
     UnsupportedError,
 )
-from symgrad.language.pasted_script import functions_like
+from symgrad.language.pasted_script import find_module_functions
 from symgrad.language.syntax_tree import Call, Statement, dotted
 from symgrad.notation.read_write import parse_subscripts
 from symgrad.notation.tree import Node
@@ -184,5 +184,5 @@ def uncalled(callee: Node) -> NotationError:
     path, _, name = (module or "").rpartition(".")
     if path not in ("nn", "torch.nn"):
         return NotationError("this cannot be called", span=callee.span)
-    hints: tuple[Hint, ...] = (*(f"{word}(…)" for word in functions_like(name)), OWN)
+    hints: tuple[Hint, ...] = (*(f"{word}(…)" for word in find_module_functions(name)), OWN)
     return NotationError(f"{module} is a module: a text is written in functions", span=callee.span, hints=hints)

@@ -16,7 +16,7 @@ import sympy as sp
 
 from symgrad.errors import InputError, NotationError, UnsupportedError
 from symgrad.language.arguments import Array, array_from_entries, nested_shape
-from symgrad.language.constants import arithmetic
+from symgrad.language.constants import combine_constants
 from symgrad.language.steps.binding import Meaning, is_size
 from symgrad.language.steps.kinds import Kind, written
 from symgrad.language.steps.made import DTYPES, EXAMPLE, Fill, Generator, Given, Made, Numbers
@@ -103,7 +103,7 @@ def arange(given: Given) -> Made:
     def fill(shape: tuple[int, ...], number: Numbers, _: Generator) -> Array:
         begin, by = number(parts[0]), number(parts[2])
         return array_from_entries(
-            [arithmetic("+", begin, arithmetic("*", by, n)) for n in range(shape[0])], shape, "arange"
+            [combine_constants("+", begin, combine_constants("*", by, n)) for n in range(shape[0])], shape, "arange"
         )
 
     counts = whole and parts[0] == 0 and parts[2] == 1
@@ -116,7 +116,7 @@ def counted(given: Given, start: Any, end: Any, step: Any) -> Any:
         if step != 1 or not all(is_size(v) for v in (start, end)):
             raise UnsupportedError("this range needs sizes that are known", span=given.span, hints=("a step of 1",))
         return size_of(sp.expand(end - start))
-    return size_of(max(0, math.ceil(arithmetic("/", arithmetic("-", end, start), step))))
+    return size_of(max(0, math.ceil(combine_constants("/", combine_constants("-", end, start), step))))
 
 
 def linspace(given: Given) -> Made:
@@ -126,8 +126,8 @@ def linspace(given: Given) -> Made:
 
     def fill(shape: tuple[int, ...], number: Numbers, _: Generator) -> Array:
         low, high, gaps = number(start), number(end), max(shape[0] - 1, 1)
-        step = arithmetic("/", arithmetic("-", high, low), gaps)
-        entries = [arithmetic("+", low, arithmetic("*", step, n)) for n in range(shape[0])]
+        step = combine_constants("/", combine_constants("-", high, low), gaps)
+        entries = [combine_constants("+", low, combine_constants("*", step, n)) for n in range(shape[0])]
         return array_from_entries(list(entries), shape, "linspace")
 
     return Made((count,), fill, given.kind(Kind.REAL))

@@ -12,8 +12,8 @@ from typing import Any
 
 from symgrad.entries.spec import Op
 from symgrad.errors import NotationError, Setting, ShapeError, Span, UnknownNameError, bug
-from symgrad.language.constants import INFINITY, NAMED, arithmetic, is_number, number_in_words
-from symgrad.language.steps.aliasing import Sharing, cast, held_first, is_cast
+from symgrad.language.constants import INFINITY, NAMED, combine_constants, is_constant_number, parse_float
+from symgrad.language.steps.aliasing import AliasTracker, apply_cast, cast_first_operand, is_cast
 from symgrad.language.steps.apply import Applier, first_of_pair, placed
 from symgrad.language.steps.binding import TOLD, Argument, Meaning, Parts, Ref, kind_of
 from symgrad.language.steps.builder import Builder
@@ -59,14 +59,14 @@ class Elaborator:
         self.environment = dict(environment)
         self.extents = Extents(builder.sizes, symbolic, extra)
         self.apply = Applier(text, builder, self.extents.whole)
-        self.sharing = Sharing(builder, self.environment, self.extents.whole)
+        self.sharing = AliasTracker(builder, self.environment, self.extents.whole)
         self.entries = Entries(self.apply, self.extents, self.sharing, self.meaning)
         self.read: set[str] = set()
         self.seed: tuple[Own, Made] | None = None
 
     def spread(self, value: Meaning, over: Ref, span: Span) -> Ref:
         """``value`` in the shape of what it is written over."""
-        if is_number(value):
+        if is_constant_number(value):
             nothing = self.apply.step(ground.zeros_like, [(over, span)], {}, span, "=", None)
             return self.apply.step(ground.add, [(nothing, span), (value, span)], {}, span, "=", None)
         if len(shape_of(value)) > len(shape_of(over)):
@@ -116,7 +116,7 @@ class Elaborator:
             return value
         if isinstance(value, Ref):
             return self.apply.step(ground.neg, [(value, node.operand.span)], {}, node.span, "-", name)
-        return -value if value == INFINITY else placed(node.span, lambda: arithmetic("*", -1, value))
+        return -value if value == INFINITY else placed(node.span, lambda: combine_constants("*", -1, value))
 
     def binary(self, node: Binary, name: str | None) -> Meaning:
         """x + y and the like, comparisons included; & and | of truth values."""
@@ -126,7 +126,7 @@ class Elaborator:
         if not isinstance(left, Ref) and not isinstance(right, Ref):
             if node.sign in ("//", "%"):
                 left, right = self.extents.whole_if_size(left, node.span), self.extents.whole_if_size(right, node.span)
-            return placed(node.span, lambda: arithmetic(node.sign, left, right))
+            return placed(node.span, lambda: combine_constants(node.sign, left, right))
         op = find(SIGNS[node.sign])
         if op is None:
             return self.called(f"torch.{SIGNS[node.sign]}", (left, right), (node.left, node.right), node.span, name)
@@ -156,7 +156,7 @@ class Elaborator:
         value = self.meaning(node)
         if isinstance(value, Ref):
             return self.apply.tensor(value, node.span)
-        if is_number(value):
+        if is_constant_number(value):
             return value
         hint = Setting("let", sentence="give it a name: {}") if isinstance(value, tuple) else "a tensor or a number"
         raise NotationError(f"{kind_of(value)} cannot stand beside {sign}", span=node.span, hints=(hint,))
@@ -178,7 +178,7 @@ class Elaborator:
         if path is not None and (isinstance(callee, Name) or is_module_path(callee)):
             spelled, arguments = path, self.arguments(node)
             if spelled == "float" and len(arguments) == 1 and spelled not in self.environment:
-                return placed(node.span, lambda: number_in_words(arguments[0].meaning))
+                return placed(node.span, lambda: parse_float(arguments[0].meaning))
             if spelled == "len" and len(arguments) == 1:
                 return self.extents.method("len", arguments[0].meaning, [], node.span)
             op = find_compound(spelled) or find(spelled.removeprefix("math."))
@@ -190,13 +190,13 @@ class Elaborator:
         elif isinstance(callee, Attribute):
             owner = self.meaning(callee.owner)
             if is_cast(callee.name):
-                found, same = cast(self.apply, owner, node, callee.name, self.meaning, name)
+                found, same = apply_cast(self.apply, owner, node, callee.name, self.meaning, name)
                 if same or found.name != owner.name or not isinstance(owner, Ref):
                     return found
                 return self.sharing.copied(owner, found, callee.name)
             if node.over and callee.name == "copy":
                 source = self.meaning(node.positional[0]) if len(node.positional) == 1 else None
-                if not isinstance(owner, Ref) or not (isinstance(source, Ref) or is_number(source)):
+                if not isinstance(owner, Ref) or not (isinstance(source, Ref) or is_constant_number(source)):
                     raise NotationError("copy_ takes one tensor", span=node.span, hints=("h.copy_(a)",))
                 return self.sharing.write(owner, self.spread(source, owner, node.span), "copy_", node.span)
             arguments = self.arguments(node)
@@ -212,7 +212,7 @@ class Elaborator:
             raise uncalled(callee)
         if op is None:
             raise unknown_function(spelled, callee.span, spelled in self.environment)
-        arguments = [replace(a, meaning=held_first(a.meaning, node)) for a in arguments[:1]] + arguments[1:]
+        arguments = [replace(a, meaning=cast_first_operand(a.meaning, node)) for a in arguments[:1]] + arguments[1:]
         return self.made_by(op, spelled, arguments, node, name)
 
     def made_by(

@@ -13,7 +13,7 @@ import sympy as sp
 
 from symgrad.entries.stated import equation_of
 from symgrad.errors import InputError, Setting, Span, SymgradError
-from symgrad.language.constants import is_number
+from symgrad.language.constants import is_constant_number
 from symgrad.language.steps.binding import Meaning, Ref, kind_of
 from symgrad.language.steps.builder import Builder, Operand
 from symgrad.language.syntax_tree import Equation
@@ -85,7 +85,7 @@ def remarks(builder: Builder, text: str, operands: Sequence[Operand]) -> Iterato
 
 def operand(name: Name, meaning: Meaning) -> Operand:
     """A tensor or a number that the equation reads."""
-    if not isinstance(meaning, Ref) and not is_number(meaning):
+    if not isinstance(meaning, Ref) and not is_constant_number(meaning):
         raise InputError(f"{name.name} is {kind_of(meaning)}, not a tensor", span=name.span)
     return Operand(meaning, name.name)
 
@@ -95,7 +95,7 @@ def whole_number(name: Name, meaning: Meaning) -> int:
     if isinstance(meaning, (int, sp.Integer)) and not isinstance(meaning, bool):
         return int(meaning)
     hints = (Setting("let", name.name, "2", "{}, or the number itself in the text"),)
-    if isinstance(meaning, Ref) or not is_number(meaning):
+    if isinstance(meaning, Ref) or not is_constant_number(meaning):
         raise InputError(f"{name.name} stands in an index: it has to be a whole number", span=name.span, hints=hints)
     raise InputError(f"{name.name} is no whole number", span=name.span, hints=hints)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from symgrad.errors import InputError, NotationError, ShapeError, Span, UnknownNameError, UnsupportedError
 from symgrad.language.arguments import Array
-from symgrad.language.constants import is_number
+from symgrad.language.constants import is_constant_number
 from symgrad.language.steps.binding import Argument, Meaning, Ref, is_size, kind_of
 from symgrad.language.steps.kinds import Kind
 from symgrad.language.syntax_tree import Call, Literal, dotted
@@ -165,7 +165,7 @@ class Given:
         """A number that is written into the tensor."""
         if isinstance(value, bool):
             return int(value)
-        if not is_number(value):
+        if not is_constant_number(value):
             raise NotationError(f"{self.spelled} takes numbers, not {kind_of(value)}", span=self.span, hints=EXAMPLE)
         return value
 

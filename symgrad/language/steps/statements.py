@@ -13,7 +13,7 @@ from typing import NoReturn
 
 from symgrad.entries.read_off import same_everywhere
 from symgrad.errors import RUN, NotationError, Span, UnsupportedError
-from symgrad.language.constants import is_number
+from symgrad.language.constants import is_constant_number
 from symgrad.language.parser import HELD
 from symgrad.language.steps.binding import Meaning, Parts, Ref, kind_of
 from symgrad.language.steps.builder import Builder, Operand
@@ -49,7 +49,7 @@ class Statements(Elaborator):
         if isinstance(result, Ref):
             result = self.apply.tensor(result, last.value.span)
         if not isinstance(result, Ref):
-            what = "a number" if is_number(result) else kind_of(result)
+            what = "a number" if is_constant_number(result) else kind_of(result)
             parts = result if isinstance(result, tuple) else ()
             several = isinstance(result, Parts) or any(isinstance(part, Ref) for part in parts)
             raise no_tensor(what, several, excerpt(self.text, last.value.span), last.value.span)
@@ -160,7 +160,7 @@ class Statements(Elaborator):
         owner = self.meaning(target.owner)
         if not isinstance(owner, Ref):
             raise NotationError(f"{kind_of(owner)} is not written into", span=target.span)
-        if not (isinstance(value, Ref) or is_number(value)):
+        if not (isinstance(value, Ref) or is_constant_number(value)):
             raise NotationError(f"{kind_of(value)} is not written into entries", span=span, hints=(RUN,))
         mask = self.meaning(target.items[0]) if len(target.items) == 1 and is_plain(target.items[0]) else None
         if isinstance(mask, Ref) and mask.kind is Kind.TRUTH:

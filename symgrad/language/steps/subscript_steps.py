@@ -19,7 +19,7 @@ import sympy as sp
 
 from symgrad.errors import RUN, NotationError, ShapeError, Span, UnsupportedError
 from symgrad.language.arguments import array_from_entries
-from symgrad.language.steps.aliasing import Sharing
+from symgrad.language.steps.aliasing import AliasTracker
 from symgrad.language.steps.apply import Applier, count_of, first_of_pair, placed
 from symgrad.language.steps.binding import Meaning, Parts, Ref, kind_of
 from symgrad.language.steps.builder import Builder, Caller
@@ -44,7 +44,7 @@ class Entries:
 
     apply: Applier
     extents: Extents
-    sharing: Sharing
+    sharing: AliasTracker
     meaning: Callable[[Node], Meaning]
 
     @property

@@ -18,7 +18,7 @@ from symgrad.closed_form.number_text import NoForm, least_sizes
 from symgrad.closed_form.source_text import Writer
 from symgrad.explanation import Explanation
 from symgrad.explanation.formulas import Derived, sample
-from symgrad.language import arguments, definition
+from symgrad.language import arguments, format_definition
 from symgrad.program import Program, Stated
 from symgrad.render.content.answer import answer_of, line_by_line
 from symgrad.render.content.first_lines import ALONE, OPENING, Room, first_lines, readable, short_forms, with_constants
@@ -204,14 +204,14 @@ def _jacobians(teller: Teller, explanation: Explanation) -> Section:
 
 def title(expression: str, output: str) -> Words:
     """out = x@a."""
-    return (Code(definition(expression, output)),)
+    return (Code(format_definition(expression, output)),)
 
 
 def _statements(text: str, output: str) -> Iterator[str]:
     """The statements of a text, the last with a left side: two texts on one line each say what theirs is called."""
-    *before, last = [part.strip() for part in definition(text, output).split(";") if part.strip()]
+    *before, last = [part.strip() for part in format_definition(text, output).split(";") if part.strip()]
     yield from before
-    yield last if STATED.match(last) else definition(last, output)
+    yield last if STATED.match(last) else format_definition(last, output)
 
 
 def _lead(explanation: Explanation) -> Iterator[Block]:

@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 
 from symgrad.errors import SymgradError
-from symgrad.language.literals import in_words
+from symgrad.language.literals import describe_shape
 from symgrad.numeric import Array
 from symgrad.oracles import run_torch, torch_version
 from symgrad.oracles.verdict import judge
@@ -58,7 +58,7 @@ def misshapen(truth: Truth | None, run: Run) -> Finding | None:
         return Finding("forward", "out", "out", said, {"outputs": len(got)})
     for n, (a, b) in enumerate(zip(right, got, strict=True)):
         if a.shape != b.shape:
-            said = f"the forward pass gives {in_words(b.shape)}, and {name!r} is {in_words(a.shape)}"
+            said = f"the forward pass gives {describe_shape(b.shape)}, and {name!r} is {describe_shape(a.shape)}"
             return Finding("forward", "out", label_of(n, right), said, {"returned": b.shape, "wanted": a.shape})
     return None
 

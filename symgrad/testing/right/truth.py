@@ -17,7 +17,7 @@ import numpy as np
 
 from symgrad.calculus import Sweep, pullback
 from symgrad.errors import InputError, NotationError, ShapeError, SymgradError
-from symgrad.language import Reading, arguments, expand_composites, inputs_of, read
+from symgrad.language import Reading, arguments, expand_composites, find_inputs, read_program
 from symgrad.numeric import Array, Values, as_float, forward, is_exact
 from symgrad.numeric.sweeps import Pull
 from symgrad.oracles import ask_torch, check_reading
@@ -183,7 +183,7 @@ def of_text(
     text: str, arrays: Mapping[str, Array], scalars: Mapping[str, Any], shapes: Mapping[str, Sequence[Any]]
 ) -> tuple[Program, Values]:
     """One expression; inputs that it does not mention are options of the candidate, or nothing flows to them."""
-    mentioned = inputs_of(text, {**arrays, **scalars})
+    mentioned = find_inputs(text, {**arrays, **scalars})
     numbers = {name: value for name, value in scalars.items() if name in mentioned}
     known: dict[str, Any] = {name: tuple(s) for name, s in shapes.items()}
     known |= {name: a.shape for name, a in arrays.items() if name in mentioned} | dict.fromkeys(numbers, ())
@@ -207,7 +207,7 @@ def reading_of(
     text: str, shapes: tuple[tuple[str, tuple[Any, ...]], ...], numbers: tuple[tuple[str, Any], ...]
 ) -> Reading:
     """A text at some shapes, read once: a test-suite checks the same formula again and again."""
-    return read(text, shapes=dict(shapes), scalars=dict(numbers))
+    return read_program(text, shapes=dict(shapes), scalars=dict(numbers))
 
 
 def of_captured(program: Capture, arrays: Mapping[str, Array], wanted: Sequence[str]) -> Formula:

@@ -20,7 +20,7 @@ from symgrad.calculus.local import SEED, TANGENT, Standard
 from symgrad.entries.spec import Op
 from symgrad.errors import SymgradError
 from symgrad.indexing import Equation
-from symgrad.language.expand import retype
+from symgrad.language.expand import unify_step_shapes
 from symgrad.numeric import Array, Values, as_float, forward, unit_at
 from symgrad.numeric.forward import evaluated
 from symgrad.numeric.sweeps import pull_step
@@ -237,7 +237,9 @@ def fits(place: Place, step: Apply) -> bool:
     alone = place.program.alone(step)
     shapes = {name: tuple(map(sp.Integer, np.shape(place.values[name]))) for name in (*step.tensors, step.result.name)}
     try:
-        retype(step, shapes, Sizes())  # a forward pass by the equation reads at the indices of a result of this shape
+        unify_step_shapes(
+            step, shapes, Sizes()
+        )  # a forward pass by the equation reads at the indices of a result of this shape
         with np.errstate(all="ignore"):
             result = forward(alone, {t.name: place.values[t.name] for t in alone.inputs})[step.result.name]
     except (SymgradError, SizeMismatch, ArithmeticError, ValueError, TypeError, AssertionError):

@@ -18,7 +18,7 @@ import sympy as sp
 from symgrad.backward.page_names import OPTION
 from symgrad.entries.spec import Op
 from symgrad.errors import Source
-from symgrad.language.parser import parse
+from symgrad.language.parser import parse_script
 from symgrad.language.steps.binding import Ref
 from symgrad.language.steps.builder import Builder, Operand
 from symgrad.language.steps.statements import Statements
@@ -170,10 +170,10 @@ class Bench(ABC):
         """
         begin, refs = len(self.builder.steps), self.refs_in(tuple(meanings.values()))
         environment = {name: refs.get(id(part), part) for name, part in meanings.items()}
-        for target in {statement.target for statement in parse(Source(text)).statements} & self.users:
+        for target in {statement.target for statement in parse_script(Source(text)).statements} & self.users:
             text = re.sub(rf"\b{target}\b", free_name((str(target),), {*self.users, *self.builder.used}), text)
         try:
-            ref = Statements(text, self.builder, environment).run(parse(Source(text)), self.builder.fresh_name())
+            ref = Statements(text, self.builder, environment).run(parse_script(Source(text)), self.builder.fresh_name())
         except Refusals as error:
             raise Refused(why(error)) from error
         for step in self.builder.steps[begin:]:
