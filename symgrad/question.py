@@ -25,7 +25,7 @@ from symgrad.language import (
     parse_value,
     read_program,
 )
-from symgrad.language.steps.input_names import unknown_tensor
+from symgrad.language.steps.input_names import unknown_tensor_error
 from symgrad.numeric import Array, Values, where_exact
 from symgrad.numeric.arranged import arranged
 from symgrad.numeric.forward import Later
@@ -190,7 +190,7 @@ def given_by_name(values: Mapping[str, Any], inputs: Collection[str]) -> dict[st
     """The values as they were given; raises `UnknownNameError` for the first that no input is called after."""
     for name in values:
         if name not in inputs:
-            raise unknown_tensor(name, sorted(inputs))
+            raise unknown_tensor_error(name, sorted(inputs))
     return {name: value_of(value, name) for name, value in values.items()}
 
 

@@ -25,7 +25,7 @@ from symgrad.backward.page_names import Names
 from symgrad.backward.trees import filled
 from symgrad.calculus import sweeps
 from symgrad.entries import readings as vocabulary
-from symgrad.language.steps.input_names import Taken
+from symgrad.language.steps.input_names import UsedNames
 from symgrad.oracles.numerical import check_differences
 from symgrad.program import Program
 from symgrad.shapes import Slot
@@ -427,7 +427,7 @@ def test_formulas_cost_the_same_at_every_size_that_is_given(text: str) -> None:
 def test_a_name_of_a_loop_is_not_counted_from_the_beginning_at_every_turn() -> None:
     asked = Counter()
 
-    class Watched(Taken):
+    class Watched(UsedNames):
         def __contains__(self, name):
             asked["in"] += 1
             return super().__contains__(name)
@@ -442,7 +442,7 @@ def test_a_name_of_a_loop_is_not_counted_from_the_beginning_at_every_turn() -> N
 @pytest.mark.parametrize("seed", range(20))
 def test_the_first_free_name_is_the_one_that_counting_finds(seed) -> None:
     draw = random.Random(seed)
-    names, kept = Taken(), {"a_3", "b_2", "a_2_2"}
+    names, kept = UsedNames(), {"a_3", "b_2", "a_2_2"}
     stems = ["a", "b", "a_2", "b_1", "c_02", "_"]
     for _ in range(200):
         if draw.random() < 0.4 and names:

@@ -30,7 +30,7 @@ from symgrad.functions import special
 from symgrad.indexing.symbols import accesses, name_of
 from symgrad.language import read_program
 from symgrad.language.parser import parse_script
-from symgrad.language.steps.input_names import candidate_ranks, names_of
+from symgrad.language.steps.input_names import candidate_ranks, find_names
 from symgrad.numeric import forward, numeric_pullback
 from symgrad.ops import ORDER, TABLE, Op
 from symgrad.ops.entry import playing
@@ -164,7 +164,7 @@ def near(shapes: Mapping[str, tuple[int, ...]]) -> Iterator[dict[str, tuple[int,
 def answers(text: str, shapes: Mapping[str, tuple[int, ...]]) -> Iterator[str]:
     """What an example comes to at shapes near its own, and at sizes that nobody knows; beside others' wishes for axes."""
     script = parse_script(Source(text))
-    yield str(candidate_ranks(script, names_of(script)))
+    yield str(candidate_ranks(script, find_names(script)))
     for given in (*near(shapes), None):
         try:
             program = read_program(text, shapes=given).program

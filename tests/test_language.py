@@ -26,7 +26,7 @@ from symgrad.language import LOSSES, Reading, expand_composites, parse_value, re
 from symgrad.language.constants import combine_constants
 from symgrad.language.parser import parse_script
 from symgrad.language.reading import rank_assignments
-from symgrad.language.steps.input_names import candidate_ranks, names_of
+from symgrad.language.steps.input_names import candidate_ranks, find_names
 from symgrad.language.syntax_tree import Call
 from symgrad.language.tokens import DEPTH, LENGTH
 from symgrad.notation.tree import walk
@@ -629,7 +629,7 @@ def test_constants_made_of_sizes_are_numbers_in_the_end() -> None:
 
 def test_a_rank_has_to_suit_every_use() -> None:
     script = parse_script(Source("diag(x) + x.T + mm(a, b)"))
-    assert candidate_ranks(script, names_of(script)) == {"x": ((2, 2),), "a": ((2, 0),), "b": ((2, 0),)}
+    assert candidate_ranks(script, find_names(script)) == {"x": ((2, 2),), "a": ((2, 0),), "b": ((2, 0),)}
 
 
 def test_letters_are_sizes_that_are_equal_where_the_letter_is() -> None:

@@ -12,7 +12,7 @@ import torch
 import symgrad
 from symgrad.errors import SymgradError, UnsupportedError
 from symgrad.language import read_program
-from symgrad.language.steps.constructors import MAKERS, METHODS, unwritten
+from symgrad.language.steps.constructors import MAKERS, METHODS, refuse_uninitialized
 from tests.compare import assert_same
 
 X = torch.tensor([[1.0, -2.0, 0.5], [3.0, 0.25, -1.0]], dtype=torch.float64)
@@ -100,7 +100,7 @@ def test_infinities_in_a_text_are_torchs(text: str) -> None:
 
 
 def test_every_maker_is_tried() -> None:
-    known = {name for name, maker in {**MAKERS, **METHODS}.items() if maker is not unwritten}
+    known = {name for name, maker in {**MAKERS, **METHODS}.items() if maker is not refuse_uninitialized}
     same = {"asarray": "array", "as_tensor": "tensor", "rand_like": "randn_like", "ones": "zeros"}
     assert {name for name in known if not any(f"{same.get(name, name)}(" in text for text in MADE)} == set()
 

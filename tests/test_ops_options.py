@@ -18,7 +18,7 @@ import symgrad
 from symgrad.calculus import local
 from symgrad.errors import ShapeError, SymgradError
 from symgrad.language import read_program
-from symgrad.language.steps.builder import hashable
+from symgrad.language.steps.builder import make_hashable
 from symgrad.numeric import Values, forward, numeric_pullback, numeric_pushforward
 from symgrad.numeric.forward import options_of
 from symgrad.ops import Op, named
@@ -66,7 +66,7 @@ def program_of(op: Op, given: list[Given], options: dict[str, Any], numbers: boo
         None if v is None else () if isinstance(v, float) else t for v, t in zip(given, targets, strict=True)
     )
     out = sizes.shape(op.shape(sizes, aligned, **prepared))
-    settled = tuple(sorted((k, settle(sizes, hashable(v))) for k, v in prepared.items()))
+    settled = tuple(sorted((k, settle(sizes, make_hashable(v))) for k, v in prepared.items()))
     inputs = tuple(Tensor(f"x{n}", sizes.shape(s)) for n, s in enumerate(shapes) if isinstance(given[n], np.ndarray))
     return Program(
         inputs, (*steps, Apply(op.name, tuple(arguments), settled, Tensor("out", out))), "out", sizes.values()

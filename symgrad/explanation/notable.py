@@ -20,7 +20,7 @@ from symgrad.errors import InputError, Setting, SymgradError
 from symgrad.explanation.given import Given, Seed
 from symgrad.language import Reading
 from symgrad.language.reading import find_broadcast_losses
-from symgrad.language.steps.complaints import shape_in_words
+from symgrad.language.steps.complaints import join_sizes
 from symgrad.numeric import Array, Values, as_float, forward, numeric_pullback
 from symgrad.numeric.arranged import ONES
 from symgrad.ops.entry import entry_of, playing, plays
@@ -216,7 +216,7 @@ def assumptions_of(reading: Reading, inputs: Sequence[Given], seed: Seed | None 
     program = reading.program
     sized = [(t.name, [*map(str, program.numbers(t.shape))]) for t in program.inputs if t.name in open_sized]
     if sized:
-        result.append(", ".join(f"{name} is {shape_in_words(shape)}" for name, shape in sized))
+        result.append(", ".join(f"{name} is {join_sizes(shape)}" for name, shape in sized))
     ranks: dict[int, list[str]] = {}
     for name, rank in reading.assumed_ranks:
         if name not in open_sized:

@@ -16,13 +16,13 @@ from symgrad.errors import InputError, ShapeError, SymgradError, seed_apart
 from symgrad.language.arguments import MOST, Array, abbreviate_repr, too_large_error
 from symgrad.language.constants import simplify_number
 from symgrad.language.steps.binding import Meaning, Ref
-from symgrad.language.steps.builder import Builder
-from symgrad.language.steps.complaints import shown_shape
-from symgrad.language.steps.input_names import Names
-from symgrad.language.steps.kinds import Kind
-from symgrad.language.steps.made import Made, held_as
+from symgrad.language.steps.builder import StepBuilder
+from symgrad.language.steps.complaints import format_sizes
+from symgrad.language.steps.input_names import TextNames
+from symgrad.language.steps.kinds import DtypeKind
+from symgrad.language.steps.made import LiteralTensor, round_to_dtype
 from symgrad.language.steps.sizes import LARGEST_GUESS
-from symgrad.language.steps.statements import Statements
+from symgrad.language.steps.statements import StatementReader
 from symgrad.language.syntax_tree import Script
 from symgrad.program import Apply, Constant, Number, Own, Program, Tensor
 from symgrad.shapes import Shape, Size, SizeMismatch, Sizes, size_symbol, with_numbers
@@ -71,7 +71,7 @@ class ReadingRequest:
     """
 
     script: Script
-    names: Names
+    names: TextNames
     output: str
     symbolic: bool
     truths: frozenset[str] = frozenset()
@@ -89,12 +89,12 @@ class Attempt:
     question: ReadingRequest
     sizes: Sizes
     shapes: Mapping[str, Shape]
-    builder: Builder
+    builder: StepBuilder
     output: Ref
     assumed: tuple[Size, ...]
     needs: tuple[tuple[Size, int, int], ...]
     counts: Mapping[str, Number]
-    seed: tuple[Own, Made] | None = None
+    seed: tuple[Own, LiteralTensor] | None = None
 
     def counted(self) -> dict[str, Number | None]:
         """What the names are that stand for numbers, as far as that is known."""
@@ -109,14 +109,14 @@ def elaborate_program(question: ReadingRequest, wanted: Mapping[str, Wanted], ex
     """
     sizes, letters = Sizes(), dict[str, Size]()
     shapes = {name: initial_shape(sizes, wanted[name], letters) for name in question.names.inputs}
-    builder = Builder(sizes, shapes, {*question.names.assigned, question.output})
+    builder = StepBuilder(sizes, shapes, {*question.names.assigned, question.output})
     environment: dict[str, Meaning] = {
-        name: Ref(name, shape, kind=Kind.TRUTH if name in question.truths else Kind.REAL)
+        name: Ref(name, shape, kind=DtypeKind.TRUTH if name in question.truths else DtypeKind.REAL)
         for name, shape in shapes.items()
     }
     counts = {name: sizes.fresh() if value is None else value for name, value in question.numbers.items()}
     environment |= counts
-    elaborator = Statements(question.script.source.text, builder, environment, question.symbolic, extra)
+    elaborator = StatementReader(question.script.source.text, builder, environment, question.symbolic, extra)
     output = elaborator.run(question.script, question.output)
     builder.forget_counts(output.name)
     if elaborator.seed is not None:
@@ -176,7 +176,7 @@ def unify_seed_shape(sizes: Sizes, out: Shape, seed: Shape, script: Script) -> N
     """What the text gives to backward has the shape of the output."""
     if not unify_shapes(sizes, out, seed):
         span = None if script.seed is None else script.seed.span
-        apart = shown_shape(seed, sizes), "out", shown_shape(out, sizes)
+        apart = format_sizes(seed, sizes), "out", format_sizes(out, sizes)
         raise seed_apart(*apart, "torch.ones_like(out)", span=span)
 
 
@@ -310,7 +310,7 @@ def compute_seed_value(attempt: Attempt) -> tuple[str, Array] | None:
     return own.code, fill_literal_tensor(attempt.sizes, made, own.code, own.seed)
 
 
-def fill_literal_tensor(sizes: Sizes, made: Made, code: str, seed: int | None) -> Array:
+def fill_literal_tensor(sizes: Sizes, made: LiteralTensor, code: str, seed: int | None) -> Array:
     """The numbers of what ``code`` makes."""
 
     def plain(value: Any) -> Any:
@@ -319,7 +319,7 @@ def fill_literal_tensor(sizes: Sizes, made: Made, code: str, seed: int | None) -
     shape = tuple(settled_size(sizes, size) for size in made.shape)
     if prod(shape) > MOST:
         raise too_large_error(shape, code)
-    return held_as(made, made.fill(shape, plain, np.random.default_rng(seed)), code)
+    return round_to_dtype(made, made.fill(shape, plain, np.random.default_rng(seed)), code)
 
 
 def check_step_constants(step: Apply, values: Mapping[Size, int]) -> None:

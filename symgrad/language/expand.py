@@ -22,9 +22,9 @@ from symgrad.entries.spec import Op
 from symgrad.errors import Source, SymgradError, bug
 from symgrad.language.parser import parse_script
 from symgrad.language.steps.binding import Meaning, Ref
-from symgrad.language.steps.builder import Builder
-from symgrad.language.steps.input_names import tensor_names
-from symgrad.language.steps.statements import Statements
+from symgrad.language.steps.builder import StepBuilder
+from symgrad.language.steps.input_names import iterate_tensor_names
+from symgrad.language.steps.statements import StatementReader
 from symgrad.language.syntax_tree import Script
 from symgrad.ops.entry import entry_of, named, plays
 from symgrad.program import Apply, Constant, Program, Role, Tensor
@@ -52,7 +52,7 @@ def expand_steps(program: Program, only: Collection[str] | None = None) -> Progr
     """Every composite step, or those that make ``only``, replaced by the steps of its text, which may be composite."""
     shapes: dict[str, Shape] = {tensor.name: tensor.shape for tensor in program.tensors()}
     symbols = {s: None for shape in shapes.values() for size in shape for s in sorted(size.free_symbols, key=str)}
-    builder = Builder(
+    builder = StepBuilder(
         Sizes.of(symbols, program.sizes), {t.name: t.shape for t in program.inputs}, kept=frozenset(shapes)
     )
     for step in program.steps:
@@ -63,7 +63,7 @@ def expand_steps(program: Program, only: Collection[str] | None = None) -> Progr
             continue
         begin = len(builder.steps)
         environment = bind_expansion_names(named(step.op), step, shapes)
-        result = Statements(script.source.text, builder, environment).run(script, step.result.name)
+        result = StatementReader(script.source.text, builder, environment).run(script, step.result.name)
         if builder.sizes.shape(result.shape) != builder.sizes.shape(step.result.shape):
             raise bug(f"{step.op} is not what its expansion {script.source.text!r} says")
         builder.steps[begin:] = [replace(new, span=step.span) for new in builder.steps[begin:]]
@@ -106,7 +106,7 @@ def expansion_script(step: Apply, shapes: Mapping[str, Shape]) -> Script | None:
         text = op.expands(ranks, **options)
         return None if text is None else parse_script(Source(text))
     script = parse_script(Source(op.expands))
-    mentioned = {name.name for statement in script.statements for name in tensor_names(statement.value)}
+    mentioned = {name.name for statement in script.statements for name in iterate_tensor_names(statement.value)}
     own = tuple(() if isinstance(a, Constant) else shapes[a] for a in step.arguments)
     usual = op.prepare(own, **op.defaults)
     unmentioned = [(key, value) for key, value in step.options if key not in mentioned]

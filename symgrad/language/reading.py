@@ -35,12 +35,12 @@ from symgrad.language.steps.input_names import (
     LIBRARIES,
     NUMBERS,
     Candidates,
-    Names,
+    TextNames,
     candidate_ranks,
-    names_of,
-    unknown_tensor,
+    find_names,
+    unknown_tensor_error,
 )
-from symgrad.language.steps.sizes import number_names
+from symgrad.language.steps.sizes import find_number_names
 from symgrad.language.syntax_tree import Script
 from symgrad.notation.tree import walk
 from symgrad.ops.calls.written import sign_of
@@ -112,11 +112,13 @@ def read_program(
     source = text if isinstance(text, Source) else Source(text)
     try:
         script = parse_pasted_script(source)
-        names, numbers = separate_numbers(script, names_of(script, {*(shapes or ()), *(scalars or ())}), scalars or {})
+        names, numbers = separate_numbers(
+            script, find_names(script, {*(shapes or ()), *(scalars or ())}), scalars or {}
+        )
         wanted = {name: shape for name, shape in parse_shapes(shapes or {}).items() if name not in numbers}
         for name in wanted:
             if name not in names.inputs:
-                raise unknown_tensor(name, names.inputs)
+                raise unknown_tensor_error(name, names.inputs)
         called = choose_output_name(output, script, names, frozenset(spoken))
         found = RankSearch(
             ReadingRequest(script, names, called, symbolic, frozenset(truths), numbers), wanted, out_shape
@@ -136,22 +138,22 @@ def find_inputs(text: str, given: Collection[str] = ()) -> frozenset[str]:
 def _inputs_of(text: str, given: frozenset[str]) -> frozenset[str]:
     source = Source(text)
     try:
-        return frozenset(names_of(parse_pasted_script(source), given).inputs)
+        return frozenset(find_names(parse_pasted_script(source), given).inputs)
     except SymgradError as error:
         source.locate(error)
         raise
 
 
 def separate_numbers(
-    script: Script, names: Names, scalars: Mapping[str, Number]
-) -> tuple[Names, dict[str, Number | None]]:
+    script: Script, names: TextNames, scalars: Mapping[str, Number]
+) -> tuple[TextNames, dict[str, Number | None]]:
     """The names that are inputs, and those that are numbers, with None for a size that is to be inferred."""
-    places = number_names(script)
+    places = find_number_names(script)
     numbers = {n: scalars.get(n) for n in names.inputs if (n in scalars and n in places) or places.get(n, False)}
     return replace(names, inputs={n: span for n, span in names.inputs.items() if n not in numbers}), numbers
 
 
-def choose_output_name(wishes: Sequence[str], script: Script, names: Names, spoken: frozenset[str]) -> str:
+def choose_output_name(wishes: Sequence[str], script: Script, names: TextNames, spoken: frozenset[str]) -> str:
     """What the output is called: as the text calls it where it asks for backward, else as wished.
 
     One that has to share its name with what is assigned on the way keeps it.

@@ -21,12 +21,12 @@ from itertools import pairwise
 from symgrad.entries.spec import FAMILIES
 from symgrad.errors import NotationError, ShapeError, Span, UnknownNameError, UnsupportedError
 from symgrad.language.constants import is_constant_number
-from symgrad.language.steps.apply import Applier
-from symgrad.language.steps.binding import Meaning, Ref, kind_of
-from symgrad.language.steps.builder import Builder, Caller
-from symgrad.language.steps.complaints import excerpt, shown_shape
-from symgrad.language.steps.kinds import Kind
-from symgrad.language.steps.made import DTYPES, NARROW, NO_TYPE, TYPED, UNREAD, dtype_of
+from symgrad.language.steps.apply import EntryApplier
+from symgrad.language.steps.binding import Meaning, Ref, describe_meaning
+from symgrad.language.steps.builder import EntryCaller, StepBuilder
+from symgrad.language.steps.complaints import format_sizes, quote_span
+from symgrad.language.steps.kinds import DtypeKind
+from symgrad.language.steps.made import DTYPES, NARROW, NO_TYPE, TYPED, UNREAD, named_dtype
 from symgrad.language.steps.sizes import ALL, Key
 from symgrad.language.syntax_tree import Attribute, Call, Literal, dotted
 from symgrad.notation.tree import Node
@@ -59,7 +59,9 @@ class TensorAlias:
 class AliasTracker:
     """Which tensors are views, and what is done where one is written over."""
 
-    def __init__(self, builder: Builder, environment: dict[str, Meaning], whole: Callable[[Size, Span], int]) -> None:
+    def __init__(
+        self, builder: StepBuilder, environment: dict[str, Meaning], whole: Callable[[Size, Span], int]
+    ) -> None:
         self.builder = builder
         self.whole = whole
         self.environment = environment
@@ -114,11 +116,11 @@ class AliasTracker:
 
     def reshaped(self, base: Ref, new: Ref) -> Ref:
         """``new`` in the shape of ``base``."""
-        return Caller(self.builder, None)(ground.reshape, new, shape=base.shape)
+        return EntryCaller(self.builder, None)(ground.reshape, new, shape=base.shape)
 
     def put(self, base: Ref, new: Ref, key: Key, span: Span) -> Ref:
         """``base`` with ``new`` in the place of ``base[key]``."""
-        call = Caller(self.builder, span, self.whole)
+        call = EntryCaller(self.builder, span, self.whole)
         if ("new",) in key:
             axes = [place for place, item in enumerate(i for i in key if i[0] != "int") if item == ("new",)]
             sizes = tuple(size for axis, size in enumerate(new.shape) if axis not in axes)
@@ -201,7 +203,7 @@ class AliasTracker:
             for one, other in zip(new.shape, owner.shape, strict=True):
                 sizes.unify(one, other)
         except SizeMismatch:
-            shapes = f"{shown_shape(new.shape, sizes)} over {shown_shape(owner.shape, sizes)}"
+            shapes = f"{format_sizes(new.shape, sizes)} over {format_sizes(owner.shape, sizes)}"
             raise ShapeError(f"what {word} writes has another shape", span=span, found=(shapes,)) from None
         if new.kind is not owner.kind and (new.kind > owner.kind or word in ("copy_", "=")):
             raise UnsupportedError(f"{word} writes numbers of another type", span=span, hints=("1.0 * (…)",))
@@ -231,39 +233,39 @@ def is_cast(word: str) -> bool:
 
 
 def apply_cast(
-    apply: Applier, owner: Meaning, node: Call, word: str, meaning: Reader, name: str | None
+    apply: EntryApplier, owner: Meaning, node: Call, word: str, meaning: Reader, name: str | None
 ) -> tuple[Ref, bool]:
     """``owner`` as the call of the method ``word`` makes it, and whether torch hands back the tensor itself."""
     if not isinstance(owner, Ref):
-        raise NotationError(f"{word} is said of a tensor, not of {kind_of(owner)}", span=node.span)
+        raise NotationError(f"{word} is said of a tensor, not of {describe_meaning(owner)}", span=node.span)
     kind, spelled = parse_cast_target(apply.tensor(owner, node.span), node, word, meaning)
     if kind is None:
         return owner, True
     if owner.complex:
         raise UnsupportedError(f"{word} of a complex tensor is not supported yet", span=node.span)
     same = owner.kind is kind and spelled not in (*SHORTER, "int", "short")
-    if kind is Kind.REAL:
-        if spelled in SHORTER and owner.kind is Kind.REAL:
-            said = excerpt(apply.text, node.span)
+    if kind is DtypeKind.REAL:
+        if spelled in SHORTER and owner.kind is DtypeKind.REAL:
+            said = quote_span(apply.text, node.span)
             told = f"{said} is not rounded here: all numbers have double precision, where torch would keep about "
             apply.builder.rounded[said] = apply.builder.remarks[f"{told}{SHORTER[spelled]}"] = None
         return replace(owner, kind=kind, few_bits=""), same and not owner.few_bits
-    few_bits = spelled if spelled in NARROW and kind is Kind.WHOLE and spelled not in ("int", "int32") else ""
+    few_bits = spelled if spelled in NARROW and kind is DtypeKind.WHOLE and spelled not in ("int", "int32") else ""
     if owner.kind <= kind:
         return replace(owner, kind=kind, few_bits=few_bits), same and few_bits == owner.few_bits
-    operands = [(owner, node.span), *([(0, node.span)] if kind is Kind.TRUTH else [])]
-    step = apply.step(named(SIGNS["!="] if kind is Kind.TRUTH else TO_WHOLE), operands, {}, node.span, word, name)
+    operands = [(owner, node.span), *([(0, node.span)] if kind is DtypeKind.TRUTH else [])]
+    step = apply.step(named(SIGNS["!="] if kind is DtypeKind.TRUTH else TO_WHOLE), operands, {}, node.span, word, name)
     return replace(step, kind=kind, few_bits=few_bits), False
 
 
-def parse_cast_target(owner: Ref, node: Call, word: str, meaning: Reader) -> tuple[Kind | None, str]:
+def parse_cast_target(owner: Ref, node: Call, word: str, meaning: Reader) -> tuple[DtypeKind | None, str]:
     """What the result holds, and the type as it is spelled; None where that stays as it is."""
     for keyword in node.keywords:
         if keyword.name not in (*OPTIONS, "dtype"):
             raise UnknownNameError(f"{word} has no argument {keyword.name}", span=keyword.span)
     if node.positional and word in TYPES:
         raise NotationError(f"{word} takes no type, it names one", span=node.span, hints=(f"x.{word}()",))
-    told = dtype_of(node)
+    told = named_dtype(node)
     if told is not None or word in TYPES:
         return DTYPES[told or word], told or word
     for part in node.positional:
@@ -271,14 +273,14 @@ def parse_cast_target(owner: Ref, node: Call, word: str, meaning: Reader) -> tup
         spelled = path.rpartition(".")[2]
         if isinstance(part, Attribute) and spelled == "dtype":
             other = meaning(part.owner)
-            return (other.kind if isinstance(other, Ref) else Kind.REAL), spelled
+            return (other.kind if isinstance(other, Ref) else DtypeKind.REAL), spelled
         if spelled in DTYPES:
             return DTYPES[spelled], spelled
         if (isinstance(part, Literal) and not is_constant_number(part.value)) or spelled in UNREAD:
             continue
         other = meaning(part)
         if not isinstance(other, Ref):
-            raise NotationError(f"{word} takes a type, not {kind_of(other)}", span=part.span, hints=NO_TYPE)
+            raise NotationError(f"{word} takes a type, not {describe_meaning(other)}", span=part.span, hints=NO_TYPE)
         return other.kind, "dtype"
     if word in TYPED and not node.positional and not node.keywords:
         raise NotationError(f"{word} needs a type", span=node.span, hints=NO_TYPE)
@@ -287,11 +289,11 @@ def parse_cast_target(owner: Ref, node: Call, word: str, meaning: Reader) -> tup
 
 def cast_first_operand(owner: Meaning, node: Call) -> Meaning:
     """The first operand of a call that is told ``dtype=``: torch casts it before anything else."""
-    told = dtype_of(node)
+    told = named_dtype(node)
     if told is None or not isinstance(owner, Ref):
         return owner
-    if DTYPES[told] is not Kind.REAL:
+    if DTYPES[told] is not DtypeKind.REAL:
         raise UnsupportedError(
             "a result of whole numbers or truth values has no gradient", span=node.span, hints=("dtype=torch.float64",)
         )
-    return replace(owner, kind=Kind.REAL)
+    return replace(owner, kind=DtypeKind.REAL)

@@ -13,21 +13,31 @@ from typing import Any
 from symgrad.entries.spec import Op, is_operand
 from symgrad.errors import InputError, NotationError, ShapeError, Span, SymgradError, UnsupportedError
 from symgrad.language.constants import FUNCTIONS, apply_to_constant, is_constant_number
-from symgrad.language.steps.binding import Argument, Meaning, Parts, Ref, bind, holding, operand, option, parameter_name
-from symgrad.language.steps.builder import Builder, Caller, Operand
-from symgrad.language.steps.complaints import excerpt, unknown_function
+from symgrad.language.steps.binding import (
+    Argument,
+    Meaning,
+    MultipleResults,
+    Ref,
+    bind_arguments,
+    check_operand,
+    check_option,
+    operand_type,
+    resolve_keyword,
+)
+from symgrad.language.steps.builder import EntryCaller, StepBuilder, StepOperand
+from symgrad.language.steps.complaints import quote_span, unknown_function_error
 from symgrad.language.steps.complex_steps import (
     HINT,
-    PairCaller,
-    by_compound,
-    complex_step,
-    is_complex,
-    known_rule,
-    seen,
-    speaks_of_complex,
+    ComplexEntryCaller,
+    apply_complex_compound,
+    apply_complex_step,
+    find_complex_rule,
+    involves_complex,
+    is_complex_ref,
+    to_torch_shape,
 )
-from symgrad.language.steps.kinds import Kind, type_of_result
-from symgrad.language.steps.sizes import LARGEST_GUESS, Extents, shape_of
+from symgrad.language.steps.kinds import DtypeKind, result_type
+from symgrad.language.steps.sizes import LARGEST_GUESS, SizeQueries, visible_shape
 from symgrad.ops.calls.registry import Compound, Last, in_front
 from symgrad.ops.entry import named
 from symgrad.ops.lookup import TORCHS, find, normal
@@ -35,46 +45,53 @@ from symgrad.program import Role
 from symgrad.shapes import Size
 
 
-def as_they_stand(parts: Parts) -> tuple[list[Any], dict[str, Any]]:
+def split_arguments(parts: MultipleResults) -> tuple[list[Any], dict[str, Any]]:
     """What stands between the brackets, by position and by keyword."""
     positional = [a.meaning for a in parts.arguments if a.keyword is None]
     return positional, {a.keyword: a.meaning for a in parts.arguments if a.keyword is not None}
 
 
-def arguments_of(parts: Parts) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def rename_arguments(parts: MultipleResults) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The same by the names that the call has here, with its first tensor in front."""
-    positional, keywords = in_front(*as_they_stand(parts))
+    positional, keywords = in_front(*split_arguments(parts))
     names = list(parts.op.signature.parameters)
-    renamed = {parameter_name(names, key, names[: len(positional)]) or key: value for key, value in keywords.items()}
+    renamed = {resolve_keyword(names, key, names[: len(positional)]) or key: value for key, value in keywords.items()}
     if not positional and names[0] in renamed:
         positional = (renamed.pop(names[0]),)
     return positional, renamed
 
 
-def last_step(compound: Compound, parts: Parts, place: int, caller: Caller, span: Span, known: bool) -> Last | None:
+def find_last_step(
+    compound: Compound, parts: MultipleResults, place: int, caller: EntryCaller, span: Span, known: bool
+) -> Last | None:
     """The last step of one of the call's results; None where the table's own entry of that name is meant.
 
     ``known`` says whether there is such an entry: then arguments that do not fit the compound are its business.
     """
     spelled = parts.spelled.removeprefix("Tensor.")
     try:
-        return fitting_step(compound, parts, place, caller, span, known)
+        return find_fitting_step(compound, parts, place, caller, span, known)
     except (TypeError, ValueError, AttributeError, ArithmeticError, LookupError) as error:
         form = f"{spelled}{compound.signature}"  # compounds are made for sensible arguments
         raise InputError(f"{spelled} cannot take these arguments", span=span, hints=(form,)) from error
 
 
-def fitting_step(compound: Compound, parts: Parts, place: int, caller: Caller, span: Span, known: bool) -> Last | None:
+def find_fitting_step(
+    compound: Compound, parts: MultipleResults, place: int, caller: EntryCaller, span: Span, known: bool
+) -> Last | None:
     """The same, of arguments that make sense."""
     spelled = parts.spelled.removeprefix("Tensor.")
-    positional, keywords = arguments_of(parts)
-    problem = unfit(compound, positional, keywords)
+    positional, keywords = rename_arguments(parts)
+    problem = explain_misfit(compound, positional, keywords)
     if not problem:
-        check_kinds(compound, spelled, positional, keywords, span)
-    of_pairs = not problem and holds_complex((*positional, *keywords.values()))
+        check_declared_kinds(compound, spelled, positional, keywords, span)
+    of_pairs = not problem and has_complex((*positional, *keywords.values()))
     if of_pairs or compound.pairs:
-        positional, keywords = seen(positional), {key: seen(value) for key, value in keywords.items()}
-    count = results_of(compound, parts, caller) if compound.several and not problem else None
+        positional, keywords = (
+            to_torch_shape(positional),
+            {key: to_torch_shape(value) for key, value in keywords.items()},
+        )
+    count = count_compound_results(compound, parts, caller) if compound.several and not problem else None
     if count is not None and place >= count:
         raise ShapeError(f"{spelled} gives {count} tensor{'s' * (count != 1)} here", span=span)
     if problem and not known:
@@ -85,25 +102,29 @@ def fitting_step(compound: Compound, parts: Parts, place: int, caller: Caller, s
     if of_pairs and compound.matrices:
         raise UnsupportedError(f"{spelled} of complex tensors is not supported yet", span=span, hints=(HINT,))
     last = None if problem else compound.steps(caller, place, *positional, **keywords)
-    if last is not None and compound.reals and any(getattr(t, "kind", Kind.REAL) is not Kind.REAL for t in given):
+    if (
+        last is not None
+        and compound.reals
+        and any(getattr(t, "kind", DtypeKind.REAL) is not DtypeKind.REAL for t in given)
+    ):
         raise UnsupportedError("this is not supported of whole numbers and truth values", hints=("1.0 * x",))
     return last
 
 
-def as_the_entry_has_them(compound: Compound, entry: Op, parts: Parts) -> list[Argument]:
+def drop_compound_options(compound: Compound, entry: Op, parts: MultipleResults) -> list[Argument]:
     """The arguments of a call that comes to the table's own entry, without the options that only other steps have.
 
     ``torch.add(x, y, alpha=1)`` is ``x + y``. Those that do not fit the call are left for the entry to complain of.
     """
-    positional, keywords = arguments_of(parts)
-    if unfit(compound, positional, keywords):
+    positional, keywords = rename_arguments(parts)
+    if explain_misfit(compound, positional, keywords):
         return list(parts.arguments)
     names = iter(compound.signature.parameters)
     by_name = [(argument.keyword or next(names), argument) for argument in parts.arguments]
     return [
         argument
         for name, argument in by_name
-        if isinstance(argument.meaning, (Ref, tuple)) or parameter_name(entry.signature.parameters, name) is not None
+        if isinstance(argument.meaning, (Ref, tuple)) or resolve_keyword(entry.signature.parameters, name) is not None
     ]
 
 
@@ -111,10 +132,10 @@ ANY = (Any, Any | None)
 """Kinds that ask nothing of an argument."""
 
 
-def check_kinds(
+def check_declared_kinds(
     compound: Compound, spelled: str, positional: tuple[Any, ...], keywords: dict[str, Any], span: Span
 ) -> None:
-    """Refuse arguments that are not of the kind that is declared, as `bind` does an entry's; ``any`` is not asked."""
+    """Refuse arguments that are not of the kind that is declared, as `bind_arguments` does an entry's; ``any`` is not asked."""
     if compound.declared is None:
         return
     form, parameters = (f"{spelled}{compound.signature}",), compound.declared.parameters
@@ -124,32 +145,34 @@ def check_kinds(
         if kind in ANY:
             continue
         if not is_operand(kind):
-            option(spelled, parameters[name], argument, form)
+            check_option(spelled, parameters[name], argument, form)
         elif meaning is not None or parameters[name].default is not None:
-            operand(spelled, name, argument, form)
+            check_operand(spelled, name, argument, form)
 
 
-def holds_complex(given: Any) -> bool:
+def has_complex(given: Any) -> bool:
     """Whether a complex tensor is among arguments, or in a list among them."""
-    return any(holds_complex(part) for part in given) if isinstance(given, (tuple, list)) else is_complex(given)
+    return any(has_complex(part) for part in given) if isinstance(given, (tuple, list)) else is_complex_ref(given)
 
 
-def results_of(compound: Compound, parts: Parts, caller: Caller) -> int:
+def count_compound_results(compound: Compound, parts: MultipleResults, caller: EntryCaller) -> int:
     """How many tensors the call gives."""
-    positional, keywords = arguments_of(parts)
+    positional, keywords = rename_arguments(parts)
     if compound.count is None:
         return len(compound.fields)
-    return compound.count(caller, *seen(positional), **{key: seen(value) for key, value in keywords.items()})
+    return compound.count(
+        caller, *to_torch_shape(positional), **{key: to_torch_shape(value) for key, value in keywords.items()}
+    )
 
 
-def count_of(parts: Parts, extents: Extents, builder: Builder, span: Span) -> int | None:
+def count_results(parts: MultipleResults, extents: SizeQueries, builder: StepBuilder, span: Span) -> int | None:
     """The number of results; None where this is not known. The size of the axis that is cut becomes a number."""
     if isinstance(parts.op, Compound):
-        return results_of(parts.op, parts, Caller(builder, span, extents.whole))
+        return count_compound_results(parts.op, parts, EntryCaller(builder, span, extents.whole))
     arguments = [*parts.arguments, Argument(0, span, "part")]
-    bound = bind(parts.op, parts.spelled, arguments, span)
+    bound = bind_arguments(parts.op, parts.spelled, arguments, span)
     tensor, dim = bound.operands[0][0], bound.options["dim"]
-    shape = shape_of(tensor) if isinstance(tensor, Ref) else ()
+    shape = visible_shape(tensor) if isinstance(tensor, Ref) else ()
     if not isinstance(dim, int) or not -len(shape) <= dim < len(shape):
         return None
     length = bound.options.get("split_size_or_sections", 1)
@@ -168,7 +191,7 @@ def count_of(parts: Parts, extents: Extents, builder: Builder, span: Span) -> in
     return -(-size // length) if isinstance(length, int) and length > 0 and size > 0 else None
 
 
-def unfit(compound: Compound, positional: tuple[Any, ...], keywords: dict[str, Any]) -> str:
+def explain_misfit(compound: Compound, positional: tuple[Any, ...], keywords: dict[str, Any]) -> str:
     """Why the arguments are not the compound's; nothing where they are."""
     beside = len(positional) > 1 and is_constant_number(positional[0]) and isinstance(positional[1], Ref)  # 5 // x
     if not beside and (not positional or not isinstance(positional[0], (Ref, tuple))):
@@ -181,11 +204,11 @@ def unfit(compound: Compound, positional: tuple[Any, ...], keywords: dict[str, A
 
 
 @dataclass(frozen=True)
-class Applier:
+class EntryApplier:
     """Appends steps to ``builder``; complaints quote ``text``; ``whole`` makes an open size a number."""
 
     text: str
-    builder: Builder
+    builder: StepBuilder
     whole: Callable[[Size, Span], int]
 
     def step(
@@ -199,10 +222,12 @@ class Applier:
         chosen: tuple[str, ...] = (),
     ) -> Ref:
         """One operation of the table; ``chosen`` are the options that the text gives."""
-        described = [Operand(meaning, excerpt(self.text, where)) for meaning, where in operands]
-        if speaks_of_complex(op, described, label):
-            return complex_step(self.builder, op, described, options, span, label, name, self.whole)
-        type_ = placed(span, lambda: type_of_result(op, [holding(meaning) for meaning, _ in operands], options))
+        described = [StepOperand(meaning, quote_span(self.text, where)) for meaning, where in operands]
+        if involves_complex(op, described, label):
+            return apply_complex_step(self.builder, op, described, options, span, label, name, self.whole)
+        type_ = with_error_span(
+            span, lambda: result_type(op, [operand_type(meaning) for meaning, _ in operands], options)
+        )
         return replace(self.builder.apply(op, described, options, span, label, name, chosen), **type_)
 
     def call(self, op: Op, spelled: str, arguments: list[Argument], span: Span, name: str | None) -> Meaning:
@@ -214,18 +239,18 @@ class Applier:
         if op.role is Role.INDEXES:
             raise NotationError("indexing is written with brackets", span=span, hints=("x[0]",))
         if "part" in op.returns and not any(a.keyword == "part" for a in arguments):
-            return Parts(op, spelled, tuple(arguments))
+            return MultipleResults(op, spelled, tuple(arguments))
         if whole in op.implied:  # dim=None leaves it out
             arguments = [a for a in arguments if a.keyword != "dim" or a.meaning is not None]
-        bound = bind(op, spelled, [*arguments, *self.unsaid(op, whole, tensors, arguments)], span, method)
+        bound = bind_arguments(op, spelled, [*arguments, *self.unsaid(op, whole, tensors, arguments)], span, method)
         if whole.startswith(TORCHS):
-            check_told(op, spelled, arguments, bound.chosen, span)
+            check_torch_options(op, spelled, arguments, bound.chosen, span)
         operands: list[tuple[Any, Span]] = []
         for meaning, where in bound.operands:
             operands.append((self.tensor(meaning, where) if isinstance(meaning, Ref) else meaning, where))
         if not any(isinstance(meaning, Ref) for meaning, _ in operands):
             if op.name in FUNCTIONS and len(operands) == 1 and not bound.chosen:
-                return placed(span, lambda: apply_to_constant(op.name, operands[0][0]))
+                return with_error_span(span, lambda: apply_to_constant(op.name, operands[0][0]))
             raise NotationError(
                 f"{spelled} holds no tensor, only numbers", span=span, hints=("work the number out and write it",)
             )
@@ -243,29 +268,29 @@ class Applier:
         sizes = [self.builder.sizes.number(size) for size in tensors[0].meaning.shape]
         return [Argument(op.implied[spelled](sizes), tensors[0].span, "dim")]
 
-    def part(self, parts: Parts, place: int, span: Span, name: str | None) -> Meaning:
+    def part(self, parts: MultipleResults, place: int, span: Span, name: str | None) -> Meaning:
         """One of the results of a call that gives several."""
         if not isinstance(parts.op, Compound):
             chosen = Argument(place, span, "part")
             return self.call(parts.op, parts.spelled, [*parts.arguments, chosen], span, name)
         return self.compound(parts.op, parts, place, span, name)
 
-    def compound(self, compound: Compound, parts: Parts, place: int, span: Span, name: str | None) -> Meaning:
+    def compound(self, compound: Compound, parts: MultipleResults, place: int, span: Span, name: str | None) -> Meaning:
         """The steps of a call that is several entries of the table."""
-        entry, caller = find(parts.spelled), Caller(self.builder, span, self.whole)
-        positional, keywords = arguments_of(parts)
-        if entry is None and known_rule(compound.name) and holds_complex((*positional, *keywords.values())):
-            return by_compound(self.builder, compound.name, positional, keywords, span, name, self.whole)
-        if compound.pairs or holds_complex((*positional, *keywords.values())):
-            caller = PairCaller(self.builder, span, self.whole)
+        entry, caller = find(parts.spelled), EntryCaller(self.builder, span, self.whole)
+        positional, keywords = rename_arguments(parts)
+        if entry is None and find_complex_rule(compound.name) and has_complex((*positional, *keywords.values())):
+            return apply_complex_compound(self.builder, compound.name, positional, keywords, span, name, self.whole)
+        if compound.pairs or has_complex((*positional, *keywords.values())):
+            caller = ComplexEntryCaller(self.builder, span, self.whole)
         before = len(self.builder.steps)
-        last = placed(span, lambda: last_step(compound, parts, place, caller, span, entry is not None))
+        last = with_error_span(span, lambda: find_last_step(compound, parts, place, caller, span, entry is not None))
         if last is not None:
             found = self.handed_on(last, name) if len(self.builder.steps) > before else None
             return found or caller.last(last[0], last[1], last[2], name)
         if entry is not None:
-            return self.call(entry, parts.spelled, as_the_entry_has_them(compound, entry, parts), span, name)
-        raise unknown_function(parts.spelled, span, is_tensor=False)  # F.dropout in training
+            return self.call(entry, parts.spelled, drop_compound_options(compound, entry, parts), span, name)
+        raise unknown_function_error(parts.spelled, span, is_tensor=False)  # F.dropout in training
 
     def handed_on(self, last: Last, name: str | None) -> Ref | None:
         """The step before the last one, under the name of the whole, where the last only hands its result on."""
@@ -280,12 +305,14 @@ class Applier:
             raise NotationError(
                 "torch gives values and indices here, not one tensor",
                 span=span,
-                hints=(f"{excerpt(self.text, span)}.values, or amax and amin", "the larger of x and 0: relu(x)"),
+                hints=(f"{quote_span(self.text, span)}.values, or amax and amin", "the larger of x and 0: relu(x)"),
             )
         return value
 
 
-def check_told(op: Op, spelled: str, arguments: Sequence[Argument], chosen: Collection[str], span: Span) -> None:
+def check_torch_options(
+    op: Op, spelled: str, arguments: Sequence[Argument], chosen: Collection[str], span: Span
+) -> None:
     """Refuse a call of torch's own without an option that torch wants, though the table has a value for it.
 
     NumPy, which keeps axes by ``keepdims``, keeps all of them where none is named.
@@ -297,14 +324,14 @@ def check_told(op: Op, spelled: str, arguments: Sequence[Argument], chosen: Coll
         raise NotationError(f"torch wants {missing[0]} in {spelled}", span=span, hints=(f"{missing[0]}={given}",))
 
 
-def first_of_pair(owner: Ref, place: int, span: Span) -> Ref:
+def choose_from_pair(owner: Ref, place: int, span: Span) -> Ref:
     """The values of torch's (values, indices)."""
     if place not in (0, -2):
         raise UnsupportedError("indices are integers, they have no derivative", span=span)
     return replace(owner, pair=False)
 
 
-def placed(span: Span, compute: Callable[[], Meaning]) -> Meaning:
+def with_error_span(span: Span, compute: Callable[[], Meaning]) -> Meaning:
     """The result of ``compute``, its errors placed at ``span``."""
     try:
         return compute()

@@ -20,7 +20,7 @@ from symgrad.entries.spec import FAMILIES, Op, is_operand
 from symgrad.errors import NotationError, Setting, Span, UnknownNameError
 from symgrad.functions import FLOATS_HOLD
 from symgrad.language.constants import is_constant_number
-from symgrad.language.steps.kinds import Holding, Kind, written
+from symgrad.language.steps.kinds import DtypeKind, OperandType, number_type
 from symgrad.ops.calls.registry import Compound
 from symgrad.program import Number
 from symgrad.shapes import Shape
@@ -39,13 +39,13 @@ class Ref:
     shape: Shape
     pair: bool = False
     complex: bool = False
-    kind: Kind = Kind.REAL
+    kind: DtypeKind = DtypeKind.REAL
     copy: int = field(default=0, compare=False)
     few_bits: str = field(default="", compare=False)
 
 
 Meaning = Any
-"""What a piece of the text stands for: `Ref`, `Parts`, a number, a tuple of meanings, a string, a bool, None."""
+"""What a piece of the text stands for: `Ref`, `MultipleResults`, a number, a tuple of meanings, a string, a bool, None."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Argument:
 
 
 @dataclass(frozen=True)
-class Bound:
+class BoundArguments:
     """The arguments of a call by role."""
 
     operands: tuple[tuple[Ref | Number | None, Span], ...]
@@ -67,7 +67,7 @@ class Bound:
 
 
 @dataclass(frozen=True)
-class Parts:
+class MultipleResults:
     """What ``torch.chunk(x, 2)`` gives: several tensors, of which an index or a field chooses one."""
 
     op: Op | Compound
@@ -96,19 +96,21 @@ SAY_NOTHING = (*TOLD, "out", "output_size", "driver", "weight")
 LIST_ALIASES = ("tensors", "arrays", "operands")
 
 
-def usage(op: Op, spelled: str, method: bool = False) -> str:
+def format_call(op: Op, spelled: str, method: bool = False) -> str:
     """How ``op`` is called: ``softmax(x, dim=-1)``, or ``x.softmax(dim=-1)``."""
     parts = [str(p.replace(annotation=inspect.Parameter.empty)) for p in op.signature.parameters.values()]
     return f"x.{spelled}({', '.join(parts[1:])})" if method else f"{spelled}({', '.join(parts)})"
 
 
-def bind(op: Op, spelled: str, arguments: Sequence[Argument], span: Span, method: bool = False) -> Bound:
+def bind_arguments(
+    op: Op, spelled: str, arguments: Sequence[Argument], span: Span, method: bool = False
+) -> BoundArguments:
     """``arguments`` by role; a method's first one is the tensor before the dot.
 
     Raises `UnknownNameError` for a keyword that the operation does not have, and `NotationError` for an
     argument that is missing, given twice, of the wrong kind, or too many; each names the parameter.
     """
-    form = (usage(op, spelled, method),)
+    form = (format_call(op, spelled, method),)
     given: dict[str, Argument] = {}
     rest = [a for a in arguments if a.keyword is None]
     parameters = list(op.signature.parameters.values())
@@ -119,9 +121,9 @@ def bind(op: Op, spelled: str, arguments: Sequence[Argument], span: Span, method
             if text is None:
                 break
             given[text.name] = rest.pop(0)
-        operands = take_tensors(rest, in_a_row=parameters[0].annotation is str)
+        operands = take_listed_tensors(rest, in_a_row=parameters[0].annotation is str)
     open_parameters = [p for p in parameters if p.kind is not p.VAR_POSITIONAL and p.name not in given]
-    packed = packable(op, open_parameters, rest)
+    packed = find_packed_option(op, open_parameters, rest)
     for position, argument in enumerate(rest):
         if packed is not None and position == packed:
             values = tuple(a.meaning for a in rest[position:])
@@ -135,9 +137,9 @@ def bind(op: Op, spelled: str, arguments: Sequence[Argument], span: Span, method
         if argument.keyword is None:
             continue
         if op.variadic and argument.keyword in LIST_ALIASES and not operands:
-            operands = take_tensors([argument], in_a_row=False)
+            operands = take_listed_tensors([argument], in_a_row=False)
             continue
-        name = parameter_name(names, argument.keyword, given)
+        name = resolve_keyword(names, argument.keyword, given)
         if name is None and argument.meaning is None and argument.keyword in SAY_NOTHING:
             continue
         if name is None:
@@ -145,12 +147,12 @@ def bind(op: Op, spelled: str, arguments: Sequence[Argument], span: Span, method
         if name in given:
             raise NotationError(f"{spelled} is given {name} twice", span=argument.span, hints=form)
         given[name] = argument
-    return by_role(op, spelled, given, operands, span, form)
+    return assign_roles(op, spelled, given, operands, span, form)
 
 
-def by_role(
+def assign_roles(
     op: Op, spelled: str, given: dict[str, Argument], listed: list[Argument], span: Span, form: tuple[str, ...]
-) -> Bound:
+) -> BoundArguments:
     """Operands and options, checked for their kind, with the defaults filled in."""
     operands: list[tuple[Ref | Number | None, Span]] = []
     options: dict[str, Hashable] = {}
@@ -159,25 +161,27 @@ def by_role(
         if parameter.kind is parameter.VAR_POSITIONAL:
             if not listed:
                 raise NotationError(f"{spelled} needs a list of tensors", span=span, hints=form)
-            operands += [operand(spelled, parameter.name, a, form) for a in listed]
+            operands += [check_operand(spelled, parameter.name, a, form) for a in listed]
         elif is_operand(parameter.annotation) and (parameter.name in given or parameter.default is None):
             absent = parameter.name not in given or (
                 parameter.default is None and given[parameter.name].meaning is None
             )
-            found = (None, span) if absent else operand(spelled, parameter.name, given[parameter.name], form, tensors)
+            found = (
+                (None, span) if absent else check_operand(spelled, parameter.name, given[parameter.name], form, tensors)
+            )
             operands.append(found)
         elif parameter.name in given:
-            options[parameter.name] = option(spelled, parameter, given[parameter.name], form)
+            options[parameter.name] = check_option(spelled, parameter, given[parameter.name], form)
         elif parameter.default is parameter.empty:
             raise NotationError(f"{spelled} needs {parameter.name}", span=span, hints=form)
         else:
             options[parameter.name] = parameter.default
     while operands and operands[-1][0] is None:
         operands.pop()
-    return Bound(tuple(operands), options, tuple(name for name in given if name in options))
+    return BoundArguments(tuple(operands), options, tuple(name for name in given if name in options))
 
 
-def take_tensors(rest: list[Argument], in_a_row: bool) -> list[Argument]:
+def take_listed_tensors(rest: list[Argument], in_a_row: bool) -> list[Argument]:
     """Take the tensors from the front of ``rest``: one list of them, or (for einsum) several in a row."""
     if rest and isinstance(rest[0].meaning, tuple):
         listed = rest.pop(0)
@@ -188,7 +192,7 @@ def take_tensors(rest: list[Argument], in_a_row: bool) -> list[Argument]:
     return taken
 
 
-def packable(op: Op, parameters: Sequence[inspect.Parameter], rest: Sequence[Argument]) -> int | None:
+def find_packed_option(op: Op, parameters: Sequence[inspect.Parameter], rest: Sequence[Argument]) -> int | None:
     """Where integers in a row begin that are meant as one option: ``x.permute(0, 2, 1)``.
 
     Only where the operation has a single option without a default, as torch allows it.
@@ -198,41 +202,41 @@ def packable(op: Op, parameters: Sequence[inspect.Parameter], rest: Sequence[Arg
         return None
     first = options[0]
     row = rest[first:]
-    return first if len(row) > 1 and all(is_size(a.meaning) for a in row) else None
+    return first if len(row) > 1 and all(is_size_like(a.meaning) for a in row) else None
 
 
-def parameter_name(parameters: Collection[str], keyword: str, given: Collection[str] = ()) -> str | None:
+def resolve_keyword(parameters: Collection[str], keyword: str, given: Collection[str] = ()) -> str | None:
     """Which of ``parameters`` the ``keyword`` means, by another name one that is not ``given``; None if none is."""
     if keyword in parameters:
         return keyword
     return next((name for name in RENAMED.get(keyword, ()) if name in parameters and name not in given), None)
 
 
-def operand(
+def check_operand(
     spelled: str, name: str, argument: Argument, form: tuple[str, ...], tensors: bool = False
 ) -> tuple[Ref | Number, Span]:
     """A tensor, or a number where not only ``tensors`` will do, or a refusal."""
     meaning = argument.meaning
     if isinstance(meaning, Ref) or (is_constant_number(meaning) and not tensors):
         return meaning, argument.span
-    what = kind_of(meaning)
+    what = describe_meaning(meaning)
     named = Setting("let", sentence="give a list of numbers a name, and its value: {}")
     hint = named if isinstance(meaning, tuple) else form[0]
     raise NotationError(f"{name} of {spelled} has to be a tensor, not {what}", span=argument.span, hints=(hint,))
 
 
-def option(spelled: str, parameter: inspect.Parameter, argument: Argument, form: tuple[str, ...]) -> Hashable:
+def check_option(spelled: str, parameter: inspect.Parameter, argument: Argument, form: tuple[str, ...]) -> Hashable:
     """The value of an option, checked against what its parameter admits."""
     meaning: Hashable = argument.meaning
-    if not admits(parameter.annotation, meaning):
-        what = f"{parameter.name} of {spelled} cannot be {kind_of(meaning)}"
+    if not is_admitted(parameter.annotation, meaning):
+        what = f"{parameter.name} of {spelled} cannot be {describe_meaning(meaning)}"
         sizes = ("a number: how large a result is has to stand in the text",) if isinstance(meaning, Ref) else ()
         raise NotationError(what, span=argument.span, hints=(*sizes, *form))
-    long = isinstance(meaning, int) and abs(meaning) >= FLOATS_HOLD and admits(parameter.annotation, 0.5)
+    long = isinstance(meaning, int) and abs(meaning) >= FLOATS_HOLD and is_admitted(parameter.annotation, 0.5)
     return float(cast(int, meaning)) if long else meaning
 
 
-def admits(kind: Any, meaning: Meaning) -> bool:
+def is_admitted(kind: Any, meaning: Meaning) -> bool:
     """Whether an option annotated ``kind`` takes ``meaning``.
 
     An option without a precise annotation takes numbers, None, bools and flat tuples of numbers; text only
@@ -240,7 +244,7 @@ def admits(kind: Any, meaning: Meaning) -> bool:
     """
     kind = PLAIN.get(kind, kind) if isinstance(kind, str) else kind
     if get_origin(kind) in (Union, types.UnionType):
-        return any(admits(k, meaning) for k in get_args(kind))
+        return any(is_admitted(k, meaning) for k in get_args(kind))
     if kind is None or kind is type(None):
         return meaning is None
     if kind is str or isinstance(meaning, str):
@@ -248,26 +252,26 @@ def admits(kind: Any, meaning: Meaning) -> bool:
     if kind is bool:
         return isinstance(meaning, bool)
     if kind is int:
-        return is_size(meaning)
+        return is_size_like(meaning)
     if kind is float:
         return is_constant_number(meaning)
     if get_origin(kind) is tuple:
-        return isinstance(meaning, tuple) and all(admits(get_args(kind)[0], m) for m in meaning)
+        return isinstance(meaning, tuple) and all(is_admitted(get_args(kind)[0], m) for m in meaning)
     if isinstance(meaning, tuple):
         return all(is_constant_number(m) for m in meaning)
     return meaning is None or isinstance(meaning, bool) or is_constant_number(meaning)
 
 
-def is_size(meaning: Meaning) -> bool:
+def is_size_like(meaning: Meaning) -> bool:
     """Whether ``meaning`` is an integer or an expression in sizes."""
     return isinstance(meaning, (int, sp.Expr)) and not isinstance(meaning, bool)
 
 
-def kind_of(meaning: Meaning) -> str:
+def describe_meaning(meaning: Meaning) -> str:
     """``meaning`` in words, for a message."""
     if isinstance(meaning, Ref):
         return "a tensor"
-    if isinstance(meaning, Parts):
+    if isinstance(meaning, MultipleResults):
         return "several tensors"
     if isinstance(meaning, tuple):
         return "a list"
@@ -276,8 +280,8 @@ def kind_of(meaning: Meaning) -> str:
     return str(meaning)
 
 
-def holding(meaning: Ref | Number | None) -> Holding | None:
+def operand_type(meaning: Ref | Number | None) -> OperandType | None:
     """What torch would hold an operand as; None for one that is left out."""
     if isinstance(meaning, Ref):
-        return Holding(meaning.kind, few_bits=meaning.few_bits, axes=bool(meaning.shape))
-    return None if meaning is None else written(meaning)
+        return OperandType(meaning.kind, few_bits=meaning.few_bits, axes=bool(meaning.shape))
+    return None if meaning is None else number_type(meaning)

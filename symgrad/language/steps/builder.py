@@ -18,11 +18,11 @@ import sympy as sp
 
 from symgrad.entries.spec import Op
 from symgrad.errors import RUN, InputError, ShapeError, Span, SymgradError, UnsupportedError, bug
-from symgrad.language.steps.binding import Meaning, Ref, holding
-from symgrad.language.steps.complaints import mismatch, shapes_found, unmade
-from symgrad.language.steps.input_names import Taken
-from symgrad.language.steps.kinds import Kind, ruling, type_of_result
-from symgrad.language.steps.made import Made
+from symgrad.language.steps.binding import Meaning, Ref, operand_type
+from symgrad.language.steps.complaints import computed_leaf_error, list_shapes, mismatch_error
+from symgrad.language.steps.input_names import UsedNames
+from symgrad.language.steps.kinds import DtypeKind, resolve_shapes, result_type
+from symgrad.language.steps.made import LiteralTensor
 from symgrad.language.syntax_tree import Statement
 from symgrad.ops.entry import named, playing
 from symgrad.program import Apply, Argument, Constant, Number, Own, Role, Tensor, free_name
@@ -36,13 +36,13 @@ LENGTHS = ("p", "ord")
 """Options that may be infinite: which length is meant."""
 
 
-def endless(value: object) -> bool:
+def is_infinite_or_nan(value: object) -> bool:
     """Whether this is an infinity or NaN."""
     return isinstance(value, float) and not math.isfinite(value)
 
 
 @dataclass(frozen=True)
-class Operand:
+class StepOperand:
     """A tensor or a number, and how the user wrote it; None is an operand that was left out."""
 
     meaning: Ref | Number | None
@@ -54,7 +54,7 @@ class Operand:
         return self.meaning.shape if isinstance(self.meaning, Ref) else None if self.meaning is None else ()
 
 
-class Builder:
+class StepBuilder:
     """Collects steps over inputs of given shapes.
 
     ``kept`` are names that intermediate results may not have: what the text assigns, and the output. Of what the text
@@ -67,16 +67,16 @@ class Builder:
         self.inputs = dict(inputs)
         self.steps: list[Apply] = []
         self.kept = frozenset(kept)
-        self.used = Taken(inputs)
+        self.used = UsedNames(inputs)
         self.count = 0
         self.pending: list[tuple[int, Op, list[Any]]] = []
-        self.made: dict[str, tuple[Own, Made]] = {}
+        self.made: dict[str, tuple[Own, LiteralTensor]] = {}
         self.leaves: set[str] = set()
         self.remarks, self.rounded = dict[str, None](), dict[str, None]()
         self.positions: dict[tuple[str, int], None] = {}
         self.stale: dict[tuple[str, int], str] = {}
 
-    def make(self, made: Made, code: str, name: str | None = None) -> Ref:
+    def make(self, made: LiteralTensor, code: str, name: str | None = None) -> Ref:
         """A tensor that the text makes with ``code``, as an input of the program; what is not drawn is made once."""
         same = [n for n, (own, other) in self.made.items() if own.code == code and other.shape == made.shape]
         if name is None and same and not made.drawn:
@@ -90,26 +90,28 @@ class Builder:
     def forget_counts(self, output: str) -> None:
         """Positions that no step reads: x[arange(n), y] reads y alone, x[tensor([-1])] those counted from the front."""
         read = {name for step in self.steps for name in step.tensors} | {output, *self.leaves}
-        for name in [name for name, (_, made) in self.made.items() if made.kind is Kind.WHOLE and name not in read]:
+        for name in [
+            name for name, (_, made) in self.made.items() if made.kind is DtypeKind.WHOLE and name not in read
+        ]:
             del self.made[name]
 
     def want(self, found: Meaning, statement: Statement) -> None:
         """A gradient by what ``statement`` gives a name, which has to be numbers that the text makes."""
         if not isinstance(found, Ref) or found.name not in self.made:
-            raise unmade(statement)
+            raise computed_leaf_error(statement)
         self.leaves.add(found.name)
         own, _ = self.made[found.name]
         if own.seed is not None:
             self.remarks[f"{found.name} is {own.code}, drawn once by NumPy's generator with the seed {own.seed}"] = None
 
-    def known(self, operand: Operand) -> Operand:
+    def known(self, operand: StepOperand) -> StepOperand:
         """An infinity, NaN or −0 beside tensors as data: no formula has them as numbers, which would lose ∞·0."""
-        if not endless(operand.meaning) and str(operand.meaning) != "-0.0":
+        if not is_infinite_or_nan(operand.meaning) and str(operand.meaning) != "-0.0":
             return operand
         value = float(cast(float, operand.meaning))
         word = "nan" if math.isnan(value) else "inf"
         code = f"torch.tensor({'-' * (value == -math.inf)}torch.{word})" if value else "torch.tensor(-0.0)"
-        fill = Made((), lambda *_: np.array(value))
+        fill = LiteralTensor((), lambda *_: np.array(value))
         return replace(operand, meaning=self.make(fill, code))
 
     def unclaimed(self, wish: str) -> str:
@@ -131,7 +133,7 @@ class Builder:
     def apply(
         self,
         op: Op,
-        operands: Sequence[Operand],
+        operands: Sequence[StepOperand],
         options: Mapping[str, Hashable],
         span: Span | None,
         label: str | None = None,
@@ -147,23 +149,23 @@ class Builder:
         for operand in operands:
             self.check_fresh(operand, span)
         operands = [self.known(operand) for operand in operands]
-        beyond = [n for n, value in options.items() if endless(value) and n not in LENGTHS]
+        beyond = [n for n, value in options.items() if is_infinite_or_nan(value) and n not in LENGTHS]
         if beyond:
             raise InputError(f"{beyond[0]} of {label} has to be finite", span=span, found=(str(options[beyond[0]]),))
         shapes = tuple(None if o.shape is None else self.literal(self.sizes.shape(o.shape)) for o in operands)
         try:
-            ruled = ruling(op, self.sizes, shapes, [isinstance(o.meaning, Ref) for o in operands], options)
+            ruled = resolve_shapes(op, self.sizes, shapes, [isinstance(o.meaning, Ref) for o in operands], options)
             arguments = [self.aligned(o, t, span) for o, t in zip(operands, ruled.targets, strict=True)]
             shape = self.literal(ruled.shape)
         except SizeMismatch as error:
             found = [(o.text, o.meaning.shape) for o in operands if isinstance(o.meaning, Ref)]
-            raise mismatch(error, label, found, self.inputs, self.sizes, span or (0, 0)) from None
+            raise mismatch_error(error, label, found, self.inputs, self.sizes, span or (0, 0)) from None
         except SymgradError as error:
             raise self.placed(error, operands, span) from None
         except (TypeError, ValueError, AttributeError, ArithmeticError, LookupError) as error:
             self.check_ranks(op, operands, label, span)
             if not chosen:
-                told = shapes_found([(o.text, o.shape or ()) for o in operands], self.sizes)
+                told = list_shapes([(o.text, o.shape or ()) for o in operands], self.sizes)
                 raise bug(f"{op.name} trips over its operands: {told}") from error
             written = ", ".join(f"{key}={options[key]!r}" for key in chosen)
             raise InputError(f"{label} cannot take these options", span=span, found=(written,)) from error
@@ -179,7 +181,7 @@ class Builder:
                 self.put_beside()
         return result
 
-    def check_fresh(self, operand: Operand, span: Span | None) -> None:
+    def check_fresh(self, operand: StepOperand, span: Span | None) -> None:
         """Refuse what shares its entries with a tensor that was written over since."""
         ref = operand.meaning
         word = self.stale.get((ref.name, ref.copy)) if self.stale and isinstance(ref, Ref) else None
@@ -192,7 +194,7 @@ class Builder:
         try:
             while self.pending:
                 place, op, arguments = self.pending[0]
-                caller, found = Caller(self, self.steps[place].span), []
+                caller, found = EntryCaller(self, self.steps[place].span), []
                 for key, recipe in op.beside.items():
                     entry, operands, options = recipe(caller, *arguments)
                     found.append((key, caller.last(entry, operands, options, key).name))
@@ -201,7 +203,7 @@ class Builder:
         finally:
             self.pending.clear()
 
-    def check_ranks(self, op: Op, operands: Sequence[Operand], label: str, span: Span | None) -> None:
+    def check_ranks(self, op: Op, operands: Sequence[StepOperand], label: str, span: Span | None) -> None:
         """Refuse operands with another number of axes than the table expects; what it trips over is its say."""
         for name, operand in zip(op.operands, operands, strict=False):
             ranks = op.ranks.get(name, ())
@@ -220,15 +222,15 @@ class Builder:
         elif not (value.is_Integer and value >= 0):
             raise ShapeError(f"{label} would leave an axis of size {value}", span=span)
 
-    def placed(self, error: SymgradError, operands: Sequence[Operand], span: Span | None) -> SymgradError:
+    def placed(self, error: SymgradError, operands: Sequence[StepOperand], span: Span | None) -> SymgradError:
         """``error`` of the table with its place and the shapes it is about."""
         error.span = error.span or span
         tensors = [(o.text, o.meaning.shape) for o in operands if isinstance(o.meaning, Ref)]
         if isinstance(error, ShapeError) and tensors:
-            error.found = (*error.found, shapes_found(tensors, self.sizes))
+            error.found = (*error.found, list_shapes(tensors, self.sizes))
         return error
 
-    def aligned(self, operand: Operand, target: Shape | None, span: Span | None) -> Ref | Number | None:
+    def aligned(self, operand: StepOperand, target: Shape | None, span: Span | None) -> Ref | Number | None:
         """``operand`` broadcast to ``target`` where it has another shape; a number fits everywhere."""
         meaning = operand.meaning
         if not isinstance(meaning, Ref):
@@ -260,7 +262,7 @@ class Builder:
         """Append a step."""
         result = self.fresh_name() if name is None else self.claim(name)
         self.used.add(result)
-        frozen = tuple(sorted((key, hashable(value)) for key, value in options.items()))
+        frozen = tuple(sorted((key, make_hashable(value)) for key, value in options.items()))
         self.steps.append(Apply(op.operation, arguments, frozen, Tensor(result, shape), span))
         return Ref(result, shape)
 
@@ -307,10 +309,10 @@ class Builder:
 
 
 @dataclass(frozen=True)
-class Caller:
+class EntryCaller:
     """Applies entries of the table by name: what compounds (`symgrad.ops.calls`) and recipes are written in."""
 
-    builder: Builder
+    builder: StepBuilder
     span: Span | None
     settled: Callable[[Size, Span], int] | None = None
 
@@ -321,8 +323,8 @@ class Caller:
     def last(self, name: str | Op, operands: Sequence[Any], options: Mapping[str, Any], wish: str | None) -> Ref:
         """The same, under the name ``wish``; what torch keeps as truth values or whole numbers stays that."""
         op, chosen = named(name), {**named(name).defaults, **options}
-        type_ = type_of_result(op, [holding(operand) for operand in operands], chosen)
-        described = [Operand(operand, op.name) for operand in operands]
+        type_ = result_type(op, [operand_type(operand) for operand in operands], chosen)
+        described = [StepOperand(operand, op.name) for operand in operands]
         written = tuple(options) if self.settled is not None else ()  # by the author of a text: they may make no sense
         return replace(self.builder.apply(op, described, chosen, self.span, name=wish, chosen=written), **type_)
 
@@ -343,6 +345,6 @@ class Caller:
         return self.settled(size, self.span or (0, 0))
 
 
-def hashable(value: Any) -> Hashable:
+def make_hashable(value: Any) -> Hashable:
     """Lists as tuples."""
-    return tuple(hashable(v) for v in value) if isinstance(value, (list, tuple)) else value
+    return tuple(make_hashable(v) for v in value) if isinstance(value, (list, tuple)) else value

@@ -26,36 +26,36 @@ from symgrad.shapes import Shape, Size, SizeMismatch, Sizes
 WIDTH = 40
 
 
-def shown_size(size: Size, sizes: Sizes) -> str:
+def format_size(size: Size, sizes: Sizes) -> str:
     """A size as its number, or as its letter while nothing is known."""
     number = sizes.number(size)
     return str(sizes.find(size)) if number is None else str(number)
 
 
-def shown_shape(shape: Shape, sizes: Sizes) -> str:
+def format_sizes(shape: Shape, sizes: Sizes) -> str:
     """``2×3``, ``a vector of 3``, ``a scalar``."""
-    return shape_in_words([shown_size(size, sizes) for size in shape])
+    return join_sizes([format_size(size, sizes) for size in shape])
 
 
-def shape_in_words(words: Sequence[str]) -> str:
+def join_sizes(words: Sequence[str]) -> str:
     """The sizes of a shape, in words, as one."""
     if not words:
         return "a scalar"
     return f"a vector of {words[0]}" if len(words) == 1 else "×".join(words)
 
 
-def excerpt(text: str, span: Span) -> str:
+def quote_span(text: str, span: Span) -> str:
     """What the user wrote, on one line and not too long."""
     words = " ".join(text[span[0] : span[1]].split())
     return words if len(words) <= WIDTH else words[: WIDTH - 1] + "…"
 
 
-def shapes_found(operands: Sequence[tuple[str, Shape]], sizes: Sizes) -> str:
+def list_shapes(operands: Sequence[tuple[str, Shape]], sizes: Sizes) -> str:
     """``A is 2×3, b is a vector of 4``."""
-    return ", ".join(dict.fromkeys(f"{text} is {shown_shape(shape, sizes)}" for text, shape in operands))
+    return ", ".join(dict.fromkeys(f"{text} is {format_sizes(shape, sizes)}" for text, shape in operands))
 
 
-def mismatch(
+def mismatch_error(
     error: SizeMismatch,
     label: str,
     operands: Sequence[tuple[str, Shape]],
@@ -65,11 +65,11 @@ def mismatch(
 ) -> ShapeError:
     """The error for two sizes that would have to be equal, told in the operands' own words."""
     first, second = error.first, error.second
-    places = [place(first, operands, sizes, skip=None)]
-    places.append(place(second, operands, sizes, skip=places[0]))
-    found = [shapes_found(operands, sizes)]
+    places = [find_axis_of_size(first, operands, sizes, skip=None)]
+    places.append(find_axis_of_size(second, operands, sizes, skip=places[0]))
+    found = [list_shapes(operands, sizes)]
     located = [
-        f"{shown_size(size, sizes)} is axis {where[1]} of {operands[where[0]][0]}"
+        f"{format_size(size, sizes)} is axis {where[1]} of {operands[where[0]][0]}"
         for size, where in zip((first, second), places, strict=True)
         if where is not None
     ]
@@ -77,23 +77,23 @@ def mismatch(
         found.append(", ".join(located))
     others = [(name, shape) for name, shape in inputs.items() if (name, shape) not in list(operands)]
     if others:
-        found.append(f"so far {shapes_found(others, sizes)}")
+        found.append(f"so far {list_shapes(others, sizes)}")
     hints: list[Setting] = []
     for where, wanted in zip(places, (second, first), strict=True):
         if where is not None and operands[where[0]][0] in inputs:
             name, shape = operands[where[0]]
             fitting = tuple(wanted if axis == where[1] else size for axis, size in enumerate(shape))
-            numbers = ",".join(shown_size(size, sizes) for size in fitting)
+            numbers = ",".join(format_size(size, sizes) for size in fitting)
             hints.append(Setting("shape", name, numbers))
     return ShapeError(
-        f"the sizes {shown_size(first, sizes)} and {shown_size(second, sizes)} do not fit together in {label}",
+        f"the sizes {format_size(first, sizes)} and {format_size(second, sizes)} do not fit together in {label}",
         span=span,
         found=tuple(found),
         hints=tuple(dict.fromkeys(reversed(hints))),
     )
 
 
-def place(
+def find_axis_of_size(
     size: Size, operands: Sequence[tuple[str, Shape]], sizes: Sizes, skip: tuple[int, int] | None
 ) -> tuple[int, int] | None:
     """(operand, axis) where ``size`` stands, in another operand than ``skip`` if there is one."""
@@ -107,14 +107,14 @@ def place(
     return next(iter(elsewhere or found), None)
 
 
-def turned(text: str, rank: int) -> str:
+def explain_transpose(text: str, rank: int) -> str:
     """What ``.T`` does where there is no matrix, and what torch says to that."""
     same = {0: "is that number itself", 1: "is that vector itself"}
     does = same.get(rank, f"turns the order of all {rank} axes")
     return f"{text} {does}; torch warns that .T is deprecated but for matrices"
 
 
-def no_tensor(what: str, several: bool, text: str, span: Span) -> NotationError:
+def no_tensor_error(what: str, several: bool, text: str, span: Span) -> NotationError:
     """The error for an output that is none; subscripts without an arrow are names with commas between them."""
     example = "one of them, such as x.chunk(2)[0]" if several else "an expression over tensors, such as x@a"
     terms = text.replace(" ", "").split(",")
@@ -125,7 +125,7 @@ def no_tensor(what: str, several: bool, text: str, span: Span) -> NotationError:
     return NotationError(told, span=span, hints=(example, *meant))
 
 
-def no_inputs(span: Span) -> NotationError:
+def no_inputs_error(span: Span) -> NotationError:
     """The error for a text of numbers alone."""
     return NotationError(
         "there is no input to differentiate by: everything here is a number that the text makes",
@@ -134,7 +134,7 @@ def no_inputs(span: Span) -> NotationError:
     )
 
 
-def unmade(statement: Statement) -> UnsupportedError:
+def computed_leaf_error(statement: Statement) -> UnsupportedError:
     """The error for a leaf that is computed: ``x = (y*2).requires_grad_()``."""
     name = statement.target
     return UnsupportedError(
@@ -151,7 +151,7 @@ NO_TENSOR = ("item", "tolist", "numpy")
 """Methods that leave torch."""
 
 
-def unknown_function(spelled: str, callee: Span, is_tensor: bool) -> SymgradError:
+def unknown_function_error(spelled: str, callee: Span, is_tensor: bool) -> SymgradError:
     """The error for a function or method that the table does not have, with close matches."""
     method = spelled.startswith("Tensor.")
     word = spelled.removeprefix("Tensor.")
@@ -178,7 +178,7 @@ def unknown_function(spelled: str, callee: Span, is_tensor: bool) -> SymgradErro
     )
 
 
-def uncalled(callee: Node) -> NotationError:
+def not_callable_error(callee: Node) -> NotationError:
     """The error for a call of what is no function: of a module, ``nn.ReLU()(x)``, with the function that it is."""
     module = dotted(callee.function) if isinstance(callee, Call) else None
     path, _, name = (module or "").rpartition(".")

@@ -4,7 +4,7 @@ Comes in: an operation as it was spelled, with operands of which some are comple
 step on pairs (`symgrad.ops.complex.complex_pairs`). A complex tensor comes from ``torch.fft``, ``torch.complex``,
 ``torch.polar`` and ``view_as_complex``; ``abs``, ``angle``, ``.real``, ``.imag`` and ``view_as_real`` lead back.
 
-`symgrad.ops.calls.complex_rules` has the rules, to which a text's operands are `TextPairs`. Of what no rule knows the
+`symgrad.ops.calls.complex_rules` has the rules, to which a text's operands are `ComplexPairs`. Of what no rule knows the
 steps are taken on real and imaginary parts, where the equation is linear: joins, views, sums and picked entries are
 linear in all tensors together, products in each.
 """
@@ -19,8 +19,8 @@ from typing import Any, NoReturn
 from symgrad.entries.read_off import Terms, multilinear
 from symgrad.entries.spec import Op
 from symgrad.errors import NotationError, Span, UnsupportedError
-from symgrad.language.steps.binding import Meaning, Ref, kind_of
-from symgrad.language.steps.builder import Builder, Caller, Operand
+from symgrad.language.steps.binding import Meaning, Ref, describe_meaning
+from symgrad.language.steps.builder import EntryCaller, StepBuilder, StepOperand
 from symgrad.ops import ground
 from symgrad.ops.calls.complex_rules import ARITHMETIC, REAL, UNMOVED
 from symgrad.ops.complex.complex_pairs import unpaired
@@ -32,8 +32,8 @@ Halves = tuple[Any, ...]
 """The real part and the imaginary one; one part of what is no complex tensor."""
 
 
-def by_halves(
-    call: Callable[..., Ref], builder: Builder, op: Op, parts: list[Halves], of: Callable[[Sequence[Any]], Ref]
+def apply_to_halves(
+    call: Callable[..., Ref], builder: StepBuilder, op: Op, parts: list[Halves], of: Callable[[Sequence[Any]], Ref]
 ) -> tuple[Ref, Ref] | None:
     """The results of both halves, or of the products of halves; ``of`` one of each operand's parts is one step.
 
@@ -41,32 +41,32 @@ def by_halves(
     """
     places = {str(n) for n, part in enumerate(parts) if len(part) > 1}
     first = of([part[0] for part in parts])
-    terms = terms_of_step(builder, op, first)
+    terms = linear_terms(builder, op, first)
     if not terms:
         return None
     if all(len(term) == 1 for term in terms):
         moving = {int(name) for (name,) in terms}
-        parts = [with_nothing(call, part) if n in moving else part for n, part in enumerate(parts)]
+        parts = [add_zero_half(call, part) if n in moving else part for n, part in enumerate(parts)]
         return first, of([part[-1] for part in parts])
-    if (factors := one_product(terms)) is not None and places <= set().union(*terms):
+    if (factors := find_only_product(terms)) is not None and places <= set().union(*terms):
         moving = {int(name) for term in terms for name in term}
-        return product(call, first, parts, factors, frozenset(moving - factors), of)
+        return multiply_halves(call, first, parts, factors, frozenset(moving - factors), of)
     return None
 
 
-def with_nothing(call: Callable[..., Ref], part: Halves) -> Halves:
+def add_zero_half(call: Callable[..., Ref], part: Halves) -> Halves:
     """Both halves, also of a real tensor among complex ones."""
     return part if len(part) > 1 or not isinstance(part[0], Ref) else (part[0], call(ground.zeros_like, part[0]))
 
 
-def one_product(terms: Terms) -> frozenset[int] | None:
+def find_only_product(terms: Terms) -> frozenset[int] | None:
     """The factors of the only term that is a product, beside which others may be added as they are (a bias)."""
     (longest, *others) = sorted(terms, key=len, reverse=True)
     alone = all(len(term) == 1 and term[0] not in longest for term in others)
     return frozenset(map(int, longest)) if alone else None
 
 
-def product(
+def multiply_halves(
     call: Callable[..., Ref],
     first: Ref,
     parts: Sequence[Halves],
@@ -76,8 +76,8 @@ def product(
 ) -> tuple[Ref, Ref]:
     """Of two factors (f(x₀, y₀) − f(x₁, y₁)) + i·(f(x₀, y₁) + f(x₁, y₀)), and so on; what is added counts once."""
     if not any(len(parts[n]) > 1 for n in factors):
-        parts = [with_nothing(call, part) if n == min(factors) else part for n, part in enumerate(parts)]
-    riders = {n: with_nothing(call, parts[n]) for n in added}
+        parts = [add_zero_half(call, part) if n == min(factors) else part for n, part in enumerate(parts)]
+    riders = {n: add_zero_half(call, parts[n]) for n in added}
     kept = [part[:1] if n in riders else part for n, part in enumerate(parts)]
     sums: dict[int, Ref] = {0: first}
     for choice in list(itertools.product(*(range(len(part)) for part in kept)))[1:]:
@@ -91,7 +91,7 @@ def product(
     return sums[0], sums[1]
 
 
-def terms_of_step(builder: Builder, op: Op, result: Ref) -> Terms | None:
+def linear_terms(builder: StepBuilder, op: Op, result: Ref) -> Terms | None:
     """In which operands the step that gave ``result`` is linear."""
     step = builder.step_of(result.name)
     if step is None:
@@ -105,13 +105,13 @@ IDENTITY = playing(Role.HANDS_ON)
 HINT = "abs, angle, .real, .imag and view_as_real give real tensors"
 
 
-def is_complex(meaning: Any) -> bool:
+def is_complex_ref(meaning: Any) -> bool:
     """Whether a tensor is complex."""
     return isinstance(meaning, Ref) and meaning.complex
 
 
 @dataclass(frozen=True)
-class Seen:
+class TorchShaped:
     """A tensor of the text as torch sees it: a complex one without the axis of its pairs."""
 
     ref: Ref
@@ -122,43 +122,43 @@ class Seen:
         return self.ref.shape[:-1] if self.ref.complex else self.ref.shape
 
 
-def seen(meaning: Meaning) -> Any:
+def to_torch_shape(meaning: Meaning) -> Any:
     """A tensor in torch's shape, also in a list; anything else as it is."""
     if isinstance(meaning, tuple):
-        return tuple(map(seen, meaning))
-    return Seen(meaning) if isinstance(meaning, Ref) else meaning
+        return tuple(map(to_torch_shape, meaning))
+    return TorchShaped(meaning) if isinstance(meaning, Ref) else meaning
 
 
 @dataclass(frozen=True)
-class TextPairs:
+class ComplexPairs:
     """What a text's operands are to the rules of complex tensors; a `Ref` is what an entry gave back."""
 
-    builder: Builder
+    builder: StepBuilder
     op: Op
     meanings: Sequence[Meaning]
     span: Span
     label: str
     whole: Callable[[Size, Span], int]
 
-    def entry(self, op: Op, operands: Sequence[Operand], options: Mapping[str, Hashable], name: str | None) -> Ref:
+    def entry(self, op: Op, operands: Sequence[StepOperand], options: Mapping[str, Hashable], name: str | None) -> Ref:
         """One step."""
         return self.builder.apply(op, operands, {**op.defaults, **options}, self.span, self.label, name)
 
     def __call__(self, name: str | Op, *arguments: Any, **keywords: Any) -> Ref:
         """The result of one entry."""
-        return self.entry(named(name), [Operand(a, self.label) for a in arguments], keywords, None)
+        return self.entry(named(name), [StepOperand(a, self.label) for a in arguments], keywords, None)
 
     def paired(self, value: Any) -> bool:
         """Whether it is a tensor of pairs."""
-        return isinstance(value, Ref) or (isinstance(value, Seen) and value.ref.complex)
+        return isinstance(value, Ref) or (isinstance(value, TorchShaped) and value.ref.complex)
 
     def pair(self, value: Any) -> Any:
         """Anything as pairs; a number is one of them for each entry of the complex tensor beside it."""
         if isinstance(value, Ref):
             return value
-        if isinstance(value, Seen):
+        if isinstance(value, TorchShaped):
             return value.ref if value.ref.complex else self(ground.complex_pair, value.ref, 0)
-        peer = next(meaning for meaning in self.meanings if is_complex(meaning))
+        peer = next(meaning for meaning in self.meanings if is_complex_ref(meaning))
         return self(
             ground.complex_pair, self(ground.mul, self(ground.ones_like, self(ground.complex_real, peer)), value), 0
         )
@@ -167,11 +167,11 @@ class TextPairs:
         """A real tensor, or a number."""
         if self.paired(value):
             raise UnsupportedError(f"{self.label} takes a real tensor here", span=self.span, hints=(HINT,))
-        return value.ref if isinstance(value, Seen) else value
+        return value.ref if isinstance(value, TorchShaped) else value
 
     def column(self, value: Any) -> Any:
         """A real factor of pairs."""
-        value = value.ref if isinstance(value, Seen) else value
+        value = value.ref if isinstance(value, TorchShaped) else value
         return self(ground.unsqueeze, value, dim=-1) if isinstance(value, Ref) else value
 
     def part(self, pairs: Ref, number: int) -> Ref:
@@ -184,8 +184,8 @@ class TextPairs:
 
     def again(self, first: Any, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> Ref:
         """The call's own entry, of another first tensor."""
-        rest = [Operand(a, self.label) for a in arguments]
-        return self.entry(self.op, [Operand(first, self.label), *rest], keywords, None)
+        rest = [StepOperand(a, self.label) for a in arguments]
+        return self.entry(self.op, [StepOperand(first, self.label), *rest], keywords, None)
 
     def number(self, size: Any) -> int:
         """A size as a number."""
@@ -197,15 +197,15 @@ VIEWS = ("torch.view_as_complex", "view_as_complex", "torch.view_as_real", "view
 """The same entries, seen as complex numbers or as pairs: no step."""
 
 
-def speaks_of_complex(op: Op, operands: Sequence[Operand], label: str) -> bool:
+def involves_complex(op: Op, operands: Sequence[StepOperand], label: str) -> bool:
     """Whether torch would see a complex tensor here; the table's own word for an operation is about pairs."""
-    return any(is_complex(o.meaning) for o in operands) or (bool(op.pairs) and label != op.name)
+    return any(is_complex_ref(o.meaning) for o in operands) or (bool(op.pairs) and label != op.name)
 
 
-def seen_as(builder: Builder, value: Meaning, word: str) -> Ref:
+def view_as_pairs(builder: StepBuilder, value: Meaning, word: str) -> Ref:
     """A tensor of pairs as a complex one, or the other way round."""
     if not isinstance(value, Ref) or value.pair:
-        raise NotationError(f"{word} takes a tensor, not {kind_of(value)}")
+        raise NotationError(f"{word} takes a tensor, not {describe_meaning(value)}")
     if word.endswith("real"):
         if not value.complex:
             raise NotationError(f"{word} takes a complex tensor", hints=("view_as_real(torch.fft.fft(x))",))
@@ -215,10 +215,10 @@ def seen_as(builder: Builder, value: Meaning, word: str) -> Ref:
     return replace(value, shape=(*unpaired(builder.sizes, value.shape), value.shape[-1]), complex=True)
 
 
-def complex_step(
-    builder: Builder,
+def apply_complex_step(
+    builder: StepBuilder,
     op: Op,
-    operands: Sequence[Operand],
+    operands: Sequence[StepOperand],
     options: Mapping[str, Hashable],
     span: Span,
     label: str,
@@ -227,25 +227,28 @@ def complex_step(
 ) -> Ref:
     """The step on pairs; refuses what has no entry there."""
     meanings = [o.meaning for o in operands]
-    pairs = TextPairs(builder, op, meanings, span, label, whole)
+    pairs = ComplexPairs(builder, op, meanings, span, label, whole)
     if op.role is Role.INDEXES and isinstance(options["key"], tuple):
         return replace(pairs.entry(op, operands, {"key": (*options["key"], ("all",))}, name), complex=True)
-    if op.name in UNMOVED and not any(map(is_complex, meanings)):
+    if op.name in UNMOVED and not any(map(is_complex_ref, meanings)):
         return pairs.entry(IDENTITY, operands, {}, name)
     if not op.pairs:
         chosen = {key: value for key, value in options.items() if op.defaults.get(key, ...) != value}
-        word = known_rule(*() if label.startswith("np.") else (label.rpartition(".")[2],), op.name)
-        found = by_rule(pairs, word, [seen(meaning) for meaning in meanings], chosen, name)
-        return found or of_halves(pairs, op, operands, options, name) or refused(pairs)
+        word = find_complex_rule(*() if label.startswith("np.") else (label.rpartition(".")[2],), op.name)
+        found = apply_complex_rule(pairs, word, [to_torch_shape(meaning) for meaning in meanings], chosen, name)
+        return found or apply_by_halves(pairs, op, operands, options, name) or refuse_complex(pairs)
     given = [
-        Operand((pairs.pair if place in op.pairs and o.meaning is not None else pairs.real)(seen(o.meaning)), o.text)
+        StepOperand(
+            (pairs.pair if place in op.pairs and o.meaning is not None else pairs.real)(to_torch_shape(o.meaning)),
+            o.text,
+        )
         for place, o in zip(op.operands, operands, strict=False)
     ]
     return replace(pairs.entry(op, given, options, name), complex="out" in op.pairs)
 
 
-def of_halves(
-    pairs: TextPairs, op: Op, operands: Sequence[Operand], options: Mapping[str, Hashable], name: str | None
+def apply_by_halves(
+    pairs: ComplexPairs, op: Op, operands: Sequence[StepOperand], options: Mapping[str, Hashable], name: str | None
 ) -> Ref | None:
     """The step on halves, put together again; None where it is not linear in them."""
     parts = [
@@ -256,56 +259,58 @@ def of_halves(
     ]
 
     def of(chosen: Sequence[Any]) -> Ref:
-        meant = [Operand(meaning, operand.text) for meaning, operand in zip(chosen, operands, strict=True)]
+        meant = [StepOperand(meaning, operand.text) for meaning, operand in zip(chosen, operands, strict=True)]
         return pairs.entry(op, meant, options, None)
 
-    both = by_halves(pairs, pairs.builder, op, parts, of)
+    both = apply_to_halves(pairs, pairs.builder, op, parts, of)
     if both is None:
         return None
-    made = pairs.entry(ground.complex_pair, [Operand(half, pairs.label) for half in both], {}, name)
+    made = pairs.entry(ground.complex_pair, [StepOperand(half, pairs.label) for half in both], {}, name)
     return replace(made, complex=True)
 
 
 @dataclass(frozen=True)
-class PairCaller(Caller):
+class ComplexEntryCaller(EntryCaller):
     """Applies entries to tensors as torch sees them, of which some are complex."""
 
     def __call__(self, name: str | Op, *operands: Any, **options: Any) -> Any:
         """The result of one entry."""
-        return Seen(self.last(name, operands, options, None))
+        return TorchShaped(self.last(name, operands, options, None))
 
     def last(self, name: str | Op, operands: Sequence[Any], options: Mapping[str, Any], wish: str | None) -> Ref:
         """The same, under the name ``wish``."""
-        op, given = named(name), [o.ref if isinstance(o, Seen) else o for o in operands]
-        if self.settled is None or not (op.pairs or any(map(is_complex, given))):
+        op, given = named(name), [o.ref if isinstance(o, TorchShaped) else o for o in operands]
+        if self.settled is None or not (op.pairs or any(map(is_complex_ref, given))):
             return super().last(name, given, options, wish)
-        described = [Operand(meaning, op.name) for meaning in given]
+        described = [StepOperand(meaning, op.name) for meaning in given]
         spoken = {**op.defaults, **options}
-        return complex_step(self.builder, op, described, spoken, self.span or (0, 0), op.name, wish, self.settled)
+        return apply_complex_step(self.builder, op, described, spoken, self.span or (0, 0), op.name, wish, self.settled)
 
 
-def known_rule(*words: str) -> str | None:
+def find_complex_rule(*words: str) -> str | None:
     """Under which word the registry knows a call of complex tensors."""
     return next((word for word in words if word in ARITHMETIC), None)
 
 
-def by_compound(
-    builder: Builder, word: str, positional: Sequence[Any], keywords: Mapping[str, Any], span: Span, name: str | None,
+def apply_complex_compound(
+    builder: StepBuilder, word: str, positional: Sequence[Any], keywords: Mapping[str, Any], span: Span, name: str | None,
     whole: Callable[[Size, Span], int],
 ) -> Ref:  # fmt: skip
     """What the registry says that a call without an entry of its own is of complex tensors."""
     flat = [part for given in positional for part in (given if isinstance(given, tuple) else (given,))]
-    pairs = TextPairs(builder, ground.norm, flat, span, word, whole)
-    return by_rule(pairs, word, [seen(meaning) for meaning in positional], keywords, name) or refused(pairs)
+    pairs = ComplexPairs(builder, ground.norm, flat, span, word, whole)
+    return apply_complex_rule(
+        pairs, word, [to_torch_shape(meaning) for meaning in positional], keywords, name
+    ) or refuse_complex(pairs)
 
 
-def refused(pairs: TextPairs) -> NoReturn:
+def refuse_complex(pairs: ComplexPairs) -> NoReturn:
     """Complain of what no rule knows."""
     raise UnsupportedError(f"{pairs.label} of complex tensors is not supported yet", span=pairs.span, hints=(HINT,))
 
 
-def by_rule(
-    pairs: TextPairs, word: str | None, given: Sequence[Any], chosen: Mapping[str, Hashable], name: str | None
+def apply_complex_rule(
+    pairs: ComplexPairs, word: str | None, given: Sequence[Any], chosen: Mapping[str, Hashable], name: str | None
 ) -> Ref | None:
     """What the registry says that the operation is of complex tensors; None where it does not know."""
     try:
@@ -318,4 +323,4 @@ def by_rule(
     if name is None:
         return ref
     renamed = pairs.builder.renamed(ref, name)
-    return renamed or replace(pairs.entry(IDENTITY, [Operand(ref, name)], {}, name), complex=ref.complex)
+    return renamed or replace(pairs.entry(IDENTITY, [StepOperand(ref, name)], {}, name), complex=ref.complex)

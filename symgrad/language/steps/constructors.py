@@ -17,16 +17,16 @@ import sympy as sp
 from symgrad.errors import InputError, NotationError, UnsupportedError
 from symgrad.language.arguments import Array, array_from_entries, nested_shape
 from symgrad.language.constants import combine_constants
-from symgrad.language.steps.binding import Meaning, is_size
-from symgrad.language.steps.kinds import Kind, written
-from symgrad.language.steps.made import DTYPES, EXAMPLE, Fill, Generator, Given, Made, Numbers
+from symgrad.language.steps.binding import Meaning, is_size_like
+from symgrad.language.steps.kinds import DtypeKind, number_type
+from symgrad.language.steps.made import DTYPES, EXAMPLE, ConstructorArguments, Fill, Generator, LiteralTensor, Numbers
 from symgrad.ops.lookup import normal
 from symgrad.shapes import size_of
 
-Maker = Callable[[Given], Made]
+Maker = Callable[[ConstructorArguments], LiteralTensor]
 
 
-def written_out(entries: list[Any], shape: tuple[int, ...], name: str) -> Array:
+def array_from_literals(entries: list[Any], shape: tuple[int, ...], name: str) -> Array:
     """What the text writes; an infinity or NaN makes decimal numbers of all of them."""
     if all(isinstance(entry, complex) or math.isfinite(entry) for entry in entries):
         return array_from_entries(entries, shape, name)
@@ -36,43 +36,43 @@ def written_out(entries: list[Any], shape: tuple[int, ...], name: str) -> Array:
 # What is known beforehand ---------------------------------------------------------------------------------------
 
 
-def filled_with(value: Any) -> Fill:
+def fill_with_number(value: Any) -> Fill:
     """The same number everywhere."""
 
     def fill(shape: tuple[int, ...], number: Numbers, _: Generator) -> Array:
-        return written_out([number(value)] * math.prod(shape), shape, "the value")
+        return array_from_literals([number(value)] * math.prod(shape), shape, "the value")
 
     return fill
 
 
-def constant(value: int) -> Maker:
+def make_constant(value: int) -> Maker:
     """``torch.ones(2, 3)``."""
-    return lambda given: Made(given.sizes(), filled_with(value), given.kind(Kind.REAL))
+    return lambda given: LiteralTensor(given.sizes(), fill_with_number(value), given.kind(DtypeKind.REAL))
 
 
-def full(given: Given) -> Made:
+def make_full(given: ConstructorArguments) -> LiteralTensor:
     """``torch.full((2, 3), 0.5)``; of a truth value or an integer it holds those."""
     size = given.take("size", "shape") if given.shape is None else given.shape
     value = given.take("fill_value")
     shape = tuple(given.size(s) for s in (size if isinstance(size, tuple) else (size,)))
-    kind = Kind.TRUTH if isinstance(value, bool) else written(given.number(value)).kind
-    return Made(shape, filled_with(given.number(value)), given.kind(kind))
+    kind = DtypeKind.TRUTH if isinstance(value, bool) else number_type(given.number(value)).kind
+    return LiteralTensor(shape, fill_with_number(given.number(value)), given.kind(kind))
 
 
-def of_type(maker: Maker) -> Maker:
+def with_type_of_first(maker: Maker) -> Maker:
     """``x.new_ones(2, 3)``: of x's own type."""
 
-    def make(given: Given) -> Made:
+    def make(given: ConstructorArguments) -> LiteralTensor:
         given.like = given.tensor()
         return maker(given)
 
     return make
 
 
-def of_shape(maker: Maker) -> Maker:
+def with_shape_of_first(maker: Maker) -> Maker:
     """``torch.full_like(x, 0.5)``: in x's shape, and of its type."""
 
-    def make(given: Given) -> Made:
+    def make(given: ConstructorArguments) -> LiteralTensor:
         given.like = given.tensor()
         given.shape = given.like.shape
         return maker(given)
@@ -80,15 +80,15 @@ def of_shape(maker: Maker) -> Maker:
     return make
 
 
-def eye(given: Given) -> Made:
+def make_eye(given: ConstructorArguments) -> LiteralTensor:
     """``torch.eye(3)``, ``torch.eye(2, 3)``."""
     rows = given.size(given.take("n", "N"))
     columns = given.take("m", "M")
     shape = (rows, rows if columns is None else given.size(columns))
-    return Made(shape, lambda numbers, *_: np.eye(*numbers, dtype=np.int64), given.kind(Kind.REAL))
+    return LiteralTensor(shape, lambda numbers, *_: np.eye(*numbers, dtype=np.int64), given.kind(DtypeKind.REAL))
 
 
-def arange(given: Given) -> Made:
+def make_arange(given: ConstructorArguments) -> LiteralTensor:
     """``torch.arange(3)``, ``torch.arange(1, n + 1)``, ``torch.arange(0, 1, 0.25)``."""
     first, second, step = (given.take(name) for name in ("start", "end", "step"))
     if second is None and step is None and first is None:
@@ -97,8 +97,8 @@ def arange(given: Given) -> Made:
     parts = [given.number(v) for v in (start, end, 1 if step is None else step)]
     if parts[2] == 0:
         raise InputError("arange takes a step that is not 0", span=given.span)
-    count = counted(given, *parts)
-    whole = all(written(p).kind is Kind.WHOLE for p in parts)
+    count = arange_length(given, *parts)
+    whole = all(number_type(p).kind is DtypeKind.WHOLE for p in parts)
 
     def fill(shape: tuple[int, ...], number: Numbers, _: Generator) -> Array:
         begin, by = number(parts[0]), number(parts[2])
@@ -107,19 +107,19 @@ def arange(given: Given) -> Made:
         )
 
     counts = whole and parts[0] == 0 and parts[2] == 1
-    return Made((count,), fill, given.kind(Kind.WHOLE if whole else Kind.REAL), counts=counts)
+    return LiteralTensor((count,), fill, given.kind(DtypeKind.WHOLE if whole else DtypeKind.REAL), counts=counts)
 
 
-def counted(given: Given, start: Any, end: Any, step: Any) -> Any:
+def arange_length(given: ConstructorArguments, start: Any, end: Any, step: Any) -> Any:
     """How many numbers there are from ``start`` to below ``end``."""
     if any(isinstance(v, sp.Expr) for v in (start, end, step)):
-        if step != 1 or not all(is_size(v) for v in (start, end)):
+        if step != 1 or not all(is_size_like(v) for v in (start, end)):
             raise UnsupportedError("this range needs sizes that are known", span=given.span, hints=("a step of 1",))
         return size_of(sp.expand(end - start))
     return size_of(max(0, math.ceil(combine_constants("/", combine_constants("-", end, start), step))))
 
 
-def linspace(given: Given) -> Made:
+def make_linspace(given: ConstructorArguments) -> LiteralTensor:
     """``torch.linspace(0, 1, 5)``."""
     start, end = (given.number(given.take(name)) for name in ("start", "end"))
     count = given.size(given.take("steps", "num"))
@@ -130,27 +130,27 @@ def linspace(given: Given) -> Made:
         entries = [combine_constants("+", low, combine_constants("*", step, n)) for n in range(shape[0])]
         return array_from_entries(list(entries), shape, "linspace")
 
-    return Made((count,), fill, given.kind(Kind.REAL))
+    return LiteralTensor((count,), fill, given.kind(DtypeKind.REAL))
 
 
-def tensor(given: Given) -> Made:
+def make_from_list(given: ConstructorArguments) -> LiteralTensor:
     """``torch.tensor([[1, 2], [3, 4]])``."""
-    return listed(given.take("data", "object"), given)
+    return tensor_from_list(given.take("data", "object"), given)
 
 
-def typed(kind: Kind) -> Maker:
+def make_typed(kind: DtypeKind) -> Maker:
     """``torch.FloatTensor([1, 2])``; of sizes it holds whatever was in memory."""
 
-    def make(given: Given) -> Made:
+    def make(given: ConstructorArguments) -> LiteralTensor:
         if not (given.rest and isinstance(given.rest[0].meaning, (tuple, list))):
-            return unwritten(given)
-        made = tensor(given)
-        return Made(made.shape, made.fill, kind)
+            return refuse_uninitialized(given)
+        made = make_from_list(given)
+        return LiteralTensor(made.shape, made.fill, kind)
 
     return make
 
 
-def listed(entries: Meaning, given: Given) -> Made:
+def tensor_from_list(entries: Meaning, given: ConstructorArguments) -> LiteralTensor:
     """The tensor that a list of numbers spells."""
     if entries is None:
         raise NotationError(f"{given.spelled} needs numbers", span=given.span, hints=EXAMPLE)
@@ -158,13 +158,13 @@ def listed(entries: Meaning, given: Given) -> Made:
     for entry in flat:
         if not isinstance(entry, bool):
             given.number(entry)
-    kinds = [Kind.TRUTH if isinstance(e, bool) else written(e).kind for e in flat]
+    kinds = [DtypeKind.TRUTH if isinstance(e, bool) else number_type(e).kind for e in flat]
     sized = tuple(size_of(n) for n in shape)
 
     def fill(numbers: tuple[int, ...], number: Numbers, _: Generator) -> Array:
-        return written_out([number(int(e) if isinstance(e, bool) else e) for e in flat], numbers, "the list")
+        return array_from_literals([number(int(e) if isinstance(e, bool) else e) for e in flat], numbers, "the list")
 
-    return Made(sized, fill, given.kind(max(kinds, default=Kind.REAL)))
+    return LiteralTensor(sized, fill, given.kind(max(kinds, default=DtypeKind.REAL)))
 
 
 def flat_of(entries: Meaning) -> list[Any]:
@@ -180,27 +180,29 @@ def flat_of(entries: Meaning) -> list[Any]:
 Draw = Callable[[Generator, tuple[int, ...]], Array]
 
 
-def drawn_by(draw: Draw) -> Fill:
+def fill_with_draws(draw: Draw) -> Fill:
     """What a generator draws."""
     return lambda shape, number, generator: np.asarray(draw(generator, shape))
 
 
-def uniform(generator: Generator, shape: tuple[int, ...]) -> Array:
+def draw_uniform(generator: Generator, shape: tuple[int, ...]) -> Array:
     """Numbers between 0 and 1."""
     return generator.random(shape)
 
 
-def normals(generator: Generator, shape: tuple[int, ...]) -> Array:
+def draw_normal(generator: Generator, shape: tuple[int, ...]) -> Array:
     """Normal numbers."""
     return generator.standard_normal(shape)
 
 
-def drawn(draw: Draw) -> Maker:
+def make_random(draw: Draw) -> Maker:
     """``torch.randn(2, 3)``."""
-    return lambda given: Made(given.sizes(), drawn_by(draw), DTYPES[given.dtype or "float64"], drawn=True)
+    return lambda given: LiteralTensor(
+        given.sizes(), fill_with_draws(draw), DTYPES[given.dtype or "float64"], drawn=True
+    )
 
 
-def bounds(given: Given) -> tuple[int, int]:
+def integer_bounds(given: ConstructorArguments) -> tuple[int, int]:
     """From where to below where whole numbers are drawn."""
     found = [given.take("low")]
     more = given.rest and not isinstance(given.rest[0].meaning, tuple)
@@ -212,20 +214,20 @@ def bounds(given: Given) -> tuple[int, int]:
     return low, high
 
 
-def randint(given: Given) -> Made:
+def make_randint(given: ConstructorArguments) -> LiteralTensor:
     """``torch.randint(0, 10, (3,))``."""
-    low, high = bounds(given)
-    fill = drawn_by(lambda generator, shape: generator.integers(low, high, shape))
-    return Made(given.sizes(), fill, given.kind(Kind.WHOLE), drawn=True)
+    low, high = integer_bounds(given)
+    fill = fill_with_draws(lambda generator, shape: generator.integers(low, high, shape))
+    return LiteralTensor(given.sizes(), fill, given.kind(DtypeKind.WHOLE), drawn=True)
 
 
-def randperm(given: Given) -> Made:
+def make_randperm(given: ConstructorArguments) -> LiteralTensor:
     """``torch.randperm(5)``."""
-    fill = drawn_by(lambda generator, shape: generator.permutation(shape[0]))
-    return Made((given.size(given.take("n")),), fill, given.kind(Kind.WHOLE), drawn=True)
+    fill = fill_with_draws(lambda generator, shape: generator.permutation(shape[0]))
+    return LiteralTensor((given.size(given.take("n")),), fill, given.kind(DtypeKind.WHOLE), drawn=True)
 
 
-def unwritten(given: Given) -> Made:
+def refuse_uninitialized(given: ConstructorArguments) -> LiteralTensor:
     """What holds whatever was in memory."""
     raise UnsupportedError(
         f"{given.spelled} holds whatever was in memory, which is no number to compute with",
@@ -235,25 +237,25 @@ def unwritten(given: Given) -> Made:
 
 
 MAKERS: Mapping[str, Maker] = {
-    "ones": constant(1), "zeros": constant(0), "full": full, "full_like": of_shape(full), "eye": eye, "arange": arange,
-    "linspace": linspace, "tensor": tensor, "as_tensor": tensor, "array": tensor, "asarray": tensor,
-    "rand": drawn(uniform), "randn": drawn(normals), "rand_like": of_shape(drawn(uniform)),
-    "randn_like": of_shape(drawn(normals)), "randint": randint, "randint_like": of_shape(randint), "randperm": randperm,
-    "empty": unwritten, "empty_like": unwritten, "Tensor": typed(Kind.REAL), "FloatTensor": typed(Kind.REAL),
-    "DoubleTensor": typed(Kind.REAL), "LongTensor": typed(Kind.WHOLE), "IntTensor": typed(Kind.WHOLE),
-    "BoolTensor": typed(Kind.TRUTH),
+    "ones": make_constant(1), "zeros": make_constant(0), "full": make_full, "full_like": with_shape_of_first(make_full), "eye": make_eye, "arange": make_arange,
+    "linspace": make_linspace, "tensor": make_from_list, "as_tensor": make_from_list, "array": make_from_list, "asarray": make_from_list,
+    "rand": make_random(draw_uniform), "randn": make_random(draw_normal), "rand_like": with_shape_of_first(make_random(draw_uniform)),
+    "randn_like": with_shape_of_first(make_random(draw_normal)), "randint": make_randint, "randint_like": with_shape_of_first(make_randint), "randperm": make_randperm,
+    "empty": refuse_uninitialized, "empty_like": refuse_uninitialized, "Tensor": make_typed(DtypeKind.REAL), "FloatTensor": make_typed(DtypeKind.REAL),
+    "DoubleTensor": make_typed(DtypeKind.REAL), "LongTensor": make_typed(DtypeKind.WHOLE), "IntTensor": make_typed(DtypeKind.WHOLE),
+    "BoolTensor": make_typed(DtypeKind.TRUTH),
 }  # fmt: skip
 METHODS: Mapping[str, Maker] = {
-    "new_ones": of_type(constant(1)), "new_zeros": of_type(constant(0)), "new_full": of_type(full),
-    "new_tensor": of_type(tensor), "new_empty": unwritten,
+    "new_ones": with_type_of_first(make_constant(1)), "new_zeros": with_type_of_first(make_constant(0)), "new_full": with_type_of_first(make_full),
+    "new_tensor": with_type_of_first(make_from_list), "new_empty": refuse_uninitialized,
 }  # fmt: skip
 
 
-PYTHONS: Mapping[str, Maker] = {"range": arange}
+PYTHONS: Mapping[str, Maker] = {"range": make_arange}
 """Python's own, which stand for positions: ``x[range(3), y]``."""
 
 
-def maker_of(spelled: str) -> Maker | None:
+def find_constructor(spelled: str) -> Maker | None:
     """What makes the tensor for a call spelled so, or None."""
     module, _, word = normal(spelled).rpartition(".")
     if module == "Tensor":

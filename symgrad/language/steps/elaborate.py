@@ -14,18 +14,18 @@ from symgrad.entries.spec import Op
 from symgrad.errors import NotationError, Setting, ShapeError, Span, UnknownNameError, bug
 from symgrad.language.constants import INFINITY, NAMED, combine_constants, is_constant_number, parse_float
 from symgrad.language.steps.aliasing import AliasTracker, apply_cast, cast_first_operand, is_cast
-from symgrad.language.steps.apply import Applier, first_of_pair, placed
-from symgrad.language.steps.binding import TOLD, Argument, Meaning, Parts, Ref, kind_of
-from symgrad.language.steps.builder import Builder
-from symgrad.language.steps.complaints import excerpt, turned, uncalled, unknown_function
-from symgrad.language.steps.complex_steps import VIEWS, seen_as
-from symgrad.language.steps.constructors import maker_of
-from symgrad.language.steps.equation_step import stated
-from symgrad.language.steps.input_names import PROPERTIES, is_module_path, spelling_of
-from symgrad.language.steps.kinds import Kind
-from symgrad.language.steps.made import TYPE_OF, Given, Made, dtype_of
-from symgrad.language.steps.sizes import METHODS, Extents, shape_of
-from symgrad.language.steps.subscript_steps import Entries
+from symgrad.language.steps.apply import EntryApplier, choose_from_pair, with_error_span
+from symgrad.language.steps.binding import TOLD, Argument, Meaning, MultipleResults, Ref, describe_meaning
+from symgrad.language.steps.builder import StepBuilder
+from symgrad.language.steps.complaints import explain_transpose, not_callable_error, quote_span, unknown_function_error
+from symgrad.language.steps.complex_steps import VIEWS, view_as_pairs
+from symgrad.language.steps.constructors import find_constructor
+from symgrad.language.steps.equation_step import apply_equation
+from symgrad.language.steps.input_names import PROPERTIES, call_spelling, is_module_path
+from symgrad.language.steps.kinds import DtypeKind
+from symgrad.language.steps.made import TYPE_OF, ConstructorArguments, LiteralTensor, named_dtype
+from symgrad.language.steps.sizes import METHODS, SizeQueries, visible_shape
+from symgrad.language.steps.subscript_steps import SubscriptReader
 from symgrad.language.syntax_tree import Attribute, Call, Equation, Items, Literal, Star, Subscript, Unary, dotted
 from symgrad.notation.tree import Binary, Name, Node
 from symgrad.ops import ground
@@ -49,7 +49,7 @@ class Elaborator:
     def __init__(
         self,
         text: str,
-        builder: Builder,
+        builder: StepBuilder,
         environment: Mapping[str, Meaning],
         symbolic: bool = False,
         extra: int = 0,
@@ -57,19 +57,19 @@ class Elaborator:
         self.text = text
         self.builder = builder
         self.environment = dict(environment)
-        self.extents = Extents(builder.sizes, symbolic, extra)
-        self.apply = Applier(text, builder, self.extents.whole)
+        self.extents = SizeQueries(builder.sizes, symbolic, extra)
+        self.apply = EntryApplier(text, builder, self.extents.whole)
         self.sharing = AliasTracker(builder, self.environment, self.extents.whole)
-        self.entries = Entries(self.apply, self.extents, self.sharing, self.meaning)
+        self.entries = SubscriptReader(self.apply, self.extents, self.sharing, self.meaning)
         self.read: set[str] = set()
-        self.seed: tuple[Own, Made] | None = None
+        self.seed: tuple[Own, LiteralTensor] | None = None
 
     def spread(self, value: Meaning, over: Ref, span: Span) -> Ref:
         """``value`` in the shape of what it is written over."""
         if is_constant_number(value):
             nothing = self.apply.step(ground.zeros_like, [(over, span)], {}, span, "=", None)
             return self.apply.step(ground.add, [(nothing, span), (value, span)], {}, span, "=", None)
-        if len(shape_of(value)) > len(shape_of(over)):
+        if len(visible_shape(value)) > len(visible_shape(over)):
             raise ShapeError("what is written has more axes than where it is written", span=span)
         return self.apply.step(ground.expand, [(value, span)], {"shape": over.shape}, span, "=", None)
 
@@ -93,7 +93,7 @@ class Elaborator:
             case Subscript():
                 return self.entries.subscript(node, name)
             case Equation():
-                return stated(self.builder, node, self.environment, name)
+                return apply_equation(self.builder, node, self.environment, name)
             case Star():
                 raise NotationError("* stands before an argument only", span=node.span)
         raise NotationError("this does not stand for anything here", span=node.span)
@@ -116,7 +116,7 @@ class Elaborator:
             return value
         if isinstance(value, Ref):
             return self.apply.step(ground.neg, [(value, node.operand.span)], {}, node.span, "-", name)
-        return -value if value == INFINITY else placed(node.span, lambda: combine_constants("*", -1, value))
+        return -value if value == INFINITY else with_error_span(node.span, lambda: combine_constants("*", -1, value))
 
     def binary(self, node: Binary, name: str | None) -> Meaning:
         """x + y and the like, comparisons included; & and | of truth values."""
@@ -126,7 +126,7 @@ class Elaborator:
         if not isinstance(left, Ref) and not isinstance(right, Ref):
             if node.sign in ("//", "%"):
                 left, right = self.extents.whole_if_size(left, node.span), self.extents.whole_if_size(right, node.span)
-            return placed(node.span, lambda: combine_constants(node.sign, left, right))
+            return with_error_span(node.span, lambda: combine_constants(node.sign, left, right))
         op = find(SIGNS[node.sign])
         if op is None:
             return self.called(f"torch.{SIGNS[node.sign]}", (left, right), (node.left, node.right), node.span, name)
@@ -135,7 +135,7 @@ class Elaborator:
     def logic(self, sign: str, nodes: tuple[Node, ...], span: Span, name: str | None) -> Meaning:
         """``(x > 0) & (y < 1)``, ``~(x > 0)``; refused of numbers, which torch takes bit by bit or not at all."""
         values = [self.term(node, sign) for node in nodes]
-        if not all(isinstance(value, Ref) and value.kind is Kind.TRUTH for value in values):
+        if not all(isinstance(value, Ref) and value.kind is DtypeKind.TRUTH for value in values):
             power = ("write ** for a power",) if sign == "^" else ()
             like = "~(x > 0)" if sign == "~" else f"(x > 0) {sign} (y < 1), with brackets around both"
             raise NotationError(f"{sign} takes truth values here, not numbers", span=span, hints=(*power, like))
@@ -149,7 +149,7 @@ class Elaborator:
         if compound is None:
             raise bug(f"{spelled} is in no table")
         given = tuple(Argument(value, n.span) for value, n in zip(values, nodes, strict=True))
-        return self.apply.part(Parts(compound, spelled, given), 0, span, name)
+        return self.apply.part(MultipleResults(compound, spelled, given), 0, span, name)
 
     def term(self, node: Node, sign: str) -> Any:
         """A tensor or a number on one side of ``sign``."""
@@ -159,7 +159,7 @@ class Elaborator:
         if is_constant_number(value):
             return value
         hint = Setting("let", sentence="give it a name: {}") if isinstance(value, tuple) else "a tensor or a number"
-        raise NotationError(f"{kind_of(value)} cannot stand beside {sign}", span=node.span, hints=(hint,))
+        raise NotationError(f"{describe_meaning(value)} cannot stand beside {sign}", span=node.span, hints=(hint,))
 
     # Calls ------------------------------------------------------------------------------------------
 
@@ -169,16 +169,16 @@ class Elaborator:
         path = dotted(callee)
         made = self.maker(node)
         if made is not None:
-            return self.builder.make(made, excerpt(self.text, node.span), name)
+            return self.builder.make(made, quote_span(self.text, node.span), name)
         if isinstance(callee, Name) and callee.name in self.environment:
-            raise unknown_function(callee.name, callee.span, is_tensor=True)
+            raise unknown_function_error(callee.name, callee.span, is_tensor=True)
         if path in VIEWS and len(node.positional) == 1 and not node.keywords:
             owner = self.meaning(node.positional[0], name)
-            return placed(node.span, lambda: seen_as(self.builder, owner, str(path)))
+            return with_error_span(node.span, lambda: view_as_pairs(self.builder, owner, str(path)))
         if path is not None and (isinstance(callee, Name) or is_module_path(callee)):
             spelled, arguments = path, self.arguments(node)
             if spelled == "float" and len(arguments) == 1 and spelled not in self.environment:
-                return placed(node.span, lambda: parse_float(arguments[0].meaning))
+                return with_error_span(node.span, lambda: parse_float(arguments[0].meaning))
             if spelled == "len" and len(arguments) == 1:
                 return self.extents.method("len", arguments[0].meaning, [], node.span)
             op = find_compound(spelled) or find(spelled.removeprefix("math."))
@@ -209,9 +209,9 @@ class Elaborator:
             op = find_compound(spelled) or find(spelled)
             arguments = [Argument(owner, callee.owner.span), *arguments]
         else:
-            raise uncalled(callee)
+            raise not_callable_error(callee)
         if op is None:
-            raise unknown_function(spelled, callee.span, spelled in self.environment)
+            raise unknown_function_error(spelled, callee.span, spelled in self.environment)
         arguments = [replace(a, meaning=cast_first_operand(a.meaning, node)) for a in arguments[:1]] + arguments[1:]
         return self.made_by(op, spelled, arguments, node, name)
 
@@ -225,7 +225,7 @@ class Elaborator:
         def called(first: Ref | None, wish: str | None = None) -> Meaning:
             given = arguments if first is None else [replace(arguments[0], meaning=first), *arguments[1:]]
             if isinstance(op, Compound):
-                parts = Parts(op, spelled, tuple(given))
+                parts = MultipleResults(op, spelled, tuple(given))
                 return parts if op.several else self.apply.part(parts, 0, node.span, wish)
             return self.apply.call(op, spelled, given, node.span, wish)
 
@@ -233,7 +233,7 @@ class Elaborator:
         if not node.over:
             self.sharing.seen(word, owner, found, called)
             return found
-        over = excerpt(self.text, node.function.span).rpartition(".")[2]
+        over = quote_span(self.text, node.function.span).rpartition(".")[2]
         if not isinstance(owner, Ref) or not isinstance(found, Ref):
             raise NotationError(f"{over} writes over one tensor", span=node.span)
         return self.sharing.write(owner, found, over, node.span)
@@ -248,16 +248,16 @@ class Elaborator:
         self.sharing.seen(playing(Role.CUTS).name, owner, found, again)
         return found
 
-    def maker(self, node: Call) -> Made | None:
+    def maker(self, node: Call) -> LiteralTensor | None:
         """What a call makes of numbers alone, not yet part of the program."""
-        spelled, owner = spelling_of(node) or ("", None)
-        maker = maker_of(spelled)
+        spelled, owner = call_spelling(node) or ("", None)
+        maker = find_constructor(spelled)
         if maker is None or spelled in self.environment:
             return None
         arguments = [] if owner is None else [Argument(self.meaning(owner), owner.span)]
         arguments += self.arguments(replace(node, keywords=tuple(k for k in node.keywords if k.name not in TOLD)))
-        given = Given(spelled, arguments, node.span, dtype_of(node))
-        made: Made = placed(node.span, lambda: maker(given))
+        given = ConstructorArguments(spelled, arguments, node.span, named_dtype(node))
+        made: LiteralTensor = with_error_span(node.span, lambda: maker(given))
         given.finished()
         return replace(made, held=given.dtype or TYPE_OF.get(spelled.rpartition(".")[2], ""))
 
@@ -283,18 +283,18 @@ class Elaborator:
                 return NAMED[node.name]
             if find(str(dotted(node))) is not None:
                 raise NotationError(f"{node.name} has to be called", span=node.span, hints=(f"{dotted(node)}(x)",))
-            raise unknown_function(str(dotted(node)), node.span, is_tensor=False)
+            raise unknown_function_error(str(dotted(node)), node.span, is_tensor=False)
         owner = self.meaning(node.owner, name if node.name == "values" else None)
         if isinstance(owner, Ref) and node.name == "shape":
-            return shape_of(owner)
+            return visible_shape(owner)
         if isinstance(owner, Ref) and node.name == "ndim":
-            return len(shape_of(owner))
+            return len(visible_shape(owner))
         if isinstance(owner, Ref) and owner.pair and node.name in ("values", "indices"):
-            return first_of_pair(owner, 0 if node.name == "values" else 1, node.span)
+            return choose_from_pair(owner, 0 if node.name == "values" else 1, node.span)
         if isinstance(owner, Ref) and node.name == "data":
             return self.held(owner, node.span, name)
         op = find(f"Tensor.{node.name}")
-        if isinstance(owner, Parts) and isinstance(owner.op, Compound) and node.name in owner.op.fields:
+        if isinstance(owner, MultipleResults) and isinstance(owner.op, Compound) and node.name in owner.op.fields:
             return self.apply.part(owner, owner.op.fields.index(node.name), node.span, name)
         if not isinstance(owner, Ref) or op is None:
             told = f"no attribute {node.name} is known here" if isinstance(owner, Ref) else f"this has no {node.name}"
@@ -309,9 +309,9 @@ class Elaborator:
     def property(self, node: Attribute, op: Op, owner: Ref, name: str | None) -> Ref:
         """x.T, x.mT."""
         operand = (self.apply.tensor(owner, node.owner.span), node.owner.span)
-        rank = len(shape_of(owner))
+        rank = len(visible_shape(owner))
         if node.name == "T" and rank != 2:
-            self.builder.remarks[turned(excerpt(self.text, node.span), rank)] = None
+            self.builder.remarks[explain_transpose(quote_span(self.text, node.span), rank)] = None
             order = {"dims": tuple(reversed(range(rank)))}
             return self.apply.step(ground.permute, [operand], order, node.span, ".T", name)
         return self.apply.step(op, [operand], {}, node.span, f".{node.name}", name)

@@ -14,8 +14,8 @@ import sympy as sp
 from symgrad.entries.stated import equation_of
 from symgrad.errors import InputError, Setting, Span, SymgradError
 from symgrad.language.constants import is_constant_number
-from symgrad.language.steps.binding import Meaning, Ref, kind_of
-from symgrad.language.steps.builder import Builder, Operand
+from symgrad.language.steps.binding import Meaning, Ref, describe_meaning
+from symgrad.language.steps.builder import StepBuilder, StepOperand
 from symgrad.language.syntax_tree import Equation
 from symgrad.notation.read_write import format_node, read_statement
 from symgrad.notation.scope import names_in, spelled_out
@@ -39,40 +39,40 @@ from symgrad.ops.entry import named
 from symgrad.program import Stated, free_name
 
 
-def stated(builder: Builder, node: Equation, environment: Mapping[str, Meaning], name: str | None) -> Ref:
+def apply_equation(builder: StepBuilder, node: Equation, environment: Mapping[str, Meaning], name: str | None) -> Ref:
     """The result of the operation that ``node`` states."""
-    numbers = {count.name: whole_number(count, environment[count.name]) for count in node.counts}
-    statement = with_numbers(node.statement, numbers)
+    numbers = {count.name: require_whole_number(count, environment[count.name]) for count in node.counts}
+    statement = put_numbers(node.statement, numbers)
     meanings = {tensor.name: environment[tensor.name] for tensor in node.tensors}
-    *early, last = in_steps(statement)
+    *early, last = split_off_choices(statement)
     for part in early:
-        meanings[part.name] = one_step(builder, part, meanings, node.span, None)
-    return one_step(builder, last, meanings, node.span, name)
+        meanings[part.name] = apply_single_equation(builder, part, meanings, node.span, None)
+    return apply_single_equation(builder, last, meanings, node.span, name)
 
 
-def one_step(
-    builder: Builder, statement: Statement, meanings: Mapping[str, Meaning], span: Span, name: str | None
+def apply_single_equation(
+    builder: StepBuilder, statement: Statement, meanings: Mapping[str, Meaning], span: Span, name: str | None
 ) -> Ref:
     """The result of one equation, as a step."""
     op = named(Stated(format_node(statement)))
     tensors = names_in(spelled_out(statement), functions()).tensors
-    operands = [operand(Name(tensor, span=span), meanings[tensor]) for tensor in tensors]
+    operands = [equation_operand(Name(tensor, span=span), meanings[tensor]) for tensor in tensors]
     try:
         result = builder.apply(op, operands, {}, span, label="the equation", name=name)
     except SymgradError as error:
-        error.span = in_source(error.span or span, op.definition, statement)
+        error.span = find_source_span(error.span or span, op.definition, statement)
         raise
-    builder.remarks |= dict.fromkeys(remarks(builder, op.definition, operands))
+    builder.remarks |= dict.fromkeys(describe_ranges(builder, op.definition, operands))
     return result
 
 
-def in_source(span: Span, text: str, statement: Statement) -> Span:
+def find_source_span(span: Span, text: str, statement: Statement) -> Span:
     """Where what stands at ``span`` of the equation as it is printed stands in the text that the user wrote."""
     pairs = zip(walk(read_statement(text)), walk(statement), strict=False)
     return next((own.span for printed, own in pairs if printed.span == span and type(printed) is type(own)), span)
 
 
-def remarks(builder: Builder, text: str, operands: Sequence[Operand]) -> Iterator[str]:
+def describe_ranges(builder: StepBuilder, text: str, operands: Sequence[StepOperand]) -> Iterator[str]:
     """How far the letters run that no axis simply says, and who computes the equation in the proof."""
     shapes = tuple(operand.shape or () for operand in operands)
     found = equation_of(text).found(builder.sizes, shapes)
@@ -83,14 +83,14 @@ def remarks(builder: Builder, text: str, operands: Sequence[Operand]) -> Iterato
     yield "torch runs the equation itself in the proof, entry by entry"
 
 
-def operand(name: Name, meaning: Meaning) -> Operand:
+def equation_operand(name: Name, meaning: Meaning) -> StepOperand:
     """A tensor or a number that the equation reads."""
     if not isinstance(meaning, Ref) and not is_constant_number(meaning):
-        raise InputError(f"{name.name} is {kind_of(meaning)}, not a tensor", span=name.span)
-    return Operand(meaning, name.name)
+        raise InputError(f"{name.name} is {describe_meaning(meaning)}, not a tensor", span=name.span)
+    return StepOperand(meaning, name.name)
 
 
-def whole_number(name: Name, meaning: Meaning) -> int:
+def require_whole_number(name: Name, meaning: Meaning) -> int:
     """The whole number that a name inside an index is."""
     if isinstance(meaning, (int, sp.Integer)) and not isinstance(meaning, bool):
         return int(meaning)
@@ -100,7 +100,7 @@ def whole_number(name: Name, meaning: Meaning) -> int:
     raise InputError(f"{name.name} is no whole number", span=name.span, hints=hints)
 
 
-def with_numbers(statement: Statement, numbers: Mapping[str, int]) -> Statement:
+def put_numbers(statement: Statement, numbers: Mapping[str, int]) -> Statement:
     """``statement`` with the numbers in the places of their names."""
 
     def put(node: Node) -> Node:
@@ -115,7 +115,7 @@ def with_numbers(statement: Statement, numbers: Mapping[str, int]) -> Statement:
     return found
 
 
-def in_steps(statement: Statement) -> list[Statement]:
+def split_off_choices(statement: Statement) -> list[Statement]:
     """``statement``, with a step in front of it for what a max or a min chooses among, where that is a longer product.
 
     Two sides of a comparison may multiply or add up in another order: the largest is then not as large as itself.
@@ -129,7 +129,7 @@ def in_steps(statement: Statement) -> list[Statement]:
             return rebuilt(node, lambda part: put(part, letters))
         inner = {**letters, **{letter.name: letter for letter in node.letters}}
         body = put(node.body, inner)
-        slots = slots_of(body, whole, inner) if node.chooses and is_long(body) else ()
+        slots = find_step_axes(body, whole, inner) if node.chooses and has_long_product(body) else ()
         if slots:
             name = free_name([f"{n}{k}" for k in ("", *range(len(taken))) for n in "hs"], taken)
             taken.add(name)
@@ -142,7 +142,7 @@ def in_steps(statement: Statement) -> list[Statement]:
     return [*early, replace(whole, right=right)] if early else [statement]
 
 
-def is_long(body: Node) -> bool:
+def has_long_product(body: Node) -> bool:
     """Whether more than two are multiplied or added up somewhere, which is exact in either order."""
     kinds = dict.fromkeys("+-−", "+") | dict.fromkeys("·/", "·")
 
@@ -154,7 +154,7 @@ def is_long(body: Node) -> bool:
     return any(map(chained, walk(body)))
 
 
-def slots_of(body: Node, whole: Statement, letters: Mapping[str, Letter]) -> tuple[Letter | Dots, ...]:
+def find_step_axes(body: Node, whole: Statement, letters: Mapping[str, Letter]) -> tuple[Letter | Dots, ...]:
     """The axes of ``body`` as a step of its own; none where it does not say how far each of them runs."""
     used = {node.name for node in walk(body) if isinstance(node, Name)}
     own = [letter for name, letter in letters.items() if name in used]

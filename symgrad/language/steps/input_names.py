@@ -4,7 +4,7 @@ A name that is read before anything is assigned to it is an input, unless it nam
 module. How an input is used says what shape it likely has: a factor of ``@`` is a matrix, a subscript of
 einsum has a letter per axis, and what nothing says is a vector.
 
-`Taken` gives steps and inputs the first name that is free of ``h``, ``h_2``, ``h_3``, …. A loop asks for the same name
+`UsedNames` gives steps and inputs the first name that is free of ``h``, ``h_2``, ``h_3``, …. A loop asks for the same name
 at every turn, so up to which number they are taken is remembered.
 """
 
@@ -48,7 +48,7 @@ RANKS = (1, 2, 0, 3, 4)
 
 
 @dataclass(frozen=True)
-class Names:
+class TextNames:
     """The inputs of a text in order of appearance, where each first stands, and every other word in it."""
 
     inputs: dict[str, Span]
@@ -60,13 +60,13 @@ class Names:
         return self.assigned | frozenset(self.inputs)
 
 
-def names_of(script: Script, given: Collection[str] = ()) -> Names:
+def find_names(script: Script, given: Collection[str] = ()) -> TextNames:
     """The names in ``script``, some of them ``given``; raises `UnknownNameError` for one that can be no tensor."""
     numbers = {*NUMBERS} - {*given}
     inputs: dict[str, Span] = {}
     assigned: set[str] = set()
     for statement in script.statements:
-        for name in (name for node in statement.read for name in tensor_names(node)):
+        for name in (name for node in statement.read for name in iterate_tensor_names(node)):
             if not any(name.name in known for known in (assigned, inputs, numbers)):
                 check_input(name)
                 if name.name in LIBRARIES and name.name not in given:
@@ -75,10 +75,10 @@ def names_of(script: Script, given: Collection[str] = ()) -> Names:
         for target in statement.names:
             check_target(target, statement.span)
             assigned.add(target)
-    return Names(inputs, frozenset(assigned))
+    return TextNames(inputs, frozenset(assigned))
 
 
-def tensor_names(node: Node) -> Iterator[Name]:
+def iterate_tensor_names(node: Node) -> Iterator[Name]:
     """The names in ``node`` that stand for values, not for functions or modules."""
     skipped: set[int] = set()
     for part in walk(node):
@@ -99,7 +99,7 @@ def tensor_names(node: Node) -> Iterator[Name]:
             yield part
 
 
-def spelling_of(call: Call) -> tuple[str, Node | None] | None:
+def call_spelling(call: Call) -> tuple[str, Node | None] | None:
     """What a call is spelled like, and for a method what it is called on; None where what is called is neither."""
     function = call.function
     path = dotted(function)
@@ -142,7 +142,7 @@ def check_target(target: str, span: Span) -> None:
         )
 
 
-def unknown_tensor(name: str, inputs: Collection[str]) -> UnknownNameError:
+def unknown_tensor_error(name: str, inputs: Collection[str]) -> UnknownNameError:
     """The error for a shape or value of a tensor that the text does not mention."""
     near = get_close_matches(name, sorted(inputs), n=1, cutoff=0.5)
     known = ", ".join(inputs) or "none"
@@ -157,7 +157,7 @@ Candidates = tuple[tuple[int, int], ...]
 """(rank, how unlikely it is), most likely first."""
 
 
-def candidate_ranks(script: Script, names: Names) -> dict[str, Candidates]:
+def candidate_ranks(script: Script, names: TextNames) -> dict[str, Candidates]:
     """For each input the ranks to try, by the operations it is a direct operand of."""
     uses: dict[str, list[Candidates]] = {name: [] for name in names.inputs}
     for statement in script.statements:
@@ -166,10 +166,10 @@ def candidate_ranks(script: Script, names: Names) -> dict[str, Candidates]:
                 if isinstance(operand, Name) and operand.name in uses:
                     uses[operand.name].append(candidates)
     plain = tuple((rank, 2 * position) for position, rank in enumerate(RANKS))
-    return {name: agreed(hints) if hints else plain for name, hints in uses.items()}
+    return {name: common_ranks(hints) if hints else plain for name, hints in uses.items()}
 
 
-def agreed(hints: list[Candidates]) -> Candidates:
+def common_ranks(hints: list[Candidates]) -> Candidates:
     """The ranks that every use admits, in the order of the first; the first use's where there are none."""
     common = tuple((r, cost) for r, cost in hints[0] if all(r in dict(hint) for hint in hints[1:]))
     return common or hints[0]
@@ -178,9 +178,9 @@ def agreed(hints: list[Candidates]) -> Candidates:
 def rank_hints(node: Node) -> Iterator[tuple[Node, Candidates]]:
     """Operands that stand directly in ``node``, with the ranks they may have there."""
     if isinstance(node, Binary):
-        yield from by_table(find(SIGNS.get(node.sign, "")), (node.left, node.right))
+        yield from table_ranks(find(SIGNS.get(node.sign, "")), (node.left, node.right))
     elif isinstance(node, Attribute) and node.name in PROPERTIES:
-        yield from by_table(find(f"Tensor.{node.name}"), (node.owner,))
+        yield from table_ranks(find(f"Tensor.{node.name}"), (node.owner,))
     elif isinstance(node, Equation):
         for name, (axes, more) in zip(node.tensors, node.ranks, strict=True):
             yield name, ((axes + 1, 0), (axes, 1), (axes + 2, 2)) if more else ((axes, 0),)
@@ -191,18 +191,18 @@ def rank_hints(node: Node) -> Iterator[tuple[Node, Candidates]]:
         path = dotted(node.function)
         if isinstance(node.function, Attribute) and not is_module_path(node.function):
             spelled, operands = f"Tensor.{node.function.name}", (node.function.owner, *node.positional)
-            yield from by_table(find(spelled), operands) if find(spelled) else of_matrices(spelled, operands)
+            yield from table_ranks(find(spelled), operands) if find(spelled) else matrix_ranks(spelled, operands)
         elif path is not None:
             op = find(path)
             if op is None:
-                yield from of_matrices(path, node.positional)
+                yield from matrix_ranks(path, node.positional)
             elif op.subscripts and node.positional:
-                yield from by_subscripts(node.positional)
+                yield from einsum_ranks(node.positional)
             else:
-                yield from by_table(op, node.positional)
+                yield from table_ranks(op, node.positional)
 
 
-def of_matrices(spelled: str, operands: tuple[Node, ...]) -> Iterator[tuple[Node, Candidates]]:
+def matrix_ranks(spelled: str, operands: tuple[Node, ...]) -> Iterator[tuple[Node, Candidates]]:
     """A matrix first, then matrices or vectors: what compounds of linear algebra take; in a list, matrices."""
     compound = find_compound(spelled)
     for position, operand in enumerate(operands if compound is not None and compound.matrices else ()):
@@ -212,7 +212,7 @@ def of_matrices(spelled: str, operands: tuple[Node, ...]) -> Iterator[tuple[Node
             yield operand, ((2, 0), (3, 2)) if position == 0 else ((2, 0), (1, 1), (3, 2))
 
 
-def by_table(op: Op | None, operands: tuple[Node, ...]) -> Iterator[tuple[Node, Candidates]]:
+def table_ranks(op: Op | None, operands: tuple[Node, ...]) -> Iterator[tuple[Node, Candidates]]:
     """What the table says about the ranks of an operation's operands.
 
     Of two factors the second one loses axes first, so that a seed of rank 1 makes ``A @ x`` a matrix times a
@@ -228,7 +228,7 @@ def by_table(op: Op | None, operands: tuple[Node, ...]) -> Iterator[tuple[Node, 
         yield operand, tuple((r, 2 * n + (n > 0 and later[n])) for n, r in enumerate(ranks))
 
 
-def by_subscripts(arguments: tuple[Node, ...]) -> Iterator[tuple[Node, Candidates]]:
+def einsum_ranks(arguments: tuple[Node, ...]) -> Iterator[tuple[Node, Candidates]]:
     """One axis per letter of einsum's subscripts, and one for ``...``, where nothing says how many."""
     equation, *operands = arguments
     if isinstance(equation, Literal) and isinstance(equation.value, str):
@@ -238,10 +238,10 @@ def by_subscripts(arguments: tuple[Node, ...]) -> Iterator[tuple[Node, Candidate
             yield operand, tuple((letters + more, n) for n, more in enumerate((1, 0, 2, 3) if "..." in term else (0,)))
 
 
-class Taken(set[str]):
+class UsedNames(set[str]):
     """A set of names.
 
-    >>> names = Taken(["h", "h_2"])
+    >>> names = UsedNames(["h", "h_2"])
     >>> names.add(names.first_free("h")), sorted(names)
     (None, ['h', 'h_2', 'h_3'])
     >>> names.free(["h_2"]), names.first_free("h")

@@ -37,7 +37,7 @@ Shapes = tuple[Shape | None, ...]
 
 
 @dataclass(frozen=True)
-class Ruling:
+class ResolvedShapes:
     """Options, shapes to broadcast to, and the shape of the result before it is looked up among known sizes."""
 
     options: Mapping[str, Hashable]
@@ -45,20 +45,22 @@ class Ruling:
     shape: Shape
 
 
-_KEPT: dict[Hashable, tuple[Op, Ruling]] = {}
+_KEPT: dict[Hashable, tuple[Op, ResolvedShapes]] = {}
 """With the entry, so that no other one gets its identity."""
 
 
-def ruling(op: Op, sizes: Sizes, shapes: Shapes, tensors: Sequence[bool], options: Mapping[str, Any]) -> Ruling:
+def resolve_shapes(
+    op: Op, sizes: Sizes, shapes: Shapes, tensors: Sequence[bool], options: Mapping[str, Any]
+) -> ResolvedShapes:
     """What ``op`` says; ``tensors`` are those of the operands that are no numbers. Raises what the table raises."""
-    key = key_of(op, shapes, tensors, options)
+    key = shape_cache_key(op, shapes, tensors, options)
     if key is not None and key in _KEPT:
         return _KEPT[key][1]
     prepared = op.resolve(sizes, shapes, **op.prepare(shapes, **options))
     targets = op.align(sizes, shapes, **prepared)
     whole = zip(targets, tensors, shapes, strict=True)
     aligned = tuple(sizes.shape(t) if tensor else None if s is None else () for t, tensor, s in whole)
-    found = Ruling(prepared, targets, sizes.shape(op.shape(sizes, aligned, **prepared)))
+    found = ResolvedShapes(prepared, targets, sizes.shape(op.shape(sizes, aligned, **prepared)))
     if key is not None:
         if len(_KEPT) >= MOST:
             _KEPT.clear()
@@ -66,25 +68,25 @@ def ruling(op: Op, sizes: Sizes, shapes: Shapes, tensors: Sequence[bool], option
     return found
 
 
-def key_of(op: Op, shapes: Shapes, tensors: Sequence[bool], options: Mapping[str, Any]) -> Hashable | None:
+def shape_cache_key(op: Op, shapes: Shapes, tensors: Sequence[bool], options: Mapping[str, Any]) -> Hashable | None:
     """What a ruling depends on; None where that is more than numbers and words."""
     if not all(n.is_Integer for shape in shapes if shape is not None for n in shape):
         return None
-    said = [(name, spoken(value)) for name, value in sorted(options.items())]
+    said = [(name, option_key(value)) for name, value in sorted(options.items())]
     if any(value is None for _, value in said):
         return None
     return id(op), shapes, tuple(tensors), tuple(said)
 
 
-def spoken(value: Any) -> Hashable | None:
+def option_key(value: Any) -> Hashable | None:
     """An option with its type, since 1, 1.0 and True are three; None where it is more than numbers and words."""
     if type(value) in (tuple, list):
-        parts = tuple(spoken(part) for part in value)
+        parts = tuple(option_key(part) for part in value)
         return None if None in parts else (type(value), parts)
     return (type(value), repr(value)) if type(value) in PLAIN or isinstance(value, sp.Integer) else None
 
 
-class Kind(IntEnum):
+class DtypeKind(IntEnum):
     """What torch would hold an entry as."""
 
     TRUTH = 0
@@ -96,127 +98,129 @@ REMEDY = "1.0 * (…) makes floats of it"
 
 
 @dataclass(frozen=True)
-class Holding:
+class OperandType:
     """An operand: what torch would hold its entries as, its number where it is one, and its type of less than 64 bits.
 
     One without ``axes`` gives way to the type of another that has some.
     """
 
-    kind: Kind
+    kind: DtypeKind
     number: Any = None
     few_bits: str = ""
     axes: bool = True
 
 
-def written(number: Any) -> Holding:
+def number_type(number: Any) -> OperandType:
     """A number that the text writes."""
     whole = isinstance(number, int) or (isinstance(number, sp.Expr) and number.is_integer)
-    return Holding(Kind.WHOLE if whole else Kind.REAL, number)
+    return OperandType(DtypeKind.WHOLE if whole else DtypeKind.REAL, number)
 
 
-def type_of_result(op: Op, operands: Sequence[Holding | None], options: Mapping[str, Hashable]) -> dict[str, Any]:
+def result_type(op: Op, operands: Sequence[OperandType | None], options: Mapping[str, Hashable]) -> dict[str, Any]:
     """What torch holds the result as: its kind, and its type of less than 64 bits."""
-    kind = kind_of_result(op, operands, options)
-    return {"kind": kind, "few_bits": few_bits_of(op, operands, kind)}
+    kind = result_kind(op, operands, options)
+    return {"kind": kind, "few_bits": narrow_result_dtype(op, operands, kind)}
 
 
-def kind_of_result(op: Op, operands: Sequence[Holding | None], options: Mapping[str, Hashable]) -> Kind:
+def result_kind(op: Op, operands: Sequence[OperandType | None], options: Mapping[str, Hashable]) -> DtypeKind:
     """What torch would give ``op`` on these operands, of which None are left out.
 
     Raises `UnsupportedError` where torch's result would be another number than that of the index equation.
     """
     how = held_as(op)
-    if "masked" in how and list(operands[len(op.operands) - 1 :]) == [Holding(Kind.TRUTH)]:
-        raise refusal(
+    if "masked" in how and list(operands[len(op.operands) - 1 :]) == [OperandType(DtypeKind.TRUTH)]:
+        raise dtype_error(
             "a mask of truth values says who takes part, and symgrad has only the mask that is added",
             "torch.where(mask, 0, -1000) as the mask",
         )
     if how & {"truth", "whole"}:
-        return Kind.TRUTH if "truth" in how else Kind.WHOLE
+        return DtypeKind.TRUTH if "truth" in how else DtypeKind.WHOLE
     moving = [h for n, h in enumerate(operands) if h is not None and (op.variadic or op.operands[n] not in op.data)]
-    check_types(op, moving, options)
+    check_operand_types(op, moving, options)
     kinds = [h.kind for h in (moving[1:] if "behind" in how else moving)]
     if "bounded" in how:
-        kinds += [written(v).kind for v in options.values() if v is not None]
+        kinds += [number_type(v).kind for v in options.values() if v is not None]
     into = operands[0] if "first" in how else None
-    kind = max(kinds, default=Kind.REAL) if into is None else into.kind
-    if "counted" in how or ("subscripts" in how and reduces(options)):
-        return max(kind, Kind.WHOLE)
+    kind = max(kinds, default=DtypeKind.REAL) if into is None else into.kind
+    if "counted" in how or ("subscripts" in how and is_reducing_einsum(options)):
+        return max(kind, DtypeKind.WHOLE)
     if "real" in how:
-        return Kind.REAL
-    if kind is not Kind.REAL and "bounded" not in how:
-        check_fit(op, kind, kinds, moving, options)
+        return DtypeKind.REAL
+    if kind is not DtypeKind.REAL and "bounded" not in how:
+        check_integer_result(op, kind, kinds, moving, options)
     return kind
 
 
-def check_types(op: Op, moving: Sequence[Holding], options: Mapping[str, Any]) -> None:
+def check_operand_types(op: Op, moving: Sequence[OperandType], options: Mapping[str, Any]) -> None:
     """Refuse what torch refuses of these types."""
     how, tensors = held_as(op), [h.kind for h in moving if h.number is None]
-    if "numbers" in how and Kind.TRUTH in tensors:
-        raise refusal(f"torch has no {op.name} of truth values", REMEDY)
-    alike = "alike" in how or ("subscripts" in how and len(tensors) > 1 and reduces(options))
-    if alike and (len(set(tensors)) > 1 or tensors[:2] == [Kind.TRUTH, Kind.TRUTH]):
-        raise refusal(f"torch's {op.name} takes numbers of one type", REMEDY)
+    if "numbers" in how and DtypeKind.TRUTH in tensors:
+        raise dtype_error(f"torch has no {op.name} of truth values", REMEDY)
+    alike = "alike" in how or ("subscripts" in how and len(tensors) > 1 and is_reducing_einsum(options))
+    if alike and (len(set(tensors)) > 1 or tensors[:2] == [DtypeKind.TRUTH, DtypeKind.TRUTH]):
+        raise dtype_error(f"torch's {op.name} takes numbers of one type", REMEDY)
     exponent = moving[-1].number if sign_of(op.operation) == "**" else None
     if (
         exponent is not None
-        and max(tensors, default=Kind.REAL) is Kind.WHOLE
+        and max(tensors, default=DtypeKind.REAL) is DtypeKind.WHOLE
         and isinstance(exponent, int)
         and exponent < 0
     ):
-        raise refusal("torch takes no whole number to a negative power", REMEDY)
+        raise dtype_error("torch takes no whole number to a negative power", REMEDY)
 
 
-def few_bits_of(op: Op, operands: Sequence[Holding | None], kind: Kind) -> str:
+def narrow_result_dtype(op: Op, operands: Sequence[OperandType | None], kind: DtypeKind) -> str:
     """The type of few bits that torch holds a result of this kind in, if any; refused where that is computed in.
 
     Entries that are only moved stay what they are.
     """
     tensors = [h for h in operands if h is not None and h.number is None and h.kind is kind]
-    if not any(h.few_bits for h in tensors) or kind is Kind.TRUTH:
+    if not any(h.few_bits for h in tensors) or kind is DtypeKind.TRUTH:
         return ""
     own = [h for h in tensors if h.axes] or tensors
-    if any(not h.few_bits for h in own) or (kind is Kind.WHOLE and "counted" in held_as(op)):
+    if any(not h.few_bits for h in own) or (kind is DtypeKind.WHOLE and "counted" in held_as(op)):
         return ""
-    if op.name not in MOVERS and not is_same(op):
-        does = "whole numbers wrap round" if kind is Kind.WHOLE else "numbers have few digits"
-        raise refusal(
+    if op.name not in MOVERS and not keeps_entries(op):
+        does = "whole numbers wrap round" if kind is DtypeKind.WHOLE else "numbers have few digits"
+        raise dtype_error(
             f"torch computes {op.name} in {own[0].few_bits} here, where {does}", "a type of 64 bits: .long(), .double()"
         )
     return own[0].few_bits
 
 
-def is_same(op: Op) -> bool:
+def keeps_entries(op: Op) -> bool:
     """Whether the result of an operation has the entries of its operand."""
     return op.role in (Role.HANDS_ON, Role.CUTS, Role.COPIES, Role.INDEXES)
 
 
-def check_fit(op: Op, kind: Kind, kinds: Sequence[Kind], moving: Sequence[Holding], options: Mapping[str, Any]) -> None:
+def check_integer_result(
+    op: Op, kind: DtypeKind, kinds: Sequence[DtypeKind], moving: Sequence[OperandType], options: Mapping[str, Any]
+) -> None:
     """Refuse what does not come to the same among truth values or whole numbers."""
-    what, how = "truth values" if kind is Kind.TRUTH else "whole numbers", held_as(op)
-    if "joined" in how and all(k is Kind.TRUTH for k in kinds):
-        raise refusal(f"torch's {op.name} of truth values is a truth value, not their sum or difference", REMEDY)
+    what, how = "truth values" if kind is DtypeKind.TRUTH else "whole numbers", held_as(op)
+    if "joined" in how and all(k is DtypeKind.TRUTH for k in kinds):
+        raise dtype_error(f"torch's {op.name} of truth values is a truth value, not their sum or difference", REMEDY)
     constants = [h.number for h in moving if h.number is not None]
     larger = any(h.kind > kind for h in moving if h.number is None)
     if "cut" in how or ("first" in how and (options.get("reduce") == "mean" or larger)):
-        raise refusal(f"torch's {op.name} of whole numbers cuts off the fraction", REMEDY)
-    numbers = [v for v in (*constants, *options.values()) if is_plain(v)]
-    stored = [v for v in (*constants, options.get("value")) if is_plain(v)] if "first" in how else []
-    if any(v != int(v) for v in numbers) or (kind is Kind.TRUTH and any(v not in (0, 1) for v in stored)):
-        raise refusal(f"torch keeps the result of {op.name} in {what}, and what is written into it as well", REMEDY)
+        raise dtype_error(f"torch's {op.name} of whole numbers cuts off the fraction", REMEDY)
+    numbers = [v for v in (*constants, *options.values()) if is_plain_number(v)]
+    stored = [v for v in (*constants, options.get("value")) if is_plain_number(v)] if "first" in how else []
+    if any(v != int(v) for v in numbers) or (kind is DtypeKind.TRUTH and any(v not in (0, 1) for v in stored)):
+        raise dtype_error(f"torch keeps the result of {op.name} in {what}, and what is written into it as well", REMEDY)
 
 
-def is_plain(value: Any) -> bool:
+def is_plain_number(value: Any) -> bool:
     """Whether ``value`` is a number by itself."""
     return isinstance(value, (int, float, Fraction)) and not isinstance(value, bool)
 
 
-def reduces(options: Mapping[str, Any]) -> bool:
+def is_reducing_einsum(options: Mapping[str, Any]) -> bool:
     """Whether an einsum sums over a letter."""
     left, arrow, right = str(next((v for v in options.values() if isinstance(v, str)), "")).partition("->")
     return not arrow or any(c.isalpha() and c not in right for c in left)
 
 
-def refusal(complaint: str, remedy: str) -> UnsupportedError:
+def dtype_error(complaint: str, remedy: str) -> UnsupportedError:
     """An operation on truth values or whole numbers that is another one in torch."""
     return UnsupportedError(complaint, hints=(remedy,))

@@ -11,8 +11,8 @@ import numpy as np
 from symgrad.errors import InputError, NotationError, ShapeError, Span, UnknownNameError, UnsupportedError
 from symgrad.language.arguments import Array
 from symgrad.language.constants import is_constant_number
-from symgrad.language.steps.binding import Argument, Meaning, Ref, is_size, kind_of
-from symgrad.language.steps.kinds import Kind
+from symgrad.language.steps.binding import Argument, Meaning, Ref, describe_meaning, is_size_like
+from symgrad.language.steps.kinds import DtypeKind
 from symgrad.language.syntax_tree import Call, Literal, dotted
 from symgrad.ops.lookup import normal
 from symgrad.program import Number
@@ -26,7 +26,7 @@ Fill = Callable[[tuple[int, ...], Numbers, Generator], Array]
 
 
 @dataclass(frozen=True)
-class Made:
+class LiteralTensor:
     """A tensor of the text's own: its shape, its numbers, what torch would hold them as, and whether they are drawn.
 
     One that ``counts`` is 0, 1, 2, … up to its length. ``held`` is the type that the text names.
@@ -34,7 +34,7 @@ class Made:
 
     shape: Shape
     fill: Fill
-    kind: Kind = Kind.REAL
+    kind: DtypeKind = DtypeKind.REAL
     drawn: bool = False
     counts: bool = False
     held: str = ""
@@ -53,14 +53,14 @@ NARROW = {
 HELD = {**NARROW, "float": np.float32, "float32": np.float32}
 
 
-def held_as(made: Made, array: Array, code: str) -> Array:
+def round_to_dtype(made: LiteralTensor, array: Array, code: str) -> Array:
     """What torch makes of numbers that are to be of the type that the text names."""
-    if made.kind is not Kind.REAL:
-        array = wholes(made.kind, array, code)
-    if made.held not in HELD or made.kind is Kind.TRUTH:
+    if made.kind is not DtypeKind.REAL:
+        array = truncate_to_integers(made.kind, array, code)
+    if made.held not in HELD or made.kind is DtypeKind.TRUTH:
         return array
     type_: Any = HELD[made.held]  # None is bfloat16, which NumPy has not
-    if made.kind is Kind.WHOLE:
+    if made.kind is DtypeKind.WHOLE:
         top = int(np.iinfo(type_).max)
         if any(entry > top or entry < -top - 1 for entry in array.reshape(-1).tolist()):
             raise InputError(
@@ -81,12 +81,12 @@ def to_bfloat16(array: Array) -> Array:
     return np.asarray(rounded.astype(np.uint32).view(np.float32).astype(np.float64))
 
 
-def wholes(kind: Kind, array: Array, code: str) -> Array:
+def truncate_to_integers(kind: DtypeKind, array: Array, code: str) -> Array:
     """Numbers that are to be whole, or truth values: ``torch.tensor([1.7], dtype=torch.long)``."""
-    if array.dtype != object and np.issubdtype(array.dtype, np.integer) and kind is Kind.WHOLE:
+    if array.dtype != object and np.issubdtype(array.dtype, np.integer) and kind is DtypeKind.WHOLE:
         return array
     try:
-        entries = [int(e != 0) if kind is Kind.TRUTH else int(e) for e in array.reshape(-1).tolist()]
+        entries = [int(e != 0) if kind is DtypeKind.TRUTH else int(e) for e in array.reshape(-1).tolist()]
     except (OverflowError, ValueError) as error:
         raise InputError(f"{code} is to hold whole numbers", hints=("finite numbers",)) from error
     found = np.array(entries, dtype=array.dtype if array.dtype == object else np.int64).reshape(array.shape)
@@ -96,10 +96,10 @@ def wholes(kind: Kind, array: Array, code: str) -> Array:
 TYPE_OF = {"FloatTensor": "float32", "HalfTensor": "float16", "IntTensor": "int32"}
 """Types that the name of what makes a tensor says."""
 DTYPES = {
-    **dict.fromkeys(("float", "double", "half", "float16", "bfloat16", "float32", "float64"), Kind.REAL),
-    **dict.fromkeys(("int", "long", "short", "uint8", "int8", "int16", "int32", "int64"), Kind.WHOLE),
-    **dict.fromkeys(("bool", "bool_"), Kind.TRUTH),
-    "dtype": Kind.REAL,
+    **dict.fromkeys(("float", "double", "half", "float16", "bfloat16", "float32", "float64"), DtypeKind.REAL),
+    **dict.fromkeys(("int", "long", "short", "uint8", "int8", "int16", "int32", "int64"), DtypeKind.WHOLE),
+    **dict.fromkeys(("bool", "bool_"), DtypeKind.TRUTH),
+    "dtype": DtypeKind.REAL,
 }
 """Types by name, x.dtype among them; all decimal numbers have double precision here."""
 NO_TYPE = ("torch.float64, torch.long, torch.bool",)
@@ -109,7 +109,7 @@ UNREAD = ("device", "float", "int", "bool")
 """Names that are a type or a device where a cast is told one."""
 
 
-def dtype_of(call: Call) -> str | None:
+def named_dtype(call: Call) -> str | None:
     """The type that a call names: ``dtype=torch.long``."""
     for keyword in call.keywords:
         if keyword.name == "dtype" and keyword.value != Literal(None):
@@ -120,7 +120,7 @@ def dtype_of(call: Call) -> str | None:
     return None
 
 
-class Given:
+class ConstructorArguments:
     """The arguments of a call, taken one after the other by the names that torch has for them.
 
     ``like`` is the tensor whose type is taken, ``shape`` the one that is known beforehand.
@@ -157,8 +157,10 @@ class Given:
         """One size."""
         if isinstance(value, int) and value < 0:
             raise ShapeError(f"{self.spelled} takes no negative size", span=self.span, found=(str(value),))
-        if not is_size(value):
-            raise NotationError(f"{self.spelled} takes sizes, not {kind_of(value)}", span=self.span, hints=EXAMPLE)
+        if not is_size_like(value):
+            raise NotationError(
+                f"{self.spelled} takes sizes, not {describe_meaning(value)}", span=self.span, hints=EXAMPLE
+            )
         return size_of(value)
 
     def number(self, value: Meaning) -> Number:
@@ -166,19 +168,21 @@ class Given:
         if isinstance(value, bool):
             return int(value)
         if not is_constant_number(value):
-            raise NotationError(f"{self.spelled} takes numbers, not {kind_of(value)}", span=self.span, hints=EXAMPLE)
+            raise NotationError(
+                f"{self.spelled} takes numbers, not {describe_meaning(value)}", span=self.span, hints=EXAMPLE
+            )
         return value
 
     def tensor(self) -> Ref:
         """The tensor whose shape is taken."""
         found = self.take("input", "self")
         if not isinstance(found, Ref):
-            raise NotationError(f"{self.spelled} takes a tensor, not {kind_of(found)}", span=self.span)
+            raise NotationError(f"{self.spelled} takes a tensor, not {describe_meaning(found)}", span=self.span)
         if found.complex:
             raise UnsupportedError(f"{self.spelled} of a complex tensor is not supported yet", span=self.span)
         return found
 
-    def kind(self, usual: Kind) -> Kind:
+    def kind(self, usual: DtypeKind) -> DtypeKind:
         """What torch would hold the entries as."""
         usual = usual if self.like is None else self.like.kind
         return usual if self.dtype is None else DTYPES[self.dtype]

@@ -22,9 +22,9 @@ import sympy as sp
 
 from symgrad.entries.spec import Op
 from symgrad.errors import NotationError, ShapeError, Span, UnsupportedError
-from symgrad.language.steps.binding import TOLD, Argument, Meaning, Ref, is_size, kind_of
-from symgrad.language.steps.constructors import maker_of
-from symgrad.language.steps.input_names import spelling_of
+from symgrad.language.steps.binding import TOLD, Argument, Meaning, Ref, describe_meaning, is_size_like
+from symgrad.language.steps.constructors import find_constructor
+from symgrad.language.steps.input_names import call_spelling
 from symgrad.language.syntax_tree import Call, Equation, Items, Script, Slice, Star, Unary
 from symgrad.notation.tree import Binary, Dots, Name, Node, walk
 from symgrad.ops.lookup import find
@@ -40,7 +40,7 @@ FLIPPED = "x.flip(0) turns an axis round"
 EXAMPLES = ("x[0], x[-1], x[:, 1:], x[::2], x[..., None], x[[0, 2]]",)
 
 
-def key_of(
+def index_key(
     nodes: Sequence[Node],
     rank: int,
     meaning: Callable[[Node], Meaning],
@@ -60,7 +60,7 @@ def key_of(
                 raise ShapeError("... stands only once in an index", span=node.span)
             dots = len(items)
         else:
-            items.append(item_of(node, meaning, whole))
+            items.append(index_item(node, meaning, whole))
     reads = sum(item != ("new",) for item in items)
     if reads > rank:
         raise ShapeError(f"{reads} indices for a tensor with {rank} {'axis' if rank == 1 else 'axes'}", span=span)
@@ -69,11 +69,11 @@ def key_of(
     return (*items[:at], *fill, *items[at:])
 
 
-def item_of(node: Node, meaning: Callable[[Node], Meaning], whole: Callable[[Size, Span], int]) -> Item:
+def index_item(node: Node, meaning: Callable[[Node], Meaning], whole: Callable[[Size, Span], int]) -> Item:
     """One item of a key."""
     if isinstance(node, Slice):
         start, stop, step = (
-            None if part is None else max(-FARTHEST, min(integer(meaning(part), part.span, whole), FARTHEST))
+            None if part is None else max(-FARTHEST, min(require_index(meaning(part), part.span, whole), FARTHEST))
             for part in (node.start, node.stop, node.step)
         )
         if step is not None and step < 1:
@@ -88,17 +88,17 @@ def item_of(node: Node, meaning: Callable[[Node], Meaning], whole: Callable[[Siz
         return ("new",)
     if isinstance(index, (Ref, tuple)):
         return ("pick", index)
-    return ("int", integer(index, node.span, whole))
+    return ("int", require_index(index, node.span, whole))
 
 
-def integer(index: Meaning, span: Span, whole: Callable[[Size, Span], int]) -> int:
+def require_index(index: Meaning, span: Span, whole: Callable[[Size, Span], int]) -> int:
     """A plain integer, or a refusal."""
-    if is_size(index):
+    if is_size_like(index):
         return whole(index, span)
-    raise UnsupportedError(f"indexing with {kind_of(index)} is not supported", span=span, hints=EXAMPLES)
+    raise UnsupportedError(f"indexing with {describe_meaning(index)} is not supported", span=span, hints=EXAMPLES)
 
 
-def least_sizes(key: Key, shape: Sequence[Size]) -> list[tuple[Size, int]]:
+def least_indexed_sizes(key: Key, shape: Sequence[Size]) -> list[tuple[Size, int]]:
     """How large each indexed axis has to be for ``key`` to fit, and for a slice not to be empty."""
     axes = iter(shape)
     found = []
@@ -109,11 +109,11 @@ def least_sizes(key: Key, shape: Sequence[Size]) -> list[tuple[Size, int]]:
         if item[0] == "int":
             found.append((size, item[1] + 1 if item[1] >= 0 else -item[1]))
         elif item[0] == "slice":
-            found.append((size, max(fitting(item[1] or 0, item[2]), item[3] + 1)))
+            found.append((size, max(least_sliced_size(item[1] or 0, item[2]), item[3] + 1)))
     return found
 
 
-def fitting(start: int, stop: int | None) -> int:
+def least_sliced_size(start: int, stop: int | None) -> int:
     """The least size of an axis of which ``[start:stop]`` keeps something."""
     if stop is None or (start < 0 and stop < 0):
         return start + 1 if start >= 0 else -start
@@ -128,7 +128,7 @@ METHODS = ("size", "dim", "ndimension", "numel", "nelement")
 """``x.size(0)`` and the like; ``len(x)`` is the same question."""
 
 
-class Extents:
+class SizeQueries:
     """Answers questions about sizes; ``assumed`` and ``needs`` say what had to be taken for granted.
 
     ``symbolic`` sizes get no number here: what needs one is refused. ``extra`` is added to what is assumed.
@@ -168,7 +168,7 @@ class Extents:
     def prepare(self, key: Key, shape: Sequence[Size], span: Span) -> None:
         """Note how large axes have to be for ``key``; some slices need the number itself."""
         needs_numbers = any(item[0] == "slice" and (item[3] != 1 or falls_with_size(*item[1:3])) for item in key)
-        for size, least in least_sizes(key, shape):
+        for size, least in least_indexed_sizes(key, shape):
             if self.need(size, least, span) and needs_numbers and not self.symbolic:
                 self.assume(size, least)
 
@@ -186,8 +186,8 @@ class Extents:
         if word == "len" and isinstance(owner, tuple):
             return len(owner)
         if not isinstance(owner, Ref):
-            raise NotationError(f"{word} is about a tensor, not {kind_of(owner)}", span=span)
-        shape = shape_of(owner)
+            raise NotationError(f"{word} is about a tensor, not {describe_meaning(owner)}", span=span)
+        shape = visible_shape(owner)
         if word == "size" and not arguments:
             return shape
         if word in ("dim", "ndimension") and not arguments:
@@ -203,7 +203,7 @@ class Extents:
         return shape[axis]
 
 
-def shape_of(tensor: Ref) -> tuple[Size, ...]:
+def visible_shape(tensor: Ref) -> tuple[Size, ...]:
     """The shape as the text sees it: plain integers where they are literal; the axis of (re, im) is not seen."""
     shape = tensor.shape[:-1] if tensor.complex else tensor.shape
     return tuple(int(size) if size.is_Integer else size for size in shape)
@@ -213,27 +213,27 @@ SIZES = ("shape", "size", "sizes", "normalized_shape", "output_size")
 """Options that are sizes: what stands there can follow from a tensor."""
 
 
-def number_names(script: Script) -> dict[str, bool]:
+def find_number_names(script: Script) -> dict[str, bool]:
     """The names that stand where only a number can, with whether it is a size."""
     found: dict[str, bool] = {}
     for statement in script.statements:
         for node in (inner for part in statement.read for inner in walk(part)):
-            for place, size in places_of_numbers(node):
-                for name in bare(place):
+            for place, size in find_number_places(node):
+                for name in direct_names(place):
                     found[name] = found.get(name, False) or size
     return found
 
 
-def bare(node: Node) -> Iterator[str]:
+def direct_names(node: Node) -> Iterator[str]:
     """The names in ``node`` that are themselves a part of the number: not y in ``y.shape[0]``."""
     if isinstance(node, Name):
         yield node.name
     elif isinstance(node, (Items, Unary, Binary, Star)):
         for part in node.parts:
-            yield from bare(part)
+            yield from direct_names(part)
 
 
-def places_of_numbers(node: Node) -> Iterator[tuple[Node, bool]]:
+def find_number_places(node: Node) -> Iterator[tuple[Node, bool]]:
     """What stands directly in ``node`` where only a number can, and whether that is a size."""
     if isinstance(node, Slice):
         yield from ((part, True) for part in node.parts)
@@ -241,20 +241,20 @@ def places_of_numbers(node: Node) -> Iterator[tuple[Node, bool]]:
         yield from ((name, False) for name in node.counts)
     if not isinstance(node, Call):
         return
-    spelling = spelling_of(node)
+    spelling = call_spelling(node)
     if spelling is None:
         return
     spelled, owner = spelling
     op = find(spelled)
     if spelled.startswith("math."):
         yield from ((part, False) for part in node.positional)
-    if maker_of(spelled) is not None:
-        yield from sizes_made(node, spelled)
+    if find_constructor(spelled) is not None:
+        yield from constructor_sizes(node, spelled)
     elif op is not None and not op.variadic:
-        yield from options_of(op, node, owner is not None)
+        yield from option_arguments(op, node, owner is not None)
 
 
-def sizes_made(node: Call, spelled: str) -> Iterator[tuple[Node, bool]]:
+def constructor_sizes(node: Call, spelled: str) -> Iterator[tuple[Node, bool]]:
     """The arguments of what makes a tensor that say how large it is."""
     word = spelled.rpartition(".")[2]
     if word.endswith("_like") or "tensor" in word or "array" in word:
@@ -264,7 +264,7 @@ def sizes_made(node: Call, spelled: str) -> Iterator[tuple[Node, bool]]:
     yield from ((k.value, True) for k in node.keywords if k.name not in (*TOLD, "fill_value"))
 
 
-def options_of(op: Op, node: Call, method: bool) -> Iterator[tuple[Node, bool]]:
+def option_arguments(op: Op, node: Call, method: bool) -> Iterator[tuple[Node, bool]]:
     """The arguments that are options of the table's entry."""
     names = [p.name for p in op.signature.parameters.values()][int(method) :]
     for place, part in enumerate(node.positional):

@@ -3,7 +3,7 @@
 Comes in: a `Script`. Goes out: the tensor that is its output. The right side is read first, then its targets are
 assigned from left to right; what is written into a tensor reaches every name that shares its entries
 (`symgrad.language.steps.aliasing`). What a text gives to backward, in the brackets of ``out.backward(…)``, is made as
-every tensor that the text makes: `weights` gives the code and the numbers of v.
+every tensor that the text makes: `read_seed` gives the code and the numbers of v.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from symgrad.entries.read_off import same_everywhere
 from symgrad.errors import RUN, NotationError, Span, UnsupportedError
 from symgrad.language.constants import is_constant_number
 from symgrad.language.parser import HELD
-from symgrad.language.steps.binding import Meaning, Parts, Ref, kind_of
-from symgrad.language.steps.builder import Builder, Operand
-from symgrad.language.steps.complaints import excerpt, no_inputs, no_tensor
-from symgrad.language.steps.constructors import filled_with
+from symgrad.language.steps.binding import Meaning, MultipleResults, Ref, describe_meaning
+from symgrad.language.steps.builder import StepBuilder, StepOperand
+from symgrad.language.steps.complaints import no_inputs_error, no_tensor_error, quote_span
+from symgrad.language.steps.constructors import fill_with_number
 from symgrad.language.steps.elaborate import Elaborator
-from symgrad.language.steps.input_names import tensor_names
-from symgrad.language.steps.kinds import Kind
-from symgrad.language.steps.made import Made
+from symgrad.language.steps.input_names import iterate_tensor_names
+from symgrad.language.steps.kinds import DtypeKind
+from symgrad.language.steps.made import LiteralTensor
 from symgrad.language.syntax_tree import Call, Items, Script, Star, Statement, Subscript, Unary, written_name
 from symgrad.notation.tree import Binary, Name, Node, walk
 from symgrad.ops import ground
@@ -30,7 +30,7 @@ from symgrad.ops.entry import entry_of, playing
 from symgrad.program import Own, Role
 
 
-class Statements(Elaborator):
+class StatementReader(Elaborator):
     """Reads the statements of a script over an environment of tensors and constants."""
 
     def run(self, script: Script, output: str) -> Ref:
@@ -49,18 +49,18 @@ class Statements(Elaborator):
         if isinstance(result, Ref):
             result = self.apply.tensor(result, last.value.span)
         if not isinstance(result, Ref):
-            what = "a number" if is_constant_number(result) else kind_of(result)
+            what = "a number" if is_constant_number(result) else describe_meaning(result)
             parts = result if isinstance(result, tuple) else ()
-            several = isinstance(result, Parts) or any(isinstance(part, Ref) for part in parts)
-            raise no_tensor(what, several, excerpt(self.text, last.value.span), last.value.span)
+            several = isinstance(result, MultipleResults) or any(isinstance(part, Ref) for part in parts)
+            raise no_tensor_error(what, several, quote_span(self.text, last.value.span), last.value.span)
         if last.target is not None:
             self.environment[last.target] = result
         if script.seed is not None:
-            self.seed = weights(script.seed, self.text, self.environment, self.builder, self.maker, self.meaning)
+            self.seed = read_seed(script.seed, self.text, self.environment, self.builder, self.maker, self.meaning)
         if not self.builder.inputs and not self.builder.leaves:
-            raise no_inputs(last.value.span)
+            raise no_inputs_error(last.value.span)
         if result.name != output:
-            operand = Operand(result, excerpt(self.text, last.value.span))
+            operand = StepOperand(result, quote_span(self.text, last.value.span))
             result = self.builder.apply(playing(Role.HANDS_ON), [operand], {}, last.value.span, name=output)
         return result
 
@@ -109,7 +109,7 @@ class Statements(Elaborator):
         """``value`` as it is made under torch.no_grad(): what is new has no gradient."""
         if isinstance(value, tuple):
             return tuple(self.cut(part, before, span) for part in value)
-        if isinstance(value, Parts):
+        if isinstance(value, MultipleResults):
             raise UnsupportedError("several tensors under torch.no_grad() are not read here", span=span, hints=(RUN,))
         if not isinstance(value, Ref) or value.name in before or value.name in self.builder.made:
             return value
@@ -151,7 +151,7 @@ class Statements(Elaborator):
         if isinstance(owner, Ref) and isinstance(found, Ref):
             found = self.sharing.write(owner, found, f"{statement.sign}=", span)
         elif name is None:
-            raise NotationError(f"{kind_of(owner)} is not written into", span=span)
+            raise NotationError(f"{describe_meaning(owner)} is not written into", span=span)
         if name is not None:
             self.environment[name] = found
 
@@ -159,11 +159,11 @@ class Statements(Elaborator):
         """``h[1:] = a``: the entries of h at these places are the entries of a."""
         owner = self.meaning(target.owner)
         if not isinstance(owner, Ref):
-            raise NotationError(f"{kind_of(owner)} is not written into", span=target.span)
+            raise NotationError(f"{describe_meaning(owner)} is not written into", span=target.span)
         if not (isinstance(value, Ref) or is_constant_number(value)):
-            raise NotationError(f"{kind_of(value)} is not written into entries", span=span, hints=(RUN,))
-        mask = self.meaning(target.items[0]) if len(target.items) == 1 and is_plain(target.items[0]) else None
-        if isinstance(mask, Ref) and mask.kind is Kind.TRUTH:
+            raise NotationError(f"{describe_meaning(value)} is not written into entries", span=span, hints=(RUN,))
+        mask = self.meaning(target.items[0]) if len(target.items) == 1 and is_single_index(target.items[0]) else None
+        if isinstance(mask, Ref) and mask.kind is DtypeKind.TRUTH:
             if isinstance(value, Ref) and value.shape:
                 told = "what is written at the places of a mask is one number here"
                 raise UnsupportedError(told, span=span, hints=("torch.where(mask, a, h)", RUN))
@@ -189,41 +189,41 @@ class Statements(Elaborator):
         return self.environment[node.name]
 
 
-def is_plain(node: Node) -> bool:
+def is_single_index(node: Node) -> bool:
     """Whether an index is one value, and no slice, new axis or dots."""
     return isinstance(node, (Name, Binary, Unary, Call))
 
 
-def weights(
+def read_seed(
     node: Node,
     text: str,
     environment: Mapping[str, Meaning],
-    builder: Builder,
-    maker: Callable[[Call], Made | None],
+    builder: StepBuilder,
+    maker: Callable[[Call], LiteralTensor | None],
     meaning: Callable[[Node], Meaning],
-) -> tuple[Own, Made] | None:
+) -> tuple[Own, LiteralTensor] | None:
     """Numbers that the text makes, alone or under a name; a name that it does not know says nothing."""
-    if any(name.name not in environment for name in tensor_names(node)):
-        return None if isinstance(node, Name) else refused(node)
+    if any(name.name not in environment for name in iterate_tensor_names(node)):
+        return None if isinstance(node, Name) else refuse_seed(node)
     made = maker(node) if isinstance(node, Call) else None
     if made is not None:
-        return Own(excerpt(text, node.span), len(builder.made) if made.drawn else None), made
+        return Own(quote_span(text, node.span), len(builder.made) if made.drawn else None), made
     found = meaning(node)
     if not isinstance(found, Ref):
-        return refused(node)
+        return refuse_seed(node)
     if found.name in builder.made:
         return builder.made[found.name]
     step = next((step for step in builder.steps if step.result.name == found.name), None)
     entry = None if step is None else entry_of(step.op)
     number = None if entry is None else same_everywhere(entry)
     if step is None or number is None:
-        return refused(node)
+        return refuse_seed(node)
     if not any(found.name in other.tensors for other in builder.steps):
         builder.steps.remove(step)
-    return Own(excerpt(text, node.span)), Made(found.shape, filled_with(number))
+    return Own(quote_span(text, node.span)), LiteralTensor(found.shape, fill_with_number(number))
 
 
-def refused(node: Node) -> NoReturn:
+def refuse_seed(node: Node) -> NoReturn:
     """Refuse what is no tensor of numbers."""
     hints = ("its numbers: torch.ones(2, 3), torch.tensor([1, 2])", "leave it out, and say what v is by the seed")
     raise NotationError("v is a tensor of numbers here", span=node.span, hints=hints)

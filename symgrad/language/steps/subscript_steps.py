@@ -20,12 +20,12 @@ import sympy as sp
 from symgrad.errors import RUN, NotationError, ShapeError, Span, UnsupportedError
 from symgrad.language.arguments import array_from_entries
 from symgrad.language.steps.aliasing import AliasTracker
-from symgrad.language.steps.apply import Applier, count_of, first_of_pair, placed
-from symgrad.language.steps.binding import Meaning, Parts, Ref, kind_of
-from symgrad.language.steps.builder import Builder, Caller
-from symgrad.language.steps.kinds import Kind
-from symgrad.language.steps.made import Made
-from symgrad.language.steps.sizes import ALL, LARGEST_GUESS, Extents, Key, key_of, shape_of
+from symgrad.language.steps.apply import EntryApplier, choose_from_pair, count_results, with_error_span
+from symgrad.language.steps.binding import Meaning, MultipleResults, Ref, describe_meaning
+from symgrad.language.steps.builder import EntryCaller, StepBuilder
+from symgrad.language.steps.kinds import DtypeKind
+from symgrad.language.steps.made import LiteralTensor
+from symgrad.language.steps.sizes import ALL, LARGEST_GUESS, Key, SizeQueries, index_key, visible_shape
 from symgrad.language.syntax_tree import Subscript
 from symgrad.notation.tree import Node
 from symgrad.ops import ground
@@ -39,16 +39,16 @@ MOST_PARTS = 100
 
 
 @dataclass(frozen=True)
-class Entries:
+class SubscriptReader:
     """Takes entries of tensors and parts of calls; ``meaning`` says what an index stands for."""
 
-    apply: Applier
-    extents: Extents
+    apply: EntryApplier
+    extents: SizeQueries
     sharing: AliasTracker
     meaning: Callable[[Node], Meaning]
 
     @property
-    def builder(self) -> Builder:
+    def builder(self) -> StepBuilder:
         """Where the steps go."""
         return self.apply.builder
 
@@ -56,32 +56,32 @@ class Entries:
         """x[0, 1:], x.shape[0]."""
         owner = self.meaning(node.owner)
         if isinstance(owner, Ref) and owner.pair:
-            key = key_of(node.items, 1, self.meaning, self.extents.whole, node.span)
-            return first_of_pair(owner, int(key[0][1]) if key[0][0] == "int" else -1, node.span)
+            key = index_key(node.items, 1, self.meaning, self.extents.whole, node.span)
+            return choose_from_pair(owner, int(key[0][1]) if key[0][0] == "int" else -1, node.span)
         if isinstance(owner, Ref):
             return self.at(owner, node, name)
-        if isinstance(owner, Parts) and len(node.items) == 1:
-            kind, *part = key_of(node.items, 1, self.meaning, self.extents.whole, node.span)[0]
+        if isinstance(owner, MultipleResults) and len(node.items) == 1:
+            kind, *part = index_key(node.items, 1, self.meaning, self.extents.whole, node.span)[0]
             if kind != "int":
                 raise UnsupportedError("one part at a time", span=node.span, hints=("[0], [1], …",))
-            count = 0 if part[0] >= 0 else count_of(owner, self.extents, self.builder, node.span)
+            count = 0 if part[0] >= 0 else count_results(owner, self.extents, self.builder, node.span)
             if count is None:
                 raise UnsupportedError("parts are counted from the front here", span=node.span, hints=("[0], [1], …",))
             if part[0] + count < 0:
                 raise ShapeError(f"there is no part {part[0]} among {count}", span=node.span)
             return self.part(owner, part[0] + count, node.span, name)
         if isinstance(owner, tuple) and len(node.items) == 1:
-            kind, *numbers = key_of(node.items, 1, self.meaning, self.extents.whole, node.span)[0]
+            kind, *numbers = index_key(node.items, 1, self.meaning, self.extents.whole, node.span)[0]
             if kind == "pick":
                 raise UnsupportedError("a list has no entries at several places", span=node.span)
             if kind == "int" and not -len(owner) <= numbers[0] < len(owner):
                 raise ShapeError(f"index {numbers[0]} is out of range, there are {len(owner)}", span=node.span)
             return owner[numbers[0]] if kind == "int" else owner[slice(*(numbers or [None]))]
-        raise NotationError(f"{kind_of(owner)} has no indices", span=node.span)
+        raise NotationError(f"{describe_meaning(owner)} has no indices", span=node.span)
 
     def at(self, owner: Ref, node: Subscript, name: str | None) -> Ref:
         """x[0, 1:, [2, 0]]: whole numbers and slices first, then what is picked."""
-        written = key_of(node.items, len(shape_of(owner)), self.meaning, self.extents.whole, node.span)
+        written = index_key(node.items, len(visible_shape(owner)), self.meaning, self.extents.whole, node.span)
         key = tuple(ALL if item[0] == "pick" else item for item in written)
         picks = [item[1] for item in written if item[0] == "pick"]
         found = owner
@@ -91,7 +91,9 @@ class Entries:
             return found
         left = [item for item in written if item[0] != "int"]
         axes = [axis for axis, item in enumerate(left) if item[0] == "pick"]
-        result: Ref = placed(node.span, lambda: picked(self.builder, self.extents, found, axes, picks, node.span, name))
+        result: Ref = with_error_span(
+            node.span, lambda: gather_positions(self.builder, self.extents, found, axes, picks, node.span, name)
+        )
         return replace(result, kind=owner.kind, complex=owner.complex)
 
     def taken(self, owner: Ref, key: Key, span: Span, name: str | None, where: Span, several: bool = False) -> Ref:
@@ -145,17 +147,17 @@ class Entries:
         """How many values Python takes from ``value``."""
         if isinstance(value, tuple):
             return len(value)
-        if isinstance(value, Parts):
-            count = count_of(value, self.extents, self.builder, span)
+        if isinstance(value, MultipleResults):
+            count = count_results(value, self.extents, self.builder, span)
         elif isinstance(value, Ref) and value.pair:
             count = 2
-        elif isinstance(value, Ref) and shape_of(value):
+        elif isinstance(value, Ref) and visible_shape(value):
             size = value.shape[0]
             if wanted is not None and wanted > 0 and self.extents.sizes.number(size) is None:
                 self.extents.assume(size, wanted - self.extents.extra)
             count = self.extents.whole(size, span)
         else:
-            raise NotationError(f"{kind_of(value)} is no several values", span=span, hints=("one name",))
+            raise NotationError(f"{describe_meaning(value)} is no several values", span=span, hints=("one name",))
         if count is None or count > MOST_PARTS:
             told = "how many values this gives is not known here" if count is None else f"{count:,} values at once"
             raise UnsupportedError(told, span=span, hints=(RUN,))
@@ -165,14 +167,14 @@ class Entries:
         """One of the values that Python takes from ``value``."""
         if isinstance(value, tuple):
             return value[place]
-        if isinstance(value, Parts):
+        if isinstance(value, MultipleResults):
             return self.part(value, place, span, name)
         if value.pair:
-            return first_of_pair(value, place, span)
-        key = (("int", place), *[ALL] * (len(shape_of(value)) - 1))
+            return choose_from_pair(value, place, span)
+        key = (("int", place), *[ALL] * (len(visible_shape(value)) - 1))
         return self.taken(value, key, span, name, span, several=True)
 
-    def part(self, parts: Parts, place: int, span: Span, name: str | None) -> Meaning:
+    def part(self, parts: MultipleResults, place: int, span: Span, name: str | None) -> Meaning:
         """One of the tensors that a call gives: of ``chunk`` and the like they are views."""
 
         def again(first: Ref, wish: str | None = None) -> Meaning:
@@ -180,9 +182,9 @@ class Entries:
             return self.apply.part(replace(parts, arguments=given), place, span, wish)
 
         cut = parts.arguments[0].meaning
-        sizes = shape_of(cut) if isinstance(cut, Ref) and not self.extents.symbolic else ()
+        sizes = visible_shape(cut) if isinstance(cut, Ref) and not self.extents.symbolic else ()
         if not isinstance(parts.op, Compound) and any(self.extents.sizes.number(size) is None for size in sizes):
-            count_of(parts, self.extents, self.builder, span)  # chooses a size
+            count_results(parts, self.extents, self.builder, span)  # chooses a size
         found = self.apply.part(parts, place, span, name)
         if SHARING.get(parts.spelled.rpartition(".")[2]) == "several":
             self.sharing.part(parts.arguments[0].meaning, found, again)
@@ -192,9 +194,9 @@ class Entries:
 MASK = ("torch.where(mask, x, 0)", "(mask * x).sum()")
 
 
-def picked(
-    builder: Builder,
-    extents: Extents,
+def gather_positions(
+    builder: StepBuilder,
+    extents: SizeQueries,
     x: Ref,
     axes: Sequence[int],
     picks: Sequence[Meaning],
@@ -202,10 +204,12 @@ def picked(
     name: str | None,
 ) -> Ref:
     """The entries of ``x`` at the positions ``picks`` on ``axes``, called ``name``."""
-    call = Caller(builder, span)
-    places = [positions(builder, extents, x.shape[axis], index, span) for axis, index in zip(axes, picks, strict=True)]
+    call = EntryCaller(builder, span)
+    places = [
+        make_positions(builder, extents, x.shape[axis], index, span) for axis, index in zip(axes, picks, strict=True)
+    ]
     first = axes[0]
-    along = axis_of_one_each(builder, extents, x, axes, places)
+    along = find_axis_of_one_per_row(builder, extents, x, axes, places)
     if along is not None:
         place = places[along]
         sizes = list(x.shape)
@@ -223,10 +227,12 @@ def picked(
             x = call(ground.permute, x, dims=order)
         shape = (*x.shape[:first], sp.Mul(*sizes), *x.shape[first + len(axes) :])
         x = call(ground.reshape, x, shape=shape)
-        flat, *others = (from_front(builder, call, place, int(size)) for place, size in zip(places, sizes, strict=True))
+        flat, *others = (
+            count_from_front(builder, call, place, int(size)) for place, size in zip(places, sizes, strict=True)
+        )
         for place, size in zip(others, sizes[1:], strict=True):
             flat = call(ground.add, call(ground.mul, flat, int(size)), place)
-        places = [replace(flat, kind=Kind.WHOLE)]
+        places = [replace(flat, kind=DtypeKind.WHOLE)]
     (place,) = places
     if len(place.shape) == 1:
         return call.last(ground.index_select, (x, place), {"dim": first}, name)
@@ -235,8 +241,8 @@ def picked(
     return call.last(ground.reshape, (call(ground.index_select, x, row, dim=first),), {"shape": shape}, name)
 
 
-def axis_of_one_each(
-    builder: Builder, extents: Extents, x: Ref, axes: Sequence[int], places: Sequence[Ref]
+def find_axis_of_one_per_row(
+    builder: StepBuilder, extents: SizeQueries, x: Ref, axes: Sequence[int], places: Sequence[Ref]
 ) -> int | None:
     """The axis on which ``x[arange(n), y]`` picks one entry of each row; None where every row has not one."""
     if len(x.shape) != 2 or list(axes) != [0, 1] or any(len(place.shape) != 1 for place in places):
@@ -253,14 +259,14 @@ def axis_of_one_each(
     return None
 
 
-def positions(builder: Builder, extents: Extents, size: Any, index: Meaning, span: Span) -> Ref:
+def make_positions(builder: StepBuilder, extents: SizeQueries, size: Any, index: Meaning, span: Span) -> Ref:
     """The positions on an axis as a tensor: a list becomes one of the text's own, counted from the front."""
     if isinstance(index, Ref):
-        if index.kind is Kind.TRUTH:
+        if index.kind is DtypeKind.TRUTH:
             raise UnsupportedError("how many entries a mask keeps depends on its values", span=span, hints=MASK)
         if index.complex or index.pair:
             raise UnsupportedError("positions are whole numbers", span=span)
-        said = written(builder, index)
+        said = literal_positions(builder, index)
         if len(index.shape) > 1 or all(n >= 0 for n in said):
             extents.need(size, least_size(said), span)
             return index
@@ -273,7 +279,7 @@ def positions(builder: Builder, extents: Extents, size: Any, index: Meaning, spa
     if not all(isinstance(n, int) for n in index):
         raise UnsupportedError("a list of positions holds whole numbers", span=span, hints=("x[[0, 2]]",))
     if index and all(isinstance(n, bool) for n in index):
-        extents_agree(extents, size, len(index), span)
+        check_mask_length(extents, size, len(index), span)
         index = tuple(n for n, kept in enumerate(index) if kept)
     least = least_size(index)
     if any(n < 0 for n in index):
@@ -286,13 +292,15 @@ def positions(builder: Builder, extents: Extents, size: Any, index: Meaning, spa
         raise ShapeError(f"there is no position {outside[0]} on an axis of {known}", span=span)
     extents.need(size, least, span)
     listed = list(index)
-    made = Made((size_of(len(listed)),), lambda shape, *_: array_from_entries(listed, shape, "the list"), Kind.WHOLE)
+    made = LiteralTensor(
+        (size_of(len(listed)),), lambda shape, *_: array_from_entries(listed, shape, "the list"), DtypeKind.WHOLE
+    )
     return builder.make(made, f"torch.tensor({listed})")
 
 
-def from_front(builder: Builder, call: Caller, place: Ref, size: int) -> Ref:
+def count_from_front(builder: StepBuilder, call: EntryCaller, place: Ref, size: int) -> Ref:
     """Positions on one of several axes, which become one number: those that are data may count from the end."""
-    said = written(builder, place)
+    said = literal_positions(builder, place)
     if said and min(said) >= 0 and max(said) < size:
         return place
     builder.positions[place.name, size] = None
@@ -304,10 +312,15 @@ def least_size(positions: Sequence[int]) -> int:
     return max((n + 1 if n >= 0 else -n for n in positions), default=0)
 
 
-def written(builder: Builder, index: Ref) -> list[int]:
+def literal_positions(builder: StepBuilder, index: Ref) -> list[int]:
     """The positions that the text itself writes, as in ``torch.tensor([0, 2])``; none where a size decides one."""
     made = builder.made[index.name][1] if index.name in builder.made else None
-    if made is None or made.drawn or made.kind is not Kind.WHOLE or not all(size.is_Integer for size in made.shape):
+    if (
+        made is None
+        or made.drawn
+        or made.kind is not DtypeKind.WHOLE
+        or not all(size.is_Integer for size in made.shape)
+    ):
         return []
     shape = tuple(map(int, made.shape))
     if prod(shape) > LARGEST_GUESS:
@@ -322,7 +335,7 @@ def written(builder: Builder, index: Ref) -> list[int]:
     return [] if decided else [int(n) for n in found.reshape(-1)]
 
 
-def extents_agree(extents: Extents, size: Any, count: int, span: Span) -> None:
+def check_mask_length(extents: SizeQueries, size: Any, count: int, span: Span) -> None:
     """A list of truth values has one for each entry of its axis."""
     found = extents.sizes.number(size)
     if found is not None and found != count:

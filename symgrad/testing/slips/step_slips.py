@@ -23,7 +23,7 @@ import sympy as sp
 from symgrad.calculus import flowing, positions
 from symgrad.entries.spec import Op
 from symgrad.errors import SymgradError
-from symgrad.language.steps.kinds import ruling
+from symgrad.language.steps.kinds import resolve_shapes
 from symgrad.numeric import Array, Values, as_float, forward, numeric_pullback, numeric_pushforward
 from symgrad.ops import TABLE
 from symgrad.program import Apply, Program
@@ -166,7 +166,7 @@ def in_place(place: Place, other: Op) -> Apply | None:
         options[name] = given.get(name, parameter.default)
     shapes = tuple(integers(place, argument) for argument in step.arguments)
     try:
-        ruled = ruling(other, Sizes(), shapes, [isinstance(a, str) for a in step.arguments], options)
+        ruled = resolve_shapes(other, Sizes(), shapes, [isinstance(a, str) for a in step.arguments], options)
     except (SymgradError, SizeMismatch, ValueError, TypeError, IndexError):
         return None
     if ruled.targets != shapes or ruled.shape != integers(place, step.result.name):

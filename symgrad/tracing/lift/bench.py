@@ -20,8 +20,8 @@ from symgrad.entries.spec import Op
 from symgrad.errors import Source
 from symgrad.language.parser import parse_script
 from symgrad.language.steps.binding import Ref
-from symgrad.language.steps.builder import Builder, Operand
-from symgrad.language.steps.statements import Statements
+from symgrad.language.steps.builder import StepBuilder, StepOperand
+from symgrad.language.steps.statements import StatementReader
 from symgrad.numeric.exact import Array
 from symgrad.ops.entry import named
 from symgrad.program import BLACK_BOX, Apply, Role, Tensor, free_name
@@ -47,7 +47,7 @@ class Bench(ABC):
     def __init__(self, names: Mapping[int, str], stops: Collection[int] = (), turning: bool = True) -> None:
         self.names, self.stops = names, stops
         self.users = frozenset(re.findall(r"(?<![\w.])\w+", " ".join(names.values())))
-        self.builder = Builder(Sizes(), {}, RESERVED)
+        self.builder = StepBuilder(Sizes(), {}, RESERVED)
         self.refs: dict[int, Ref] = {}
         self.inputs: list[Ref] = []
         self.arrays: dict[str, Array] = {}
@@ -142,7 +142,7 @@ class Bench(ABC):
         try:
             if op.role is Role.INDEXES:
                 ref = refs[id(arguments[0])]
-                return self.emit(op, [Operand(ref, ref.name)], dict(keywords), name)
+                return self.emit(op, [StepOperand(ref, ref.name)], dict(keywords), name)
             given = [meaning(a, refs) for a in arguments]
             spoken = {k: meaning(v, refs) for k, v in keywords.items()}
             operands, options = bound(op, spelling, given, spoken)
@@ -155,7 +155,7 @@ class Bench(ABC):
         op = named(name)
         return self.apply_op(op, f"torch.{op.name}", in_one_list(op, arguments), keywords)
 
-    def emit(self, op: Op, operands: Sequence[Operand], options: Mapping[str, Any], name: str | None = None) -> Ref:
+    def emit(self, op: Op, operands: Sequence[StepOperand], options: Mapping[str, Any], name: str | None = None) -> Ref:
         """Append a step with its value; what broadcasts its operands comes before it."""
         begin = len(self.builder.steps)
         ref = self.builder.apply(op, [self.finite(o) for o in operands], options, None, name=name)
@@ -173,7 +173,9 @@ class Bench(ABC):
         for target in {statement.target for statement in parse_script(Source(text)).statements} & self.users:
             text = re.sub(rf"\b{target}\b", free_name((str(target),), {*self.users, *self.builder.used}), text)
         try:
-            ref = Statements(text, self.builder, environment).run(parse_script(Source(text)), self.builder.fresh_name())
+            ref = StatementReader(text, self.builder, environment).run(
+                parse_script(Source(text)), self.builder.fresh_name()
+            )
         except Refusals as error:
             raise Refused(why(error)) from error
         for step in self.builder.steps[begin:]:
@@ -187,11 +189,11 @@ class Bench(ABC):
 
     whole = number
 
-    def finite(self, operand: Operand) -> Operand:
+    def finite(self, operand: StepOperand) -> StepOperand:
         """Infinities as data: no formula has them."""
         value = operand.meaning
         if isinstance(value, float) and not np.isfinite(value):
-            return Operand(self.data("bound", np.asarray(value)), operand.text)
+            return StepOperand(self.data("bound", np.asarray(value)), operand.text)
         return operand
 
     # Results --------------------------------------------------------------------------------------------

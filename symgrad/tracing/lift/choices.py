@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from symgrad.language.steps.binding import Ref
-from symgrad.language.steps.builder import Operand
+from symgrad.language.steps.builder import StepOperand
 from symgrad.numeric.exact import Array
 from symgrad.ops import ground
 from symgrad.ops.calls.registry import CHOICES, RANKED
@@ -174,7 +174,7 @@ def choose(lifter: Bench, source: Ref, places: Array, name: str | None, read: Se
         return lifter.apply_op(ground.permute, "torch.permute", (source, order), {}, name)
     key = slice_key(places, shape)
     if key is not None:
-        return lifter.emit(playing(Role.INDEXES), [Operand(source, source.name)], {"key": key}, name)
+        return lifter.emit(playing(Role.INDEXES), [StepOperand(source, source.name)], {"key": key}, name)
     found = positions(places, shape)
     return (
         gathered(lifter, source, places, name) if found is None else picked(lifter, source, places, found, name, read)

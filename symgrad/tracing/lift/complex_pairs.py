@@ -14,7 +14,7 @@ import numpy as np
 
 from symgrad.entries.spec import Op
 from symgrad.language.steps.binding import Ref
-from symgrad.language.steps.builder import Operand
+from symgrad.language.steps.builder import StepOperand
 from symgrad.ops import ground
 from symgrad.ops.calls.complex_rules import Rule
 from symgrad.ops.calls.registry import find_compound
@@ -81,7 +81,7 @@ class Pairs:
     def part(self, ref: Ref, number: int) -> Ref:
         """The real (0) or imaginary (1) part of pairs."""
         key = (*[("all",)] * (len(ref.shape) - 1), ("int", number))
-        return self.lifter.emit(playing(Role.INDEXES), [Operand(ref, ref.name)], {"key": key})
+        return self.lifter.emit(playing(Role.INDEXES), [StepOperand(ref, ref.name)], {"key": key})
 
     def column(self, value: Any) -> Any:
         """A real factor of pairs."""

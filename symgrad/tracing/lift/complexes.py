@@ -18,8 +18,8 @@ import numpy as np
 import torch
 
 from symgrad.language.steps.binding import Ref
-from symgrad.language.steps.builder import Operand
-from symgrad.language.steps.complex_steps import by_halves
+from symgrad.language.steps.builder import StepOperand
+from symgrad.language.steps.complex_steps import apply_to_halves
 from symgrad.numeric.exact import Array
 from symgrad.ops import ground
 from symgrad.ops.calls.complex_rules import ARITHMETIC, Rule
@@ -109,7 +109,7 @@ def indexed(p: Pairs, x: Any, key: Any) -> Ref | None:
     if basic is None:
         return None
     ref = p.pair(x)
-    return p.lifter.emit(playing(Role.INDEXES), [Operand(ref, ref.name)], {"key": (*basic, ("all",))})
+    return p.lifter.emit(playing(Role.INDEXES), [StepOperand(ref, ref.name)], {"key": (*basic, ("all",))})
 
 
 def same(p: Pairs, x: Any, *_: Any, **__: Any) -> Ref:
@@ -198,9 +198,9 @@ def by_terms(lifter: Bench, node: Node) -> Ref:
     ]
 
     def of(chosen: Sequence[Any]) -> Ref:
-        return lifter.emit(op, [Operand(part, op.name) for part in chosen], options)
+        return lifter.emit(op, [StepOperand(part, op.name) for part in chosen], options)
 
-    both = by_halves(p, lifter.builder, op, parts, of)
+    both = apply_to_halves(p, lifter.builder, op, parts, of)
     if both is None:
         raise Refused(f"{spelling} of complex tensors is not linear in them")
     return p(ground.complex_pair, *both)

@@ -21,7 +21,7 @@ import numpy as np
 
 from symgrad.errors import UnsupportedError
 from symgrad.language.steps.binding import Ref
-from symgrad.language.steps.builder import Operand
+from symgrad.language.steps.builder import StepOperand
 from symgrad.numeric.exact import as_float
 from symgrad.ops import ground
 from symgrad.ops.calls.registry import SHARING
@@ -141,7 +141,9 @@ class Lifter(Bench):
         difference = as_float(node.value()) - as_float(old.value())
         ref = self.refs[id(old)]
         shift = self.data("change", difference)
-        self.settle(node, self.emit(ground.add, [Operand(ref, ref.name), Operand(shift, shift.name)], {}), node.value())
+        self.settle(
+            node, self.emit(ground.add, [StepOperand(ref, ref.name), StepOperand(shift, shift.name)], {}), node.value()
+        )
 
     def hooked(self, node: Node) -> None:
         """``node`` as what it was computed as, and the hooks behind it."""
@@ -192,7 +194,7 @@ def detached(lifter: Bench, node: Node) -> None:
                 raise Refused("a black box is on the way")
             ref = lifter.refs[id(before)]
             if node.detached is not None:
-                ref = lifter.emit(playing(Role.CUTS), [Operand(ref, ref.name)], {}, lifter.wish(node))
+                ref = lifter.emit(playing(Role.CUTS), [StepOperand(ref, ref.name)], {}, lifter.wish(node))
             lifter.finish(node, ref)
     except (Refused, UnsupportedError):
         for name in list(lifter.boxes)[boxes:]:
@@ -254,7 +256,7 @@ Way = Callable[[Bench, Node], Ref]
 
 def rounding(bench: Bench, node: Node, ref: Ref) -> Ref:
     """A cast of the script's own that rounds, as a step that says so; one without a name is called ``x_fp16``."""
-    found, word = bench.emit(playing(Role.HANDS_ON), [Operand(ref, ref.name)], {}, bench.wish(node)), ""
+    found, word = bench.emit(playing(Role.HANDS_ON), [StepOperand(ref, ref.name)], {}, bench.wish(node)), ""
     word = HALVES.get(str(node.held.dtype), "")
     if word and not bench.within:
         bench.spellings[found.name] = f"Tensor.{word}"
@@ -292,7 +294,7 @@ def cast(lifter: Bench, operand: Node, ref: Ref, node: Node, word: str) -> Ref:
     """``ref`` in half precision; a weight that several calls read is cast once, as autocast does."""
     if (ref.name, word) not in lifter.casts:
         name = lifter.builder.claim(f"{word}_{len(lifter.casts) + 1}")
-        found = lifter.emit(playing(Role.HANDS_ON), [Operand(ref, ref.name)], {}, name)
+        found = lifter.emit(playing(Role.HANDS_ON), [StepOperand(ref, ref.name)], {}, name)
         lifter.labels[found.name] = free_name((label(lifter, ref, word),), {*lifter.labels.values(), *lifter.arrays})
         lifter.arrays[found.name] = as_array(operand.tensor().to(node.held.dtype))
         lifter.casts[ref.name, word] = found

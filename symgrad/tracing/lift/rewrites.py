@@ -18,8 +18,8 @@ from torch.nn.modules._functions import BackwardHookFunction
 
 from symgrad.calculus.flow import ONE, steps_back
 from symgrad.errors import UnsupportedError
-from symgrad.language.steps.binding import Ref, parameter_name
-from symgrad.language.steps.builder import Operand
+from symgrad.language.steps.binding import Ref, resolve_keyword
+from symgrad.language.steps.builder import StepOperand
 from symgrad.ops import ground
 from symgrad.ops.calls.registry import Last, done, find_compound
 from symgrad.ops.entry import playing
@@ -51,7 +51,7 @@ def apart(lifter: Bench, outputs: Sequence[Ref]) -> tuple[str, ...]:
     for ref in outputs:
         own = ref.name in names
         free = None if UNNAMED.fullmatch(ref.name) else lifter.builder.claim(ref.name)
-        again = lifter.emit(playing(Role.HANDS_ON), [Operand(ref, ref.name)], {}, free) if own else ref
+        again = lifter.emit(playing(Role.HANDS_ON), [StepOperand(ref, ref.name)], {}, free) if own else ref
         names.append(again.name)
     return tuple(names)
 
@@ -114,7 +114,7 @@ def entrys_own(spelling: str, keywords: Mapping[str, Any]) -> dict[str, Any]:
     entry, compound = find(spelling), find_compound(spelling)
     others = compound.signature.parameters if compound is not None and entry is not None else {}
     own = entry.signature.parameters if entry is not None else {}
-    return {key: v for key, v in keywords.items() if key not in others or parameter_name(own, key) is not None}
+    return {key: v for key, v in keywords.items() if key not in others or resolve_keyword(own, key) is not None}
 
 
 def basic_key(key: Any, rank: int) -> tuple[Any, ...] | None:
@@ -227,7 +227,7 @@ def gradient_lifted(lifter: Bench, node: Node) -> None:
     ref, old = lifter.gradients[id(gradient)][node.index], gradient.before[node.index]
     if old is not None:
         before = lifter.refs[id(old)]
-        ref = lifter.emit(ground.add, [Operand(r, r.name) for r in (before, ref)], {}, lifter.wish(node))
+        ref = lifter.emit(ground.add, [StepOperand(r, r.name) for r in (before, ref)], {}, lifter.wish(node))
     wrong = disagreement(lifter.arrays[ref.name], node.value(), precision(node))
     if wrong is not None:
         raise UnsupportedError(

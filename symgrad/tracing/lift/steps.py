@@ -2,7 +2,7 @@
 
 torch's own names for parameters are renamed to the table's, what has no mathematics (``dtype``, ``out``, ``device``)
 is dropped: the value is compared with torch's afterwards, so that a dropped argument that mattered is noticed.
-Binding itself is the language's (`symgrad.language.steps.binding.bind`). A composition is made of several such steps.
+Binding itself is the language's (`symgrad.language.steps.binding.bind_arguments`). A composition is made of several such steps.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import numpy as np
 
 from symgrad.entries.spec import Op, is_operand
 from symgrad.errors import SymgradError, UnsupportedError
-from symgrad.language.steps.binding import TOLD, Argument, Ref, bind, parameter_name
-from symgrad.language.steps.builder import Operand
+from symgrad.language.steps.binding import TOLD, Argument, Ref, bind_arguments, resolve_keyword
+from symgrad.language.steps.builder import StepOperand
 from symgrad.ops.calls.registry import Last
 
 NOWHERE = (0, 0)
@@ -49,13 +49,13 @@ def meaning(value: Any, refs: Mapping[int, Any]) -> Any:
 
 def bound(
     op: Op, spelling: str, arguments: Sequence[Any], keywords: Mapping[str, Any]
-) -> tuple[list[Operand], dict[str, Any]]:
+) -> tuple[list[StepOperand], dict[str, Any]]:
     """Operands and options for ``op``; raises `SymgradError` where the entry does not take these arguments."""
     given = [Argument(a, NOWHERE) for a in arguments if a is not SORT]
     for name, value in keywords.items():
         if (name in DROPPED and name not in op.signature.parameters) or value is SORT:
             continue
-        own = parameter_name(op.signature.parameters, name)
+        own = resolve_keyword(op.signature.parameters, name)
         if own is None:
             if value is None or value is False:
                 continue
@@ -63,8 +63,8 @@ def bound(
         given.append(Argument(value, NOWHERE, own))
     given = [a for a in given if not (a.keyword and a.meaning is None and _has_default(op, a.keyword))]
     _check_kinds(op, given)
-    found = bind(op, spelling, given, NOWHERE)
-    return [Operand(m, m.name if isinstance(m, Ref) else str(m)) for m, _ in found.operands], dict(found.options)
+    found = bind_arguments(op, spelling, given, NOWHERE)
+    return [StepOperand(m, m.name if isinstance(m, Ref) else str(m)) for m, _ in found.operands], dict(found.options)
 
 
 def _has_default(op: Op, name: str) -> bool:
