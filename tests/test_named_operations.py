@@ -99,7 +99,7 @@ OTHER_WORDS: dict[str, dict[str, str]] = {
     'what an option is set to: reduction="mean", mode="bilinear"': {
         "entries/along.py": "mean sum",
         "explanation/notable.py": "mean sum",
-        "language/steps/kinds.py": "mean",
+        "language/steps/dtypes.py": "mean",
         "tracing/lift/layers.py": "bilinear",
         "tracing/lift/compositions.py": "linear",
         "tracing/lift/placing.py": "amax mean sum",

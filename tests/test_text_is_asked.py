@@ -164,7 +164,7 @@ def test_a_formula_that_a_backward_is_held_against_is_the_typed_one(monkeypatch:
     """A candidate was accused by a formula that is none of its author's."""
     truth = importlib.import_module("symgrad.testing.right.truth")
     check_backward(torch.sin, "x.sin()", x=torch.tensor([1.0, 2.0], dtype=torch.float64))
-    monkeypatch.setattr(truth, "read", lambda text, **given: language_read("x.cos()", **given))
+    monkeypatch.setattr(truth, "read_program", lambda text, **given: language_read("x.cos()", **given))
     truth.reading_of.cache_clear()
     try:
         with pytest.raises(UnsupportedError, match="otherwise than Python runs it"):

@@ -15,12 +15,11 @@ import sympy as sp
 from symgrad.errors import InputError, ShapeError, SymgradError, seed_apart
 from symgrad.language.arguments import MOST, Array, abbreviate_repr, too_large_error
 from symgrad.language.constants import simplify_number
-from symgrad.language.steps.binding import Meaning, Ref
+from symgrad.language.steps.binding import LiteralTensor, Meaning, Ref
 from symgrad.language.steps.builder import StepBuilder
 from symgrad.language.steps.complaints import format_sizes
+from symgrad.language.steps.dtypes import DtypeKind, round_to_dtype
 from symgrad.language.steps.input_names import TextNames
-from symgrad.language.steps.kinds import DtypeKind
-from symgrad.language.steps.made import LiteralTensor, round_to_dtype
 from symgrad.language.steps.sizes import LARGEST_GUESS
 from symgrad.language.steps.statements import StatementReader
 from symgrad.language.syntax_tree import Script
@@ -319,7 +318,7 @@ def fill_literal_tensor(sizes: Sizes, made: LiteralTensor, code: str, seed: int 
     shape = tuple(settled_size(sizes, size) for size in made.shape)
     if prod(shape) > MOST:
         raise too_large_error(shape, code)
-    return round_to_dtype(made, made.fill(shape, plain, np.random.default_rng(seed)), code)
+    return round_to_dtype(made.kind, made.held, made.fill(shape, plain, np.random.default_rng(seed)), code)
 
 
 def check_step_constants(step: Apply, values: Mapping[Size, int]) -> None:

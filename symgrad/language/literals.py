@@ -1,12 +1,12 @@
 """Values as people write them on a command line: ``[[1,2],[3,4]]``, ``1/2``, ``ones(2,3)``, ``@file.npy``.
 
-Comes in: text. Goes out: a `Value`, which may know its shape or take the one that the program asks for
-(``ones``, ``random``, ``onehot(1,2)``). Parsed like every other text, never evaluated;
-``torch.arange(6.).reshape(2, 3)`` is read by `symgrad.reference`, from its whitelist.
+Comes in: text. Goes out: a `Value`, which has a shape of its own or takes the one that the program needs (``ones``,
+``random``, ``onehot(1,2)``). The text is parsed, never evaluated. ``torch.arange(6.).reshape(2, 3)`` is computed by
+`symgrad.reference`, which calls nothing outside its whitelist.
 
-``@file.npy`` and ``@file.json`` are read without running anything that is in them: a ``.npy`` file by its header first,
-so that one which claims more entries than it has, or holds pickled Python objects, is refused before any array is made.
-Nothing is ever unpickled.
+Reading ``@file.npy`` and ``@file.json`` runs nothing that is in them. The header of a ``.npy`` file is read first: a
+file that claims more entries than it has, or holds pickled Python objects, is refused before an array is made. Nothing
+is ever unpickled.
 """
 
 from __future__ import annotations
@@ -336,12 +336,10 @@ def read_npy(path: Path, name: str) -> object:
 def read_npy_header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
     """Shape and type that the file claims."""
     version = np.lib.format.read_magic(file)
-    if version == (1, 0):
-        shape, _, dtype = np.lib.format.read_array_header_1_0(file)
-    elif version == (2, 0):
-        shape, _, dtype = np.lib.format.read_array_header_2_0(file)
-    else:
+    readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    if version not in readers:
         raise ValueError(f"version {version[0]}.{version[1]} of the .npy format")
+    shape, _, dtype = readers[version](file)
     return shape, dtype
 
 

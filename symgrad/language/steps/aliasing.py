@@ -25,8 +25,7 @@ from symgrad.language.steps.apply import EntryApplier
 from symgrad.language.steps.binding import Meaning, Ref, describe_meaning
 from symgrad.language.steps.builder import EntryCaller, StepBuilder
 from symgrad.language.steps.complaints import format_sizes, quote_span
-from symgrad.language.steps.kinds import DtypeKind
-from symgrad.language.steps.made import DTYPES, NARROW, NO_TYPE, TYPED, UNREAD, named_dtype
+from symgrad.language.steps.dtypes import DTYPES, NARROW, NO_TYPE, TYPED, UNREAD, DtypeKind, named_dtype
 from symgrad.language.steps.sizes import ALL, Key
 from symgrad.language.syntax_tree import Attribute, Call, Literal, dotted
 from symgrad.notation.tree import Node

@@ -36,7 +36,7 @@ from symgrad.language.steps.complex_steps import (
     is_complex_ref,
     to_torch_shape,
 )
-from symgrad.language.steps.kinds import DtypeKind, result_type
+from symgrad.language.steps.dtypes import DtypeKind, result_type
 from symgrad.language.steps.sizes import LARGEST_GUESS, SizeQueries, visible_shape
 from symgrad.ops.calls.registry import Compound, Last, in_front
 from symgrad.ops.entry import named
@@ -135,7 +135,7 @@ ANY = (Any, Any | None)
 def check_declared_kinds(
     compound: Compound, spelled: str, positional: tuple[Any, ...], keywords: dict[str, Any], span: Span
 ) -> None:
-    """Refuse arguments that are not of the kind that is declared, as `bind_arguments` does an entry's; ``any`` is not asked."""
+    """Refuse arguments of another kind than the compound declares; ``any`` admits everything."""
     if compound.declared is None:
         return
     form, parameters = (f"{spelled}{compound.signature}",), compound.declared.parameters

@@ -10,17 +10,19 @@ from __future__ import annotations
 
 import inspect
 import types
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Union, cast, get_args, get_origin
 
+import numpy as np
 import sympy as sp
 
 from symgrad.entries.spec import FAMILIES, Op, is_operand
 from symgrad.errors import NotationError, Setting, Span, UnknownNameError
 from symgrad.functions import FLOATS_HOLD
+from symgrad.language.arguments import Array
 from symgrad.language.constants import is_constant_number
-from symgrad.language.steps.kinds import DtypeKind, OperandType, number_type
+from symgrad.language.steps.dtypes import NARROW, DtypeKind, OperandType, number_type
 from symgrad.ops.calls.registry import Compound
 from symgrad.program import Number
 from symgrad.shapes import Shape
@@ -45,7 +47,34 @@ class Ref:
 
 
 Meaning = Any
-"""What a piece of the text stands for: `Ref`, `MultipleResults`, a number, a tuple of meanings, a string, a bool, None."""
+"""What a node stands for: `Ref`, `MultipleResults`, a number, a tuple of meanings, a string, a bool, None."""
+
+
+Numbers = Callable[[Any], Any]
+"""Makes a number of one that depends on sizes."""
+Generator = np.random.Generator
+Fill = Callable[[tuple[int, ...], Numbers, Generator], Array]
+"""The numbers for a shape; what is drawn comes from the generator."""
+
+
+@dataclass(frozen=True)
+class LiteralTensor:
+    """A tensor of the text's own: its shape, its numbers, what torch would hold them as, and whether they are drawn.
+
+    One that ``counts`` is 0, 1, 2, … up to its length. ``held`` is the type that the text names.
+    """
+
+    shape: Shape
+    fill: Fill
+    kind: DtypeKind = DtypeKind.REAL
+    drawn: bool = False
+    counts: bool = False
+    held: str = ""
+
+    @property
+    def few_bits(self) -> str:
+        """The type where it holds less than 64 bits; what is computed in float32 is shown in double precision here."""
+        return self.held if self.held in NARROW else ""
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,12 @@
-"""Complex tensors in a text: pairs (re, im) that the text takes for complex numbers.
+"""Complex tensors in a text, as pairs (re, im) on an axis of their own.
 
-Comes in: an operation as it was spelled, with operands of which some are complex, or the result is. Goes out: the
-step on pairs (`symgrad.ops.complex.complex_pairs`). A complex tensor comes from ``torch.fft``, ``torch.complex``,
-``torch.polar`` and ``view_as_complex``; ``abs``, ``angle``, ``.real``, ``.imag`` and ``view_as_real`` lead back.
+Comes in: an operation as the text spells it, where an operand or the result is complex. Goes out: the step on pairs
+(`symgrad.ops.complex.complex_pairs`). A complex tensor comes from ``torch.fft``, ``torch.complex``, ``torch.polar`` and
+``view_as_complex``; ``abs``, ``angle``, ``.real``, ``.imag`` and ``view_as_real`` lead back to real ones.
 
-`symgrad.ops.calls.complex_rules` has the rules, to which a text's operands are `ComplexPairs`. Of what no rule knows the
-steps are taken on real and imaginary parts, where the equation is linear: joins, views, sums and picked entries are
-linear in all tensors together, products in each.
+`symgrad.ops.calls.complex_rules` has a rule for each operation; the rules see the text's operands as `ComplexPairs`.
+Where there is no rule, a linear equation is applied to real and imaginary parts: joins, views, sums and indexing are
+linear in all tensors together, products are linear in each of them.
 """
 
 from __future__ import annotations
@@ -293,8 +293,8 @@ def find_complex_rule(*words: str) -> str | None:
 
 
 def apply_complex_compound(
-    builder: StepBuilder, word: str, positional: Sequence[Any], keywords: Mapping[str, Any], span: Span, name: str | None,
-    whole: Callable[[Size, Span], int],
+    builder: StepBuilder, word: str, positional: Sequence[Any], keywords: Mapping[str, Any], span: Span,
+    name: str | None, whole: Callable[[Size, Span], int],
 ) -> Ref:  # fmt: skip
     """What the registry says that a call without an entry of its own is of complex tensors."""
     flat = [part for given in positional for part in (given if isinstance(given, tuple) else (given,))]

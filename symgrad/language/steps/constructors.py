@@ -1,29 +1,124 @@
 """Tensors that a text makes itself: ``torch.ones(3)``, ``x.new_zeros(2)``, the list in ``x[[0, 2]]``.
 
-Comes in: what a call is spelled like and what its arguments mean. Goes out: a `Made`, a shape and the numbers that
-belong into it once every size has one. It is data: nothing flows back to it. Random numbers are drawn once, by NumPy,
-with a seed that the page tells, so that they are the same here and in torch.
+Comes in: the spelling of a call and what its arguments mean. Goes out: a `LiteralTensor`, a shape and the numbers that
+fill it once every size has one. It is data: no gradient flows to it. Random numbers are drawn once, by NumPy, with a
+seed that the page names, so that they are the same here and in torch.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import sympy as sp
 
-from symgrad.errors import InputError, NotationError, UnsupportedError
-from symgrad.language.arguments import Array, array_from_entries, nested_shape
-from symgrad.language.constants import combine_constants
-from symgrad.language.steps.binding import Meaning, is_size_like
-from symgrad.language.steps.kinds import DtypeKind, number_type
-from symgrad.language.steps.made import DTYPES, EXAMPLE, ConstructorArguments, Fill, Generator, LiteralTensor, Numbers
+from symgrad.errors import InputError, NotationError, ShapeError, Span, UnknownNameError, UnsupportedError
+from symgrad.language.arguments import Array, array_from_entries, flatten_nested, nested_shape
+from symgrad.language.constants import combine_constants, is_constant_number
+from symgrad.language.literals import RANDOM
+from symgrad.language.steps.binding import (
+    Argument,
+    Fill,
+    Generator,
+    LiteralTensor,
+    Meaning,
+    Numbers,
+    Ref,
+    describe_meaning,
+    is_size_like,
+)
+from symgrad.language.steps.dtypes import DTYPES, DtypeKind, number_type
 from symgrad.ops.lookup import normal
-from symgrad.shapes import size_of
+from symgrad.program import Number
+from symgrad.shapes import Shape, size_of
+
+
+class ConstructorArguments:
+    """The arguments of a call, taken one after the other by the names that torch has for them.
+
+    ``like`` is the tensor whose type is taken, ``shape`` the one that is known beforehand.
+    """
+
+    def __init__(self, spelled: str, arguments: Sequence[Argument], span: Span, dtype: str | None = None) -> None:
+        self.spelled = normal(spelled).removeprefix("Tensor.")
+        self.span = span
+        self.rest = [a for a in arguments if a.keyword is None]
+        self.named = {a.keyword: a for a in arguments if a.keyword is not None}
+        self.dtype = dtype
+        self.like: Ref | None = None
+        self.shape: Shape | None = None
+
+    def take(self, *names: str) -> Any:
+        """The next argument, or the one called by the first of ``names`` that is there; None where there is none."""
+        for name in names:
+            if name in self.named:
+                return self.named.pop(name).meaning
+        return self.rest.pop(0).meaning if self.rest else None
+
+    def sizes(self, name: str = "size") -> Shape:
+        """The shape: ``2, 3`` or ``(2, 3)``."""
+        if self.shape is not None:
+            return self.shape
+        if name in self.named or "shape" in self.named or (self.rest and isinstance(self.rest[0].meaning, tuple)):
+            found = self.take(name, "shape")
+            sizes = found if isinstance(found, tuple) else (found,)
+        else:
+            sizes, self.rest = tuple(a.meaning for a in self.rest), []
+        return tuple(self.size(size) for size in sizes)
+
+    def size(self, value: Meaning) -> Any:
+        """One size."""
+        if isinstance(value, int) and value < 0:
+            raise ShapeError(f"{self.spelled} takes no negative size", span=self.span, found=(str(value),))
+        if not is_size_like(value):
+            raise NotationError(
+                f"{self.spelled} takes sizes, not {describe_meaning(value)}", span=self.span, hints=EXAMPLE
+            )
+        return size_of(value)
+
+    def number(self, value: Meaning) -> Number:
+        """A number that is written into the tensor."""
+        if isinstance(value, bool):
+            return int(value)
+        if not is_constant_number(value):
+            raise NotationError(
+                f"{self.spelled} takes numbers, not {describe_meaning(value)}", span=self.span, hints=EXAMPLE
+            )
+        return value
+
+    def tensor(self) -> Ref:
+        """The tensor whose shape is taken."""
+        found = self.take("input", "self")
+        if not isinstance(found, Ref):
+            raise NotationError(f"{self.spelled} takes a tensor, not {describe_meaning(found)}", span=self.span)
+        if found.complex:
+            raise UnsupportedError(f"{self.spelled} of a complex tensor is not supported yet", span=self.span)
+        return found
+
+    def kind(self, usual: DtypeKind) -> DtypeKind:
+        """What torch would hold the entries as."""
+        usual = usual if self.like is None else self.like.kind
+        return usual if self.dtype is None else DTYPES[self.dtype]
+
+    def finished(self) -> None:
+        """Refuse what nobody has taken."""
+        wanted = self.named.pop("requires_grad", None)
+        if wanted is not None and wanted.meaning is True:
+            raise UnsupportedError(
+                "a tensor that the text makes has no gradient",
+                span=wanted.span,
+                hints=("a name for it: w = torch.ones(3, requires_grad=True)", "a name alone, which is an input"),
+            )
+        for name, argument in self.named.items():
+            raise UnknownNameError(f"{self.spelled} has no argument {name}", span=argument.span)
+        if self.rest:
+            raise NotationError(f"{self.spelled} has too many arguments", span=self.rest[0].span)
+
 
 Maker = Callable[[ConstructorArguments], LiteralTensor]
+EXAMPLE = ("torch.ones(2, 3), torch.arange(3), torch.full((2, 3), 0.5), torch.tensor([1, 2])",)
 
 
 def array_from_literals(entries: list[Any], shape: tuple[int, ...], name: str) -> Array:
@@ -154,7 +249,7 @@ def tensor_from_list(entries: Meaning, given: ConstructorArguments) -> LiteralTe
     """The tensor that a list of numbers spells."""
     if entries is None:
         raise NotationError(f"{given.spelled} needs numbers", span=given.span, hints=EXAMPLE)
-    shape, flat = nested_shape(entries, "the list"), flat_of(entries)
+    shape, flat = nested_shape(entries, "the list"), flatten_nested(entries)
     for entry in flat:
         if not isinstance(entry, bool):
             given.number(entry)
@@ -167,13 +262,6 @@ def tensor_from_list(entries: Meaning, given: ConstructorArguments) -> LiteralTe
     return LiteralTensor(sized, fill, given.kind(max(kinds, default=DtypeKind.REAL)))
 
 
-def flat_of(entries: Meaning) -> list[Any]:
-    """The entries of a nested list, row by row."""
-    if not isinstance(entries, (tuple, list)):
-        return [entries]
-    return [entry for item in entries for entry in flat_of(item)]
-
-
 # What is drawn ----------------------------------------------------------------------------------------------------
 
 
@@ -183,16 +271,6 @@ Draw = Callable[[Generator, tuple[int, ...]], Array]
 def fill_with_draws(draw: Draw) -> Fill:
     """What a generator draws."""
     return lambda shape, number, generator: np.asarray(draw(generator, shape))
-
-
-def draw_uniform(generator: Generator, shape: tuple[int, ...]) -> Array:
-    """Numbers between 0 and 1."""
-    return generator.random(shape)
-
-
-def draw_normal(generator: Generator, shape: tuple[int, ...]) -> Array:
-    """Normal numbers."""
-    return generator.standard_normal(shape)
 
 
 def make_random(draw: Draw) -> Maker:
@@ -236,21 +314,23 @@ def refuse_uninitialized(given: ConstructorArguments) -> LiteralTensor:
     )
 
 
+RAND, RANDN = make_random(RANDOM["rand"]), make_random(RANDOM["randn"])
+FLOATS, INTEGERS, TRUTHS = map(make_typed, (DtypeKind.REAL, DtypeKind.WHOLE, DtypeKind.TRUTH))
 MAKERS: Mapping[str, Maker] = {
-    "ones": make_constant(1), "zeros": make_constant(0), "full": make_full, "full_like": with_shape_of_first(make_full), "eye": make_eye, "arange": make_arange,
-    "linspace": make_linspace, "tensor": make_from_list, "as_tensor": make_from_list, "array": make_from_list, "asarray": make_from_list,
-    "rand": make_random(draw_uniform), "randn": make_random(draw_normal), "rand_like": with_shape_of_first(make_random(draw_uniform)),
-    "randn_like": with_shape_of_first(make_random(draw_normal)), "randint": make_randint, "randint_like": with_shape_of_first(make_randint), "randperm": make_randperm,
-    "empty": refuse_uninitialized, "empty_like": refuse_uninitialized, "Tensor": make_typed(DtypeKind.REAL), "FloatTensor": make_typed(DtypeKind.REAL),
-    "DoubleTensor": make_typed(DtypeKind.REAL), "LongTensor": make_typed(DtypeKind.WHOLE), "IntTensor": make_typed(DtypeKind.WHOLE),
-    "BoolTensor": make_typed(DtypeKind.TRUTH),
+    "ones": make_constant(1), "zeros": make_constant(0), "full": make_full, "full_like": with_shape_of_first(make_full),
+    "eye": make_eye, "arange": make_arange, "linspace": make_linspace,
+    **dict.fromkeys(("tensor", "as_tensor", "array", "asarray"), make_from_list),
+    "rand": RAND, "randn": RANDN, "rand_like": with_shape_of_first(RAND), "randn_like": with_shape_of_first(RANDN),
+    "randint": make_randint, "randint_like": with_shape_of_first(make_randint), "randperm": make_randperm,
+    "empty": refuse_uninitialized, "empty_like": refuse_uninitialized,
+    "Tensor": FLOATS, "FloatTensor": FLOATS, "DoubleTensor": FLOATS, "LongTensor": INTEGERS, "IntTensor": INTEGERS,
+    "BoolTensor": TRUTHS,
 }  # fmt: skip
 METHODS: Mapping[str, Maker] = {
-    "new_ones": with_type_of_first(make_constant(1)), "new_zeros": with_type_of_first(make_constant(0)), "new_full": with_type_of_first(make_full),
-    "new_tensor": with_type_of_first(make_from_list), "new_empty": refuse_uninitialized,
+    "new_ones": with_type_of_first(make_constant(1)), "new_zeros": with_type_of_first(make_constant(0)),
+    "new_full": with_type_of_first(make_full), "new_tensor": with_type_of_first(make_from_list),
+    "new_empty": refuse_uninitialized,
 }  # fmt: skip
-
-
 PYTHONS: Mapping[str, Maker] = {"range": make_arange}
 """Python's own, which stand for positions: ``x[range(3), y]``."""
 

@@ -4,8 +4,8 @@ A name that is read before anything is assigned to it is an input, unless it nam
 module. How an input is used says what shape it likely has: a factor of ``@`` is a matrix, a subscript of
 einsum has a letter per axis, and what nothing says is a vector.
 
-`UsedNames` gives steps and inputs the first name that is free of ``h``, ``h_2``, ``h_3``, …. A loop asks for the same name
-at every turn, so up to which number they are taken is remembered.
+`UsedNames` gives steps and inputs the first free name of ``h``, ``h_2``, ``h_3``, …. A loop asks for the same name in
+every iteration, so the last number that was given out is remembered.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from difflib import get_close_matches
 from symgrad.entries.spec import Op
 from symgrad.errors import Setting, Span, UnknownNameError
 from symgrad.language.steps.binding import TOLD
-from symgrad.language.steps.made import TYPED, UNREAD
+from symgrad.language.steps.dtypes import TYPED, UNREAD
 from symgrad.language.syntax_tree import Attribute, Call, Equation, Items, Keyword, Literal, Script, Subscript, dotted
 from symgrad.notation.tree import Binary, Dots, Name, Node, walk
 from symgrad.ops import TABLE

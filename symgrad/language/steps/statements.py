@@ -15,14 +15,13 @@ from symgrad.entries.read_off import same_everywhere
 from symgrad.errors import RUN, NotationError, Span, UnsupportedError
 from symgrad.language.constants import is_constant_number
 from symgrad.language.parser import HELD
-from symgrad.language.steps.binding import Meaning, MultipleResults, Ref, describe_meaning
+from symgrad.language.steps.binding import LiteralTensor, Meaning, MultipleResults, Ref, describe_meaning
 from symgrad.language.steps.builder import StepBuilder, StepOperand
 from symgrad.language.steps.complaints import no_inputs_error, no_tensor_error, quote_span
 from symgrad.language.steps.constructors import fill_with_number
+from symgrad.language.steps.dtypes import DtypeKind
 from symgrad.language.steps.elaborate import Elaborator
 from symgrad.language.steps.input_names import iterate_tensor_names
-from symgrad.language.steps.kinds import DtypeKind
-from symgrad.language.steps.made import LiteralTensor
 from symgrad.language.syntax_tree import Call, Items, Script, Star, Statement, Subscript, Unary, written_name
 from symgrad.notation.tree import Binary, Name, Node, walk
 from symgrad.ops import ground

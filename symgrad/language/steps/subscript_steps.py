@@ -21,10 +21,9 @@ from symgrad.errors import RUN, NotationError, ShapeError, Span, UnsupportedErro
 from symgrad.language.arguments import array_from_entries
 from symgrad.language.steps.aliasing import AliasTracker
 from symgrad.language.steps.apply import EntryApplier, choose_from_pair, count_results, with_error_span
-from symgrad.language.steps.binding import Meaning, MultipleResults, Ref, describe_meaning
+from symgrad.language.steps.binding import LiteralTensor, Meaning, MultipleResults, Ref, describe_meaning
 from symgrad.language.steps.builder import EntryCaller, StepBuilder
-from symgrad.language.steps.kinds import DtypeKind
-from symgrad.language.steps.made import LiteralTensor
+from symgrad.language.steps.dtypes import DtypeKind
 from symgrad.language.steps.sizes import ALL, LARGEST_GUESS, Key, SizeQueries, index_key, visible_shape
 from symgrad.language.syntax_tree import Subscript
 from symgrad.notation.tree import Node

@@ -2,7 +2,7 @@
 
 torch's own names for parameters are renamed to the table's, what has no mathematics (``dtype``, ``out``, ``device``)
 is dropped: the value is compared with torch's afterwards, so that a dropped argument that mattered is noticed.
-Binding itself is the language's (`symgrad.language.steps.binding.bind_arguments`). A composition is made of several such steps.
+Arguments are bound by `symgrad.language.steps.binding.bind_arguments`. A composition is made of several such steps.
 """
 
 from __future__ import annotations

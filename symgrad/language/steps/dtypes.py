@@ -1,13 +1,13 @@
-"""What the table says of a step's result: its shape, and whether torch keeps it as truth values or whole numbers.
-
-Comes in: an entry, the shapes of its operands and the options. Goes out: a `Ruling`: the options in canonical form,
-what the operands are broadcast to, and the result's shape. Where every size is a number nothing else decides these and
-nothing is learned from them, so they are kept; sizes that are symbols are unified, and asked anew.
+"""Dtypes in a text: what torch would store the entries of a tensor as, and which dtype and shape a result has.
 
 symgrad has numbers only. In torch a comparison gives truth values: + of two of them is "or", a 2.0 that is written
-among them becomes True, and among whole numbers a fraction is cut off. symgrad's comparisons are the numbers 1 and 0.
-Where that would come to another number than torch's, the operation is refused; where torch itself refuses, symgrad's
-number stands.
+into them becomes True, and among integers a fraction is cut off. symgrad's comparisons are the numbers 1 and 0. Where
+that would come to another number than torch's, the operation is refused; where torch itself refuses, symgrad's number
+stands. Dtypes by name (``dtype=torch.long``) say how literals are rounded.
+
+`resolve_shapes` asks the table about a step. Comes in: an entry, the shapes of its operands and the options. Goes out:
+`ResolvedShapes`: the options in canonical form, the shapes that operands are broadcast to, and the result's shape.
+Answers are kept where every size is a number; sizes that are symbols are unified, and asked about anew.
 """
 
 from __future__ import annotations
@@ -18,11 +18,14 @@ from enum import IntEnum
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import sympy as sp
 
 from symgrad.entries.read_off import held_as
 from symgrad.entries.spec import Op
-from symgrad.errors import UnsupportedError
+from symgrad.errors import InputError, UnknownNameError, UnsupportedError
+from symgrad.language.arguments import Array
+from symgrad.language.syntax_tree import Call, Literal, dotted
 from symgrad.ops.calls.registry import MOVERS
 from symgrad.ops.calls.written import sign_of
 from symgrad.program import Role
@@ -224,3 +227,79 @@ def is_reducing_einsum(options: Mapping[str, Any]) -> bool:
 def dtype_error(complaint: str, remedy: str) -> UnsupportedError:
     """An operation on truth values or whole numbers that is another one in torch."""
     return UnsupportedError(complaint, hints=(remedy,))
+
+
+# Dtypes by name ------------------------------------------------------------------------------------------------
+
+
+NARROW = {
+    "uint8": np.uint8, "int8": np.int8, "int16": np.int16, "short": np.int16, "int32": np.int32, "int": np.int32,
+    "half": np.float16, "float16": np.float16, "bfloat16": None,
+}  # fmt: skip
+"""Types in which whole numbers wrap early, or numbers have few digits, and what NumPy has for them."""
+STORED = {**NARROW, "float": np.float32, "float32": np.float32}
+
+
+def round_to_dtype(kind: DtypeKind, dtype: str, array: Array, code: str) -> Array:
+    """The numbers that torch stores for ``array`` where the text names this dtype."""
+    if kind is not DtypeKind.REAL:
+        array = truncate_to_integers(kind, array, code)
+    if dtype not in STORED or kind is DtypeKind.TRUTH:
+        return array
+    type_: Any = STORED[dtype]  # None is bfloat16, which NumPy has not
+    if kind is DtypeKind.WHOLE:
+        top = int(np.iinfo(type_).max)
+        if any(entry > top or entry < -top - 1 for entry in array.reshape(-1).tolist()):
+            raise InputError(f"{code} holds a number that does not fit into {dtype}", found=(f"at most {top}",))
+        found = array.astype(np.int64).astype(type_).astype(np.int64)
+    else:
+        with np.errstate(over="ignore"):
+            found = array.astype(np.float64)
+            found = to_bfloat16(found) if type_ is None else found.astype(type_).astype(np.float64)
+    return array if (found == array).all() else found
+
+
+def to_bfloat16(array: Array) -> Array:
+    """Numbers rounded to the eight bits that torch.bfloat16 keeps, to even at a tie."""
+    bits = array.astype(np.float32).view(np.uint32).astype(np.uint64)
+    rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000
+    return np.asarray(rounded.astype(np.uint32).view(np.float32).astype(np.float64))
+
+
+def truncate_to_integers(kind: DtypeKind, array: Array, code: str) -> Array:
+    """Numbers that are to be whole, or truth values: ``torch.tensor([1.7], dtype=torch.long)``."""
+    if array.dtype != object and np.issubdtype(array.dtype, np.integer) and kind is DtypeKind.WHOLE:
+        return array
+    try:
+        entries = [int(e != 0) if kind is DtypeKind.TRUTH else int(e) for e in array.reshape(-1).tolist()]
+    except (OverflowError, ValueError) as error:
+        raise InputError(f"{code} is to hold whole numbers", hints=("finite numbers",)) from error
+    found = np.array(entries, dtype=array.dtype if array.dtype == object else np.int64).reshape(array.shape)
+    return array if (found == array).all() else found
+
+
+TYPE_OF = {"FloatTensor": "float32", "HalfTensor": "float16", "IntTensor": "int32"}
+"""Types that the name of what makes a tensor says."""
+DTYPES = {
+    **dict.fromkeys(("float", "double", "half", "float16", "bfloat16", "float32", "float64"), DtypeKind.REAL),
+    **dict.fromkeys(("int", "long", "short", "uint8", "int8", "int16", "int32", "int64"), DtypeKind.WHOLE),
+    **dict.fromkeys(("bool", "bool_"), DtypeKind.TRUTH),
+    "dtype": DtypeKind.REAL,
+}
+"""Types by name, x.dtype among them; all decimal numbers have double precision here."""
+NO_TYPE = ("torch.float64, torch.long, torch.bool",)
+TYPED = ("to", "type", "type_as", "astype")
+"""Methods that are told a type, a tensor of that type, or a device."""
+UNREAD = ("device", "float", "int", "bool")
+"""Names that are a type or a device where a cast is told one."""
+
+
+def named_dtype(call: Call) -> str | None:
+    """The type that a call names: ``dtype=torch.long``."""
+    for keyword in call.keywords:
+        if keyword.name == "dtype" and keyword.value != Literal(None):
+            word = (dotted(keyword.value) or "").rpartition(".")[2]
+            if word not in DTYPES:
+                raise UnknownNameError("this is no type of numbers", span=keyword.value.span, hints=NO_TYPE)
+            return word
+    return None
