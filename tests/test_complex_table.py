@@ -18,7 +18,7 @@ from symgrad.entries.spec import View
 from symgrad.indexing import fresh
 from symgrad.ops.calls.complex_rules import ARITHMETIC
 from symgrad.ops.calls.registry import OF_RUNS
-from symgrad.ops.entry import named
+from symgrad.ops.lookup import named
 from symgrad.program import Apply, Constant
 from symgrad.tracing.lift.inside import DEFINITIONS
 from tests import torch_side

@@ -36,8 +36,8 @@ from symgrad.notation.tree import Dots, Name
 from symgrad.numeric import forward
 from symgrad.numeric.forward import options_of
 from symgrad.ops import TABLE, functions, operations
-from symgrad.ops.networks.losses import EPS
-from symgrad.ops.solved.solving import Solves, difference
+from symgrad.ops.losses import EPS
+from symgrad.ops.solving import Solves, difference
 from tests import on_arrays
 from tests.cases import Case, cases
 from tests.compare import assert_same

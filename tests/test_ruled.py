@@ -10,7 +10,7 @@ import pytest
 import sympy as sp
 
 from symgrad.language.steps.dtypes import resolve_shapes, shape_cache_key
-from symgrad.ops.entry import named
+from symgrad.ops.lookup import named
 from symgrad.shapes import Shape, Sizes
 
 

@@ -16,7 +16,7 @@ from symgrad.errors import SymgradError, UnsupportedError
 from symgrad.explanation.formulas import derive
 from symgrad.language import read_program
 from symgrad.numeric import forward
-from symgrad.ops.moving.subscripts import cut, falls_with_size
+from symgrad.ops.subscripts import cut, falls_with_size
 from symgrad.oracles import check_form
 from symgrad.shapes import Sizes, with_numbers
 from symgrad.tracing import capture

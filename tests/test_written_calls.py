@@ -13,7 +13,7 @@ from symgrad.language import read_program
 from symgrad.ops import COMPOUND_SPELLINGS, COMPOUNDS, TABLE
 from symgrad.ops.calls.registry import CALLED
 from symgrad.ops.calls.written import last_of, said
-from symgrad.ops.entry import plays
+from symgrad.ops.lookup import plays
 from symgrad.program import Role
 
 

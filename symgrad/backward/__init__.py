@@ -32,7 +32,7 @@ from symgrad.numeric import Array, Values, as_float, forward
 from symgrad.numeric.forward import compute
 from symgrad.numeric.limits import MOST_HELD, check_entries
 from symgrad.ops import named
-from symgrad.ops.entry import plays
+from symgrad.ops.lookup import plays
 from symgrad.program import Program, Role
 
 __all__ = ["LONG", "Backward", "Line", "backward", "twice"]

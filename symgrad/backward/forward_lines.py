@@ -30,7 +30,7 @@ from symgrad.closed_form.source_text import Writer
 from symgrad.errors import SymgradError
 from symgrad.numeric import Values, as_float, forward
 from symgrad.ops import entry_of, named
-from symgrad.ops.entry import playing, plays
+from symgrad.ops.lookup import playing, plays
 from symgrad.oracles.report import compare
 from symgrad.program import Apply, Constant, Program, Pullback, Role, Tensor
 from symgrad.shapes import Shape

@@ -30,7 +30,7 @@ import sympy as sp
 from symgrad.calculus.local import Key, derive, standard
 from symgrad.indexing.symbols import is_access
 from symgrad.ops import entry_of
-from symgrad.ops.entry import plays
+from symgrad.ops.lookup import plays
 from symgrad.program import Apply, Program, Role, Tensor
 
 MOST = 8

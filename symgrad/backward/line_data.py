@@ -24,7 +24,7 @@ from symgrad.indexing import Equation, instantiate
 from symgrad.indexing.equation import with_names
 from symgrad.notebook import Listed
 from symgrad.numeric import Array
-from symgrad.ops.entry import entry_of
+from symgrad.ops.lookup import entry_of
 from symgrad.oracles.torch_rules import own_numbers
 from symgrad.program import Apply, Argument, Constant, Own, Program
 from symgrad.shapes import Shape, Size

@@ -25,7 +25,7 @@ from symgrad.calculus.local import known_name
 from symgrad.calculus.reuse import Slots
 from symgrad.numeric import Values
 from symgrad.ops import beside_letters, found_letters
-from symgrad.ops.entry import playing, plays
+from symgrad.ops.lookup import playing, plays
 from symgrad.program import Apply, Constant, Program, Pullback, Role, Tensor
 from symgrad.shapes import Shape, Size, Slot
 

@@ -23,7 +23,7 @@ from symgrad.indexing.deltas import is_delta
 from symgrad.indexing.equation import Equation
 from symgrad.indexing.sums import over_terms, split_factors
 from symgrad.indexing.symbols import Expr, Index, access, accesses, indices_of, name_of
-from symgrad.ops.entry import entry_of
+from symgrad.ops.lookup import entry_of
 from symgrad.program import Operation, Option
 from symgrad.shapes import Shape, Size, Slot
 

@@ -29,7 +29,7 @@ from symgrad.functions import sigmoid
 from symgrad.indexing import Bracket, Equation, Index, Unravel, fresh_axes
 from symgrad.indexing.canonical import canonical_at, values_of
 from symgrad.indexing.symbols import Expr, access, accesses, free_indices, indices_of, is_access, name_of, weight
-from symgrad.ops.entry import plays
+from symgrad.ops.lookup import plays
 from symgrad.program import Program, Role
 
 NAMED = (Softmax, Masked, Standardised, Apart)

@@ -25,7 +25,7 @@ from symgrad.closed_form.source_text import Writer
 from symgrad.indexing import Index
 from symgrad.indexing.brackets import implied
 from symgrad.indexing.symbols import Expr, free_indices, indices_of, is_access, name_of
-from symgrad.ops.entry import plays
+from symgrad.ops.lookup import plays
 from symgrad.program import Program, Role
 from symgrad.shapes import Size
 

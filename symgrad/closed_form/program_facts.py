@@ -26,7 +26,7 @@ from symgrad.indexing.canonical import canonical, canonical_at, values_of
 from symgrad.indexing.sums import put_in
 from symgrad.indexing.symbols import Expr, access, accesses, free_indices, indices_of, is_access, name_of
 from symgrad.ops.calls.written import sign_of
-from symgrad.ops.entry import plays
+from symgrad.ops.lookup import plays
 from symgrad.program import Apply, Program, Role
 
 

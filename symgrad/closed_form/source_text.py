@@ -35,7 +35,7 @@ from symgrad.errors import SymgradError
 from symgrad.language.steps.input_names import ATTRIBUTES
 from symgrad.ops import named
 from symgrad.ops.calls.written import INFIX, PREFIX, sign_of
-from symgrad.ops.entry import plays
+from symgrad.ops.lookup import plays
 from symgrad.program import Apply, Argument, Constant, Program, Role
 from symgrad.shapes import Size, SizeMismatch, Sizes
 

@@ -10,7 +10,6 @@ them; both make the messages in them anew.
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import os
 import re
@@ -26,7 +25,7 @@ from symgrad.documents.operation import article, family_of, family_says
 from symgrad.errors import InputError, UnknownNameError
 from symgrad.explanation import Kink, edges_of, kink_of
 from symgrad.files import write_whole
-from symgrad.ops import COMPOUNDS, FAMILIES, Compound, Op, close, find, operations
+from symgrad.ops import COMPOUNDS, GROUPS, Compound, Op, belongs_to, close, find, operations
 
 FORUM = "x@a"
 FORUM_SEED = [[1, 2, 3, 4], [5, 6, 7, 8]]
@@ -104,9 +103,6 @@ def table_lines(ops: Sequence[Op], page: Callable[[Op], str]) -> Iterator[str]:
         yield f"| `{cell(call.usage)}` | {spelled(call)} | {cell(call.says)} |"
 
 
-ROOMS = ("scalar", "contracting", "axes", "moving", "networks", "solved", "complex")
-"""The families of a kind in the order in which they are read: what comes later is made of what came before."""
-
 HOW_TO_READ = """\
 Each row says of every entry of `out` what it is.
 Names in the brackets behind the operation that are no tensors are numbers, and have the value behind their `=` where
@@ -136,10 +132,10 @@ nobody says another; of an option with a number for each axis they are `stride0`
 
 def by_family(ops: Sequence[Op], page: Callable[[Op], str]) -> Iterator[str]:
     """The lines of the table; ``page`` is where an operation's own page is."""
-    ordered = sorted(ops, key=lambda op: ROOMS.index(room_of(op)))
-    for room, inside in groupby(ordered, key=room_of):
-        yield from (f"## {(importlib.import_module(f'symgrad.ops.{room}').__doc__ or '').rstrip('.')}", "")
-        for family, rows in groupby(inside, key=family_of):
+    for group, families in GROUPS.items():
+        yield from (f"## {group}", "")
+        inside = [op for op in ops if belongs_to(op.name, families)]
+        for family, rows in groupby(sorted(inside, key=family_of), key=family_of):
             row, *others = rows
             yield from (f"### {family.capitalize()}", "", family_says(row), "")
             yield from ("| operation | equation | in words |", "| --- | --- | --- |")
@@ -147,11 +143,6 @@ def by_family(ops: Sequence[Op], page: Callable[[Op], str]) -> Iterator[str]:
                 link = f"[`{op.name}`]({page(op)})`{cell(called(op))}`"
                 yield f"| {link} | {'<br>'.join(equations(op))} | {cell(op.says)} |"
             yield ""
-
-
-def room_of(op: Op) -> str:
-    """The kind of its family."""
-    return FAMILIES[op.name].split(".")[2]
 
 
 def called(op: Op) -> str:

@@ -157,14 +157,14 @@ class Op:
     begins). ``numpy(*arrays, **options)`` and ``torch(torch, *tensors, **options)`` compute the forward and are spelled
     independently; without the first the equation is evaluated. ``known`` computes held integers from the forward pass.
     ``reuse`` allows the derivative to be written through ``out``; ``expands`` is the operation written in simpler ones,
-    in symgrad's own language, as text or by its operands and options (`symgrad.ops.networks.layers`); ``kinks`` are
+    in symgrad's own language, as text or by its operands and options (`symgrad.ops.layers`); ``kinks`` are
     points where torch's choice is tested, ``edges`` values of operands at which there is no derivative and torch has a
     number of its own; ``margin`` is how far from them, a number or an option, torch still has one. ``pathless`` are
     operations that torch records no backward for, like comparisons: nothing flows back, be it NaN. ``residual`` gives
-    the equations F(*views, out) = 0 that the output solves (`symgrad.ops.solved.decompositions`), and ``beside`` what
+    the equations F(*views, out) = 0 that the output solves (`symgrad.ops.decompositions`), and ``beside`` what
     their solution reads: held tensors by name, each computed by entries of the table from operands and out. ``written``
     is how torch spells what is no call by its name: ``qr({}).Q``, ``{}.T``. ``pairs`` are the operands, ``out`` among
-    them, that are complex in torch and pairs (re, im) here (`symgrad.ops.complex.complex_pairs`). ``places`` is what
+    them, that are complex in torch and pairs (re, im) here (`symgrad.ops.complex_pairs`). ``places`` is what
     makes torch's call give the whole numbers that ``known`` finds: ``.indices`` of its result, or what stands in the
     place of its last bracket. ``slots`` says which of its options are positions (`symgrad.calculus.reuse`): what is
     derived for one of them holds for all. ``holds`` says what torch keeps the result of truth values and whole numbers

@@ -23,7 +23,7 @@ from symgrad.language.reading import find_broadcast_losses
 from symgrad.language.steps.complaints import join_sizes
 from symgrad.numeric import Array, Values, as_float, forward, numeric_pullback
 from symgrad.numeric.arranged import ONES
-from symgrad.ops.entry import entry_of, playing, plays
+from symgrad.ops.lookup import entry_of, playing, plays
 from symgrad.program import Apply, Program, Role
 
 CLOSE = 1e-6

@@ -19,7 +19,7 @@ from symgrad.explanation.evidence import elsewhere
 from symgrad.explanation.singular import ENOUGH, Point, nothing, vanishes
 from symgrad.numeric import Array, Values, as_float, finite, forward, forward_from
 from symgrad.numeric.sweeps import Pull
-from symgrad.ops.entry import entry_of
+from symgrad.ops.lookup import entry_of
 from symgrad.oracles.digits import Lost, Truth
 from symgrad.program import Apply, Program
 

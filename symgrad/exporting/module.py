@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from symgrad.backward.code import IMPORTS, function_name, quoted
 from symgrad.exporting.parts import Parts, as_functions, free, indented, misfit, one_shape
 from symgrad.exporting.torch_text import function_class, in_torch
-from symgrad.ops.entry import plays
+from symgrad.ops.lookup import plays
 from symgrad.program import Program, Role, Tensor
 from symgrad.shapes import Size
 

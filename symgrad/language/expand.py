@@ -26,7 +26,7 @@ from symgrad.language.steps.builder import StepBuilder
 from symgrad.language.steps.input_names import iterate_tensor_names
 from symgrad.language.steps.statements import StatementReader
 from symgrad.language.syntax_tree import Script
-from symgrad.ops.entry import entry_of, named, plays
+from symgrad.ops.lookup import entry_of, named, plays
 from symgrad.program import Apply, Constant, Program, Role, Tensor
 from symgrad.shapes import Shape, Size, SizeMismatch, Sizes, with_numbers
 

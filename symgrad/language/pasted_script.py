@@ -31,8 +31,7 @@ from symgrad.language.syntax_tree import (
 from symgrad.notation.tree import Name, Node, rebuilt, walk
 from symgrad.ops import COMPOUND_SPELLINGS, SPELLINGS
 from symgrad.ops.calls.registry import find_compound
-from symgrad.ops.entry import playing, plays
-from symgrad.ops.lookup import find
+from symgrad.ops.lookup import find, playing, plays
 from symgrad.program import Role
 
 SHORT = {"BCE": "BinaryCrossEntropy"}

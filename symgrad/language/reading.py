@@ -44,7 +44,7 @@ from symgrad.language.steps.sizes import find_number_names
 from symgrad.language.syntax_tree import Script
 from symgrad.notation.tree import walk
 from symgrad.ops.calls.written import sign_of
-from symgrad.ops.entry import plays
+from symgrad.ops.lookup import plays
 from symgrad.program import Apply, Number, Program, Role, free_name
 
 ATTEMPTS = 300

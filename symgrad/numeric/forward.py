@@ -35,7 +35,7 @@ from symgrad.numeric.limits import (
 )
 from symgrad.numeric.playing import evaluate, evaluate_forward
 from symgrad.ops import named
-from symgrad.ops.moving.gathering import WrittenTwice, positions
+from symgrad.ops.gathering import WrittenTwice, positions
 from symgrad.program import Apply, Constant, Program, Pullback
 from symgrad.shapes import Size, with_numbers
 

@@ -25,7 +25,7 @@ from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel
 from symgrad.indexing.symbols import Expr, accesses, free_indices, indices_of, is_access, name_of
 from symgrad.lowering.reading import number
 from symgrad.numeric.exact import Array, as_float
-from symgrad.ops.moving.gathering import from_zero, positions
+from symgrad.ops.gathering import from_zero, positions
 from symgrad.program import Apply, Program
 from symgrad.shapes import Size, with_numbers
 

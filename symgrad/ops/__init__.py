@@ -1,9 +1,10 @@
-"""The table of operations: one entry each, one file a family, families of a kind in a room.
+"""The table of operations: one entry each, a file a family.
 
-``scalar`` has functions of entries, ``axes`` what runs along one, ``moving`` what only moves entries, ``contracting``
-sums of products, ``solved`` what an equation defines, ``networks`` layers and losses, ``complex`` pairs; ``calls`` are
-several entries in a row. What an entry is made with stands in `symgrad.entries`.
+Comes in: the family files, whose rows are made with `symgrad.entries`. Goes out: the table, its families in groups, and
+how an entry is found. `symgrad.ops.calls` has the calls that are several entries in a row.
 """
+
+from types import ModuleType
 
 from symgrad.entries.readings import functions
 from symgrad.entries.spec import (
@@ -19,25 +20,56 @@ from symgrad.entries.spec import (
     View,
     operations,
 )
-from symgrad.ops.axes import reductions, statistics
+from symgrad.ops import (
+    activations,
+    arranging,
+    complex_pairs,
+    convolutions,
+    decompositions,
+    distances,
+    factorizations,
+    fourier,
+    gathering,
+    interpolation,
+    layers,
+    losses,
+    pointwise,
+    pooling,
+    products,
+    reductions,
+    scalars,
+    statistics,
+    subscripts,
+    views,
+    windows,
+)
 from symgrad.ops.calls import COMPOUNDS, Compound, find_compound
-from symgrad.ops.complex import complex_pairs, fourier
-from symgrad.ops.contracting import convolutions, distances, pooling, products
-from symgrad.ops.entry import beside_letters, entry_of, found_letters, named, only_read
-from symgrad.ops.lookup import close, find
-from symgrad.ops.moving import arranging, gathering, interpolation, subscripts, views, windows
-from symgrad.ops.networks import layers, losses
-from symgrad.ops.scalar import activations, pointwise, scalars
-from symgrad.ops.solved import decompositions, factorizations
+from symgrad.ops.lookup import beside_letters, close, entry_of, find, found_letters, named, only_read
 
-ORDER = (
-    activations, arranging, complex_pairs, convolutions, decompositions, distances, factorizations, fourier, gathering,
-    interpolation, layers, losses, pointwise, pooling, products, reductions, scalars, statistics, subscripts, views, windows,
-)  # fmt: skip
-"""The families, which stand in the table in the order in which they need each other."""
+ELEMENTWISE = (activations, pointwise, scalars)
+CONTRACTIONS = (convolutions, distances, pooling, products)
+GROUPS: dict[str, tuple[ModuleType, ...]] = {
+    "Operations on each entry by itself": ELEMENTWISE,
+    "Sums of products, and operations that count, slide or measure with them": CONTRACTIONS,
+    "Sums, running operations and choices along an axis": (reductions, statistics),
+    "Views, indexing and rearranging": (arranging, gathering, interpolation, subscripts, views, windows),
+    "Layers of neural networks, and losses": (layers, losses),
+    "Linear algebra: operations that are defined by an equation which their result solves": (
+        decompositions,
+        factorizations,
+    ),
+    "Complex numbers as pairs": (complex_pairs, fourier),
+}
+"""The families by their group, in the order in which the table is read."""
+
+
+def belongs_to(name: str, families: tuple[ModuleType, ...]) -> bool:
+    """Whether the entry with this name stands in one of these files."""
+    return FAMILIES.get(name) in [family.__name__ for family in families]
+
 
 __all__ = [
-    "COMPOUNDS", "COMPOUND_SPELLINGS", "FAMILIES", "ORDER", "SPELLINGS", "TABLE", "Compound", "Data", "Domain",
-    "Example", "Held", "Op", "View", "beside_letters", "close", "entry_of", "find", "find_compound",
-    "found_letters", "functions", "named", "only_read", "operations",
+    "COMPOUNDS", "COMPOUND_SPELLINGS", "CONTRACTIONS", "ELEMENTWISE", "FAMILIES", "GROUPS", "SPELLINGS", "TABLE",
+    "Compound", "Data", "Domain", "Example", "Held", "Op", "View", "belongs_to", "beside_letters", "close", "entry_of",
+    "find", "find_compound", "found_letters", "functions", "named", "only_read", "operations",
 ]  # fmt: skip

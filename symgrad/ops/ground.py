@@ -4,7 +4,7 @@ Comes in: the table. Goes out: entries, to be applied. Who decides by what an op
 (fields of `symgrad.entries.spec.Op`) and never whether it is one of these; a test sees to it.
 """
 
-from symgrad.ops.entry import named
+from symgrad.ops.lookup import named
 
 # fmt: off
 add, sub, mul, div, neg, gt, where, remainder = map(named, ("add", "sub", "mul", "div", "neg", "gt", "where", "remainder"))

@@ -1,14 +1,21 @@
-"""Finding an operation by the way somebody spelled it.
+"""The entry of an operation, found by how somebody spelled it or by the step of a program that applies it.
 
-Comes in: ``torch.nn.functional.softmax``, ``F.softmax``, ``np.exp``, ``softmax``, ``Tensor.softmax``.
-Goes out: the entry, or the spellings that come close.
+Comes in: a spelling (``torch.nn.functional.softmax``, ``F.softmax``, ``np.exp``, ``Tensor.softmax``), or the `Operation`
+of a step, which is one of the table, the pullback of one, a stated equation or an opaque call. Goes out: the entry, what
+it says of its operands, or the spellings that are close to one that is not known.
 """
 
 from __future__ import annotations
 
 import difflib
+import inspect
+from functools import lru_cache
+from typing import Any
 
-from symgrad.entries.spec import COMPOUND_SPELLINGS, SPELLINGS, Op
+from symgrad.entries.spec import COMPOUND_SPELLINGS, SPELLINGS, TABLE, Op
+from symgrad.entries.stated import entry_stated
+from symgrad.errors import bug
+from symgrad.program import Operation, Pullback, Role
 
 TORCHS = ("torch.", "F.", "Tensor.")
 """What a spelling begins with that torch has; what is NumPy's, or ATen's, it has not in these words."""
@@ -50,3 +57,75 @@ def close(spelling: str, limit: int = 3) -> list[str]:
     else:
         word, candidates = spelling, {s.rpartition(".")[2]: s.rpartition(".")[2] for s in known}
     return [candidates[w] for w in difflib.get_close_matches(word.lower(), sorted(candidates), n=limit, cutoff=0.6)]
+
+
+def entry_of(op: Operation) -> Op | None:
+    """What is known of an operation; None of a black box."""
+    return TABLE.get(op) if isinstance(op, str) else named(op)
+
+
+def named(op: Operation | Op) -> Op:
+    """The entry called so in the table, or that of the pullback of one, or of an equation; an entry itself."""
+    if isinstance(op, Pullback):
+        return pulled(op)
+    return TABLE[op] if isinstance(op, str) else op if isinstance(op, Op) else entry_stated(op)
+
+
+def plays(op: Operation, role: Role) -> bool:
+    """Whether an operation of the table is the one of this role."""
+    return isinstance(op, str) and op in TABLE and TABLE[op].role is role
+
+
+@lru_cache(maxsize=len(Role))
+def playing(role: Role) -> Op:
+    """The entry that a step of this role is made with."""
+    return next(op for op in TABLE.values() if op.role is role)
+
+
+def only_read(op: Operation, place: int) -> bool:
+    """Whether nothing flows back to the argument at ``place``: positions, a mask, what counts by its shape alone."""
+    if isinstance(op, Pullback):
+        return place not in op.read
+    entry = entry_of(op)
+    return entry is not None and not entry.variadic and entry.operands[place] in entry.data
+
+
+def beside_letters(op: Operation) -> tuple[str, ...]:
+    """The letters of the tensors that a derivative of ``op`` reads beside its operands and its output."""
+    if isinstance(op, Pullback):
+        return ()
+    entry = named(op)
+    return tuple(letter for letter in entry.held if letter != "out" and letter not in entry.known)
+
+
+def found_letters(op: Operation) -> tuple[str, ...]:
+    """The letters of the whole numbers that ``op``, or what it is the pullback of, found when it ran."""
+    while isinstance(op, Pullback):
+        op = op.of
+    return tuple(letter for letter in named(op).held if letter in named(op).known)
+
+
+@lru_cache(maxsize=1024)
+def pulled(op: Pullback) -> Op:
+    """The entry of a pullback: its equation is derived (`symgrad.calculus.local.derive`), so it has none of its own.
+
+    It counts as smooth: where it jumps, what it is the pullback of has a kink, and that is told there.
+    """
+
+    def unspoken(*args: Any, **options: Any) -> Any:
+        raise bug(f"{op} is derived, and was asked for a definition")
+
+    return Op(
+        name=str(op),
+        says=f"{op} by operand {op.position + 1}",
+        definition="",
+        index=unspoken,
+        signature=inspect.Signature(),
+        held=found_letters(op),
+        variadic=True,
+        align=unspoken,
+        prepare=unspoken,
+        resolve=unspoken,
+        numpy=unspoken,
+        torch=unspoken,
+    )

@@ -20,7 +20,7 @@ from symgrad.indexing import instantiate
 from symgrad.numeric.exact import Array, as_float
 from symgrad.numeric.forward import numbers, options_of
 from symgrad.ops import beside_letters, named
-from symgrad.ops.entry import plays
+from symgrad.ops.lookup import plays
 from symgrad.oracles.torch_equation import run_equation
 from symgrad.program import Apply, Operation, Program, Pullback, Role, Stated
 from symgrad.shapes import with_numbers

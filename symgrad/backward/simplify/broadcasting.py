@@ -35,7 +35,7 @@ from symgrad.backward.simplify.factors import (
 )
 from symgrad.backward.trees import Fraction, copied, fraction, is_whole, product, rewritten, written
 from symgrad.ops import TABLE
-from symgrad.ops.entry import playing
+from symgrad.ops.lookup import playing
 from symgrad.program import Role
 from symgrad.shapes import Shape, Size
 

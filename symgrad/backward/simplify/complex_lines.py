@@ -18,7 +18,7 @@ from symgrad.backward.simplify.broadcasting import is_number, is_zero
 from symgrad.backward.simplify.concat import PAD
 from symgrad.ops import operations
 from symgrad.ops.calls.complex_rules import REAL as GIVES_REAL
-from symgrad.ops.complex.complex_pairs import KEPT
+from symgrad.ops.complex_pairs import KEPT
 
 AS_COMPLEX, AS_PAIRS = "view_as_complex", "view_as_real"
 """Between tensors of pairs and complex ones."""

@@ -27,7 +27,7 @@ import sympy as sp
 
 from symgrad.backward.simplify.broadcasting import is_zero
 from symgrad.backward.trees import copied, rewritten
-from symgrad.ops.entry import playing, plays
+from symgrad.ops.lookup import playing, plays
 from symgrad.program import Role
 from symgrad.shapes import Shape
 

@@ -27,7 +27,7 @@ from symgrad.closed_form.source_text import seen
 from symgrad.closed_form.writing.shorthand_writers import made_of
 from symgrad.indexing import Bracket, Index, summed
 from symgrad.indexing.symbols import Expr, access, accesses, indices_of, is_access, leaves_exceed, name_of, weight
-from symgrad.ops.entry import named
+from symgrad.ops.lookup import named
 from symgrad.program import Program, Tensor
 
 LENGTH, DIRECTION, REAL, IMAG = "_length", "_direction", "_real", "_imag"

@@ -29,7 +29,7 @@ from symgrad.closed_form.fragments import Notation, shape_of
 from symgrad.closed_form.number_text import NoForm, subscripted
 from symgrad.indexing import Index, Unravel, access, fresh
 from symgrad.indexing.symbols import Expr, free_indices, indices_of, name_of
-from symgrad.ops.contracting.convolutions import slid, spread
+from symgrad.ops.convolutions import slid, spread
 from symgrad.shapes import Size
 
 MOST_AXES = 3

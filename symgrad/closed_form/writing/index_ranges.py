@@ -29,7 +29,7 @@ from symgrad.indexing.brackets import ORDERS, STRICT, whole_gap
 from symgrad.indexing.equation import with_fresh_sums
 from symgrad.indexing.sums import split_factors
 from symgrad.indexing.symbols import Expr, bound_indices, free_indices
-from symgrad.ops.contracting.convolutions import spread
+from symgrad.ops.convolutions import spread
 from symgrad.shapes import Size
 
 

@@ -44,8 +44,7 @@ from symgrad.closed_form.rewriting.shorthands import (
 from symgrad.indexing import Bracket, Index
 from symgrad.indexing.symbols import Expr, accesses, free_indices, indices_of, is_access, name_of
 from symgrad.ops import Op
-from symgrad.ops.entry import plays
-from symgrad.ops.lookup import find
+from symgrad.ops.lookup import find, plays
 from symgrad.program import Role
 
 USUAL = sp.Rational(1, 100000)

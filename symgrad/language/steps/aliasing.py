@@ -18,7 +18,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 
-from symgrad.entries.spec import FAMILIES
 from symgrad.errors import NotationError, ShapeError, Span, UnknownNameError, UnsupportedError
 from symgrad.language.constants import is_constant_number
 from symgrad.language.steps.apply import EntryApplier
@@ -29,10 +28,10 @@ from symgrad.language.steps.dtypes import DTYPES, NARROW, NO_TYPE, TYPED, UNREAD
 from symgrad.language.steps.sizes import ALL, Key
 from symgrad.language.syntax_tree import Attribute, Call, Literal, dotted
 from symgrad.notation.tree import Node
-from symgrad.ops import ground
+from symgrad.ops import ELEMENTWISE, belongs_to, ground
 from symgrad.ops.calls.registry import SHARING, find_compound
 from symgrad.ops.calls.written import SIGNS, TO_WHOLE
-from symgrad.ops.entry import named, playing
+from symgrad.ops.lookup import named, playing
 from symgrad.program import Role
 from symgrad.shapes import Size, SizeMismatch
 
@@ -40,9 +39,6 @@ Again = Callable[[Ref], Ref]
 """The same call of another tensor."""
 Back = Callable[[Ref, Ref], Ref]
 """A tensor, and what its view holds now → what the tensor holds now."""
-
-DENSE = "symgrad.ops.scalar."
-"""Where the families are whose results lie in memory as their operands do."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +105,7 @@ class AliasTracker:
         step = self.builder.step_of(ref.name)
         if step is None or len(step.result.shape) < 2:
             return True
-        if FAMILIES.get(str(step.op), "").startswith(DENSE) or str(step.op) == playing(Role.COPIES).name:
+        if belongs_to(str(step.op), ELEMENTWISE) or str(step.op) == playing(Role.COPIES).name:
             return all(self.dense(Ref(name, ())) for name in step.tensors)
         return False
 

@@ -39,8 +39,7 @@ from symgrad.language.steps.complex_steps import (
 from symgrad.language.steps.dtypes import DtypeKind, result_type
 from symgrad.language.steps.sizes import LARGEST_GUESS, SizeQueries, visible_shape
 from symgrad.ops.calls.registry import Compound, Last, in_front
-from symgrad.ops.entry import named
-from symgrad.ops.lookup import TORCHS, find, normal
+from symgrad.ops.lookup import TORCHS, find, named, normal
 from symgrad.program import Role
 from symgrad.shapes import Size
 

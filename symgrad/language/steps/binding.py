@@ -17,12 +17,13 @@ from typing import Any, Union, cast, get_args, get_origin
 import numpy as np
 import sympy as sp
 
-from symgrad.entries.spec import FAMILIES, Op, is_operand
+from symgrad.entries.spec import Op, is_operand
 from symgrad.errors import NotationError, Setting, Span, UnknownNameError
 from symgrad.functions import FLOATS_HOLD
 from symgrad.language.arguments import Array
 from symgrad.language.constants import is_constant_number
 from symgrad.language.steps.dtypes import NARROW, DtypeKind, OperandType, number_type
+from symgrad.ops import CONTRACTIONS, belongs_to
 from symgrad.ops.calls.registry import Compound
 from symgrad.program import Number
 from symgrad.shapes import Shape
@@ -185,7 +186,7 @@ def assign_roles(
     """Operands and options, checked for their kind, with the defaults filled in."""
     operands: list[tuple[Ref | Number | None, Span]] = []
     options: dict[str, Hashable] = {}
-    tensors = FAMILIES.get(op.name, "").startswith("symgrad.ops.contracting.") and "np" not in op.name
+    tensors = belongs_to(op.name, CONTRACTIONS) and "np" not in op.name
     for parameter in op.signature.parameters.values():
         if parameter.kind is parameter.VAR_POSITIONAL:
             if not listed:

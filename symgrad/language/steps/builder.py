@@ -23,7 +23,7 @@ from symgrad.language.steps.complaints import computed_leaf_error, list_shapes, 
 from symgrad.language.steps.dtypes import DtypeKind, resolve_shapes, result_type
 from symgrad.language.steps.input_names import UsedNames
 from symgrad.language.syntax_tree import Statement
-from symgrad.ops.entry import named, playing
+from symgrad.ops.lookup import named, playing
 from symgrad.program import Apply, Argument, Constant, Number, Own, Role, Tensor, free_name
 from symgrad.shapes import Shape, Size, SizeMismatch, Sizes, with_numbers
 

@@ -1,7 +1,7 @@
 """Complex tensors in a text, as pairs (re, im) on an axis of their own.
 
 Comes in: an operation as the text spells it, where an operand or the result is complex. Goes out: the step on pairs
-(`symgrad.ops.complex.complex_pairs`). A complex tensor comes from ``torch.fft``, ``torch.complex``, ``torch.polar`` and
+(`symgrad.ops.complex_pairs`). A complex tensor comes from ``torch.fft``, ``torch.complex``, ``torch.polar`` and
 ``view_as_complex``; ``abs``, ``angle``, ``.real``, ``.imag`` and ``view_as_real`` lead back to real ones.
 
 `symgrad.ops.calls.complex_rules` has a rule for each operation; the rules see the text's operands as `ComplexPairs`.
@@ -23,8 +23,8 @@ from symgrad.language.steps.binding import Meaning, Ref, describe_meaning
 from symgrad.language.steps.builder import EntryCaller, StepBuilder, StepOperand
 from symgrad.ops import ground
 from symgrad.ops.calls.complex_rules import ARITHMETIC, REAL, UNMOVED
-from symgrad.ops.complex.complex_pairs import unpaired
-from symgrad.ops.entry import named, playing, plays
+from symgrad.ops.complex_pairs import unpaired
+from symgrad.ops.lookup import named, playing, plays
 from symgrad.program import Constant, Role
 from symgrad.shapes import Shape, Size
 

@@ -38,8 +38,7 @@ from symgrad.notation.tree import Binary, Name, Node
 from symgrad.ops import ground
 from symgrad.ops.calls.registry import Compound, find_compound
 from symgrad.ops.calls.written import LOGIC, SIGNS
-from symgrad.ops.entry import playing
-from symgrad.ops.lookup import find
+from symgrad.ops.lookup import find, playing
 from symgrad.program import Own, Role
 
 INSTEAD = {"H": "x.mT, which is the same of real numbers", "grad": "the page says what x.grad is"}

@@ -35,7 +35,7 @@ from symgrad.notation.tree import (
     walk,
 )
 from symgrad.ops import functions
-from symgrad.ops.entry import named
+from symgrad.ops.lookup import named
 from symgrad.program import Stated, free_name
 
 

@@ -28,7 +28,7 @@ from symgrad.language.steps.input_names import call_spelling
 from symgrad.language.syntax_tree import Call, Equation, Items, Script, Slice, Star, Unary
 from symgrad.notation.tree import Binary, Dots, Name, Node, walk
 from symgrad.ops.lookup import find
-from symgrad.ops.moving.subscripts import falls_with_size
+from symgrad.ops.subscripts import falls_with_size
 from symgrad.shapes import Size, Sizes
 
 Item = tuple[Any, ...]

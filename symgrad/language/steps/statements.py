@@ -25,7 +25,7 @@ from symgrad.language.steps.input_names import iterate_tensor_names
 from symgrad.language.syntax_tree import Call, Items, Script, Star, Statement, Subscript, Unary, written_name
 from symgrad.notation.tree import Binary, Name, Node, walk
 from symgrad.ops import ground
-from symgrad.ops.entry import entry_of, playing
+from symgrad.ops.lookup import entry_of, playing
 from symgrad.program import Own, Role
 
 

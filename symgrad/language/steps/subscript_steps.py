@@ -29,7 +29,7 @@ from symgrad.language.syntax_tree import Subscript
 from symgrad.notation.tree import Node
 from symgrad.ops import ground
 from symgrad.ops.calls.registry import SHARING, Compound
-from symgrad.ops.entry import playing
+from symgrad.ops.lookup import playing
 from symgrad.program import Role
 from symgrad.shapes import size_of
 

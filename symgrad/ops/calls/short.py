@@ -14,7 +14,7 @@ from typing import Any
 
 from symgrad.ops.calls.registry import CALLED, Call, Last, done, everywhere
 from symgrad.ops.calls.written import said
-from symgrad.ops.complex.fourier import each_axis
+from symgrad.ops.fourier import each_axis
 
 BEYOND = sys.float_info.max
 """No finite number is larger."""

@@ -32,7 +32,7 @@ from symgrad.explanation.notable import (
     undetached,
 )
 from symgrad.numeric import as_float, plain
-from symgrad.ops.entry import plays
+from symgrad.ops.lookup import plays
 from symgrad.oracles.report import NO_GRADIENT, REFUSES, TURNED, Check, Outcome, Verdict
 from symgrad.program import Program, Role, Stated
 from symgrad.render import numbers

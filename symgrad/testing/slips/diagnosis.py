@@ -21,7 +21,7 @@ from symgrad.closed_form import closed_form
 from symgrad.closed_form.form import views
 from symgrad.errors import SymgradError
 from symgrad.numeric import Array, as_float, numeric_pullback, unit_at
-from symgrad.ops.entry import plays
+from symgrad.ops.lookup import plays
 from symgrad.oracles import check_form
 from symgrad.program import Apply, Program, Role
 from symgrad.render import formula_text

@@ -24,7 +24,7 @@ from symgrad.language.expand import unify_step_shapes
 from symgrad.numeric import Array, Values, as_float, forward, unit_at
 from symgrad.numeric.forward import evaluated
 from symgrad.numeric.sweeps import pull_step
-from symgrad.ops.entry import entry_of, plays
+from symgrad.ops.lookup import entry_of, plays
 from symgrad.program import Apply, Program, Role
 from symgrad.shapes import SizeMismatch, Sizes
 from symgrad.testing.slips.formula_slips import altered_equations

@@ -13,7 +13,7 @@ from symgrad.backward.page_names import applied, with_names
 from symgrad.closed_form.number_text import ADD, NoForm, Text, bracketed
 from symgrad.closed_form.source_text import Writer, inner_text, number_text
 from symgrad.ops import entry_of, named
-from symgrad.ops.entry import plays
+from symgrad.ops.lookup import plays
 from symgrad.program import Apply, Argument, Constant, Program, Role
 from symgrad.render.content.words import counted
 from symgrad.tracing.captured.recorded import Recorded

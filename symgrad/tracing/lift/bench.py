@@ -23,7 +23,7 @@ from symgrad.language.steps.binding import Ref
 from symgrad.language.steps.builder import StepBuilder, StepOperand
 from symgrad.language.steps.statements import StatementReader
 from symgrad.numeric.exact import Array
-from symgrad.ops.entry import named
+from symgrad.ops.lookup import named
 from symgrad.program import BLACK_BOX, Apply, Role, Tensor, free_name
 from symgrad.shapes import Sizes
 from symgrad.tracing.lift.boxes import BlackBox, Origin

@@ -20,8 +20,7 @@ from symgrad.language.steps.builder import StepOperand
 from symgrad.numeric.exact import Array
 from symgrad.ops import ground
 from symgrad.ops.calls.registry import CHOICES, RANKED
-from symgrad.ops.entry import playing
-from symgrad.ops.lookup import find
+from symgrad.ops.lookup import find, playing
 from symgrad.program import Role
 from symgrad.tracing.lift.bench import Bench
 from symgrad.tracing.lift.boxes import replaced, replayed, rerun

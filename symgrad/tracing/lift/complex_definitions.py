@@ -26,7 +26,7 @@ from symgrad.errors import SymgradError
 from symgrad.numeric import Values
 from symgrad.numeric.exact import as_float
 from symgrad.numeric.sweeps import push
-from symgrad.ops.solved.solving import APART
+from symgrad.ops.solving import APART
 from symgrad.tracing.lift.complex_matrices import blocks, solve
 from symgrad.tracing.lift.inside import Expansion, definition
 from symgrad.tracing.lift.lifted import Lifted, Refused

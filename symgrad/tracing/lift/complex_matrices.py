@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from symgrad.ops.solved.factorizations import eliminated
+from symgrad.ops.factorizations import eliminated
 from symgrad.tracing.lift.inside import Expansion, definition
 from symgrad.tracing.lift.lifted import Refused
 

@@ -18,8 +18,8 @@ from symgrad.language.steps.builder import StepOperand
 from symgrad.ops import ground
 from symgrad.ops.calls.complex_rules import Rule
 from symgrad.ops.calls.registry import find_compound
-from symgrad.ops.complex.fourier import each_axis
-from symgrad.ops.entry import named, playing
+from symgrad.ops.fourier import each_axis
+from symgrad.ops.lookup import named, playing
 from symgrad.program import Role
 from symgrad.tracing.lift.bench import Bench
 from symgrad.tracing.lift.lifted import Refused

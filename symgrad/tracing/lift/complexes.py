@@ -1,7 +1,7 @@
 """Calls on complex tensors, lifted on pairs: a complex tensor is a real one with one more axis, (re, im).
 
 Comes in: a recorded call that reads or makes a complex tensor. Goes out: entries of the table on pairs
-(`symgrad.ops.complex.complex_pairs`), and real ones on the leading axes, which are counted from the front; what is
+(`symgrad.ops.complex_pairs`), and real ones on the leading axes, which are counted from the front; what is
 linear is said by halves. The value is compared with torch's afterwards, part by part.
 
 What only picks and arranges entries, conjugated or not, reads the same pairs. Which ones is found as for real tensors
@@ -24,8 +24,7 @@ from symgrad.numeric.exact import Array
 from symgrad.ops import ground
 from symgrad.ops.calls.complex_rules import ARITHMETIC, Rule
 from symgrad.ops.calls.registry import MOVERS, WRITES
-from symgrad.ops.entry import playing
-from symgrad.ops.lookup import find
+from symgrad.ops.lookup import find, playing
 from symgrad.program import Role
 from symgrad.tracing.lift import complex_definitions, complex_matrices, inside
 from symgrad.tracing.lift.bench import Bench

@@ -13,11 +13,10 @@ import torch
 
 from symgrad.language.steps.binding import Ref
 from symgrad.numeric.exact import Array, as_float
-from symgrad.ops import ground
+from symgrad.ops import ground, layers
 from symgrad.ops.calls import of_runs
 from symgrad.ops.calls.registry import Last, done, made
 from symgrad.ops.calls.short import INNER
-from symgrad.ops.networks import layers
 from symgrad.tracing.lift.bench import Bench
 from symgrad.tracing.lift.boxes import rerun
 from symgrad.tracing.lift.lifted import Refused

@@ -15,7 +15,7 @@ from typing import Any
 from symgrad.errors import SymgradError
 from symgrad.language.steps.binding import Ref
 from symgrad.numeric.exact import Array
-from symgrad.ops.entry import plays
+from symgrad.ops.lookup import plays
 from symgrad.program import Apply, Program, Role, free_name
 from symgrad.tracing.record.trace import Node, Where
 

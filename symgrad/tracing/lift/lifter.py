@@ -25,8 +25,7 @@ from symgrad.language.steps.builder import StepOperand
 from symgrad.numeric.exact import as_float
 from symgrad.ops import ground
 from symgrad.ops.calls.registry import SHARING
-from symgrad.ops.entry import playing, plays
-from symgrad.ops.lookup import find
+from symgrad.ops.lookup import find, playing, plays
 from symgrad.program import Program, Role, Tensor, free_name
 from symgrad.tracing.lift import choices, complex_definitions, complexes, inside, observed, rewrites, templates
 from symgrad.tracing.lift.bench import Bench

@@ -22,8 +22,7 @@ from symgrad.language.steps.binding import Ref, resolve_keyword
 from symgrad.language.steps.builder import StepOperand
 from symgrad.ops import ground
 from symgrad.ops.calls.registry import Last, done, find_compound
-from symgrad.ops.entry import playing
-from symgrad.ops.lookup import find
+from symgrad.ops.lookup import find, playing
 from symgrad.program import SEEDS, Argument, Program, Role, Tensor
 from symgrad.tracing.lift import compositions, layers, placing
 from symgrad.tracing.lift.bench import Bench

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from symgrad.language.steps.binding import Ref
-from symgrad.ops.entry import entry_of
+from symgrad.ops.lookup import entry_of
 from symgrad.program import Apply, Argument, Role, Tensor
 from symgrad.tracing.lift.bench import Bench
 from symgrad.tracing.lift.complexes import touches

@@ -23,8 +23,8 @@ from symgrad.lowering.reading import names_read, number
 from symgrad.numeric.exact import Array, as_float
 from symgrad.numeric.forward import Values, found_beside, pulled_as
 from symgrad.numeric.playing import Player
-from symgrad.ops.entry import named
-from symgrad.ops.moving.gathering import WrittenTwice
+from symgrad.ops.gathering import WrittenTwice
+from symgrad.ops.lookup import named
 from symgrad.program import Apply, Program, Pullback
 from symgrad.shapes import Shape
 from symgrad.tracing.lift.lifted import TWICE, Lifted, Refused, settled_labels

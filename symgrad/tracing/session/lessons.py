@@ -22,7 +22,7 @@ from symgrad.explanation.notable import mean_in_words, means, read_again
 from symgrad.numeric import Array
 from symgrad.numeric.arranged import SYMMETRIC, both_places, read_as_matrix
 from symgrad.numeric.exact import as_float
-from symgrad.ops.entry import plays
+from symgrad.ops.lookup import plays
 from symgrad.oracles.forms import reader_of
 from symgrad.program import Role
 from symgrad.tracing.captured.capture import Capture

@@ -17,7 +17,7 @@ import numpy as np
 from symgrad.explanation.notable import undefined_anywhere
 from symgrad.numeric.exact import Array, as_float
 from symgrad.ops import entry_of
-from symgrad.ops.entry import plays
+from symgrad.ops.lookup import plays
 from symgrad.program import Apply, Argument, Constant, Role
 from symgrad.tracing.captured.capture import Capture
 from symgrad.tracing.lift.lifted import Lifted

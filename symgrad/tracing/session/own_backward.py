@@ -24,7 +24,7 @@ from symgrad.errors import SymgradError
 from symgrad.explanation.evidence import shape_text
 from symgrad.numeric import Values, as_float
 from symgrad.numeric.exact import Array, euclidean
-from symgrad.ops.entry import playing, plays
+from symgrad.ops.lookup import playing, plays
 from symgrad.program import Role
 from symgrad.render.content.words import counted
 from symgrad.tracing.captured.capture import Capture

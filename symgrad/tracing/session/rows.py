@@ -21,7 +21,7 @@ from symgrad.explanation.jacobian import Jacobian
 from symgrad.explanation.ties import Local, apart
 from symgrad.numeric.exact import Array, as_float
 from symgrad.numeric.patterns import measured
-from symgrad.ops.entry import entry_of
+from symgrad.ops.lookup import entry_of
 from symgrad.tracing.captured.capture import Capture
 from symgrad.tracing.captured.words import shape_text
 from symgrad.tracing.lift.lifter import Lifter

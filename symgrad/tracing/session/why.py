@@ -21,7 +21,7 @@ from symgrad.explanation.reasons import Vanishing
 from symgrad.explanation.ties import LARGEST, switches, ties
 from symgrad.numeric import numeric_pullback
 from symgrad.numeric.exact import Array, as_float
-from symgrad.ops.entry import entry_of, plays
+from symgrad.ops.lookup import entry_of, plays
 from symgrad.program import Apply, Role
 from symgrad.tracing.captured.capture import Capture
 from symgrad.tracing.captured.words import relabelled, right_side, step_text

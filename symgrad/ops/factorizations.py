@@ -16,7 +16,7 @@ from symgrad.entries.equations import op
 from symgrad.entries.shaping import at_least
 from symgrad.entries.spec import matrices, no_alignment
 from symgrad.errors import DomainError, ShapeError, UndefinedError
-from symgrad.ops.solved.solving import ASYMMETRY, SYMMETRIC, apart, checked_symmetric, column_signs, solved, square
+from symgrad.ops.solving import ASYMMETRY, SYMMETRIC, apart, checked_symmetric, column_signs, solved, square
 from symgrad.program import Role
 from symgrad.shapes import Shape, Size, Sizes
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from symgrad.entries.shaping import at_least
 from symgrad.errors import ShapeError, UndefinedError, UnsupportedError
-from symgrad.ops.solved.solving import batch_of_square, inverted, solved, square
+from symgrad.ops.solving import batch_of_square, inverted, solved, square
 from symgrad.program import Role
 from symgrad.shapes import Shape, Sizes
 

@@ -22,8 +22,8 @@ from symgrad.entries.spec import At, Held, View, no_alignment, positive
 from symgrad.errors import InputError
 from symgrad.indexing import unravel
 from symgrad.indexing.symbols import Expr
-from symgrad.ops.contracting.convolutions import fitting, last, named, slid, window
-from symgrad.ops.moving.interpolation import COVERS
+from symgrad.ops.convolutions import fitting, last, named, slid, window
+from symgrad.ops.interpolation import COVERS
 from symgrad.shapes import Shape, Size, Sizes, size_of
 
 

@@ -16,7 +16,7 @@ import sympy as sp
 from symgrad.entries.equations import op
 from symgrad.entries.spec import Op, positive, reals
 from symgrad.errors import ShapeError
-from symgrad.ops.contracting.products import matmul
+from symgrad.ops.products import matmul
 from symgrad.program import Role
 from symgrad.shapes import Shape, Sizes
 

@@ -19,7 +19,7 @@ from symgrad.entries.shaping import Dim, axes_of, axis_of
 from symgrad.entries.signatures import number_given
 from symgrad.errors import InputError, ShapeError
 from symgrad.functions import special
-from symgrad.ops.contracting.distances import as_long_as, numpy_length
+from symgrad.ops.distances import as_long_as, numpy_length
 from symgrad.program import Role
 from symgrad.shapes import Shape
 

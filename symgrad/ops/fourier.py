@@ -18,7 +18,7 @@ from symgrad.entries.equations import op
 from symgrad.entries.shaping import axis_of
 from symgrad.errors import InputError, ShapeError
 from symgrad.indexing.symbols import Expr
-from symgrad.ops.complex.complex_pairs import (
+from symgrad.ops.complex_pairs import (
     KEPT,
     MADE,
     TAKEN,

@@ -22,7 +22,7 @@ from symgrad.entries.equations import F, op
 from symgrad.entries.shaping import in_groups
 from symgrad.entries.spec import no_alignment, positive, whole
 from symgrad.errors import InputError, ShapeError
-from symgrad.ops.moving.gathering import from_zero
+from symgrad.ops.gathering import from_zero
 from symgrad.shapes import Shape, Sizes
 
 # What layers are made of: text, one level down ----------------------------------------------------

@@ -19,7 +19,7 @@ from symgrad.entries.equations import METHOD, TORCH, op
 from symgrad.entries.shaping import number, unify_vector
 from symgrad.entries.spec import positive, reals, whole
 from symgrad.errors import InputError, ShapeError
-from symgrad.ops.axes.reductions import choosing
+from symgrad.ops.reductions import choosing
 from symgrad.shapes import Shape, Sizes
 
 # Samples -------------------------------------------------------------------------------------------

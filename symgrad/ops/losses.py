@@ -17,8 +17,8 @@ from symgrad.entries.shaping import as_many, within
 from symgrad.entries.spec import between, positive, reals, whole
 from symgrad.errors import ShapeError
 from symgrad.functions import special
-from symgrad.ops.contracting.distances import inner_length, numpy_length
-from symgrad.ops.moving.gathering import from_zero, positions
+from symgrad.ops.distances import inner_length, numpy_length
+from symgrad.ops.gathering import from_zero, positions
 from symgrad.shapes import Shape, Sizes
 
 

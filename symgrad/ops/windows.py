@@ -20,8 +20,8 @@ from symgrad.entries.equations import op
 from symgrad.entries.shaping import Ints, check_space
 from symgrad.entries.spec import no_alignment, whole
 from symgrad.errors import InputError, ShapeError
-from symgrad.ops.contracting.convolutions import fitting, named, slid, window
-from symgrad.ops.moving.gathering import from_zero
+from symgrad.ops.convolutions import fitting, named, slid, window
+from symgrad.ops.gathering import from_zero
 from symgrad.shapes import Shape, Size, Sizes, size_of
 
 

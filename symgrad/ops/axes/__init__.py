@@ -1,1 +1,0 @@
-"""Operations that add up, run along or choose among the entries of an axis."""

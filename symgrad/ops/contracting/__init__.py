@@ -1,1 +1,0 @@
-"""Sums of products, and what is counted, slid or measured with them."""

@@ -1,1 +1,0 @@
-"""Operations that are defined by an equation which their result solves."""
