@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from symgrad.closed_form import assigned
+from symgrad.closed_form import assign_form
 from symgrad.documents.markdown import LONGEST, Article, article_markdown
 from symgrad.documents.operation import LINES, distinct_ranks, shown_example, symbolic
 from symgrad.explanation.formulas import derive_only
@@ -60,7 +60,7 @@ def untold(op: Op, answer: str) -> Iterator[str]:
     """The closed forms, derived anew in the same letters, that the answer does not have; a form that nobody derived."""
     program = symbolic(shown_example(op))
     forms = derive_only(program, [tensor.name for tensor in program.inputs if tensor.name not in program.made])
-    derived = [None if d.form is None else "".join(assigned(f"{d.name}.grad", d.form.text)) for d in forms]
+    derived = [None if d.form is None else "".join(assign_form(f"{d.name}.grad", d.form.text)) for d in forms]
     said = "".join(bare(body) for body in re.findall(r"```text\n(.*?)```", answer, re.DOTALL))
     yield from (f"no {line}" for line in derived if line and bare(line) not in said and len(line) <= LINES)
     if None not in derived and said.count(".grad=") > len(derived):

@@ -379,13 +379,13 @@ def test_the_lines_grow_with_the_program_and_no_faster(monkeypatch: pytest.Monke
 def test_a_wrong_line_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     line_templates.derived.cache_clear()
     template_cache.forget()
-    honest = line_templates.closed_form_of
+    honest = line_templates.find_closed_form
 
     def lies(*args: Any) -> Any:
         form = honest(*args)
         return None if form is None else form.__class__(f"2 * ({form.text})", form.equation, form.steps)
 
-    monkeypatch.setattr(line_templates, "closed_form_of", lies)
+    monkeypatch.setattr(line_templates, "find_closed_form", lies)
     monkeypatch.setattr(line_templates, "written_out", lambda *_: None)
     lines = symgrad.explain("tanh(x @ w)", shapes={"x": (2, 3), "w": (3, 4)}, check=False).backward
     assert [line.code for line in lines.statements] == [None] * len(lines.statements)

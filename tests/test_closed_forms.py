@@ -19,7 +19,7 @@ import torch
 
 import symgrad
 from symgrad.calculus import pullback
-from symgrad.closed_form.form import named_twice
+from symgrad.closed_form.form import name_repeated_calls
 from symgrad.errors import SymgradError
 from symgrad.language import read_program
 from symgrad.numeric import forward
@@ -516,7 +516,7 @@ def test_what_is_said_shortly_of_a_part_is_left_or_right(whole: str, part: str) 
 def test_a_text_that_does_not_read_gets_no_names() -> None:
     """A writer that slips gives no form, and no traceback."""
     assert (
-        named_twice("1.expand(3).diag() + 1.expand(3).diag()", lambda part: "t")
+        name_repeated_calls("1.expand(3).diag() + 1.expand(3).diag()", lambda part: "t")
         == "1.expand(3).diag() + 1.expand(3).diag()"
     )
 

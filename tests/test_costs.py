@@ -219,13 +219,13 @@ def written(text, place):
 def test_a_line_that_holds_at_one_position_alone_is_not_taken_for_another(monkeypatch):
     """A form that forgets its slot is right at the first position, and refused because of the others."""
     template_cache.forget()
-    own = line_templates.closed_form_of
+    own = line_templates.find_closed_form
 
     def forgetful(program, wanted, sweep_of):
         form = own(program, wanted, sweep_of)
         return form if form is None else replace(form, text=filled(form.text, (("p0", 0),)))
 
-    monkeypatch.setattr(line_templates, "closed_form_of", forgetful)
+    monkeypatch.setattr(line_templates, "find_closed_form", forgetful)
     line_templates.derived.cache_clear()
     found = symgrad.explain("tanh(x[0])", shapes={"x": (4,)}, check=False).backward
     assert found.gradients["x"].code is not None

@@ -18,7 +18,7 @@ import sympy as sp
 
 from symgrad.calculus import local
 from symgrad.calculus.differentiate import differentiate
-from symgrad.closed_form.source_text import Writer
+from symgrad.closed_form.source_text import SourceWriter
 from symgrad.errors import ShapeError, SymgradError
 from symgrad.explanation import derive_only
 from symgrad.indexing import Bracket, Equation, access, add_up, fresh, fresh_axes, instantiate
@@ -387,7 +387,7 @@ def test_names_of_indices_and_sizes_do_not_matter(case: Case) -> None:
 
 @each
 def test_the_text_of_a_program_reads_back(case: Case) -> None:
-    writer = Writer(case.program)
+    writer = SourceWriter(case.program)
     text, _ = writer.step(case.last)
     again = evaluate_text(text, case.inputs)
     assert_same(case.output, again, seed=case.seed, what=f"{case.example.text} written as {text}")

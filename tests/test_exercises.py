@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 import symgrad
-from symgrad.closed_form import assigned
+from symgrad.closed_form import assign_form
 from symgrad.errors import SymgradError
 from symgrad.exercises import Exercise
 from symgrad_cli.main import main
@@ -76,7 +76,7 @@ def test_the_closed_form_is_right_and_its_double_is_wrong(case: Case) -> None:
         if form is None or not gradient.value.size:
             continue
         question = Exercise(case.story.expression, name, case.story)
-        *named, last = assigned(name, form)
+        *named, last = assign_form(name, form)
         line = "; ".join([*named, last.partition(" = ")[2]])
         verdict = question.check(line)
         if verdict.kind == "unread":  # a form may use a word that texts do not know

@@ -48,8 +48,9 @@ class Runs:
         self.folder, self.file, self.counts = folder, file, {"derived": 0, "proven": 0}
         monkeypatch.setenv(kept.PLACE, str(folder))
         for name, module, function in (
-            ("derived", line_templates, "closed_form_of"), ("derived", line_templates, "masked_form"),
-            ("derived", line_templates, "lowered"), ("proven", line_templates, "check_form"), ("proven", line_templates, "at_the_point"),
+            ("derived", line_templates, "find_closed_form"), ("derived", line_templates, "derive_masked_form"),
+            ("derived", line_templates, "write_array_operations"), ("proven", line_templates, "check_form"),
+            ("proven", line_templates, "at_the_point"),
         ):  # fmt: skip
             monkeypatch.setattr(module, function, self.counting(name, getattr(module, function)))
 

@@ -17,7 +17,7 @@ import torch
 
 import symgrad
 from symgrad.backward import Backward, backward, line_templates, template_cache
-from symgrad.closed_form import grid
+from symgrad.closed_form import count_grid
 from symgrad.errors import SymgradError, UnsupportedError
 from symgrad.indexing import fresh
 from symgrad.language import read_program
@@ -267,7 +267,7 @@ def test_a_grid_that_would_not_fit_is_refused_with_its_size(monkeypatch: pytest.
     assert line.own == "array operations would lay out a grid of 16 points"
     template_cache.forget()
     i, j = fresh("i", 3), fresh("j", 4)
-    assert grid(i * j, {}) == 12
+    assert count_grid(i * j, {}) == 12
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ import sympy as sp
 
 import symgrad
 from symgrad.calculus import pullback
-from symgrad.closed_form.rewriting import rules as rewriting
+from symgrad.closed_form import rewriting
 from symgrad.explanation.proofs import turn
 from symgrad.indexing import deltas
 from symgrad.language import read_program
@@ -140,7 +140,7 @@ def test_a_wrong_rewriting_is_never_shown(monkeypatch: pytest.MonkeyPatch, name:
     assert symgrad.explain(text, seed=weights, **values).gradients["x"].closed_form is not None
     fired: list[str] = []
 
-    def slip(rule: rewriting.Rule) -> Callable[[sp.Expr], sp.Expr]:
+    def slip(rule: rewriting.FormRule) -> Callable[[sp.Expr], sp.Expr]:
         def wrong(expression: sp.Expr) -> sp.Expr:
             found = rule.rewrite(expression)
             if found == expression:
@@ -150,7 +150,7 @@ def test_a_wrong_rewriting_is_never_shown(monkeypatch: pytest.MonkeyPatch, name:
 
         return wrong
 
-    broken = tuple(rewriting.Rule(r.name, r.says, slip(r)) if r.name == name else r for r in rewriting.RULES)
+    broken = tuple(rewriting.FormRule(r.name, r.says, slip(r)) if r.name == name else r for r in rewriting.RULES)
     monkeypatch.setattr(rewriting, "RULES", broken)
     forget()
     found = symgrad.explain(text, seed=weights, **values)

@@ -17,7 +17,7 @@ import torch
 from click.testing import CliRunner
 
 import symgrad
-from symgrad.closed_form import assigned
+from symgrad.closed_form import assign_form
 from symgrad.errors import InputError
 from symgrad.exercises import Exercise, asked
 from symgrad.render.html.travel import MOST_ENTRIES
@@ -245,7 +245,7 @@ class TestInTheBrowser:
                 form = gradient.closed_form
                 if form is None or not gradient.value.size:
                     continue
-                *named, last = assigned(name, form)
+                *named, last = assign_form(name, form)
                 text, line = json.dumps(data), last.partition(" = ")[2]
                 found = opened.page.evaluate(CHECK, [text, name, "; ".join([*named, line])])
                 kinds[found.partition(":")[0]] += 1

@@ -11,8 +11,8 @@ from symgrad.backward.groups import groups
 from symgrad.backward.standard_groups import standard_group
 from symgrad.calculus import back
 from symgrad.closed_form.number_text import NoForm
-from symgrad.closed_form.program_facts import divides
-from symgrad.closed_form.source_text import Writer, plain
+from symgrad.closed_form.program_facts import is_in_denominator
+from symgrad.closed_form.source_text import SourceWriter, write_real_operand
 from symgrad.indexing import Equation, Ravel, access, fresh_axes
 from symgrad.language import read_program
 from symgrad.numeric.playing import evaluate
@@ -31,7 +31,7 @@ def test_a_place_that_names_an_index_twice_lies_on_the_diagonal() -> None:
 def test_what_stands_below_the_line_divides(divisor: str, below: bool) -> None:
     x, y = sp.symbols("x y", positive=True)
     known = {"x": x, "y": y, "y**2": y**2, "sqrt(y)": sp.sqrt(y)}
-    assert divides(sp.sqrt(x) / y, known[divisor]) is below
+    assert is_in_denominator(sp.sqrt(x) / y, known[divisor]) is below
 
 
 @pytest.mark.parametrize(
@@ -39,15 +39,15 @@ def test_what_stands_below_the_line_divides(divisor: str, below: bool) -> None:
     [({"x": (2, 3), "w": (3, 4)}, ["x", "w"]), ({"x": (2, 3), "w": (3,)}, None), ({"x": (5, 2, 3), "w": (3, 4)}, None)],
 )
 def test_only_a_product_of_two_matrices_has_two_factors(shapes: dict[str, tuple[int, ...]], factors: object) -> None:
-    found = Writer(read_program("h = x @ w; tanh(h)", shapes=shapes).program).factors("h")
+    found = SourceWriter(read_program("h = x @ w; tanh(h)", shapes=shapes).program).factors("h")
     assert (found and [text for text, _ in found]) == factors
 
 
 def test_of_numbers_0_alone_is_written_as_a_tensor() -> None:
     program = read_program("h = x * 2; tanh(h)", shapes={"x": (3,)}).program
-    assert plain(Writer(program), program.steps[0], Constant(0))[0] == "zeros_like(x)"
+    assert write_real_operand(SourceWriter(program), program.steps[0], Constant(0))[0] == "zeros_like(x)"
     with pytest.raises(NoForm):
-        plain(Writer(program), program.steps[0], Constant(2))
+        write_real_operand(SourceWriter(program), program.steps[0], Constant(2))
 
 
 @pytest.mark.parametrize("text", ["torch.linalg.inv(x)", "torch.linalg.solve(x, b)", "x * 2"])

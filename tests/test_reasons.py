@@ -13,7 +13,7 @@ import pytest
 import symgrad
 from symgrad import explain
 from symgrad.closed_form.number_text import NoForm
-from symgrad.closed_form.source_text import Writer
+from symgrad.closed_form.source_text import SourceWriter
 from symgrad.explanation.reasons import Vanishing, passages, way
 from symgrad.explanation.singular import Point, nothing
 from symgrad.language.reading import read_program
@@ -190,8 +190,8 @@ def test_what_is_nested_too_deep_to_be_read_is_not_written_out(layers: int) -> N
     """Each level took three frames of Python's stack, and 300 steps within one another were a RecursionError."""
     program = read_program(deep(layers), shapes={"x": (1, 2), **{f"w{n}": (2, 2) for n in range(layers)}}).program
     with pytest.raises(NoForm):
-        Writer(program).tensor(f"h{layers - 1}")
-    assert Writer(program).tensor("h2")[0] == "tanh(tanh(x @ w0 + 1) @ w1 + 1)"
+        SourceWriter(program).tensor(f"h{layers - 1}")
+    assert SourceWriter(program).tensor("h2")[0] == "tanh(tanh(x @ w0 + 1) @ w1 + 1)"
 
 
 def test_what_is_read_twice_at_every_step_is_not_written_out() -> None:
@@ -199,7 +199,7 @@ def test_what_is_read_twice_at_every_step_is_not_written_out() -> None:
     steps = [f"h{n + 1} = h{n} * h{n} + 1" for n in range(1, 40)]
     program = read_program("; ".join(["h1 = x * x", *steps, "h40"])).program
     with pytest.raises(NoForm):
-        Writer(program).tensor("h39")
+        SourceWriter(program).tensor("h39")
 
 
 @pytest.mark.slow

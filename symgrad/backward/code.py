@@ -22,7 +22,7 @@ from keyword import iskeyword
 from typing import TypeVar
 
 from symgrad.backward.trees import Tree, copied, read_by, rewritten
-from symgrad.closed_form import one_over, without_plus
+from symgrad.closed_form import tidy_exponents, write_reciprocal
 from symgrad.errors import InputError, UnsupportedError
 from symgrad.ops import COMPOUND_SPELLINGS, SPELLINGS
 from symgrad.program import Program
@@ -217,7 +217,7 @@ def shortened(value: ast.expr) -> str:
     'x * (1 / 60) + 8 ** (-0.5) * y + 0.3333'
     """
     text = ast.unparse(Cut().visit(copied(value)))
-    return without_plus(text if len(text) <= LONG else ast.unparse(Cut(FEWEST, FEWEST).visit(copied(value))))
+    return tidy_exponents(text if len(text) <= LONG else ast.unparse(Cut(FEWEST, FEWEST).visit(copied(value))))
 
 
 class Cut(ast.NodeTransformer):
@@ -243,7 +243,7 @@ class Cut(ast.NodeTransformer):
 
     def visit_Constant(self, node: ast.Constant) -> ast.expr:
         """A long decimal that is 1 over something."""
-        text = one_over(node.value) if isinstance(node.value, float) else None
+        text = write_reciprocal(node.value) if isinstance(node.value, float) else None
         return node if text is None else ast.parse(text, mode="eval").body
 
     def visit_List(self, node: ast.List) -> ast.expr:

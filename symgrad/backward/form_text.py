@@ -29,7 +29,7 @@ import numpy as np
 import sympy as sp
 
 from symgrad.backward.trees import fraction, rewritten, written
-from symgrad.closed_form import condition_text
+from symgrad.closed_form import write_condition
 from symgrad.indexing import Bracket, Equation, is_guard
 from symgrad.indexing.symbols import is_access, name_of
 from symgrad.ops import TABLE, entry_of, find
@@ -43,7 +43,7 @@ def with_guards(program: Program, equation: Equation, text: str, wanted: str) ->
     """``text`` with its one condition around it, or with one beside each division; None where it has neither."""
     factors = [f for f in sp.Mul.make_args(equation.right) if is_guard(f)]
     if len(factors) == 1:
-        told = condition_text(program, factors[0], equation.axes, wanted)
+        told = write_condition(program, factors[0], equation.axes, wanted)
         return None if told is None else f"where({told}, {text}, 0)"
     below = [f.args[0].lhs for f in equation.right.atoms(Bracket) if is_guard(f)]
     return guarded_inside(text, {name_of(entry) for entry in below if is_access(entry)})

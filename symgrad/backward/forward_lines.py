@@ -24,9 +24,9 @@ from symgrad.backward.simplify.broadcasting import without_expands
 from symgrad.backward.standard_groups import Standard, own_values, put_in, stated
 from symgrad.backward.trees import as_one, copied, filled_tree, mentions, names_in, put, rewritten
 from symgrad.calculus import Sweep, local
-from symgrad.closed_form import closed_form, lowered
+from symgrad.closed_form import derive_closed_form, write_array_operations
 from symgrad.closed_form.number_text import NoForm
-from symgrad.closed_form.source_text import Writer
+from symgrad.closed_form.source_text import SourceWriter
 from symgrad.errors import SymgradError
 from symgrad.numeric import Values, as_float, forward
 from symgrad.ops import entry_of, named
@@ -145,7 +145,7 @@ def forward_tree(program: Program, name: str) -> ast.expr | None:
     """What computes a tensor of a standard group, as a person writes it; None where it cannot be written."""
     maker = next(step for step in program.steps if step.result.name == name)
     try:
-        return ast.parse(Writer(program).step(maker)[0], mode="eval").body
+        return ast.parse(SourceWriter(program).step(maker)[0], mode="eval").body
     except (NoForm, SymgradError):
         return None
 
@@ -240,7 +240,7 @@ def equation_code(program: Program, name: str, values: Values) -> ast.expr | Non
     inputs = {tensor.name for tensor in program.inputs}
     if not maker.tensors or not inputs.issuperset(maker.tensors):
         return None
-    for way, as_arrays in ((in_notation, False), (lowered, True)):
+    for way, as_arrays in ((in_notation, False), (write_array_operations, True)):
         text = told(program, maker, way)
         known = {name: as_float(values[name]) for name in maker.tensors}
         found = None if text is None else read_back(text, known, as_arrays)
@@ -260,7 +260,7 @@ def told(program: Program, step: Apply, way: Way) -> str | None:
     try:
         alone = Program(inputs, (step,), own.name, sizes=program.sizes)
         text = way(alone, Sweep(((own.name, local(step, alone).equation),)), own.name)
-        sizes = ", ".join(map(Writer(alone).size, own.shape))
+        sizes = ", ".join(map(SourceWriter(alone).size, own.shape))
     except (NoForm, SymgradError):
         return None
     return None if text is None else in_sizes(text, own.name, inputs[0].name, f"({sizes},)" if sizes else "()")
@@ -280,7 +280,7 @@ def in_sizes(text: str, name: str, read: str, shape: str) -> str:
 
 def in_notation(program: Program, sweep: Sweep, wanted: str) -> str | None:
     """As a person writes it."""
-    form = closed_form(program, sweep, wanted)
+    form = derive_closed_form(program, sweep, wanted)
     return None if form is None else form.text
 
 

@@ -18,7 +18,7 @@ from symgrad.backward.code import LONG, as_function, room_for
 from symgrad.backward.form_text import chosen
 from symgrad.backward.trees import read_by
 from symgrad.calculus import Back, Sweep, back, pullback
-from symgrad.closed_form import DIVIDED, guards
+from symgrad.closed_form import DIVIDED, describe_dropped_guards
 from symgrad.errors import UnsupportedError
 from symgrad.indexing import Equation, instantiate
 from symgrad.indexing.equation import with_names
@@ -270,7 +270,7 @@ def of_lines(lines: Sequence[Line]) -> Iterator[str]:
     """What the rules left out that led to them."""
     parts = [part for line in lines for part in line.parts if not is_void(part)]
     rules = {rule for part in parts for rule in part.rules}
-    yield from guards(rules)
+    yield from describe_dropped_guards(rules)
     if "none left out" in rules:
         yield LEFT_OUT
     if any(line.code is not None and chosen(line.code) != line.code for line in lines):

@@ -23,7 +23,7 @@ from symgrad.backward.standard_groups import Standard, own_values
 from symgrad.backward.template_cache import REMEMBERED, Question, Template, known, left, recalled, remember
 from symgrad.backward.trees import filled, read_by
 from symgrad.calculus import Sweep, flows
-from symgrad.closed_form import UNGUARDED, closed_form_of, grid, lowered, masked_form
+from symgrad.closed_form import UNGUARDED, count_grid, derive_masked_form, find_closed_form, write_array_operations
 from symgrad.errors import SymgradError
 from symgrad.indexing import Equation
 from symgrad.numeric import Array, Values, as_float, evaluate, forward
@@ -74,7 +74,7 @@ def claimed_anew(question: Question) -> Template:
     """It as it is derived, and left for later runs."""
     origin, program, wanted = question.origin, question.origin.program, question.origin.wanted
     try:
-        form = closed_form_of(program, wanted, lambda own: replace(origin, program=own).sweep)
+        form = find_closed_form(program, wanted, lambda own: replace(origin, program=own).sweep)
     except SymgradError:
         form = None
     if form is None:
@@ -154,7 +154,7 @@ def guarded(claimed: Template) -> Template | None:
 def masked(origin: Origin) -> Template | None:
     """The line with a mask for the classes that are left out."""
     try:
-        form = masked_form(origin.program, origin.sweep, origin.wanted)
+        form = derive_masked_form(origin.program, origin.sweep, origin.wanted)
     except SymgradError:
         return None
     return None if form is None else Template(form.text, origin, tuple(s.rule for s in form.steps), True)
@@ -175,7 +175,7 @@ def as_arrays(standard: Standard, claimed: Template, values: Values) -> Template
     text = written_out(origin)
     if text is None:
         return Template(None, origin, reason="no array operations of torch say this")
-    points = grid(origin.sweep.equation.right, own_values(standard, values).sizes)  # no size has a slot in it
+    points = count_grid(origin.sweep.equation.right, own_values(standard, values).sizes)  # no size has a slot in it
     if points > MOST_IN_GRID:
         return Template(None, origin, (), True, reason=f"array operations would lay out a grid of {points:,} points")
     long = Template(chosen(text) if _run.get() else text, origin, ("array operations",), lowered=True)
@@ -187,7 +187,7 @@ def as_arrays(standard: Standard, claimed: Template, values: Values) -> Template
 @lru_cache(maxsize=REMEMBERED)
 def written_out(origin: Origin) -> str | None:
     """The line as array operations, before it is proven."""
-    return lowered(origin.program, origin.sweep, origin.wanted)
+    return write_array_operations(origin.program, origin.sweep, origin.wanted)
 
 
 def defined(found: Template, standard: Standard, values: Values) -> bool:

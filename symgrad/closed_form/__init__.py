@@ -14,15 +14,16 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from symgrad.calculus import Sweep
-from symgrad.closed_form.array_text import condition_text, grid, lowered
-from symgrad.closed_form.form import Form, assigned, closed_form, masked_form
-from symgrad.closed_form.number_text import one_over, without_plus
+from symgrad.closed_form.array_text import count_grid, write_array_operations, write_condition
+from symgrad.closed_form.form import Form, assign_form, derive_closed_form, derive_masked_form
+from symgrad.closed_form.number_text import tidy_exponents, write_reciprocal
 from symgrad.language.expand import open_unit_axes
 from symgrad.program import Program
 
 __all__ = [
-    "DIVIDED", "UNGUARDED", "Form", "assigned", "closed_form", "closed_form_of", "condition_text", "grid",
-    "guards", "lowered", "masked_form", "one_over", "without_plus",
+    "DIVIDED", "UNGUARDED", "Form", "assign_form", "count_grid", "derive_closed_form", "derive_masked_form",
+    "describe_dropped_guards", "find_closed_form", "tidy_exponents", "write_array_operations", "write_condition",
+    "write_reciprocal",
 ]  # fmt: skip
 
 LEFT = ("[0]", "None", ".expand(", "einsum(", ".shape[")
@@ -31,17 +32,17 @@ SHORT = 56
 """A form of so many characters in which nothing is left is taken as it is."""
 
 
-def closed_form_of(program: Program, wanted: str, sweep_of: Callable[[Program], Sweep]) -> Form | None:
+def find_closed_form(program: Program, wanted: str, sweep_of: Callable[[Program], Sweep]) -> Form | None:
     """The gradient by ``wanted`` in matrix notation, however many entries its axes of one have; None without one."""
-    own = closed_form(program, sweep_of(program), wanted)
+    own = derive_closed_form(program, sweep_of(program), wanted)
     if own is not None and len(own.text) <= SHORT and not any(sign in own.text for sign in LEFT):
         return own
     wide = open_unit_axes(program)
-    other = None if wide is None else closed_form(wide, sweep_of(wide), wanted)
-    return min((form for form in (other, own) if form is not None), key=long, default=None)
+    other = None if wide is None else derive_closed_form(wide, sweep_of(wide), wanted)
+    return min((form for form in (other, own) if form is not None), key=form_length, default=None)
 
 
-def long(form: Form) -> int:
+def form_length(form: Form) -> int:
     """The length of a form, where the one entry of an axis is taken as if it were added up."""
     return len(form.text.replace("[0]", ".sum(0)"))
 
@@ -60,10 +61,10 @@ UNGUARDED = frozenset(rule for rule, says in SENTENCES.items() if says in (DIVID
 """Rules that drop ``[e ≠ 0]`` beside what is divided by e."""
 
 
-def guards(rules: Collection[str]) -> tuple[str, ...]:
+def describe_dropped_guards(rules: Collection[str]) -> tuple[str, ...]:
     """One sentence for each kind of guard that was dropped.
 
-    >>> guards(["guard", "away from zero", "mean"])
+    >>> describe_dropped_guards(["guard", "away from zero", "mean"])
     ('Where a part of this line divides by 0, that part counts as 0.',)
     """
     return tuple(dict.fromkeys(says for rule, says in SENTENCES.items() if rule in rules))

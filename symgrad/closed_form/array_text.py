@@ -7,7 +7,7 @@
 
 Comes in: a program and the sweep that derived a gradient. Goes out: its text, in matrix notation as far as that goes
 and in these primitives from there on; None where a part has no name in torch. The grid of all indices is laid out, so
-the text is for tensors that are not large (`grid`). As with every form, it is a claim until it was evaluated.
+the text is for tensors that are not large (`count_grid`). As with every form, it is a claim until it was evaluated.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ import sympy as sp
 
 from symgrad.calculus import Sweep
 from symgrad.calculus.sweeps import substitute
-from symgrad.closed_form.form import views
+from symgrad.closed_form.form import find_views
 from symgrad.closed_form.fragments import (
     Axes,
-    Piece,
-    added,
-    aligned,
-    common_order,
-    fits,
-    flat,
-    joint_axes,
-    method,
-    of_ones,
-    shape_of,
-    signed,
+    Fragment,
+    add_fragments,
+    align_axes,
+    broadcast_axes,
+    call_method,
+    common_axis_order,
+    drop_size_one_axes,
+    fill_with_number,
+    has_exact_axes,
+    shape_in_scope,
+    split_signs,
 )
-from symgrad.closed_form.number_text import ADD, ATOM, COMPARE, MULTIPLY, POWER, NoForm, bracketed, size_text
-from symgrad.closed_form.rewriting import APART, simplify
-from symgrad.closed_form.rewriting.shorthands import Mean, Variance, boolean, reads_tensor
-from symgrad.closed_form.writing import RELATIONS, Forms
+from symgrad.closed_form.number_text import ADD, ATOM, COMPARE, MULTIPLY, POWER, NoForm, bracketed, write_size
+from symgrad.closed_form.rewriting import APART, apply_rules
+from symgrad.closed_form.rewriting.shorthands import Mean, Variance, is_boolean, reads_tensor
+from symgrad.closed_form.writing import RELATIONS, FormWriter
 from symgrad.closed_form.writing.sum_writers import ADDED_UP, MEAN
 from symgrad.errors import SymgradError
 from symgrad.functions import finite, nearest, side
@@ -58,15 +58,15 @@ CALLS = {
 BESSEL = {0: "i0", 1: "i1"}
 
 
-class Lowered(Forms):
+class ArrayText(FormWriter):
     """Writes every index expression: what has no short notation as array operations over all its indices."""
 
     def __init__(self, program: Program, like: str) -> None:
         super().__init__(program)
         self.like, self._whole, self._beside = like, False, False
-        self._known: dict[tuple[Expr, tuple[Index, ...], bool, bool], Piece] = {}
+        self._known: dict[tuple[Expr, tuple[Index, ...], bool, bool], Fragment] = {}
 
-    def write(self, node: Expr, prefer: Sequence[Index]) -> Piece:
+    def write(self, node: Expr, prefer: Sequence[Index]) -> Fragment:
         """``node`` as a piece: in matrix notation if there is one."""
         key = (node, tuple(prefer), self._whole, self._beside)
         if key not in self._known:
@@ -78,11 +78,11 @@ class Lowered(Forms):
                 self._known[key] = self.lowered(node, prefer)
         return self._known[key]
 
-    def lowered(self, node: Expr, prefer: Sequence[Index]) -> Piece:
+    def lowered(self, node: Expr, prefer: Sequence[Index]) -> Fragment:
         """``node`` in primitives; `NoForm` where torch has no name for a part."""
         if isinstance(node, Index):
             text = f"arange({self.texts.size(node.size)})"
-            return Piece(text if self._whole else f"{text}.to({self.like})", ATOM, (node,))
+            return Fragment(text if self._whole else f"{text}.to({self.like})", ATOM, (node,))
         if is_access(node):
             return self.looked_up(node, prefer)
         if isinstance(node, (sp.KroneckerDelta, Bracket)):
@@ -101,47 +101,47 @@ class Lowered(Forms):
             return self.called(BESSEL[node.args[0]], node.args[1:], prefer)
         raise NoForm
 
-    def whole(self, node: Expr, axes: Sequence[Index], wanted: str) -> Piece:
+    def whole(self, node: Expr, axes: Sequence[Index], wanted: str) -> Fragment:
         """``node`` in exactly the shape of ``wanted``; no call says it, or it would have been said shortly."""
         piece = self.write(node, axes)
-        if boolean(node):
-            piece = Piece(f"1 * {piece.inside(MULTIPLY)}", MULTIPLY, piece.axes)
-        lined = aligned(piece, axes)
-        full = fits(lined, axes)
+        if is_boolean(node):
+            piece = Fragment(f"1 * {piece.inside(MULTIPLY)}", MULTIPLY, piece.axes)
+        lined = align_axes(piece, axes)
+        full = has_exact_axes(lined, axes)
         if not full and not reads_tensor(node):
-            return of_ones(lined, wanted, axes)
-        return lined if full else method(lined, f"expand({wanted}.shape)", tuple(axes))
+            return fill_with_number(lined, wanted, axes)
+        return lined if full else call_method(lined, f"expand({wanted}.shape)", tuple(axes))
 
-    def together(self, nodes: Sequence[Expr], prefer: Sequence[Index]) -> tuple[list[str], Piece]:
+    def together(self, nodes: Sequence[Expr], prefer: Sequence[Index]) -> tuple[list[str], Fragment]:
         """Expressions as operands that broadcast against each other, and an empty piece with their common axes."""
         pieces = [self.write(node, prefer) for node in nodes]
-        target = in_order(pieces, prefer)
-        lined = [aligned(piece, target) for piece in pieces]
-        return [piece.inside(ADD) for piece in lined], Piece("", ATOM, joint_axes(lined, target))
+        target = sort_fragment_axes(pieces, prefer)
+        lined = [align_axes(piece, target) for piece in pieces]
+        return [piece.inside(ADD) for piece in lined], Fragment("", ATOM, broadcast_axes(lined, target))
 
-    def called(self, name: str, nodes: Sequence[Expr], prefer: Sequence[Index]) -> Piece:
+    def called(self, name: str, nodes: Sequence[Expr], prefer: Sequence[Index]) -> Fragment:
         """A function of torch, or a pattern with one."""
         texts, common = self.together(nodes, prefer)
         told = ", ".join(texts)
-        return Piece(name.format(told) if "{0}" in name else f"{name}({told})", ATOM, common.axes)
+        return Fragment(name.format(told) if "{0}" in name else f"{name}({told})", ATOM, common.axes)
 
-    def in_whole_numbers(self, nodes: Sequence[Expr], prefer: Sequence[Index]) -> tuple[list[str], Piece]:
+    def in_whole_numbers(self, nodes: Sequence[Expr], prefer: Sequence[Index]) -> tuple[list[str], Fragment]:
         """Positions and what they are compared with: whole numbers stay whole where nothing divides them."""
-        before, self._whole = self._whole, all(map(is_whole, nodes))
+        before, self._whole = self._whole, all(map(is_integer_expression, nodes))
         try:
             return self.together(nodes, prefer)
         finally:
             self._whole = before
 
-    def held(self, node: Expr, prefer: Sequence[Index]) -> Piece:
+    def held(self, node: Expr, prefer: Sequence[Index]) -> Fragment:
         """[i < n], δ(i, n[j]): true or false."""
         relation = node.args[0] if isinstance(node, Bracket) else sp.Eq(*node.args, evaluate=False)
         if relation.func not in RELATIONS:
             raise NoForm
         (left, right), common = self.in_whole_numbers(relation.args, prefer)
-        return Piece(f"{left} {RELATIONS[relation.func]} {right}", COMPARE, common.axes)
+        return Fragment(f"{left} {RELATIONS[relation.func]} {right}", COMPARE, common.axes)
 
-    def masked(self, node: Expr, prefer: Sequence[Index]) -> Piece:
+    def masked(self, node: Expr, prefer: Sequence[Index]) -> Fragment:
         """[c]·[d]·f is where(c & d, f, 0): what f is where they do not hold is not asked."""
         masks = [f for f in node.args if isinstance(f, (Bracket, sp.KroneckerDelta))]
         rest = [f for f in node.args if f not in masks]
@@ -150,16 +150,16 @@ class Lowered(Forms):
         number, _ = sp.Mul(*rest).as_coeff_Mul()
         pieces = [self.held(mask, prefer) for mask in masks]
         inner = self.left_out(sp.Mul(*rest), prefer)
-        target = in_order([*pieces, inner], prefer)
-        lined = [aligned(piece, target) for piece in (*pieces, inner)]
+        target = sort_fragment_axes([*pieces, inner], prefer)
+        lined = [align_axes(piece, target) for piece in (*pieces, inner)]
         told = " & ".join(p.inside(ATOM) for p in lined[:-1]) if len(masks) > 1 else lined[0].text
-        axes = joint_axes(lined, target)
+        axes = broadcast_axes(lined, target)
         if sp.Mul(*rest) != number:
-            return Piece(f"where({told}, {lined[-1].text}, 0)", ATOM, axes)
-        ones = Piece(f"({told}).to({self.like})", ATOM, axes)  # where(…, 1.0, 0) has torch's usual kind
-        return ones if number == 1 else Piece(f"{float(number)!r} * {ones.text}", MULTIPLY, axes)
+            return Fragment(f"where({told}, {lined[-1].text}, 0)", ATOM, axes)
+        ones = Fragment(f"({told}).to({self.like})", ATOM, axes)  # where(…, 1.0, 0) has torch's usual kind
+        return ones if number == 1 else Fragment(f"{float(number)!r} * {ones.text}", MULTIPLY, axes)
 
-    def left_out(self, node: Expr, prefer: Sequence[Index]) -> Piece:
+    def left_out(self, node: Expr, prefer: Sequence[Index]) -> Fragment:
         """What stands beside a condition: a position in it may lie outside where that does not hold."""
         before, self._beside = self._beside, True
         try:
@@ -167,56 +167,56 @@ class Lowered(Forms):
         finally:
             self._beside = before
 
-    def summed_up(self, terms: Sequence[Expr], prefer: Sequence[Index]) -> Piece:
+    def summed_up(self, terms: Sequence[Expr], prefer: Sequence[Index]) -> Fragment:
         """Terms that no common order of their axes was found for, each with the axes that it has."""
-        found = [(minus, term, self.write(term, prefer)) for minus, term in signed(terms)]
-        return added(found, in_order([piece for *_, piece in found], prefer))
+        found = [(minus, term, self.write(term, prefer)) for minus, term in split_signs(terms)]
+        return add_fragments(found, sort_fragment_axes([piece for *_, piece in found], prefer))
 
-    def reduced(self, node: Expr, prefer: Sequence[Index]) -> Piece:
+    def reduced(self, node: Expr, prefer: Sequence[Index]) -> Fragment:
         """Σ or Π over the axes of what is under it, the grid of all indices laid out."""
         if isinstance(node, Variance):
             raise NoForm
         bound = [limit[0] for limit in node.limits]
         word = MEAN if isinstance(node, Mean) else ADDED_UP
-        inner = flat(self.write(node.function, [*prefer, *bound]))
+        inner = drop_size_one_axes(self.write(node.function, [*prefer, *bound]))
         if inner.binds == COMPARE and (word == MEAN or isinstance(node, sp.Product)):
             # torch has no mean of truth values, and 1 / n of whole numbers is its usual float
-            inner = Piece(f"({inner.text}).to({self.like})", ATOM, inner.axes)
+            inner = Fragment(f"({inner.text}).to({self.like})", ATOM, inner.axes)
         elif inner.binds == COMPARE:
-            inner = Piece(f"1 * {inner.inside(MULTIPLY)}", MULTIPLY, inner.axes)
+            inner = Fragment(f"1 * {inner.inside(MULTIPLY)}", MULTIPLY, inner.axes)
         missing = [i for i in bound if i not in inner.axes]
         places = [n for n, axis in enumerate(inner.axes) if axis in bound]
         rest = tuple(axis for axis in inner.axes if axis not in bound)
         if isinstance(node, sp.Product):
             text = inner.inside(ATOM) + "".join(f".prod({n})" for n in reversed(places))
             if not missing:
-                return Piece(text, ATOM, rest)
-            return Piece(f"{text} ** {self.number(sp.Mul(*(i.size for i in missing))).inside(ATOM)}", POWER, rest)
+                return Fragment(text, ATOM, rest)
+            return Fragment(f"{text} ** {self.number(sp.Mul(*(i.size for i in missing))).inside(ATOM)}", POWER, rest)
         axes = ", ".join(map(str, places))
         text = f"{inner.inside(ATOM)}.{word}({f'({axes})' if len(places) > 1 else axes})" if places else inner.text
         times = [self.number(i.size).inside(MULTIPLY) for i in missing if word == ADDED_UP]
         binds = ATOM if places else inner.binds
         return (
-            Piece(" * ".join([*times, bracketed(text, binds, MULTIPLY)]), MULTIPLY, rest)
+            Fragment(" * ".join([*times, bracketed(text, binds, MULTIPLY)]), MULTIPLY, rest)
             if times
-            else Piece(text, binds, rest)
+            else Fragment(text, binds, rest)
         )
 
-    def number(self, node: Expr) -> Piece:
+    def number(self, node: Expr) -> Fragment:
         """A number or a size, also one that is no whole number."""
         try:
             return super().number(node)
         except NoForm:
             if not node.is_Add:
                 raise
-            texts = [(minus, self.number(t).inside(MULTIPLY)) for minus, t in signed(node.args)]
+            texts = [(minus, self.number(t).inside(MULTIPLY)) for minus, t in split_signs(node.args)]
             (minus, first), *rest = sorted(texts)
             start = f"-({first})" if minus else first
-            return Piece(start + "".join(f" {'-' if minus else '+'} {text}" for minus, text in rest), ADD, ())
+            return Fragment(start + "".join(f" {'-' if minus else '+'} {text}" for minus, text in rest), ADD, ())
 
     def inside(self, node: Expr) -> bool:
         """Whether every position that is read is one of the tensor."""
-        return all(map(self.within, indices_of(node), shape_of(self, name_of(node))))
+        return all(map(self.within, indices_of(node), shape_in_scope(self, name_of(node))))
 
     def within(self, place: Expr, size: Size) -> bool:
         """Whether a position is one of an axis."""
@@ -229,14 +229,14 @@ class Lowered(Forms):
         low, high = extremes(place)
         return low != -sp.oo and self.is_size(low) and self.is_size(sp.expand(size - 1 - high))
 
-    def looked_up(self, node: Expr, prefer: Sequence[Index]) -> Piece:
+    def looked_up(self, node: Expr, prefer: Sequence[Index]) -> Fragment:
         """x[i, j]: entries at positions, inside the tensor."""
-        places, shape = indices_of(node), shape_of(self, name_of(node))
+        places, shape = indices_of(node), shape_in_scope(self, name_of(node))
         texts, common = self.in_whole_numbers(places, prefer)
-        if not all(map(is_whole, places)):
+        if not all(map(is_integer_expression, places)):
             raise NoForm
         items = [self.clamped(*along) for along in zip(texts, places, shape, strict=True)]
-        return Piece(f"{bracketed(*self.texts.tensor(name_of(node)), ATOM)}[{', '.join(items)}]", ATOM, common.axes)
+        return Fragment(f"{bracketed(*self.texts.tensor(name_of(node)), ATOM)}[{', '.join(items)}]", ATOM, common.axes)
 
     def clamped(self, text: str, place: Expr, size: Size) -> str:
         """A position, clamped where it may lie outside, as a class that is left out does."""
@@ -245,7 +245,7 @@ class Lowered(Forms):
         last = self.texts.size(sp.expand(size - 1))
         return f"{text if text.isidentifier() else bracketed(text, ADD, ATOM)}.clamp(0, {last})"
 
-    def numbered(self, node: Expr, prefer: Sequence[Index]) -> Piece:
+    def numbered(self, node: Expr, prefer: Sequence[Index]) -> Fragment:
         """Row-major numbers, their parts, whole quotients and remainders."""
         if isinstance(node, Ravel):
             behind = [sp.Mul(*node.shape[n + 1 :]) for n in range(len(node.shape))]
@@ -259,55 +259,55 @@ class Lowered(Forms):
         above, below = sp.fraction(sp.together(node.args[0]))
         return self.divided(sp.expand(above), [("//", below)], prefer)
 
-    def divided(self, number: Expr, by: Sequence[tuple[str, Size]], prefer: Sequence[Index]) -> Piece:
+    def divided(self, number: Expr, by: Sequence[tuple[str, Size]], prefer: Sequence[Index]) -> Fragment:
         """A whole number divided by whole numbers, without a remainder or as one."""
         (text,), common = self.in_whole_numbers([number], prefer)
-        if not is_whole(number):
+        if not is_integer_expression(number):
             raise NoForm
         for sign, size in by:
             if sign == "%" or size != 1:
                 text = f"{bracketed(text, ADD, ATOM) if not text.isidentifier() else text} {sign} "
-                text += bracketed(*size_text(size, self.program.inputs), ATOM)
-        return Piece(text, MULTIPLY, common.axes)
+                text += bracketed(*write_size(size, self.program.inputs), ATOM)
+        return Fragment(text, MULTIPLY, common.axes)
 
 
-def in_order(pieces: Sequence[Piece], prefer: Sequence[Index]) -> Axes:
+def sort_fragment_axes(pieces: Sequence[Fragment], prefer: Sequence[Index]) -> Axes:
     """The axes of all pieces in one order, which is the same wherever the same indices are left over."""
     rest = sorted({i for piece in pieces for i in piece.indices()}, key=lambda i: i.dummy_index)
-    return common_order(pieces, list(dict.fromkeys([*prefer, *rest])))
+    return common_axis_order(pieces, list(dict.fromkeys([*prefer, *rest])))
 
 
-def is_whole(node: Expr) -> bool:
+def is_integer_expression(node: Expr) -> bool:
     """Whether an expression is computed in whole numbers all the way: torch would divide them in its usual floats."""
     if is_access(node) or isinstance(node, (sp.floor, sp.Mod, Ravel, Unravel)):
         return True
     if node.is_Add or node.is_Mul:
-        return all(map(is_whole, node.args))
+        return all(map(is_integer_expression, node.args))
     return bool(node.is_Integer or (node.is_Symbol and node.is_integer))
 
 
-def lowered(program: Program, sweep: Sweep, wanted: str) -> str | None:
+def write_array_operations(program: Program, sweep: Sweep, wanted: str) -> str | None:
     """The gradient by ``wanted`` as array operations; None where a part of it has no name in torch."""
     if not sweep.whole:
         return None
-    equation = substitute(sweep.equation, views(program))
-    notation = Lowered(program, wanted)
+    equation = substitute(sweep.equation, find_views(program))
+    notation = ArrayText(program, wanted)
     try:
-        text = notation.whole(simplify(equation.right, [], APART), equation.axes, wanted).text
+        text = notation.whole(apply_rules(equation.right, [], APART), equation.axes, wanted).text
     except (NoForm, SymgradError):
         return None
     return notation.with_definitions(text) if len(text) <= LONGEST else None
 
 
-def condition_text(program: Program, condition: Expr, axes: Sequence[Index], wanted: str) -> str | None:
+def write_condition(program: Program, condition: Expr, axes: Sequence[Index], wanted: str) -> str | None:
     """``out[:, None] != 0``: a condition as torch's truth values, which broadcast against what has ``axes``."""
     try:
-        return aligned(Lowered(program, wanted).write(condition, axes), axes).text
+        return align_axes(ArrayText(program, wanted).write(condition, axes), axes).text
     except (NoForm, SymgradError):
         return None
 
 
-def grid(node: Expr, sizes: Mapping[Size, int]) -> int:
+def count_grid(node: Expr, sizes: Mapping[Size, int]) -> int:
     """The most points of a grid of indices that an expression lays out."""
     own = [with_numbers(i.size, sizes) for i in node.atoms(Index)]
     return math.prod(int(n) for n in own if n.is_Integer)

@@ -20,8 +20,8 @@ import sympy as sp
 
 from symgrad.closed_form.number_text import ADD, ATOM, COMPARE, MATMUL, MULTIPLY, NEGATE, NoForm, bracketed, subscripted
 from symgrad.closed_form.rewriting.scalar_rules import is_written_out
-from symgrad.closed_form.rewriting.shorthands import TRUTHS, boolean
-from symgrad.closed_form.source_text import Writer
+from symgrad.closed_form.rewriting.shorthands import TRUTHS, is_boolean
+from symgrad.closed_form.source_text import SourceWriter
 from symgrad.indexing import Index
 from symgrad.indexing.brackets import implied
 from symgrad.indexing.symbols import Expr, free_indices, indices_of, is_access, name_of
@@ -33,7 +33,7 @@ Axes = tuple[Index | None, ...]
 
 
 @dataclass(frozen=True)
-class Piece:
+class Fragment:
     """``text`` with axes running over ``axes`` (None: of size 1).
 
     ``kept`` is a sum's form with keepdim, ``flipped`` a matrix product's transpose, written as one; ``inverts`` is the
@@ -43,9 +43,9 @@ class Piece:
     text: str
     binds: int
     axes: Axes
-    kept: Piece | None = None
-    flipped: Piece | None = None
-    inverts: Piece | None = None
+    kept: Fragment | None = None
+    flipped: Fragment | None = None
+    inverts: Fragment | None = None
 
     def inside(self, operator: int) -> str:
         """The text as an operand of an operator, in brackets if it binds less tightly."""
@@ -56,18 +56,18 @@ class Piece:
         return tuple(a for a in self.axes if a is not None)
 
 
-def method(piece: Piece, call: str, axes: Axes) -> Piece:
+def call_method(piece: Fragment, call: str, axes: Axes) -> Fragment:
     """``piece.call`` with the given axes."""
-    return Piece(f"{piece.inside(ATOM)}.{call}", ATOM, axes)
+    return Fragment(f"{piece.inside(ATOM)}.{call}", ATOM, axes)
 
 
-def applied(piece: Piece, call: str) -> Piece:
+def apply_elementwise(piece: Fragment, call: str) -> Fragment:
     """``piece.call`` entry by entry; a sum that may keep its axis may keep it here."""
-    kept = None if piece.kept is None else method(piece.kept, call, piece.kept.axes)
-    return replace(method(piece, call, piece.axes), kept=kept)
+    kept = None if piece.kept is None else call_method(piece.kept, call, piece.kept.axes)
+    return replace(call_method(piece, call, piece.axes), kept=kept)
 
 
-def keeping(pieces: Sequence[Piece]) -> list[Piece] | None:
+def keep_size_one_axes(pieces: Sequence[Fragment]) -> list[Fragment] | None:
     """``pieces`` with the axes of one entry that some of them have: sums keep theirs; None where they differ."""
     wanted = {piece.axes for piece in pieces if None in piece.axes}
     if len(wanted) != 1:
@@ -77,51 +77,51 @@ def keeping(pieces: Sequence[Piece]) -> list[Piece] | None:
     return found if all(piece.axes in (axes, ()) for piece in found) else None
 
 
-def flat(piece: Piece) -> Piece:
+def drop_size_one_axes(piece: Fragment) -> Fragment:
     """``piece`` without its axes of size 1: v[:, 0]."""
     if None not in piece.axes:
         return piece
     items = ["0" if axis is None else ":" for axis in piece.axes]
-    return Piece(subscripted(piece.inside(ATOM), items), ATOM, piece.indices())
+    return Fragment(subscripted(piece.inside(ATOM), items), ATOM, piece.indices())
 
 
-def permuted(piece: Piece, order: Sequence[Index]) -> Piece:
+def permute_axes(piece: Fragment, order: Sequence[Index]) -> Fragment:
     """``piece`` with its axes in ``order``."""
-    piece = flat(piece)
+    piece = drop_size_one_axes(piece)
     if piece.axes == tuple(order):
         return piece
     if piece.flipped is not None and piece.flipped.axes == tuple(order):
         return piece.flipped
     if len(order) == 2:
-        turned = piece.inverts and permuted(piece.inverts, order)
+        turned = piece.inverts and permute_axes(piece.inverts, order)
         if piece.text.endswith(".T") and piece.binds == ATOM:
-            return Piece(piece.text.removesuffix(".T"), ATOM, tuple(order), inverts=turned)
-        return replace(method(piece, "T", tuple(order)), inverts=turned)
+            return Fragment(piece.text.removesuffix(".T"), ATOM, tuple(order), inverts=turned)
+        return replace(call_method(piece, "T", tuple(order)), inverts=turned)
     if piece.axes[:-2] == tuple(order[:-2]) and piece.axes[-2:] == tuple(order[:-3:-1]):
-        return method(piece, "mT", tuple(order))
+        return call_method(piece, "mT", tuple(order))
     places = ", ".join(str(piece.axes.index(i)) for i in order)
-    return method(piece, f"permute({places})", tuple(order))
+    return call_method(piece, f"permute({places})", tuple(order))
 
 
-def aligned(piece: Piece, target: Sequence[Index | None]) -> Piece:
+def align_axes(piece: Fragment, target: Sequence[Index | None]) -> Fragment:
     """``piece`` so that it broadcasts against a tensor with the axes ``target``."""
     for candidate in (piece, piece.kept):
-        if candidate is not None and _broadcasts(candidate.axes, target) and not _prefers_kept(candidate, target):
+        if candidate is not None and _lines_up_with(candidate.axes, target) and not _prefers_kept(candidate, target):
             return candidate
     own = [i for i in target if i in piece.indices()]
     if len(own) < len(piece.indices()):
         raise NoForm
-    bare = permuted(piece, own)
+    bare = permute_axes(piece, own)
     if not own:
         return bare
     wanted: Axes = tuple(i if i in own else None for i in target[list(target).index(own[0]) :])
     if wanted == bare.axes:
         return bare
     items = ", ".join(":" if i is not None else "None" for i in wanted)
-    return Piece(f"{bare.inside(ATOM)}[{items}]", ATOM, wanted)
+    return Fragment(f"{bare.inside(ATOM)}[{items}]", ATOM, wanted)
 
 
-def _broadcasts(axes: Axes, target: Sequence[Index | None]) -> bool:
+def _lines_up_with(axes: Axes, target: Sequence[Index | None]) -> bool:
     """Whether a tensor with ``axes`` lines up with ``target`` from the right as it is."""
     if len(axes) > len(target):
         return False
@@ -129,51 +129,51 @@ def _broadcasts(axes: Axes, target: Sequence[Index | None]) -> bool:
     return all(a is None or a == t for a, t in zip(axes, tail, strict=True))
 
 
-def _prefers_kept(piece: Piece, target: Sequence[Index | None]) -> bool:
+def _prefers_kept(piece: Fragment, target: Sequence[Index | None]) -> bool:
     """A sum that is put back beside what it was summed over keeps its axis; one number needs none beside a matrix."""
     if piece.kept is not None and len(piece.kept.axes) > 1 and not piece.axes:
         return False
-    return piece.kept is not None and len(piece.kept.axes) == len(target) and _broadcasts(piece.kept.axes, target)
+    return piece.kept is not None and len(piece.kept.axes) == len(target) and _lines_up_with(piece.kept.axes, target)
 
 
-def matmul(left: Piece, right: Piece, axes: Axes) -> Piece:
+def write_matmul(left: Fragment, right: Fragment, axes: Axes) -> Fragment:
     """``left @ right``, and its transpose ``right.T @ left.T`` where both are matrices."""
     if left.inverts is not None and right.inverts is None:
-        return Piece(f"solve({left.inverts.text}, {right.text})", ATOM, axes)
+        return Fragment(f"solve({left.inverts.text}, {right.text})", ATOM, axes)
     if right.inverts is not None and left.inverts is None and len(left.axes) < 3:
         matrix, vector = right.inverts, len(left.axes) == 1
-        text = f"solve({permuted(matrix, matrix.indices()[::-1]).text if vector else matrix.text}, {left.text}"
-        return Piece(f"{text})" if vector else f"{text}, left=False)", ATOM, axes)
+        text = f"solve({permute_axes(matrix, matrix.indices()[::-1]).text if vector else matrix.text}, {left.text}"
+        return Fragment(f"{text})" if vector else f"{text}, left=False)", ATOM, axes)
     text = f"{left.inside(MATMUL)} @ {right.inside(MATMUL + 1)}"
     if len(left.axes) != 2 or len(right.axes) != 2 or None in (*left.axes, *right.axes):
-        return Piece(text, MATMUL, axes)
+        return Fragment(text, MATMUL, axes)
     (rows, inner), (_, columns) = left.axes, right.axes
-    turned = [permuted(right, (columns, inner)), permuted(left, (inner, rows))]  # type: ignore[arg-type]  # no None here
+    turned = [permute_axes(right, (columns, inner)), permute_axes(left, (inner, rows))]  # type: ignore[arg-type]  # no None here
     other = f"{turned[0].inside(MATMUL)} @ {turned[1].inside(MATMUL + 1)}"
-    flipped = Piece(other, MATMUL, (columns, rows))
-    return Piece(text, MATMUL, axes, flipped=flipped if axes == (rows, columns) else None)
+    flipped = Fragment(other, MATMUL, (columns, rows))
+    return Fragment(text, MATMUL, axes, flipped=flipped if axes == (rows, columns) else None)
 
 
-def matrix(piece: Piece, axes: Sequence[Index]) -> Piece:
+def as_matrix(piece: Fragment, axes: Sequence[Index]) -> Fragment:
     """``piece`` with exactly the axes ``axes`` in this order, for a matrix product."""
     if set(piece.indices()) != set(axes) or piece.binds == COMPARE:
         raise NoForm  # torch multiplies no matrix of booleans
-    return permuted(piece, tuple(axes))
+    return permute_axes(piece, tuple(axes))
 
 
-def of_ones(number: Piece, wanted: str, axes: Sequence[Index]) -> Piece:
+def fill_with_number(number: Fragment, wanted: str, axes: Sequence[Index]) -> Fragment:
     """A number everywhere: 2 * ones_like(x), -ones_like(x) / 3."""
     ones = f"ones_like({wanted})"
     if number.text == "1":
-        return Piece(ones, ATOM, tuple(axes))
+        return Fragment(ones, ATOM, tuple(axes))
     sign = "-" if number.text.startswith("-") else ""
     rest = number.text.removeprefix("-")
     if rest.startswith("1 / ") and (number.binds == MULTIPLY or sign):
-        return Piece(sign + ones + rest.removeprefix("1"), NEGATE if sign else MULTIPLY, tuple(axes))
-    return Piece(f"{number.inside(MULTIPLY)} * {ones}", MULTIPLY, tuple(axes))
+        return Fragment(sign + ones + rest.removeprefix("1"), NEGATE if sign else MULTIPLY, tuple(axes))
+    return Fragment(f"{number.inside(MULTIPLY)} * {ones}", MULTIPLY, tuple(axes))
 
 
-def fits(piece: Piece, axes: Sequence[Index]) -> bool:
+def has_exact_axes(piece: Fragment, axes: Sequence[Index]) -> bool:
     """Whether a piece has exactly these axes, of which those of one entry need no index."""
     return len(piece.axes) == len(axes) and all(
         a is i or (a is None and i.size == 1) for a, i in zip(piece.axes, axes, strict=True)
@@ -187,8 +187,8 @@ class Notation(ABC):
         self.program = program
         self.symmetric = symmetric
         """The tensors that are their own transposes."""
-        self.texts = Writer(program)
-        self.solved = solved_in(program)
+        self.texts = SourceWriter(program)
+        self.solved = find_solved_matrices(program)
         """The inverses that only the gradients of linear systems read, and the matrices they are the inverses of."""
         self.is_hessian = False
         """Whether a second derivative is written, which is read; a gradient also runs, in the type of its inputs."""
@@ -207,7 +207,7 @@ class Notation(ABC):
                 text = f"{name} = {own}; {text}"
         return text
 
-    def name(self, letter: str, piece: Piece) -> Piece:
+    def name(self, letter: str, piece: Fragment) -> Fragment:
         """``piece`` under a name of its own, if it is more than a name."""
         if piece.text.isidentifier():
             return piece
@@ -215,45 +215,45 @@ class Notation(ABC):
         free = (name for name in (letter, *(f"{letter}{n}" for n in range(1, 100))) if name not in taken)
         name = self._names.get(piece.text) or next(free)
         self._names[piece.text] = name
-        return Piece(name, ATOM, piece.axes)
+        return Fragment(name, ATOM, piece.axes)
 
     @abstractmethod
-    def write(self, node: Expr, prefer: Sequence[Index]) -> Piece:
+    def write(self, node: Expr, prefer: Sequence[Index]) -> Fragment:
         """``node`` as a piece; its axes come in the order of ``prefer`` where there is a choice."""
 
     @abstractmethod
-    def product(self, factors: Sequence[Expr], prefer: Sequence[Index]) -> Piece:
+    def product(self, factors: Sequence[Expr], prefer: Sequence[Index]) -> Fragment:
         """The factors as one elementwise product."""
 
-    def multiplied(self, factors: Sequence[Expr], prefer: Sequence[Index]) -> Piece:
+    def multiplied(self, factors: Sequence[Expr], prefer: Sequence[Index]) -> Fragment:
         """The factors as one elementwise product, or the only one as it is."""
         return self.write(factors[0], prefer) if len(factors) == 1 else self.product(factors, prefer)
 
     @abstractmethod
-    def whole(self, node: Expr, axes: Sequence[Index], wanted: str) -> Piece:
+    def whole(self, node: Expr, axes: Sequence[Index], wanted: str) -> Fragment:
         """``node`` in exactly the shape of ``wanted``."""
 
 
-def solved_in(program: Program) -> dict[str, str]:
+def find_solved_matrices(program: Program) -> dict[str, str]:
     """What is read beside linear systems, and the matrices it is the inverses of."""
     solutions = [step for step in program.steps if plays(step.op, Role.SOLVES)]
     return {inverse: str(step.arguments[0]) for step in solutions for _, inverse in step.beside}
 
 
-def shape_of(notation: Notation, name: str) -> Sequence[Size]:
+def shape_in_scope(notation: Notation, name: str) -> Sequence[Size]:
     """The shape of a tensor of the program, or of the seed; of whole numbers that the forward found, `NoForm`."""
     if "·" in name:  # nothing in scope holds them
         raise NoForm
     return notation.program.out.shape if name == notation.program.seed else notation.program.tensor(name).shape
 
 
-def axis_in(axes: Axes, index: Index) -> int:
+def axis_number(axes: Axes, index: Index) -> int:
     """The place of ``index``, -1 for the last."""
     place = axes.index(index)
     return -1 if place == len(axes) - 1 else place
 
 
-def common_order(pieces: Sequence[Piece], prefer: Sequence[Index]) -> Axes:
+def common_axis_order(pieces: Sequence[Fragment], prefer: Sequence[Index]) -> Axes:
     """The axes of all pieces: as they are where all agree, else as preferred, else as the largest piece has them."""
     own = {piece.axes for piece in pieces if piece.axes}
     if len(own) == 1 and None in next(iter(own)):
@@ -262,9 +262,9 @@ def common_order(pieces: Sequence[Piece], prefer: Sequence[Index]) -> Axes:
     return tuple([i for i in prefer if i in found] + [i for i in found if i not in prefer])
 
 
-def joint_axes(pieces: Sequence[Piece], target: Axes) -> Axes:
+def broadcast_axes(pieces: Sequence[Fragment], target: Axes) -> Axes:
     """The axes that broadcasting the lined-up pieces gives."""
-    lined = [aligned(p, target).axes for p in pieces]
+    lined = [align_axes(p, target).axes for p in pieces]
     rank = max((len(a) for a in lined), default=0)
     result: list[Index | None] = [None] * rank
     for axes in lined:
@@ -273,13 +273,13 @@ def joint_axes(pieces: Sequence[Piece], target: Axes) -> Axes:
     return tuple(result)
 
 
-def lined_up(pieces: Sequence[Piece], prefer: Sequence[Index]) -> tuple[list[Piece], Axes]:
+def align_all(pieces: Sequence[Fragment], prefer: Sequence[Index]) -> tuple[list[Fragment], Axes]:
     """The pieces so that they broadcast against each other, and the axes that this gives."""
-    target = common_order(pieces, prefer)
-    return [aligned(piece, target) for piece in pieces], joint_axes(pieces, target)
+    target = common_axis_order(pieces, prefer)
+    return [align_axes(piece, target) for piece in pieces], broadcast_axes(pieces, target)
 
 
-def body_order(factors: Sequence[Expr], bound: Sequence[Index], prefer: Sequence[Index]) -> tuple[Index, ...]:
+def choose_body_order(factors: Sequence[Expr], bound: Sequence[Index], prefer: Sequence[Index]) -> tuple[Index, ...]:
     """The axes under a sum in the order of the largest factor, so that nothing need be transposed."""
     body = set().union(*(free_indices(f) for f in factors))
     for factor in factors:
@@ -289,27 +289,27 @@ def body_order(factors: Sequence[Expr], bound: Sequence[Index], prefer: Sequence
     return (*bound, *prefer)
 
 
-def signed(terms: Iterable[Expr]) -> list[tuple[bool, Expr]]:
+def split_signs(terms: Iterable[Expr]) -> list[tuple[bool, Expr]]:
     """Terms without their minus, each with whether it had one."""
     return [(minus, -t if minus else t) for t in terms for minus in [t.could_extract_minus_sign()]]
 
 
-def added(terms: Sequence[tuple[bool, Expr, Piece]], target: Axes) -> Piece:
+def add_fragments(terms: Sequence[tuple[bool, Expr, Fragment]], target: Axes) -> Fragment:
     """Pieces as a sum, each with whether it is subtracted and the expression that it writes.
 
     A gradient is linear in the seed: of the terms of a sum all carry it, or none.
     """
-    found = [(minus, boolean(t) or piece.binds == COMPARE, aligned(piece, target)) for minus, t, piece in terms]
+    found = [(minus, is_boolean(t) or piece.binds == COMPARE, align_axes(piece, target)) for minus, t, piece in terms]
     found.sort(key=lambda f: (f[0], f[1], f[2].axes == (), len(f[2].text), f[2].text))
     pieces = [piece for *_, piece in found]
     text = ""
     for minus, truth, piece in found:
         if truth and (minus or not text):  # torch neither subtracts booleans nor counts them when it adds two
-            piece = Piece(f"1 * {piece.inside(MULTIPLY)}", MULTIPLY, piece.axes)
+            piece = Fragment(f"1 * {piece.inside(MULTIPLY)}", MULTIPLY, piece.axes)
         operand = piece.text if piece.binds > ADD else piece.inside(MULTIPLY if minus else ADD)
         sign = "-" if minus else "+"
         text = f"{text} {sign} {operand}" if text else f"-{operand}" if minus else operand
-    return Piece(text, ADD, joint_axes(pieces, target))
+    return Fragment(text, ADD, broadcast_axes(pieces, target))
 
 
 def mentions_seed(node: Expr, program: Program) -> bool:
@@ -318,15 +318,15 @@ def mentions_seed(node: Expr, program: Program) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def weight(node: Expr) -> tuple[int, str]:
+def factor_length(node: Expr) -> tuple[int, str]:
     """Short factors first; by text where they are as long."""
     return int(sp.count_ops(node)), str(node)
 
 
-def factor_order(
+def factor_sort_key(
     factor: Expr, program: Program, negative: bool
 ) -> tuple[bool, bool, bool, bool, bool, tuple[int, str]]:
     """Where a factor stands: decimals, then tensors, the seed first; masks last behind a minus: torch has no -mask."""
     masked, seeded = negative and isinstance(factor, TRUTHS), mentions_seed(factor, program)
     number = is_written_out(factor)
-    return masked, not number, not is_access(factor), not seeded, bool(free_indices(factor)), weight(factor)
+    return masked, not number, not is_access(factor), not seeded, bool(free_indices(factor)), factor_length(factor)

@@ -50,10 +50,10 @@ def subscripted(text: str, items: Sequence[str]) -> str:
     return f"{text}[{', '.join(items[:needed])}]" if needed else text
 
 
-def root_of(value: float) -> int | None:
+def find_root(value: float) -> int | None:
     """n, where ``value`` is n ** 0.5 to the last digit and no whole number.
 
-    >>> root_of(2.8284271247461903), root_of(2.8284), root_of(3.0)
+    >>> find_root(2.8284271247461903), find_root(2.8284), find_root(3.0)
     (8, None, None)
     """
     if not 1 < value <= LARGEST**0.5:
@@ -62,10 +62,10 @@ def root_of(value: float) -> int | None:
     return n if n**0.5 == value and isqrt(n) ** 2 != n else None
 
 
-def turns_of(value: float) -> Text | None:
+def find_multiple_of_pi(value: float) -> Text | None:
     """``math.pi``, a multiple of it or its half, where ``value`` is that to the last digit.
 
-    >>> turns_of(6.283185307179586), turns_of(1.5707963267948966), turns_of(3.1416)
+    >>> find_multiple_of_pi(6.283185307179586), find_multiple_of_pi(1.5707963267948966), find_multiple_of_pi(3.1416)
     (('2 * math.pi', 2), ('math.pi / 2', 2), None)
     """
     n = round(value / pi) if 0 < value <= MOST_TURNS * pi else 0
@@ -76,16 +76,16 @@ def turns_of(value: float) -> Text | None:
     return (f"{n} * math.pi", MULTIPLY) if n > 1 else ("math.pi", ATOM)
 
 
-def computed_of(value: float) -> Text | None:
+def find_exact_text(value: float) -> Text | None:
     """The text of what ``value`` was computed of, a root or π, where Python comes to that very float."""
-    root = root_of(value)
-    return turns_of(value) if root is None else (f"{root} ** 0.5", POWER)
+    root = find_root(value)
+    return find_multiple_of_pi(value) if root is None else (f"{root} ** 0.5", POWER)
 
 
-def root_below(value: float) -> int | None:
+def find_inverse_root(value: float) -> int | None:
     """n, where ``value`` is 1 / n ** 0.5 or n ** -0.5 to the last digit.
 
-    >>> root_below(0.35355339059327373), root_below(0.3535533905932738), root_below(0.125)
+    >>> find_inverse_root(0.35355339059327373), find_inverse_root(0.3535533905932738), find_inverse_root(0.125)
     (8, 8, None)
     """
     if not 1 / LARGEST**0.5 <= value < 1:
@@ -94,42 +94,42 @@ def root_below(value: float) -> int | None:
     return n if value in (1 / n**0.5, n**-0.5) and isqrt(n) ** 2 != n else None
 
 
-def written(value: float) -> str:
+def write_number(value: float) -> str:
     """A number as people write it: 1e30, where Python has 1e+30.
 
-    >>> written(-1e30), written(0.25), written(1e-05), written(3)
+    >>> write_number(-1e30), write_number(0.25), write_number(1e-05), write_number(3)
     ('-1e30', '0.25', '1e-05', '3')
     """
-    return without_plus(repr(value))
+    return tidy_exponents(repr(value))
 
 
-def without_plus(text: str) -> str:
+def tidy_exponents(text: str) -> str:
     """Python's text with its numbers as people write them.
 
-    >>> without_plus("x * -1e+30 + e")
+    >>> tidy_exponents("x * -1e+30 + e")
     'x * -1e30 + e'
     """
     return re.sub(r"(?<=\de)\+(?=\d)", "", text)
 
 
-def decimal_text(number: Expr) -> str:
+def write_decimal(number: Expr) -> str:
     """A decimal as Python writes it; 1e308 · 1e308 is none."""
     value = float(number)
     if not isfinite(value):
         raise NoForm
-    return written(value)
+    return write_number(value)
 
 
-def quotient_of(value: float, counts: Iterable[int]) -> tuple[float, float] | None:
+def find_quotient(value: float, counts: Iterable[int]) -> tuple[float, float] | None:
     """Two numbers of few digits that a long one is the quotient of: a share by one of ``counts``, or 1 by a decimal.
 
-    >>> quotient_of(0.041666666666666664, [6]), quotient_of(1 / 0.07, [6]), quotient_of(0.25, [6])
+    >>> find_quotient(0.041666666666666664, [6]), find_quotient(1 / 0.07, [6]), find_quotient(0.25, [6])
     ((0.25, 6), (1, 0.07), None)
     """
     if len(repr(value)) <= LONG:
         return None
-    shares = [(rounded(value * count), count) for count in counts] if value < 1 else []
-    for pairs in (shares, [(1, rounded(1 / value))]):
+    shares = [(drop_last_digit(value * count), count) for count in counts] if value < 1 else []
+    for pairs in (shares, [(1, drop_last_digit(1 / value))]):
         short = [pair for pair in pairs if max(map(len, map(repr, pair))) <= FEW]
         found = [(p, q) for p, q in short if isclose(p / q, value, rel_tol=1e-15)]
         if found:
@@ -137,38 +137,40 @@ def quotient_of(value: float, counts: Iterable[int]) -> tuple[float, float] | No
     return None
 
 
-def one_over(value: float) -> str | None:
+def write_reciprocal(value: float) -> str | None:
     """``1 / 60`` or ``8 ** -0.5``, of a decimal that is that very float; None of one that somebody wrote.
 
-    >>> one_over(0.016666666666666666), one_over(0.35355339059327373), one_over(0.125), one_over(0.016666666666666)
-    ('1 / 60', '1 / 8 ** 0.5', None, None)
-    >>> one_over(8**-0.5)
-    '8 ** -0.5'
+    >>> write_reciprocal(0.016666666666666666), write_reciprocal(0.35355339059327373), write_reciprocal(8**-0.5)
+    ('1 / 60', '1 / 8 ** 0.5', '8 ** -0.5')
+    >>> write_reciprocal(0.125), write_reciprocal(0.016666666666666)
+    (None, None)
     """
-    if (n := root_below(value)) is not None:
+    if (n := find_inverse_root(value)) is not None:
         return f"{n} ** -0.5" if value == n**-0.5 else f"1 / {n} ** 0.5"
-    found = quotient_of(value, ()) if value > 0 else None
-    return f"1 / {whole(found[1])}" if found is not None and 1 / found[1] == value else None
+    found = find_quotient(value, ()) if value > 0 else None
+    return f"1 / {drop_decimal_point(found[1])}" if found is not None and 1 / found[1] == value else None
 
 
-def over_and_under(number: Expr, program: Program) -> tuple[Expr, Expr]:
+def split_decimal(number: Expr, program: Program) -> tuple[Expr, Expr]:
     """What a decimal is written as, and what divides it: a root, a size of the program, or a decimal somebody wrote."""
     value = float(number)
-    n = root_below(value)
+    n = find_inverse_root(value)
     if n is not None:
         return sp.S.One, Root(sp.Integer(n))
-    found = quotient_of(value, counts_in(program))
+    found = find_quotient(value, counts_of_entries_in(program))
     if found is not None:
-        return whole(found[0]), whole(found[1])
-    under = of_one(value, counts_in(program), said_in(program))
+        return drop_decimal_point(found[0]), drop_decimal_point(found[1])
+    under = find_unit_fraction(value, counts_of_entries_in(program), numbers_given_in(program))
     return (number, sp.S.One) if under is None else (sp.S.One, sp.Integer(under))
 
 
-def of_one(value: float, counts: Iterable[int], said: Iterable[float]) -> int | None:
+def find_unit_fraction(value: float, counts: Iterable[int], said: Iterable[float]) -> int | None:
     """8, of a 0.125 that is not ``said`` anywhere: of halves, as 0.5 in front of a mean over 4; or one of ``counts``.
 
-    >>> of_one(0.0625, [16], [0.0625]), of_one(0.0625, [8], [0.0625]), of_one(0.25, [4], [0.25]), of_one(0.125, [], [])
-    (16, None, None, 8)
+    >>> find_unit_fraction(0.0625, [16], [0.0625]), find_unit_fraction(0.0625, [8], [0.0625])
+    (16, None)
+    >>> find_unit_fraction(0.25, [4], [0.25]), find_unit_fraction(0.125, [], [])
+    (None, 8)
     """
     under = round(1 / value) if 0 < value <= 1 / 4 else 1
     if under == 1 or value * under != 1:
@@ -178,39 +180,39 @@ def of_one(value: float, counts: Iterable[int], said: Iterable[float]) -> int | 
     return under if SIMPLE < len(repr(value)) <= LONG and under in counts else None
 
 
-def said_in(program: Program) -> Iterator[float]:
+def numbers_given_in(program: Program) -> Iterator[float]:
     """The numbers that a program is told, without their signs; looked for when asked for."""
     arguments = (argument for step in program.steps for argument in step.arguments)
     yield from (abs(a.value) for a in arguments if isinstance(a, Constant) and isinstance(a.value, (int, float)))
 
 
-def counts_in(program: Program) -> Iterator[int]:
+def counts_of_entries_in(program: Program) -> Iterator[int]:
     """The sizes of a program that are numbers, and how many entries its tensors have; looked for when asked for."""
     sizes = {size for tensor in program.tensors() for size in (*tensor.shape, prod(tensor.shape))}
     yield from sorted(int(size) for size in sizes if isinstance(size, (int, sp.Integer)) and size > 1)
 
 
-def quotient_text(number: Expr, program: Program) -> str | None:
+def write_quotient(number: Expr, program: Program) -> str | None:
     """``-0.1 / 12``, of the decimal that it is; None of what is no quotient by a size."""
-    over, under = over_and_under(abs(number), program)
-    return f"{decimal_text(sp.sign(number) * over)} / {under}" if under.is_Integer and under > 1 else None
+    over, under = split_decimal(abs(number), program)
+    return f"{write_decimal(sp.sign(number) * over)} / {under}" if under.is_Integer and under > 1 else None
 
 
-def whole(value: float) -> Expr:
+def drop_decimal_point(value: float) -> Expr:
     """24, of 24.0."""
     return sp.Integer(int(value)) if value == int(value) else sp.Float(value)
 
 
-def rounded(value: float) -> float:
+def drop_last_digit(value: float) -> float:
     """A float without the last digit, which reckoning may have changed."""
     return float(f"{value:.14g}")
 
 
-def least_sizes(required: Iterable[Size]) -> tuple[str, ...]:
+def describe_least_sizes(required: Iterable[Size]) -> tuple[str, ...]:
     """What sizes have to be where nothing in ``required`` is negative, the strictest of each: ``m ≥ 6``.
 
     >>> m = sp.Symbol("m")
-    >>> least_sizes([m - 2, m - 6])
+    >>> describe_least_sizes([m - 2, m - 6])
     ('m ≥ 6',)
     """
     strictest: dict[Size, Size] = {}
@@ -225,32 +227,32 @@ def least_sizes(required: Iterable[Size]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def size_text(size: Size, tensors: Sequence[Tensor]) -> Text:
+def write_size(size: Size, tensors: Sequence[Tensor]) -> Text:
     """A size as text; `NoForm` where no tensor has a size to write it with."""
     if size.is_Integer:
         return str(size), NEGATE if size < 0 else ATOM
-    found = (str(size), ATOM) if isinstance(size, Slot) else in_a_shape(size, tensors)
+    found = (str(size), ATOM) if isinstance(size, Slot) else find_size_in_shapes(size, tensors)
     if found is not None:
         return found
     if isinstance(size, sp.Mod):
-        return operation("%", size.args[0], size.args[1], tensors)
+        return write_size_operation("%", size.args[0], size.args[1], tensors)
     above, below = sp.fraction(sp.together(size.args[0] if isinstance(size, sp.floor) else size))
     if below != 1:
         rooted = not size.is_Function and any(not power.exp.is_Integer for power in above.atoms(sp.Pow))
-        return operation("/" if rooted else "//", sp.expand(above), below, tensors)
+        return write_size_operation("/" if rooted else "//", sp.expand(above), below, tensors)
     if size.is_Add:
-        return sum_text(size, tensors)
+        return write_size_sum(size, tensors)
     if size.is_Mul:
         first, *others = size.args
-        parts = [bracketed(*size_text(first, tensors), MULTIPLY)]
-        parts += [bracketed(*size_text(part, tensors), POWER) for part in others]  # 2 * (n // 3) is not 2 * n // 3
+        parts = [bracketed(*write_size(first, tensors), MULTIPLY)]
+        parts += [bracketed(*write_size(part, tensors), POWER) for part in others]  # 2 * (n // 3) is not 2 * n // 3
         return " * ".join(parts), MULTIPLY
     if size.is_Pow and size.exp.is_Rational:
-        return f"{bracketed(*size_text(size.base, tensors), ATOM)} ** {float(size.exp)!r}", POWER
+        return f"{bracketed(*write_size(size.base, tensors), ATOM)} ** {float(size.exp)!r}", POWER
     raise NoForm
 
 
-def in_a_shape(size: Size, tensors: Sequence[Tensor]) -> Text | None:
+def find_size_in_shapes(size: Size, tensors: Sequence[Tensor]) -> Text | None:
     """A size that an input has, a part of one, or the number of an input's entries."""
     axes = [(tensor.name, axis, own) for tensor in tensors for axis, own in enumerate(tensor.shape)]
     for name, axis, own in axes:
@@ -265,13 +267,13 @@ def in_a_shape(size: Size, tensors: Sequence[Tensor]) -> Text | None:
     return None
 
 
-def operation(sign: str, left: Size, right: Size, tensors: Sequence[Tensor]) -> Text:
+def write_size_operation(sign: str, left: Size, right: Size, tensors: Sequence[Tensor]) -> Text:
     """Two sizes with a sign that binds like *; what is written with * stands in brackets beside it."""
-    sides = [bracketed(*size_text(side, tensors), ATOM if sign == "%" else POWER) for side in (left, right)]
+    sides = [bracketed(*write_size(side, tensors), ATOM if sign == "%" else POWER) for side in (left, right)]
     return f"{sides[0]} {sign} {sides[1]}", MULTIPLY
 
 
-def sum_text(size: Size, tensors: Sequence[Tensor]) -> Text:
+def write_size_sum(size: Size, tensors: Sequence[Tensor]) -> Text:
     """What is added first, then what is subtracted, numbers last: unless nothing else is added."""
     terms = sorted(size.args, key=lambda t: (bool(t.is_number), bool(t.could_extract_minus_sign())))
     if terms[0].could_extract_minus_sign() and not terms[-1].could_extract_minus_sign():
@@ -279,6 +281,6 @@ def sum_text(size: Size, tensors: Sequence[Tensor]) -> Text:
     text = ""
     for term in terms:
         minus = bool(text) and term.could_extract_minus_sign()
-        part = bracketed(*size_text(-term if minus else term, tensors), MULTIPLY if minus else ADD)
+        part = bracketed(*write_size(-term if minus else term, tensors), MULTIPLY if minus else ADD)
         text = f"{text} {'-' if minus else '+'} {part}" if text else part
     return text, ADD

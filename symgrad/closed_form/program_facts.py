@@ -15,12 +15,12 @@ import sympy as sp
 
 from symgrad.calculus import local
 from symgrad.calculus.sweeps import substitute
-from symgrad.closed_form.fragments import solved_in
-from symgrad.closed_form.number_text import whole
-from symgrad.closed_form.rewriting import Rule, simplify
-from symgrad.closed_form.rewriting.conditions import SAYS, above_floors
+from symgrad.closed_form.fragments import find_solved_matrices
+from symgrad.closed_form.number_text import drop_decimal_point
+from symgrad.closed_form.rewriting import FormRule, apply_rules
+from symgrad.closed_form.rewriting.conditions import SAYS, floor_rule
 from symgrad.closed_form.rewriting.shorthands import LINEAR, Centred
-from symgrad.closed_form.rewriting.sum_rules import outside
+from symgrad.closed_form.rewriting.sum_rules import pull_out_factors
 from symgrad.indexing import Equation, Index, add_up, fresh_axes, is_guard
 from symgrad.indexing.canonical import canonical, canonical_at, values_of
 from symgrad.indexing.sums import put_in
@@ -30,15 +30,15 @@ from symgrad.ops.lookup import plays
 from symgrad.program import Apply, Program, Role
 
 
-def program_rules(program: Program, known: Mapping[str, Equation]) -> tuple[Rule, ...]:
+def rules_for_program(program: Program, known: Mapping[str, Equation]) -> tuple[FormRule, ...]:
     """The rules that hold for the tensors of ``program``."""
     makers = {step.result.name: step for step in program.steps}
-    inverses = inverses_in(program)
+    inverses = find_inverses(program)
     norms = {name: step for name, step in makers.items() if plays(step.op, Role.MEASURES)}
     return (
-        *([Rule("inverse", "A⁻¹·A → I", lambda e: without_inverses(e, inverses))] if inverses else []),
-        *([Rule("norm of 0", "[‖x‖ ≠ 0]·x → x", lambda e: without_guards(e, program, norms))] if norms else []),
-        Rule("above the floor", SAYS, above_floors(norms)),
+        *([FormRule("inverse", "A⁻¹·A → I", lambda e: cancel_inverses(e, inverses))] if inverses else []),
+        *([FormRule("norm of 0", "[‖x‖ ≠ 0]·x → x", lambda e: drop_norm_guards(e, program, norms))] if norms else []),
+        FormRule("above the floor", SAYS, floor_rule(norms)),
         *centring_rule(program, makers, known),
         *quotient_rule(program, makers, known),
         *output_rule(program, makers, known),
@@ -46,15 +46,15 @@ def program_rules(program: Program, known: Mapping[str, Equation]) -> tuple[Rule
     )
 
 
-def inverses_in(program: Program) -> dict[str, str]:
+def find_inverses(program: Program) -> dict[str, str]:
     """The tensors that are an inverse, and of which."""
     return {step.result.name: str(step.arguments[0]) for step in program.steps if plays(step.op, Role.INVERTS)}
 
 
-def symmetric_in(program: Program, known: Mapping[str, Equation]) -> frozenset[str]:
+def find_symmetric(program: Program, known: Mapping[str, Equation]) -> frozenset[str]:
     """The intermediates that are symmetric matrices: A·Aᵀ, what is made of such entry by entry, their inverses."""
-    inverses, found = inverses_in(program), set[str]()
-    solved = solved_in(program)
+    inverses, found = find_inverses(program), set[str]()
+    solved = find_solved_matrices(program)
     for step in program.steps if inverses else ():
         name, shape = step.result.name, step.result.shape
         if len(shape) != 2 or shape[0] != shape[1]:
@@ -62,14 +62,14 @@ def symmetric_in(program: Program, known: Mapping[str, Equation]) -> frozenset[s
         if name in inverses:
             found |= {name} if inverses[name] in found and name not in solved else set()
             continue
-        equation = in_one_order(substitute(local(step, program).equation, known), found)
+        equation = sort_symmetric_indices(substitute(local(step, program).equation, known), found)
         turned = equation.right.xreplace(dict(zip(equation.axes, reversed(equation.axes), strict=True)))
-        if canonical(in_one_order(Equation(equation.axes, turned), found).right) == canonical(equation.right):
+        if canonical(sort_symmetric_indices(Equation(equation.axes, turned), found).right) == canonical(equation.right):
             found.add(name)
     return frozenset(found)
 
 
-def in_one_order(equation: Equation, symmetric: Collection[str]) -> Equation:
+def sort_symmetric_indices(equation: Equation, symmetric: Collection[str]) -> Equation:
     """``equation`` with the two indices of a symmetric matrix in one order: free ones first."""
     free = {*equation.axes, *free_indices(equation.right)}
     swap = {
@@ -80,7 +80,7 @@ def in_one_order(equation: Equation, symmetric: Collection[str]) -> Equation:
     return Equation(equation.axes, equation.right.xreplace(swap)) if swap else equation
 
 
-def without_inverses(expression: Expr, inverses: Mapping[str, str]) -> Expr:
+def cancel_inverses(expression: Expr, inverses: Mapping[str, str]) -> Expr:
     """Σ_k A⁻¹[i,k]·A[k,j] → δ(i,j), contracted"""
     if type(expression) is not sp.Sum:
         return expression
@@ -104,7 +104,7 @@ def without_inverses(expression: Expr, inverses: Mapping[str, str]) -> Expr:
     return expression
 
 
-def without_guards(expression: Expr, program: Program, norms: Mapping[str, Apply]) -> Expr:
+def drop_norm_guards(expression: Expr, program: Program, norms: Mapping[str, Apply]) -> Expr:
     """[‖x‖ ≠ 0]·x[i] → x[i]: where the norm is 0, so is every entry that it is of"""
     if not expression.is_Mul:
         return expression
@@ -114,21 +114,21 @@ def without_guards(expression: Expr, program: Program, norms: Mapping[str, Apply
         norm = guard.args[0].lhs
         if is_access(norm) and name_of(norm) in norms:
             rest = sp.Mul(*(f for f in expression.args if f is not guard))
-            if any(is_of(entry, norm, norms[name_of(norm)], program) for entry in factors_of(rest)):
+            if any(is_entry_of_norm(entry, norm, norms[name_of(norm)], program) for entry in factors_that_vanish(rest)):
                 return rest
     return expression
 
 
-def factors_of(expression: Expr) -> Iterator[Expr]:
+def factors_that_vanish(expression: Expr) -> Iterator[Expr]:
     """What a product is 0 with: its factors, and those of the sums among them."""
     for factor in sp.Mul.make_args(expression):
         if type(factor) in LINEAR:
-            yield from factors_of(factor.function)
+            yield from factors_that_vanish(factor.function)
         else:
             yield factor
 
 
-def is_of(entry: Expr, norm: Expr, step: Apply, program: Program) -> bool:
+def is_entry_of_norm(entry: Expr, norm: Expr, step: Apply, program: Program) -> bool:
     """Whether ``entry`` is one of those that ``norm``, an entry of the result of ``step``, is the length of."""
     if not is_access(entry) or name_of(entry) != step.arguments[0]:
         return False
@@ -140,35 +140,39 @@ def is_of(entry: Expr, norm: Expr, step: Apply, program: Program) -> bool:
     )
 
 
-def of_output(program: Program, known: Mapping[str, Equation]) -> Equation | None:
+def step_of_output(program: Program, known: Mapping[str, Equation]) -> Equation | None:
     """What the last step computes; None for an output that no step does."""
     last = next((step for step in program.steps if step.result.name == program.output), None)
     return None if last is None else substitute(local(last, program).equation, known)
 
 
 @lru_cache(maxsize=256)
-def off_the_floor(right: Expr) -> Expr:
+def without_floors(right: Expr) -> Expr:
     """What a program computes, without its floors: the same whichever tensor its pullback is asked by."""
-    return simplify(right, [], (Rule("floor", SAYS, above_floors(())),))
+    return apply_rules(right, [], (FormRule("floor", SAYS, floor_rule(())),))
 
 
-def quotient_rule(program: Program, makers: Mapping[str, Apply], known: Mapping[str, Equation]) -> tuple[Rule, ...]:
+def quotient_rule(program: Program, makers: Mapping[str, Apply], known: Mapping[str, Equation]) -> tuple[FormRule, ...]:
     """x / ‖x‖ → out, for an output that is an entry divided by something."""
-    equation = of_output(program, known)
+    equation = step_of_output(program, known)
     if equation is None:
         return ()
-    equation = Equation(equation.axes, off_the_floor(equation.right))
+    equation = Equation(equation.axes, without_floors(equation.right))
     below = [f for f in sp.Mul.make_args(equation.right) if f.is_Pow and f.exp in (-1, -sp.S.Half)]
     above = equation.right / below[0] if len(below) == 1 else None
     if above is None or not is_access(above) or set(indices_of(above)) != set(equation.axes):
         return ()
     if not free_indices(below[0]) < set(equation.axes):  # x / y entry by entry: nobody says out there
         return ()
-    centre = centre_of(makers.get(name_of(above)), indices_of(above), program, makers, known)
-    return (Rule("name the quotient", "x / d → out", lambda e: quotient(e, program.output, equation, above, centre)),)
+    centre = find_centred(makers.get(name_of(above)), indices_of(above), program, makers, known)
+    return (
+        FormRule(
+            "name the quotient", "x / d → out", lambda e: quotient_to_output(e, program.output, equation, above, centre)
+        ),
+    )
 
 
-def quotient(expression: Expr, output: str, equation: Equation, above: Expr, centre: Expr | None) -> Expr:
+def quotient_to_output(expression: Expr, output: str, equation: Equation, above: Expr, centre: Expr | None) -> Expr:
     """x[i] / d → out[i], also for entries under a sum that d does not depend on, and where x stands as y − mean y"""
     if not expression.is_Mul:
         return expression
@@ -188,28 +192,28 @@ def quotient(expression: Expr, output: str, equation: Equation, above: Expr, cen
             return None
         return access(output, at), divisor.xreplace(dict(zip(equation.axes, at, strict=True)))
 
-    for factor in outside(expression).args if outside(expression).is_Mul else ():
-        whole = outside(expression)
-        for entry in factors_of(factor):
+    for factor in pull_out_factors(expression).args if pull_out_factors(expression).is_Mul else ():
+        whole = pull_out_factors(expression)
+        for entry in factors_that_vanish(factor):
             found = named(entry)
-            if found is None or not divides(whole, found[1]):
+            if found is None or not is_in_denominator(whole, found[1]):
                 continue
             inner = factor.xreplace({entry: found[0]}) if type(factor) in LINEAR else found[0]
-            if type(factor) in LINEAR and sum(e == entry for e in factors_of(factor)) != 1:
+            if type(factor) in LINEAR and sum(e == entry for e in factors_that_vanish(factor)) != 1:
                 continue
             return whole / factor * inner * found[1]
     return expression
 
 
-def divides(product: Expr, divisor: Expr) -> bool:
+def is_in_denominator(product: Expr, divisor: Expr) -> bool:
     """Whether ``divisor`` stands below the line."""
     base, power = divisor.as_base_exp()
     return any(f.is_Pow and f.base == base and f.exp.is_Rational and f.exp <= -power for f in sp.Mul.make_args(product))
 
 
-def output_rule(program: Program, makers: Mapping[str, Apply], known: Mapping[str, Equation]) -> tuple[Rule, ...]:
+def output_rule(program: Program, makers: Mapping[str, Apply], known: Mapping[str, Equation]) -> tuple[FormRule, ...]:
     """Σ_k x·y / (‖x‖·‖y‖) → out, for an output that is a sum, or a number, over something."""
-    equation = of_output(program, known)
+    equation = step_of_output(program, known)
     if equation is None:
         return ()
     read = {name_of(a): makers[name_of(a)] for a in accesses(equation.right) if name_of(a) in makers}
@@ -218,8 +222,8 @@ def output_rule(program: Program, makers: Mapping[str, Apply], known: Mapping[st
     }
     rules = []
     for own in (equation, substitute(equation, inner)) if inner else (equation,):
-        whole = off_the_floor(own.right)
-        factors = tuple(power_of(f) for f in sp.Mul.make_args(whole))
+        whole = without_floors(own.right)
+        factors = tuple(as_sorted_power(f) for f in sp.Mul.make_args(whole))
         above = [base for base, power in factors if power == 1]
         if not all(power.is_Rational for _, power in factors) or any(power > 1 for _, power in factors):
             continue
@@ -227,26 +231,26 @@ def output_rule(program: Program, makers: Mapping[str, Apply], known: Mapping[st
             continue
         if isinstance(above[0], sp.Sum) or not own.axes:  # an entry over something: `quotient_rule`
             rules.append(
-                Rule(
+                FormRule(
                     "name the output",
                     "Σ f / d → out",
-                    partial(output, name=program.output, axes=own.axes, wanted=factors),
+                    partial(product_to_output, name=program.output, axes=own.axes, wanted=factors),
                 )
             )
     return tuple(rules)
 
 
-def power_of(factor: Expr) -> tuple[Expr, Expr]:
+def as_sorted_power(factor: Expr) -> tuple[Expr, Expr]:
     """A factor as a power, its base with indices in one order."""
     base, power = factor.as_base_exp() if factor.is_Pow else (factor, sp.S.One)
     return canonical(base), power
 
 
-def output(expression: Expr, name: str, axes: Sequence[Index], wanted: Sequence[tuple[Expr, Expr]]) -> Expr:
+def product_to_output(expression: Expr, name: str, axes: Sequence[Index], wanted: Sequence[tuple[Expr, Expr]]) -> Expr:
     """A product with out[i] in the place of what it is made of."""
     if not expression.is_Mul:
         return expression
-    found = [(factor, *power_of(factor)) for factor in expression.args]
+    found = [(factor, *as_sorted_power(factor)) for factor in expression.args]
     for at in values_of(axes, [base for base, _ in wanted], expression):
         new, rest = dict(zip(axes, at, strict=True)), list(found)
         for base, power in wanted:
@@ -260,9 +264,9 @@ def output(expression: Expr, name: str, axes: Sequence[Index], wanted: Sequence[
     return expression
 
 
-def power_rule(program: Program, known: Mapping[str, Equation]) -> tuple[Rule, ...]:
+def power_rule(program: Program, known: Mapping[str, Equation]) -> tuple[FormRule, ...]:
     """xᵉ → out, 2ˣ → out and x⁻ⁿᵉ → 1 / outⁿ, for an output that is a power: nobody says out / x of x³"""
-    equation = of_output(program, known)
+    equation = step_of_output(program, known)
     if equation is None or not equation.right.is_Pow or equation.right.exp.is_Integer:
         return ()
     right = equation.right
@@ -274,15 +278,15 @@ def power_rule(program: Program, known: Mapping[str, Equation]) -> tuple[Rule, .
         for at in values_of(equation.axes, (read,), expression):
             base, power = canonical_at(at, equation.axes, right).as_base_exp()
             times = expression.exp / power
-            times = whole(float(times)) if times.is_Float else times
+            times = drop_decimal_point(float(times)) if times.is_Float else times
             if expression.base == base and (times == 1 or (times.is_Integer and times < 0 and power.is_positive)):
                 return access(program.output, at) ** times
         return expression
 
-    return (Rule("name the power", "xᵉ → out", named),)
+    return (FormRule("name the power", "xᵉ → out", named),)
 
 
-def centre_of(
+def find_centred(
     maker: Apply | None,
     at: Sequence[Expr],
     program: Program,
@@ -295,11 +299,11 @@ def centre_of(
     own = substitute(local(maker, program).equation, known)
     means = [makers[name] for name in {name_of(a) for a in accesses(own.right)} if name in makers]
     own = substitute(own, {step.result.name: substitute(local(step, program).equation, known) for step in means})
-    found = simplify(own.right.xreplace(dict(zip(own.axes, at, strict=True))), [])
+    found = apply_rules(own.right.xreplace(dict(zip(own.axes, at, strict=True))), [])
     return found if isinstance(found, Centred) and is_access(found.args[0]) else None
 
 
-def centring_rule(program: Program, makers: Mapping[str, Apply], known: Mapping[str, Equation]) -> tuple[Rule, ...]:
+def centring_rule(program: Program, makers: Mapping[str, Apply], known: Mapping[str, Equation]) -> tuple[FormRule, ...]:
     """t − mean t → t and Σ_k c·t[k] → 0, for what the program centred along the same axes"""
     lessened = {name: step for name, step in makers.items() if sign_of(step.op) == "-"}
 
@@ -307,7 +311,7 @@ def centring_rule(program: Program, makers: Mapping[str, Apply], known: Mapping[
     def along(name: str) -> frozenset[int]:
         """The axes along which a tensor is centred."""
         at = fresh_axes(program.tensor(name).shape)
-        found = centre_of(lessened[name], at, program, makers, known)
+        found = find_centred(lessened[name], at, program, makers, known)
         return frozenset(n for n, axis in enumerate(at) if found is not None and axis in found.args[1])
 
     def centred_along(entry: Expr, indices: Collection[Expr]) -> bool:
@@ -328,4 +332,4 @@ def centring_rule(program: Program, makers: Mapping[str, Apply], known: Mapping[
                 return sp.S.Zero
         return expression
 
-    return (Rule("centred already", "t − mean t → t, where t = x − mean x", again),) if lessened else ()
+    return (FormRule("centred already", "t − mean t → t, where t = x − mean x", again),) if lessened else ()

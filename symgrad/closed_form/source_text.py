@@ -27,9 +27,9 @@ from symgrad.closed_form.number_text import (
     NoForm,
     Text,
     bracketed,
-    computed_of,
-    size_text,
-    written,
+    find_exact_text,
+    write_number,
+    write_size,
 )
 from symgrad.errors import SymgradError
 from symgrad.language.steps.input_names import ATTRIBUTES
@@ -48,7 +48,7 @@ UNSAID = ("tied",)
 """What only a derivative asks of a step that it reads beside: no call takes it."""
 
 
-def number_text(value: Any) -> Text:
+def write_constant(value: Any) -> Text:
     """A constant as Python writes it."""
     if isinstance(value, Fraction):
         if value.denominator != 1:
@@ -56,9 +56,9 @@ def number_text(value: Any) -> Text:
         value = value.numerator
     if not isinstance(value, (int, float)):
         raise NoForm
-    if isinstance(value, float) and (computed := computed_of(value)) is not None:
+    if isinstance(value, float) and (computed := find_exact_text(value)) is not None:
         return computed
-    return written(value), NEGATE if value < 0 else ATOM
+    return write_number(value), NEGATE if value < 0 else ATOM
 
 
 DEEPEST = 110
@@ -67,7 +67,7 @@ WIDEST = 4000
 """Characters of a tensor that is written out; one that is read twice at every step doubles its text there."""
 
 
-class Writer:
+class SourceWriter:
     """Text of the tensors of one program; ``in_torch`` says complex ones as torch does, not on pairs.
 
     Raises `NoForm` for what nobody would read: nested deeper than ``DEEPEST``, or longer than ``WIDEST``.
@@ -117,7 +117,7 @@ class Writer:
             raise NoForm  # no call of torch's computes it: a pullback has lines of its own, an equation its text
         op = named(step.op)
         if op.pairs and self.in_torch:
-            return complex_text(self, step)
+            return write_complex_step_as_pairs(self, step)
         found = [self.operand(a) for a in self.operands(step)]
         arguments = [text for text in found if text is not None]
         if plays(step.op, Role.HANDS_ON):
@@ -139,7 +139,7 @@ class Writer:
             word = "T" if len(step.result.shape) == 2 else op.name
             return f"{bracketed(*arguments[0], ATOM)}.{word}", ATOM
         if op.role is Role.INDEXES:
-            return f"{bracketed(*arguments[0], ATOM)}[{key_text(dict(step.options)['key'])}]", ATOM
+            return f"{bracketed(*arguments[0], ATOM)}[{write_key(dict(step.options)['key'])}]", ATOM
         if op.role is Role.PICKS and [len(self.program.tensor(name).shape) > 0 for name in step.tensors] == [True] * 2:
             before = ":, " * int(str(dict(step.options)["dim"]))
             return f"{bracketed(*arguments[0], ATOM)}[{before}{arguments[1][0]}]", ATOM
@@ -155,8 +155,8 @@ class Writer:
         if isinstance(argument, str):
             return self.tensor(argument)
         if isinstance(argument.value, sp.Expr):
-            return size_text(argument.value, self.program.inputs)
-        return None if argument.value is None else number_text(argument.value)
+            return write_size(argument.value, self.program.inputs)
+        return None if argument.value is None else write_constant(argument.value)
 
     def operands(self, step: Apply) -> list[Argument]:
         """The arguments of a step; what only broadcasts them is left out where the operation does it by itself.
@@ -262,10 +262,10 @@ class Writer:
                 return known
             return f"({', '.join(self.option(v) for v in value)}{',' if len(value) == 1 else ''})"
         if isinstance(value, Constant):
-            return number_text(value.value)[0]
+            return write_constant(value.value)[0]
         if hasattr(value, "free_symbols"):
             return self.size(value)
-        return written(value) if isinstance(value, float) else repr(value)
+        return write_number(value) if isinstance(value, float) else repr(value)
 
     def whole_shape(self, sizes: tuple[Hashable, ...]) -> str | None:
         """Several sizes that are the whole shape of an input; None where a number would be said by a name."""
@@ -275,10 +275,10 @@ class Writer:
 
     def size(self, size: Size) -> str:
         """A size as text: a number, or made of the inputs' sizes."""
-        return size_text(size, self.program.inputs)[0]
+        return write_size(size, self.program.inputs)[0]
 
 
-def key_text(key: Any) -> str:
+def write_key(key: Any) -> str:
     """What stands between the brackets of an index: that of x[0, :, :] is 0."""
     forms: list[str] = []
     for item in key:
@@ -294,17 +294,17 @@ def key_text(key: Any) -> str:
     return ", ".join(forms) or "..."
 
 
-def complex_text(writer: Writer, step: Apply) -> Text:
+def write_complex_step_as_pairs(writer: SourceWriter, step: Apply) -> Text:
     """The step in torch's words, a complex result as pairs."""
-    text, binds = inner_text(writer, step)
+    text, binds = write_complex_step(writer, step)
     return (f"view_as_real({text})", ATOM) if "out" in named(step.op).pairs else (text, binds)
 
 
-def inner_text(writer: Writer, step: Apply) -> Text:
+def write_complex_step(writer: SourceWriter, step: Apply) -> Text:
     """The step in torch's words, a complex result as it is."""
     op = named(step.op)
     operands = [
-        seen(writer, a) if name in op.pairs else plain(writer, step, a)
+        view_pairs_as_complex(writer, a) if name in op.pairs else write_real_operand(writer, step, a)
         for name, a in zip(op.operands, writer.operands(step), strict=True)
     ]
     if sign := sign_of(step.op):
@@ -315,17 +315,17 @@ def inner_text(writer: Writer, step: Apply) -> Text:
     return (f"{text}.resolve_conj()" if word.endswith("ihfft") else text), ATOM
 
 
-def seen(writer: Writer, argument: Argument) -> Text:
+def view_pairs_as_complex(writer: SourceWriter, argument: Argument) -> Text:
     """Pairs as complex numbers."""
     maker = writer.maker(argument)
     if maker is not None and "out" in named(maker.op).pairs:
-        return inner_text(writer, maker)
+        return write_complex_step(writer, maker)
     text, binds = writer.operand(argument) or ("", ATOM)
     rows = text if text.isidentifier() else f"{bracketed(text, binds, ATOM)}.contiguous()"
     return f"view_as_complex({rows})", ATOM
 
 
-def plain(writer: Writer, step: Apply, argument: Argument) -> Text:
+def write_real_operand(writer: SourceWriter, step: Apply, argument: Argument) -> Text:
     """A real operand; torch takes no number here, so 0 is written as a tensor."""
     if not isinstance(argument, Constant):
         return writer.operand(argument) or ("", ATOM)

@@ -13,7 +13,7 @@ from dataclasses import replace
 from itertools import product
 
 from symgrad.calculus import flows
-from symgrad.closed_form import assigned
+from symgrad.closed_form import assign_form
 from symgrad.documents.domains import sample_seed, sample_values, spoken, where_defined
 from symgrad.documents.markdown import Article, picture_of, readable
 from symgrad.errors import InputError, SymgradError
@@ -136,7 +136,7 @@ def answer(program: Program, derived: Sequence[Derived], example: Example) -> It
     teller = teller_of(program, symbolic=True)
     for section in derivatives(teller, derived):
         yield from readable(section.blocks, example.text)
-    lines = [line for d in derived if d.form for line in assigned(f"{d.name}.grad", d.form.text)]
+    lines = [line for d in derived if d.form for line in assign_form(f"{d.name}.grad", d.form.text)]
     short = all(len(line) <= LINES for line in lines)
     if lines and short:
         yield Listing("\n".join(lines))

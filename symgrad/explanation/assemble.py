@@ -17,7 +17,7 @@ import sympy as sp
 
 from symgrad.backward.code import with_modules
 from symgrad.calculus import Sweep, back, second_derivative
-from symgrad.closed_form import closed_form
+from symgrad.closed_form import derive_closed_form
 from symgrad.errors import Hint, InputError, ShapeError
 from symgrad.explanation.claims import certain
 from symgrad.explanation.data import Explanation, Gradient
@@ -253,7 +253,7 @@ def _form(
 ) -> tuple[str | None, Check | None]:
     """An equation in matrix notation, shown only after it was read back and agreed with the formula."""
     sweep = Sweep(((name, equation),))
-    written = closed_form(program, sweep, name)
+    written = derive_closed_form(program, sweep, name)
     if written is None:
         return None, None
     checked = check_form(written.text, program, sweep, values, seed)

@@ -14,7 +14,7 @@ import numpy as np
 
 from symgrad.backward import Backward, backward
 from symgrad.calculus import Step, Sweep, local
-from symgrad.closed_form import assigned
+from symgrad.closed_form import assign_form
 from symgrad.errors import Hint, InputError
 from symgrad.explanation.formulas import Entry, entry_story
 from symgrad.explanation.given import Given, Seed, Writers, Written
@@ -108,7 +108,7 @@ class Gradient:
         return both_places(self.value)
 
     def __repr__(self) -> str:
-        return f"<{'; '.join(assigned(f'{self.name}.grad', self.closed_form or 'an index formula'))}>"
+        return f"<{'; '.join(assign_form(f'{self.name}.grad', self.closed_form or 'an index formula'))}>"
 
     def entry(self, at: tuple[int, ...]) -> Entry:
         """The full story of one entry: ``x.grad[at]`` as formula, written out, in numbers."""
@@ -224,7 +224,7 @@ class Explanation(Written):
 
     def __repr__(self) -> str:
         forms = ", ".join(
-            "; ".join(assigned(f"{n}.grad", g.closed_form or "an index formula")) for n, g in self.gradients.items()
+            "; ".join(assign_form(f"{n}.grad", g.closed_form or "an index formula")) for n, g in self.gradients.items()
         )
         return f"<explanation of {self.expression!r}: {forms}>"
 

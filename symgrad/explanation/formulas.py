@@ -18,7 +18,7 @@ import sympy as sp
 from symgrad.backward.code import with_modules
 from symgrad.calculus import Sweep, jacobians, pullback, pullbacks
 from symgrad.calculus.sweeps import Whole
-from symgrad.closed_form import Form, closed_form_of, masked_form
+from symgrad.closed_form import Form, derive_masked_form, find_closed_form
 from symgrad.errors import ShapeError, SymgradError
 from symgrad.explanation.claims import UNSAID, Claim, Structure, proven
 from symgrad.explanation.evidence import Evidence
@@ -90,7 +90,7 @@ def derived_by(program: Program, name: str, sweep: Sweep, found: Whole | None) -
         axes, inner, whole = found
         formula = whole.equation.right
         claims = suggested(program, name, axes, inner, formula)
-    form = closed_form_of(program, name, lambda own: in_one if own is program else pullback(own, name, limit=WIDE))
+    form = find_closed_form(program, name, lambda own: in_one if own is program else pullback(own, name, limit=WIDE))
     return Derived(name, axes, inner, formula, claims, sweep, in_one, form)
 
 
@@ -172,7 +172,7 @@ def proven_form(derived: Derived, program: Program, values: Values, seed: Array)
     checked = check_form(derived.form.text, program, derived.whole, values, seed)
     if checked.passed:
         return derived.form, checked
-    masked = masked_form(program, derived.whole, derived.name)
+    masked = derive_masked_form(program, derived.whole, derived.name)
     if masked is None:
         return None, None
     checked = check_form(masked.text, program, derived.whole, values, seed)

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 import sympy as sp
 
 from symgrad.calculus.flow import cutting
-from symgrad.closed_form.number_text import NoForm, without_plus
-from symgrad.closed_form.writing import Forms
+from symgrad.closed_form.number_text import NoForm, tidy_exponents
+from symgrad.closed_form.writing import FormWriter
 from symgrad.explanation import claims as tests
 from symgrad.explanation.claims import Claim, Structure, certain
 from symgrad.indexing import Bracket, Index, over_terms
@@ -104,7 +104,7 @@ def _copies(name: str, terms: Sequence[Term]) -> Iterator[Claim]:
 
 def _multiple(name: str, factor: Expr) -> Iterator[Claim]:
     """A number times the identity."""
-    number = f"({factor})" if factor.is_Rational and not factor.is_Integer else without_plus(f"{float(factor):g}")
+    number = f"({factor})" if factor.is_Rational and not factor.is_Integer else tidy_exponents(f"{float(factor):g}")
     text = "-I" if factor == -1 else f"{number}·I"
     says = f"a multiple of the identity: each output answers only to the entry of {name} at its own place"
     if factor.is_Rational or float(number) == float(factor):
@@ -262,7 +262,7 @@ def _block(program: Program, expression: Expr, rows: Sequence[Index], columns: S
 def _notation(program: Program, expression: Expr, axes: Sequence[Index]) -> str:
     """An expression in matrix notation, as code; empty where there is none that is short."""
     try:
-        text = Forms(program).whole(expression, tuple(axes), program.output).text
+        text = FormWriter(program).whole(expression, tuple(axes), program.output).text
     except NoForm:
         return ""
     return "" if "expand" in text or len(text) > LONGEST else text

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from symgrad.backward import Backward, Line
 from symgrad.backward.code import with_conditions
 from symgrad.backward.trees import names_in, put, read_by, rewritten
-from symgrad.closed_form import without_plus
-from symgrad.closed_form.number_text import NoForm, least_sizes, size_text
+from symgrad.closed_form import tidy_exponents
+from symgrad.closed_form.number_text import NoForm, describe_least_sizes, write_size
 from symgrad.errors import UnsupportedError
 from symgrad.program import Tensor
 from symgrad.shapes import Size
@@ -27,10 +27,10 @@ STEP = "    "
 
 def assignment(statement: Statement, after: str = "") -> list[str]:
     """``target = value`` and what comes ``after`` it, in as many lines as it takes."""
-    text = without_plus(f"{statement.target} = {ast.unparse(statement.value)}{after}")
+    text = tidy_exponents(f"{statement.target} = {ast.unparse(statement.value)}{after}")
     if len(text) <= WIDTH:
         return [text]
-    body = [f"{STEP}{without_plus(line)}" for line in broken(statement.value)]
+    body = [f"{STEP}{tidy_exponents(line)}" for line in broken(statement.value)]
     if after:
         body.append(f"{STEP}{after.strip()}")
     return [f"{statement.target} = (", *body, ")"]
@@ -141,7 +141,7 @@ def misfit(inputs: Sequence[Tensor], required: Sequence[Size], rank: str) -> tup
     needs = [in_text(size, inputs) for size in required]
     wrong += [f"{text} < 0" for text in needs if text is not None]
     said = [f"{t.name}: {'×'.join(str(s).replace(' ', '') for s in t.shape) or 'one number'}" for t in inputs]
-    said += least_sizes(required)
+    said += describe_least_sizes(required)
     count = ".numel()" if rank.endswith("()") else ".size"
     return " or ".join(wrong).replace(".numel()", count), ", ".join(said)
 
@@ -162,7 +162,7 @@ def known_size(size: Size, before: Sequence[Tensor], tensor: Tensor, axis: int) 
 def in_text(size: Size, tensors: Sequence[Tensor]) -> str | None:
     """A size as Python over shapes; None where no tensor has it."""
     try:
-        return size_text(size, tensors)[0]
+        return write_size(size, tensors)[0]
     except NoForm:
         return None
 

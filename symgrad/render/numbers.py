@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.closed_form import without_plus
+from symgrad.closed_form import tidy_exponents
 from symgrad.numeric import Array, plain
 from symgrad.numeric.rounding import Rounding
 
@@ -51,7 +51,7 @@ def text(value: Any) -> str:
     number = float(value)
     if not math.isfinite(number):
         return str(number)
-    shown = without_plus(f"{number:.{DIGITS}g}")
+    shown = tidy_exponents(f"{number:.{DIGITS}g}")
     if beside_whole(number, NOISE):
         shown = next(more for n in range(DIGITS, 18) if float(more := f"{number:.{n}g}") % 1)
     return "0" if shown == "-0" else shown

@@ -45,7 +45,7 @@ from sphinx.util.docutils import SphinxDirective, SphinxRole
 
 import symgrad
 from symgrad.api import derive, explain_values
-from symgrad.closed_form import assigned
+from symgrad.closed_form import assign_form
 from symgrad.documents.markdown import readable
 from symgrad.errors import InputError, SymgradError, Way, asked_by
 from symgrad.explanation import Explanation
@@ -220,7 +220,7 @@ class ClosedFormRole(SphinxRole):
         except SymgradError as error:
             untrue(self, f"{self.text}: {error}")
             return [nodes.literal("", self.text)], []
-        said = [text for d in found if d.form for text in assigned(f"{d.name}.grad", d.form.text)]
+        said = [text for d in found if d.form for text in assign_form(f"{d.name}.grad", d.form.text)]
         if not said:
             untrue(self, f"{expression.strip()} has no closed form")
         if equals and f"{wanted} = {claim}" not in said:

@@ -18,7 +18,7 @@ from sphinx.errors import SphinxError
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 
-from symgrad.closed_form import assigned
+from symgrad.closed_form import assign_form
 from symgrad.errors import SymgradError
 from symgrad.explanation import Explanation
 from symgrad.language import parse_value
@@ -118,7 +118,7 @@ def unclaimed(story: Explanation, claims: Iterable[str]) -> Iterator[str]:
         else:
             value = story.gradients[name].value if what else story.output
             form = story.gradients[name].closed_form if what else None
-            if right not in (form, *(line.partition(" = ")[2] for line in assigned(left, form or ""))):
+            if right not in (form, *(line.partition(" = ")[2] for line in assign_form(left, form or ""))):
                 yield from unequal(claim, right, value, form)
 
 

@@ -3,7 +3,7 @@
 Each is true for every value, save that the guard of a division is dropped: what a form says where it divides by 0
 is checked at the point, and it is not shown if it is wrong.
 
-A rule takes an expression and answers with an equal one, or the same. `simplify` applies the table from the
+A rule takes an expression and answers with an equal one, or the same. `apply_rules` applies the table from the
 inside out until nothing changes, and records each firing. The rules of one subject stand in a file of their own; here
 are those for what two terms share, for cross products (f(i+1)·g(i+2) − f(i+2)·g(i+1)), and for what eigenvectors turn
 by: 1 / (w[k] − w[l]), 0 on the diagonal.
@@ -21,37 +21,37 @@ import sympy as sp
 
 from symgrad.calculus.differentiate import Step
 from symgrad.closed_form.rewriting.conditions import (
-    away_from_zero,
-    cases,
-    complement,
-    decided,
-    either_side,
-    guard,
-    stepped,
+    drop_decided_cases,
+    drop_nonzero_guard,
+    drop_positive_guard,
+    merge_into_cases,
+    merge_two_sided_condition,
+    negate_condition,
+    step_to_cases,
 )
 from symgrad.closed_form.rewriting.scalar_rules import (
-    absolute,
-    logistic,
-    multiplied_out,
-    normal,
-    one_denominator,
-    raised_together,
-    taken_in,
-    turned_logistic,
-    without_one,
+    exclude_entry,
+    expand_complement,
+    expand_where_terms_cancel,
+    merge_denominators,
+    merge_exponentials_into_sum,
+    reflect_sigmoid,
+    rewrite_absolute_value,
+    rewrite_normal_cdf,
+    rewrite_sigmoid,
 )
 from symgrad.closed_form.rewriting.shorthands import (
-    Apart,
     Cross,
-    centred,
-    constant_out,
-    mean_of,
+    ReciprocalGap,
     name_square_root,
-    softmax_ratio,
-    standardised_ratio,
-    variance,
+    rewrite_centred,
+    rewrite_mean,
+    rewrite_softmax,
+    rewrite_standardised,
+    rewrite_variance,
+    take_constant_out_of_mean,
 )
-from symgrad.closed_form.rewriting.sum_rules import merge_nested, merge_sums, numbered_apart, outside, taken_apart
+from symgrad.closed_form.rewriting.sum_rules import merge_nested, merge_sums, pull_out_factors, split_sum, unravel_axes
 from symgrad.functions import sigmoid
 from symgrad.indexing import Bracket, Index, over_same, summed
 from symgrad.indexing.brackets import Mod
@@ -61,38 +61,38 @@ from symgrad.indexing.sums import split_factors
 from symgrad.indexing.symbols import Expr, free_indices, is_access
 
 
-def reciprocal_gap(expression: Expr) -> Expr:
+def name_eigengap(expression: Expr) -> Expr:
     """[l ≠ k] / (f(k) − f(l)) → K[l,k]"""
     guards = [f for f in sp.Mul.make_args(expression) if isinstance(f, Bracket) and isinstance(f.args[0], sp.Ne)]
     for apart in guards if expression.is_Mul else ():
         for below in expression.args:
-            gap = gap_of(below.base, *apart.args[0].args) if below.is_Pow and below.exp == -1 else None
+            gap = find_gap(below.base, *apart.args[0].args) if below.is_Pow and below.exp == -1 else None
             if gap is not None:
                 return sp.Mul(gap, *(f for f in expression.args if f not in (apart, below)))
     return expression
 
 
-def gap_of(difference: Expr, k: Expr, other: Expr) -> Expr | None:
-    """`Apart` of what is f(k) − f(l), or None."""
+def find_gap(difference: Expr, k: Expr, other: Expr) -> Expr | None:
+    """`ReciprocalGap` of what is f(k) − f(l), or None."""
     if not (isinstance(k, Index) and isinstance(other, Index) and difference.is_Add and len(difference.args) == 2):
         return None
     minus, plus = sorted(difference.args, key=lambda term: not term.could_extract_minus_sign())
-    return Apart(plus, -minus) if exchanged(plus, k, other) == -minus else None
+    return ReciprocalGap(plus, -minus) if swap_indices(plus, k, other) == -minus else None
 
 
-def exchanged(expression: Expr, k: Index, other: Index) -> Expr:
+def swap_indices(expression: Expr, k: Index, other: Index) -> Expr:
     """``expression`` with two indices in each other's place."""
     return expression.xreplace({k: other, other: k})
 
 
-def symmetrised(expression: Expr) -> Expr:
+def symmetrise_factor(expression: Expr) -> Expr:
     """Σ_kl f(k, l)·(g(k, l) + g(l, k)) → Σ_kl (f(k, l) + f(l, k))·g(k, l), where K is a factor of f"""
-    if not expression.has(Apart):
+    if not expression.has(ReciprocalGap):
         return expression
-    factors, bound = taken_apart(with_fresh_sums(expression))
+    factors, bound = split_sum(with_fresh_sums(expression))
     for sides in (f for f in factors if f.is_Add and len(f.args) == 2):
         for k, other in permutations(bound, 2):
-            if k.size != other.size or exchanged(sides.args[0], k, other) != sides.args[1]:
+            if k.size != other.size or swap_indices(sides.args[0], k, other) != sides.args[1]:
                 continue
             rest = [f for f in factors if f is not sides]
             inner = [i for i in bound if i not in (k, other)]
@@ -100,7 +100,7 @@ def symmetrised(expression: Expr) -> Expr:
                 continue
             within = [f for f in rest if free_indices(f) & set(inner)]
             once = sp.Mul(*(f for f in rest if f not in within), summed(sp.Mul(*within), inner))
-            both = canonical(once) + canonical(exchanged(once, k, other))
+            both = canonical(once) + canonical(swap_indices(once, k, other))
             return summed(both * sides.args[0], [k, other])
     return expression
 
@@ -108,7 +108,7 @@ def symmetrised(expression: Expr) -> Expr:
 AROUND = 3
 
 
-def crossed(expression: Expr) -> Expr:
+def find_cross_product(expression: Expr) -> Expr:
     """f(i+1)·g(i+2) − f(i+2)·g(i+1) → (f × g)(i), times what both terms share"""
     if not expression.is_Add or len(expression.args) != 2:
         return expression
@@ -129,7 +129,7 @@ Rewritten: TypeAlias = tuple[Expr, tuple[Step, ...]]
 
 
 @dataclass(frozen=True)
-class Rule:
+class FormRule:
     """``rewrite`` is named by its theorem in ``says``."""
 
     name: str
@@ -137,14 +137,16 @@ class Rule:
     rewrite: Callable[[Expr], Expr]
 
 
-def common_factor(expression: Expr) -> Expr:
+def take_out_common_factor(expression: Expr) -> Expr:
     """a·b + a·c → a·(b + c), where a may be 1 / Σ_k f(k) to the lowest of its powers"""
     if not expression.is_Add:
         return expression
     roots = {p.base for term in expression.args for p in sp.Mul.make_args(term) if p.is_Pow and p.exp == -sp.S.Half}
-    counts, shared = in_every([_over_totals(term, roots) for term in expression.args])
+    counts, shared = count_common_factors([_split_repeated_totals(term, roots) for term in expression.args])
     if not shared and any(term.has(sp.Sum) for term in expression.args):
-        counts, shared = in_every([_over_totals(outside(term), roots) for term in expression.args])
+        counts, shared = count_common_factors(
+            [_split_repeated_totals(pull_out_factors(term), roots) for term in expression.args]
+        )
     apart = expression.atoms(sp.KroneckerDelta) - shared.keys()
     held = {i for delta in apart for i in delta.args if isinstance(i, Index)}
     shared = Counter({f: n for f, n in shared.items() if not f.is_number and not held & free_indices(f)})
@@ -155,7 +157,7 @@ def common_factor(expression: Expr) -> Expr:
     return sp.Mul(*factors, sp.Add(*rest))
 
 
-def in_every(terms: Sequence[Sequence[Expr]]) -> tuple[list[Counter[Expr]], Counter[Expr]]:
+def count_common_factors(terms: Sequence[Sequence[Expr]]) -> tuple[list[Counter[Expr]], Counter[Expr]]:
     """How often each factor stands in each term, and in all of them."""
     counts = [Counter(factors) for factors in terms]
     shared = counts[0]
@@ -168,7 +170,7 @@ MOST_FACTORS = 32
 """As often a factor stands beside itself where the common ones are looked for; a higher power stays one."""
 
 
-def _over_totals(term: Expr, roots: Collection[Expr]) -> list[Expr]:
+def _split_repeated_totals(term: Expr, roots: Collection[Expr]) -> list[Expr]:
     """The factors of a term; what it is divided by more than once, if it holds a sum, stands there as often.
 
     So do powers of σ and 1 − σ: σ − σ² is σ·(1 − σ).
@@ -193,87 +195,87 @@ SHORT = 10**9
 """Whole numbers up to here may stand where a decimal was."""
 
 
-def number_out(expression: Expr) -> Expr:
+def take_number_out_of_sum(expression: Expr) -> Expr:
     """Σ_k c·f(k) → c·Σ_k f(k), c a number, also where it stands in every term of a factor"""
     if type(expression) is not sp.Sum:
         return expression
     number, factors = sp.S.One, []
     for factor in sp.Mul.make_args(expression.function):
         part, rest = factor.primitive() if factor.is_Add else factor.as_coeff_Mul(rational=True)
-        if longest(rest) > SHORT:  # 1.0507·a + 1.758·b has such terms: no person writes it without its decimals
+        if longest_integer(rest) > SHORT:  # 1.0507·a + 1.758·b has such terms: no person writes it without its decimals
             part, rest = sp.S.One, factor
         number *= part
         factors.append(rest)
     return expression if number == 1 else number * over_same(sp.Mul(*factors), expression)
 
 
-def longest(expression: Expr) -> int:
+def longest_integer(expression: Expr) -> int:
     """The longest whole number that is written in an expression."""
     return max((max(abs(n.p), n.q) for n in expression.atoms(sp.Rational)), default=1)
 
 
-def turned(expression: Expr) -> Expr:
+def flip_negative_difference(expression: Expr) -> Expr:
     """−Σ_k (a − b)·f → Σ_k (b − a)·f, also where it is multiplied"""
     if not expression.is_Mul or not expression.as_coeff_Mul(rational=True)[0].is_negative:
         return expression
     for total in (f for f in expression.args if isinstance(f, sp.Sum)):
         factors = sp.Mul.make_args(total.function)
         for factor in factors:
-            other = turned(-factor) if isinstance(factor, sp.Sum) else -factor
-            if other != -factor or (factor.is_Add and 2 * sum(map(subtracted, factor.args)) >= len(factor.args)):
+            other = flip_negative_difference(-factor) if isinstance(factor, sp.Sum) else -factor
+            if other != -factor or (factor.is_Add and 2 * sum(map(is_negative_term, factor.args)) >= len(factor.args)):
                 others = sp.Mul(*(f for f in factors if f is not factor))
                 return -expression / total * total.func(others * other, *total.limits)
     return expression
 
 
-def subtracted(term: Expr) -> bool:
+def is_negative_term(term: Expr) -> bool:
     """Whether a term has a minus."""
     return bool(term.could_extract_minus_sign())
 
 
 RULES = (
-    Rule("logistic", "1 / (1 + eᶻ) → σ(−z), eᶻ·σ(−z) → σ(z)", logistic),
-    Rule("turned logistic", "1 − σ(−z) → σ(z)", turned_logistic),
-    Rule("normal", "erf(z / √2) / 2 + 1 / 2 → Φ(z)", normal),
-    Rule("raised together", "eᶜ·Σ_k eᶠ·g → Σ_k eᶠ⁺ᶜ·g", raised_together),
-    Rule("absolute", "z·sign(z) → |z|", absolute),
-    Rule("taken in", "b·(1 − a / b) → b − a, for b = 1 − c", taken_in),
-    Rule("one denominator", "1 / b − a / b² → (b − a) / b²", one_denominator),
-    Rule("multiply out", "a·(b − c) + a·c → a·b", multiplied_out),
-    Rule("away from zero", "[t ≠ 0] / t → 1 / t, away from t = 0", away_from_zero),
-    Rule("guard", "[e > 0] / e → 1 / e, where e ≠ 0", guard),
-    Rule("complement", "c − c·[t] → c·[not t], c a number", complement),
-    Rule("mean", "Σ_k f(k) / n → mean_k f(k)", mean_of),
-    Rule("centre", "f(i) − Σ_k f(k) / n → f(i) − mean f", centred),
-    Rule("constant out", "mean_k(c·f(k)) → c·mean f, c read at no k", constant_out),
-    Rule("reciprocal gap", "[l ≠ k] / (f(k) − f(l)) → K[l,k]", reciprocal_gap),
-    Rule("variance", "Σ_k (f(k) − mean f)² / n → var f", variance),
-    Rule("softmax", "exp(f(i)) / Σ_k exp(f(k)) → softmax(f)[i]", softmax_ratio),
-    Rule("standardise", "(f(i) − mean f) / √(var f + e) → standardised(f)[i]", standardised_ratio),
-    Rule("merge sums", "Σ_k f·h + Σ_k g·h → Σ_k (f + g)·h", merge_sums),
-    Rule("number out", "Σ_k c·f(k) → c·Σ_k f(k)", number_out),
-    Rule("turn", "−Σ_k (a − b)·f → Σ_k (b − a)·f", turned),
-    Rule("squared", "c·f(p)·f(q) → c·t(p)·t(q), t named, where it is one term of several", name_square_root),
-    Rule("common factor", "a·b + a·c → a·(b + c)", common_factor),
-    Rule("either side", "[x > c] + [x < −c] → [|x| > c], c a number", either_side),
-    Rule("cross product", "f(i+1)·g(i+2) − f(i+2)·g(i+1) → (f × g)(i)", crossed),
-    Rule("cases", "[c]·a + [not c]·b → a where c, else b", cases),
-    Rule("step", "a·[c] + b → a + b where c, else b, for numbers", stepped),
-    Rule("decided", "[c]·(a where c, else b) → [c]·a", decided),
+    FormRule("logistic", "1 / (1 + eᶻ) → σ(−z), eᶻ·σ(−z) → σ(z)", rewrite_sigmoid),
+    FormRule("turned logistic", "1 − σ(−z) → σ(z)", reflect_sigmoid),
+    FormRule("normal", "erf(z / √2) / 2 + 1 / 2 → Φ(z)", rewrite_normal_cdf),
+    FormRule("raised together", "eᶜ·Σ_k eᶠ·g → Σ_k eᶠ⁺ᶜ·g", merge_exponentials_into_sum),
+    FormRule("absolute", "z·sign(z) → |z|", rewrite_absolute_value),
+    FormRule("taken in", "b·(1 − a / b) → b − a, for b = 1 − c", expand_complement),
+    FormRule("one denominator", "1 / b − a / b² → (b − a) / b²", merge_denominators),
+    FormRule("multiply out", "a·(b − c) + a·c → a·b", expand_where_terms_cancel),
+    FormRule("away from zero", "[t ≠ 0] / t → 1 / t, away from t = 0", drop_nonzero_guard),
+    FormRule("guard", "[e > 0] / e → 1 / e, where e ≠ 0", drop_positive_guard),
+    FormRule("complement", "c − c·[t] → c·[not t], c a number", negate_condition),
+    FormRule("mean", "Σ_k f(k) / n → mean_k f(k)", rewrite_mean),
+    FormRule("centre", "f(i) − Σ_k f(k) / n → f(i) − mean f", rewrite_centred),
+    FormRule("constant out", "mean_k(c·f(k)) → c·mean f, c read at no k", take_constant_out_of_mean),
+    FormRule("reciprocal gap", "[l ≠ k] / (f(k) − f(l)) → K[l,k]", name_eigengap),
+    FormRule("variance", "Σ_k (f(k) − mean f)² / n → var f", rewrite_variance),
+    FormRule("softmax", "exp(f(i)) / Σ_k exp(f(k)) → softmax(f)[i]", rewrite_softmax),
+    FormRule("standardise", "(f(i) − mean f) / √(var f + e) → standardised(f)[i]", rewrite_standardised),
+    FormRule("merge sums", "Σ_k f·h + Σ_k g·h → Σ_k (f + g)·h", merge_sums),
+    FormRule("number out", "Σ_k c·f(k) → c·Σ_k f(k)", take_number_out_of_sum),
+    FormRule("turn", "−Σ_k (a − b)·f → Σ_k (b − a)·f", flip_negative_difference),
+    FormRule("squared", "c·f(p)·f(q) → c·t(p)·t(q), t named, where it is one term of several", name_square_root),
+    FormRule("common factor", "a·b + a·c → a·(b + c)", take_out_common_factor),
+    FormRule("either side", "[x > c] + [x < −c] → [|x| > c], c a number", merge_two_sided_condition),
+    FormRule("cross product", "f(i+1)·g(i+2) − f(i+2)·g(i+1) → (f × g)(i)", find_cross_product),
+    FormRule("cases", "[c]·a + [not c]·b → a where c, else b", merge_into_cases),
+    FormRule("step", "a·[c] + b → a + b where c, else b, for numbers", step_to_cases),
+    FormRule("decided", "[c]·(a where c, else b) → [c]·a", drop_decided_cases),
 )
-DIVIDING = (Rule("without one", "Π_k ([k ≠ i]·f(k) + [k = i]) → Π_k f(k) / f(i), where f(i) ≠ 0", without_one),)
+DIVIDING = (FormRule("without one", "Π_k ([k ≠ i]·f(k) + [k = i]) → Π_k f(k) / f(i), where f(i) ≠ 0", exclude_entry),)
 """Only for short notation: array operations are right where these divide by 0, too."""
 APART = (
-    Rule("numbered apart", "Σ_j f(⌊j / n⌋, j mod n) → Σ_k Σ_l f(k, l), where j numbers the pairs", numbered_apart),
+    FormRule("numbered apart", "Σ_j f(⌊j / n⌋, j mod n) → Σ_k Σ_l f(k, l), where j numbers the pairs", unravel_axes),
 )
 """Where nothing else has short notation: grouped convolutions have calls for numbers in one piece."""
 AMONG_NAMES = (
-    Rule(
+    FormRule(
         "symmetrise",
         "Σ_kl f(k, l)·(g(k, l) + g(l, k)) → Σ_kl (f(k, l) + f(l, k))·g(k, l), where K is a factor of f",
-        symmetrised,
+        symmetrise_factor,
     ),
-    Rule(
+    FormRule(
         "merge nested sums",
         "Σ_l Σ_k f·h + c·Σ_k h → Σ_k (Σ_l f + c)·h, where f or c has the indices of both",
         merge_nested,
@@ -282,17 +284,17 @@ AMONG_NAMES = (
 """Only where something has a name: what is alike is hidden before that, and nests differently."""
 
 
-def simplify(expression: Expr, record: list[Step], more: Sequence[Rule] = ()) -> Expr:
+def apply_rules(expression: Expr, record: list[Step], more: Sequence[FormRule] = ()) -> Expr:
     """``expression`` with the rules, and ``more`` before them, applied from the inside out; each firing is recorded."""
     for _ in range(8):
         before = expression
-        expression = canonical(_bottom_up(expression, record, (*more, *RULES), {}))
+        expression = canonical(_rewrite_once(expression, record, (*more, *RULES), {}))
         if expression == before:
             return expression
     return expression
 
 
-def _bottom_up(expression: Expr, record: list[Step], rules: Sequence[Rule], seen: dict[Expr, Rewritten]) -> Expr:
+def _rewrite_once(expression: Expr, record: list[Step], rules: Sequence[FormRule], seen: dict[Expr, Rewritten]) -> Expr:
     """One pass: first the parts, then the whole; what was ``seen`` in this pass is not rewritten again."""
     if is_access(expression) or not expression.args or isinstance(expression, sp.KroneckerDelta):
         return expression
@@ -301,10 +303,10 @@ def _bottom_up(expression: Expr, record: list[Step], rules: Sequence[Rule], seen
         record += known[1]
         return known[0]
     if isinstance(expression, sp.Sum):
-        body = _bottom_up(expression.function, record, rules, seen)
+        body = _rewrite_once(expression.function, record, rules, seen)
         expression = expression if body is expression.function else expression.func(body, *expression.limits)
     else:
-        args = [_bottom_up(a, record, rules, seen) for a in expression.args]
+        args = [_rewrite_once(a, record, rules, seen) for a in expression.args]
         if any(a is not b for a, b in zip(args, expression.args, strict=True)):
             expression = expression.func(*args)
     for rule in rules:

@@ -1,7 +1,7 @@
 """Rules about conditions: which may be left out, which say the same together, and which choose between two values.
 
     [e > 0] / e → 1 / e                          the form is for the points that have a derivative
-    [t[i] ≠ −100]·f(t[i]) → f(t[i])              no class is left out; else f is masked: `some_left_out`
+    [t[i] ≠ −100]·f(t[i]) → f(t[i])              no class is left out; else f is masked: `mask_ignored_classes`
     max(‖x‖, c) → ‖x‖, [‖x‖ ≥ c] → 1             no length is below the floor c, as in `normalize`
     [c]·a + [not c]·b → a where c, else b
 
@@ -25,7 +25,7 @@ from symgrad.indexing.equation import rebuild
 from symgrad.indexing.symbols import Expr, accesses, free_indices, indices_of, is_access, name_of
 
 
-def either_side(expression: Expr) -> Expr:
+def merge_two_sided_condition(expression: Expr) -> Expr:
     """[x > c] + [x < −c] → [|x| > c], for numbers c > 0, also with a factor"""
     held = {}
     for term in expression.args if expression.is_Add else ():
@@ -41,7 +41,7 @@ def either_side(expression: Expr) -> Expr:
     return expression
 
 
-def stepped(expression: Expr) -> Expr:
+def step_to_cases(expression: Expr) -> Expr:
     """a·[c] + b → a + b where c, else b, for numbers a and b"""
     if not expression.is_Add or len(expression.args) != 2:
         return expression
@@ -53,7 +53,7 @@ def stepped(expression: Expr) -> Expr:
     return Cases(held.args[0], high + low, low) if plain else expression
 
 
-def decided(expression: Expr) -> Expr:
+def drop_decided_cases(expression: Expr) -> Expr:
     """[c]·(a where c, else b) → [c]·a, also below the line"""
     held = {f.args[0] for f in expression.args if isinstance(f, Bracket)} if expression.is_Mul else set()
     for found in expression.atoms(Cases) if held else ():
@@ -65,7 +65,7 @@ def decided(expression: Expr) -> Expr:
     return expression
 
 
-def cases(expression: Expr) -> Expr:
+def merge_into_cases(expression: Expr) -> Expr:
     """[c]·a + [not c]·b → a where c, else b; not what is divided, of which both are computed and one may be 0·∞"""
     if not expression.is_Add or len(expression.args) != 2 or any(p.exp.is_negative for p in expression.atoms(sp.Pow)):
         return expression
@@ -79,12 +79,12 @@ def cases(expression: Expr) -> Expr:
         if condition.func in (sp.Le, sp.Lt):
             held, other, a, b = other, held, b, a
         a, b = a.xreplace({held: sp.S.One}), b.xreplace({other: sp.S.One})
-        share = common_share(a, b)
+        share = common_divisor_of_cases(a, b)
         return share * Cases(held.args[0], a / share, sp.expand(b / share) if b.is_Add else b / share)
     return expression
 
 
-def common_share(*branches: Expr) -> Expr:
+def common_divisor_of_cases(*branches: Expr) -> Expr:
     """1 / n, where all branches are divided by n: that is done once."""
     contents = [abs((branch.primitive() if branch.is_Add else branch.as_coeff_Mul())[0]) for branch in branches]
     if not all(content.is_Rational for content in contents):
@@ -94,7 +94,7 @@ def common_share(*branches: Expr) -> Expr:
     return most if whole else sp.S.One
 
 
-def complement(expression: Expr) -> Expr:
+def negate_condition(expression: Expr) -> Expr:
     """c − c·[t] → c·[not t], c a number"""
     number = expression.as_coeff_Add()[0] if expression.is_Add else sp.S.Zero
     for term in expression.args if number else ():
@@ -104,17 +104,17 @@ def complement(expression: Expr) -> Expr:
     return expression
 
 
-def guard(expression: Expr) -> Expr:
+def drop_positive_guard(expression: Expr) -> Expr:
     """[e > 0] / e → 1 / e, where e ≠ 0: the form is for the points that have a derivative"""
-    return divided_anyway(expression, sp.Gt)
+    return drop_divisor_guards(expression, sp.Gt)
 
 
-def away_from_zero(expression: Expr) -> Expr:
+def drop_nonzero_guard(expression: Expr) -> Expr:
     """[t ≠ 0] / t → 1 / t, away from t = 0"""
-    return divided_anyway(expression, sp.Ne)
+    return drop_divisor_guards(expression, sp.Ne)
 
 
-def divided_anyway(expression: Expr, relation: type[Expr]) -> Expr:
+def drop_divisor_guards(expression: Expr, relation: type[Expr]) -> Expr:
     """A product without the conditions, e in such a ``relation`` to 0, on what it is divided by."""
     if not expression.is_Mul:
         return expression
@@ -129,24 +129,24 @@ HIGHEST = sp.Rational(1, 1000)
 """A floor is a small number: what is cut off elsewhere is no length that nearly vanishes."""
 
 
-def above_floors(norms: Collection[str]) -> Callable[[Expr], Expr]:
+def floor_rule(norms: Collection[str]) -> Callable[[Expr], Expr]:
     """The rule for roots of sums and for the tensors ``norms``, which are lengths."""
 
     def rewrite(expression: Expr) -> Expr:
         """max(‖x‖, c) → ‖x‖"""
         if isinstance(expression, Bracket):
             (condition,) = expression.args
-            below = condition.is_Relational and floored(condition.negated, norms)
-            return sp.S.Zero if below else sp.S.One if floored(condition, norms) else expression
+            below = condition.is_Relational and is_floor_check(condition.negated, norms)
+            return sp.S.Zero if below else sp.S.One if is_floor_check(condition, norms) else expression
         if isinstance(expression, Cases):
             condition, length, floor = expression.args
-            return length if floored(condition, norms) and {length, floor} == set(condition.args) else expression
+            return length if is_floor_check(condition, norms) and {length, floor} == set(condition.args) else expression
         return expression
 
     return rewrite
 
 
-def floored(condition: Expr, norms: Collection[str]) -> bool:
+def is_floor_check(condition: Expr, norms: Collection[str]) -> bool:
     """Whether a condition says that a length is not below a floor."""
     if not isinstance(condition, (sp.Ge, sp.Gt)) or not condition.gts.free_symbols:
         return False
@@ -161,7 +161,7 @@ NONE_LEFT_OUT = "none left out"
 """The name of the rule that holds for data without such a class."""
 
 
-def none_left_out(expression: Expr, record: list[Step]) -> Expr:
+def drop_class_tests(expression: Expr, record: list[Step]) -> Expr:
     """[t[i] ≠ c], [t[i] ≥ 0], [t[i] < n] → 1, where t[i] is a class and c < 0"""
     places = [side for d in expression.atoms(sp.KroneckerDelta) for side in d.args]
     places += [index for entry in accesses(expression) for index in indices_of(entry)]
@@ -169,7 +169,7 @@ def none_left_out(expression: Expr, record: list[Step]) -> Expr:
 
     def changed(node: Expr) -> Expr | None:
         if isinstance(node, Bracket):
-            entry = met_by_classes(node.args[0])
+            entry = holds_for_classes(node.args[0])
             return sp.S.One if entry is not None and is_access(entry) and name_of(entry) in classes else None
         if type(node) is sp.Sum:  # over all classes there is one 1, where the class is one
             total = add_up(rebuild(node.function, changed), [limit[0] for limit in node.limits])
@@ -183,18 +183,20 @@ def none_left_out(expression: Expr, record: list[Step]) -> Expr:
     return found
 
 
-def some_left_out(expression: Expr, record: list[Step]) -> Expr:
+def mask_ignored_classes(expression: Expr, record: list[Step]) -> Expr:
     """[t[i] ≠ c]·f(t[i]) → [t[i] ≠ c]·f(t[i]·[t[i] ≠ c]): 0 stands in the place of a class that is none"""
 
     def changed(node: Expr) -> Expr | None:
         if not node.is_Mul:
             return None
-        kept = {mask.args[0].lhs: mask for mask in node.args if leaves_out(mask)}
-        rest = [f for f in node.args if not (isinstance(f, Bracket) and met_by_classes(f.args[0]) in kept)]
+        kept = {mask.args[0].lhs: mask for mask in node.args if ignores_class(mask)}
+        rest = [f for f in node.args if not (isinstance(f, Bracket) and holds_for_classes(f.args[0]) in kept)]
         if not kept:
             return None
         masked = {entry: entry * mask for entry, mask in kept.items()}
-        found = [rebuild(rebuild(f, changed), lambda n: read_where(n, masked)) for f in rest if f not in kept.values()]
+        found = [
+            rebuild(rebuild(f, changed), lambda n: mask_classes(n, masked)) for f in rest if f not in kept.values()
+        ]
         return sp.Mul(*found, *kept.values())
 
     found = rebuild(expression, changed)
@@ -203,20 +205,20 @@ def some_left_out(expression: Expr, record: list[Step]) -> Expr:
     return found
 
 
-def leaves_out(node: Expr) -> bool:
+def ignores_class(node: Expr) -> bool:
     """Whether a condition says that a tensor's entry is not a certain number."""
     relation = node.args[0] if isinstance(node, Bracket) else None
     return isinstance(relation, sp.Ne) and is_access(relation.lhs) and bool(relation.rhs.is_Integer)
 
 
-def read_where(node: Expr, masked: Mapping[Expr, Expr]) -> Expr | None:
+def mask_classes(node: Expr, masked: Mapping[Expr, Expr]) -> Expr | None:
     """δ(q, t[i]) and w[t[i]] with the class as ``masked`` has it."""
     if not (is_access(node) or isinstance(node, sp.KroneckerDelta)) or node in masked:
         return None
     return node.func(*(masked.get(arg, arg) for arg in node.args)) if masked.keys() & set(node.args) else None
 
 
-def met_by_classes(relation: Expr) -> Expr | None:
+def holds_for_classes(relation: Expr) -> Expr | None:
     """What every class meets this condition: e of e ≠ −100, 0 ≤ e and e < n."""
     if isinstance(relation, sp.Ne):
         return relation.lhs if relation.rhs.is_negative else None

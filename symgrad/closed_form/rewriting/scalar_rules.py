@@ -21,7 +21,7 @@ HALVES = tuple(sp.Integer(-n) for n in range(1, 7))
 """The same and those of its root, doubled."""
 
 
-def logistic(expression: Expr) -> Expr:
+def rewrite_sigmoid(expression: Expr) -> Expr:
     """1 / (1 + eᶻ) → σ(−z), eᶻ·σ(−z) → σ(z), e²ᶻ·σ(−z)² → σ(z)²"""
     factors = sp.Mul.make_args(expression)
     for base, power in (factor.as_base_exp() for factor in factors if expression.is_Mul):
@@ -42,12 +42,14 @@ def logistic(expression: Expr) -> Expr:
     return expression
 
 
-def raised_together(expression: Expr) -> Expr:
+def merge_exponentials_into_sum(expression: Expr) -> Expr:
     """eᶜ·Σ_k eᶠ·g → Σ_k eᶠ⁺ᶜ·g, which does not overflow where c is −log Σ eᶠ"""
     raised = [f for f in expression.args if isinstance(f, sp.exp)] if expression.is_Mul else []
     totals = [f for f in expression.args if type(f) is sp.Sum] if raised else []
     for outer in (f for f in raised if not f.exp.is_number):
-        held = [(total, inner) for total in totals if (inner := raised_in(total, free_indices(outer))) is not None]
+        held = [
+            (total, inner) for total in totals if (inner := find_exponential(total, free_indices(outer))) is not None
+        ]
         if held:
             moved = [
                 over_same(total.function / inner * sp.exp(inner.exp + outer.exp / len(held)), total)
@@ -57,14 +59,14 @@ def raised_together(expression: Expr) -> Expr:
     return expression
 
 
-def raised_in(total: Expr, indices: frozenset[Index]) -> Expr | None:
+def find_exponential(total: Expr, indices: frozenset[Index]) -> Expr | None:
     """The eᶠ in a sum where f has all of these indices."""
     return next(
         (f for f in sp.Mul.make_args(total.function) if isinstance(f, sp.exp) and indices <= free_indices(f)), None
     )
 
 
-def turned_logistic(expression: Expr) -> Expr:
+def reflect_sigmoid(expression: Expr) -> Expr:
     """1 − σ(−z) → σ(z), 1 − σ(b − a) → σ(a − b), also with a number before all of it"""
     if not expression.is_Add:
         return expression
@@ -88,7 +90,7 @@ def is_difference(expression: Expr) -> bool:
     )
 
 
-def normal(expression: Expr) -> Expr:
+def rewrite_normal_cdf(expression: Expr) -> Expr:
     """erf(z / √2) / 2 + 1 / 2 → Φ(z)"""
     if not expression.is_Add or sp.S.Half not in expression.args:
         return expression
@@ -98,7 +100,7 @@ def normal(expression: Expr) -> Expr:
     return expression
 
 
-def roots_together(factors: Sequence[Expr]) -> list[Expr]:
+def merge_roots(factors: Sequence[Expr]) -> list[Expr]:
     """√2·x / (2·√π) → x / √(2·π): roots of numbers as one, with the number beside them where that leaves 1 above"""
     roots = [f for f in factors if f.is_Pow and abs(f.exp) == sp.S.Half and (f.base.is_Rational or f.base is sp.pi)]
     if not roots:
@@ -114,7 +116,7 @@ def roots_together(factors: Sequence[Expr]) -> list[Expr]:
     return [*numbers_left, *rest, 1 / Root(below) if above == 1 else Root(square)]
 
 
-def absolute(expression: Expr) -> Expr:
+def rewrite_absolute_value(expression: Expr) -> Expr:
     """z·sign(z) → |z|, z²·sign(z)³ → z·|z|, 1/(z²·sign(z)) → sign(z)/z²"""
     factors = expression.args if expression.is_Mul else ()
     for factor in factors:
@@ -133,7 +135,7 @@ def absolute(expression: Expr) -> Expr:
     return expression
 
 
-def multiplied_out(expression: Expr) -> Expr:
+def expand_where_terms_cancel(expression: Expr) -> Expr:
     """a·(b − c) + a·c → a·b, where terms cancel"""
     if not expression.is_Add or not any(factor.is_Add for t in expression.args for factor in sp.Mul.make_args(t)):
         return expression
@@ -141,7 +143,7 @@ def multiplied_out(expression: Expr) -> Expr:
     return found if weight(found) < weight(expression) else expression
 
 
-def taken_in(expression: Expr) -> Expr:
+def expand_complement(expression: Expr) -> Expr:
     """b·(1 − a / b) → b − a, for b = 1 − c"""
     factors = expression.args if expression.is_Mul else ()
     for below in (f for f in factors if f.is_Add and sp.S.One in f.args):
@@ -152,16 +154,16 @@ def taken_in(expression: Expr) -> Expr:
     return expression
 
 
-def is_below(factor: Expr) -> bool:
+def is_reciprocal(factor: Expr) -> bool:
     """Whether a factor is one over a denominator, over its root, or over a power of either."""
     return bool(factor.is_Pow and factor.exp.is_Rational and 2 * factor.exp in HALVES)
 
 
-def one_denominator(expression: Expr) -> Expr:
+def merge_denominators(expression: Expr) -> Expr:
     """1 / b − a / b² → (b − a) / b², where the numerator gets shorter; also 1 / √b − a / √b³"""
     if not expression.is_Add:
         return expression
-    below = [{f.base: -f.exp for f in sp.Mul.make_args(t) if is_below(f)} for t in expression.args]
+    below = [{f.base: -f.exp for f in sp.Mul.make_args(t) if is_reciprocal(f)} for t in expression.args]
     for base in below[0]:
         powers = [own.get(base, sp.S.Zero) for own in below]
         if not base.is_Add or 0 in powers or len(set(powers)) == 1:
@@ -175,14 +177,14 @@ def one_denominator(expression: Expr) -> Expr:
     return expression
 
 
-def without_one(expression: Expr) -> Expr:
+def exclude_entry(expression: Expr) -> Expr:
     """Π_k ([k ≠ i]·f(k) + [k = i]) → Π_k f(k) / f(i), where f(i) ≠ 0"""
     if not isinstance(expression, sp.Product):
         return expression
     left_out = (
-        left_out_of_cases(expression.function)
+        find_excluded_in_cases(expression.function)
         if isinstance(expression.function, Cases)
-        else left_out_of_sum(expression.function)
+        else find_excluded_in_sum(expression.function)
     )
     if left_out is None:
         return expression
@@ -194,13 +196,13 @@ def without_one(expression: Expr) -> Expr:
     return over_same(entry, expression) / entry.xreplace(places)
 
 
-def left_out_of_cases(body: Expr) -> tuple[Expr, list[Expr]] | None:
+def find_excluded_in_cases(body: Expr) -> tuple[Expr, list[Expr]] | None:
     """f and k = i, of f where k ≠ i, else 1."""
     condition, entry, other = body.args
     return (entry, [sp.Eq(*condition.args)]) if isinstance(condition, sp.Ne) and other == 1 else None
 
 
-def left_out_of_sum(body: Expr) -> tuple[Expr, list[Expr]] | None:
+def find_excluded_in_sum(body: Expr) -> tuple[Expr, list[Expr]] | None:
     """f and the conditions c, d, …, of (1 − [c]·[d])·f + [c]·[d]."""
     for here in body.args if body.is_Add and len(body.args) == 2 else ():
         brackets = sp.Mul.make_args(here)
@@ -216,7 +218,7 @@ MOST_SHARES = 10**5
 """How many shares something is divided into at most."""
 
 
-def content_of(node: Expr) -> Expr:
+def find_content(node: Expr) -> Expr:
     """The number that divides every coefficient of a sum, negative when every term is.
 
     Where a number is a term, or a coefficient is a decimal, it is 1 or −1: what a decimal shares with other numbers is
@@ -240,7 +242,7 @@ def content_of(node: Expr) -> Expr:
     return sign * abs(content)
 
 
-def without(node: Expr, content: Expr) -> Expr:
+def divide_by_content(node: Expr, content: Expr) -> Expr:
     """A sum divided by its content; a decimal and itself leave no 1.0."""
     parts = (term.as_coeff_Mul() for term in node.args)
     return sp.Add(

@@ -41,8 +41,8 @@ class Variance(Shorthand, sp.Sum):
     """``Variance(f(k), (k, 0, n − 1))``: mean_k (f(k) − mean f)²."""
 
 
-class Apart(Shorthand, sp.Function):
-    """``Apart(f(k), f(l))``: 1 / (f(k) − f(l)), and 0 where k = l; exchanged it is its own negative."""
+class ReciprocalGap(Shorthand, sp.Function):
+    """``ReciprocalGap(f(k), f(l))``: 1 / (f(k) − f(l)), and 0 where k = l; exchanged it is its own negative."""
 
     nargs = 2
     is_real = True
@@ -71,58 +71,58 @@ Cross = shorthand("Cross", 3, "``Cross(f, g, (i,))``: the cross product of f and
 Once = shorthand("Once", 1, "``Once(f)``: f, which stands there more than once and has a name.")
 
 
-def mean_of(expression: Expr) -> Expr:
+def rewrite_mean(expression: Expr) -> Expr:
     """Σ_k f(k) / n → mean_k f(k), where k takes n values and the sum is no matrix product"""
     if not expression.is_Mul:
         return expression
     for total in expression.args:
         if type(total) is not sp.Sum:
             continue
-        size = entries(total)
+        size = count_terms(total)
         used = [free_indices(f) for f in split_factors(total.function) if free_indices(f)]
-        if divides(expression, size) and elementwise(used):
+        if is_divided_by(expression, size) and is_elementwise_product(used):
             rest = sp.Mul(*(f for f in expression.args if f is not total)) * size
             return rest * Mean(total.function, *total.limits)
     return expression
 
 
-def elementwise(used: Sequence[frozenset[Index]]) -> bool:
+def is_elementwise_product(used: Sequence[frozenset[Index]]) -> bool:
     """Whether factors with these indices are a product entry by entry, or would be with the others left out."""
     whole: frozenset[Index] = frozenset().union(*used)
     return bool(used) and (all(u == whole for u in used) or sum(u == whole for u in used) > 1)
 
 
-def entries(total: Expr) -> Size:
+def count_terms(total: Expr) -> Size:
     """How many terms a sum has."""
     return sp.Mul(*(limit[0].size for limit in total.limits))
 
 
-def divides(expression: Expr, size: Size) -> bool:
+def is_divided_by(expression: Expr, size: Size) -> bool:
     """Whether a product is divided by ``size`` and by all its factors."""
     number, sizes = size.as_coeff_Mul()
     below = expression.as_coeff_Mul(rational=True)[0].q
     return bool(below % number == 0) and all(1 / s in expression.args for s in sp.Mul.make_args(sizes) if s != 1)
 
 
-def centred(expression: Expr) -> Expr:
+def rewrite_centred(expression: Expr) -> Expr:
     """f(i) − Σ_k f(k) / n → f(i) − mean f, which has one name, also n times it"""
     if not expression.is_Add:
         return expression
     for term in expression.args:
-        number, total = scaled_sum(term)
+        number, total = split_scaled_sum(term)
         if total is None:
             continue
-        scale = -number if isinstance(total, Mean) else -number * entries(total)
+        scale = -number if isinstance(total, Mean) else -number * count_terms(total)
         bound = [limit[0] for limit in total.limits]
         rest = expression - term
         for at in values_of(bound, (total.function,), rest):
             entry = canonical_at(at, bound, total.function)
             if scale * entry in sp.Add.make_args(rest):
-                return centred(rest - scale * entry + scale * Centred(entry, sp.Tuple(*at)))
+                return rewrite_centred(rest - scale * entry + scale * Centred(entry, sp.Tuple(*at)))
     return expression
 
 
-def constant_out(expression: Expr) -> Expr:
+def take_constant_out_of_mean(expression: Expr) -> Expr:
     """mean_k(c·f(k)) → c·mean f, and so for what is centred, where c is read at none of the k"""
     if type(expression) is Mean:
         body, along = expression.function, {limit[0] for limit in expression.limits}
@@ -138,7 +138,7 @@ def constant_out(expression: Expr) -> Expr:
     return sp.Mul(*apart, expression.func(rest, *expression.args[1:]))
 
 
-def scaled_sum(term: Expr) -> tuple[Expr, Expr | None]:
+def split_scaled_sum(term: Expr) -> tuple[Expr, Expr | None]:
     """A number or size, and the sum or mean that it is a multiple of."""
     sums = [f for f in sp.Mul.make_args(term) if type(f) in (sp.Sum, Mean)]
     if len(sums) != 1:
@@ -148,14 +148,14 @@ def scaled_sum(term: Expr) -> tuple[Expr, Expr | None]:
     return (scale, sums[0]) if plain else (term, None)
 
 
-def variance(expression: Expr) -> Expr:
+def rewrite_variance(expression: Expr) -> Expr:
     """Σ_k (f(k) − mean f)² / n → var f"""
     for total in sp.Mul.make_args(expression):
         if type(total) not in (sp.Sum, Mean) or not total.function.is_Pow or total.function.exp != 2:
             continue
         inner, along = total.function.base, [limit[0] for limit in total.limits]
         if isinstance(inner, Centred) and set(inner.args[1]) == set(along):
-            count = 1 if isinstance(total, Mean) else entries(total)
+            count = 1 if isinstance(total, Mean) else count_terms(total)
             return expression / total * count * Variance(inner.args[0], *total.limits)
     return expression
 
@@ -163,12 +163,12 @@ def variance(expression: Expr) -> Expr:
 LINEAR = (sp.Sum, Mean)
 
 
-def softmax_ratio(expression: Expr) -> Expr:
+def rewrite_softmax(expression: Expr) -> Expr:
     """exp(f(i)) / Σ_k exp(f(k)) → softmax(f)[i], among those that meet a condition if there is one"""
-    return named_quotient(expression, softmax_over)
+    return named_quotient(expression, find_softmax_denominator)
 
 
-def softmax_over(base: Expr) -> Quotient | None:
+def find_softmax_denominator(base: Expr) -> Quotient | None:
     """Σ_k exp(f(k)) below the line, or Σ_k [k ≤ i]·exp(f(k))."""
     if type(base) is not sp.Sum:
         return None
@@ -187,12 +187,12 @@ def softmax_over(base: Expr) -> Quotient | None:
     return Quotient(tuple(factors), bound, sp.S.One, named, LINEAR)
 
 
-def standardised_ratio(expression: Expr) -> Expr:
+def rewrite_standardised(expression: Expr) -> Expr:
     """(f(i) − mean f) / √(var f + e) → standardised(f)[i]"""
-    return named_quotient(expression, standardised_over)
+    return named_quotient(expression, find_standard_deviation)
 
 
-def standardised_over(base: Expr) -> Quotient | None:
+def find_standard_deviation(base: Expr) -> Quotient | None:
     """√(var f + e) below the line."""
     spreads = [term for term in sp.Add.make_args(base) if isinstance(term, Variance)]
     if len(spreads) != 1 or not (base - spreads[0]).is_number:
@@ -214,15 +214,15 @@ def reads_tensor(node: Expr) -> bool:
     return any(is_access(n) for n in sp.preorder_traversal(node))
 
 
-def boolean(node: Expr) -> bool:
+def is_boolean(node: Expr) -> bool:
     """Whether torch would hold true and false here, not numbers."""
     return all(isinstance(factor, TRUTHS) for factor in sp.Mul.make_args(node))
 
 
-def counted(node: Expr) -> bool:
+def is_count_of_truths(node: Expr) -> bool:
     """Whether torch would hold truth values or numbers of them here: tensors are read in conditions alone."""
     return isinstance(node, (*TRUTHS, sp.KroneckerDelta)) or (
-        not is_access(node) and all(counted(part) for part in node.args)
+        not is_access(node) and all(is_count_of_truths(part) for part in node.args)
     )
 
 

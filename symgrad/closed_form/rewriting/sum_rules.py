@@ -34,7 +34,7 @@ from symgrad.shapes import Size
 
 def merge_sums(expression: Expr) -> Expr:
     """Σ_k f(k)·h(k) + Σ_k g(k)·h(k) → Σ_k (f(k) + g(k))·h(k), where f or g has the indices of both; means without h"""
-    return pairwise(expression, merged_whole)
+    return merge_pairs_of_terms(expression, merge_two_sums)
 
 
 def merge_nested(expression: Expr) -> Expr:
@@ -42,12 +42,12 @@ def merge_nested(expression: Expr) -> Expr:
 
     @cache
     def apart(term: Expr) -> tuple[list[Expr], list[Index]]:
-        return taken_apart(with_fresh_sums(term))
+        return split_sum(with_fresh_sums(term))
 
-    return pairwise(expression, lambda first, second: merged_inside(apart(first), apart(second)))
+    return merge_pairs_of_terms(expression, lambda first, second: merge_nested_sums(apart(first), apart(second)))
 
 
-def pairwise(expression: Expr, merge: Callable[[Expr, Expr], Expr | None]) -> Expr:
+def merge_pairs_of_terms(expression: Expr, merge: Callable[[Expr, Expr], Expr | None]) -> Expr:
     """A sum of terms with any two of them merged, and what that gives with any other."""
     if not expression.is_Add:
         return expression
@@ -55,39 +55,39 @@ def pairwise(expression: Expr, merge: Callable[[Expr, Expr], Expr | None]) -> Ex
         merged = merge(first, other)
         if merged is not None:
             rest = (t for t in expression.args if t is not first and t is not other)
-            return pairwise(sp.Add(merged, *rest), merge)
+            return merge_pairs_of_terms(sp.Add(merged, *rest), merge)
     return expression
 
 
-def merged_whole(first: Expr, second: Expr) -> Expr | None:
+def merge_two_sums(first: Expr, second: Expr) -> Expr | None:
     """One sum for two over the same indices with the same outer factor and a common inner one."""
-    (a, outer_a), (b, outer_b) = sum_and_rest(first), sum_and_rest(second)
+    (a, outer_a), (b, outer_b) = split_off_sum(first), split_off_sum(second)
     if a is None or b is None or type(a) is not type(b):
         return None
     if len(a.limits) != len(b.limits):
-        a, b = nested(a), nested(b)
+        a, b = nest_sum(a), nest_sum(b)
     if a.limits != b.limits:
         return None
     if outer_a == -outer_b:
         b, outer_b = b.func(-b.function, *b.limits), outer_a
     if outer_a != outer_b:
         return None
-    shared, rest = in_common(split_factors(a.function), split_factors(b.function))
-    if not (shared or isinstance(a, Mean)) or not fit(rest):
+    shared, rest = split_common_factors(split_factors(a.function), split_factors(b.function))
+    if not (shared or isinstance(a, Mean)) or not has_term_with_all_indices(rest):
         return None
     return outer_a * a.func(sp.Mul(*shared, sp.Add(*rest)), *a.limits)
 
 
-def nested(total: Expr) -> Expr:
+def nest_sum(total: Expr) -> Expr:
     """Σ_jk f(j)·h(j, k) → Σ_j f(j)·Σ_k h(j, k)"""
     for limit in total.limits if len(total.limits) > 1 else ():
         inner = total.func(total.function, limit)
-        if (split := outside(inner)) != inner:
+        if (split := pull_out_factors(inner)) != inner:
             return canonical(total.func(split, *(other for other in total.limits if other is not limit)))
     return total
 
 
-def sum_and_rest(term: Expr) -> tuple[Expr | None, Expr]:
+def split_off_sum(term: Expr) -> tuple[Expr | None, Expr]:
     """The one sum among the factors of a term, and the other factors."""
     factors = sp.Mul.make_args(term)
     sums = [f for f in factors if isinstance(f, sp.Sum)]
@@ -96,13 +96,13 @@ def sum_and_rest(term: Expr) -> tuple[Expr | None, Expr]:
     return sums[0], sp.Mul(*(f for f in factors if f is not sums[0]))
 
 
-def merged_inside(first: tuple[list[Expr], list[Index]], second: tuple[list[Expr], list[Index]]) -> Expr | None:
+def merge_nested_sums(first: tuple[list[Expr], list[Index]], second: tuple[list[Expr], list[Index]]) -> Expr | None:
     """Σ_k h(k)·Σ_l f(k, l) and c·Σ_k h(k), nested in any order and taken apart, as Σ_k h(k)·(Σ_l f(k, l) + c)."""
     (factors, bound), (others, limits) = first, second
     for k, other in product(bound, limits):
-        if k.size != other.size or not may_share(factors, k, others, other):
+        if k.size != other.size or not can_share_factor(factors, k, others, other):
             continue
-        shared, _ = in_common(factors, renamed := [f.xreplace({other: k}) for f in others])
+        shared, _ = split_common_factors(factors, renamed := [f.xreplace({other: k}) for f in others])
         used = free_indices(sp.Mul(*shared))
         if k not in used or used & {*bound, *limits} - {k}:
             continue
@@ -110,24 +110,24 @@ def merged_inside(first: tuple[list[Expr], list[Index]], second: tuple[list[Expr
             summed(sp.Mul(*remaining_factors(own, shared)), [i for i in over if i not in (k, other)])
             for own, over in ((factors, bound), (renamed, limits))
         ]
-        if fit(rest):
+        if has_term_with_all_indices(rest):
             return summed(sp.Mul(*shared, sp.Add(*rest)), [k])
     return None
 
 
-def may_share(factors: Sequence[Expr], k: Index, others: Sequence[Expr], other: Index) -> bool:
+def can_share_factor(factors: Sequence[Expr], k: Index, others: Sequence[Expr], other: Index) -> bool:
     """Whether a factor that mentions k has a like among those that mention the other index, and nothing else new."""
     free = {free_indices(f) - {k} for f in factors if k in free_indices(f)}
     return any(other in free_indices(f) and free_indices(f) - {other} in free for f in others)
 
 
-def taken_apart(node: Expr) -> tuple[list[Expr], list[Index]]:
+def split_sum(node: Expr) -> tuple[list[Expr], list[Index]]:
     """The factors of nested sums of products, and the indices that are summed over."""
     factors: list[Expr] = []
     bound: list[Index] = []
     for factor in sp.Mul.make_args(node):
         if type(factor) is sp.Sum:
-            inner, more = taken_apart(factor.function)
+            inner, more = split_sum(factor.function)
             factors += inner
             bound += [limit[0] for limit in factor.limits] + more
         else:
@@ -135,19 +135,19 @@ def taken_apart(node: Expr) -> tuple[list[Expr], list[Index]]:
     return factors, bound
 
 
-def in_common(first: Sequence[Expr], second: Sequence[Expr]) -> tuple[list[Expr], list[Expr]]:
+def split_common_factors(first: Sequence[Expr], second: Sequence[Expr]) -> tuple[list[Expr], list[Expr]]:
     """The factors that two products share, and what is left of each."""
     shared = list((Counter(first) & Counter(second)).elements())
     return shared, [sp.Mul(*remaining_factors(own, shared)) for own in (first, second)]
 
 
-def fit(terms: Sequence[Expr]) -> bool:
+def has_term_with_all_indices(terms: Sequence[Expr]) -> bool:
     """Whether one of the terms has the indices of all of them."""
     free = [free_indices(term) for term in terms]
     return any(own == set().union(*free) for own in free)
 
 
-def outside(product: Expr) -> Expr:
+def pull_out_factors(product: Expr) -> Expr:
     """Σ_k c·f(k) → c·Σ_k f(k) for the sums among the factors of a product"""
     result = sp.S.One
     for factor in sp.Mul.make_args(product):
@@ -160,7 +160,7 @@ def outside(product: Expr) -> Expr:
     return result
 
 
-def in_a_row(node: Expr, axes: Sequence[Index]) -> tuple[Expr, tuple[Index, ...]] | None:
+def merge_axes(node: Expr, axes: Sequence[Index]) -> tuple[Expr, tuple[Index, ...]] | None:
     """``node`` with one index for the axes that stand nowhere but in the same `Ravel`."""
     for number in sorted(node.atoms(Ravel), key=lambda ravel: -len(ravel.indices)):
         own = number.indices
@@ -174,7 +174,7 @@ def in_a_row(node: Expr, axes: Sequence[Index]) -> tuple[Expr, tuple[Index, ...]
     return None
 
 
-def numbered_apart(expression: Expr) -> Expr:
+def unravel_axes(expression: Expr) -> Expr:
     """Σ_j f(⌊j / n⌋, j mod n, j) → Σ_k Σ_l f(k, l, k·n + l), where j is the row-major number of (k, l)"""
     if type(expression) is not sp.Sum:
         return expression

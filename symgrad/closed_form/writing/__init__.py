@@ -1,6 +1,6 @@
-"""From an index expression to a piece of matrix notation, by the shape of the expression.
+"""From an index expression to a fragment of matrix notation, by the shape of the expression.
 
-Comes in: an expression over free indices. Goes out: a `Piece`; `NoForm` where no notation fits. Each way to
+Comes in: an expression over free indices. Goes out: a `Fragment`; `NoForm` where no notation fits. Each way to
 write something is one method, named by what it writes.
 """
 
@@ -12,23 +12,23 @@ from dataclasses import replace
 import sympy as sp
 
 from symgrad.closed_form.fragments import (
+    Fragment,
     Notation,
-    Piece,
-    added,
-    aligned,
-    applied,
-    axis_in,
-    body_order,
-    common_order,
-    factor_order,
-    fits,
-    joint_axes,
-    keeping,
-    lined_up,
-    method,
-    of_ones,
-    permuted,
-    signed,
+    add_fragments,
+    align_all,
+    align_axes,
+    apply_elementwise,
+    axis_number,
+    broadcast_axes,
+    call_method,
+    choose_body_order,
+    common_axis_order,
+    factor_sort_key,
+    fill_with_number,
+    has_exact_axes,
+    keep_size_one_axes,
+    permute_axes,
+    split_signs,
 )
 from symgrad.closed_form.number_text import (
     ADD,
@@ -38,27 +38,33 @@ from symgrad.closed_form.number_text import (
     NEGATE,
     POWER,
     NoForm,
-    computed_of,
-    decimal_text,
-    over_and_under,
-    quotient_text,
-    size_text,
+    find_exact_text,
+    split_decimal,
+    write_decimal,
+    write_quotient,
+    write_size,
 )
 from symgrad.closed_form.rewriting.scalar_rules import (
-    content_of,
+    divide_by_content,
+    find_content,
     has_few_digits,
     is_decimal,
     is_written_out,
-    roots_together,
-    without,
+    merge_roots,
 )
 from symgrad.closed_form.rewriting.shorthands import Root, reads_tensor
-from symgrad.closed_form.rewriting.sum_rules import in_a_row
-from symgrad.closed_form.writing.accesses import entry, is_class, one_hot, write_diag
-from symgrad.closed_form.writing.complex_forms import in_complex_words
-from symgrad.closed_form.writing.index_ranges import has_edge, is_edge, side_by_side, within_common_edges, within_edges
-from symgrad.closed_form.writing.known_calls import known_call
-from symgrad.closed_form.writing.shorthand_writers import SHORTHANDS, function, norm, root
+from symgrad.closed_form.rewriting.sum_rules import merge_axes
+from symgrad.closed_form.writing.accesses import is_class_delta, write_access, write_diag, write_one_hot
+from symgrad.closed_form.writing.complex_forms import write_complex_gradient
+from symgrad.closed_form.writing.index_ranges import (
+    group_by_conditions,
+    has_index_condition,
+    is_index_condition,
+    write_concatenation,
+    write_conditioned_product,
+)
+from symgrad.closed_form.writing.known_calls import write_known_call
+from symgrad.closed_form.writing.shorthand_writers import SHORTHANDS, write_function_call, write_norm, write_root
 from symgrad.closed_form.writing.sum_writers import write_sum
 from symgrad.functions import Stable, high
 from symgrad.indexing import Bracket, Index
@@ -72,21 +78,21 @@ METHODS = {
 }  # fmt: skip
 
 
-class Forms(Notation):
+class FormWriter(Notation):
     """Writes index expressions over the tensors of one program, by their shape."""
 
-    def write(self, node: Expr, prefer: Sequence[Index]) -> Piece:
+    def write(self, node: Expr, prefer: Sequence[Index]) -> Fragment:
         """``node`` as a piece; its axes come in the order of ``prefer`` where there is a choice."""
         if is_access(node):
-            return entry(self, node, prefer)
+            return write_access(self, node, prefer)
         if isinstance(node, sp.Sum):
             return write_sum(self, node, prefer)
         if node.is_Number or (not free_indices(node) and not reads_tensor(node) and node.free_symbols):
             return self.number(node)
         if node.is_Add:
             return self.add(node, prefer)
-        if is_class(node):
-            return one_hot(self, node)
+        if is_class_delta(node):
+            return write_one_hot(self, node)
         if (
             node.is_Mul
             or isinstance(node, sp.KroneckerDelta)
@@ -106,87 +112,88 @@ class Forms(Notation):
         if isinstance(node, high):  # at NaN the form does not pass its proof
             return self.write(node.args[0], prefer)
         if node.func in METHODS or isinstance(node, Stable):
-            return function(self, node, prefer)
+            return write_function_call(self, node, prefer)
         raise NoForm
 
-    def number(self, node: Expr) -> Piece:
+    def number(self, node: Expr) -> Fragment:
         """A number or a size."""
         if node.is_Integer:
-            return Piece(str(node), NEGATE if node < 0 else ATOM, ())
+            return Fragment(str(node), NEGATE if node < 0 else ATOM, ())
         if isinstance(node, Root):
-            return root(self, node, ())
-        if is_written_out(node) and (computed := computed_of(float(node))) is not None:
-            return Piece(*computed, ())
-        if node.is_Float and (share := quotient_text(node, self.program)) is not None:
-            return Piece(share, NEGATE if node < 0 else MULTIPLY, ())
+            return write_root(self, node, ())
+        if is_written_out(node) and (computed := find_exact_text(float(node))) is not None:
+            return Fragment(*computed, ())
+        if node.is_Float and (share := write_quotient(node, self.program)) is not None:
+            return Fragment(share, NEGATE if node < 0 else MULTIPLY, ())
         if is_decimal(node) or has_few_digits(node):
-            return Piece(decimal_text(node), NEGATE if node < 0 else ATOM, ())
+            return Fragment(write_decimal(node), NEGATE if node < 0 else ATOM, ())
         if node.is_Rational:
-            return Piece(f"{node.p} / {node.q}", NEGATE if node < 0 else MULTIPLY, ())
+            return Fragment(f"{node.p} / {node.q}", NEGATE if node < 0 else MULTIPLY, ())
         if node.is_Symbol or isinstance(node, (sp.floor, sp.Mod)):
-            return Piece(*size_text(node, self.program.inputs), ())
+            return Fragment(*write_size(node, self.program.inputs), ())
         if node.is_Add and node.is_polynomial():
             terms = sorted(node.args, key=lambda t: bool(t.is_number))
             texts = [self.number(t).inside(ADD) for t in terms]
-            return Piece(" + ".join(texts).replace("+ -", "- "), ADD, ())
+            return Fragment(" + ".join(texts).replace("+ -", "- "), ADD, ())
         if node.is_number and not node.is_real:  # log(−2)
             raise NoForm
         if node is sp.pi:
-            return Piece("math.pi", ATOM, ())
+            return Fragment("math.pi", ATOM, ())
         if isinstance(node, sp.log) and node.args[0].is_Integer:
-            return Piece(f"math.log({node.args[0]})", ATOM, ())
+            return Fragment(f"math.log({node.args[0]})", ATOM, ())
         if node.is_number and not (node.is_Pow and node.exp == sp.Rational(1, 2)):
-            return Piece(decimal_text(node), NEGATE if node < 0 else ATOM, ())
+            return Fragment(write_decimal(node), NEGATE if node < 0 else ATOM, ())
         if node.is_Pow and node.exp == -1:
-            return Piece(f"1 / {self.number(node.base).inside(POWER)}", MULTIPLY, ())
+            return Fragment(f"1 / {self.number(node.base).inside(POWER)}", MULTIPLY, ())
         if node.is_Pow and node.exp.is_Rational:
-            return Piece(f"{self.number(node.base).inside(ATOM)} ** {float(node.exp)!r}".removesuffix(".0"), POWER, ())
+            text = f"{self.number(node.base).inside(ATOM)} ** {float(node.exp)!r}"
+            return Fragment(text.removesuffix(".0"), POWER, ())
         if node.is_Mul and all(size.is_Symbol for size in node.args):
             return self.size_product(node.args, sp.S.One)
         if node.is_Mul and not node.is_number:
             return self.product(list(node.args), ())
         raise NoForm
 
-    def add(self, node: Expr, prefer: Sequence[Index]) -> Piece:
+    def add(self, node: Expr, prefer: Sequence[Index]) -> Fragment:
         """Terms over their common axes; what is subtracted comes last."""
-        content = content_of(node)
+        content = find_content(node)
         if content != 1:
-            return self.product([content, without(node, content)], prefer)
+            return self.product([content, divide_by_content(node, content)], prefer)
         parts = node.args
-        if all(map(has_edge, parts)):
-            parts = within_common_edges(parts)
+        if all(map(has_index_condition, parts)):
+            parts = group_by_conditions(parts)
             joined = self.product(split_factors(parts[0]), prefer) if len(parts) == 1 else None
-            joined = joined or side_by_side(self, parts, prefer)
+            joined = joined or write_concatenation(self, parts, prefer)
             if joined is not None:
                 return joined
-        written = [(minus, t, self.write(t, prefer)) for minus, t in signed(parts)]
-        whole = added(written, common_order([piece for *_, piece in written], prefer))
+        written = [(minus, t, self.write(t, prefer)) for minus, t in split_signs(parts)]
+        whole = add_fragments(written, common_axis_order([piece for *_, piece in written], prefer))
         varied = [piece for *_, piece in written if piece.axes]
         if len(varied) != 1 or varied[0].kept is None:
             return whole
         kept = [(minus, t, piece.kept or piece) for minus, t, piece in written]
-        return replace(whole, kept=added(kept, varied[0].kept.axes))
+        return replace(whole, kept=add_fragments(kept, varied[0].kept.axes))
 
-    def product(self, factors: Sequence[Expr], prefer: Sequence[Index]) -> Piece:
+    def product(self, factors: Sequence[Expr], prefer: Sequence[Index]) -> Fragment:
         """Elementwise product; numbers first, then the seed, what is divided by last."""
-        if len(factors) > 1 and any(is_edge(f) for f in factors):
-            return within_edges(self, factors, prefer)
+        if len(factors) > 1 and any(is_index_condition(f) for f in factors):
+            return write_conditioned_product(self, factors, prefer)
         for factor in factors:
-            if isinstance(factor, sp.KroneckerDelta) and not is_class(factor):
+            if isinstance(factor, sp.KroneckerDelta) and not is_class_delta(factor):
                 return write_diag(self, factor, [f for f in factors if f is not factor])
         above: list[Expr] = []
         below: list[Expr] = []
         coefficient = sp.S.One
-        for factor in roots_together(factors):
+        for factor in merge_roots(factors):
             base, exponent = (factor, sp.S.One) if isinstance(factor, sp.exp) else factor.as_base_exp()
             if factor.is_Add:
-                content = content_of(factor)
-                factor, number = without(factor, content), content
+                content = find_content(factor)
+                factor, number = divide_by_content(factor, content), content
             else:
                 number = factor if is_written_out(factor) else sp.S.One
             if is_written_out(number):
                 coefficient *= sp.sign(number)
-                over, under = over_and_under(abs(number), self.program)
+                over, under = split_decimal(abs(number), self.program)
                 coefficient /= under if under.is_Integer else 1
                 above += [] if over == 1 else [over]
                 below += [] if under.is_Integer else [under]
@@ -208,43 +215,43 @@ class Forms(Notation):
             above.append(sp.exp(sp.Add(*(f.exp for f in raised)) - sp.Add(*(f.exp for f in lowered)), evaluate=False))
         return self._fraction(coefficient, above, below, prefer)
 
-    def _fraction(self, coefficient: Expr, above: list[Expr], below: list[Expr], prefer: Sequence[Index]) -> Piece:
+    def _fraction(self, coefficient: Expr, above: list[Expr], below: list[Expr], prefer: Sequence[Index]) -> Fragment:
         """coefficient · above / below."""
         sizes = [b for b in below if not reads_tensor(b) and not free_indices(b)]
         below = [b for b in below if b not in sizes]
         if all(self.program.sizes.get(size) == 1 for size in sizes):  # an axis of one entry, opened
             sizes = []
         negative = bool(coefficient < 0)
-        above = sorted(above, key=lambda f: factor_order(f, self.program, negative))
+        above = sorted(above, key=lambda f: factor_sort_key(f, self.program, negative))
         written = [self.write(f, prefer) for f in (*above, *below)]
-        plain = keeping(written) or written
+        plain = keep_size_one_axes(written) or written
         kept = [piece.kept or piece for piece in plain]
         size = abs(coefficient)
         number = (negative, str(size.p), size.q)
-        if has_few_digits(size) and (not above or (size.p != 1 and all(map(is_class, above)))):
+        if has_few_digits(size) and (not above or (size.p != 1 and all(map(is_class_delta, above)))):
             number = (negative, repr(float(size)), 1)  # a weight: 0.9 of a class, and 0.1 / n of each
         whole, *more = (
             self._quotient(number, each[: len(above)], each[len(above) :], sizes, prefer)
-            for each in (plain, *([kept] if kept != plain and keeping(kept) else []))
+            for each in (plain, *([kept] if kept != plain and keep_size_one_axes(kept) else []))
         )
         return replace(whole, kept=more[0]) if more else whole
 
     def _quotient(
-        self, number: tuple[bool, str, int], pieces: list[Piece], under: list[Piece], sizes: list[Expr],
+        self, number: tuple[bool, str, int], pieces: list[Fragment], under: list[Fragment], sizes: list[Expr],
         prefer: Sequence[Index],
-    ) -> Piece:  # fmt: skip
+    ) -> Fragment:  # fmt: skip
         """The same of what is written, and of a number: whether it is below 0, what it multiplies and divides by."""
         negative, lead, share = number
-        target = common_order([*pieces, *under], prefer)
+        target = common_axis_order([*pieces, *under], prefer)
         sign = "-" if negative else ""
-        parts = [aligned(p, target).inside(MULTIPLY) for p in pieces]
+        parts = [align_axes(p, target).inside(MULTIPLY) for p in pieces]
         if lead != "1" or not parts or (negative and pieces[0].binds == COMPARE):
             parts = [
                 lead,
-                *(p if n else aligned(pieces[0], target).inside(NEGATE) for n, p in enumerate(parts)),
+                *(p if n else align_axes(pieces[0], target).inside(NEGATE) for n, p in enumerate(parts)),
             ]
         text = " * ".join(parts)
-        divisors = [aligned(u, target).inside(ATOM if u.binds < POWER else POWER) for u in under]
+        divisors = [align_axes(u, target).inside(ATOM if u.binds < POWER else POWER) for u in under]
         if sizes or share != 1:
             divisor = self.size_product(sizes, share)
             divisors.append(divisor.inside(POWER))
@@ -252,13 +259,13 @@ class Forms(Notation):
             text = f"{text} / {divisor_text}"
         binds = MULTIPLY if len(parts) > 1 or divisors else (pieces[0].binds if pieces else ATOM)
         if len(parts) == 1 and not divisors and pieces:
-            text = aligned(pieces[0], target).text
+            text = align_axes(pieces[0], target).text
         if sign:
             text = f"-{text}" if binds >= MULTIPLY else f"-({text})"
             binds = min(NEGATE, MULTIPLY) if binds >= MULTIPLY else NEGATE
-        return Piece(text, binds, joint_axes([*pieces, *under], target))
+        return Fragment(text, binds, broadcast_axes([*pieces, *under], target))
 
-    def size_product(self, sizes: Sequence[Expr], number: Expr) -> Piece:
+    def size_product(self, sizes: Sequence[Expr], number: Expr) -> Fragment:
         """A product of sizes, as numel() where it is one."""
         whole = sp.Mul(*sizes)
         texts = [] if number == 1 else [str(number)]
@@ -272,72 +279,71 @@ class Forms(Notation):
                 texts += [p.inside(MULTIPLY if len(parts) > 1 or texts else COMPARE) for p in parts]
                 if len(sizes) == 1 and number == 1:
                     return parts[0]
-        return Piece(" * ".join(texts), ATOM if len(texts) == 1 else MULTIPLY, ())
+        return Fragment(" * ".join(texts), ATOM if len(texts) == 1 else MULTIPLY, ())
 
-    def power(self, node: Expr, prefer: Sequence[Index]) -> Piece:
+    def power(self, node: Expr, prefer: Sequence[Index]) -> Fragment:
         """x ** 2, x.sqrt()."""
         base, exponent = node.as_base_exp()
         if exponent == sp.S.Half and isinstance(base, sp.Sum) and base.function.is_Pow and base.function.exp == 2:
-            return norm(self, base, prefer)
+            return write_norm(self, base, prefer)
         inner = self.write(base, prefer)
         if exponent == sp.Rational(1, 2):
-            return applied(inner, "sqrt()")
+            return apply_elementwise(inner, "sqrt()")
         halves = exponent.is_Rational and exponent.q == 2
-        raised = Piece(repr(float(exponent)), ATOM, ()) if halves else self.write(exponent, prefer)
-        (left, right), axes = lined_up([inner, raised], prefer)
-        return Piece(f"{left.inside(ATOM)} ** {right.inside(ATOM)}", POWER, axes)
+        raised = Fragment(repr(float(exponent)), ATOM, ()) if halves else self.write(exponent, prefer)
+        (left, right), axes = align_all([inner, raised], prefer)
+        return Fragment(f"{left.inside(ATOM)} ** {right.inside(ATOM)}", POWER, axes)
 
-    def condition(self, node: Expr, prefer: Sequence[Index]) -> Piece:
+    def condition(self, node: Expr, prefer: Sequence[Index]) -> Fragment:
         """[x > 0] is (x > 0); conditions on indices have no notation."""
         relation = node.args[0]
         if relation.func not in RELATIONS or not reads_tensor(relation):
             raise NoForm
-        (left, right), axes = lined_up([self.write(a, prefer) for a in relation.args], prefer)
-        return Piece(f"{left.inside(ADD)} {RELATIONS[relation.func]} {right.inside(ADD)}", COMPARE, axes)
+        (left, right), axes = align_all([self.write(a, prefer) for a in relation.args], prefer)
+        return Fragment(f"{left.inside(ADD)} {RELATIONS[relation.func]} {right.inside(ADD)}", COMPARE, axes)
 
-    def log_of_exponentials(self, node: Expr, prefer: Sequence[Index]) -> Piece:
+    def log_of_exponentials(self, node: Expr, prefer: Sequence[Index]) -> Fragment:
         """log Σ_k exp(f[p,k]) is f.logsumexp(-1)."""
         bound = [limit[0] for limit in node.limits]
-        body = self.write(node.function.exp, body_order([node.function.exp], bound, prefer))
+        body = self.write(node.function.exp, choose_body_order([node.function.exp], bound, prefer))
         if len(bound) != 1 or bound[0] not in body.axes:
             raise NoForm
-        axis = axis_in(body.axes, bound[0])
-        kept = method(body, f"logsumexp({axis}, keepdim=True)", tuple(None if a in bound else a for a in body.axes))
-        return Piece(
-            method(body, f"logsumexp({axis})", ()).text, ATOM, tuple(a for a in body.axes if a not in bound), kept
-        )
+        axis = axis_number(body.axes, bound[0])
+        left, rest = tuple(None if a in bound else a for a in body.axes), tuple(a for a in body.axes if a not in bound)
+        kept = call_method(body, f"logsumexp({axis}, keepdim=True)", left)
+        return replace(call_method(body, f"logsumexp({axis})", rest), kept=kept)
 
-    def whole(self, node: Expr, axes: Sequence[Index], wanted: str) -> Piece:
+    def whole(self, node: Expr, axes: Sequence[Index], wanted: str) -> Fragment:
         """``node`` in exactly the shape of ``wanted``; a second derivative has more axes."""
         self.is_hessian = len(axes) > len(self.program.tensor(wanted).shape)
-        call = in_complex_words(self, node, axes, Forms) or known_call(self, node, axes, wanted)
+        call = write_complex_gradient(self, node, axes, FormWriter) or write_known_call(self, node, axes, wanted)
         if call is not None:
-            return Piece(call, ATOM, tuple(axes))
+            return Fragment(call, ATOM, tuple(axes))
         piece = self._by_axes(node, axes, wanted)
-        row = in_a_row(node, axes) if "einsum(" in piece.text else None
+        row = merge_axes(node, axes) if "einsum(" in piece.text else None
         if row is not None:
             together = self.write(*row)
             if together.axes == row[1] and "einsum(" not in together.text:
-                return method(together, f"reshape({wanted}.shape)", tuple(axes))
+                return call_method(together, f"reshape({wanted}.shape)", tuple(axes))
         return piece
 
-    def _by_axes(self, node: Expr, axes: Sequence[Index], wanted: str) -> Piece:
+    def _by_axes(self, node: Expr, axes: Sequence[Index], wanted: str) -> Fragment:
         """The same, axis by axis."""
         piece = self.write(node, axes)
         if piece.axes == tuple(axes):
             return piece
-        if piece.kept is not None and fits(piece.kept, axes):
+        if piece.kept is not None and has_exact_axes(piece.kept, axes):
             return piece.kept
         if set(piece.indices()) == set(axes) and None not in piece.axes:
-            return permuted(piece, tuple(axes))
-        lined = aligned(piece, axes)
-        if fits(lined, axes):
+            return permute_axes(piece, tuple(axes))
+        lined = align_axes(piece, axes)
+        if has_exact_axes(lined, axes):
             return lined
         if not lined.axes and not reads_tensor(node):  # a number has no methods
             if node.is_Rational and abs(node.p) == 1 and node.q > 1:  # a share of so many, be they ten or eight
-                lined = Piece(f"{'-' if node < 0 else ''}1 / {node.q}", NEGATE if node < 0 else MULTIPLY, ())
-            return of_ones(lined, wanted, axes)
+                lined = Fragment(f"{'-' if node < 0 else ''}1 / {node.q}", NEGATE if node < 0 else MULTIPLY, ())
+            return fill_with_number(lined, wanted, axes)
         own = f"{wanted}.shape"
         if self.is_hessian:
             own = ", ".join(self.texts.size(axis.size) for axis in axes)
-        return method(lined, f"expand({own})", tuple(axes))
+        return call_method(lined, f"expand({own})", tuple(axes))

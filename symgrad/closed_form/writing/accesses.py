@@ -20,33 +20,35 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import sympy as sp
 
-from symgrad.closed_form.fragments import Axes, Notation, Piece, flat, method, shape_of
+from symgrad.closed_form.fragments import Axes, Fragment, Notation, call_method, drop_size_one_axes, shape_in_scope
 from symgrad.closed_form.number_text import ATOM, MATMUL, MULTIPLY, NoForm, subscripted
-from symgrad.closed_form.rewriting.conditions import leaves_out
+from symgrad.closed_form.rewriting.conditions import ignores_class
 from symgrad.closed_form.rewriting.shorthands import reads_tensor
 from symgrad.indexing import Index, Ravel, Unravel
 from symgrad.indexing.symbols import Expr, accesses, free_indices, indices_of, is_access, name_of
 from symgrad.shapes import Size
 
 
-def entry(notation: Notation, node: Expr, prefer: Sequence[Index] = ()) -> Piece:
+def write_access(notation: Notation, node: Expr, prefer: Sequence[Index] = ()) -> Fragment:
     """x[p,q] is x; constants and shifts are slices; row-major numbers are reshapes."""
     name, indices = name_of(node), indices_of(node)
-    shape = shape_of(notation, name)
+    shape = shape_in_scope(notation, name)
     text, binds = notation.texts.tensor(name)
-    piece = Piece(text, binds, ())
+    piece = Fragment(text, binds, ())
     if len(shape) != len(indices):  # half of a number that is written as a complex one beside it
         raise NoForm
     if all(isinstance(i, Index) and i.size == size for i, size in zip(indices, shape, strict=True)):
         if len(set(indices)) == len(indices):
-            flipped = flipped_product(notation, name, indices)
-            return Piece(text, binds, indices, flipped=flipped, inverts=inverted(notation, name, indices))
+            flipped = write_transposed_product(notation, name, indices)
+            return Fragment(
+                text, binds, indices, flipped=flipped, inverts=find_inverted_matrix(notation, name, indices)
+            )
         if len(indices) == 2:
-            return method(piece, "diag()", (indices[0],))
+            return call_method(piece, "diag()", (indices[0],))
     if any(isinstance(i, (Ravel, Unravel)) for i in indices):
-        return in_another_order(notation, piece, indices, shape, prefer)
+        return write_digit_permutation(notation, piece, indices, shape, prefer)
     if any(reads_tensor(i) for i in indices):
-        return selected(notation, piece, indices, shape)
+        return write_selection(notation, piece, indices, shape)
     if len(moving := [i for place in indices for i in free_indices(place)]) > len(set(moving)):
         return write_diagonal(notation, piece, indices, shape)
     items: list[str] = []
@@ -64,36 +66,38 @@ def entry(notation: Notation, node: Expr, prefer: Sequence[Index] = ()) -> Piece
         elif not free_indices(index):
             items.append(notation.texts.size(index))
         else:
-            item, turn = shifted(notation, index, size, axes)
+            item, turn = write_shift(notation, index, size, axes)
             items.append(item)
             turns += [turn] if turn else []
     if not turns and all(item == ":" for item in items):
-        return Piece(text, binds, tuple(axes))
-    return Piece(".".join([subscripted(piece.inside(ATOM), items), *turns]), ATOM, tuple(axes))
+        return Fragment(text, binds, tuple(axes))
+    return Fragment(".".join([subscripted(piece.inside(ATOM), items), *turns]), ATOM, tuple(axes))
 
 
-def flipped_product(notation: Notation, name: str, indices: Sequence[Index]) -> Piece | None:
+def write_transposed_product(notation: Notation, name: str, indices: Sequence[Index]) -> Fragment | None:
     """The transpose of a forward value that is a matrix product: (a @ b).T is b.T @ a.T; a symmetric one is its own."""
     if name in notation.symmetric:
-        return Piece(*notation.texts.tensor(name), tuple(reversed(indices)))
+        return Fragment(*notation.texts.tensor(name), tuple(reversed(indices)))
     factors = notation.texts.factors(name)
     if factors is None or len(indices) != 2:
         return None
-    turned = [method(Piece(*factor, ()), "T", ()) for factor in reversed(factors)]
-    turned = [Piece(p.text.removesuffix(".T.T"), ATOM, ()) if p.text.endswith(".T.T") else p for p in turned]
+    turned = [call_method(Fragment(*factor, ()), "T", ()) for factor in reversed(factors)]
+    turned = [Fragment(p.text.removesuffix(".T.T"), ATOM, ()) if p.text.endswith(".T.T") else p for p in turned]
     text = f"{turned[0].inside(MATMUL)} @ {turned[1].inside(MATMUL + 1)}"
-    return Piece(text, MATMUL, tuple(reversed(indices)))
+    return Fragment(text, MATMUL, tuple(reversed(indices)))
 
 
-def inverted(notation: Notation, name: str, indices: Sequence[Index]) -> Piece | None:
+def find_inverted_matrix(notation: Notation, name: str, indices: Sequence[Index]) -> Fragment | None:
     """The matrix of a linear system whose inverse is read: who solves wants to solve again, not to invert."""
     matrix = notation.solved.get(name)
     if matrix is None or len(indices) != 2:
         return None
-    return Piece(*notation.texts.tensor(matrix), tuple(indices), flipped=flipped_product(notation, matrix, indices))
+    return Fragment(
+        *notation.texts.tensor(matrix), tuple(indices), flipped=write_transposed_product(notation, matrix, indices)
+    )
 
 
-def shifted(notation: Notation, index: Expr, size: Size, axes: list[Index | None]) -> tuple[str, str]:
+def write_shift(notation: Notation, index: Expr, size: Size, axes: list[Index | None]) -> tuple[str, str]:
     """x[c + p] for p below n is x[c:c + n]; x[c − p] is one that is flipped; x[(c + p) mod n] is rolled by −c."""
     around = isinstance(index, sp.Mod) and index.args[1] == size
     place = index.args[0] if around else index
@@ -118,29 +122,29 @@ def shifted(notation: Notation, index: Expr, size: Size, axes: list[Index | None
     return f"{first}:{last}", f"flip({axis})" if slope < 0 else ""
 
 
-def selected(notation: Notation, piece: Piece, indices: Sequence[Expr], shape: Sequence[Size]) -> Piece:
+def write_selection(notation: Notation, piece: Fragment, indices: Sequence[Expr], shape: Sequence[Size]) -> Fragment:
     """x[p, n[q]] is x[:, n]; x[p, n[p, q]] is x.gather(1, n)."""
     read = [place for place, i in enumerate(indices) if not isinstance(i, Index)]
-    if len(read) != 1 or any(i.size != size for i, size in others(indices, shape, read)):
+    if len(read) != 1 or any(i.size != size for i, size in other_axes(indices, shape, read)):
         raise NoForm
-    positions = class_of(notation, indices[read[0]])
+    positions = write_class_tensor(notation, indices[read[0]])
     if len(positions.axes) == len(indices) > 1:
         if any(
             i != axis for place, (i, axis) in enumerate(zip(indices, positions.axes, strict=True)) if place not in read
         ):
             raise NoForm
-        return method(piece, f"gather({read[0]}, {positions.text})", positions.axes)
+        return call_method(piece, f"gather({read[0]}, {positions.text})", positions.axes)
     axes = [positions.axes[0] if place in read and len(positions.axes) == 1 else i for place, i in enumerate(indices)]
     if len(set(axes)) < len(axes) or not all(isinstance(i, Index) for i in axes):
         raise NoForm
-    return Piece(f"{piece.inside(ATOM)}[{':, ' * read[0]}{positions.text}]", ATOM, tuple(axes))
+    return Fragment(f"{piece.inside(ATOM)}[{':, ' * read[0]}{positions.text}]", ATOM, tuple(axes))
 
 
-def write_diagonal(notation: Notation, piece: Piece, indices: Sequence[Expr], shape: Sequence[Size]) -> Piece:
+def write_diagonal(notation: Notation, piece: Fragment, indices: Sequence[Expr], shape: Sequence[Size]) -> Fragment:
     """x[p, p + d] is x.diagonal(d), along all of which p runs."""
     moving = [i for place in indices for i in free_indices(place)]
     twice = [n for n, place in enumerate(indices) if any(moving.count(i) > 1 for i in free_indices(place))]
-    if len(twice) != 2 or not all(isinstance(i, Index) and i.size == n for i, n in others(indices, shape, twice)):
+    if len(twice) != 2 or not all(isinstance(i, Index) and i.size == n for i, n in other_axes(indices, shape, twice)):
         raise NoForm
     (row, column), (rows, columns) = ([part[place] for place in twice] for part in (indices, shape))
     if len(free_indices(row) | free_indices(column)) != 1:
@@ -158,11 +162,11 @@ def write_diagonal(notation: Notation, piece: Piece, indices: Sequence[Expr], sh
         call = f"diagonal({ahead})" if ahead else "diagonal()"
     else:
         call = f"diagonal({ahead}, {first}, {second})"
-    rest = [i for i, _ in others(indices, shape, twice)]
-    return method(piece, call, (*rest, along))
+    rest = [i for i, _ in other_axes(indices, shape, twice)]
+    return call_method(piece, call, (*rest, along))
 
 
-def others(indices: Sequence[Expr], shape: Sequence[Size], but: Sequence[int]) -> list[tuple[Expr, Size]]:
+def other_axes(indices: Sequence[Expr], shape: Sequence[Size], but: Sequence[int]) -> list[tuple[Expr, Size]]:
     """What stands on the other axes, and how long they are."""
     return [pair for place, pair in enumerate(zip(indices, shape, strict=True)) if place not in but]
 
@@ -171,35 +175,35 @@ Digit = tuple[Index, int]
 """A part of an index: which, counted from the first; one that is read whole has one."""
 
 
-def in_another_order(
-    notation: Notation, piece: Piece, indices: Sequence[Expr], shape: Sequence[Size], prefer: Sequence[Index]
-) -> Piece:
+def write_digit_permutation(
+    notation: Notation, piece: Fragment, indices: Sequence[Expr], shape: Sequence[Size], prefer: Sequence[Index]
+) -> Fragment:
     """x.reshape(…).permute(…).reshape(…), as far as each of the three changes something.
 
     Where that takes a permutation, the same one brings the axes into the order of ``prefer``.
     """
-    read = [([*digits_of(number)], size) for number, size in in_numbers(indices, shape)]
+    read = [([*split_into_digits(number)], size) for number, size in merge_digits_of_axes(indices, shape)]
     sizes = {digit: size for digits, _ in read for digit, size in digits}
     flat = [digit for digits, _ in read for digit, _ in digits]
     axes = tuple(dict.fromkeys(index for index, _ in flat))
-    if in_order(axes, sizes) != flat:
+    if concatenate_digits(axes, sizes) != flat:
         axes = tuple(sorted(axes, key=lambda i: prefer.index(i) if i in prefer else len(prefer)))
-    wanted = in_order(axes, sizes)
-    if len(sizes) < len(flat) or not all(whole(axis, sizes) for axis in axes):
+    wanted = concatenate_digits(axes, sizes)
+    if len(sizes) < len(flat) or not all(reads_all_digits(axis, sizes) for axis in axes):
         raise NoForm
-    if not all(same(size, [own for _, own in digits]) for digits, size in read):
+    if not all(fills_axis(size, [own for _, own in digits]) for digits, size in read):
         raise NoForm  # a part of the axis is read
     once = wanted == flat and len(axes) < len(wanted)  # one reshape is enough
     if not once and (len(read) < len(shape) or any(len(digits) != 1 for digits, _ in read)):
-        piece = laid_out(notation, piece, [sizes[digit] for digit in flat])
+        piece = write_reshape(notation, piece, [sizes[digit] for digit in flat])
     if wanted != flat:
-        piece = method(piece, f"permute({', '.join(str(flat.index(digit)) for digit in wanted)})", ())
+        piece = call_method(piece, f"permute({', '.join(str(flat.index(digit)) for digit in wanted)})", ())
     if len(axes) < len(wanted):
-        return laid_out(notation, piece, [axis.size for axis in axes], axes)
-    return Piece(piece.text, piece.binds, axes)
+        return write_reshape(notation, piece, [axis.size for axis in axes], axes)
+    return Fragment(piece.text, piece.binds, axes)
 
 
-def in_numbers(indices: Sequence[Expr], shape: Sequence[Size]) -> Iterator[tuple[Expr, Size]]:
+def merge_digits_of_axes(indices: Sequence[Expr], shape: Sequence[Size]) -> Iterator[tuple[Expr, Size]]:
     """What stands at each axis, and its size; axes that are all parts of one number are that number."""
     n = 0
     while n < len(indices):
@@ -214,12 +218,12 @@ def in_numbers(indices: Sequence[Expr], shape: Sequence[Size]) -> Iterator[tuple
         n += parts
 
 
-def in_order(axes: Sequence[Index], digits: Collection[Digit]) -> list[Digit]:
+def concatenate_digits(axes: Sequence[Index], digits: Collection[Digit]) -> list[Digit]:
     """The digits of one axis after those of another, the first of each first."""
     return [digit for axis in axes for digit in sorted((d for d in digits if d[0] is axis), key=lambda d: d[1])]
 
 
-def digits_of(index: Expr) -> Iterator[tuple[Digit, Size]]:
+def split_into_digits(index: Expr) -> Iterator[tuple[Digit, Size]]:
     """The digits of a place along an axis, the first counts most; each with how many values it takes."""
     if index == 0:
         return  # an axis of one entry
@@ -229,49 +233,51 @@ def digits_of(index: Expr) -> Iterator[tuple[Digit, Size]]:
         yield (index.number, index.axis), index.shape[index.axis]
     elif isinstance(index, Ravel):
         for part, size in zip(index.indices, index.shape, strict=True):
-            inner = [*digits_of(part)]
-            if not same(size, [own for _, own in inner]):
+            inner = [*split_into_digits(part)]
+            if not fills_axis(size, [own for _, own in inner]):
                 raise NoForm
             yield from inner
     else:
         raise NoForm
 
 
-def whole(axis: Index, digits: Mapping[Digit, Size]) -> bool:
+def reads_all_digits(axis: Index, digits: Mapping[Digit, Size]) -> bool:
     """Whether all digits of an index are read."""
-    own = in_order([axis], digits)
-    return [place for _, place in own] == list(range(len(own))) and same(axis.size, [digits[digit] for digit in own])
+    own = concatenate_digits([axis], digits)
+    return [place for _, place in own] == list(range(len(own))) and fills_axis(
+        axis.size, [digits[digit] for digit in own]
+    )
 
 
-def same(size: Size, parts: Sequence[Size]) -> bool:
+def fills_axis(size: Size, parts: Sequence[Size]) -> bool:
     """Whether the parts of an axis are the whole of it, at every size."""
     return bool(sp.expand(sp.Mul(*parts) - size) == 0)
 
 
-def laid_out(notation: Notation, piece: Piece, sizes: Sequence[Size], axes: Axes = ()) -> Piece:
+def write_reshape(notation: Notation, piece: Fragment, sizes: Sequence[Size], axes: Axes = ()) -> Fragment:
     """``piece.reshape(sizes)``; an input's own shape by its name."""
     for tensor in notation.program.inputs:
         if tensor.shape == tuple(sizes) and len(sizes) > 1:
-            return method(piece, f"reshape({tensor.name}.shape)", axes)
-    return method(piece, f"reshape({', '.join(notation.texts.size(size) for size in sizes)})", axes)
+            return call_method(piece, f"reshape({tensor.name}.shape)", axes)
+    return call_method(piece, f"reshape({', '.join(notation.texts.size(size) for size in sizes)})", axes)
 
 
-def is_class(node: Expr) -> bool:
+def is_class_delta(node: Expr) -> bool:
     """Whether a δ says which class an entry has."""
     return isinstance(node, sp.KroneckerDelta) and any(isinstance(s, Index) for s in node.args) and reads_tensor(node)
 
 
-def one_hot(notation: Notation, node: Expr) -> Piece:
+def write_one_hot(notation: Notation, node: Expr) -> Fragment:
     """The δ of classes by its name in torch."""
     (place,), (entry,) = ([s for s in node.args if isinstance(s, Index) == own] for own in (True, False))
-    classes, size = class_of(notation, entry), notation.texts.size(place.size)
-    told = max(classes_told(notation, entry), default=0)
+    classes, size = write_class_tensor(notation, entry), notation.texts.size(place.size)
+    told = max(find_class_count(notation, entry), default=0)
     if place.size.is_Integer and told > place.size:  # the first of more
-        return Piece(f"one_hot({classes.text}, {told})[..., :{size}]", ATOM, (*classes.axes, place))
-    return Piece(f"one_hot({classes.text}, {size})", ATOM, (*classes.axes, place))
+        return Fragment(f"one_hot({classes.text}, {told})[..., :{size}]", ATOM, (*classes.axes, place))
+    return Fragment(f"one_hot({classes.text}, {size})", ATOM, (*classes.axes, place))
 
 
-def classes_told(notation: Notation, entry: Expr) -> Iterator[int]:
+def find_class_count(notation: Notation, entry: Expr) -> Iterator[int]:
     """How many classes the program says that there are."""
     names = {name_of(part) for part in accesses(entry)}
     for step in notation.program.steps:
@@ -280,43 +286,43 @@ def classes_told(notation: Notation, entry: Expr) -> Iterator[int]:
             yield told
 
 
-def class_of(notation: Notation, entry: Expr) -> Piece:
+def write_class_tensor(notation: Notation, entry: Expr) -> Fragment:
     """The tensor of classes t, or ``t * m`` where a mask leaves some out, which has a name."""
     if is_access(entry):
-        return flat(notation.write(entry, ()))
-    masks = [factor for factor in entry.args if leaves_out(factor)] if entry.is_Mul else []
+        return drop_size_one_axes(notation.write(entry, ()))
+    masks = [factor for factor in entry.args if ignores_class(factor)] if entry.is_Mul else []
     if len(masks) != 1 or len(entry.args) != 2 or not is_access(masks[0].args[0].lhs):
         raise NoForm
-    classes, mask = flat(notation.write(masks[0].args[0].lhs, ())), flat(notation.write(masks[0], ()))
+    classes, mask = (drop_size_one_axes(notation.write(node, ())) for node in (masks[0].args[0].lhs, masks[0]))
     if classes.axes != mask.axes:
         raise NoForm
-    return Piece(f"{classes.text} * {notation.name('m', mask).text}", MULTIPLY, classes.axes)
+    return Fragment(f"{classes.text} * {notation.name('m', mask).text}", MULTIPLY, classes.axes)
 
 
-def write_diag(notation: Notation, factor: Expr, rest: Sequence[Expr]) -> Piece:
+def write_diag(notation: Notation, factor: Expr, rest: Sequence[Expr]) -> Fragment:
     """δ_pq·f(p) is f.diag(), with zeros behind it where there are more rows or columns."""
     p, q = factor.args
     if not (isinstance(p, Index) and isinstance(q, Index)):
         raise NoForm
     less, more = (p, q) if notation.is_size(q.size - p.size) else (q, p)
     behind = sp.expand(more.size - less.size)
-    inner = flat(notation.write(sp.Mul(*rest).xreplace({more: less}), (less,)))
+    inner = drop_size_one_axes(notation.write(sp.Mul(*rest).xreplace({more: less}), (less,)))
     if inner.axes not in ((less,), ()) or not notation.is_size(behind):
         raise NoForm
     if not inner.axes and (notation.is_hessian or not any(sign.isalpha() for sign in inner.text)):
         return write_scaled_eye(notation, inner, p, q)
     if not inner.axes:
         inner = expand_number(notation, inner, less)
-    square = method(inner, "diag()", (less, more))
+    square = call_method(inner, "diag()", (less, more))
     if behind == 0:
         return square
-    return Piece(f"pad({square.text}, (0, {notation.texts.size(behind)}))", ATOM, (less, more))
+    return Fragment(f"pad({square.text}, (0, {notation.texts.size(behind)}))", ATOM, (less, more))
 
 
-def write_scaled_eye(notation: Notation, number: Piece, p: Index, q: Index) -> Piece:
+def write_scaled_eye(notation: Notation, number: Fragment, p: Index, q: Index) -> Fragment:
     """A number on the diagonal of a matrix."""
     sizes = ", ".join(dict.fromkeys(notation.texts.size(index.size) for index in (p, q)))
-    one = Piece(f"eye({sizes})", ATOM, (p, q))
+    one = Fragment(f"eye({sizes})", ATOM, (p, q))
     if number.text == "1":
         return one
     above, slash, below = number.text.partition(" / ")
@@ -324,12 +330,12 @@ def write_scaled_eye(notation: Notation, number: Piece, p: Index, q: Index) -> P
         text = f"{one.text} / {below}" if above == "1" else f"{above} * {one.text} / {below}"
     else:
         text = f"{number.inside(MULTIPLY)} * {one.text}"
-    return Piece(text, MULTIPLY, (p, q))
+    return Fragment(text, MULTIPLY, (p, q))
 
 
-def expand_number(notation: Notation, number: Piece, index: Index) -> Piece:
+def expand_number(notation: Notation, number: Fragment, index: Index) -> Fragment:
     """A number at every place of a vector: by a vector of that size where there is one."""
     alike = [t.name for t in notation.program.inputs if t.shape == (index.size,)]
     if not alike:
-        return method(number, f"expand({notation.texts.size(index.size)})", (index,))
-    return Piece(f"{number.inside(MULTIPLY)} * ones_like({alike[0]})", MULTIPLY, (index,))
+        return call_method(number, f"expand({notation.texts.size(index.size)})", (index,))
+    return Fragment(f"{number.inside(MULTIPLY)} * ones_like({alike[0]})", MULTIPLY, (index,))

@@ -20,11 +20,11 @@ from functools import partial
 import sympy as sp
 
 from symgrad.calculus import local
-from symgrad.closed_form.fragments import Notation, shape_of
+from symgrad.closed_form.fragments import Notation, shape_in_scope
 from symgrad.closed_form.number_text import ATOM, NoForm, bracketed
 from symgrad.closed_form.rewriting.sum_rules import BAR, FourierSums, FourierTransform, group_sums_by_range
-from symgrad.closed_form.source_text import seen
-from symgrad.closed_form.writing.shorthand_writers import made_of
+from symgrad.closed_form.source_text import view_pairs_as_complex
+from symgrad.closed_form.writing.shorthand_writers import expand_intermediate
 from symgrad.indexing import Bracket, Index, summed
 from symgrad.indexing.symbols import Expr, access, accesses, indices_of, is_access, leaves_exceed, name_of, weight
 from symgrad.ops.lookup import named
@@ -47,18 +47,18 @@ MATRIX = re.compile(r" @ |einsum\(")
 NAME = re.compile(rf"(?<![\w.])[^\W\d][\w{BAR}]*")
 
 
-def about_pairs(program: Program) -> bool:
+def has_complex_step(program: Program) -> bool:
     """Whether a step of the program is about complex numbers."""
     return any(isinstance(step.op, str) and named(step.op).pairs for step in program.steps)
 
 
-def in_complex_words(
+def write_complex_gradient(
     notation: Notation, node: Expr, axes: Sequence[Index], forms: Callable[[Program], Notation]
 ) -> str | None:
     """The text of pairs with ``axes``, or of a part of a transform; None where nobody would write complex numbers."""
-    if not axes or not about_pairs(notation.program):
+    if not axes or not has_complex_step(notation.program):
         return None
-    letters = Letters(notation)
+    letters = ComplexLetters(notation)
     if axes[-1].size != 2:
         whole = letters.part(node, axes)
         return None if whole is None else letters.text(whole, axes, forms)
@@ -82,7 +82,7 @@ def in_complex_words(
 
 
 @dataclass
-class Letters:
+class ComplexLetters:
     """The complex tensors of a formula; their conjugates, lengths and directions are further letters."""
 
     notation: Notation
@@ -102,7 +102,7 @@ class Letters:
         found = whole.xreplace({a: self.coordinate(a) for a in accesses(whole) if self.is_half(a)})
         if found.has(sp.Sum):
             spectra = self.transformed(found, axes[:-1])
-            return merge_into_one_sum(sp.expand(found)) if spectra is None else collected(spectra)
+            return merge_into_one_sum(sp.expand(found)) if spectra is None else factor_out_common_terms(spectra)
         plain = rewrite_lengths_and_directions(rewrite_as_if_positive(found))
         return sp.factor_terms(sp.cancel(plain)) if weight(plain) <= HEAVIEST else plain
 
@@ -123,7 +123,7 @@ class Letters:
             letter = name_of(entry).removesuffix(BAR)
             real, imag = (access(letter + half, indices_of(entry)) for half in (REAL, IMAG))
             halves[entry] = real - sp.I * imag if name_of(entry).endswith(BAR) else real + sp.I * imag
-        whole = collected(whole.xreplace(halves))
+        whole = factor_out_common_terms(whole.xreplace(halves))
         return None if whole.has(sp.I) or any(BAR in name_of(a) for a in accesses(whole)) else whole
 
     def text(self, whole: Expr, axes: Sequence[Index], forms: Callable[[Program], Notation]) -> str | None:
@@ -147,7 +147,7 @@ class Letters:
 
     def arithmetic(self, entry: Expr) -> Expr | None:
         """What an entry of an intermediate comes to, where that is the conjugate of a number, a product, a constant."""
-        right = made_of(self.notation, entry)
+        right = expand_intermediate(self.notation, entry)
         if right is None:
             return None
         plain = right.is_polynomial(*accesses(right)) and not right.has(sp.Sum, Bracket)
@@ -159,7 +159,7 @@ class Letters:
         indices, name = indices_of(entry), name_of(entry)
         if not indices or not indices[-1].is_Integer or "·" in name:  # what the forward found are no numbers
             return False
-        return bool(shape_of(self.notation, name)[-1] == 2)
+        return bool(shape_in_scope(self.notation, name)[-1] == 2)
 
     def coordinate(self, entry: Expr) -> Expr:
         """(z + z̄) / 2 or (z − z̄) / 2i"""
@@ -174,11 +174,11 @@ class Letters:
         equation = local(program.steps[-1], program).equation
         if not whole.atoms(sp.Function, sp.Pow) or len(equation.axes) != len(axes) or equation.axes[-1].size != 2:
             return whole
-        own = Letters(self.notation)
+        own = ComplexLetters(self.notation)
         made = own.number(equation.right.xreplace(dict(zip(equation.axes, axes, strict=True))), axes)
         if made is None:
             return whole
-        turned = made.xreplace(conjugates(made, own.used))
+        turned = made.xreplace(conjugate_replacements(made, own.used))
         if not (made.is_Function or made.is_Pow) or made.has(sp.I, sp.Sum):
             return whole
         found = whole.subs(turned, access(program.output + BAR, axes[:-1]))
@@ -191,11 +191,11 @@ class Letters:
         ends = {program.seed, program.output}
         pairs = {*self.used, *(ends if ends & self.used.keys() else ())}
         for name in dict.fromkeys((*(tensor.name for tensor in program.tensors()), program.seed)):
-            shape = tuple(shape_of(self.notation, name))
+            shape = tuple(shape_in_scope(self.notation, name))
             letters = ("", BAR, LENGTH, DIRECTION) if name in pairs else ("",)
             found += [Tensor(name + letter, shape[:-1] if name in pairs else shape) for letter in letters]
         for name, made in self.made.items():
-            shape = tuple(shape_of(self.notation, made.name))[: made.rank]
+            shape = tuple(shape_in_scope(self.notation, made.name))[: made.rank]
             cut = dict(zip(made.dims, made.kept, strict=True))
             kept = tuple(cut.get(axis, size) for axis, size in enumerate(shape))
             found += [Tensor(name + letter, kept) for letter in ("", *WORDS)]
@@ -204,7 +204,7 @@ class Letters:
     def in_words(self, text: str, program: Program) -> str:
         """A formula in letters, in torch's words; pairs have twice as many entries as numbers that they stand for."""
         ranks = {tensor.name: len(tensor.shape) for tensor in program.inputs}
-        text = COUNT.sub(lambda found: counted(found[1].rstrip(BAR), ranks[found[1]]), text)
+        text = COUNT.sub(lambda found: write_entry_count(found[1].rstrip(BAR), ranks[found[1]]), text)
         words = {
             name + letter: (name, word)
             for name in (*self.used, *self.made)
@@ -222,7 +222,7 @@ class Letters:
         """Pairs as complex numbers; what comes back lies in memory as it likes, also at an odd place."""
         if name == self.notation.program.seed:
             return f"view_as_complex({name}.contiguous().clone())"
-        return bracketed(*seen(self.notation.texts, name), ATOM)
+        return bracketed(*view_pairs_as_complex(self.notation.texts, name), ATOM)
 
     def word(self, letter: str, words: Mapping[str, tuple[str, str]]) -> str:
         """A letter in torch's words."""
@@ -234,19 +234,19 @@ class Letters:
         return bracketed(*self.notation.texts.tensor(letter), ATOM) if letter in own else letter
 
 
-def counted(name: str, rank: int) -> str:
+def write_entry_count(name: str, rank: int) -> str:
     """How many numbers a tensor holds, by its axes."""
     return f"({' * '.join(f'{name}.shape[{axis}]' for axis in range(rank))})"
 
 
-def collected(expression: Expr) -> Expr:
+def factor_out_common_terms(expression: Expr) -> Expr:
     """What terms have in common as factors; conditions stay as they are."""
     held = {condition: sp.Dummy() for condition in expression.atoms(Bracket)}
     found = sp.factor_terms(sp.cancel(expression.xreplace(held)))
     return found.xreplace({letter: condition for condition, letter in held.items()})
 
 
-def conjugates(expression: Expr, names: Mapping[str, None]) -> dict[Expr, Expr]:
+def conjugate_replacements(expression: Expr, names: Mapping[str, None]) -> dict[Expr, Expr]:
     """What stands for what in the conjugate of a number that has no i in it."""
     found: dict[Expr, Expr] = {}
     for entry in accesses(expression):

@@ -25,7 +25,7 @@ from itertools import product
 
 import sympy as sp
 
-from symgrad.closed_form.fragments import Notation, shape_of
+from symgrad.closed_form.fragments import Notation, shape_in_scope
 from symgrad.closed_form.number_text import NoForm, subscripted
 from symgrad.indexing import Index, Unravel, access, fresh
 from symgrad.indexing.symbols import Expr, free_indices, indices_of, name_of
@@ -52,7 +52,7 @@ AT_REST = Slide(sp.S.One, sp.S.One, sp.S.Zero)
 
 
 @dataclass(frozen=True)
-class Pair:
+class ConvPair:
     """Σ over ``bound`` of v times another tensor, in ``node``, a gradient with ``axes``, of which ``space`` slide."""
 
     notation: Notation
@@ -65,7 +65,7 @@ class Pair:
 
     def split(self, indices: Sequence[Expr]) -> tuple[tuple[Expr, ...], Expr, tuple[Expr, ...]]:
         """Leading indices, the channel, and what slides."""
-        need(len(indices) > self.space)
+        require_all(len(indices) > self.space)
         return tuple(indices[: -self.space - 1]), indices[-self.space - 1], tuple(indices[-self.space :])
 
     def text(self, entry: Expr) -> str:
@@ -74,7 +74,7 @@ class Pair:
 
     def sizes(self, entry: Expr) -> Sequence[Size]:
         """A tensor's axes of space."""
-        return shape_of(self.notation, name_of(entry))[-self.space :]
+        return shape_in_scope(self.notation, name_of(entry))[-self.space :]
 
     def given(self, tensors: Sequence[str]) -> Sequence[str]:
         """What is convolved and the kernel, as the call takes them."""
@@ -93,7 +93,7 @@ class Pair:
         return f"{text}.transpose(0, 1)"
 
 
-class Bare(Pair):
+class ChannellessPair(ConvPair):
     """Tensors with axes of space only: the call has one channel in and one out."""
 
     def given(self, tensors: Sequence[str]) -> Sequence[str]:
@@ -113,15 +113,17 @@ class Bare(Pair):
         return text
 
 
-def convolution(
+def write_convolution(
     notation: Notation, node: Expr, v: Expr, other: Expr, bound: list[Index], axes: Sequence[Index]
 ) -> str | None:
     """The call that gives Σ v·other, or None."""
-    ways = (place_of_longer, step_of_shorter, shift_in_window, shift_in_transposed)
-    pairs = [Pair(notation, node, v, other, frozenset(bound), tuple(axes), n + 1) for n in range(MOST_AXES)]
+    ways = (
+        write_input_gradient, write_transposed_input_gradient, write_weight_gradient, write_transposed_weight_gradient,
+    )  # fmt: skip
+    pairs = [ConvPair(notation, node, v, other, frozenset(bound), tuple(axes), n + 1) for n in range(MOST_AXES)]
     slides = any(axis.size != 1 for axis in axes)  # a single place is an inner product, not a convolution
     if slides and len(axes) == len(indices_of(v)) == len(indices_of(other)) <= MOST_AXES:
-        pairs += with_channels(pairs[len(axes) - 1])
+        pairs += add_single_channels(pairs[len(axes) - 1])
     for pair, way in product(pairs, ways if name_of(v) == notation.program.seed else ()):
         try:
             return way(pair)
@@ -130,22 +132,22 @@ def convolution(
     return None
 
 
-def with_channels(pair: Pair) -> Iterator[Pair]:
+def add_single_channels(pair: ConvPair) -> Iterator[ConvPair]:
     """A pair without channels as one with a single one, the other tensor being the kernel, and being convolved."""
     v, other = (access(name_of(t), (sp.S.Zero, *indices_of(t))) for t in (pair.v, pair.other))
     one = [fresh("o", sp.S.One) for _ in range(2)]
     kernel = access(name_of(other), (sp.S.Zero, *indices_of(other)))
-    yield Bare(pair.notation, pair.node, v, kernel, pair.bound, (one[0], *pair.axes), pair.space)
-    yield Bare(pair.notation, pair.node, v, other, pair.bound, (*one, *pair.axes), pair.space)
+    yield ChannellessPair(pair.notation, pair.node, v, kernel, pair.bound, (one[0], *pair.axes), pair.space)
+    yield ChannellessPair(pair.notation, pair.node, v, other, pair.bound, (*one, *pair.axes), pair.space)
 
 
-def need(*conditions: bool) -> None:
+def require_all(*conditions: bool) -> None:
     """`NoForm` unless all of them hold."""
     if not all(conditions):
         raise NoForm
 
 
-def solved(index: Expr, longer: Expr, other: Expr) -> Slide:
+def solve_slide(index: Expr, longer: Expr, other: Expr) -> Slide:
     """``index`` as ⌊(longer − a·other + padding) / b⌋; what says that b divides it is left to the check by numbers.
 
     A window at a single place moves by 1.
@@ -156,25 +158,25 @@ def solved(index: Expr, longer: Expr, other: Expr) -> Slide:
     above = sp.expand(above)
     slope = -above.coeff(other) if free_indices(other) else sp.S.One
     padding = sp.expand(above - longer + slope * other)
-    need(above.coeff(longer) == 1, slope.is_Integer, slope > 0, not free_indices(padding))
+    require_all(above.coeff(longer) == 1, slope.is_Integer, slope > 0, not free_indices(padding))
     return Slide(slope, below, padding)
 
 
-def groups_of(pair: Pair, outputs: Expr, channel: Expr | None = None) -> str:
+def write_groups(pair: ConvPair, outputs: Expr, channel: Expr | None = None) -> str:
     """``groups`` as an argument, where channels are numbered as (group, channel in the group) or each is a group."""
     numbers = {u.shape[0] for u in pair.node.atoms(Unravel) if u.number == outputs and u.axis == 0}
     if outputs == channel:
         numbers.add(channel.size)
-    need(len(numbers) < 2)
+    require_all(len(numbers) < 2)
     return f", groups={numbers.pop()}" if numbers else ""
 
 
-def told(notation: Notation, word: str, numbers: Sequence[Expr], usual: int) -> str:
+def write_option(notation: Notation, word: str, numbers: Sequence[Expr], usual: int) -> str:
     """Whole numbers as an argument; empty where all are as usual."""
-    return "" if set(numbers) == {usual} else f", {word}={one_or_each(notation, numbers)}"
+    return "" if set(numbers) == {usual} else f", {word}={write_one_or_each(notation, numbers)}"
 
 
-def one_or_each(notation: Notation, numbers: Sequence[Expr]) -> str:
+def write_one_or_each(notation: Notation, numbers: Sequence[Expr]) -> str:
     """One number where all are equal, else each."""
     texts = [notation.texts.size(number) for number in numbers]
     return texts[0] if len(set(texts)) == 1 else f"({', '.join(texts)})"
@@ -184,17 +186,18 @@ USUAL = {"stride": 1, "padding": 0, "dilation": 1}
 """How windows lie if nothing else is said, in the order in which convolutions are told."""
 
 
-def as_told(notation: Notation, slides: Sequence[Slide], words: Iterable[str] = USUAL) -> str:
+def write_slides(notation: Notation, slides: Sequence[Slide], words: Iterable[str] = USUAL) -> str:
     """How windows lie, as arguments in the order of ``words``."""
-    return "".join(told(notation, word, [getattr(slide, word) for slide in slides], USUAL[word]) for word in words)
+    told = ((word, [getattr(slide, word) for slide in slides]) for word in words)
+    return "".join(write_option(notation, word, numbers, USUAL[word]) for word, numbers in told)
 
 
-def call(pair: Pair, name: str, tensors: Sequence[str], slides: Sequence[Slide], more: str = "") -> str:
+def write_conv_call(pair: ConvPair, name: str, tensors: Sequence[str], slides: Sequence[Slide], more: str = "") -> str:
     """``name(first, second, stride=…, padding=…, …)``"""
-    return f"{name}{pair.space}d({', '.join(pair.given(tensors))}{as_told(pair.notation, slides)}{more})"
+    return f"{name}{pair.space}d({', '.join(pair.given(tensors))}{write_slides(pair.notation, slides)}{more})"
 
 
-def remainders(size: Size) -> Size:
+def use_remainders(size: Size) -> Size:
     """A size with ⌊a/b⌋ as (a − a mod b) / b."""
     size = sp.expand(size)
     for floor in size.atoms(sp.floor):
@@ -205,35 +208,36 @@ def remainders(size: Size) -> Size:
     return size
 
 
-def cut(pair: Pair, text: str, sizes: Sequence[Size], differences: Sequence[Size]) -> str:
+def cut_to_sizes(pair: ConvPair, text: str, sizes: Sequence[Size], differences: Sequence[Size]) -> str:
     """``text`` cut to ``sizes`` on its last axes, where it may be too long."""
     changed = zip(sizes, differences, strict=True)
     items = [f":{pair.notation.texts.size(size)}" if difference != 0 else ":" for size, difference in changed]
     return pair.taken(text, items)
 
 
-def place_of_longer(pair: Pair) -> str:
+def write_input_gradient(pair: ConvPair) -> str:
     """v[n,o,k]·w[o,c,p−s·k+d] over o and k: the gradient of a convolution's input."""
     (lead, outputs, steps), kernel = pair.split(indices_of(pair.v)), indices_of(pair.other)
     before, channel, places = pair.split(pair.axes)
-    groups = groups_of(pair, outputs, channel)
-    need(len(kernel) == pair.space + 2)
-    need(lead == before, kernel[0] == outputs)
-    need(pair.bound == among(outputs, *(s for s, place in zip(steps, places, strict=True) if s != place)) - {channel})
-    need(bool(groups) or alike(kernel[1], channel))
-    slides = [slide_of(*along) for along in zip(kernel[2:], places, steps, strict=True)]
+    groups = write_groups(pair, outputs, channel)
+    require_all(len(kernel) == pair.space + 2)
+    require_all(lead == before, kernel[0] == outputs, bool(groups) or runs_along(kernel[1], channel))
+    moving = (s for s, place in zip(steps, places, strict=True) if s != place)
+    require_all(pair.bound == running_indices(outputs, *moving) - {channel})
+    slides = [find_slide(*along) for along in zip(kernel[2:], places, steps, strict=True)]
     along = zip(pair.sizes(pair.v), pair.sizes(pair.other), slides, places, strict=True)
-    left = [remainders(i.size - spread(n, k, s.stride, s.padding, s.dilation)) for n, k, s, i in along]
+    left = [use_remainders(i.size - spread(n, k, s.stride, s.padding, s.dilation)) for n, k, s, i in along]
+    tensors = [pair.text(pair.v), pair.text(pair.other)]
     if all(n.is_nonnegative for n in left):
-        slides = [stepping(slide, n, step) for slide, n, step in zip(slides, left, steps, strict=True)]
-        more = told(pair.notation, "output_padding", left, 0) + groups
-        return pair.taken(call(pair, "conv_transpose", [pair.text(pair.v), pair.text(pair.other)], slides, more), ())
-    need(all(n.is_nonpositive for n in left))
-    whole = call(pair, "conv_transpose", [pair.text(pair.v), pair.text(pair.other)], slides, groups)
-    return cut(pair, whole, [i.size for i in places], left)
+        slides = [widen_slide_step(slide, n, step) for slide, n, step in zip(slides, left, steps, strict=True)]
+        more = write_option(pair.notation, "output_padding", left, 0) + groups
+        return pair.taken(write_conv_call(pair, "conv_transpose", tensors, slides, more), ())
+    require_all(all(n.is_nonpositive for n in left))
+    whole = write_conv_call(pair, "conv_transpose", tensors, slides, groups)
+    return cut_to_sizes(pair, whole, [i.size for i in places], left)
 
 
-def stepping(slide: Slide, left: Size, step: Expr) -> Slide:
+def widen_slide_step(slide: Slide, left: Size, step: Expr) -> Slide:
     """``slide`` with a stride, or a dilation, of more than is left over, as torch wants it.
 
     A window at a single place may move by any.
@@ -241,45 +245,46 @@ def stepping(slide: Slide, left: Size, step: Expr) -> Slide:
     least = left.args[1] if isinstance(left, sp.Mod) else left + 1
     if free_indices(step) or least == 1:
         return slide
-    need(least.is_Integer)
+    require_all(least.is_Integer)
     return replace(slide, stride=least)
 
 
-def slide_of(shift: Expr, place: Index, step: Expr) -> Slide:
+def find_slide(shift: Expr, place: Index, step: Expr) -> Slide:
     """How place and step belong together; a window of one entry stays where it is."""
-    return AT_REST if shift == 0 and place == step else solved(shift, place, step)
+    return AT_REST if shift == 0 and place == step else solve_slide(shift, place, step)
 
 
-def step_of_shorter(pair: Pair) -> str:
+def write_transposed_input_gradient(pair: ConvPair) -> str:
     """v[n,o,k]·w[c,o,k−s·p+d] over o and k: the gradient of a transposed convolution's input."""
     (lead, outputs, places), kernel = pair.split(indices_of(pair.v)), indices_of(pair.other)
     before, channel, steps = pair.split(pair.axes)
-    groups = groups_of(pair, channel, outputs)
-    need(len(kernel) == pair.space + 2, lead == before, pair.bound == among(outputs, *places) - {channel})
-    need(alike(kernel[0], channel), bool(groups) or kernel[1] == outputs)
-    slides = [solved(*along) for along in zip(kernel[2:], places, steps, strict=True)]
-    given = lengths(pair.sizes(pair.v), pair.sizes(pair.other), slides)
+    groups = write_groups(pair, channel, outputs)
+    require_all(len(kernel) == pair.space + 2, lead == before)
+    require_all(runs_along(kernel[0], channel), bool(groups) or kernel[1] == outputs)
+    require_all(pair.bound == running_indices(outputs, *places) - {channel})
+    slides = [solve_slide(*along) for along in zip(kernel[2:], places, steps, strict=True)]
+    given = window_lengths(pair.sizes(pair.v), pair.sizes(pair.other), slides)
     extra = [sp.expand(n - i.size) for n, i in zip(given, steps, strict=True)]
-    need(all(n.is_nonnegative for n in extra))
-    whole = call(pair, "conv", [pair.text(pair.v), pair.text(pair.other)], slides, groups)
-    return cut(pair, whole, [i.size for i in steps], extra)
+    require_all(all(n.is_nonnegative for n in extra))
+    whole = write_conv_call(pair, "conv", [pair.text(pair.v), pair.text(pair.other)], slides, groups)
+    return cut_to_sizes(pair, whole, [i.size for i in steps], extra)
 
 
-def shift_in_window(pair: Pair) -> str:
+def write_weight_gradient(pair: ConvPair) -> str:
     """v[n,o,k]·x[n,c,s·k+r−d] over n and k: the gradient of a convolution's weights."""
-    need(len(pair.axes) == pair.space + 2)
+    require_all(len(pair.axes) == pair.space + 2)
     (lead, outputs, steps), (before, channel, places) = (pair.split(indices_of(t)) for t in (pair.v, pair.other))
-    groups = group_of(channel, pair.axes[0], pair.axes[1])
-    need(lead == before, alike(outputs, pair.axes[0]), bool(groups) or alike(channel, pair.axes[1]))
-    need(pair.bound == among(*lead, *steps))
+    groups = count_groups(channel, pair.axes[0], pair.axes[1])
+    require_all(lead == before, runs_along(outputs, pair.axes[0]), bool(groups) or runs_along(channel, pair.axes[1]))
+    require_all(pair.bound == running_indices(*lead, *steps))
     slides = [
-        AT_REST if groups and place == step else straight(place, shift, step)
+        AT_REST if groups and place == step else solve_straight(place, shift, step)
         for place, shift, step in zip(places, pair.axes[2:], steps, strict=True)
     ]
-    return by_windows(pair, pair.other, pair.v, slides, bool(lead), groups)
+    return write_window_convolution(pair, pair.other, pair.v, slides, bool(lead), groups)
 
 
-def group_of(channel: Expr, outputs: Index, own: Index) -> Size | None:
+def count_groups(channel: Expr, outputs: Index, own: Index) -> Size | None:
     """How many groups there are, of the channel c + (channels in a group)·(group of o); None for one."""
     rest = sp.expand(channel - own) if channel.has(own) else channel
     if own.size == 1 and rest == outputs:
@@ -289,55 +294,55 @@ def group_of(channel: Expr, outputs: Index, own: Index) -> Size | None:
     return many.shape[0] if fits else None
 
 
-def shift_in_transposed(pair: Pair) -> str:
+def write_transposed_weight_gradient(pair: ConvPair) -> str:
     """v[n,o,k]·x[n,c,k−r+d] over n and k: the gradient of a transposed convolution's weights."""
-    need(len(pair.axes) == pair.space + 2)
+    require_all(len(pair.axes) == pair.space + 2)
     (lead, outputs, places), (before, channel, steps) = (pair.split(indices_of(t)) for t in (pair.v, pair.other))
-    groups = group_of(outputs, pair.axes[0], pair.axes[1])
-    need(lead == before, alike(channel, pair.axes[0]), bool(groups) or alike(outputs, pair.axes[1]))
-    need(pair.bound == among(*lead, *places))
-    slides = [solved(*along) for along in zip(steps, places, pair.axes[2:], strict=True)]
-    return by_windows(pair, pair.v, pair.other, slides, bool(lead), groups)
+    groups = count_groups(outputs, pair.axes[0], pair.axes[1])
+    require_all(lead == before, runs_along(channel, pair.axes[0]), bool(groups) or runs_along(outputs, pair.axes[1]))
+    require_all(pair.bound == running_indices(*lead, *places))
+    slides = [solve_slide(*along) for along in zip(steps, places, pair.axes[2:], strict=True)]
+    return write_window_convolution(pair, pair.v, pair.other, slides, bool(lead), groups)
 
 
-def by_windows(
-    pair: Pair, longer: Expr, shorter: Expr, slides: Sequence[Slide], batch: bool, groups: Size | None = None
+def write_window_convolution(
+    pair: ConvPair, longer: Expr, shorter: Expr, slides: Sequence[Slide], batch: bool, groups: Size | None = None
 ) -> str:
     """The shorter tensor as a window over the longer one, channels in the place of the batch; of each group its own."""
     shifts = pair.axes[2:]
-    given = lengths(pair.sizes(longer), pair.sizes(shorter), slides)
+    given = window_lengths(pair.sizes(longer), pair.sizes(shorter), slides)
     extra = [sp.expand(n - r.size) for n, r in zip(given, shifts, strict=True)]
-    need(batch or groups is None, all(n.is_nonnegative for n in extra))
+    require_all(batch or groups is None, all(n.is_nonnegative for n in extra))
     tensors, more = [pair.by_channel(pair.text(t), batch) for t in (longer, shorter)], ""
     if groups is not None:
         number = pair.notation.texts.size(groups)
         tensors[0] = f"{pair.text(longer)}.unflatten(1, ({number}, -1)).transpose(0, 2).flatten(1, 2)"
         more = f", groups={number}"
-    whole = call(pair, "conv", tensors, slides, more)
-    return cut(pair, pair.turned(whole), [r.size for r in shifts], extra)
+    whole = write_conv_call(pair, "conv", tensors, slides, more)
+    return cut_to_sizes(pair, pair.turned(whole), [r.size for r in shifts], extra)
 
 
-def among(*indices: Expr) -> set[Index]:
+def running_indices(*indices: Expr) -> set[Index]:
     """Those that run: on an axis of size 1 an index is 0."""
     return {i for i in indices if isinstance(i, Index)}
 
 
-def straight(place: Expr, shift: Index, step: Expr) -> Slide:
+def solve_straight(place: Expr, shift: Index, step: Expr) -> Slide:
     """a·shift + b·step − padding; a shift within one entry is 0"""
     slopes = [place.coeff(i) if isinstance(i, Index) and i.size != 1 else sp.S.One for i in (shift, step)]
     padding = sp.expand(slopes[0] * (shift if shift.size != 1 else 0) + slopes[1] * step - place)
-    need(all(s.is_Integer and s > 0 for s in slopes), not free_indices(padding))
+    require_all(all(s.is_Integer and s > 0 for s in slopes), not free_indices(padding))
     return Slide(slopes[0], slopes[1], padding)
 
 
-def lengths(long: Sequence[Size], windows: Sequence[Size], slides: Sequence[Slide]) -> list[Size]:
+def window_lengths(long: Sequence[Size], windows: Sequence[Size], slides: Sequence[Slide]) -> list[Size]:
     """How many places a window has on each axis."""
     return [
-        slid(n, remainders(k), s.stride, s.padding, s.padding, s.dilation)
+        slid(n, use_remainders(k), s.stride, s.padding, s.padding, s.dilation)
         for n, k, s in zip(long, windows, slides, strict=True)
     ]
 
 
-def alike(index: Expr, axis: Index) -> bool:
+def runs_along(index: Expr, axis: Index) -> bool:
     """Whether an index runs along ``axis``: on an axis of size 1 it is 0."""
     return bool(index == axis or (index == 0 and axis.size == 1))

@@ -19,11 +19,11 @@ from dataclasses import dataclass
 
 import sympy as sp
 
-from symgrad.closed_form.fragments import Notation, Piece, axis_in, flat, method, permuted
+from symgrad.closed_form.fragments import Fragment, Notation, axis_number, call_method, drop_size_one_axes, permute_axes
 from symgrad.closed_form.number_text import ATOM, MULTIPLY, NoForm, subscripted
 from symgrad.closed_form.rewriting.shorthands import reads_tensor
-from symgrad.closed_form.rewriting.sum_rules import taken_apart
-from symgrad.closed_form.writing.convolution_gradients import one_or_each, remainders, told
+from symgrad.closed_form.rewriting.sum_rules import split_sum
+from symgrad.closed_form.writing.convolution_gradients import use_remainders, write_one_or_each, write_option
 from symgrad.indexing import Bracket, Index, fresh, summed
 from symgrad.indexing.brackets import ORDERS, STRICT, whole_gap
 from symgrad.indexing.equation import with_fresh_sums
@@ -33,7 +33,7 @@ from symgrad.ops.convolutions import spread
 from symgrad.shapes import Size
 
 
-def is_edge(factor: Expr) -> bool:
+def is_index_condition(factor: Expr) -> bool:
     """Whether a factor is a condition on indices alone, or picks one place of an axis."""
     if isinstance(factor, sp.KroneckerDelta):
         return (
@@ -44,24 +44,24 @@ def is_edge(factor: Expr) -> bool:
     return isinstance(factor, Bracket) and not reads_tensor(factor)
 
 
-def has_edge(term: Expr) -> bool:
+def has_index_condition(term: Expr) -> bool:
     """Whether a product is 0 outside of some range."""
-    return any(map(is_edge, split_factors(term)))
+    return any(map(is_index_condition, split_factors(term)))
 
 
-def within_edges(notation: Notation, factors: Sequence[Expr], prefer: Sequence[Index]) -> Piece:
+def write_conditioned_product(notation: Notation, factors: Sequence[Expr], prefer: Sequence[Index]) -> Fragment:
     """A product with conditions on indices among its factors."""
-    edges = [f for f in factors if is_edge(f)]
+    edges = [f for f in factors if is_index_condition(f)]
     rest = [f for f in factors if f not in edges]
     if len(edges) == 1 and len(free_indices(edges[0])) == 2:
-        return triangle(notation, edges[0], rest, prefer)
-    return padded(notation, edges, rest, prefer)
+        return write_triangle(notation, edges[0], rest, prefer)
+    return write_pad(notation, edges, rest, prefer)
 
 
-def triangle(notation: Notation, factor: Expr, rest: Sequence[Expr], prefer: Sequence[Index]) -> Piece:
+def write_triangle(notation: Notation, factor: Expr, rest: Sequence[Expr], prefer: Sequence[Index]) -> Fragment:
     """[q ≤ p + d]·f[p,q] is f.tril(d), [q ≥ p + d]·f[p,q] is f.triu(d), also of each matrix of a stack."""
     inner = notation.write(sp.Mul(*rest), prefer)
-    axes = flat(inner).indices()
+    axes = drop_size_one_axes(inner).indices()
     if len(axes) < 2 or free_indices(factor) != set(axes[-2:]):
         raise NoForm
     relation = factor.args[0]
@@ -74,47 +74,47 @@ def triangle(notation: Notation, factor: Expr, rest: Sequence[Expr], prefer: Seq
     if not offset.is_Integer:
         raise NoForm
     word = "triu" if slope == 1 else "tril"
-    return method(flat(inner), f"{word}({offset})" if offset else f"{word}()", axes)
+    return call_method(drop_size_one_axes(inner), f"{word}({offset})" if offset else f"{word}()", axes)
 
 
-def padded(notation: Notation, edges: Sequence[Expr], rest: Sequence[Expr], prefer: Sequence[Index]) -> Piece:
+def write_pad(notation: Notation, edges: Sequence[Expr], rest: Sequence[Expr], prefer: Sequence[Index]) -> Fragment:
     """[a ≤ q]·[q < b]·f(q) is f(a), …, f(b − 1) with zeros before and behind: pad(f, (a, n − b))."""
-    ranges = ranges_of(notation, edges)
-    body, inner = counted_from_start(sp.Mul(*rest), ranges)
-    piece = flat(notation.write(body, [inner.get(i, i) for i in prefer]))
+    ranges = find_index_ranges(notation, edges)
+    body, inner = shift_indices_to_start(sp.Mul(*rest), ranges)
+    piece = drop_size_one_axes(notation.write(body, [inner.get(i, i) for i in prefer]))
     axes = tuple(i for i in prefer if i in ranges or i in piece.axes)
     own = [inner.get(i, i) for i in axes if inner.get(i, i) in piece.axes]
     beside = [i for i in axes if inner.get(i, i) not in own]
     if not set(ranges) <= set(axes) or len(own) < len(piece.axes) or any(inner.get(i, i).size != 1 for i in beside):
         raise NoForm
-    piece = permuted(piece, own)
+    piece = permute_axes(piece, own)
     if not reads_tensor(sp.Mul(*rest)):
         raise NoForm  # a number has no axis that margins could be put around
     if beside:  # the axis of one place that was picked is not in what is put there
         items = ["None" if i in beside else ":" for i in axes]
-        piece = Piece(f"{piece.inside(ATOM)}[{', '.join(items)}]", ATOM, axes)
+        piece = Fragment(f"{piece.inside(ATOM)}[{', '.join(items)}]", ATOM, axes)
     margins: list[str] = []
     for axis in reversed(axes[min(axes.index(q) for q in ranges) :]):
         start, stop = ranges.get(axis, (sp.S.Zero, axis.size))
         margins += [notation.texts.size(sp.expand(n)) for n in (start, axis.size - stop)]
-    return Piece(f"pad({piece.text}, ({', '.join(margins)}))", ATOM, axes)
+    return Fragment(f"pad({piece.text}, ({', '.join(margins)}))", ATOM, axes)
 
 
-def ranges_of(notation: Notation, edges: Sequence[Expr]) -> dict[Index, tuple[Expr, Expr]]:
+def find_index_ranges(notation: Notation, edges: Sequence[Expr]) -> dict[Index, tuple[Expr, Expr]]:
     """Where each index starts and stops by conditions on one index each; NoForm where that may be outside its axis."""
     ranges: dict[Index, tuple[Expr, Expr]] = {}
     for edge in edges:
         if len(free_indices(edge)) != 1:
             raise NoForm
         (q,) = free_indices(edge)
-        ranges[q] = narrowed(edge, q, *ranges.get(q, (sp.S.Zero, q.size)))
+        ranges[q] = narrow_range(edge, q, *ranges.get(q, (sp.S.Zero, q.size)))
     amounts = (n for q, (start, stop) in ranges.items() for n in (start, stop - start, q.size - stop))
     if not all(map(notation.is_size, amounts)):
         raise NoForm
     return ranges
 
 
-def counted_from_start(body: Expr, ranges: Mapping[Index, tuple[Expr, Expr]]) -> tuple[Expr, dict[Index, Index]]:
+def shift_indices_to_start(body: Expr, ranges: Mapping[Index, tuple[Expr, Expr]]) -> tuple[Expr, dict[Index, Index]]:
     """``body`` inside its ranges, by indices of their lengths that count from where they start."""
     inner = {q: fresh(q.name, sp.expand(stop - start)) for q, (start, stop) in ranges.items()}
     if not ranges.keys().isdisjoint(bound_indices(body)):  # a sum inside has a letter of its own
@@ -122,17 +122,19 @@ def counted_from_start(body: Expr, ranges: Mapping[Index, tuple[Expr, Expr]]) ->
     return body.xreplace({q: inner[q] + start for q, (start, _) in ranges.items()}), inner
 
 
-def within_range(notation: Notation, factors: Sequence[Expr], bound: Sequence[Index], prefer: Sequence[Index]) -> Piece:
+def write_sum_within_range(
+    notation: Notation, factors: Sequence[Expr], bound: Sequence[Index], prefer: Sequence[Index]
+) -> Fragment:
     """Σ_k [a ≤ k]·[k < b]·f(k) is f added up from a to b − 1: what is 0 is not read, as it may not be there."""
-    edges = [f for f in factors if is_edge(f) and free_indices(f) <= set(bound)]
+    edges = [f for f in factors if is_index_condition(f) and free_indices(f) <= set(bound)]
     if not edges or len(edges) == len(factors):
         raise NoForm
     rest = sp.Mul(*(f for f in factors if f not in edges))
-    body, inner = counted_from_start(rest, ranges_of(notation, edges))
+    body, inner = shift_indices_to_start(rest, find_index_ranges(notation, edges))
     return notation.write(summed(body, [inner.get(k, k) for k in bound]), prefer)
 
 
-def side_by_side(notation: Notation, terms: Sequence[Expr], prefer: Sequence[Index]) -> Piece | None:
+def write_concatenation(notation: Notation, terms: Sequence[Expr], prefer: Sequence[Index]) -> Fragment | None:
     """[q < a]·f(q) + [q ≥ a]·g(q), two parts that fill an axis, is cat([f, g]); None where the terms are no such parts.
 
     Parts of one place each are a stack.
@@ -141,17 +143,17 @@ def side_by_side(notation: Notation, terms: Sequence[Expr], prefer: Sequence[Ind
     along: set[Index] = set()
     for term in terms:
         factors = split_factors(term)
-        edges = [f for f in factors if is_edge(f)]
+        edges = [f for f in factors if is_index_condition(f)]
         along |= {index for edge in edges for index in free_indices(edge)}
         if not edges or len(along) != 1:
             return None
         (q,) = along
         reach: tuple[Expr, Expr] = (sp.S.Zero, q.size)
         for edge in edges:
-            reach = narrowed(edge, q, *reach)
+            reach = narrow_range(edge, q, *reach)
         parts.setdefault(reach, []).append(sp.Mul(*(f for f in factors if f not in edges)))
     (q,) = along
-    found = filling(q, list(parts))
+    found = order_filling_ranges(q, list(parts))
     if len(parts) < 2 or found is None or q not in prefer:
         return None
     inner = [fresh(q.name, sp.expand(stop - start)) for start, stop in found]
@@ -167,22 +169,22 @@ def side_by_side(notation: Notation, terms: Sequence[Expr], prefer: Sequence[Ind
         stacked, wanted = False, [tuple(i if p is q else p for p in axes) for i in inner]
     if any(set(piece.indices()) != set(own) for piece, own in zip(pieces, wanted, strict=True)):
         return None  # what is broadcast along another axis does not fill its part
-    texts = ", ".join(permuted(piece, own).text for piece, own in zip(pieces, wanted, strict=True))
+    texts = ", ".join(permute_axes(piece, own).text for piece, own in zip(pieces, wanted, strict=True))
     last = "" if place == 0 else ", -1" if place == len(axes) - 1 else f", {place}"
-    return Piece(f"stack([{texts}]{last})" if stacked else f"cat([{texts}]{last})", ATOM, axes)
+    return Fragment(f"stack([{texts}]{last})" if stacked else f"cat([{texts}]{last})", ATOM, axes)
 
 
-def within_common_edges(terms: Sequence[Expr]) -> list[Expr]:
+def group_by_conditions(terms: Sequence[Expr]) -> list[Expr]:
     """[q < a]·f(q) + [q < a]·g(q) as [q < a]·(f(q) + g(q))."""
     groups: dict[frozenset[Expr], list[Expr]] = {}
     for term in terms:
         factors = split_factors(term)
-        edges = frozenset(filter(is_edge, factors))
+        edges = frozenset(filter(is_index_condition, factors))
         groups.setdefault(edges, []).append(sp.Mul(*(f for f in factors if f not in edges)))
     return [sp.Mul(*edges, sp.Add(*rests)) for edges, rests in groups.items()]
 
 
-def filling(q: Index, reaches: Sequence[tuple[Expr, Expr]]) -> list[tuple[Expr, Expr]] | None:
+def order_filling_ranges(q: Index, reaches: Sequence[tuple[Expr, Expr]]) -> list[tuple[Expr, Expr]] | None:
     """Parts in their order, where they fill an axis without gap or overlap."""
     found: list[tuple[Expr, Expr]] = []
     edge: Expr = sp.S.Zero
@@ -195,7 +197,7 @@ def filling(q: Index, reaches: Sequence[tuple[Expr, Expr]]) -> list[tuple[Expr, 
     return found if sp.expand(edge - q.size) == 0 else None
 
 
-def narrowed(edge: Expr, q: Index, start: Expr, stop: Expr) -> tuple[Expr, Expr]:
+def narrow_range(edge: Expr, q: Index, start: Expr, stop: Expr) -> tuple[Expr, Expr]:
     """Where q starts and stops by one more condition; which edge is the nearer one has to be plain."""
     if isinstance(edge, sp.KroneckerDelta):
         (place,) = (side for side in edge.args if side is not q)
@@ -219,7 +221,7 @@ MOST_SPACE = 3
 
 
 @dataclass(frozen=True)
-class Window:
+class SumWindow:
     """0 ≤ ``place`` − ``stride``·``step`` + ``padding`` < ``length``, summed over one of the two."""
 
     place: Index
@@ -229,9 +231,9 @@ class Window:
     length: Expr
 
 
-def write_window_sum(notation: Notation, factors: list[Expr], bound: list[Index], prefer: Sequence[Index]) -> Piece:
+def write_window_sum(notation: Notation, factors: list[Expr], bound: list[Index], prefer: Sequence[Index]) -> Fragment:
     """A sum over windows, of which each stands for one place, or each place in it for the window."""
-    every, over = taken_apart(summed(sp.Mul(*factors), bound))
+    every, over = split_sum(summed(sp.Mul(*factors), bound))
     edges = [f for f in every if isinstance(f, Bracket) and not reads_tensor(f)]
     rest = [f for f in every if f not in edges]
     windows = [find_window(k, [e for e in edges if k in free_indices(e)]) for k in over]
@@ -241,17 +243,17 @@ def write_window_sum(notation: Notation, factors: list[Expr], bound: list[Index]
     if len(set(outer.values())) < len(outer) or any(i in free_indices(sp.Mul(*rest)) for i in outer.values()):
         raise NoForm
     order = [next((k for k, o in outer.items() if o == i), i) for i in prefer]
-    body = flat(notation.write(sp.Mul(*rest), order))
+    body = drop_size_one_axes(notation.write(sp.Mul(*rest), order))
     if not set(over) <= set(body.axes):
         raise NoForm
     inner = tuple(i for i in order if i in body.axes)
-    body = permuted(body, inner)
+    body = permute_axes(body, inner)
     chosen = {w: w.step if w.step in over else w.place for w in windows}
     if not set(chosen.values()) <= set(inner):
         raise NoForm
     found = sorted(windows, key=lambda w: inner.index(chosen[w]))
     axes = tuple(outer.get(i, i) for i in inner)
-    ways = (sum_blocks,) if found[0].place in over else (repeat_blocks, write_overlapping_windows)
+    ways = (sum_blocks,) if found[0].place in over else (repeat_block, write_overlapping_windows)
     for way in ways:
         try:
             return way(notation, body, found, axes)
@@ -260,7 +262,7 @@ def write_window_sum(notation: Notation, factors: list[Expr], bound: list[Index]
     raise NoForm
 
 
-def find_window(bound: Index, edges: Sequence[Expr]) -> Window:
+def find_window(bound: Index, edges: Sequence[Expr]) -> SumWindow:
     """What two conditions on ``bound`` and another index say."""
     if len(edges) != 2 or any(edge.args[0].func not in (sp.Le, sp.Lt, sp.Ge, sp.Gt) for edge in edges):
         raise NoForm
@@ -275,30 +277,30 @@ def find_window(bound: Index, edges: Sequence[Expr]) -> Window:
             length = sp.expand(below + above + 1)
             plain = not free_indices(padding) and not free_indices(length) and stride.is_Integer
             if plain and below.coeff(place) == 1 and (stride > 1 or (stride == 1 and place is other)):
-                return Window(place, step, stride, padding, length)
+                return SumWindow(place, step, stride, padding, length)
     raise NoForm
 
 
-def repeat_blocks(notation: Notation, body: Piece, windows: Sequence[Window], axes: tuple[Index, ...]) -> Piece:
+def repeat_block(notation: Notation, body: Fragment, windows: Sequence[SumWindow], axes: tuple[Index, ...]) -> Fragment:
     """Each entry as often as its window is long, where windows lie side by side."""
     margins: dict[Index, Size] = {}
     for w in windows:
-        left = remainders(w.place.size - w.length * w.step.size)
+        left = use_remainders(w.place.size - w.length * w.step.size)
         if w.stride != w.length or w.padding != 0 or not notation.is_size(left):
             raise NoForm
         margins[w.place] = left
-        often = f"repeat_interleave({notation.texts.size(w.length)}, {axis_in(axes, w.place)})"
-        body = Piece(body.text, body.binds, axes) if w.length == 1 else method(body, often, axes)
+        often = f"repeat_interleave({notation.texts.size(w.length)}, {axis_number(axes, w.place)})"
+        body = Fragment(body.text, body.binds, axes) if w.length == 1 else call_method(body, often, axes)
     if all(left == 0 for left in margins.values()):
         return body
     first = min(axes.index(i) for i, left in margins.items() if left != 0)
     told = [part for i in reversed(axes[first:]) for part in ("0", notation.texts.size(margins.get(i, sp.S.Zero)))]
-    return Piece(f"pad({body.text}, ({', '.join(told)}))", ATOM, axes)
+    return Fragment(f"pad({body.text}, ({', '.join(told)}))", ATOM, axes)
 
 
 def write_overlapping_windows(
-    notation: Notation, body: Piece, windows: Sequence[Window], axes: tuple[Index, ...]
-) -> Piece:
+    notation: Notation, body: Fragment, windows: Sequence[SumWindow], axes: tuple[Index, ...]
+) -> Fragment:
     """A transposed convolution with a window of ones, channel by channel."""
     space = len(windows)
     if tuple(w.place for w in windows) != axes[-space:] or space > MOST_SPACE or len(axes) - space not in (1, 2):
@@ -306,25 +308,27 @@ def write_overlapping_windows(
     channels = axes[-space - 1]
     one = notation.program.inputs[0].name
     sizes = [notation.texts.size(n) for n in (channels.size, sp.S.One, *(w.length for w in windows))]
-    left = [remainders(w.place.size - spread(w.step.size, w.length, w.stride, w.padding, sp.S.One)) for w in windows]
+    left = [
+        use_remainders(w.place.size - spread(w.step.size, w.length, w.stride, w.padding, sp.S.One)) for w in windows
+    ]
     over = [sp.S.Zero if n.is_nonpositive else n for n in left]
     if not all(notation.is_size(n) for n in over):
         raise NoForm
     texts = [
-        told(notation, "stride", [w.stride for w in windows], 1),
-        told(notation, "padding", [w.padding for w in windows], 0),
-        told(notation, "output_padding", over, 0),
-        told(notation, "groups", [channels.size], 1),
+        write_option(notation, "stride", [w.stride for w in windows], 1),
+        write_option(notation, "padding", [w.padding for w in windows], 0),
+        write_option(notation, "output_padding", over, 0),
+        write_option(notation, "groups", [channels.size], 1),
     ]
     ones = f"{one}.new_ones({', '.join(sizes)})"
     call = f"conv_transpose{space}d({body.text}, {ones}{''.join(texts)})"
     cut = [
         ":" if n.is_nonnegative else f":{notation.texts.size(w.place.size)}" for n, w in zip(left, windows, strict=True)
     ]
-    return Piece(subscripted(call, [":"] * (len(axes) - space) + cut), ATOM, axes)
+    return Fragment(subscripted(call, [":"] * (len(axes) - space) + cut), ATOM, axes)
 
 
-def sum_blocks(notation: Notation, body: Piece, windows: Sequence[Window], axes: tuple[Index, ...]) -> Piece:
+def sum_blocks(notation: Notation, body: Fragment, windows: Sequence[SumWindow], axes: tuple[Index, ...]) -> Fragment:
     """The sums of blocks that fill an axis."""
     if any(sp.expand(w.place.size - w.stride * w.step.size) != 0 or w.length != w.stride for w in windows):
         raise NoForm
@@ -333,11 +337,11 @@ def sum_blocks(notation: Notation, body: Piece, windows: Sequence[Window], axes:
     space = len(windows)
     if tuple(w.step for w in windows) == axes[-space:] and space <= MOST_SPACE and len(axes) - space in (1, 2):
         number = sp.Mul(*(w.length for w in windows))
-        call = f"avg_pool{space}d({body.text}, {one_or_each(notation, [w.length for w in windows])})"
-        return Piece(f"{number} * {call}", MULTIPLY, axes)
+        call = f"avg_pool{space}d({body.text}, {write_one_or_each(notation, [w.length for w in windows])})"
+        return Fragment(f"{number} * {call}", MULTIPLY, axes)
     by_step = {w.step: w.length for w in windows}
     sizes = [n for i in axes for n in ([i.size, by_step[i]] if i in by_step else [i.size])]
     marks = [inner for i in axes for inner in ([False, True] if i in by_step else [False])]
     places = [str(n) for n, inner in enumerate(marks) if inner]
-    shaped = method(body, f"reshape({', '.join(notation.texts.size(n) for n in sizes)})", axes)
-    return method(shaped, f"sum({places[0] if len(places) == 1 else '(' + ', '.join(places) + ')'})", axes)
+    shaped = call_method(body, f"reshape({', '.join(notation.texts.size(n) for n in sizes)})", axes)
+    return call_method(shaped, f"sum({places[0] if len(places) == 1 else '(' + ', '.join(places) + ')'})", axes)

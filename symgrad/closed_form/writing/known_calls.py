@@ -22,20 +22,27 @@ from collections.abc import Sequence
 
 import sympy as sp
 
-from symgrad.closed_form.fragments import Notation, Piece, flat, shape_of
-from symgrad.closed_form.number_text import ATOM, MULTIPLY, NoForm, bracketed, size_text, subscripted
+from symgrad.closed_form.fragments import Fragment, Notation, drop_size_one_axes, shape_in_scope
+from symgrad.closed_form.number_text import ATOM, MULTIPLY, NoForm, bracketed, subscripted, write_size
 from symgrad.closed_form.rewriting.shorthands import reads_tensor
-from symgrad.closed_form.rewriting.sum_rules import taken_apart
-from symgrad.closed_form.writing.convolution_gradients import USUAL, Slide, as_told, convolution, one_or_each, solved
+from symgrad.closed_form.rewriting.sum_rules import split_sum
+from symgrad.closed_form.writing.convolution_gradients import (
+    USUAL,
+    Slide,
+    solve_slide,
+    write_convolution,
+    write_one_or_each,
+    write_slides,
+)
 from symgrad.indexing import Bracket, Index
 from symgrad.indexing.brackets import Ravel, Unravel
 from symgrad.indexing.symbols import Expr, free_indices, indices_of, is_access, name_of
 from symgrad.shapes import Size
 
 
-def known_call(notation: Notation, node: Expr, axes: Sequence[Index], wanted: str) -> str | None:
+def write_known_call(notation: Notation, node: Expr, axes: Sequence[Index], wanted: str) -> str | None:
     """The call that gives ``node``, a formula for the whole tensor ``wanted``."""
-    factors, bound = taken_apart(node)
+    factors, bound = split_sum(node)
     conditions = [f for f in factors if isinstance(f, Bracket) and not reads_tensor(f)]
     rest = [f for f in factors if f not in conditions]
     deltas = [f for f in rest if isinstance(f, sp.KroneckerDelta)]
@@ -43,21 +50,22 @@ def known_call(notation: Notation, node: Expr, axes: Sequence[Index], wanted: st
     if len(deltas) == 1 and len(accesses) == 1 and reads_tensor(deltas[0]):
         v, beside = accesses[0], [f for f in factors if f not in (*deltas, *accesses)]
         within = all(free_indices(factor) <= {*indices_of(v)} for factor in beside)
-        return written_at(notation, deltas[0], v, beside, axes, wanted) if within else None
+        return write_index_add(notation, deltas[0], v, beside, axes, wanted) if within else None
     if len(deltas) == 1 and len(rest) == 2 and len(accesses) == 1 and not deltas[0].has(sp.Mod, Unravel):
         return write_diagonal_scatter(notation, deltas[0], accesses[0], axes, wanted)
     if len(accesses) == 1 and len(accesses) + len(deltas) == len(rest) and not bound:
-        return by_steps(notation, accesses[0], axes, wanted) if deltas else write_unfold(notation, accesses[0], axes)
+        v = accesses[0]
+        return write_strided(notation, v, axes, wanted) if deltas else write_unfold(notation, v, axes)
     if len(accesses) == 2 and len(accesses) + len(deltas) == len(rest) and bound:
         v, other = sorted(accesses, key=lambda access: name_of(access) != notation.program.seed)
-        return convolution(notation, node, v, other, bound, axes)
+        return write_convolution(notation, node, v, other, bound, axes)
     if len(accesses) == 1 and len(accesses) + len(deltas) == len(rest) and bound:
-        windows = by_windows(notation, accesses[0], bound[0], axes, wanted) if len(bound) == 1 else None
+        windows = write_unfolded_windows(notation, accesses[0], bound[0], axes, wanted) if len(bound) == 1 else None
         return windows or write_fold(notation, accesses[0], bound, axes, wanted)
     return None
 
 
-def written_at(
+def write_index_add(
     notation: Notation, delta: Expr, seed: Expr, beside: Sequence[Expr], axes: Sequence[Index], wanted: str
 ) -> str | None:
     """index_add for positions that hold for whole slices, scatter_add for positions of single entries.
@@ -71,32 +79,32 @@ def written_at(
             first = list(axes).index(target[0])
             if tuple(axes[first : first + len(target)]) != tuple(target):
                 return None
-            sizes = shape_of(notation, name_of(read))
+            sizes = shape_in_scope(notation, name_of(read))
             if any(not isinstance(i, Index) and size != 1 for i, size in zip(indices_of(read), sizes, strict=True)):
                 return None  # one of several positions
-            positions = first_ones(notation, read, seed)
+            positions = write_read_positions(notation, read, seed)
             if read is not there:  # counted from the end
-                size = bracketed(*size_text(there.args[1], notation.program.inputs), ATOM)
-                positions = Piece(f"{positions.inside(MULTIPLY)} % {size}", MULTIPLY, positions.axes)
+                size = bracketed(*write_size(there.args[1], notation.program.inputs), ATOM)
+                positions = Fragment(f"{positions.inside(MULTIPLY)} % {size}", MULTIPLY, positions.axes)
             return write_scatter_add(notation, (first, len(target)), positions, seed, beside, axes, wanted)
     return None
 
 
-def first_ones(notation: Notation, read: Expr, seed: Expr) -> Piece:
+def write_read_positions(notation: Notation, read: Expr, seed: Expr) -> Fragment:
     """The positions that are read: the whole tensor, or as many as the seed has entries, ``n[:2]``."""
-    indices, given = indices_of(read), shape_of(notation, name_of(seed))
+    indices, given = indices_of(read), shape_in_scope(notation, name_of(seed))
     whole = {i for i, size in zip(indices_of(seed), given, strict=True) if isinstance(i, Index) and i.size == size}
-    found = Piece(*notation.texts.tensor(name_of(read)), indices)
-    pairs = list(zip(indices, shape_of(notation, name_of(read)), strict=True))
+    found = Fragment(*notation.texts.tensor(name_of(read)), indices)
+    pairs = list(zip(indices, shape_in_scope(notation, name_of(read)), strict=True))
     fewer = [index in whole and index.size != size for index, size in pairs]
     if not any(fewer):
         return found
     cut = [f":{notation.texts.size(i.size)}" if less else ":" for i, less in zip(indices, fewer, strict=True)]
-    return Piece(f"{found.inside(ATOM)}[{', '.join(cut)}]", ATOM, indices)
+    return Fragment(f"{found.inside(ATOM)}[{', '.join(cut)}]", ATOM, indices)
 
 
 def write_scatter_add(
-    notation: Notation, place: tuple[int, int], positions: Piece, seed: Expr, beside: Sequence[Expr],
+    notation: Notation, place: tuple[int, int], positions: Fragment, seed: Expr, beside: Sequence[Expr],
     axes: Sequence[Index], wanted: str,
 ) -> str | None:  # fmt: skip
     """The call that adds at positions on so many axes from the first on; None where the other axes do not agree."""
@@ -106,20 +114,20 @@ def write_scatter_add(
     middle = own[len(before) : len(own) - len(after)]
     if own[: len(before)] != before or own[len(own) - len(after) :] != after:
         return None
-    given = [shape_of(notation, name_of(seed))[n] for n, index in enumerate(own) if index in (*before, *after)]
+    given = [shape_in_scope(notation, name_of(seed))[n] for n, index in enumerate(own) if index in (*before, *after)]
     slices = all(index.size == size for index, size in zip((*before, *after), given, strict=True))
     moving = tuple(index for index in middle if isinstance(index, Index))
     if any(index in axes for index in moving) or any(not isinstance(m, Index) and m != 0 for m in middle):
         return None
-    moved = Piece(*notation.texts.tensor(name_of(seed)), own)
+    moved = Fragment(*notation.texts.tensor(name_of(seed)), own)
     if beside:
-        moved = flat(notation.write(sp.Mul(*beside, seed), own))
+        moved = drop_size_one_axes(notation.write(sp.Mul(*beside, seed), own))
         if moved.axes != own:
             return None
     if slices and count == 1 and len(middle) == 1 and numbers == tuple(middle) and moving:
         return f"zeros_like({wanted}).index_add({first}, {positions.text}, {moved.text})"
     if slices and count == 1 and numbers == moving and len(moving) > 1 and len(middle) == len(moving):
-        flatly = f"{positions.inside(ATOM)}.flatten()", flattened(moved, first, len(middle), len(own))
+        flatly = f"{positions.inside(ATOM)}.flatten()", flatten_axes(moved, first, len(middle), len(own))
         return f"zeros_like({wanted}).index_add({first}, {flatly[0]}, {flatly[1]})"
     if numbers != own:
         return None
@@ -128,13 +136,13 @@ def write_scatter_add(
             return None  # one_hot has as many rows as there are positions
         one_hot = f"one_hot({positions.text}, {notation.texts.size(axes[-1].size)})"
         return f"{moved.inside(ATOM)}[{', '.join([':'] * len(own) + ['None'])}] * {one_hot}"
-    one = flattened(positions, first, len(middle), len(own)), flattened(moved, first, len(middle), len(own))
-    whole = flattened(Piece(f"zeros_like({wanted})", ATOM, tuple(axes)), first, count, len(axes))
+    one = flatten_axes(positions, first, len(middle), len(own)), flatten_axes(moved, first, len(middle), len(own))
+    whole = flatten_axes(Fragment(f"zeros_like({wanted})", ATOM, tuple(axes)), first, count, len(axes))
     back = "" if count == 1 else f".reshape({wanted}.shape)"
     return f"{whole}.scatter_add({first}, {one[0]}, {one[1]}){back}"
 
 
-def flattened(piece: Piece, first: int, count: int, rank: int) -> str:
+def flatten_axes(piece: Fragment, first: int, count: int, rank: int) -> str:
     """``count`` axes from the first on as one: a new one for none."""
     if count == 1:
         return piece.text
@@ -146,33 +154,33 @@ def flattened(piece: Piece, first: int, count: int, rank: int) -> str:
     return f"{text}.flatten({first})" if first + count == rank else f"{text}.flatten({first}, {first + count - 1})"
 
 
-def by_steps(notation: Notation, v: Expr, axes: Sequence[Index], wanted: str) -> str | None:
+def write_strided(notation: Notation, v: Expr, axes: Sequence[Index], wanted: str) -> str | None:
     """Every s-th entry from the a-th on; of several axes the last ones first, into zeros as others have left them."""
-    moved, indices, text = axes_of_view(indices_of(v), axes), indices_of(v), notation.texts.tensor(name_of(v))[0]
-    counts = shape_of(notation, name_of(v))
+    moved, indices, text = find_view_axes(indices_of(v), axes), indices_of(v), notation.texts.tensor(name_of(v))[0]
+    counts = shape_in_scope(notation, name_of(v))
     places = [n for n, axis in enumerate(axes) if n in moved or counts[n] != axis.size] if moved else []
-    taken = {place: slice_of(indices[place], axes[place], counts[place]) for place in places}
+    taken = {place: find_slice(indices[place], axes[place], counts[place]) for place in places}
     if not taken or None in taken.values():
         return None
     for place in reversed(places):
         items = [str(taken[n]) if n in places else ":" for n in range(place)]
         whole = subscripted(wanted, items) if set(items) - {":"} else wanted
-        text = added(notation, whole, place, axes[place].size, f"[{taken[place]}]", text)
+        text = write_index_add_call(notation, whole, place, axes[place].size, f"[{taken[place]}]", text)
     return text
 
 
-def slice_of(step: Expr, index: Index, count: Size) -> str | None:
+def find_slice(step: Expr, index: Index, count: Size) -> str | None:
     """a:b:s, where an entry is read at ⌊(index − a) / s⌋."""
     quotient = sp.Add(*(part.args[0] if isinstance(part, sp.floor) else part for part in sp.Add.make_args(step)))
     stride = 1 / quotient.coeff(index) if quotient.coeff(index) else sp.S.Zero
     start = sp.expand((index / stride - quotient) * stride) if stride else sp.S.Zero
     if not (stride.is_Integer and stride > 0 and start.is_Integer and start >= 0):
         return None
-    end = end_of(count, index.size, start, stride)
+    end = slice_stop(count, index.size, start, stride)
     return None if end is None else f"{start if start else ''}:{end}{f':{stride}' if stride > 1 else ''}"
 
 
-def end_of(count: Size, size: Size, start: Expr, stride: Expr) -> str | None:
+def slice_stop(count: Size, size: Size, start: Expr, stride: Expr) -> str | None:
     """Where a slice of so many entries ends: empty for the end of the axis, −c for c entries before it."""
     if sp.expand(count - sp.floor((size - start + stride - 1) / stride)) == 0:
         return ""
@@ -183,22 +191,24 @@ def end_of(count: Size, size: Size, start: Expr, stride: Expr) -> str | None:
     return f"-{left}" if left.is_Integer and left > 0 else None
 
 
-def by_windows(notation: Notation, v: Expr, shift: Index, axes: Sequence[Index], wanted: str) -> str | None:
+def write_unfolded_windows(notation: Notation, v: Expr, shift: Index, axes: Sequence[Index], wanted: str) -> str | None:
     """Windows that were laid along one axis, each as a last axis of its own."""
     indices = indices_of(v)
-    places = axes_of_view(indices[:-1], axes)
+    places = find_view_axes(indices[:-1], axes)
     if len(places) != 1 or indices[-1] != shift:
         return None
     (place,) = places
     try:
-        slide = solved(indices[place], axes[place], shift)  # solved for the step: its divisor is how far windows move
+        slide = solve_slide(
+            indices[place], axes[place], shift
+        )  # solved for the step: its divisor is how far windows move
     except NoForm:
         return None
     if slide.stride != 1 or slide.padding != 0 or not slide.dilation.is_Integer:
         return None
-    *counts, width = shape_of(notation, name_of(v))
+    *counts, width = shape_in_scope(notation, name_of(v))
     many = sp.floor((axes[place].size - shift.size) / slide.dilation) + 1
-    ends = end_of(counts[place], many, sp.S.Zero, sp.S.One), end_of(width, shift.size, sp.S.Zero, sp.S.One)
+    ends = slice_stop(counts[place], many, sp.S.Zero, sp.S.One), slice_stop(width, shift.size, sp.S.Zero, sp.S.One)
     if None in ends or any(counts[n] != axis.size for n, axis in enumerate(axes) if n != place):
         return None
     part = subscripted("", [f":{end}" for end in ends])  # of the windows that there are
@@ -207,10 +217,10 @@ def by_windows(notation: Notation, v: Expr, shift: Index, axes: Sequence[Index],
     if place < len(axes) - 1:
         moved = f"{moved}.movedim(-1, {place + 1})"
     moved += ".flatten()" if len(axes) == 1 else f".flatten({place}, {place + 1})"
-    return added(notation, wanted, place, axes[place].size, windows, moved)
+    return write_index_add_call(notation, wanted, place, axes[place].size, windows, moved)
 
 
-def axes_of_view(indices: Sequence[Expr], axes: Sequence[Index]) -> list[int]:
+def find_view_axes(indices: Sequence[Expr], axes: Sequence[Index]) -> list[int]:
     """The axes along which an entry is looked for elsewhere, all others as they are; none where the view is no such."""
     if len(indices) != len(axes):
         return []
@@ -218,7 +228,7 @@ def axes_of_view(indices: Sequence[Expr], axes: Sequence[Index]) -> list[int]:
     return moved if all(indices[n].has(axes[n]) for n in moved) else []
 
 
-def added(notation: Notation, wanted: str, place: int, size: Size, taken: str, moved: str) -> str:
+def write_index_add_call(notation: Notation, wanted: str, place: int, size: Size, taken: str, moved: str) -> str:
     """``moved`` added at the numbers of an axis that a view takes."""
     return f"zeros_like({wanted}).index_add({place}, arange({notation.texts.size(size)}){taken}, {moved})"
 
@@ -241,7 +251,7 @@ def write_diagonal_scatter(notation: Notation, delta: Expr, v: Expr, axes: Seque
             return None
         planes = [] if len(axes) == 2 else [list(axes).index(first), list(axes).index(second)]
         ends = (first.size, second.size - number) if number >= 0 else (second.size, first.size + number)
-        *counts, length = shape_of(notation, name_of(v))
+        *counts, length = shape_in_scope(notation, name_of(v))
         whole = any(sp.expand(length - end) == 0 for end in ends)
         if not whole or any(count != axis.size for count, axis in zip(counts, rest, strict=True)):
             return None  # a part of the diagonals, as x.diagonal(1)[:2]
@@ -263,8 +273,8 @@ def write_fold(notation: Notation, v: Expr, bound: Sequence[Index], axes: Sequen
     except NoForm:
         return None
     text = notation.texts.tensor(name_of(v))[0]
-    told_so = as_told(notation, found, reversed(USUAL))
-    return f"F.fold({text}, {wanted}.shape[-2:], {one_or_each(notation, rows.shape[-2:])}{told_so})"
+    told_so = write_slides(notation, found, reversed(USUAL))
+    return f"F.fold({text}, {wanted}.shape[-2:], {write_one_or_each(notation, rows.shape[-2:])}{told_so})"
 
 
 def write_unfold(notation: Notation, v: Expr, axes: Sequence[Index]) -> str | None:
@@ -291,14 +301,14 @@ def write_unfold(notation: Notation, v: Expr, axes: Sequence[Index]) -> str | No
             return None
         found.append(Slide(stride, dilation, padding))
     text = notation.texts.tensor(name_of(v))[0]
-    return f"F.unfold({text}, {one_or_each(notation, window)}{as_told(notation, found, reversed(USUAL))})"
+    return f"F.unfold({text}, {write_one_or_each(notation, window)}{write_slides(notation, found, reversed(USUAL))})"
 
 
 def solve_window_axis(place: Index, step: Expr, shift: Expr, bound: Sequence[Index]) -> Slide:
     """What one axis says, whichever of the two is summed over and the other solved for."""
     if isinstance(shift, Index) and shift in bound:
-        slide = solved(step, place, shift)
+        slide = solve_slide(step, place, shift)
         return Slide(slide.dilation, slide.stride, slide.padding)
     if isinstance(step, Index) and step in bound:
-        return solved(shift, place, step)
+        return solve_slide(shift, place, step)
     raise NoForm

@@ -8,19 +8,19 @@ import sympy as sp
 
 from symgrad.closed_form.fragments import (
     Axes,
+    Fragment,
     Notation,
-    Piece,
-    axis_in,
-    body_order,
-    flat,
-    matmul,
-    matrix,
+    as_matrix,
+    axis_number,
+    call_method,
+    choose_body_order,
+    drop_size_one_axes,
     mentions_seed,
-    method,
+    write_matmul,
 )
 from symgrad.closed_form.number_text import ATOM, COMPARE, MATMUL, MULTIPLY, NoForm
-from symgrad.closed_form.rewriting.shorthands import Mean, Variance, counted
-from symgrad.closed_form.writing.index_ranges import within_range, write_window_sum
+from symgrad.closed_form.rewriting.shorthands import Mean, Variance, is_count_of_truths
+from symgrad.closed_form.writing.index_ranges import write_sum_within_range, write_window_sum
 from symgrad.indexing import Bracket, Index, summed
 from symgrad.indexing.sums import split_factors
 from symgrad.indexing.symbols import Expr, free_indices, fresh
@@ -32,12 +32,12 @@ SUMS = (ADDED_UP, *WORDS[Mean])
 """The methods of a form that add up along the axes that stand first."""
 
 
-def write_sum(notation: Notation, node: Expr, prefer: Sequence[Index]) -> Piece:
+def write_sum(notation: Notation, node: Expr, prefer: Sequence[Index]) -> Fragment:
     """Σ over one index as a matrix product, over several as a sum of a product, else einsum."""
     bound = [limit[0] for limit in node.limits]
-    factors = raised_apart(node.function) if node.function.is_Mul else [node.function]
+    factors = split_exponentials(node.function) if node.function.is_Mul else [node.function]
     if isinstance(node, (Mean, Variance)):
-        return sum_of_product(notation, factors, bound, prefer, *WORDS[type(node)])
+        return write_sum_of_product(notation, factors, bound, prefer, *WORDS[type(node)])
     for write in WAYS:
         try:
             return write(notation, factors, bound, prefer)
@@ -46,7 +46,7 @@ def write_sum(notation: Notation, node: Expr, prefer: Sequence[Index]) -> Piece:
     raise NoForm
 
 
-def raised_apart(node: Expr) -> list[Expr]:
+def split_exponentials(node: Expr) -> list[Expr]:
     """The factors of a product; of e to a sum each term whose indices are not those of another: e^(x[k] − c) is one."""
     factors: list[Expr] = []
     for factor in sp.Mul.make_args(node):
@@ -57,7 +57,7 @@ def raised_apart(node: Expr) -> list[Expr]:
     return factors
 
 
-def outside(notation: Notation, factors: list[Expr], bound: list[Index], prefer: Sequence[Index]) -> Piece:
+def write_factored(notation: Notation, factors: list[Expr], bound: list[Index], prefer: Sequence[Index]) -> Fragment:
     """Σ_k c·f(k) is c times Σ_k f(k)."""
     apart = [f for f in factors if not free_indices(f) & set(bound)]
     if not apart or len(apart) == len(factors):
@@ -66,7 +66,7 @@ def outside(notation: Notation, factors: list[Expr], bound: list[Index], prefer:
     return notation.product([*apart, inner], prefer)
 
 
-def running(notation: Notation, factors: list[Expr], bound: list[Index], prefer: Sequence[Index]) -> Piece:
+def write_cumsum(notation: Notation, factors: list[Expr], bound: list[Index], prefer: Sequence[Index]) -> Fragment:
     """Σ_k [k ≤ q]·f(k) is f.cumsum(-1), Σ_k [q ≤ k]·f(k) the same from the end."""
     orders = [f for f in factors if isinstance(f, Bracket) and f.args[0].func in (sp.Le, sp.Ge)]
     rest = [f for f in factors if f not in orders]
@@ -76,24 +76,24 @@ def running(notation: Notation, factors: list[Expr], bound: list[Index], prefer:
     if k not in ends or not all(isinstance(end, Index) and end.size == k.size for end in ends):
         raise NoForm
     (q,) = set(ends) - {k}
-    body = flat(notation.multiplied(rest, [k if i == q else i for i in prefer]))
+    body = drop_size_one_axes(notation.multiplied(rest, [k if i == q else i for i in prefer]))
     if k not in body.axes or q in body.axes or body.binds == COMPARE:
         raise NoForm
-    axis, axes = axis_in(body.axes, k), tuple(q if i == k else i for i in body.axes)
+    axis, axes = axis_number(body.axes, k), tuple(q if i == k else i for i in body.axes)
     if k == ends[0]:
-        return method(body, f"cumsum({axis})", axes)
-    return method(body, f"flip({axis}).cumsum({axis}).flip({axis})", axes)
+        return call_method(body, f"cumsum({axis})", axes)
+    return call_method(body, f"flip({axis}).cumsum({axis}).flip({axis})", axes)
 
 
-def broadcast_apart(notation: Notation, factors: list[Expr], bound: list[Index], prefer: Sequence[Index]) -> Piece:
+def write_broadcast(notation: Notation, factors: list[Expr], bound: list[Index], prefer: Sequence[Index]) -> Fragment:
     """Term by term where terms would have to be broadcast against each other before they are added."""
     added = next((f for f in factors if f.is_Add), None)
     if len(bound) > 1 or added is None or any(free_indices(term) == free_indices(added) for term in added.args):
         raise NoForm
-    return term_by_term(notation, factors, bound, prefer)
+    return write_terms(notation, factors, bound, prefer)
 
 
-def matrix_product(notation: Notation, factors: list[Expr], bound: list[Index], prefer: Sequence[Index]) -> Piece:
+def write_as_matmul(notation: Notation, factors: list[Expr], bound: list[Index], prefer: Sequence[Index]) -> Fragment:
     """Σ_k f[p,k]·g[k,q] is f @ g, either side a vector or a product of factors."""
     if len(bound) != 1 or len(factors) < 2:
         raise NoForm
@@ -101,81 +101,83 @@ def matrix_product(notation: Notation, factors: list[Expr], bound: list[Index], 
     batch = [i for i in prefer if i != k and all(i in free_indices(f) for f in factors)]
     if not batch and len(prefer) == 2:
         weights = [f for f in factors if free_indices(f) == {k}]
-        sides = components([f for f in factors if f not in weights], {k})
+        sides = group_factors_by_indices([f for f in factors if f not in weights], {k})
         if weights and len(sides) == 2 and all(len(free_indices(sp.Mul(*side))) == 2 for side in sides):
-            return weighted_product(notation, sides, weights, k, prefer)
-    groups = components(factors, {k, *batch})
+            return write_weighted_product(notation, sides, weights, k, prefer)
+    groups = group_factors_by_indices(factors, {k, *batch})
     if len(groups) != 2:
         raise NoForm
     free = [[i for i in free_indices(sp.Mul(*g)) if i != k and i not in batch] for g in groups]
     if any(len(f) > 1 for f in free):
-        return stacked_product(notation, groups, k, prefer)
+        return write_stacked_product(notation, groups, k, prefer)
     if not any(free) or (batch and not all(free)):
         raise NoForm
-    first, second = sorted(range(2), key=lambda n: place_of(free[n], prefer))
+    first, second = sorted(range(2), key=lambda n: position_of_group(free[n], prefer))
     rows, columns = tuple(free[first]), tuple(free[second])
     if not columns and mentions_seed(sp.Mul(*groups[second]), notation.program):
         first, second, rows, columns = second, first, columns, rows
-    left = side(notation, groups[first], (*batch, *rows, k))
-    right = side(notation, groups[second], (*batch, k, *columns))
-    return matmul(left, right, (*batch, *rows, *columns))
+    left = write_matmul_side(notation, groups[first], (*batch, *rows, k))
+    right = write_matmul_side(notation, groups[second], (*batch, k, *columns))
+    return write_matmul(left, right, (*batch, *rows, *columns))
 
 
-def weighted_product(
+def write_weighted_product(
     notation: Notation, sides: list[list[Expr]], weights: list[Expr], k: Index, prefer: Sequence[Index]
-) -> Piece:
+) -> Fragment:
     """Σ_k f[k,p]·w[k]·g[k,q] is f.T @ diag(w) @ g, and (f * w).T @ g where torch has no matrix of the weights."""
     free = [[i for i in free_indices(sp.Mul(*side)) if i != k] for side in sides]
-    first, second = sorted(range(2), key=lambda n: place_of(free[n], prefer))
-    if counted(sp.Mul(*weights)):
-        left = side(notation, [*sides[first], *weights], (*free[first], k))
-        return matmul(left, side(notation, sides[second], (k, *free[second])), (*free[first], *free[second]))
-    left = side(notation, sides[first], (*free[first], k))
-    right = side(notation, sides[second], (k, *free[second]))
-    middle = flat(notation.multiplied(weights, (k,)))
+    first, second = sorted(range(2), key=lambda n: position_of_group(free[n], prefer))
+    if is_count_of_truths(sp.Mul(*weights)):
+        left = write_matmul_side(notation, [*sides[first], *weights], (*free[first], k))
+        return write_matmul(
+            left, write_matmul_side(notation, sides[second], (k, *free[second])), (*free[first], *free[second])
+        )
+    left = write_matmul_side(notation, sides[first], (*free[first], k))
+    right = write_matmul_side(notation, sides[second], (k, *free[second]))
+    middle = drop_size_one_axes(notation.multiplied(weights, (k,)))
     if middle.axes != (k,):
         raise NoForm
-    diagonal = method(middle, "diag()", (k, k))
-    return matmul(matmul(left, diagonal, (*free[first], k)), right, (*free[first], *free[second]))
+    diagonal = call_method(middle, "diag()", (k, k))
+    return write_matmul(write_matmul(left, diagonal, (*free[first], k)), right, (*free[first], *free[second]))
 
 
-def stacked_product(notation: Notation, groups: list[list[Expr]], k: Index, prefer: Sequence[Index]) -> Piece:
+def write_stacked_product(notation: Notation, groups: list[list[Expr]], k: Index, prefer: Sequence[Index]) -> Fragment:
     """Σ_k f[b,p,k]·g[k,q] is f @ g: one matrix for a whole stack of them."""
     long, short = sorted(groups, key=lambda g: -len(free_indices(sp.Mul(*g))))
     rows = [i for i in prefer if i in free_indices(sp.Mul(*long))]
     columns = [i for i in prefer if i in free_indices(sp.Mul(*short))]
     if len(rows) != len(free_indices(sp.Mul(*long))) - 1 or len(columns) != 1 or set(rows) & set(columns):
         raise NoForm
-    left = side(notation, long, (*rows, k))
-    right = side(notation, short, (k, *columns))
-    return Piece(f"{left.inside(MATMUL)} @ {right.inside(MATMUL + 1)}", MATMUL, (*rows, *columns))
+    left = write_matmul_side(notation, long, (*rows, k))
+    right = write_matmul_side(notation, short, (k, *columns))
+    return Fragment(f"{left.inside(MATMUL)} @ {right.inside(MATMUL + 1)}", MATMUL, (*rows, *columns))
 
 
-def side(notation: Notation, factors: list[Expr], axes: Sequence[Index]) -> Piece:
+def write_matmul_side(notation: Notation, factors: list[Expr], axes: Sequence[Index]) -> Fragment:
     """One side of a matrix product: torch has none of truth values, nor of counts of them."""
-    if counted(sp.Mul(*factors)):
+    if is_count_of_truths(sp.Mul(*factors)):
         raise NoForm
-    return matrix(notation.multiplied(factors, axes), axes)
+    return as_matrix(notation.multiplied(factors, axes), axes)
 
 
-def sum_of_product(
+def write_sum_of_product(
     notation: Notation,
     factors: list[Expr],
     bound: list[Index],
     prefer: Sequence[Index],
     word: str = ADDED_UP,
     *more: str,
-) -> Piece:
+) -> Fragment:
     """Σ_k f[p,k]·g[p,k] is (f * g).sum(-1); axes of one entry go with what is added up."""
-    body = notation.multiplied(factors, body_order(factors, bound, prefer))
+    body = notation.multiplied(factors, choose_body_order(factors, bound, prefer))
     if word == MEAN:  # along an axis that a view spreads, the mean is the entry
         bound = [i for i in bound if i in body.indices()]
         if not bound:
             return body
     if not set(bound) <= set(body.indices()):
         raise NoForm
-    if word != ADDED_UP and all(counted(f) for f in factors):  # torch has no mean of truth values or counts
-        body = Piece(f"1.0 * {body.inside(MULTIPLY)}", MULTIPLY, body.axes)
+    if word != ADDED_UP and all(is_count_of_truths(f) for f in factors):  # torch has no mean of truth values or counts
+        body = Fragment(f"1.0 * {body.inside(MULTIPLY)}", MULTIPLY, body.axes)
     if not any(free_indices(f) >= set(body.indices()) for f in factors):
         raise NoForm
     places = [n for n, a in enumerate(body.axes) if a in bound or a is None]
@@ -185,12 +187,12 @@ def sum_of_product(
     rest: Axes = tuple(a for a in body.indices() if a not in bound)
     kept_axes: Axes = tuple(None if a in bound else a for a in body.axes)
     kept_dim = "-1" if len(body.axes) == 1 else dim
-    kept = method(body, f"{word}({', '.join([kept_dim, *more, 'keepdim=True'])})", kept_axes)
-    plain = method(body, f"{word}({', '.join([*([dim] if rest else []), *more])})", rest)
-    return Piece(plain.text, ATOM, rest, kept)
+    kept = call_method(body, f"{word}({', '.join([kept_dim, *more, 'keepdim=True'])})", kept_axes)
+    plain = call_method(body, f"{word}({', '.join([*([dim] if rest else []), *more])})", rest)
+    return Fragment(plain.text, ATOM, rest, kept)
 
 
-def one_by_one(notation: Notation, factors: list[Expr], bound: list[Index], prefer: Sequence[Index]) -> Piece:
+def write_chain(notation: Notation, factors: list[Expr], bound: list[Index], prefer: Sequence[Index]) -> Fragment:
     """Σ_{k,l} f[p,k]·g[l,k]·h[l,q] is a chain of matrix products: from the left, where factors have both as often."""
     if len(bound) < 2 or any(len(free_indices(f)) > 2 for f in factors if not f.is_Add):
         raise NoForm
@@ -204,7 +206,7 @@ def one_by_one(notation: Notation, factors: list[Expr], bound: list[Index], pref
     return notation.write(summed(rest, [i for i in bound if i != k]), prefer)
 
 
-def term_by_term(notation: Notation, factors: list[Expr], bound: list[Index], prefer: Sequence[Index]) -> Piece:
+def write_terms(notation: Notation, factors: list[Expr], bound: list[Index], prefer: Sequence[Index]) -> Fragment:
     """Σ_k (f(k) + Σ_l g(k, l))·h(k) is Σ_k f(k)·h(k) + Σ_{k,l} g(k, l)·h(k)."""
     added = next((f for f in factors if f.is_Add), None)
     if added is None:
@@ -226,10 +228,10 @@ def term_by_term(notation: Notation, factors: list[Expr], bound: list[Index], pr
     return notation.write(sp.Add(*terms), prefer)
 
 
-def contraction(notation: Notation, factors: list[Expr], bound: list[Index], prefer: Sequence[Index]) -> Piece:
+def write_einsum(notation: Notation, factors: list[Expr], bound: list[Index], prefer: Sequence[Index]) -> Fragment:
     """Any other sum of products is an einsum."""
-    pieces = [flat(notation.write(f, prefer)) for f in factors]
-    if any(not p.axes or p.binds == COMPARE for p in pieces) or any(counted(f) for f in factors):
+    pieces = [drop_size_one_axes(notation.write(f, prefer)) for f in factors]
+    if any(not p.axes or p.binds == COMPARE for p in pieces) or any(is_count_of_truths(f) for f in factors):
         raise NoForm
     axes = list(dict.fromkeys(i for p in pieces for i in p.indices()))
     if not set(bound) <= set(axes) or len(axes) > 20:
@@ -239,17 +241,17 @@ def contraction(notation: Notation, factors: list[Expr], bound: list[Index], pre
     output += [i for i in axes if i not in bound and i not in output]
     terms = ",".join("".join(letters[i] for i in p.indices()) for p in pieces)
     text = f'einsum("{terms}->{"".join(letters[i] for i in output)}", {", ".join(p.text for p in pieces)})'
-    return Piece(text, ATOM, tuple(output))
+    return Fragment(text, ATOM, tuple(output))
 
 
 WAYS = (
-    outside, within_range, running, write_window_sum, broadcast_apart, matrix_product, sum_of_product, one_by_one,
-    contraction, term_by_term,
+    write_factored, write_sum_within_range, write_cumsum, write_window_sum, write_broadcast, write_as_matmul,
+    write_sum_of_product, write_chain, write_einsum, write_terms,
 )  # fmt: skip
 """How a sum is written: the first that can."""
 
 
-def components(factors: Sequence[Expr], apart: set[Index]) -> list[list[Expr]]:
+def group_factors_by_indices(factors: Sequence[Expr], apart: set[Index]) -> list[list[Expr]]:
     """Factors grouped so that those which share a free index, other than those ``apart``, are together."""
     groups: list[tuple[frozenset[Index], list[Expr]]] = []
     for factor in factors:
@@ -266,6 +268,6 @@ def components(factors: Sequence[Expr], apart: set[Index]) -> list[list[Expr]]:
     return [g[1] for g in groups]
 
 
-def place_of(free: Sequence[Index], prefer: Sequence[Index]) -> int:
+def position_of_group(free: Sequence[Index], prefer: Sequence[Index]) -> int:
     """Where a group's index stands in the result; a group without one goes to the side that is left."""
     return list(prefer).index(free[0]) if free and free[0] in prefer else len(prefer)

@@ -14,8 +14,8 @@ from dataclasses import replace
 
 from symgrad.backward import Backward, backward
 from symgrad.calculus import flows
-from symgrad.closed_form.number_text import NoForm, least_sizes
-from symgrad.closed_form.source_text import Writer
+from symgrad.closed_form.number_text import NoForm, describe_least_sizes
+from symgrad.closed_form.source_text import SourceWriter
 from symgrad.explanation import Explanation
 from symgrad.explanation.formulas import Derived, sample
 from symgrad.language import arguments, format_definition
@@ -56,7 +56,7 @@ def derivation_page(program: Program, derived: Sequence[Derived], order: int = 1
 
 def where_it_holds(program: Program) -> Iterator[Paragraph]:
     """The sizes at which the text means these steps."""
-    needs = least_sizes(program.required)
+    needs = describe_least_sizes(program.required)
     if needs:
         told = f"All of this is for {', '.join(needs)}: at other sizes the text is refused, or means something else."
         yield Paragraph((told,))
@@ -101,7 +101,7 @@ def source_of(program: Program) -> str:
     if not program.steps or len(program.steps) > MOST_STEPS:
         return "…"
     try:
-        return Writer(program).step(next(s for s in program.steps if s.result.name == program.output))[0]
+        return SourceWriter(program).step(next(s for s in program.steps if s.result.name == program.output))[0]
     except NoForm:
         return "…"
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from symgrad.backward import LONG, Backward, Line
 from symgrad.backward.page_names import UNNAMED
-from symgrad.closed_form import assigned
+from symgrad.closed_form import assign_form
 from symgrad.explanation import Explanation
 from symgrad.explanation.notable import listed
 from symgrad.indexing.symbols import mentions
@@ -51,7 +51,7 @@ def short_forms(forms: Mapping[str, str | None], lines: Backward, room: Room) ->
     longest = max(len(str(form)) for form in forms.values())
     if longest > SHORT and not (longest <= SHORTER and shorter(lines, [*map(str, forms.values())])):
         return (), False
-    texts = tuple(assigned(f"{name}.grad", str(form))[0] for name, form in forms.items())
+    texts = tuple(assign_form(f"{name}.grad", str(form))[0] for name, form in forms.items())
     if len(texts) <= room.lines:
         return texts, False
     return (*texts[: room.lines - 1], f"… and {len(texts) - room.lines + 1} more lines, {room.others}"), True

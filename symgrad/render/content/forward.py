@@ -11,7 +11,7 @@ import sympy as sp
 from symgrad.calculus import local
 from symgrad.calculus.sweeps import differential, small_change
 from symgrad.closed_form.number_text import NoForm
-from symgrad.closed_form.source_text import Writer
+from symgrad.closed_form.source_text import SourceWriter
 from symgrad.explanation import Explanation
 from symgrad.explanation.formulas import terms_in
 from symgrad.indexing import Equation as IndexEquation
@@ -109,7 +109,7 @@ def _solved(teller: Teller) -> Iterator[Block]:
             yield from _differential(teller, step)
         for _, name in step.beside:
             try:
-                code = Writer(teller.program).step(steps[name])[0]
+                code = SourceWriter(teller.program).step(steps[name])[0]
             except NoForm:
                 continue  # of what is nested too deep to be read
             yield say.paragraph("`{name}` is `{code}`.", name=name, code=code)

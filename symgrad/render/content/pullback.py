@@ -9,9 +9,9 @@ import sympy as sp
 
 from symgrad.backward.page_names import UNNAMED
 from symgrad.calculus import Step, Sweep
-from symgrad.closed_form import guards
+from symgrad.closed_form import describe_dropped_guards
 from symgrad.closed_form.number_text import NoForm
-from symgrad.closed_form.source_text import Writer
+from symgrad.closed_form.source_text import SourceWriter
 from symgrad.explanation import Explanation, Gradient
 from symgrad.explanation.formulas import Entry
 from symgrad.numeric import as_float
@@ -190,7 +190,7 @@ def sweep_blocks(
         if remark:
             yield Paragraph(("In code: ", *remark))
     if closed_form and formula.expression is not sp.nan:
-        yield from (Paragraph((says,)) for says in guards([step.rule for step in steps]))
+        yield from (Paragraph((says,)) for says in describe_dropped_guards([step.rule for step in steps]))
     if not closed_form and not said and sweep.whole and formula.expression != 0:
         instead = "; the index formula is the answer" if formula.fits(LONGEST) else " either"
         yield Paragraph((f"(No short matrix notation was found{instead}.)",), aside=True)
@@ -216,7 +216,7 @@ def _written(teller: Teller, step: Apply) -> str:
     if teller.source or not UNNAMED.fullmatch(step.result.name):
         return teller.code(step)
     try:
-        return Writer(teller.program).step(step)[0]
+        return SourceWriter(teller.program).step(step)[0]
     except NoForm:
         return ""
 

@@ -16,7 +16,7 @@ import sympy as sp
 from symgrad.backward.page_names import UNNAMED
 from symgrad.calculus import local
 from symgrad.calculus.sweeps import substitute
-from symgrad.closed_form.form import views
+from symgrad.closed_form.form import find_views
 from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel
 from symgrad.indexing.symbols import Expr, accesses, indices_of, is_access, mentions, name_of
 from symgrad.numeric import Values, written_out
@@ -108,7 +108,7 @@ class Teller:
 
 def teller_of(program: Program, source: str | None = None, symbolic: bool = False) -> Teller:
     """Everything a page about ``program`` needs to know first."""
-    seen = views(program).items()
+    seen = find_views(program).items()
     folded = {n: e for n, e in seen if re.fullmatch(r"t\d+", n) and not mentions(e.right, program.output)}
     return Teller(program, source, names_of(program), folded, {} if symbolic else program.sizes)
 

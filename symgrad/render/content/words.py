@@ -13,7 +13,7 @@ from typing import Any
 
 import sympy as sp
 
-from symgrad.closed_form import assigned
+from symgrad.closed_form import assign_form
 from symgrad.explanation.given import only_read
 from symgrad.program import Program
 from symgrad.render.formula_alphabets import SUBSCRIPTS, formula_text, name_latex
@@ -32,7 +32,7 @@ def as_code(target: str, form: str) -> Words:
     >>> as_code("x.grad", "K = 1 / w; out @ (K * v)")
     (Code(code='x.grad = out @ (K * v)'), ', where ', Code(code='K = 1 / w'))
     """
-    *definitions, last = assigned(target, form)
+    *definitions, last = assign_form(target, form)
     words: list[str | Code | Math] = [Code(last)]
     for place, definition in enumerate(reversed(definitions)):
         words += [" and " if place else ", where ", Code(definition)]

@@ -19,7 +19,7 @@ import numpy as np
 from symgrad.backward import backward
 from symgrad.calculus import flowing
 from symgrad.closed_form.number_text import NoForm
-from symgrad.closed_form.source_text import Writer
+from symgrad.closed_form.source_text import SourceWriter
 from symgrad.errors import SymgradError, place_of
 from symgrad.numeric import Array, as_float, numeric_pullback
 from symgrad.oracles.forms import evaluate_lowered
@@ -131,7 +131,7 @@ def legend(formula: Formula, lines: Sequence[str]) -> list[str]:
 def defined(program: Program, step: Apply) -> tuple[str, list[str]]:
     """What computes a tensor, from the inputs if that is short, else from its operands, which are then asked for."""
     try:
-        text, _ = Writer(program).step(step)
+        text, _ = SourceWriter(program).step(step)
     except (NoForm, SymgradError):
         text = ""
     if 0 < len(text) <= SPAN:

@@ -17,8 +17,8 @@ import sympy as sp
 
 from symgrad.calculus import flowing
 from symgrad.calculus.sweeps import substitute
-from symgrad.closed_form import closed_form
-from symgrad.closed_form.form import views
+from symgrad.closed_form import derive_closed_form
+from symgrad.closed_form.form import find_views
 from symgrad.errors import SymgradError
 from symgrad.numeric import Array, as_float, numeric_pullback, unit_at
 from symgrad.ops.lookup import plays
@@ -222,10 +222,10 @@ def formulas(formula: Formula, name: str, at: tuple[int, ...], trial: Trial) -> 
         return "", ""
     text = ""
     if sweep.whole and len(formula.programs) == 1:
-        equation = substitute(sweep.equation, views(program))
+        equation = substitute(sweep.equation, find_views(program))
         places = dict(zip(equation.axes, map(sp.Integer, at), strict=True))
         text = formula_text(equation.right.xreplace(places), ())
-    form = closed_form(program, sweep, name)
+    form = derive_closed_form(program, sweep, name)
     line = ""
     if form is not None and len(formula.programs) == 1:
         weights = np.asarray(trial.weights.seeds[number], dtype=np.float64)

@@ -17,7 +17,7 @@ import numpy as np
 import sympy as sp
 
 from symgrad.calculus.local import SEED
-from symgrad.closed_form import closed_form
+from symgrad.closed_form import derive_closed_form
 from symgrad.closed_form.writing.sum_writers import SUMS
 from symgrad.errors import SymgradError
 from symgrad.indexing import Bracket, Equation, instantiate
@@ -46,7 +46,7 @@ def other_forms(case: Case, axes: bool = False) -> Iterator[Slip]:
         return
     program, values = case.single
     try:
-        form = closed_form(program, case.formula.sweep(0, case.name), case.name)
+        form = derive_closed_form(program, case.formula.sweep(0, case.name), case.name)
     except SymgradError:
         return
     if form is None:

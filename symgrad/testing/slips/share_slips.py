@@ -19,7 +19,7 @@ import sympy as sp
 
 from symgrad.calculus.local import derive, standard
 from symgrad.calculus.sweeps import substitute
-from symgrad.closed_form.form import views
+from symgrad.closed_form.form import find_views
 from symgrad.errors import SymgradError
 from symgrad.indexing import Bracket, Equation
 from symgrad.indexing.symbols import accesses, is_access, name_of
@@ -308,7 +308,7 @@ def of_terms(case: Case) -> Iterator[Shares]:
         terms = wider
         shares = []
         for equation in (Equation(axes, term) for term in terms):
-            text = shortened(substitute(equation, views(program)).right, axes, program.seed)
+            text = shortened(substitute(equation, find_views(program)).right, axes, program.seed)
             shares.append(Share(f"the term {text}" if text else "", case.evaluated(equation)))
         yield Shares(case, shares)
 

@@ -17,7 +17,7 @@ import numpy as np
 from symgrad.backward import Backward, backward
 from symgrad.backward.code import with_modules
 from symgrad.calculus import pullback as derive_pullback
-from symgrad.closed_form import closed_form
+from symgrad.closed_form import derive_closed_form
 from symgrad.errors import InputError, ShapeError, UnknownNameError, UnsupportedError, seed_apart
 from symgrad.explanation import Explanation, Given, Seed, build, with_hessians
 from symgrad.explanation.formulas import derive
@@ -207,7 +207,7 @@ class Capture(Recorded, Listed):
         own, program = self._name(name), self._single(output)
         program = self._derived(program, own, "a closed form")
         sweep = derive_pullback(program, own)
-        form = closed_form(program, sweep, own)
+        form = derive_closed_form(program, sweep, own)
         text = None if form is None else relabelled(with_modules(form.text), self.labels)
         if form is None or text is None or (most is not None and len(text) > most):
             return None

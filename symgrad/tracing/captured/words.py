@@ -11,7 +11,7 @@ import numpy as np
 from symgrad.backward.code import with_modules
 from symgrad.backward.page_names import applied, with_names
 from symgrad.closed_form.number_text import ADD, NoForm, Text, bracketed
-from symgrad.closed_form.source_text import Writer, inner_text, number_text
+from symgrad.closed_form.source_text import SourceWriter, write_complex_step, write_constant
 from symgrad.ops import entry_of, named
 from symgrad.ops.lookup import plays
 from symgrad.program import Apply, Argument, Constant, Program, Role
@@ -33,7 +33,7 @@ SEEN = re.compile(r"view_as_complex\((\w+)\)")
 """Pairs that are taken for complex numbers, which they are to the reader."""
 
 
-class OneStep(Writer):
+class OneStep(SourceWriter):
     """Writes one step with every operand as a name; ``told`` are the names that stand in the listing.
 
     ``pulled`` are the texts of steps of a recorded backward; ``spoken``: complex numbers are no pairs to the reader.
@@ -47,7 +47,7 @@ class OneStep(Writer):
         """One operation; of complex numbers, where the inputs are, though they are pairs here."""
         if not (self.spoken and isinstance(step.op, str) and named(step.op).pairs):
             return super().step(step)
-        text, binds = inner_text(self, step)
+        text, binds = write_complex_step(self, step)
         return SEEN.sub(r"\1", text), binds
 
     def maker(self, argument: Argument) -> None:
@@ -117,7 +117,7 @@ def _argument(argument: Any) -> str:
     if not isinstance(argument, Constant):
         return str(argument)
     try:
-        return bracketed(*number_text(argument.value), ADD)
+        return bracketed(*write_constant(argument.value), ADD)
     except NoForm:
         return str(argument.value)
 

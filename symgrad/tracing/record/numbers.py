@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.closed_form import without_plus
+from symgrad.closed_form import tidy_exponents
 from symgrad.numeric.exact import euclidean
 
 MOST = 6
@@ -69,4 +69,4 @@ def digits(value: float) -> str:
         return str(value)
     if value == round(value) and abs(value) < 1e6:
         return str(int(value))
-    return without_plus(f"{value:.3g}")
+    return tidy_exponents(f"{value:.3g}")
