@@ -22,15 +22,15 @@ from symgrad.functions import ALSO, PRIMITIVES
 from symgrad.notation.tree import (
     Absolute,
     Binary,
-    Call,
     Condition,
     Floor,
     Name,
     Negative,
-    Node,
     Number,
     Power,
     Root,
+    ScalarCall,
+    SyntaxNode,
 )
 from symgrad.ops import TABLE
 
@@ -74,18 +74,18 @@ class Arrays:
     values: Mapping[str, Any]
     exactly: bool
 
-    def of(self, node: Node) -> Any:
+    def of(self, node: SyntaxNode) -> Any:
         """The value of ``node``; of a condition, where it holds."""
         return value_of(node, self)
 
-    def number(self, node: Node) -> Any:
+    def number(self, node: SyntaxNode) -> Any:
         """The value of ``node``, a condition as 1 or 0."""
         found = value_of(node, self)
         return found.yes.astype(np.int64) if isinstance(found, Mask) else found
 
 
 @singledispatch  # not a method: finding one costs more than most of what is done here
-def value_of(node: Node, known: Arrays) -> Any:
+def value_of(node: SyntaxNode, known: Arrays) -> Any:
     """The value of ``node``; of a condition, where it holds."""
     raise bug(f"no value for {type(node).__name__}")
 
@@ -102,7 +102,7 @@ def _(node: Name, known: Arrays) -> Any:
 
 
 @value_of.register
-def _(node: Call, known: Arrays) -> Any:
+def _(node: ScalarCall, known: Arrays) -> Any:
     arguments = [known.number(part) for part in node.arguments]
     name = ALSO.get(node.function, node.function)
     if name in PRIMITIVES:

@@ -25,7 +25,7 @@ from symgrad.numeric import as_float, numeric_pullback
 from symgrad.oracles import ask_torch, check_reading
 from symgrad.oracles.report import Outcome
 from symgrad.question import ask, text_of
-from symgrad.reference import Refused, Unread, run
+from symgrad.reference import TextRejected, UnsupportedText, run_reference
 from tests import random_texts
 from tests.compare import assert_same
 
@@ -147,9 +147,9 @@ def check_reader(
 ) -> None:
     """The reader gives what Python gives, and refuses what Python refuses."""
     try:
-        found = run(text, own).output
+        found = run_reference(text, own).output
         theirs = random_texts.gradients(found, own)
-    except (Refused, Unread, RuntimeError):
+    except (TextRejected, UnsupportedText, RuntimeError):
         assert expected is None, text
         return
     assert expected is not None, text

@@ -30,7 +30,7 @@ from symgrad.functions import ALSO
 from symgrad.indexing import fresh_axes
 from symgrad.indexing.canonical import canonical
 from symgrad.language import read_program
-from symgrad.notation.meaning import Meaning
+from symgrad.notation.meaning import EquationMeaning
 from symgrad.notation.read_write import read_statement
 from symgrad.notation.tree import Dots, Name
 from symgrad.numeric import forward
@@ -221,7 +221,7 @@ def test_a_shape_of_an_example_that_cannot_be_read_is_told_how_it_is_written(sha
 def test_a_name_that_an_entry_does_not_have_is_told_with_those_that_it_has(text: str, told: str) -> None:
     """Whoever writes a row of the table meets this first."""
     index = sp.Symbol("i", integer=True)
-    meaning = Meaning({"x": Whole(View("x", ()), ())}, {"i": index}, {}, functions())
+    meaning = EquationMeaning({"x": Whole(View("x", ()), ())}, {"i": index}, {}, functions())
     with pytest.raises(KeyError, match=re.escape(told)):
         meaning.of(read_statement(text).right)
 

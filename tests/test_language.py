@@ -27,7 +27,7 @@ from symgrad.language.constants import combine_constants
 from symgrad.language.parser import parse_script
 from symgrad.language.reading import rank_assignments
 from symgrad.language.steps.input_names import candidate_ranks, find_names
-from symgrad.language.syntax_tree import Call
+from symgrad.language.syntax_tree import PythonCall
 from symgrad.language.tokens import DEPTH, LENGTH
 from symgrad.notation.tree import walk
 from symgrad.numeric.arranged import read_as_whole
@@ -905,7 +905,7 @@ def test_every_node_of_the_tree_lies_where_it_says(text: str) -> None:
         script = parse_script(Source(wrapped))
     except SymgradError:
         return
-    (call,) = [node for node in walk(script.statements[0]) if isinstance(node, Call)]
+    (call,) = [node for node in walk(script.statements[0]) if isinstance(node, PythonCall)]
     assert wrapped[slice(*call.span)] == wrapped.removeprefix("é = ")
 
 

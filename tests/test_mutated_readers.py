@@ -38,16 +38,16 @@ MUTATIONS = (
     ("__init__.py", 'torch.no_grad() if word == "no_grad"', 'torch.enable_grad() if word == "no_grad"'),
     ("__init__.py", '"\\n".join(line[p.end() :] for p, line in zip(prompts, lines, strict=True) if p)', '"\\n".join(line[p.end() :] for p, line in zip(prompts, lines, strict=True) if p and ("=" in line or line == lines[-1]))'),
     ("__init__.py", "body if self.truth(self.value(test)) else orelse", "orelse if self.truth(self.value(test)) else body"),
-    ("expressions.py", "self.combined(BINARY[type(sign)], self.value(left), self.value(right))", "self.combined(BINARY[type(sign)], *reversed((self.value(left), self.value(right))))"),
-    ("expressions.py", "self.names if word in self.names else ALONE", "self.names if word in self.names and not callable(getattr(torch, word, None)) else ALONE"),
-    ("expressions.py", "return self.caller.operator(UNARY[type(way)], self.value(operand))", "return self.caller.operator(torch.clone if isinstance(way, ast.UAdd) else UNARY[type(way)], self.value(operand))"),
-    ("expressions.py", "        args = self.listed(node.args)\n", "        args = self.listed(node.args)[::-1]\n"),
-    ("expressions.py", "            kwargs[keyword.arg] = self.value(keyword.value)\n", "            kwargs[keyword.arg] = True\n"),
-    ("expressions.py", "if part is not parts[-1] and self.truth(found) is stops:", "if part is not parts[-1] and self.truth(found) is not stops:"),
-    ("expressions.py", "self.names = outside", "self.names = {**outside, **self.names}"),
-    ("calls.py", "return args, {**kwargs, \"dtype\": torch.complex128 if pairs else torch.float64}", "return args, kwargs"),
-    ("calls.py", "return self.counted(bound, [owner, *args], kwargs, name)", "return self.counted(bound, [owner.clone(), *args], kwargs, name)"),
-    ("calls.py", "return value if value.dtype is torch.bool and name == \"where\" else value.double()", "return value"),
+    ("evaluation.py", "self.combined(BINARY[type(sign)], self.value(left), self.value(right))", "self.combined(BINARY[type(sign)], *reversed((self.value(left), self.value(right))))"),
+    ("evaluation.py", "self.names if word in self.names else ALONE", "self.names if word in self.names and not callable(getattr(torch, word, None)) else ALONE"),
+    ("evaluation.py", "return self.caller.operator(UNARY[type(way)], self.value(operand))", "return self.caller.operator(torch.clone if isinstance(way, ast.UAdd) else UNARY[type(way)], self.value(operand))"),
+    ("evaluation.py", "        args = self.listed(node.args)\n", "        args = self.listed(node.args)[::-1]\n"),
+    ("evaluation.py", "            kwargs[keyword.arg] = self.value(keyword.value)\n", "            kwargs[keyword.arg] = True\n"),
+    ("evaluation.py", "if part is not parts[-1] and self.truth(found) is stops:", "if part is not parts[-1] and self.truth(found) is not stops:"),
+    ("evaluation.py", "self.names = outside", "self.names = {**outside, **self.names}"),
+    ("torch_calls.py", "return args, {**kwargs, \"dtype\": torch.complex128 if pairs else torch.float64}", "return args, kwargs"),
+    ("torch_calls.py", "return self.counted(bound, [owner, *args], kwargs, name)", "return self.counted(bound, [owner.clone(), *args], kwargs, name)"),
+    ("torch_calls.py", "return value if value.dtype is torch.bool and name == \"where\" else value.double()", "return value"),
     ("bounds.py", "ORDER = (F, torch, torch.linalg", "ORDER = (torch.linalg, torch, F"),
 )  # fmt: skip
 
@@ -97,7 +97,7 @@ def mutant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
             (folder / file).write_text(text.replace(before, after, 1), encoding="utf-8")
         monkeypatch.syspath_prepend(tmp_path)
         made.append(name)
-        run: Callable[..., Any] = importlib.import_module(name).run
+        run: Callable[..., Any] = importlib.import_module(name).run_reference
         return run
 
     yield make

@@ -21,13 +21,15 @@ NAMES = st.sampled_from(["x", "w", "eps", "v_h", "μ", "out2"])
 RELATIONS = st.sampled_from(["<", "≤", ">", "≥", "=", "≠"])
 
 
-ROWS = st.builds(lambda names: t.Row(tuple(map(t.Name, names))), st.lists(LETTERS, min_size=2, max_size=3, unique=True))
+ROWS = st.builds(
+    lambda names: t.FlattenedIndex(tuple(map(t.Name, names))), st.lists(LETTERS, min_size=2, max_size=3, unique=True)
+)
 
 
-def extended(inner: st.SearchStrategy[t.Node]) -> st.SearchStrategy[t.Node]:
+def extended(inner: st.SearchStrategy[t.SyntaxNode]) -> st.SearchStrategy[t.SyntaxNode]:
     """Nodes around other nodes."""
-    chains = st.builds(lambda a, r, b: t.Chain((a, b), (r,)), inner, RELATIONS, inner)
-    long = st.builds(lambda a, b, c: t.Chain((a, b, c), ("≤", "<")), inner, inner, inner)
+    chains = st.builds(lambda a, r, b: t.RelationChain((a, b), (r,)), inner, RELATIONS, inner)
+    long = st.builds(lambda a, b, c: t.RelationChain((a, b, c), ("≤", "<")), inner, inner, inner)
     letters = st.lists(
         st.builds(t.Letter, LETTERS, st.none() | inner), min_size=1, max_size=2, unique_by=lambda letter: letter.name
     )
@@ -42,28 +44,32 @@ def extended(inner: st.SearchStrategy[t.Node]) -> st.SearchStrategy[t.Node]:
         st.builds(lambda c: t.Condition(tuple(c)), st.lists(chains | long, min_size=1, max_size=2)),
         st.builds(t.Delta, inner, inner),
         st.builds(lambda n, s: t.Access(n, tuple(s)), NAMES, st.lists(inner, min_size=1, max_size=3)),
-        st.builds(t.Flat, NAMES, inner),
+        st.builds(t.FlatEntry, NAMES, inner),
         st.builds(
-            lambda f, a: t.Call(f, tuple(a)), st.sampled_from(["tanh", "max"]), st.lists(inner, min_size=1, max_size=2)
+            lambda f, a: t.ScalarCall(f, tuple(a)),
+            st.sampled_from(["tanh", "max"]),
+            st.lists(inner, min_size=1, max_size=2),
         ),
-        st.builds(lambda s, ls, b: t.Big(s, tuple(ls), b), st.sampled_from(["Σ", "Π", "mean", "max"]), letters, inner),
+        st.builds(
+            lambda s, ls, b: t.BigOperator(s, tuple(ls), b), st.sampled_from(["Σ", "Π", "mean", "max"]), letters, inner
+        ),
     )
 
 
 LEAVES = st.one_of(
     st.builds(t.Number, st.sampled_from(["0", "2", "13", "0.5", "1e-5"])),
     st.builds(t.Name, NAMES | LETTERS),
-    st.builds(t.Size, NAMES, st.integers(-2, 2) | st.none()),
+    st.builds(t.AxisSize, NAMES, st.integers(-2, 2) | st.none()),
     ROWS,
-    st.builds(lambda n: t.Padded(t.Access(n, (t.Negative(t.Number("2")), t.Name("i")))), NAMES),
+    st.builds(lambda n: t.PaddedEntry(t.Access(n, (t.Negative(t.Number("2")), t.Name("i")))), NAMES),
 )
 TREES = st.recursive(LEAVES, extended, max_leaves=8)
 
 
 @given(right=TREES)
-def test_what_is_written_reads_back_as_the_same_tree_in_both_alphabets(right: t.Node) -> None:
-    row = t.Row((t.Letter("j"), t.Letter("r", right)))
-    statement = t.Statement("out", (t.Dots(), t.Letter("i"), row), right)
+def test_what_is_written_reads_back_as_the_same_tree_in_both_alphabets(right: t.SyntaxNode) -> None:
+    row = t.FlattenedIndex((t.Letter("j"), t.Letter("r", right)))
+    statement = t.IndexEquation("out", (t.Dots(), t.Letter("i"), row), right)
     for alphabet in (UNICODE, PLAIN):
         text = format_node(statement, alphabet)
         assert read_statement(text) == statement, text

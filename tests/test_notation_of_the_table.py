@@ -12,10 +12,10 @@ from symgrad.entries.readings import spelled
 from symgrad.entries.spec import View
 from symgrad.indexing import Equation, Index, access, accesses, add_up, canonical
 from symgrad.indexing.symbols import Expr, indices_of, name_of
-from symgrad.notation.meaning import Meaning
-from symgrad.notation.ranges import ranges
+from symgrad.notation.meaning import EquationMeaning
+from symgrad.notation.ranges import find_ranges
 from symgrad.notation.read_write import format_node, read_statement
-from symgrad.notation.scope import spelled_out
+from symgrad.notation.scope import inline_definitions
 from symgrad.notation.tokens import LENGTH
 from symgrad.notation.tree import Letter
 from symgrad.numeric import as_float, evaluate
@@ -43,14 +43,14 @@ def read_again(text: str, equation: Equation, names: Names, program: Program) ->
     """What ``text`` means, on the tensors that ``equation`` reads."""
     tensors = {names.name(name_of(a)): View(name_of(a), shape_of(a, program)) for a in accesses(equation.right)}
     symbols = {str(s): s for t in program.tensors() for n in t.shape for s in n.free_symbols}
-    whole = spelled_out(read_statement(text))
+    whole = inline_definitions(read_statement(text))
     letters = {names.letter(axis): axis for axis in equation.axes}
     sizes = Sizes.of(symbols.values(), {})
     bounds = [read_statement(f"n = {formula_text(axis.size, names)}").right for axis in equation.axes]
     slots = tuple(Letter(name, bound) for name, bound in zip(letters, bounds, strict=True))
     known = {name: size for name, size in symbols.items() if name not in letters}
-    found = ranges(replace(whole, slots=slots), {n: v.shape for n, v in tensors.items()}, sizes, known).found
-    right = Meaning(tensors, {**symbols, **letters}, found, functions()).of(whole.right)
+    found = find_ranges(replace(whole, slots=slots), {n: v.shape for n, v in tensors.items()}, sizes, known).found
+    right = EquationMeaning(tensors, {**symbols, **letters}, found, functions()).of(whole.right)
     return Equation(equation.axes, canonical(right))
 
 

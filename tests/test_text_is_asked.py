@@ -180,7 +180,7 @@ def test_a_second_run_of_torchs_is_made_of_the_text_alone() -> None:
         from symgrad import reference
         from symgrad.oracles import text as oracle
 
-        run, steps = reference.run, oracle.run_torch
+        run, steps = reference.run_reference, oracle.run_torch
 
         def counted(*arguments: Any) -> Any:
             counts["text"] += 1
@@ -190,7 +190,7 @@ def test_a_second_run_of_torchs_is_made_of_the_text_alone() -> None:
             counts["steps"] += 1
             return steps(*arguments)
 
-        patch.setattr(reference, "run", counted)
+        patch.setattr(reference, "run_reference", counted)
         patch.setattr(oracle, "run_torch", counted_steps)
         symgrad.explain("softmax(x @ w + b, dim=-1)")
         assert counts == {"text": 1, "steps": 0}

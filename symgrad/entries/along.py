@@ -19,8 +19,8 @@ from symgrad.entries.shaping import at_least, axes_of, axis_of, common_shape, re
 from symgrad.entries.spec import At, Held, Options, View, kept
 from symgrad.indexing import Index, add_up, fresh, fresh_axes, multiply_up, unravel
 from symgrad.indexing.symbols import Expr
-from symgrad.notation.meaning import Meaning
-from symgrad.notation.tree import Access, Node, Statement, walk
+from symgrad.notation.meaning import EquationMeaning
+from symgrad.notation.tree import Access, IndexEquation, SyntaxNode, walk
 from symgrad.shapes import Shape, Sizes
 
 
@@ -51,7 +51,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class InLines(Meaning):
+class InLines(EquationMeaning):
     """A meaning in which the letter of a sum runs over every axis that it stands for; over none it is 0."""
 
     axes: Shape = ()
@@ -62,7 +62,7 @@ class InLines(Meaning):
         values = {name: together(indices) for name, indices in found.items()}
         return values, tuple(index for indices in found.values() for index in indices)
 
-    def product(self, letters: Sequence[str], body: Node) -> Expr:
+    def product(self, letters: Sequence[str], body: SyntaxNode) -> Expr:
         """Π over every axis, the last one innermost."""
         (letter,) = letters
 
@@ -202,7 +202,7 @@ class Along(Text):
         return self.of(self.tree(views, options), at, views, held, options)
 
     def of(
-        self, tree: Statement, at: At, views: Sequence[View | None], held: Mapping[str, Held], options: Options
+        self, tree: IndexEquation, at: At, views: Sequence[View | None], held: Mapping[str, Held], options: Options
     ) -> Expr:
         """The right-hand side of this equation there."""
         given = self.call.given(views)
@@ -270,7 +270,7 @@ class Loss:
         count = shape[:1] if reduction == "batchmean" else () if reduction == "sum" else shape
         return total / sp.Mul(*count)
 
-    def weight(self, views: Sequence[View | None], options: Options) -> Statement | None:
+    def weight(self, views: Sequence[View | None], options: Options) -> IndexEquation | None:
         """What the equation defines as w."""
         text, absent = self.entry.written(views, options)
         definitions = text.partition(" where ")[2]

@@ -22,12 +22,12 @@ from symgrad.entries.shaping import as_many, at_least, axis_of
 from symgrad.entries.spec import At, Held, Options, View
 from symgrad.errors import InputError, ShapeError
 from symgrad.indexing.symbols import Expr
-from symgrad.notation.checks import checked
-from symgrad.notation.linear import in_front, length_of, letters_at, shape_of, sizes_at
-from symgrad.notation.meaning import Meaning
-from symgrad.notation.ranges import Finder, ranges
-from symgrad.notation.scope import Pattern
-from symgrad.notation.tree import Access, Dots, Flat, Statement, walk
+from symgrad.notation.checks import find_checked_ranges
+from symgrad.notation.linear import bind_letters, letter_sizes, slot_size, slots_shape, split_leading_indices
+from symgrad.notation.meaning import EquationMeaning
+from symgrad.notation.ranges import RangeFinder, find_ranges
+from symgrad.notation.scope import AccessPattern
+from symgrad.notation.tree import Access, Dots, FlatEntry, IndexEquation, walk
 from symgrad.shapes import Shape, Sizes
 
 Shapes = tuple[Shape | None, ...]
@@ -37,15 +37,15 @@ Shapes = tuple[Shape | None, ...]
 class Indexed(Text):
     """Letters that are equal are equally long; how far the others run follows from the text."""
 
-    def patterns(self, tree: Statement, names: Iterable[str]) -> dict[str, Pattern]:
+    def patterns(self, tree: IndexEquation, names: Iterable[str]) -> dict[str, AccessPattern]:
         """How each operand is read."""
-        found = {name: Pattern(0, False) for name in names}
+        found = {name: AccessPattern(0, False) for name in names}
         for node in tree.entries:
-            if isinstance(node, Flat) and node.name in found:
-                found[node.name] = Pattern(0, False, flat=True)
+            if isinstance(node, FlatEntry) and node.name in found:
+                found[node.name] = AccessPattern(0, False, flat=True)
             if isinstance(node, Access) and node.name in found:
                 more = any(isinstance(slot, Dots) for slot in node.slots)
-                found[node.name] = Pattern(len(node.slots) - more, more)
+                found[node.name] = AccessPattern(len(node.slots) - more, more)
         return found
 
     def align(self, sizes: Sizes, shapes: Shapes, **options: Hashable) -> Any:
@@ -66,15 +66,15 @@ class Indexed(Text):
         """The sizes of the letters on the left, in front of them those of ``…``."""
         tree, aligned = self.tree(shapes, options), self.align(sizes, shapes, **options)
         given = self.call.given(aligned)
-        found = ranges(tree, given, sizes, known(options)).found
+        found = find_ranges(tree, given, sizes, known(options)).found
         patterns = self.patterns(tree, given)
         leads = (patterns[name].lead(shape) for name, shape in given.items())
-        return sizes.shape(shape_of(tree.slots, max(leads, key=len, default=()), found))
+        return sizes.shape(slots_shape(tree.slots, max(leads, key=len, default=()), found))
 
     def index(self, at: At, views: Sequence[View | None], held: Mapping[str, Held], options: Options) -> Expr:
         """The right-hand side, the letters of the left being the output's indices."""
         tree = self.tree(views, options)
-        lead, own = in_front(tree.slots, at)
+        lead, own = split_leading_indices(tree.slots, at)
         tensors = self.call.given(views)
         entries = {node.name: node for node in tree.entries if isinstance(node, Access)}
         read = {name: view for name, view in held.items() if name in entries}
@@ -83,9 +83,9 @@ class Indexed(Text):
         tensors |= {name: Whole(view, at) for name, view in held.items()}
         tensors |= {name: still(view, entries[name], lead) for name, view in read.items()}
         rest = own or (sp.S.Zero,) * len(tree.named)  # one number for a matrix of one row
-        found = Finder(tree, shapes, Sizes(), known(options), sizes_at(tree.named, rest)).find_asked()
-        letters = letters_at(tree, tree.named, rest, found)
-        return Meaning(tensors, letters, found, functions(), lead).of(tree.right)
+        found = RangeFinder(tree, shapes, Sizes(), known(options), letter_sizes(tree.named, rest)).find_asked()
+        letters = bind_letters(tree, tree.named, rest, found)
+        return EquationMeaning(tensors, letters, found, functions(), lead).of(tree.right)
 
 
 def still(view: View, read: Access, lead: At) -> View:
@@ -136,7 +136,7 @@ class OnAxes(Text):
     least: int = 0
     repeated: bool = False
 
-    def counts(self, tree: Statement) -> dict[str, int]:
+    def counts(self, tree: IndexEquation) -> dict[str, int]:
         """How many indices each tensor has in the text."""
         return {node.name: len(node.slots) for node in walk(tree.right) if isinstance(node, Access)}
 
@@ -145,7 +145,7 @@ class OnAxes(Text):
         given: list[Any] = [int(name) if name.isdigit() else options[name] for name in self.options]
         return tuple(given)
 
-    def others(self, tree: Statement, shapes: Shapes) -> int:
+    def others(self, tree: IndexEquation, shapes: Shapes) -> int:
         """On how many axes the text says nothing."""
         counts = self.counts(tree)
         named = self.call.given(shapes).items()
@@ -180,7 +180,7 @@ class OnAxes(Text):
                 raise ShapeError(f"{name} has {len(own)} axes here, and not {len(spots)}")
             if name not in self.apart and own:
                 rests.append(tuple(size for a, size in enumerate(own) if a not in spots))
-        letters = checked(tree, lines, sizes, known(options)).found
+        letters = find_checked_ranges(tree, lines, sizes, known(options)).found
         as_many(sizes, *rests)
         for rest in rests[1:]:
             sizes.match(rests[0], rest)
@@ -192,7 +192,7 @@ class OnAxes(Text):
         if len(others) < sum(a not in left for a in range(rank)):
             raise ShapeError(f"the result has {rank} axes, more than its operands give it")
         remaining = iter(others)
-        return tuple(sizes.find(length_of(left[a], letters)) if a in left else next(remaining) for a in range(rank))
+        return tuple(sizes.find(slot_size(left[a], letters)) if a in left else next(remaining) for a in range(rank))
 
     def spots(self, name: str, count: int, axes: tuple[int, ...], rank: int) -> tuple[int, ...]:
         """The axes that the indices of a tensor are on."""
@@ -211,6 +211,6 @@ class OnAxes(Text):
         tensors |= {name: Whole(view, at) for name, view in held.items()}
         tensors |= {name: Whole(View(name, (), value), at) for name, value in known(options).items()}
         lines = {name: line.shape for name, line in tensors.items() if isinstance(line, Placed)}
-        found = Finder(tree, lines, Sizes(), known(options)).find_asked()
-        letters = letters_at(tree, tree.slots, [at[a] if at else sp.S.Zero for a in spots], found)
-        return Meaning(tensors, letters, found, functions()).of(tree.right)
+        found = RangeFinder(tree, lines, Sizes(), known(options)).find_asked()
+        letters = bind_letters(tree, tree.slots, [at[a] if at else sp.S.Zero for a in spots], found)
+        return EquationMeaning(tensors, letters, found, functions()).of(tree.right)

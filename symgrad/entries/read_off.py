@@ -32,18 +32,18 @@ from symgrad.functions import ALSO, ROUNDING
 from symgrad.indexing.symbols import Expr, accesses, fresh_axes, indices_of, is_access, name_of
 from symgrad.notation.tree import (
     Access,
-    Big,
+    AxisSize,
+    BigOperator,
     Binary,
-    Call,
     Condition,
     Delta,
     Floor,
     Name,
-    Node,
     Number,
     Power,
     Root,
-    Size,
+    ScalarCall,
+    SyntaxNode,
     walk,
 )
 from symgrad.shapes import Shape
@@ -83,32 +83,32 @@ def found(name: str) -> frozenset[str]:
     return how | {"alike"} if torchs and contracts(right) else how
 
 
-def contracts(node: Node) -> bool:
+def contracts(node: SyntaxNode) -> bool:
     """Whether products of entries of two tensors are added up: what torch hands to a product of matrices."""
-    if isinstance(node, Big) and node.sign == "Σ":
+    if isinstance(node, BigOperator) and node.sign == "Σ":
         inside = list(walk(node.body))
         names = {part.name for part in inside if isinstance(part, Access)}
-        plain = not any(isinstance(part, (Call, Root, Condition, Power)) for part in inside)
+        plain = not any(isinstance(part, (ScalarCall, Root, Condition, Power)) for part in inside)
         return plain and len(names) > 1 and any(isinstance(part, Binary) and part.sign in "·*" for part in inside)
     return isinstance(node, Binary) and node.sign in "+·*" and any(map(contracts, node.parts))
 
 
-def stays_whole(node: Node, name: str) -> bool:
+def stays_whole(node: SyntaxNode, name: str) -> bool:
     """Whether an expression of whole numbers is one; ``name`` is whose equation it is, which may call it by itself."""
     match node:
         case Number():
             return node.value.denominator == 1
         case Name():
             return node.name not in ("π", "pi", "e")
-        case Access() | Condition() | Delta() | Size() | Floor():
+        case Access() | Condition() | Delta() | AxisSize() | Floor():
             return True
         case Root():
             return False
-        case Call():
+        case ScalarCall():
             word = ALSO.get(node.function, node.function)
             own = word in ROUNDING or (word != name and word in TABLE and "kept" in held_as(TABLE[word]))
             return own and all(stays_whole(part, name) for part in node.arguments)
-        case Binary(sign="/") | Big(sign="mean"):
+        case Binary(sign="/") | BigOperator(sign="mean"):
             return False
         case Power():
             return isinstance(node.exponent, Number) and stays_whole(node.base, name)

@@ -22,29 +22,29 @@ from symgrad.entries.spec import At, Held, Op, Options, View, operations
 from symgrad.errors import NotationError, bug
 from symgrad.functions import ALSO, PRIMITIVES
 from symgrad.indexing.symbols import Expr
-from symgrad.notation.meaning import Meaning, Word, taking, word_of
+from symgrad.notation.meaning import EquationFunction, EquationMeaning, function_from_sympy, function_with_options
 from symgrad.notation.read_write import read_statement
-from symgrad.notation.scope import spelled_out
-from symgrad.notation.tree import Access, Binary, Name, Negative, Node, Statement, rebuilt
+from symgrad.notation.scope import inline_definitions
+from symgrad.notation.tree import Access, Binary, IndexEquation, Name, Negative, SyntaxNode, rebuild_node
 from symgrad.shapes import Shape
 
 
 @lru_cache(maxsize=1)
-def functions() -> Mapping[str, Word]:
+def functions() -> Mapping[str, EquationFunction]:
     """The functions by their names."""
     found = {op.name: word(op) for op in operations() if op.shape is common_shape and not op.held and not op.variadic}
-    found |= {name: word_of(symbolic) for name, (symbolic, _) in PRIMITIVES.items()}
+    found |= {name: function_from_sympy(symbolic) for name, (symbolic, _) in PRIMITIVES.items()}
     return found | {other: found[name] for other, name in ALSO.items()}
 
 
-def word(op: Op) -> Word:
+def word(op: Op) -> EquationFunction:
     """A pointwise entry of numbers: its operands, then options; those nobody gives are what they are by themselves."""
 
     def made(parts: Sequence[Expr], given: Options) -> Expr:
         options = op.prepare(((),) * len(parts), **{**op.defaults, **given})
         return op.index((), [View("", (), part) for part in parts], {}, options)
 
-    return taking(op.signature, op.operands, op.optional, made)
+    return function_with_options(op.signature, op.operands, op.optional, made)
 
 
 Instead = Mapping[str, str] | Callable[..., str]
@@ -86,20 +86,20 @@ class Whole:
 
 
 @lru_cache(maxsize=1024)
-def spelled(text: str) -> Statement:
+def spelled(text: str) -> IndexEquation:
     """The equation that ``text`` is, its definitions put in."""
     try:
-        return spelled_out(read_statement(text))
+        return inline_definitions(read_statement(text))
     except NotationError as error:  # of an entry, not of what a user wrote
         raise bug(f"the equation {text!r} does not read, at {error.span}: {error.problem}") from error
 
 
 @lru_cache(maxsize=1024)
-def without(text: str, absent: frozenset[str]) -> Statement:
+def without(text: str, absent: frozenset[str]) -> IndexEquation:
     """The equation without the operands that are left out: a term that is one falls away, a factor that is one is 1."""
     whole = spelled(text)
 
-    def left(node: Node) -> Node | None:
+    def left(node: SyntaxNode) -> SyntaxNode | None:
         if isinstance(node, (Name, Access)) and node.name in absent:
             return None
         if isinstance(node, Negative):
@@ -110,10 +110,10 @@ def without(text: str, absent: frozenset[str]) -> Statement:
             if one is None or other is None:
                 return one if other is None else Negative(other) if node.sign == "−" else other
             return Binary(node.sign, one, other)
-        return rebuilt(node, lambda part: left(part) or part)
+        return rebuild_node(node, lambda part: left(part) or part)
 
     found = left(whole)
-    assert isinstance(found, Statement)
+    assert isinstance(found, IndexEquation)
     return found
 
 
@@ -144,7 +144,7 @@ class Text:
     text: str
     instead: Instead
 
-    def tree(self, values: Sequence[Any], options: Options) -> Statement:
+    def tree(self, values: Sequence[Any], options: Options) -> IndexEquation:
         """The equation under these options, without what is left out."""
         return without(*self.written(values, options))
 
@@ -176,7 +176,7 @@ class Pointwise(Text):
             name: Whole(View(name, (), sp.sympify(value, strict=True) if self.decimals else number(value)), at)
             for name, value in numbers(options)
         }
-        return Meaning(tensors, {}, {}, functions()).of(self.tree(views, options).right)
+        return EquationMeaning(tensors, {}, {}, functions()).of(self.tree(views, options).right)
 
 
 def shape_of(value: Any) -> Shape:

@@ -17,13 +17,13 @@ from symgrad.entries.readings import functions
 from symgrad.entries.spec import TABLE, At, Held, Op, View, whole
 from symgrad.errors import ShapeError, bug
 from symgrad.indexing.symbols import Expr
-from symgrad.notation.checks import checked
-from symgrad.notation.linear import in_front, letters_at, shape_of
-from symgrad.notation.meaning import Meaning
-from symgrad.notation.ranges import Ranges as Found
+from symgrad.notation.checks import find_checked_ranges
+from symgrad.notation.linear import bind_letters, slots_shape, split_leading_indices
+from symgrad.notation.meaning import EquationMeaning
+from symgrad.notation.ranges import LetterRanges as Found
 from symgrad.notation.read_write import read_statement
-from symgrad.notation.scope import Names, names_in, spelled_out
-from symgrad.notation.tree import Absolute, Access, Call, Condition, Floor, Name, Statement, walk
+from symgrad.notation.scope import EquationNames, classify_names, inline_definitions
+from symgrad.notation.tree import Absolute, Access, Condition, Floor, IndexEquation, Name, ScalarCall, walk
 from symgrad.program import Stated
 from symgrad.shapes import Shape, Size, Sizes
 
@@ -34,8 +34,8 @@ Ranges = tuple[tuple[str, Size], ...]
 class Reading:
     """A statement that is spelled out, and what its names are."""
 
-    whole: Statement
-    names: Names
+    whole: IndexEquation
+    names: EquationNames
 
     def aligned(self, sizes: Sizes, shapes: tuple[Shape, ...], **options: Hashable) -> tuple[Shape, ...]:
         """The axes of ``…`` are broadcast; the others are as the letters say."""
@@ -54,7 +54,9 @@ class Reading:
 
     def found(self, sizes: Sizes, shapes: tuple[Shape, ...]) -> Found:
         """How far each letter runs, and which entries decided where no axis simply says it."""
-        return checked(self.whole, dict(zip(self.names.tensors, self.aligned(sizes, shapes), strict=True)), sizes)
+        return find_checked_ranges(
+            self.whole, dict(zip(self.names.tensors, self.aligned(sizes, shapes), strict=True)), sizes
+        )
 
     def resolved(self, sizes: Sizes, shapes: tuple[Shape, ...], **options: Hashable) -> dict[str, Hashable]:
         """How far each letter runs, as an option of the step."""
@@ -63,7 +65,7 @@ class Reading:
     def shape(self, sizes: Sizes, shapes: tuple[Shape, ...], *, ranges: Ranges) -> Shape:
         """The sizes of the letters on the left, in front of them those of ``…``."""
         leads = (pattern.lead(s) for s, pattern in zip(shapes, self.names.tensors.values(), strict=True))
-        return shape_of(self.whole.slots, max(leads, key=len, default=()), dict(ranges))
+        return slots_shape(self.whole.slots, max(leads, key=len, default=()), dict(ranges))
 
     def index(
         self, at: At, views: Sequence[View | None], held: Mapping[str, Held], options: Mapping[str, Hashable]
@@ -71,17 +73,17 @@ class Reading:
         """The right-hand side at ``at``."""
         given: Any = options["ranges"]
         ranges = dict(given)
-        lead, rest = in_front(self.whole.slots, at)
-        letters = letters_at(self.whole, self.whole.named, rest, ranges)
+        lead, rest = split_leading_indices(self.whole.slots, at)
+        letters = bind_letters(self.whole, self.whole.named, rest, ranges)
         tensors = {name: view for name, view in zip(self.names.tensors, views, strict=True) if view is not None}
-        return Meaning(tensors, letters, ranges, functions(), lead).of(self.whole.right)
+        return EquationMeaning(tensors, letters, ranges, functions(), lead).of(self.whole.right)
 
 
 @lru_cache(maxsize=1024)
 def equation_of(text: str) -> Reading:
     """The equation that ``text`` states; raises `SymgradError` where it means nothing."""
-    statement = spelled_out(read_statement(text))
-    return Reading(statement, names_in(statement, functions()))
+    statement = inline_definitions(read_statement(text))
+    return Reading(statement, classify_names(statement, functions()))
 
 
 @lru_cache(maxsize=1024)
@@ -117,4 +119,4 @@ def entry_stated(op: Stated) -> Op:
 
 def kinked(node: object) -> bool:
     """Whether a function that is called has kinks."""
-    return isinstance(node, Call) and (entry := TABLE.get(node.function)) is not None and not entry.smooth
+    return isinstance(node, ScalarCall) and (entry := TABLE.get(node.function)) is not None and not entry.smooth

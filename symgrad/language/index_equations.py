@@ -10,14 +10,13 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from symgrad.errors import NotationError, Source, Span, UnknownNameError
-from symgrad.language.syntax_tree import Equation, Statement, Subscript
+from symgrad.language.syntax_tree import EquationNode, PythonStatement, Subscript
 from symgrad.language.tokens import check_word
 from symgrad.notation.meaning import CONSTANTS
 from symgrad.notation.read_write import read_statement
-from symgrad.notation.scope import names_in, spelled_out
+from symgrad.notation.scope import classify_names, inline_definitions
 from symgrad.notation.tokens import BIG, LETTER, NAME, Token
-from symgrad.notation.tree import Access, Call, Flat, Letter, Name, walk
-from symgrad.notation.tree import Statement as Tree
+from symgrad.notation.tree import Access, FlatEntry, IndexEquation, Letter, Name, ScalarCall, walk
 from symgrad.ops import functions
 from symgrad.ops.lookup import find
 
@@ -93,18 +92,18 @@ def is_equation(text: str, counts: Collection[str] = ()) -> bool:
     return not words & {name.strip(), *counts}  # x[x > 0] = …, x[k] = … in a loop
 
 
-def parse_equation(text: str, start: int) -> Equation:
+def parse_equation(text: str, start: int) -> EquationNode:
     """The node for an index equation that stands at ``start``."""
     body = text.partition("#")[0].rstrip()
     lead = len(body) - len(body.lstrip())
     statement = read_statement(body.lstrip(), start + lead)
-    whole = spelled_out(statement)
+    whole = inline_definitions(statement)
     check_definitions_used(statement)
     check_scalar_functions(whole)
-    names = names_in(whole, functions())
+    names = classify_names(whole, functions())
     spans: dict[str, Span] = {}
     for node in walk(whole):
-        if isinstance(node, (Access, Name, Flat)):
+        if isinstance(node, (Access, Name, FlatEntry)):
             spans.setdefault(node.name, (node.span[0], node.span[0] + len(node.name)))
     tensors = tuple(Name(name, span=spans[name]) for name in names.tensors)
     counts = tuple(Name(name, span=spans[name]) for name in names.counts)
@@ -114,10 +113,10 @@ def parse_equation(text: str, start: int) -> Equation:
         if name.name in ("True", "False", "None"):
             raise NotationError(f"{name.name} is no number and no tensor", span=name.span, hints=("1 or 0",))
     ranks = tuple((1, True) if pattern.flat else (pattern.axes, pattern.more) for pattern in names.tensors.values())
-    return Equation(statement, tensors, counts, ranks, span=statement.span)
+    return EquationNode(statement, tensors, counts, ranks, span=statement.span)
 
 
-def check_definitions_used(statement: Tree) -> None:
+def check_definitions_used(statement: IndexEquation) -> None:
     """Refuse what where defines and nothing reads."""
     for definition in statement.definitions:
         others = [other.right for other in statement.definitions if other is not definition]
@@ -127,12 +126,12 @@ def check_definitions_used(statement: Tree) -> None:
             raise NotationError(told, span=definition.span, hints=(f"{definition.name} on the right, or no where",))
 
 
-def check_statement_order(statements: Sequence[Statement]) -> None:
+def check_statement_order(statements: Sequence[PythonStatement]) -> None:
     """Refuse an equation that is read before it is stated: what it defines would be an input there."""
     made: set[str | None] = set()
     for place, early in enumerate(statements):
         for late in statements[place + 1 :]:
-            equations = isinstance(early.value, Equation) or isinstance(late.value, Equation)
+            equations = isinstance(early.value, EquationNode) or isinstance(late.value, EquationNode)
             name = find_read(early, late.target) if equations and late.target not in made else None
             if name is not None and find_read(late, late.target) is None:
                 told = f"{name.name} is read here, and what it is comes later"
@@ -142,7 +141,7 @@ def check_statement_order(statements: Sequence[Statement]) -> None:
         made |= set(early.names)
 
 
-def check_no_letters_in_python(statements: Sequence[Statement], equations: Sequence[Equation]) -> None:
+def check_no_letters_in_python(statements: Sequence[PythonStatement], equations: Sequence[EquationNode]) -> None:
     """Refuse x[i] in a statement of Python's beside equations in which i is an index."""
     letters = {node.name for equation in equations for node in walk(equation.statement) if isinstance(node, Letter)}
     letters -= {name for statement in statements for name in statement.names}
@@ -155,15 +154,15 @@ def check_no_letters_in_python(statements: Sequence[Statement], equations: Seque
                     raise NotationError(told, span=item.span, hints=hints)
 
 
-def find_read(statement: Statement, name: str | None) -> Name | None:
+def find_read(statement: PythonStatement, name: str | None) -> Name | None:
     """The place where a statement reads ``name``."""
     return next((node for node in walk(statement.value) if isinstance(node, Name) and node.name == name), None)
 
 
-def check_scalar_functions(statement: Tree) -> None:
+def check_scalar_functions(statement: IndexEquation) -> None:
     """Refuse functions of the table that act on whole tensors, with the way to write them."""
     for node in walk(statement):
-        if not isinstance(node, Call) or node.function in functions() or node.function in BIG:
+        if not isinstance(node, ScalarCall) or node.function in functions() or node.function in BIG:
             continue
         if find(node.function) is not None:
             raise UnknownNameError(
@@ -173,7 +172,7 @@ def check_scalar_functions(statement: Tree) -> None:
             )
 
 
-def check_named_constants(statements: Iterable[Statement], equations: Sequence[Equation]) -> None:
+def check_named_constants(statements: Iterable[PythonStatement], equations: Sequence[EquationNode]) -> None:
     """Refuse an assignment to π or e where an equation reads it as the number that it is there."""
     for statement in statements:
         for name, equation in ((n, e) for n in statement.names if n in CONSTANTS for e in equations):

@@ -43,8 +43,8 @@ from symgrad.language.arguments import (
 )
 from symgrad.language.constants import combine_constants, is_constant_number
 from symgrad.language.parser import parse_script
-from symgrad.language.syntax_tree import Call, Items, Literal, Unary, dotted
-from symgrad.notation.tree import Binary, Name, Node
+from symgrad.language.syntax_tree import Items, Literal, PythonCall, Unary, dotted_name
+from symgrad.notation.tree import Binary, Name, SyntaxNode
 
 LENGTH = 100_000
 """Characters of a literal; longer ones belong into a file."""
@@ -132,11 +132,11 @@ def value_from_library(text: str) -> Value:
     """``torch.tensor([1., 2.])``, ``np.linspace(0, 1, 5)``: what the library makes of it, in float64."""
     if importlib.util.find_spec("torch") is None:
         raise UnsupportedError("PyTorch is not installed, and it reads this value", hints=(FORMS,))
-    from symgrad.reference import Refused, Unread, run
+    from symgrad.reference import TextRejected, UnsupportedText, run_reference
 
     try:
-        given = run(text, {}).output
-    except (Refused, Unread) as error:
+        given = run_reference(text, {}).output
+    except (TextRejected, UnsupportedText) as error:
         raise InputError(f"{shorten_text(text)} is not read as a value", found=(str(error),), hints=(FORMS,)) from None
     array = exact_array(given, shorten_text(text))
     return Value(shorten_text(text), array.shape, lambda shape: array.copy(), truths=is_boolean_data(given))
@@ -156,13 +156,13 @@ def value_from_file(text: str, directory: Path | str | None) -> Value:
     return Value(text, array.shape, lambda shape: array.copy(), truths=truths)
 
 
-def value_from_node(node: Node, text: str) -> Value:
+def value_from_node(node: SyntaxNode, text: str) -> Value:
     """The value for a syntax tree."""
     shown = shorten_text(text)
     if isinstance(node, Name):
         return value_from_call(node.name, (), {}, node, shown)
-    if isinstance(node, Call):
-        if (word := dotted(node.function)) is None:
+    if isinstance(node, PythonCall):
+        if (word := dotted_name(node.function)) is None:
             raise not_a_value_error(node.function)
         keywords = {k.name: k.value for k in node.keywords}
         return value_from_call(DRAWN_BY.sub("", word), node.positional, keywords, node, shown)
@@ -175,7 +175,7 @@ def value_from_node(node: Node, text: str) -> Value:
     return Value(shown, array.shape, lambda shape: array.copy(), truths=is_boolean_data(entries))
 
 
-def nested_numbers(node: Node) -> object:
+def nested_numbers(node: SyntaxNode) -> object:
     """Nested lists of numbers; arithmetic of numbers is worked out."""
     if isinstance(node, Items):
         return [nested_numbers(item) for item in node.items]
@@ -200,7 +200,7 @@ def nested_numbers(node: Node) -> object:
 # Made to measure ------------------------------------------------------------------------------------
 
 
-def parse_nonnegative(node: Node) -> int:
+def parse_nonnegative(node: SyntaxNode) -> int:
     """A non-negative integer."""
     value = nested_numbers(node)
     if not isinstance(value, int) or value < 0:
@@ -208,7 +208,7 @@ def parse_nonnegative(node: Node) -> int:
     return value
 
 
-def parse_shape(nodes: Sequence[Node], node: Node) -> Shape:
+def parse_shape(nodes: Sequence[SyntaxNode], node: SyntaxNode) -> Shape:
     """Sizes written as ``2,3`` or ``(2,3)``."""
     if len(nodes) == 1 and isinstance(nodes[0], Items):
         nodes = nodes[0].items
@@ -244,13 +244,13 @@ FILLED: dict[str, Maker] = {
 OTHERS = ("eye", "arange", "onehot")
 
 
-def not_a_value_error(node: Node) -> UnknownNameError:
+def not_a_value_error(node: SyntaxNode) -> UnknownNameError:
     """The error for a word that makes no value."""
     return UnknownNameError("this does not name a value", span=node.span, hints=(FORMS,))
 
 
 def value_from_call(
-    word: str, positional: Sequence[Node], keywords: Mapping[str, Node], node: Node, text: str
+    word: str, positional: Sequence[SyntaxNode], keywords: Mapping[str, SyntaxNode], node: SyntaxNode, text: str
 ) -> Value:
     """The value that ``word(…)`` makes."""
     if word in ("nan", "inf", "NaN", "Infinity"):

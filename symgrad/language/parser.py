@@ -24,20 +24,20 @@ from symgrad.language.index_equations import (
 )
 from symgrad.language.syntax_tree import (
     Attribute,
-    Call,
     Items,
     Literal,
+    PythonCall,
+    PythonStatement,
     Script,
     Star,
-    Statement,
     Subscript,
     Unary,
-    dotted,
-    expression,
+    dotted_name,
+    parse_expression,
 )
-from symgrad.language.tokens import AUGMENTED, CLOSES, LENGTH, keyword_refused, statements, tokenize
+from symgrad.language.tokens import AUGMENTED, CLOSES, LENGTH, check_keyword, group_statements, tokenize_python
 from symgrad.notation.tokens import Token
-from symgrad.notation.tree import Name, Node, rebuilt
+from symgrad.notation.tree import Name, SyntaxNode, rebuild_node
 
 ENTRIES = "each entry of an equation has letters on the left: out[i] = …"
 FORMS = ("for k in range(3):", "with torch.no_grad():")
@@ -66,7 +66,7 @@ def parse_script(source: Source, length: int = LENGTH) -> Script:
     text = source.text
     for _, (start, stop) in stated:
         text = text[:start] + " " * (stop - start) + text[stop:]
-    groups = list(statements(tokenize(text, length)))
+    groups = list(group_statements(tokenize_python(text, length)))
     if not groups and not stated:
         raise NotationError("there is no expression", span=(0, len(source.text)), hints=('"x@a"',))
     equations = [parse_equation(text, span[0]) for text, span in stated]
@@ -74,7 +74,7 @@ def parse_script(source: Source, length: int = LENGTH) -> Script:
     if not read and not stated:
         raise NotationError("there is no expression", span=(0, len(source.text)), hints=('"x@a"',))
     check_named_constants(read, equations)
-    read += [Statement(node.statement.name, node, span=node.span) for node in equations]
+    read += [PythonStatement(node.statement.name, node, span=node.span) for node in equations]
     read.sort(key=lambda statement: statement.span[0])
     check_statement_order(read)
     check_no_letters_in_python(read, equations)
@@ -88,9 +88,9 @@ class BlockParser:
         self.text = text
         self.imported: dict[str, str] = {}
         self.turns = 0
-        self.before: list[Statement] = []
+        self.before: list[PythonStatement] = []
 
-    def read(self, groups: Sequence[Sequence[Token]]) -> Iterator[Statement]:
+    def read(self, groups: Sequence[Sequence[Token]]) -> Iterator[PythonStatement]:
         """The statements of ``groups``."""
         place = 0
         while place < len(groups):
@@ -120,7 +120,7 @@ class BlockParser:
         start = self.text.rfind("\n", 0, token.span[0]) + 1
         return None if self.text[start : token.span[0]].strip() else token.span[0] - start
 
-    def block(self, head: Sequence[Token], rest: Sequence[Sequence[Token]]) -> Iterator[Statement]:
+    def block(self, head: Sequence[Token], rest: Sequence[Sequence[Token]]) -> Iterator[PythonStatement]:
         """A loop over a range turn by turn, or what stands under ``with torch.no_grad()``."""
         colon = next((n for n, t in enumerate(head) if t.word == ":" and not count_open_brackets(head[:n])), None)
         if colon is None or colon < 2:
@@ -139,7 +139,7 @@ class BlockParser:
                     raise NotationError(told, span=span_of_tokens(head[:colon]), hints=(RUN,))
                 yield replace(statement, span=span, apart=statement.apart or (head[0].word == "with" and turn is None))
 
-    def turned(self, head: Sequence[Token]) -> Iterator[Statement]:
+    def turned(self, head: Sequence[Token]) -> Iterator[PythonStatement]:
         """What a loop's name is, turn by turn; what it runs over is read once, before all turns."""
         name, word, over = head[1], head[2].word if len(head) > 2 else "", head[3:]
         if name.kind != "name" or word != "in" or not over:
@@ -151,14 +151,14 @@ class BlockParser:
             raise NotationError(told, span=node.span, hints=("range(3), (x, y)", RUN))
         if numbers is None:
             held = tuple(Name(f"{name.word}{HELD}{n}", span=node.span) for n in range(len(node.parts)))
-            self.before = [Statement(None, node, (Items(held, span=node.span),), span=node.span)]
+            self.before = [PythonStatement(None, node, (Items(held, span=node.span),), span=node.span)]
         for value in held if numbers is None else (Literal(n, span=node.span) for n in numbers):
-            yield self.assigned(Statement(name.word, value, span=name.span))
+            yield self.assigned(PythonStatement(name.word, value, span=name.span))
 
-    def apart(self, head: Sequence[Token]) -> Iterator[Statement | None]:
+    def apart(self, head: Sequence[Token]) -> Iterator[PythonStatement | None]:
         """Once, where it is torch.no_grad()."""
         node = self.expression(head[1:])
-        path = dotted(node.function) if isinstance(node, Call) and len(node.parts) == 1 else None
+        path = dotted_name(node.function) if isinstance(node, PythonCall) and len(node.parts) == 1 else None
         if path not in ("torch.no_grad", "torch.autograd.no_grad"):
             raise NotationError("this block is not read here", span=span_of_tokens(head), hints=(FORMS[1], RUN))
         yield None
@@ -182,11 +182,11 @@ class BlockParser:
             whole = module + path if name or module else path.partition(".")[0]
             self.imported[name or path.partition(".")[0]] = whole
 
-    def statement(self, group: Sequence[Token]) -> Statement:
+    def statement(self, group: Sequence[Token]) -> PythonStatement:
         """One assignment or expression."""
         span, signs = span_of_tokens(group), find_assignment_signs(group)
         if not signs:
-            return Statement(None, self.expression(group), span=span)
+            return PythonStatement(None, self.expression(group), span=span)
         *parts, value = split_at(group, signs)
         sign = group[signs[0]].word
         if not value:
@@ -196,28 +196,28 @@ class BlockParser:
         targets = tuple(self.target(part, group[place]) for part, place in zip(parts, signs, strict=True))
         found = self.expression(value)
         if len(targets) == 1 and isinstance(targets[0], Name) and sign == "=":
-            return self.assigned(Statement(targets[0].name, found, span=span))
-        return self.assigned(Statement(None, found, targets, sign.removesuffix("="), span=span))
+            return self.assigned(PythonStatement(targets[0].name, found, span=span))
+        return self.assigned(PythonStatement(None, found, targets, sign.removesuffix("="), span=span))
 
-    def assigned(self, statement: Statement) -> Statement:
+    def assigned(self, statement: PythonStatement) -> PythonStatement:
         """``statement``, after which its names are no imports any more."""
         for name in statement.names:
             self.imported.pop(name, None)
         return statement
 
-    def target(self, group: Sequence[Token], sign: Token) -> Node:
+    def target(self, group: Sequence[Token], sign: Token) -> SyntaxNode:
         """What is assigned to: names, several of them, entries."""
         if not group:
             raise NotationError("nothing stands before this", span=sign.span, hints=("h = x@a; h.T",))
         if group[0].word in ("True", "False", "None") and len(group) == 1:
             raise NotationError(f"{group[0].word} cannot be assigned to", span=group[0].span)
-        found = expression(self.text, group)
+        found = parse_expression(self.text, group)
         for node in [found] if isinstance(found, Star) else iterate_targets(found):
             node = node.value if isinstance(node, Star) and node is not found else node
             if isinstance(node, Attribute):
                 raise NotationError(f"{node.name} is not assigned to here", span=node.span, hints=(RUN,))
             if not isinstance(node, (Name, Subscript)):
-                entries = (ENTRIES,) if isinstance(node, Call) else ()
+                entries = (ENTRIES,) if isinstance(node, PythonCall) else ()
                 told = "an assignment goes to names, or to entries of one"
                 raise NotationError(told, span=sign.span, hints=("h = x@a; h.T", *entries, RUN))
         if not isinstance(found, Subscript):
@@ -228,18 +228,18 @@ class BlockParser:
             raise NotationError(f"{name} is nothing yet, and nothing reads it", span=found.span, hints=(ENTRIES, RUN))
         return self.followed(found)
 
-    def expression(self, group: Sequence[Token]) -> Node:
+    def expression(self, group: Sequence[Token]) -> SyntaxNode:
         """An expression, with what was imported in the place of its names."""
         for token in group:
             if token.kind == "name":
-                keyword_refused(token, block=True)
-        return self.followed(expression(self.text, group))
+                check_keyword(token, block=True)
+        return self.followed(parse_expression(self.text, group))
 
-    def followed(self, node: Node) -> Node:
+    def followed(self, node: SyntaxNode) -> SyntaxNode:
         """``node`` with what was imported in the place of its names."""
-        return rebuilt(node, self.stands_for, deep=True) if self.imported else node
+        return rebuild_node(node, self.stands_for, deep=True) if self.imported else node
 
-    def stands_for(self, node: Node) -> Node:
+    def stands_for(self, node: SyntaxNode) -> SyntaxNode:
         """A name that was imported as what it stands for; anything else as it is."""
         path = self.imported.get(node.name) if isinstance(node, Name) else None
         if path is None or not isinstance(node, Name):
@@ -253,15 +253,15 @@ class BlockParser:
             ((s, *path.removeprefix(m).partition(".")[1:]) for m, s in SHORT.items() if f"{path}.".startswith(f"{m}.")),
             path.partition("."),
         )
-        found: Node = Name(module, span=node.span)
+        found: SyntaxNode = Name(module, span=node.span)
         for word in rest.split(".") if rest else ():
             found = Attribute(found, word, span=node.span)
         return found
 
 
-def parse_range(node: Node) -> range | None:
+def parse_range(node: SyntaxNode) -> range | None:
     """The numbers of ``range(3)``; None for what is no range of written numbers."""
-    if not isinstance(node, Call) or dotted(node.function) != "range" or node.keywords:
+    if not isinstance(node, PythonCall) or dotted_name(node.function) != "range" or node.keywords:
         return None
     signed = [(p.operand, -1) if isinstance(p, Unary) and p.sign == "-" else (p, 1) for p in node.positional]
     bounds = [sign * part.value for part, sign in signed if isinstance(part, Literal) and type(part.value) is int]
@@ -270,7 +270,7 @@ def parse_range(node: Node) -> range | None:
     return range(*bounds)
 
 
-def iterate_targets(node: Node) -> Iterator[Node]:
+def iterate_targets(node: SyntaxNode) -> Iterator[SyntaxNode]:
     """What several targets are one by one."""
     if not isinstance(node, Items):
         yield node

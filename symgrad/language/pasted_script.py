@@ -19,16 +19,16 @@ from symgrad.errors import RUN, NotationError, Source
 from symgrad.language.parser import parse_script
 from symgrad.language.syntax_tree import (
     Attribute,
-    Call,
     Keyword,
     Literal,
+    PythonCall,
+    PythonStatement,
     Script,
-    Statement,
     Subscript,
-    dotted,
-    written_name,
+    dotted_name,
+    in_place_target,
 )
-from symgrad.notation.tree import Name, Node, rebuilt, walk
+from symgrad.notation.tree import Name, SyntaxNode, rebuild_node, walk
 from symgrad.ops import COMPOUND_SPELLINGS, SPELLINGS
 from symgrad.ops.calls.registry import find_compound
 from symgrad.ops.lookup import find, playing, plays
@@ -42,13 +42,13 @@ HELD = frozenset(("weight", "bias", "linear_weight", "linear_bias"))
 """Operands that a module holds itself, unless it is a loss: there they are given."""
 
 
-def replace_modules(statements: Iterable[Statement]) -> list[Statement]:
+def replace_modules(statements: Iterable[PythonStatement]) -> list[PythonStatement]:
     """``statements`` without those that only make a module, which is called later."""
-    made: dict[str, Call] = {}
-    found: list[Statement] = []
+    made: dict[str, PythonCall] = {}
+    found: list[PythonStatement] = []
     for statement in statements:
         value = statement.value
-        if statement.target is not None and isinstance(value, Call) and module_call_function(value) is not None:
+        if statement.target is not None and isinstance(value, PythonCall) and module_call_function(value) is not None:
             made[statement.target] = value
             continue
         for name in statement.names:
@@ -82,24 +82,24 @@ def parameterless_function(module: str) -> str | None:
     return None if held or any(word in module for word in DRAWN) else spelled
 
 
-def module_call_function(call: Call) -> str | None:
+def module_call_function(call: PythonCall) -> str | None:
     """``F.mse_loss`` for ``nn.MSELoss()``."""
-    path, _, name = (dotted(call.function) or "").rpartition(".")
+    path, _, name = (dotted_name(call.function) or "").rpartition(".")
     return parameterless_function(name) if path in ("nn", "torch.nn") else None
 
 
-def replace_module_calls(node: Node, made: Mapping[str, Call]) -> Node:
+def replace_module_calls(node: SyntaxNode, made: Mapping[str, PythonCall]) -> SyntaxNode:
     """``node`` with the functions of modules in the place of their calls."""
-    return rebuilt(node, lambda found: replace_module_call(found, made), deep=True)
+    return rebuild_node(node, lambda found: replace_module_call(found, made), deep=True)
 
 
-def replace_module_call(found: Node, made: Mapping[str, Call]) -> Node:
+def replace_module_call(found: SyntaxNode, made: Mapping[str, PythonCall]) -> SyntaxNode:
     """A call of a module as one of its function; anything else as it is."""
-    if not isinstance(found, Call):
+    if not isinstance(found, PythonCall):
         return found
     module = made.get(found.function.name) if isinstance(found.function, Name) else found.function
-    spelled = module_call_function(module) if isinstance(module, Call) else None
-    if spelled is None or not isinstance(module, Call):
+    spelled = module_call_function(module) if isinstance(module, PythonCall) else None
+    if spelled is None or not isinstance(module, PythonCall):
         return found
     if plays(spelled, Role.HANDS_ON):  # which gives back the very tensor
         return found.positional[0] if len(found.positional) == 1 and not found.keywords else found
@@ -142,10 +142,10 @@ def parse_pasted_script(source: Source) -> Script:
     for statement in script.statements[end + 1 :]:
         if not (computes_nothing(statement) or is_gradient_read(statement)):
             raise NotationError("this comes after backward", span=statement.span, hints=("leave it out", RUN))
-    kept: list[Statement] = []
+    kept: list[PythonStatement] = []
     leaves: set[str] = set()
     before = [
-        replace(s, value=rebuilt(s.value, mark_in_place_call, deep=True))
+        replace(s, value=rebuild_node(s.value, mark_in_place_call, deep=True))
         for s in replace_modules(script.statements[:end])
     ]
     if entered != source.text:  # a console shows what is not assigned
@@ -176,7 +176,9 @@ def strip_console_prompts(text: str) -> str:
     return "\n".join(found)
 
 
-def find_backward_output(kept: Sequence[Statement], call: Call) -> tuple[list[Statement], Node | None, str]:
+def find_backward_output(
+    kept: Sequence[PythonStatement], call: PythonCall
+) -> tuple[list[PythonStatement], SyntaxNode | None, str]:
     """What leads to the tensor whose backward is called, that tensor last; what v is; and what the tensor is called."""
     owner, seed, found = call.function.parts[0], seed_argument(call), list(kept)
     if isinstance(seed, Name):
@@ -187,12 +189,12 @@ def find_backward_output(kept: Sequence[Statement], call: Call) -> tuple[list[St
     name = owner.name if isinstance(owner, Name) else ""
     while name and found and found[-1].target not in (None, name) and not writes_over_tensor(found[-1]):
         found.pop()
-    if name and found and name in (found[-1].target, written_name(found[-1].value)):
+    if name and found and name in (found[-1].target, in_place_target(found[-1].value)):
         return found, seed, name
-    return [*found, Statement(None, owner, span=owner.span)], seed, name
+    return [*found, PythonStatement(None, owner, span=owner.span)], seed, name
 
 
-def blank_out_rest(text: str, kept: Sequence[Statement]) -> str:
+def blank_out_rest(text: str, kept: Sequence[PythonStatement]) -> str:
     """``text`` with blanks for what is not ``kept``: every place in it stays where it is."""
     found, end = "", 0
     for start, stop in (statement.span for statement in kept):
@@ -204,49 +206,49 @@ def blank_out_rest(text: str, kept: Sequence[Statement]) -> str:
     return found
 
 
-def backward_call(statement: Statement) -> Call | None:
+def backward_call(statement: PythonStatement) -> PythonCall | None:
     """``out.backward(v)``, which stands for itself."""
     call = statement.value
-    if not statement.names and isinstance(call, Call) and isinstance(call.function, Attribute):
+    if not statement.names and isinstance(call, PythonCall) and isinstance(call.function, Attribute):
         return call if call.function.name == ASKS else None
     return None
 
 
-def seed_argument(call: Call) -> Node | None:
+def seed_argument(call: PythonCall) -> SyntaxNode | None:
     """What v is: backward's first argument, or the one called gradient; None where it is left out, or is None."""
     found = next(iter((*call.positional, *(k.value for k in call.keywords if k.name == "gradient"))), None)
     return None if found == Literal(None) else found
 
 
-def computes_nothing(statement: Statement) -> bool:
+def computes_nothing(statement: PythonStatement) -> bool:
     """Whether a statement computes nothing here: ``print(x.grad)``, an optimizer, ``optimizer.step()``."""
-    if not isinstance(statement.value, Call):
+    if not isinstance(statement.value, PythonCall):
         return False
     function = statement.value.function
-    if (dotted(function) or "").startswith(OPTIMIZERS):
+    if (dotted_name(function) or "").startswith(OPTIMIZERS):
         return True
     steps = isinstance(function, Attribute) and function.name in OF_OPTIMIZERS
-    return not statement.names and (steps or dotted(function) in SAYS)
+    return not statement.names and (steps or dotted_name(function) in SAYS)
 
 
-def is_gradient_read(statement: Statement) -> bool:
+def is_gradient_read(statement: PythonStatement) -> bool:
     """``x.grad`` alone."""
     parts = walk(statement.value)
     return not statement.names and any(isinstance(part, Attribute) and part.name == "grad" for part in parts)
 
 
-def strip_requires_grad(statement: Statement) -> tuple[str, Node | None] | None:
+def strip_requires_grad(statement: PythonStatement) -> tuple[str, SyntaxNode | None] | None:
     """The name that is to have a gradient, and what is assigned to it then; None for a statement that marks nothing."""
     value = statement.value
-    if isinstance(value, Call) and isinstance(value.function, Attribute) and value.function.name == MARKS:
+    if isinstance(value, PythonCall) and isinstance(value.function, Attribute) and value.function.name == MARKS:
         owner = value.function.owner
         if statement.target is not None:
             return statement.target, owner
         return (owner.name, None) if isinstance(owner, Name) and not statement.targets else None
-    if statement.target is None or not isinstance(value, Call):
+    if statement.target is None or not isinstance(value, PythonCall):
         return None
-    wrapped = dotted(value.function) in HANDED_ON and value.positional
-    if dotted(value.function) in PARAMETERS and value.positional:
+    wrapped = dotted_name(value.function) in HANDED_ON and value.positional
+    if dotted_name(value.function) in PARAMETERS and value.positional:
         return statement.target, value.positional[0]
     flags = [k for k in value.keywords if is_requires_grad(k)]
     if not flags:
@@ -256,11 +258,11 @@ def strip_requires_grad(statement: Statement) -> tuple[str, Node | None] | None:
     return statement.target, replace(value, keywords=tuple(k for k in value.keywords if k not in flags))
 
 
-def unwrap_variable(statement: Statement) -> Statement:
+def unwrap_variable(statement: PythonStatement) -> PythonStatement:
     """``t = Variable(u)`` is ``t = u``."""
     value = statement.value
-    wrapped = isinstance(value, Call) and dotted(value.function) in HANDED_ON and value.positional
-    return replace(statement, value=value.positional[0]) if wrapped and isinstance(value, Call) else statement
+    wrapped = isinstance(value, PythonCall) and dotted_name(value.function) in HANDED_ON and value.positional
+    return replace(statement, value=value.positional[0]) if wrapped and isinstance(value, PythonCall) else statement
 
 
 def is_requires_grad(keyword: Keyword) -> bool:
@@ -271,9 +273,9 @@ def is_requires_grad(keyword: Keyword) -> bool:
 # Calls that write their result over what they were given --------------------------------------------------------
 
 
-def mark_in_place_call(node: Node) -> Node:
+def mark_in_place_call(node: SyntaxNode) -> SyntaxNode:
     """A call that writes, ``F.relu(h, inplace=True)`` or ``h.add_(1)``, as the one with that result, marked so."""
-    if not isinstance(node, Call):
+    if not isinstance(node, PythonCall):
         return node
     told = [k for k in node.keywords if k.name == INPLACE]
     function, word = node.function, out_of_place_name(node.function)
@@ -285,7 +287,7 @@ def mark_in_place_call(node: Node) -> Node:
     return replace(node, function=function, keywords=tuple(k for k in node.keywords if k not in told), over=over)
 
 
-def out_of_place_name(function: Node) -> str:
+def out_of_place_name(function: SyntaxNode) -> str:
     """``scatter_add`` for ``scatter_add_``, where there is such a method; nothing for any other."""
     name = function.name if isinstance(function, Attribute) else ""
     word = name.removesuffix("_")
@@ -293,7 +295,7 @@ def out_of_place_name(function: Node) -> str:
     return word if known and word != name and not name.endswith("__") else ""
 
 
-def writes_over_tensor(statement: Statement) -> bool:
+def writes_over_tensor(statement: PythonStatement) -> bool:
     """Whether a statement writes over a tensor."""
-    writes = any(isinstance(part, Call) and part.over for part in walk(statement.value))
+    writes = any(isinstance(part, PythonCall) and part.over for part in walk(statement.value))
     return writes or bool(statement.sign) or any(isinstance(target, Subscript) for target in statement.targets)

@@ -1,10 +1,10 @@
-"""The syntax tree of Python's lines, and one expression read into it by Python's own parser and a whitelist.
+"""The syntax tree of lines of Python, and the expression of one line, read by Python's own parser and a whitelist.
 
-`symgrad.notation.tree` has what nodes are, and those that lines share with index equations. Comes in: the tokens of one
-expression. Goes out: a `Node`: what is said, before anything is known about the names in it. Only ``ast.parse`` is
-used; nothing is ever compiled to code or evaluated. Spans are character offsets into the whole text, although Python
-counts UTF-8 bytes within a line: each expression is parsed as one line of its own, with blanks for line ends and
-comments, so that a byte column is all there is to translate.
+`symgrad.notation.tree` has the base class and the nodes that lines share with index equations. Comes in: the tokens of
+one expression. Goes out: a `SyntaxNode`, before anything is known about the names in it. Only ``ast.parse`` is used;
+nothing is ever compiled or evaluated. Spans are character offsets into the whole text, although Python counts UTF-8
+bytes within a line: each expression is parsed as one line, with blanks for line ends and comments, so that only a byte
+column has to be translated.
 """
 
 from __future__ import annotations
@@ -19,97 +19,96 @@ from math import isinf
 from symgrad.errors import InputError, NotationError, Source, Span
 from symgrad.language.tokens import ALLOWED, AUGMENTED
 from symgrad.notation.tokens import Token
-from symgrad.notation.tree import APART, Binary, Dots, Name, Node, walk
-from symgrad.notation.tree import Statement as Stated
+from symgrad.notation.tree import APART, Binary, Dots, IndexEquation, Name, SyntaxNode, walk
 
 
 @dataclass(frozen=True)
-class Literal(Node):
+class Literal(SyntaxNode):
     """``3``, ``0.5``, ``True``, ``None``, and ``"ij,jk->ik"``: an option, never an operand."""
 
     value: int | float | str | None
 
 
 @dataclass(frozen=True)
-class Items(Node):
+class Items(SyntaxNode):
     """``[a, b]`` or ``(a, b)``."""
 
-    items: tuple[Node, ...]
+    items: tuple[SyntaxNode, ...]
 
 
 @dataclass(frozen=True)
-class Unary(Node):
+class Unary(SyntaxNode):
     """``-x`` or ``+x``."""
 
     sign: str
-    operand: Node
+    operand: SyntaxNode
 
 
 @dataclass(frozen=True)
-class Star(Node):
+class Star(SyntaxNode):
     """``*shape`` among the arguments of a call."""
 
-    value: Node
+    value: SyntaxNode
 
 
 @dataclass(frozen=True)
-class Keyword(Node):
+class Keyword(SyntaxNode):
     """``dim=0`` among the arguments of a call."""
 
     name: str
-    value: Node
+    value: SyntaxNode
 
 
 @dataclass(frozen=True)
-class Call(Node):
+class PythonCall(SyntaxNode):
     """``f(x, dim=0)``, ``torch.exp(x)``, ``x.sum(0)``; one that is ``over`` writes its result over its first tensor."""
 
-    function: Node
-    positional: tuple[Node, ...]
+    function: SyntaxNode
+    positional: tuple[SyntaxNode, ...]
     keywords: tuple[Keyword, ...]
     over: bool = False
 
 
 @dataclass(frozen=True)
-class Attribute(Node):
+class Attribute(SyntaxNode):
     """``x.T``, ``torch.exp``."""
 
-    owner: Node
+    owner: SyntaxNode
     name: str
 
 
 @dataclass(frozen=True)
-class Slice(Node):
+class Slice(SyntaxNode):
     """``1:5:2`` inside brackets."""
 
-    start: Node | None
-    stop: Node | None
-    step: Node | None
+    start: SyntaxNode | None
+    stop: SyntaxNode | None
+    step: SyntaxNode | None
 
 
 @dataclass(frozen=True)
-class Subscript(Node):
+class Subscript(SyntaxNode):
     """``x[0, 1:]``."""
 
-    owner: Node
-    items: tuple[Node, ...]
+    owner: SyntaxNode
+    items: tuple[SyntaxNode, ...]
 
 
 @dataclass(frozen=True)
-class Equation(Node):
+class EquationNode(SyntaxNode):
     """``out[i] = Σ_j x[i+j]·w[j]``: an index equation, the tensors it reads, and its names for whole numbers.
 
     ``ranks`` says of each tensor how many indices it has, and whether ``…`` stands for more.
     """
 
-    statement: Stated = field(metadata=APART)
+    statement: IndexEquation = field(metadata=APART)
     tensors: tuple[Name, ...]
     counts: tuple[Name, ...]
     ranks: tuple[tuple[int, bool], ...]
 
 
 @dataclass(frozen=True)
-class Statement(Node):
+class PythonStatement(SyntaxNode):
     """``h = expression``, or an expression alone.
 
     ``targets`` are what is more than one name (``p = q``, ``p, *q``, ``h[1:]``), ``sign`` is that of ``h += 1``; what
@@ -117,23 +116,23 @@ class Statement(Node):
     """
 
     target: str | None
-    value: Node
-    targets: tuple[Node, ...] = ()
+    value: SyntaxNode
+    targets: tuple[SyntaxNode, ...] = ()
     sign: str = ""
     apart: bool = False
 
     @cached_property
-    def parts(self) -> tuple[Node, ...]:
+    def parts(self) -> tuple[SyntaxNode, ...]:
         """What is assigned to where that is more than a name, and the expression."""
         return (*self.targets, self.value)
 
     @property
     def names(self) -> tuple[str, ...]:
         """The names that are given a value."""
-        return (self.target,) if self.target is not None else tuple(n for t in self.targets for n in names_given(t))
+        return (self.target,) if self.target is not None else tuple(n for t in self.targets for n in assigned_names(t))
 
     @property
-    def read(self) -> tuple[Node, ...]:
+    def read(self) -> tuple[SyntaxNode, ...]:
         """What is read: the expression, and of what it is written into."""
         into = [t for t in self.targets if self.sign or isinstance(t, Subscript)]
         into += [s for t in self.targets if t not in into for s in walk(t) if isinstance(s, Subscript)]
@@ -149,22 +148,22 @@ class Script:
     """
 
     source: Source
-    statements: tuple[Statement, ...]
+    statements: tuple[PythonStatement, ...]
     leaves: frozenset[str] = frozenset()
-    seed: Node | None = None
+    seed: SyntaxNode | None = None
     asked: str = ""
 
 
-def names_given(target: Node) -> Iterator[str]:
+def assigned_names(target: SyntaxNode) -> Iterator[str]:
     """The names in what is assigned to; not x in ``x[0] = …``, which is written into."""
     if isinstance(target, Name):
         yield target.name
     elif isinstance(target, (Items, Star)):
         for part in target.parts:
-            yield from names_given(part)
+            yield from assigned_names(part)
 
 
-def dotted(node: Node) -> str | None:
+def dotted_name(node: SyntaxNode) -> str | None:
     """``torch.nn.functional.softmax`` as one word, or None for anything but names and dots."""
     words: list[str] = []
     while isinstance(node, Attribute):
@@ -173,9 +172,9 @@ def dotted(node: Node) -> str | None:
     return ".".join([node.name, *reversed(words)]) if isinstance(node, Name) else None
 
 
-def written_name(node: Node) -> str:
+def in_place_target(node: SyntaxNode) -> str:
     """The name that ``h.add_(1).mul_(2)`` writes over; nothing for anything else."""
-    while isinstance(node, Call) and node.over:
+    while isinstance(node, PythonCall) and node.over:
         node = node.function.owner if isinstance(node.function, Attribute) else node
         if isinstance(node, Name):
             return node.name
@@ -189,7 +188,7 @@ SIGNS: dict[type[ast.AST], str] = {
 }  # fmt: skip
 
 
-def expression(text: str, group: Sequence[Token]) -> Node:
+def parse_expression(text: str, group: Sequence[Token]) -> SyntaxNode:
     """The expression that the tokens of ``group`` spell."""
     start = group[0].span[0]
     line = [" "] * (group[-1].span[1] - start)
@@ -197,10 +196,10 @@ def expression(text: str, group: Sequence[Token]) -> Node:
         if token.kind == "sign" and token.word in AUGMENTED:
             raise NotationError(f"{token.word} inside an expression is not allowed", span=token.span, hints=("h += 1",))
         line[token.span[0] - start : token.span[1] - start] = token.word
-    return Reader("".join(line), start).read()
+    return PythonExpressionReader("".join(line), start).read()
 
 
-class Reader:
+class PythonExpressionReader:
     """Turns Python's tree for one line of text into nodes with spans in the whole text."""
 
     def __init__(self, line: str, start: int) -> None:
@@ -211,7 +210,7 @@ class Reader:
             self.characters += [position] * len(character.encode())
         self.characters.append(len(line))
 
-    def read(self) -> Node:
+    def read(self) -> SyntaxNode:
         """The node for the line."""
         try:
             starred = self.line.lstrip().startswith("*") or re.search(r",\s*\*", self.line) is not None
@@ -243,7 +242,7 @@ class Reader:
         stop = tree.end_col_offset if tree.end_col_offset is not None else tree.col_offset
         return (self.start + self.characters[tree.col_offset], self.start + self.characters[stop])
 
-    def node(self, tree: ast.expr) -> Node:
+    def node(self, tree: ast.expr) -> SyntaxNode:
         """The node for ``tree``, or a refusal."""
         span = self.span(tree)
         match tree:
@@ -272,7 +271,7 @@ class Reader:
                 return self.call(span, tree)
         raise NotationError("this form of Python is not allowed here", span=span, hints=(ALLOWED,))
 
-    def constant(self, span: Span, value: object) -> Node:
+    def constant(self, span: Span, value: object) -> SyntaxNode:
         """A number, a string, or True, False, None."""
         if isinstance(value, float) and isinf(value):
             raise InputError("this number is not finite", span=span, hints=("a number up to about 1.8e308",))
@@ -280,7 +279,7 @@ class Reader:
             return Literal(value, span=span)
         raise NotationError("... stands inside brackets only", span=span, hints=("x[..., 0]",))
 
-    def item(self, tree: ast.expr) -> Node:
+    def item(self, tree: ast.expr) -> SyntaxNode:
         """One index inside brackets."""
         if isinstance(tree, ast.Slice):
             start, stop, step = (None if t is None else self.node(t) for t in (tree.lower, tree.upper, tree.step))
@@ -289,7 +288,7 @@ class Reader:
             return Dots(span=self.span(tree))
         return self.node(tree)
 
-    def call(self, span: Span, tree: ast.Call) -> Call:
+    def call(self, span: Span, tree: ast.Call) -> PythonCall:
         """A call with its arguments."""
         positional = tuple(self.node(a) for a in tree.args)
         keywords = []
@@ -297,4 +296,4 @@ class Reader:
             if keyword.arg is None:
                 raise NotationError("** is not allowed among arguments", span=self.span(keyword))
             keywords.append(Keyword(keyword.arg, self.node(keyword.value), span=self.span(keyword)))
-        return Call(self.node(tree.func), positional, tuple(keywords), span=span)
+        return PythonCall(self.node(tree.func), positional, tuple(keywords), span=span)

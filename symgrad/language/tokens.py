@@ -14,7 +14,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 
 from symgrad.errors import RUN, NotationError, Span
-from symgrad.notation.tokens import Token, scanned
+from symgrad.notation.tokens import Token, scan_tokens
 
 LENGTH = 4_000
 """Expressions may have this many characters."""
@@ -77,10 +77,10 @@ STRENGTH = {
 TIGHT = 6
 
 
-def tokenize(text: str, length: int = LENGTH) -> list[Token]:
+def tokenize_python(text: str, length: int = LENGTH) -> list[Token]:
     """The tokens of ``text``.
 
-    >>> [t.word for t in tokenize("x@a # product")]
+    >>> [t.word for t in tokenize_python("x@a # product")]
     ['x', '@', 'a']
 
     Raises `NotationError` for anything outside the alphabet, for more than ``length`` characters, for
@@ -92,14 +92,14 @@ def tokenize(text: str, length: int = LENGTH) -> list[Token]:
             hints=("name parts of it, or split it into several expressions",),
         )
     found: list[Token] = []
-    for token, following in scanned(text, TOKEN, refused):
+    for token, following in scan_tokens(text, TOKEN, unknown_word_error):
         check_word(token, following)
         found.append(token)
     check_nesting(found)
     return found
 
 
-def refused(word: str, span: Span) -> NotationError:
+def unknown_word_error(word: str, span: Span) -> NotationError:
     """The error for a word that is not part of the language."""
     hint = (f"write {LOOKALIKES[word]} instead",) if word in LOOKALIKES else (ALLOWED,)
     if word in REFUSED_SIGNS:
@@ -143,12 +143,12 @@ def check_word(token: Token, following: str) -> None:
             raise NotationError(
                 f"the name {word} is written in look-alike letters", span=span, hints=(f"write {plain} instead",)
             )
-        keyword_refused(token)
+        check_keyword(token)
         if word.startswith("__"):
             raise NotationError("names that begin with two underscores are not allowed", span=span, hints=(ALLOWED,))
 
 
-def keyword_refused(token: Token, block: bool = False) -> None:
+def check_keyword(token: Token, block: bool = False) -> None:
     """Refuse a keyword, in the place of an expression also one that a ``block`` begins with."""
     if token.word in KEYWORDS and (block or token.word not in BLOCKS):
         hints = (INSTEAD.get(token.word, ALLOWED), RUN)
@@ -207,7 +207,7 @@ def check_nesting(tokens: Sequence[Token]) -> None:
         raise NotationError(f"this {open_brackets[-1].word} is never closed", span=open_brackets[-1].span)
 
 
-def statements(tokens: Sequence[Token]) -> Iterator[list[Token]]:
+def group_statements(tokens: Sequence[Token]) -> Iterator[list[Token]]:
     """Groups of tokens between semicolons and line ends outside brackets; empty ones are left out."""
     group: list[Token] = []
     level = 0

@@ -6,6 +6,6 @@ pivot: what it means as a SymPy expression is `symgrad.notation.meaning`, how fa
 """
 
 from symgrad.notation.read_write import format_node, read_statement
-from symgrad.notation.tree import Statement
+from symgrad.notation.tree import IndexEquation
 
-__all__ = ["Statement", "format_node", "read_statement"]
+__all__ = ["IndexEquation", "format_node", "read_statement"]

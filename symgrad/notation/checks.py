@@ -1,8 +1,9 @@
-"""What an equation has to be: every name and sign in it means something, and every entry stays inside its tensor.
+"""Checks of an index equation: every name and sign in it means something, and every entry stays inside its tensor.
 
-Comes in: a statement, and the functions there are; the refusals have their place, and what would do. With the shapes of
-its tensors `checked` gives how far its letters run, where nothing is read outside, and what that requires of sizes.
-Whether an index can leave its axis is decided by its least value over the whole numbers that its letters may be.
+Comes in: an equation, and the functions that may be called. An error names the place and what to write instead. Given
+the shapes of the tensors, `find_checked_ranges` returns the range of each letter, where no entry is read outside, and
+notes what that requires of the sizes. Whether an index can leave its axis is decided by its smallest value over all
+values of its letters.
 """
 
 from __future__ import annotations
@@ -16,27 +17,27 @@ import sympy as sp
 
 from symgrad.errors import NotationError, ShapeError, Span, UnknownNameError, UnsupportedError
 from symgrad.indexing.symbols import Expr
-from symgrad.notation.linear import letters_in
-from symgrad.notation.meaning import Word
-from symgrad.notation.ranges import Bent, Finder, Ranges, Slot
+from symgrad.notation.linear import letter_symbols_in
+from symgrad.notation.meaning import EquationFunction
+from symgrad.notation.ranges import IndexSlot, LetterRanges, NonlinearIndex, RangeFinder
 from symgrad.notation.read_write import format_node
 from symgrad.notation.tokens import BIG
 from symgrad.notation.tree import (
     Access,
-    Big,
+    BigOperator,
     Binary,
-    Call,
     Condition,
-    Flat,
+    FlatEntry,
     Floor,
+    IndexEquation,
     Letter,
     Name,
     Negative,
-    Node,
     Number,
     Power,
     Root,
-    Statement,
+    ScalarCall,
+    SyntaxNode,
     walk,
 )
 from symgrad.shapes import Shape, Size, Sizes
@@ -44,12 +45,14 @@ from symgrad.shapes import Shape, Size, Sizes
 GIVEN = "for one place that is given: x[1], or a number whose name is longer than a letter, x[at]"
 
 
-def letters_of(node: Node) -> tuple[Letter, ...]:
+def introduced_letters(node: SyntaxNode) -> tuple[Letter, ...]:
     """The letters that ``node`` introduces."""
-    return node.letters if isinstance(node, (Big, Statement)) else ()
+    return node.letters if isinstance(node, (BigOperator, IndexEquation)) else ()
 
 
-def check_access(node: Access | Flat, letters: set[str], functions: Mapping[str, Word], statement: Statement) -> None:
+def check_access(
+    node: Access | FlatEntry, letters: set[str], functions: Mapping[str, EquationFunction], statement: IndexEquation
+) -> None:
     """Refuse entries of what is being defined, of letters, and those that name an index nobody introduces."""
     if node.name == statement.name:
         raise UnsupportedError(
@@ -58,48 +61,50 @@ def check_access(node: Access | Flat, letters: set[str], functions: Mapping[str,
                    "an operation of torch that solves it"),
         )  # fmt: skip
     if node.name in letters:
-        raise no_entries(node)
+        raise index_has_no_entries_error(node)
     for slot in node.slots if isinstance(node, Access) else (node.number,):
-        check_whole(slot, functions)
+        check_index_is_integer(slot, functions)
         if isinstance(slot, Name) and len(slot.name) == 1:
             check_letter(slot, letters, statement)
 
 
-def no_entries(node: Access | Flat) -> NotationError:
+def index_has_no_entries_error(node: Access | FlatEntry) -> NotationError:
     """The refusal of an index with brackets behind it."""
     hints = (f"another letter for the index {node.name}, or another name for the tensor",)
     return NotationError(f"{node.name} is an index here, and has no entries", span=node.span, hints=hints)
 
 
-def check_whole(node: Node, functions: Mapping[str, Word]) -> None:
+def check_index_is_integer(node: SyntaxNode, functions: Mapping[str, EquationFunction]) -> None:
     """Refuse an index that need not be a whole number: no entry stands between two others."""
     broken = isinstance(node, Root) or (isinstance(node, Binary) and node.sign == "/")
     if isinstance(node, Number):
         broken = node.value.denominator != 1
     elif isinstance(node, Power):
         broken = not isinstance(node.exponent, Number)
-    elif isinstance(node, Big):
+    elif isinstance(node, BigOperator):
         broken = node.sign == "mean"
-    elif isinstance(node, Call):
+    elif isinstance(node, ScalarCall):
         broken = node.function in functions
     if broken:
         hints = ("⌊i/2⌋, which is floor(i/2)", "[i ≥ 1]·x[i − 1] + [i = 0]·x[0] for max(i − 1, 0)")
         raise NotationError("an index has to be a sum of whole numbers", span=node.span, hints=hints)
-    for part in () if isinstance(node, (Access, Flat, Floor, Condition)) else node.parts:
-        check_whole(part, functions)
+    for part in () if isinstance(node, (Access, FlatEntry, Floor, Condition)) else node.parts:
+        check_index_is_integer(part, functions)
 
 
-def check_scope(node: Node, letters: set[str], inside: frozenset[str]) -> None:
+def check_letter_scope(node: SyntaxNode, letters: set[str], inside: frozenset[str]) -> None:
     """Refuse the letter of a sum where that sum has ended."""
     if isinstance(node, Name) and node.name in letters and node.name not in inside:
         told = f"{node.name} stands behind the end of its sum, which goes as far as the product behind it"
         raise NotationError(told, span=node.span, hints=(f"Σ_{node.name} (… + …), or another letter here",))
-    inner = inside | {letter.name for letter in letters_of(node)}
+    inner = inside | {letter.name for letter in introduced_letters(node)}
     for part in node.parts:
-        check_scope(part, letters, inner if not isinstance(part, Letter) or isinstance(node, Statement) else inside)
+        check_letter_scope(
+            part, letters, inner if not isinstance(part, Letter) or isinstance(node, IndexEquation) else inside
+        )
 
 
-def check_letter(node: Node, letters: set[str], statement: Statement) -> None:
+def check_letter(node: SyntaxNode, letters: set[str], statement: IndexEquation) -> None:
     """Refuse an index that nobody introduces."""
     if isinstance(node, Name) and node.name not in letters:
         ranges = (w for w in walk(statement) if isinstance(w, Letter) and w.bound is not None)
@@ -112,7 +117,7 @@ def check_letter(node: Node, letters: set[str], statement: Statement) -> None:
         )
 
 
-def check_number(node: Name, letters: set[str], statement: Statement) -> None:
+def check_bare_name(node: Name, letters: set[str], statement: IndexEquation) -> None:
     """Refuse what is being defined as a part of itself, and x_i where i is an index."""
     if node.name == statement.name:
         raise UnsupportedError(f"{node.name} is defined by itself: that is an equation to be solved", span=node.span)
@@ -124,11 +129,11 @@ def check_number(node: Name, letters: set[str], statement: Statement) -> None:
         )  # fmt: skip
 
 
-def check_function(node: Call, functions: Mapping[str, Word]) -> None:
+def check_known_function(node: ScalarCall, functions: Mapping[str, EquationFunction]) -> None:
     """Refuse functions that the notation does not have, and arguments that a function does not take."""
     word = functions.get(node.function)
     if word is not None:
-        check_arguments(node, word)
+        check_function_arguments(node, word)
         return
     near = get_close_matches(node.function.lower(), list(functions), n=1, cutoff=0.6)
     hint = f"did you mean {near[0]}?" if near else "exp, log, tanh, sigmoid, … by their names in torch"
@@ -143,7 +148,7 @@ def check_function(node: Call, functions: Mapping[str, Word]) -> None:
     )
 
 
-def check_arguments(node: Call, word: Word) -> None:
+def check_function_arguments(node: ScalarCall, word: EquationFunction) -> None:
     """Refuse too few or too many, and an option that is no number: nothing that is written is left unread."""
     given = len(node.arguments)
     if not word.least <= given <= word.most:
@@ -161,13 +166,13 @@ Ends = tuple[Expr, Expr]
 ENDS = ("before the beginning", "after the end")
 
 
-def checked(
-    statement: Statement, shapes: Mapping[str, Shape], sizes: Sizes, known: Mapping[str, Size] | None = None
-) -> Ranges:
+def find_checked_ranges(
+    statement: IndexEquation, shapes: Mapping[str, Shape], sizes: Sizes, known: Mapping[str, Size] | None = None
+) -> LetterRanges:
     """`ranges`, where every entry is sure to stay inside its tensor; raises `ShapeError` for one that is not."""
-    finder = Finder(statement, shapes, sizes, known or {})
+    finder = RangeFinder(statement, shapes, sizes, known or {})
     found = finder.find()
-    inside = Inside(finder)
+    inside = BoundsChecker(finder)
     for slot in finder.slots:
         inside.straight(slot)
     for bent in finder.bent:
@@ -175,26 +180,26 @@ def checked(
     return found
 
 
-class Inside:
+class BoundsChecker:
     """Asks of each index what it may come to at least and at most, the letters being found."""
 
-    def __init__(self, finder: Finder) -> None:
+    def __init__(self, finder: RangeFinder) -> None:
         self.finder, self.sizes, self.found = finder, finder.sizes, finder.result.found
 
-    def straight(self, slot: Slot) -> None:
+    def straight(self, slot: IndexSlot) -> None:
         """An index that is linear in the letters."""
         for slack, end in zip((slot.index, slot.size - 1 - slot.index), ENDS, strict=True):
             if self.finder.inside(slack, slot):
                 continue
             worst = self.finder.worst(sp.expand(slack))
-            self.require(self.lowest(slack, slot, exactly) if slot.held else worst)
+            self.require(self.lowest(slack, slot, literal_integer) if slot.held else worst)
             number = self.sizes.number(worst)
             if number is not None and number < 0 and slot.held:
                 number = self.kept(slack, slot, number)
             if number is not None and number < 0:
-                raise outside(slot.entry, str(slot.index), f"{-number} {end}", slot.span)
+                raise out_of_bounds_error(slot.entry, str(slot.index), f"{-number} {end}", slot.span)
 
-    def other(self, bent: Bent) -> None:
+    def other(self, bent: NonlinearIndex) -> None:
         """An index with a remainder or a rounded quotient in it; what conditions leave of it is not known."""
         ends = None if bent.held else self.ends(bent.index)
         if ends is None:
@@ -203,7 +208,7 @@ class Inside:
             self.require(sp.expand(slack))
             number = self.finder.number(slack)
             if number is not None and number < 0:
-                raise outside(bent.entry, format_node(bent.index), f"{-number} {end}", bent.index.span)
+                raise out_of_bounds_error(bent.entry, format_node(bent.index), f"{-number} {end}", bent.index.span)
 
     def require(self, low: Expr | None) -> None:
         """Note that this may not be negative, where the sizes decide it."""
@@ -212,7 +217,7 @@ class Inside:
         if low is not None and (number is None or number >= 0) and not low.is_nonnegative:
             self.sizes.require(low)
 
-    def ends(self, node: Node) -> Ends | None:
+    def ends(self, node: SyntaxNode) -> Ends | None:
         """The least and the greatest value of an index; None where positions are data."""
         index = self.finder.reader.linear(node)
         if index is not None:
@@ -223,7 +228,7 @@ class Inside:
                 return self.remainder(node)
             case Floor(operand=Binary(sign="/", left=above, right=below)):
                 inner, by = self.ends(above), self.finder.reader.size_of(below)
-                if inner is None or by is None or letters_in(by):
+                if inner is None or by is None or letter_symbols_in(by):
                     return None
                 return sp.floor(inner[0] / by), sp.floor(inner[1] / by)
             case Negative():
@@ -240,7 +245,7 @@ class Inside:
     def remainder(self, node: Binary) -> Ends | None:
         """i mod n is from 0 to n − 1, and i where that is no more."""
         size, inner = self.finder.reader.size_of(node.right), self.ends(node.left)
-        if size is None or letters_in(size):
+        if size is None or letter_symbols_in(size):
             return None
         gaps = () if inner is None else (sp.expand(inner[0]), sp.expand(size - 1 - inner[1]))
         numbers = [self.sizes.number(gap) for gap in gaps]
@@ -250,18 +255,18 @@ class Inside:
             self.require(gap)
         return inner
 
-    def kept(self, slack: Expr, slot: Slot, number: int) -> int | None:
+    def kept(self, slack: Expr, slot: IndexSlot, number: int) -> int | None:
         """What conditions leave of a slack that comes to ``number`` without them, at the sizes at hand."""
         low = self.lowest(slack, slot, self.finder.number)
         return number if low is None else 0 if low == sp.oo else self.sizes.number(low)
 
-    def lowest(self, slack: Expr, slot: Slot, number: Callable[[Expr], int | None]) -> Expr | None:
+    def lowest(self, slack: Expr, slot: IndexSlot, number: Callable[[Expr], int | None]) -> Expr | None:
         """The least value of a slack where the conditions beside an entry hold, for what ``number`` knows of sizes."""
-        letters = sorted(set().union(*map(letters_in, (slack, *slot.held))), key=str)
-        return least(slack, slot.held, {s: self.found.get(str(s)[1:]) for s in letters}, number)
+        letters = sorted(set().union(*map(letter_symbols_in, (slack, *slot.held))), key=str)
+        return minimize_slack(slack, slot.held, {s: self.found.get(str(s)[1:]) for s in letters}, number)
 
 
-def outside(entry: Access | Flat, index: str, beyond: str, span: Span) -> ShapeError:
+def out_of_bounds_error(entry: Access | FlatEntry, index: str, beyond: str, span: Span) -> ShapeError:
     """``beyond`` says how far, and past which end; an ``index`` without letters stands still."""
     early = beyond.endswith("beginning")
     hints: tuple[str, ...] = (
@@ -279,12 +284,12 @@ NEARLY = 1e-6
 """How far it may miss a whole number."""
 
 
-def exactly(size: Expr) -> int | None:
+def literal_integer(size: Expr) -> int | None:
     """A number that is one whatever the sizes are."""
     return int(size) if size.is_Integer else None
 
 
-def least(
+def minimize_slack(
     slack: Expr, held: Sequence[Expr], ends: Mapping[Expr, Size | None], number: Callable[[Expr], int | None]
 ) -> Expr | None:
     """The least value of ``slack`` where nothing ``held`` is negative, each letter running as far as ``ends`` says.

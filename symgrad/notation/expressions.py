@@ -17,36 +17,36 @@ from __future__ import annotations
 import re
 
 from symgrad.errors import Span
-from symgrad.notation.tokens import LETTER, Cursor, Token
+from symgrad.notation.tokens import LETTER, Token, TokenCursor
 from symgrad.notation.tree import (
     Absolute,
     Access,
-    Big,
+    AxisSize,
+    BigOperator,
     Binary,
-    Call,
-    Chain,
     Condition,
     Delta,
     Dots,
-    Flat,
+    FlatEntry,
+    FlattenedIndex,
     Floor,
     Letter,
     Name,
     Negative,
-    Node,
     Number,
-    Padded,
+    PaddedEntry,
     Power,
+    RelationChain,
     Root,
-    Row,
-    Size,
+    ScalarCall,
+    SyntaxNode,
 )
 
 RELATIONS = ("<", "≤", ">", "≥", "=", "≠")
 RELATED = {sign: sign for sign in (">", "≥", "≠")}
 
 
-class Expressions(Cursor):
+class ExpressionParser(TokenCursor):
     """The rules of expressions."""
 
     def bounded(self) -> Letter:
@@ -64,13 +64,13 @@ class Expressions(Cursor):
             )  # fmt: skip
         return Letter(token.word, bound, span=self.span_from(token.span))
 
-    def expression(self) -> Node:
+    def expression(self) -> SyntaxNode:
         """Terms with their signs."""
         start = self.next.span
         with self.deeper(start):
             if self.sees("−"):
                 self.take()
-                found: Node = Negative(self.term(), span=start)
+                found: SyntaxNode = Negative(self.term(), span=start)
             else:
                 found = self.term()
             while self.sees("+", "−"):
@@ -78,7 +78,7 @@ class Expressions(Cursor):
                 found = Binary(sign, found, self.term(), span=self.span_from(start))
         return found
 
-    def term(self) -> Node:
+    def term(self) -> SyntaxNode:
         """A product, and what its remainder is taken by."""
         start = self.next.span
         found = self.product()
@@ -87,7 +87,7 @@ class Expressions(Cursor):
             found = Binary("mod", found, self.atom(), span=self.span_from(start))
         return found
 
-    def product(self) -> Node:
+    def product(self) -> SyntaxNode:
         """Factors, from left to right."""
         start = self.next.span
         found = self.factor()
@@ -96,7 +96,7 @@ class Expressions(Cursor):
             found = Binary(sign, found, self.factor(), span=self.span_from(start))
         return found
 
-    def factor(self) -> Node:
+    def factor(self) -> SyntaxNode:
         """A Σ with the rest of its product, a minus, or a power."""
         start = self.next.span
         if self.next.kind == "big":
@@ -108,7 +108,7 @@ class Expressions(Cursor):
             return Negative(operand, span=self.span_from(start))
         return self.power()
 
-    def big(self) -> Big:
+    def big(self) -> BigOperator:
         """``Σ_j body``, ``Σ_{i,r<3} body``."""
         sign = self.take()
         letters = []
@@ -125,14 +125,14 @@ class Expressions(Cursor):
                 raise self.refusal("several letters stand in braces", self.next.span, (f"Σ_{{{token.word},…}}",))
         with self.deeper(sign.span):
             body = self.product()
-        return Big(sign.word, tuple(letters), body, span=self.span_from(sign.span))
+        return BigOperator(sign.word, tuple(letters), body, span=self.span_from(sign.span))
 
-    def power(self) -> Node:
+    def power(self) -> SyntaxNode:
         """``√x``, ``x²``, ``x^y``."""
         start = self.next.span
         if self.sees("√"):
             self.take()
-            found: Node = Root(self.atom(), span=self.span_from(start))
+            found: SyntaxNode = Root(self.atom(), span=self.span_from(start))
             if self.next.kind == "power" or self.sees("^"):
                 raise self.refusal("√x² is read in two ways", self.next.span, ("√(x²)", "(√x)²"))
             return found
@@ -150,14 +150,14 @@ class Expressions(Cursor):
             return Power(found, exponent, span=self.span_from(start))
         return found
 
-    def superscript(self, token: Token) -> Node:
+    def superscript(self, token: Token) -> SyntaxNode:
         """The exponent that stands high: ² or ⁻¹."""
         if not re.fullmatch(r"-?[0-9]+", token.word):
             raise self.refusal("this exponent is no number", token.span, ("x^(−2)",))
         number = Number(token.word.removeprefix("-"), span=token.span)
         return Negative(number, span=token.span) if token.word.startswith("-") else number
 
-    def atom(self) -> Node:
+    def atom(self) -> SyntaxNode:
         """What holds together by itself."""
         token = self.next
         if token.kind == "number":
@@ -180,22 +180,22 @@ class Expressions(Cursor):
             return self.condition()
         raise self.unexpected("here a number, a name or a bracket should stand")
 
-    def row(self, first: Node, closing: str, opened: Token) -> Row:
+    def row(self, first: SyntaxNode, closing: str, opened: Token) -> FlattenedIndex:
         """``(i,j)``, its first letter read."""
         self.take()
         places = [first, *self.listed(self.expression, closing, opened)]
         return self.checked_row(places, self.span_from(opened.span))
 
-    def checked_row(self, places: list[Node], span: Span) -> Row:
+    def checked_row(self, places: list[SyntaxNode], span: Span) -> FlattenedIndex:
         """A row, of letters alone."""
         for place in places:
             if not isinstance(place, Name) or not re.fullmatch(LETTER, place.name):
                 raise self.refusal("between these commas stand letters alone", place.span, ("(i,j)",))
             if sum(place == other for other in places) > 1:
                 raise self.refusal(f"{place.name} stands twice between these commas", place.span, ("(i,j)",))
-        return Row(tuple(places), span=span)
+        return FlattenedIndex(tuple(places), span=span)
 
-    def flat(self, token: Token) -> Flat:
+    def flat(self, token: Token) -> FlatEntry:
         """``x⟨n⟩``, ``x⟨i,j⟩``."""
         opened = self.take()
         number = self.expression()
@@ -203,7 +203,7 @@ class Expressions(Cursor):
             number = self.row(number, "⟩", opened)
         else:
             self.expect("⟩", opened)
-        return Flat(token.word, number, span=self.span_from(token.span))
+        return FlatEntry(token.word, number, span=self.span_from(token.span))
 
     def two_letters(self, token: Token) -> tuple[Name, Name]:
         """The letters of ``δ_ij`` and of ``δ_{i,k2}``."""
@@ -214,14 +214,14 @@ class Expressions(Cursor):
         first, second = (Name(letter, span=token.span) for letter in letters)
         return first, second
 
-    def named(self) -> Node:
+    def named(self) -> SyntaxNode:
         """A name, with brackets an entry or a function's value."""
         token = self.take()
         if self.sees("\u0302"):
             self.take()
             if not self.sees("["):
                 raise self.unexpected("behind a hat stand the indices of an entry")
-            return Padded(self.entry(token), span=self.span_from(token.span))
+            return PaddedEntry(self.entry(token), span=self.span_from(token.span))
         if self.sees("["):
             return self.entry(token)
         if self.sees("⟨"):
@@ -235,11 +235,11 @@ class Expressions(Cursor):
         slots = self.listed(self.place_in, "]", empty=True)
         return Access(token.word, tuple(slots), span=self.span_from(token.span))
 
-    def place_in(self) -> Node:
+    def place_in(self) -> SyntaxNode:
         """One index of an entry."""
         return Dots(span=self.take().span) if self.sees("…") else self.expression()
 
-    def call(self, token: Token) -> Node:
+    def call(self, token: Token) -> SyntaxNode:
         """``f(a, b)``; what has a sign of its own is folded into it."""
         arguments = self.listed(self.expression, ")")
         span = self.span_from(token.span)
@@ -255,25 +255,27 @@ class Expressions(Cursor):
         if token.word == "padded":
             if len(arguments) != 1 or not isinstance(arguments[0], Access):
                 raise self.refusal("padded takes an entry of a tensor", span, ("padded(x[i − 1])",))
-            return Padded(arguments[0], span=span)
+            return PaddedEntry(arguments[0], span=span)
         if token.word == "flat":
             if len(arguments) < 2 or not isinstance(arguments[0], Name):
                 hints = ("flat(x, n)", "flat(x, i, j)")
                 raise self.refusal("flat takes a tensor and the number of an entry", span, hints)
             number = arguments[1] if len(arguments) == 2 else self.checked_row(arguments[1:], span)
-            return Flat(arguments[0].name, number, span=span)
-        return self.size(arguments, span) if token.word == "size" else Call(token.word, tuple(arguments), span=span)
+            return FlatEntry(arguments[0].name, number, span=span)
+        return (
+            self.size(arguments, span) if token.word == "size" else ScalarCall(token.word, tuple(arguments), span=span)
+        )
 
-    def size(self, arguments: list[Node], span: Span) -> Size:
+    def size(self, arguments: list[SyntaxNode], span: Span) -> AxisSize:
         """``size(x, 0)``, ``size(x, -1)``, ``size(x)``."""
         if len(arguments) == 1 and isinstance(arguments[0], Name):
-            return Size(arguments[0].name, None, span=span)
+            return AxisSize(arguments[0].name, None, span=span)
         if len(arguments) == 2:
             tensor, axis = arguments
             sign = -1 if isinstance(axis, Negative) else 1
             number = axis.operand if isinstance(axis, Negative) else axis
             if isinstance(tensor, Name) and isinstance(number, Number) and number.text.isdigit():
-                return Size(tensor.name, sign * int(number.text), span=span)
+                return AxisSize(tensor.name, sign * int(number.text), span=span)
         raise self.refusal("size takes a tensor and one of its axes", span, ("size(x, 0)", "size(x, -1)"))
 
     def condition(self) -> Condition:
@@ -286,7 +288,7 @@ class Expressions(Cursor):
         self.expect("]", opened)
         return Condition(tuple(chains), span=self.span_from(opened.span))
 
-    def chain(self) -> Chain:
+    def chain(self) -> RelationChain:
         """Sides and the relations between them."""
         start = self.next.span
         sides, relations = [self.expression()], []
@@ -297,4 +299,4 @@ class Expressions(Cursor):
             raise self.refusal(
                 "brackets that follow no name hold a condition", self.span_from(start), ("[i ≤ j]", "x[i] for an entry")
             )
-        return Chain(tuple(sides), tuple(relations), span=self.span_from(start))
+        return RelationChain(tuple(sides), tuple(relations), span=self.span_from(start))

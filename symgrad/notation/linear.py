@@ -1,9 +1,8 @@
 """Indices and bounds as arithmetic: an index as a sum of letters and sizes with numbers in front, a bound as a size.
 
-Comes in: a node, the shapes of tensors, and names that stand for sizes. Goes out: SymPy, in which a letter is a symbol;
-and, of the slots of a left-hand side, what each letter is and how long each axis is. Several letters are one index,
-too: ``(i,r)`` is the number of the place i, r, counted row by row. A letter that takes one value alone is 0 and makes
-no row.
+Comes in: a node, the shapes of tensors, and names that stand for sizes. Goes out: SymPy expressions, in which a letter
+is a symbol; and, for the slots of a left-hand side, the value of each letter and the size of each axis. Several letters
+can be one index: ``(i,r)`` is the position of i, r in row-major order. A letter with a single value is 0 there.
 """
 
 from __future__ import annotations
@@ -20,21 +19,21 @@ from symgrad.indexing import Index, ravel, unravel
 from symgrad.indexing.symbols import Expr
 from symgrad.notation.tree import (
     Access,
+    AxisSize,
     Binary,
     Condition,
     Delta,
     Dots,
+    FlattenedIndex,
     Floor,
+    IndexEquation,
     Letter,
     Name,
     Negative,
-    Node,
     Number,
-    Row,
-    Statement,
+    SyntaxNode,
     walk,
 )
-from symgrad.notation.tree import Size as SizeOf
 from symgrad.shapes import Shape, Size
 
 ARITHMETIC: Mapping[str, Callable[[Expr, Expr], Expr]] = {
@@ -49,20 +48,20 @@ def letter_symbol(name: str) -> Expr:
 
 
 @dataclass(frozen=True)
-class Linear:
+class LinearIndexReader:
     """Reads indices and bounds on tensors of these shapes; ``known`` are names that stand for sizes."""
 
     shapes: Mapping[str, Shape]
     known: Mapping[str, Size]
 
-    def linear(self, node: Node) -> Expr | None:
+    def linear(self, node: SyntaxNode) -> Expr | None:
         """An index as a sum of letters and sizes with numbers in front; None for anything else."""
         match node:
             case Number() if node.value.denominator == 1:
                 return sp.Integer(int(node.value))
             case Name() if self.shapes.get(node.name) != ():  # a tensor without axes is a number, and no size
                 return self.known.get(node.name, letter_symbol(node.name))
-            case SizeOf():
+            case AxisSize():
                 shape = self.shapes[node.name]
                 return sp.Mul(*shape) if node.axis is None else shape[node.axis]
             case Negative():
@@ -73,11 +72,13 @@ class Linear:
                 if left is None or right is None:
                     return None
                 if node.sign == "·":
-                    return sp.expand(left * right) if not (letters_in(left) and letters_in(right)) else None
+                    return (
+                        sp.expand(left * right) if not (letter_symbols_in(left) and letter_symbols_in(right)) else None
+                    )
                 return left + right if node.sign == "+" else left - right
         return None
 
-    def size_of(self, node: Node) -> Expr | None:
+    def size_of(self, node: SyntaxNode) -> Expr | None:
         """A size that is said: whole numbers and sizes, divided and rounded down where that is written."""
         match node:
             case Floor():
@@ -91,13 +92,13 @@ class Linear:
         return self.linear(node)
 
 
-def letters_in(expression: Expr) -> set[Expr]:
+def letter_symbols_in(expression: Expr) -> set[Expr]:
     """The letters of a linear index expression."""
     symbols = (expression,) if expression.is_Symbol else expression.free_symbols
     return {symbol for symbol in symbols if symbol.name.startswith("·")}
 
 
-def compared_in(node: Node, reader: Linear) -> Iterator[tuple[set[Expr], set[Expr]]]:
+def find_compared_letters(node: SyntaxNode, reader: LinearIndexReader) -> Iterator[tuple[set[Expr], set[Expr]]]:
     """The letters on both sides of every relation and every δ in ``node``; of ``0 ≤ i + r`` all are on one side."""
     for inner in walk(node):
         chains = inner.chains if isinstance(inner, Condition) else ()
@@ -105,10 +106,10 @@ def compared_in(node: Node, reader: Linear) -> Iterator[tuple[set[Expr], set[Exp
         for pair in [*pairs, (inner.left, inner.right)] if isinstance(inner, Delta) else pairs:
             first, second = map(reader.linear, pair)
             if first is not None and second is not None:
-                yield letters_in(first), letters_in(second)
+                yield letter_symbols_in(first), letter_symbols_in(second)
 
 
-def gaps(node: Node, reader: Linear) -> Iterator[Expr]:
+def find_slacks(node: SyntaxNode, reader: LinearIndexReader) -> Iterator[Expr]:
     """What is not negative where a condition holds."""
     if isinstance(node, Delta):
         left, right = reader.linear(node.left), reader.linear(node.right)
@@ -126,44 +127,47 @@ def gaps(node: Node, reader: Linear) -> Iterator[Expr]:
                 yield sp.expand(-gap)
 
 
-def number_of(places: Sequence[Expr], sizes: Sequence[Size]) -> Expr:
+def ravel_letters(places: Sequence[Expr], sizes: Sequence[Size]) -> Expr:
     """The number of a place."""
     long = [(place, size) for place, size in zip(places, sizes, strict=True) if size != 1]
     return ravel([place for place, _ in long], tuple(size for _, size in long))
 
 
-def places_of(number: Expr, sizes: Sequence[Size], whole: bool = False) -> list[Expr]:
-    """The place that has this number; undoes `number_of`. A ``whole`` row keeps letters that take one value."""
+def unravel_letters(number: Expr, sizes: Sequence[Size], whole: bool = False) -> list[Expr]:
+    """The place that has this number; undoes `ravel_letters`. A ``whole`` row keeps letters that take one value."""
     if whole:
         return list(unravel(number, tuple(sizes)))
     long = iter(unravel(number, tuple(size for size in sizes if size != 1)))
     return [sp.S.Zero if size == 1 else next(long) for size in sizes]
 
 
-def letters_at(
-    statement: Statement, slots: Sequence[Letter | Dots | Row], at: Sequence[Expr], ranges: Mapping[str, Size]
+def bind_letters(
+    statement: IndexEquation,
+    slots: Sequence[Letter | Dots | FlattenedIndex],
+    at: Sequence[Expr],
+    ranges: Mapping[str, Size],
 ) -> dict[str, Expr]:
     """What the letters of a left-hand side are at some indices, one for each of its slots."""
     found: dict[str, Expr] = {}
     for slot, index in zip(slots, at, strict=True):
-        if isinstance(slot, Row):
-            names = names_of(slot)
-            places = places_of(index, [ranges[name] for name in names], is_whole(statement, names))
+        if isinstance(slot, FlattenedIndex):
+            names = letter_names(slot)
+            places = unravel_letters(index, [ranges[name] for name in names], are_letters_adjacent(statement, names))
             found |= zip(names, places, strict=True)
         elif isinstance(slot, Letter):
             found[slot.name] = index
     return found
 
 
-def is_whole(statement: Statement, names: Sequence[str]) -> bool:
+def are_letters_adjacent(statement: IndexEquation, names: Sequence[str]) -> bool:
     """Whether letters stand side by side in an entry that is read: axes that are joined, as a reshape joins them."""
     reads = (node for node in walk(statement.right) if isinstance(node, Access))
     found = ([slot.name if isinstance(slot, Name) else "" for slot in node.slots] for node in reads)
     return any(each[k : k + len(names)] == list(names) for each in found for k in range(len(each)))
 
 
-def in_front(
-    slots: Sequence[Letter | Dots | Row], at: tuple[Index, ...]
+def split_leading_indices(
+    slots: Sequence[Letter | Dots | FlattenedIndex], at: tuple[Index, ...]
 ) -> tuple[tuple[Index, ...], tuple[Index, ...]]:
     """The indices that ``…`` stands for on a left-hand side, and those of its other slots."""
     place = next((n for n, slot in enumerate(slots) if isinstance(slot, Dots)), 0)
@@ -171,23 +175,23 @@ def in_front(
     return at[place:stop], (*at[:place], *at[stop:])
 
 
-def shape_of(slots: Sequence[Letter | Dots | Row], lead: Shape, found: Mapping[str, Size]) -> Shape:
+def slots_shape(slots: Sequence[Letter | Dots | FlattenedIndex], lead: Shape, found: Mapping[str, Size]) -> Shape:
     """The shape of what has this left-hand side, ``…`` being the axes ``lead``."""
-    return tuple(n for slot in slots for n in (lead if isinstance(slot, Dots) else (length_of(slot, found),)))
+    return tuple(n for slot in slots for n in (lead if isinstance(slot, Dots) else (slot_size(slot, found),)))
 
 
-def sizes_at(slots: Sequence[Letter | Dots | Row], at: Sequence[Expr]) -> dict[str, Size]:
+def letter_sizes(slots: Sequence[Letter | Dots | FlattenedIndex], at: Sequence[Expr]) -> dict[str, Size]:
     """How far the letters run that stand alone."""
     each = zip(slots, at, strict=True)
     return {slot.name: i.size for slot, i in each if isinstance(slot, Letter) and isinstance(i, Index)}
 
 
-def names_of(slot: Letter | Dots | Row) -> tuple[str, ...]:
+def letter_names(slot: Letter | Dots | FlattenedIndex) -> tuple[str, ...]:
     """The letters of a slot."""
-    each = slot.places if isinstance(slot, Row) else (slot,)
+    each = slot.places if isinstance(slot, FlattenedIndex) else (slot,)
     return tuple(letter.name for letter in each if isinstance(letter, Letter))
 
 
-def length_of(slot: Letter | Dots | Row, ranges: Mapping[str, Size]) -> Size:
+def slot_size(slot: Letter | Dots | FlattenedIndex, ranges: Mapping[str, Size]) -> Size:
     """How long the axis of a slot is."""
-    return sp.Mul(*(ranges[name] for name in names_of(slot)))
+    return sp.Mul(*(ranges[name] for name in letter_names(slot)))

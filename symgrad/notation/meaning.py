@@ -1,7 +1,7 @@
-"""Tree → SymPy: what an equation that is spelled out means at given indices.
+"""Tree to SymPy: the expression that an equation without definitions means at given indices.
 
-Comes in: the tree, what each tensor's entries are, which `Index` each letter is, and the functions there are. Goes out:
-an expression as the table's entries have them: sums with deltas contracted, conditions as brackets.
+Comes in: the tree, the entries of each tensor, the `Index` of each letter, and the functions that may be called. Goes
+out: an expression in the form that the table's entries have: sums with deltas contracted, conditions as brackets.
 """
 
 from __future__ import annotations
@@ -21,34 +21,34 @@ from symgrad.errors import bug
 from symgrad.indexing import Bracket, Index, Mod, add_up, bracket, delta, fresh, multiply_up, ravel, row_major, unravel
 from symgrad.indexing.sums import is_guard
 from symgrad.indexing.symbols import Expr, accesses
-from symgrad.notation.linear import number_of
+from symgrad.notation.linear import ravel_letters
 from symgrad.notation.tree import (
     Absolute,
     Access,
-    Big,
+    AxisSize,
+    BigOperator,
     Binary,
-    Call,
-    Chain,
     Condition,
     Delta,
     Dots,
-    Flat,
+    FlatEntry,
+    FlattenedIndex,
     Floor,
     Name,
     Negative,
-    Node,
     Number,
     Power,
+    RelationChain,
     Root,
-    Row,
+    ScalarCall,
+    SyntaxNode,
 )
-from symgrad.notation.tree import Size as SizeOf
 from symgrad.shapes import Shape, Size
 
 RELATIONS = {"<": sp.Lt, "≤": sp.Le, ">": sp.Gt, "≥": sp.Ge, "=": sp.Eq, "≠": sp.Ne}
 
 
-class Entries(Protocol):
+class TensorEntries(Protocol):
     """A tensor inside an equation: its shape, and its entry at given indices."""
 
     @property
@@ -59,7 +59,7 @@ class Entries(Protocol):
 
 
 @dataclass(frozen=True)
-class Word:
+class EquationFunction:
     """A function: what it makes of ``least`` to ``most`` arguments; ``told`` are the places where numbers stand."""
 
     made: Callable[..., Expr]
@@ -81,46 +81,46 @@ class Word:
         return self.made(*parts)
 
 
-def word_of(symbolic: Callable[..., Expr]) -> Word:
+def function_from_sympy(symbolic: Callable[..., Expr]) -> EquationFunction:
     """A function of SymPy's."""
     counts = [int(count) for count in getattr(symbolic, "nargs", (1,))]
-    return Word(symbolic, min(counts), max(counts))
+    return EquationFunction(symbolic, min(counts), max(counts))
 
 
-def taking(
+def function_with_options(
     signature: Signature, operands: Sequence[str], optional: Collection[str],
     made: Callable[[Sequence[Expr], Mapping[str, Any]], Expr],
-) -> Word:  # fmt: skip
+) -> EquationFunction:  # fmt: skip
     """What ``made`` makes of expressions, and of the options behind them as far as these are numbers."""
     options = [parameter for name, parameter in signature.parameters.items() if name not in operands]
     told = [option.name for option in takewhile(lambda option: not isinstance(option.default, (str, bool)), options)]
     many, asked = len(operands), sum(option.default is option.empty for option in options)
 
     def whole(*parts: Expr) -> Expr:
-        return made(parts[:many], dict(zip(told, map(constant, parts[many:]), strict=False)))
+        return made(parts[:many], dict(zip(told, map(exact_constant, parts[many:]), strict=False)))
 
     most = many + len(told)
-    return Word(whole, many - len(optional) + asked, most, frozenset(range(many, most)))
+    return EquationFunction(whole, many - len(optional) + asked, most, frozenset(range(many, most)))
 
 
-def constant(part: Expr) -> int | Fraction:
+def exact_constant(part: Expr) -> int | Fraction:
     """The number that a function's argument is."""
     exact = sp.Rational(part)
     return int(exact) if exact.is_integer else Fraction(int(exact.p), int(exact.q))
 
 
 @dataclass(frozen=True)
-class Meaning:
+class EquationMeaning:
     """What names stand for: tensors, letters, how far the letters of sums run, and the axes that ``…`` are."""
 
-    tensors: Mapping[str, Entries]
+    tensors: Mapping[str, TensorEntries]
     letters: Mapping[str, Expr]
     ranges: Mapping[str, Size]
-    functions: Mapping[str, Word]
+    functions: Mapping[str, EquationFunction]
     lead: tuple[Index, ...] = ()
 
     @singledispatchmethod
-    def of(self, node: Node) -> Expr:
+    def of(self, node: SyntaxNode) -> Expr:
         """The expression that ``node`` means."""
         raise bug(f"no meaning for {type(node).__name__}")
 
@@ -135,7 +135,7 @@ class Meaning:
         constant = node.name in CONSTANTS and node.name not in self.tensors
         return CONSTANTS[node.name] if constant else self.given(node.name)[()]
 
-    def given(self, name: str) -> Entries:
+    def given(self, name: str) -> TensorEntries:
         """What has this name in the call; `KeyError` where nothing has."""
         if name not in self.tensors:
             raise KeyError(f"the equation reads {name}, and its call has {', '.join(self.tensors) or 'no tensor'}")
@@ -152,10 +152,10 @@ class Meaning:
         return tensor[at]
 
     @of.register
-    def _(self, node: Row) -> Expr:
-        return number_of(*self.row(node))
+    def _(self, node: FlattenedIndex) -> Expr:
+        return ravel_letters(*self.row(node))
 
-    def row(self, node: Row) -> tuple[list[Expr], list[Size]]:
+    def row(self, node: FlattenedIndex) -> tuple[list[Expr], list[Size]]:
         """The letters of a row, and how many values each takes."""
         names = [place.name for place in node.places if isinstance(place, Name)]
         return [self.letters[name] for name in names], [self.values_of(name) for name in names]
@@ -166,20 +166,22 @@ class Meaning:
         return index.size if isinstance(index, Index) else self.ranges[letter]
 
     @of.register
-    def _(self, node: Flat) -> Expr:
+    def _(self, node: FlatEntry) -> Expr:
         tensor = self.given(node.name)
-        if isinstance(node.number, Row):  # whole, axes of one entry among them: a reshape, which its pullback undoes
+        if isinstance(
+            node.number, FlattenedIndex
+        ):  # whole, axes of one entry among them: a reshape, which its pullback undoes
             places, sizes = self.row(node.number)
             return tensor[unravel(ravel(places, tuple(sizes)), tensor.shape)]
         return tensor[unravel(self.of(node.number), tensor.shape)]
 
     @of.register
-    def _(self, node: SizeOf) -> Expr:
+    def _(self, node: AxisSize) -> Expr:
         shape = self.given(node.name).shape
         return sp.Mul(*shape) if node.axis is None else shape[node.axis]
 
     @of.register
-    def _(self, node: Call) -> Expr:
+    def _(self, node: ScalarCall) -> Expr:
         if node.function not in self.functions:
             near = get_close_matches(node.function, list(self.functions), n=1)
             raise KeyError(f"no function {node.function} in equations{f': {near[0]}?' if near else ''}")
@@ -196,7 +198,11 @@ class Meaning:
             case "+":
                 return left + right
             case "−":
-                return opposite(right) if left == 1 and is_guard(right) and not any(accesses(right)) else left - right
+                return (
+                    negate_bracket(right)
+                    if left == 1 and is_guard(right) and not any(accesses(right))
+                    else left - right
+                )
             case "·":
                 return left * right
             case "/":
@@ -230,17 +236,17 @@ class Meaning:
     def _(self, node: Condition) -> Expr:
         return sp.Mul(*(part for chain in node.chains for part in self.chain(chain)))
 
-    def chain(self, chain: Chain) -> list[Expr]:
+    def chain(self, chain: RelationChain) -> list[Expr]:
         """A bracket for each relation."""
         sides = [self.of(side) for side in chain.sides]
-        return [compared(r, *pair) for r, pair in zip(chain.relations, pairwise(sides), strict=True)]
+        return [relation_bracket(r, *pair) for r, pair in zip(chain.relations, pairwise(sides), strict=True)]
 
     @of.register
     def _(self, node: Delta) -> Expr:
         return delta(self.of(node.left), self.of(node.right))
 
     @of.register
-    def _(self, node: Big) -> Expr:
+    def _(self, node: BigOperator) -> Expr:
         letters = [letter.name for letter in node.letters]
         if node.sign == "Π":
             return self.product(letters, node.body)
@@ -256,7 +262,7 @@ class Meaning:
         indices = {name: fresh(name, self.ranges[name]) for name in letters}
         return indices, tuple(indices.values())
 
-    def extreme(self, letters: Sequence[str], node: Big) -> Expr:
+    def extreme(self, letters: Sequence[str], node: BigOperator) -> Expr:
         """The largest or smallest: those that no other one beats, by how many they are, so that ties share evenly."""
         sums = []
         for counts in (False, True):
@@ -266,10 +272,10 @@ class Meaning:
             sums.append(add_up(first if counts else here * first, indices))
         return sums[0] / sums[1]
 
-    def unbeaten(self, letters: Sequence[str], node: Big, here: Expr) -> Expr:
+    def unbeaten(self, letters: Sequence[str], node: BigOperator, here: Expr) -> Expr:
         """1 where ``here`` is the largest or smallest of all, else 0."""
         if not letters:
-            return compared("≥" if node.sign == "max" else "≤", here, self.of(node.body))
+            return relation_bracket("≥" if node.sign == "max" else "≤", here, self.of(node.body))
         first, *rest = letters
 
         def at(index: Index) -> Expr:
@@ -277,7 +283,7 @@ class Meaning:
 
         return multiply_up(self.ranges[first], at, first)
 
-    def product(self, letters: Sequence[str], body: Node) -> Expr:
+    def product(self, letters: Sequence[str], body: SyntaxNode) -> Expr:
         """Π over every letter, the last one innermost."""
         if not letters:
             return self.of(body)
@@ -293,13 +299,13 @@ CONSTANTS: Mapping[str, Expr] = {"π": sp.pi, "pi": sp.pi, "e": sp.E, "∞": sp.
 """Names that stand for a number everywhere."""
 
 
-def opposite(guard: Expr) -> Expr:
+def negate_bracket(guard: Expr) -> Expr:
     """1 − δ_ij as [i ≠ j], of which a sum leaves out what stands beside it where i = j."""
     relation = guard.args[0] if isinstance(guard, Bracket) else sp.Eq(*guard.args, evaluate=False)
     return bracket(relation.negated)
 
 
-def compared(relation: str, left: Expr, right: Expr) -> Expr:
+def relation_bracket(relation: str, left: Expr, right: Expr) -> Expr:
     """``[left < right]``; that two indices are equal is a delta, whose sums are contracted."""
     data = any(accesses(left)) or any(accesses(right))
     if relation == "=" and not data:

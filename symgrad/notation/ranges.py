@@ -1,12 +1,12 @@
-"""How far the letters of an equation run, found from its text and the sizes of the tensors that it reads.
+"""The range of every letter of an equation, found from its text and from the sizes of the tensors that it reads.
 
-In this order. A letter that is said (``out[i<n]``, ``Σ_{r<3}``) runs so far. A letter of a sum runs over the axes in
-which it stands alone (they are equally long), and no further than other entries allow that it alone moves; without any,
-as far as entries stay inside that it moves on from letters that are said, or found so (``Σ_{i,r<2} x[2·i + r]``). A
-letter on the left runs as far as every entry stays inside its tensor, the other letters at their worst end; an entry
-beside a condition that keeps it inside (``[0 ≤ i − p]·x[i − p]``) does not count. Where nothing is left, it runs over
-the axis in which it stands alone, or as far as the letter that it is compared with. What that does not decide is
-refused: it has to be said. What decided (`Ranges.told`) is said on the page.
+In this order. A letter with a bound (``out[i<n]``, ``Σ_{r<3}``) has that range. A letter of a sum runs over the axes in
+which it stands alone (they have one size), and no further than other entries allow that only it moves; without any, as
+far as entries stay inside that it moves together with letters whose range is known (``Σ_{i,r<2} x[2·i + r]``). A letter
+on the left runs as far as every entry stays inside its tensor for all values of the other letters; an entry beside a
+condition that keeps it inside (``[0 ≤ i − p]·x[i − p]``) does not limit it. If nothing limits it, it runs over the axis
+in which it stands alone, or as far as the letter that it is compared with. If that does not decide either, the equation
+is refused: its author has to give the bound. The entries that decided (`LetterRanges.told`) are named on the page.
 """
 
 from __future__ import annotations
@@ -20,29 +20,35 @@ import sympy as sp
 from symgrad.errors import ShapeError, Span
 from symgrad.indexing.brackets import reach
 from symgrad.indexing.symbols import Expr
-from symgrad.notation.linear import Linear, compared_in, gaps, letter_symbol, letters_in
+from symgrad.notation.linear import (
+    LinearIndexReader,
+    find_compared_letters,
+    find_slacks,
+    letter_symbol,
+    letter_symbols_in,
+)
 from symgrad.notation.read_write import format_node
 from symgrad.notation.tree import (
     Access,
-    Big,
+    BigOperator,
     Dots,
-    Flat,
+    FlatEntry,
+    FlattenedIndex,
+    IndexEquation,
     Letter,
     Name,
-    Node,
-    Row,
-    Statement,
-    factors,
+    SyntaxNode,
+    product_factors,
     walk,
 )
 from symgrad.shapes import Shape, Size, Sizes
 
 
 @dataclass(frozen=True)
-class Slot:
+class IndexSlot:
     """One index of one entry: linear in the letters, on an axis of this size, beside these conditions (each ≥ 0)."""
 
-    entry: Access | Flat
+    entry: Access | FlatEntry
     span: Span
     index: Expr
     size: Size
@@ -50,51 +56,51 @@ class Slot:
 
 
 @dataclass(frozen=True)
-class Bent:
+class NonlinearIndex:
     """One index of one entry that is not linear in the letters, as ``i mod 3``; whether conditions stand beside it."""
 
-    entry: Access | Flat
-    index: Node
+    entry: Access | FlatEntry
+    index: SyntaxNode
     size: Size
     held: bool
 
 
 @dataclass
-class Ranges:
+class LetterRanges:
     """The sizes of the letters, as they are found; ``told`` are the entries that decide one that no axis simply has."""
 
     found: dict[str, Size] = field(default_factory=dict)
     told: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-def ranges(
-    statement: Statement, shapes: Mapping[str, Shape], sizes: Sizes, known: Mapping[str, Size] | None = None
-) -> Ranges:
+def find_ranges(
+    statement: IndexEquation, shapes: Mapping[str, Shape], sizes: Sizes, known: Mapping[str, Size] | None = None
+) -> LetterRanges:
     """How far each letter of a statement runs that is spelled out; ``known`` are names that stand for sizes.
 
     Raises `ShapeError` where the text does not decide it, and `SizeMismatch` where one letter has two sizes.
     """
-    return Finder(statement, shapes, sizes, known or {}).find()
+    return RangeFinder(statement, shapes, sizes, known or {}).find()
 
 
-class Finder:
+class RangeFinder:
     """The letters in turn: sums first, then the left-hand side."""
 
     def __init__(
-        self, statement: Statement, shapes: Mapping[str, Shape], sizes: Sizes, known: Mapping[str, Size],
+        self, statement: IndexEquation, shapes: Mapping[str, Shape], sizes: Sizes, known: Mapping[str, Size],
         begun: Mapping[str, Size] | None = None,
     ) -> None:  # fmt: skip
         self.statement = statement
         self.shapes = shapes
         self.sizes = sizes
-        self.reader = Linear(shapes, known)
-        self.result = Ranges(dict(begun or {}))
+        self.reader = LinearIndexReader(shapes, known)
+        self.result = LetterRanges(dict(begun or {}))
         every = tuple(self.slots_in(statement.right, ()))
-        self.slots = tuple(slot for slot in every if isinstance(slot, Slot))
-        self.bent = tuple(slot for slot in every if isinstance(slot, Bent))
+        self.slots = tuple(slot for slot in every if isinstance(slot, IndexSlot))
+        self.bent = tuple(slot for slot in every if isinstance(slot, NonlinearIndex))
         self.rows = tuple(self.rows_in(statement.right))
 
-    def find(self) -> Ranges:
+    def find(self) -> LetterRanges:
         """Every letter's size."""
         self.find_summed()
         left = [letter for letter in self.statement.letters if letter.name not in self.result.found]
@@ -108,14 +114,14 @@ class Finder:
 
     def find_asked(self) -> Mapping[str, Size]:
         """The sizes of the letters that a meaning needs: of sums, and of those that are one index with others."""
-        if any(isinstance(slot, Row) for slot in self.statement.slots):
+        if any(isinstance(slot, FlattenedIndex) for slot in self.statement.slots):
             return self.find().found
-        big = any(isinstance(node, Big) for node in walk(self.statement.right))
+        big = any(isinstance(node, BigOperator) for node in walk(self.statement.right))
         return self.find_summed() if big else self.result.found
 
     def find_summed(self) -> Mapping[str, Size]:
         """The sizes of the letters of sums, and of those whose size is said."""
-        summed = [letter for node in sums(self.statement.right) for letter in node.letters]
+        summed = [letter for node in find_big_operators(self.statement.right) for letter in node.letters]
         for letter in (*summed, *self.statement.letters):
             if letter.bound is not None and letter.name not in self.result.found:
                 self.result.found[letter.name] = self.said(letter.bound, letter)
@@ -126,26 +132,26 @@ class Finder:
 
     # What the text holds -----------------------------------------------------------------------------------
 
-    def slots_in(self, node: Node, held: tuple[Expr, ...]) -> Iterator[Slot | Bent]:
+    def slots_in(self, node: SyntaxNode, held: tuple[Expr, ...]) -> Iterator[IndexSlot | NonlinearIndex]:
         """Every index of every entry in ``node``, with the conditions that are multiplied with it."""
-        beside = [gap for factor in factors(node) for gap in gaps(factor, self.reader)]
+        beside = [gap for factor in product_factors(node) for gap in find_slacks(factor, self.reader)]
         inner = (*held, *beside)
-        if isinstance(node, (Access, Flat)):
+        if isinstance(node, (Access, FlatEntry)):
             yield from self.of_access(node, inner)
         for part in node.parts:
             yield from self.slots_in(part, inner)
 
-    def rows_in(self, node: Node) -> Iterator[tuple[tuple[str, ...], Size]]:
+    def rows_in(self, node: SyntaxNode) -> Iterator[tuple[tuple[str, ...], Size]]:
         """The letters of every row that is an index of an entry, and how long that axis is."""
         for entry in walk(node):
-            for slot, axis in self.placed(entry) if isinstance(entry, (Access, Flat)) else ():
-                if isinstance(slot, Row):
+            for slot, axis in self.placed(entry) if isinstance(entry, (Access, FlatEntry)) else ():
+                if isinstance(slot, FlattenedIndex):
                     yield tuple(place.name for place in slot.places if isinstance(place, Name)), axis
 
-    def placed(self, node: Access | Flat) -> Iterator[tuple[Node, Size]]:
+    def placed(self, node: Access | FlatEntry) -> Iterator[tuple[SyntaxNode, Size]]:
         """The indices of one entry with the sizes of their axes, counted from the end where ``…`` stands in front."""
         shape = self.shapes.get(node.name, ())  # () of what is held still, and decides nothing
-        if isinstance(node, Flat):
+        if isinstance(node, FlatEntry):
             yield node.number, sp.Mul(*shape)
             return
         for place, slot in enumerate(node.slots if shape else ()):
@@ -154,18 +160,22 @@ class Finder:
             if not isinstance(slot, Dots):
                 yield slot, shape[axis]
 
-    def of_access(self, node: Access | Flat, held: tuple[Expr, ...]) -> Iterator[Slot | Bent]:
+    def of_access(self, node: Access | FlatEntry, held: tuple[Expr, ...]) -> Iterator[IndexSlot | NonlinearIndex]:
         """The indices of one entry."""
         for slot, size in self.placed(node):
             index = self.reader.linear(slot)
-            yield Bent(node, slot, size, bool(held)) if index is None else Slot(node, slot.span, index, size, held)
+            yield (
+                NonlinearIndex(node, slot, size, bool(held))
+                if index is None
+                else IndexSlot(node, slot.span, index, size, held)
+            )
 
     # Letters -----------------------------------------------------------------------------------------------
 
-    def said(self, bound: Node, letter: Letter) -> Size:
+    def said(self, bound: SyntaxNode, letter: Letter) -> Size:
         """What stands after the <, a whole number or made of sizes."""
         found = self.reader.size_of(bound)
-        if found is None or letters_in(found) or (found.is_Integer and found < 0):
+        if found is None or letter_symbols_in(found) or (found.is_Integer and found < 0):
             raise ShapeError(
                 f"how far {letter.name} runs is no size: {format_node(bound)}", span=bound.span,
                 hints=("a number, or sizes of tensors: size(x, 0) − 2",
@@ -173,10 +183,10 @@ class Finder:
             )  # fmt: skip
         return found
 
-    def moved_by(self, symbol: Expr, known: Iterable[str] = ()) -> list[Slot]:
+    def moved_by(self, symbol: Expr, known: Iterable[str] = ()) -> list[IndexSlot]:
         """Where a letter moves an index, and no other does but those that are known."""
         letters = {symbol, *map(letter_symbol, known)}
-        return [slot for slot in self.slots if symbol in letters_in(slot.index) <= letters]
+        return [slot for slot in self.slots if symbol in letter_symbols_in(slot.index) <= letters]
 
     def of_sum(self, letter: Letter) -> Size:
         """As far as the axes where it stands alone, and no further than what it moves: alone, else from others."""
@@ -190,14 +200,14 @@ class Finder:
             return self.least(letter, reduce(self.sizes.lesser, (slot.size for slot in alone)), bounds)
         return self.least(letter, self.unified(free), bounds)
 
-    def shared(self, letter: Letter, waiting: Sequence[Letter]) -> list[Slot]:
+    def shared(self, letter: Letter, waiting: Sequence[Letter]) -> list[IndexSlot]:
         """Where a letter moves an index together with others whose size is not known yet."""
         others = {letter_symbol(other.name) for other in waiting if other is not letter}
-        return [slot for slot in self.moved_in(letter) if letters_in(slot.index) & others]
+        return [slot for slot in self.moved_in(letter) if letter_symbols_in(slot.index) & others]
 
-    def moved_in(self, letter: Letter) -> list[Slot]:
+    def moved_in(self, letter: Letter) -> list[IndexSlot]:
         """Where a letter moves an index."""
-        return [slot for slot in self.slots if letter_symbol(letter.name) in letters_in(slot.index)]
+        return [slot for slot in self.slots if letter_symbol(letter.name) in letter_symbols_in(slot.index)]
 
     def on_the_left(self, letter: Letter, waiting: Sequence[Letter]) -> Size:
         """As far as every entry stays inside, the other letters at their worst end."""
@@ -218,7 +228,7 @@ class Finder:
                 return found
         return self.compared_with(letter)
 
-    def unified(self, slots: Sequence[Slot]) -> Size | None:
+    def unified(self, slots: Sequence[IndexSlot]) -> Size | None:
         """The size that the axes have in which a letter stands alone: all of them the same."""
         if not slots:
             return None
@@ -226,7 +236,7 @@ class Finder:
             self.sizes.unify(slots[0].size, slot.size)
         return self.sizes.find(slots[0].size)
 
-    def bounds(self, slot: Slot, symbol: Expr) -> Iterator[Size]:
+    def bounds(self, slot: IndexSlot, symbol: Expr) -> Iterator[Size]:
         """How far ``symbol`` may run for an entry to stay inside, for either end of its axis."""
         for slack in (slot.index, slot.size - 1 - slot.index):
             slope = sp.expand(slack).coeff(symbol)
@@ -238,24 +248,24 @@ class Finder:
             elif worst.is_negative:
                 raise ShapeError(
                     f"{format_node(slot.entry)} reads before the beginning at {str(symbol)[1:]} = 0", span=slot.span,
-                    hints=kept_inside(slot, str(symbol)[1:], -worst if slope == 1 else None),
+                    hints=bounds_hints(slot, str(symbol)[1:], -worst if slope == 1 else None),
                 )  # fmt: skip
 
-    def inside(self, slack: Expr, slot: Slot) -> bool:
+    def inside(self, slack: Expr, slot: IndexSlot) -> bool:
         """Whether a condition beside an entry keeps a slack from being negative."""
         rests = (reach(sp.expand(slack - gap)) for gap in slot.held)
         return any(rest is not None and rest[0] >= 0 for rest in rests)
 
     def worst(self, expression: Expr) -> Expr:
         """The least value over the letters that are known."""
-        for symbol in sorted(letters_in(expression), key=str):
+        for symbol in sorted(letter_symbols_in(expression), key=str):
             slope = expression.coeff(symbol)
             size = self.result.found.get(str(symbol)[1:])
             rest = sp.expand(expression - slope * symbol)
             expression = rest if size is None or slope.is_nonnegative else sp.expand(rest + slope * (size - 1))
         return expression
 
-    def least(self, letter: Letter, whole: Size | None, bounds: Sequence[tuple[Size, Slot]]) -> Size:
+    def least(self, letter: Letter, whole: Size | None, bounds: Sequence[tuple[Size, IndexSlot]]) -> Size:
         """The smallest of what was found, and where that is not one axis, what decided."""
         found = whole
         for bound, _ in bounds:
@@ -291,7 +301,7 @@ class Finder:
     def compared_with(self, letter: Letter) -> Size:
         """As far as the one letter that it is compared with."""
         symbol = letter_symbol(letter.name)
-        for first, second in compared_in(self.statement.right, self.reader):
+        for first, second in find_compared_letters(self.statement.right, self.reader):
             mine, others = (first, second) if symbol in first else (second, first)
             size = self.result.found.get(str(next(iter(others)))[1:]) if mine == {symbol} and len(others) == 1 else None
             if size is not None:
@@ -300,7 +310,9 @@ class Finder:
 
     def undecided(self, letter: Letter, why: str) -> ShapeError:
         """The refusal that asks for it."""
-        signs = [big.sign for big in sums(self.statement.right) if any(letter is own for own in big.letters)]
+        signs = [
+            big.sign for big in find_big_operators(self.statement.right) if any(letter is own for own in big.letters)
+        ]
         say = f"{signs[0]}_{{{letter.name}<…}}" if signs else f"{self.statement.name}[{letter.name}<…]"
         numbers = [name for name, shape in self.shapes.items() if shape == ()]
         entries = [f"{name} is one number here: the entry of a tensor is {name}[{letter.name}]" for name in numbers[:1]]
@@ -311,7 +323,7 @@ class Finder:
         return self.sizes.number(sp.expand(size))
 
 
-def kept_inside(slot: Slot, letter: str, first: Expr | None) -> tuple[str, ...]:
+def bounds_hints(slot: IndexSlot, letter: str, first: Expr | None) -> tuple[str, ...]:
     """What would do for an entry before the beginning, which ``letter`` is in from ``first`` on."""
     entry = format_node(slot.entry)
     if first is None or not first.is_Integer:
@@ -322,6 +334,6 @@ def kept_inside(slot: Slot, letter: str, first: Expr | None) -> tuple[str, ...]:
     )
 
 
-def sums(node: Node) -> Iterator[Big]:
+def find_big_operators(node: SyntaxNode) -> Iterator[BigOperator]:
     """Every Σ, Π, max … in ``node``, outermost first."""
-    return (inner for inner in walk(node) if isinstance(inner, Big))
+    return (inner for inner in walk(node) if isinstance(inner, BigOperator))

@@ -23,35 +23,35 @@ from functools import singledispatchmethod
 from string import ascii_letters
 
 from symgrad.errors import NotationError, ShapeError, bug
-from symgrad.notation.expressions import Expressions
-from symgrad.notation.tokens import LETTER, tokenize
+from symgrad.notation.expressions import ExpressionParser
+from symgrad.notation.tokens import LETTER, tokenize_equation
 from symgrad.notation.tree import (
     Absolute,
     Access,
-    Big,
+    AxisSize,
+    BigOperator,
     Binary,
-    Call,
     Condition,
     Definition,
     Delta,
     Dots,
-    Flat,
+    FlatEntry,
+    FlattenedIndex,
     Floor,
+    IndexEquation,
     Letter,
     Name,
     Negative,
-    Node,
     Number,
-    Padded,
+    PaddedEntry,
     Power,
     Root,
-    Row,
-    Size,
-    Statement,
+    ScalarCall,
+    SyntaxNode,
 )
 
 
-def read_statement(text: str, start: int = 0) -> Statement:
+def read_statement(text: str, start: int = 0) -> IndexEquation:
     """The one equation that ``text`` is; ``start`` is where it stands in the whole text.
 
     >>> read_statement("out[i] = sum_j x[i+j]*w[j]") == read_statement("out[i] = Σ_j x[i + j]·w[j]")
@@ -59,19 +59,19 @@ def read_statement(text: str, start: int = 0) -> Statement:
 
     Raises `NotationError`, with a span, for whatever is not in the grammar.
     """
-    reader = StatementParser(tokenize(text, start))
+    reader = StatementParser(tokenize_equation(text, start))
     found = reader.statement()
     reader.end()
     return found
 
 
-class StatementParser(Expressions):
+class StatementParser(ExpressionParser):
     """The rules of statements."""
 
-    def statement(self) -> Statement:
+    def statement(self) -> IndexEquation:
         """``out[i] = right where …``."""
         name = self.name("an index equation begins with what it defines", ("out[i] = Σ_j x[i,j]",))
-        slots: list[Letter | Dots | Row] = []
+        slots: list[Letter | Dots | FlattenedIndex] = []
         if self.sees("["):
             opened = self.take()
             if not self.sees("]"):
@@ -92,9 +92,9 @@ class StatementParser(Expressions):
             definitions.append(self.definition())
             while self.sees(","):
                 definitions.append(self.definition())
-        return Statement(name.word, tuple(slots), right, tuple(definitions), span=self.span_from(name.span))
+        return IndexEquation(name.word, tuple(slots), right, tuple(definitions), span=self.span_from(name.span))
 
-    def slot(self) -> Letter | Dots | Row:
+    def slot(self) -> Letter | Dots | FlattenedIndex:
         """``…``, a letter and how far it runs, or ``(i,r)``."""
         if self.sees("…"):
             return Dots(span=self.take().span)
@@ -102,7 +102,7 @@ class StatementParser(Expressions):
             return self.bounded()
         opened = self.next.span
         letters = self.listed(self.bounded, ")")
-        return letters[0] if len(letters) == 1 else Row(tuple(letters), span=self.span_from(opened))
+        return letters[0] if len(letters) == 1 else FlattenedIndex(tuple(letters), span=self.span_from(opened))
 
     def definition(self) -> Definition:
         """``s[i,j] = …`` after where."""
@@ -174,7 +174,7 @@ UNICODE = Alphabet({})
 PLAIN = Alphabet({"·": "*", "−": "-", "≤": "<=", "≥": ">=", "≠": "!=", "Σ": "sum", "Π": "prod", "…": "..."}, plain=True)
 
 
-def format_node(node: Node, alphabet: Alphabet = UNICODE) -> str:
+def format_node(node: SyntaxNode, alphabet: Alphabet = UNICODE) -> str:
     """``node`` on one line, so that it reads back.
 
     >>> from symgrad.notation.read_write import read_statement
@@ -192,13 +192,13 @@ class NodeFormatter:
         self.alphabet = alphabet
         self.sign = alphabet.sign
 
-    def inside(self, node: Node, level: int) -> str:
+    def inside(self, node: SyntaxNode, level: int) -> str:
         """A node as part of something that holds together at ``level``."""
         text, binds = self.text(node)
         return text if binds >= level else f"({text})"
 
     @singledispatchmethod
-    def text(self, node: Node) -> Text:
+    def text(self, node: SyntaxNode) -> Text:
         """A node and how tightly it holds together."""
         raise bug(f"no text for {type(node).__name__}")
 
@@ -223,34 +223,34 @@ class NodeFormatter:
         return f"{node.name}[{self.listed(node.slots)}]", ATOM
 
     @text.register
-    def _(self, node: Row) -> Text:
+    def _(self, node: FlattenedIndex) -> Text:
         return f"({self.listed(node.places)})", ATOM
 
     @text.register
-    def _(self, node: Flat) -> Text:
-        places = node.number.places if isinstance(node.number, Row) else (node.number,)
+    def _(self, node: FlatEntry) -> Text:
+        places = node.number.places if isinstance(node.number, FlattenedIndex) else (node.number,)
         if self.alphabet.plain:
             return f"flat({node.name}, {self.listed(places, ', ')})", ATOM
         inner = self.listed(places)
         return f"{node.name}⟨{inner}⟩", ATOM
 
     @text.register
-    def _(self, node: Call) -> Text:
+    def _(self, node: ScalarCall) -> Text:
         return f"{node.function}({', '.join(self.text(a)[0] for a in node.arguments)})", ATOM
 
     @text.register
-    def _(self, node: Padded) -> Text:
+    def _(self, node: PaddedEntry) -> Text:
         name, indices = node.entry.name, f"[{self.listed(node.entry.slots)}]"
         return f"padded({name}{indices})" if self.alphabet.plain else f"{name}\u0302{indices}", ATOM
 
     @text.register
-    def _(self, node: Size) -> Text:
+    def _(self, node: AxisSize) -> Text:
         if node.axis is None:
             return f"size({node.name})", ATOM
         return f"size({node.name}, {self.sign('−') if node.axis < 0 else ''}{abs(node.axis)})", ATOM
 
     @text.register
-    def _(self, node: Big) -> Text:
+    def _(self, node: BigOperator) -> Text:
         letters = self.listed(node.letters)
         under = letters if len(node.letters) == 1 and node.letters[0].bound is None else f"{{{letters}}}"
         return f"{self.sign(node.sign)}_{under} {self.inside(node.body, OPEN)}", OPEN
@@ -318,7 +318,7 @@ class NodeFormatter:
         return f"δ_{''.join(names)}" if len("".join(names)) == 2 else f"δ_{{{','.join(names)}}}", ATOM
 
     @text.register
-    def _(self, node: Statement) -> Text:
+    def _(self, node: IndexEquation) -> Text:
         left = f"{node.name}[{self.listed(node.slots)}]" if node.slots else node.name
         text = f"{left} = {self.text(node.right)[0]}"
         told = []
@@ -327,11 +327,11 @@ class NodeFormatter:
             told.append(f"{definition.name}{letters} = {self.text(definition.right)[0]}")
         return f"{text} where {', '.join(told)}" if told else text, SUM
 
-    def listed(self, nodes: tuple[Node, ...], between: str = ",") -> str:
+    def listed(self, nodes: tuple[SyntaxNode, ...], between: str = ",") -> str:
         """Nodes side by side."""
         return between.join(self.text(node)[0] for node in nodes)
 
 
-def is_remainder(node: Node) -> bool:
+def is_remainder(node: SyntaxNode) -> bool:
     """Whether ``node`` is a remainder, which is in brackets inside a sum."""
     return isinstance(node, Binary) and node.sign == "mod"

@@ -1,8 +1,9 @@
-"""What the names of an equation stand for: letters, tensors, numbers; and the equation with every name plain.
+"""What the names of an equation stand for: letters, tensors, numbers; and the equation without definitions.
 
-Comes in: a `Statement`. `spelled_out` puts what ``where`` defines in its places and gives each sum a letter of its own,
-so that what follows never meets two things under one name. `names_in` says which names are tensors with how many axes,
-which are numbers, and which are only read; both refuse, with the place, what does not mean anything.
+Comes in: an `IndexEquation`. `inline_definitions` replaces the names that ``where`` defines and gives each sum a letter
+of its own, so that no name means two things later on. `classify_names` says which names are tensors and with how many
+axes, which are numbers, and which tensors are read only inside indices. Both refuse, with its place, what has no
+meaning.
 """
 
 from __future__ import annotations
@@ -13,34 +14,34 @@ from dataclasses import dataclass, replace
 from symgrad.errors import NotationError, UnknownNameError
 from symgrad.notation.checks import (
     check_access,
-    check_function,
+    check_bare_name,
+    check_known_function,
     check_letter,
-    check_number,
-    check_scope,
-    letters_of,
-    no_entries,
+    check_letter_scope,
+    index_has_no_entries_error,
+    introduced_letters,
 )
-from symgrad.notation.meaning import CONSTANTS, Word
+from symgrad.notation.meaning import CONSTANTS, EquationFunction
 from symgrad.notation.tree import (
     Access,
-    Big,
+    AxisSize,
+    BigOperator,
     Binary,
-    Call,
-    Chain,
     Condition,
     Definition,
     Delta,
     Dots,
-    Flat,
+    FlatEntry,
+    FlattenedIndex,
+    IndexEquation,
     Letter,
     Name,
-    Node,
     Number,
-    Padded,
-    Row,
-    Size,
-    Statement,
-    rebuilt,
+    PaddedEntry,
+    RelationChain,
+    ScalarCall,
+    SyntaxNode,
+    rebuild_node,
     walk,
 )
 from symgrad.shapes import Shape
@@ -50,7 +51,7 @@ MOST_NODES = 5_000
 
 
 @dataclass(frozen=True)
-class Pattern:
+class AccessPattern:
     """How a tensor is read: by this many axes, ``…`` being more behind the ``front`` ones; ``flat``: by its numbers."""
 
     axes: int
@@ -72,7 +73,7 @@ class Pattern:
 
 
 @dataclass(frozen=True)
-class Names:
+class EquationNames:
     """What the names of an equation are, in order of appearance.
 
     ``tensors`` are read entry by entry (a number without indices has no axes; π and e are no names of anybody's),
@@ -80,20 +81,20 @@ class Names:
     inside indices and bounds.
     """
 
-    tensors: Mapping[str, Pattern]
+    tensors: Mapping[str, AccessPattern]
     data: frozenset[str]
     counts: tuple[str, ...]
 
 
-def spelled_out(statement: Statement) -> Statement:
+def inline_definitions(statement: IndexEquation) -> IndexEquation:
     """``statement`` without ``where``, each of its sums over letters of its own."""
-    return Speller(statement).whole()
+    return DefinitionInliner(statement).whole()
 
 
-class Speller:
+class DefinitionInliner:
     """Puts definitions in their places."""
 
-    def __init__(self, statement: Statement) -> None:
+    def __init__(self, statement: IndexEquation) -> None:
         self.statement = statement
         self.definitions: dict[str, Definition] = {}
         for definition in statement.definitions:
@@ -105,12 +106,12 @@ class Speller:
             if definition.name in self.own:
                 told = f"{definition.name} is an index of {statement.name}, which takes every value"
                 raise NotationError(told, span=definition.span, hints=("another name behind where",))
-        self.taken = {n.name for n in walk(statement) if isinstance(n, (Name, Letter, Access, Flat))}
+        self.taken = {n.name for n in walk(statement) if isinstance(n, (Name, Letter, Access, FlatEntry))}
         self.bounded = {n.name for n in walk(statement) if isinstance(n, Letter) and n.bound is not None}
         self.used: set[str] = set()
         self.count = 0
 
-    def whole(self) -> Statement:
+    def whole(self) -> IndexEquation:
         """The statement, spelled out."""
         for place, letter in enumerate(self.statement.letters):
             if letter.name in self.own[:place]:
@@ -124,16 +125,16 @@ class Speller:
         slots = tuple(self.slot(slot) for slot in self.statement.slots)
         return replace(self.statement, slots=slots, right=right, definitions=())
 
-    def slot(self, slot: Letter | Dots | Row) -> Letter | Dots | Row:
+    def slot(self, slot: Letter | Dots | FlattenedIndex) -> Letter | Dots | FlattenedIndex:
         """A letter on the left, what it is bounded by spelled out."""
-        if isinstance(slot, Row):
+        if isinstance(slot, FlattenedIndex):
             letters = (letter for letter in slot.places if isinstance(letter, Letter))
             return replace(slot, places=tuple(map(self.slot, letters)))
         if isinstance(slot, Dots) or slot.bound is None:
             return slot
         return replace(slot, bound=self.spelled(slot.bound, {}, ()))
 
-    def spelled(self, node: Node, letters: Mapping[str, Node], within: tuple[str, ...]) -> Node:
+    def spelled(self, node: SyntaxNode, letters: Mapping[str, SyntaxNode], within: tuple[str, ...]) -> SyntaxNode:
         """``node`` with what the letters stand for; ``within`` are the definitions that it is a part of."""
         self.count += 1
         if self.count > MOST_NODES:
@@ -144,21 +145,21 @@ class Speller:
             return self.defined(node, (), letters, within) if node.name in self.definitions else node
         if isinstance(node, Access):
             if node.name in letters:
-                raise no_entries(node)
+                raise index_has_no_entries_error(node)
             if node.name in self.definitions:
                 return self.defined(node, node.slots, letters, within)
-        if isinstance(node, Big):
+        if isinstance(node, BigOperator):
             return self.big(node, letters, within)
-        if isinstance(node, Padded):
+        if isinstance(node, PaddedEntry):
             free = [isinstance(slot, Name) and slot.name not in self.bounded for slot in node.entry.slots]
-            return guarded(self.spelled(node.entry, letters, within), free)
-        found = rebuilt(node, lambda part: self.spelled(part, letters, within))
-        for place in found.places if isinstance(found, Row) else ():
+            return guard_entry(self.spelled(node.entry, letters, within), free)
+        found = rebuild_node(node, lambda part: self.spelled(part, letters, within))
+        for place in found.places if isinstance(found, FlattenedIndex) else ():
             if not isinstance(place, Name):
                 raise NotationError("between these commas stand letters alone", span=place.span, hints=("(i,j)",))
         return found
 
-    def big(self, node: Big, letters: Mapping[str, Node], within: tuple[str, ...]) -> Big:
+    def big(self, node: BigOperator, letters: Mapping[str, SyntaxNode], within: tuple[str, ...]) -> BigOperator:
         """A sum, over letters that nothing else has."""
         inner, named = dict(letters), []
         for letter in node.letters:
@@ -171,7 +172,7 @@ class Speller:
             named.append(Letter(self.free(letter.name), bound, span=letter.span))
         for letter, own in zip(node.letters, named, strict=True):
             inner[letter.name] = Name(own.name)
-        return Big(node.sign, tuple(named), self.spelled(node.body, inner, within), span=node.span)
+        return BigOperator(node.sign, tuple(named), self.spelled(node.body, inner, within), span=node.span)
 
     def free(self, wish: str) -> str:
         """``wish``, or the letter with the next number that nothing has."""
@@ -183,8 +184,12 @@ class Speller:
         return name
 
     def defined(
-        self, node: Node, slots: tuple[Node, ...], letters: Mapping[str, Node], within: tuple[str, ...]
-    ) -> Node:
+        self,
+        node: SyntaxNode,
+        slots: tuple[SyntaxNode, ...],
+        letters: Mapping[str, SyntaxNode],
+        within: tuple[str, ...],
+    ) -> SyntaxNode:
         """What a definition says, its letters replaced by what stands in the brackets."""
         assert isinstance(node, (Name, Access))
         definition = self.definitions[node.name]
@@ -198,36 +203,36 @@ class Speller:
         return self.spelled(definition.right, {**outer, **at}, (*within, node.name))
 
 
-def guarded(entry: Node, free: Sequence[bool]) -> Node:
+def guard_entry(entry: SyntaxNode, free: Sequence[bool]) -> SyntaxNode:
     """An entry beside the conditions that its place is inside; what runs over its axis alone is ``free`` of one."""
     if not isinstance(entry, Access):
         raise NotationError("a hat is for entries of a tensor", span=entry.span)
-    found: Node = entry
+    found: SyntaxNode = entry
     for place, slot in enumerate(entry.slots):
-        if free[place] or isinstance(slot, (Dots, Row)):
+        if free[place] or isinstance(slot, (Dots, FlattenedIndex)):
             continue
         behind = any(isinstance(other, Dots) for other in entry.slots[:place])
-        size = Size(entry.name, place - len(entry.slots) if behind else place, span=entry.span)
-        chains = Chain((slot, Number("0")), ("≥",)), Chain((slot, size), ("<",))
+        size = AxisSize(entry.name, place - len(entry.slots) if behind else place, span=entry.span)
+        chains = RelationChain((slot, Number("0")), ("≥",)), RelationChain((slot, size), ("<",))
         found = Binary("·", found, Condition(chains, span=entry.span), span=entry.span)
     return found
 
 
-def names_in(statement: Statement, functions: Mapping[str, Word]) -> Names:
+def classify_names(statement: IndexEquation, functions: Mapping[str, EquationFunction]) -> EquationNames:
     """What the names of a statement are that is spelled out; raises `SymgradError` for what means nothing."""
-    letters = {letter.name for node in walk(statement) for letter in letters_of(node)}
-    tensors: dict[str, Pattern] = {}
+    letters = {letter.name for node in walk(statement) for letter in introduced_letters(node)}
+    tensors: dict[str, AccessPattern] = {}
     data: set[str] = set()
     counts: dict[str, None] = {}
     bare: dict[str, Name] = {}
-    for node, indexing in places(statement):
+    for node, indexing in walk_with_index_flag(statement):
         if isinstance(node, Access):
             check_access(node, letters, functions, statement)
             more = sum(isinstance(slot, Dots) for slot in node.slots)
             if more > 1:
                 raise NotationError("… stands once among the indices", span=node.span)
             front = next((n for n, slot in enumerate(node.slots) if isinstance(slot, Dots)), 0)
-            found = Pattern(len(node.slots) - more, bool(more), front=front)
+            found = AccessPattern(len(node.slots) - more, bool(more), front=front)
             before = tensors.setdefault(node.name, found)
             if before.flat:
                 tensors[node.name] = found
@@ -238,10 +243,10 @@ def names_in(statement: Statement, functions: Mapping[str, Word]) -> Names:
                 raise NotationError(f"{node.name} {differs}", span=node.span)
             if indexing:
                 data.add(node.name)
-        elif isinstance(node, Flat):
+        elif isinstance(node, FlatEntry):
             check_access(node, letters, functions, statement)
-            tensors.setdefault(node.name, Pattern(0, False, flat=True))
-        elif isinstance(node, Row):
+            tensors.setdefault(node.name, AccessPattern(0, False, flat=True))
+        elif isinstance(node, FlattenedIndex):
             for place in node.places:
                 check_letter(place, letters, statement)
         elif isinstance(node, Delta):
@@ -249,36 +254,36 @@ def names_in(statement: Statement, functions: Mapping[str, Word]) -> Names:
                 if isinstance(side, Name) and len(side.name) == 1:
                     check_letter(side, letters, statement)
         elif isinstance(node, Name) and node.name not in letters:
-            check_number(node, letters, statement)
+            check_bare_name(node, letters, statement)
             if indexing:
                 counts[node.name] = None
             else:
                 bare.setdefault(node.name, node)
-        elif isinstance(node, Call):
-            check_function(node, functions)
+        elif isinstance(node, ScalarCall):
+            check_known_function(node, functions)
     for name, node in bare.items():
         if name in tensors:
             raise NotationError(f"{name} is a tensor: say which of its entries", span=node.span, hints=(f"{name}[i]",))
-    order = {node.name: None for node in walk(statement.right) if isinstance(node, (Access, Flat, Name))}
-    numbers = {name: Pattern(0, False) for name in bare if name not in counts and name not in CONSTANTS}
+    order = {node.name: None for node in walk(statement.right) if isinstance(node, (Access, FlatEntry, Name))}
+    numbers = {name: AccessPattern(0, False) for name in bare if name not in counts and name not in CONSTANTS}
     known = {**tensors, **numbers}
-    check_sizes(statement, known)
-    check_scope(statement, letters, frozenset())
-    return Names({name: known[name] for name in order if name in known}, frozenset(data), tuple(counts))
+    check_size_axes(statement, known)
+    check_letter_scope(statement, letters, frozenset())
+    return EquationNames({name: known[name] for name in order if name in known}, frozenset(data), tuple(counts))
 
 
-def places(node: Node, indexing: bool = False) -> Iterator[tuple[Node, bool]]:
+def walk_with_index_flag(node: SyntaxNode, indexing: bool = False) -> Iterator[tuple[SyntaxNode, bool]]:
     """Every node, and whether it stands inside an index or says how far one runs."""
     yield node, indexing
-    inner = indexing or isinstance(node, (Access, Flat, Letter))
+    inner = indexing or isinstance(node, (Access, FlatEntry, Letter))
     for part in node.parts:
-        yield from places(part, inner)
+        yield from walk_with_index_flag(part, inner)
 
 
-def check_sizes(statement: Statement, tensors: Mapping[str, Pattern]) -> None:
+def check_size_axes(statement: IndexEquation, tensors: Mapping[str, AccessPattern]) -> None:
     """Refuse ``size(x, 2)`` of what has no such axis."""
     for node in walk(statement):
-        if isinstance(node, Size):
+        if isinstance(node, AxisSize):
             pattern = tensors.get(node.name)
             if pattern is None:
                 raise UnknownNameError(f"the equation reads no tensor {node.name}", span=node.span)

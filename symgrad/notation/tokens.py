@@ -1,7 +1,7 @@
-"""Text of an index equation → tokens, every spelling folded into one, and the cursor with which the grammar reads them.
+"""Text of an index equation to tokens, one spelling for each sign, and the cursor with which the parser reads them.
 
-``sum_`` is ``Σ_``, ``<=`` is ``≤``. The alphabet is closed: what is not in it is refused here, with its place. Names
-are spelled out character by character, because what Python takes for a letter has the ² of d² among it.
+``sum_`` becomes ``Σ_``, ``<=`` becomes ``≤``. A character that no equation has is refused here, with its place. The
+pattern of names lists its characters, because Python counts the ² of d² among letters.
 """
 
 from __future__ import annotations
@@ -71,10 +71,10 @@ class Token:
     span: Span
 
 
-def tokenize(text: str, start: int = 0) -> list[Token]:
+def tokenize_equation(text: str, start: int = 0) -> list[Token]:
     """The tokens of ``text``, which stands at ``start`` in the whole text, and one for its end.
 
-    >>> [t.word for t in tokenize("sum_j x[j]*2 <= y")]
+    >>> [t.word for t in tokenize_equation("sum_j x[j]*2 <= y")]
     ['Σ', 'j', 'x', '[', 'j', ']', '·', '2', '≤', 'y', '']
 
     Raises `NotationError` for anything outside the alphabet and for more than `LENGTH` characters.
@@ -83,15 +83,15 @@ def tokenize(text: str, start: int = 0) -> list[Token]:
         raise NotationError(
             f"the equation has {len(text):,} characters, more than {LENGTH:,}", hints=("name parts of it: h[i] = …; …",)
         )
-    found = list(_tokens(text, start))
+    found = list(_fold_spellings(text, start))
     return [*found, Token("end", "", (start + len(text), start + len(text)))]
 
 
-def _tokens(text: str, start: int) -> Iterator[Token]:
-    for token, following in scanned(text, TOKEN, refused, start):
+def _fold_spellings(text: str, start: int) -> Iterator[Token]:
+    for token, following in scan_tokens(text, TOKEN, unknown_character_error, start):
         kind, word = token.kind, token.word
         if kind == "number":
-            check_number(word, following, token.span)
+            check_equation_number(word, following, token.span)
         if kind == "big":
             word = BIG[word[:-1]]
         elif kind == "delta":
@@ -105,10 +105,10 @@ def _tokens(text: str, start: int) -> Iterator[Token]:
         yield Token(kind, word, token.span)
 
 
-def scanned(
+def scan_tokens(
     text: str, alphabet: re.Pattern[str], refused: Callable[[str, Span], NotationError], start: int = 0
 ) -> Iterator[tuple[Token, str]]:
-    """The tokens of ``text`` but for its blanks, each with the character behind it; raises what ``refused`` makes.
+    """The tokens of ``text`` without its blanks, each with the character behind it; raises what ``refused`` returns.
 
     A kind is the name of a group of the ``alphabet``; one called refused is no part of the language.
     """
@@ -124,7 +124,7 @@ def scanned(
         position = stop
 
 
-def check_number(word: str, following: str, span: Span) -> None:
+def check_equation_number(word: str, following: str, span: Span) -> None:
     """Refuse a number that runs into a name, and one that is too long."""
     if following.isalpha() or following in ("_", "."):
         point = "a number has one point: 1.5" if "." in word else "how far an index runs: Σ_{j<3}, from 0 on"
@@ -137,7 +137,7 @@ def check_number(word: str, following: str, span: Span) -> None:
         raise NotationError(f"an integer of {len(word)} digits is too long", span=span, hints=(f"at most {DIGITS}",))
 
 
-def refused(character: str, span: Span) -> NotationError:
+def unknown_character_error(character: str, span: Span) -> NotationError:
     """The error for a character that no equation has."""
     usual = "names, numbers, + − · / ^ √, |x|, ⌊x⌋, [i ≤ j], Σ_j or sum_j, and where d = …"
     if character.isalpha() and character not in INSTEAD:
@@ -177,7 +177,7 @@ FAR = ("how far: Σ_{j<n}, from 0 on", "a condition behind it: Σ_j [j ≤ i]·�
 """What would do where a limit stands above or below a sum."""
 
 
-class Cursor:
+class TokenCursor:
     """The tokens, and how far they are read."""
 
     def __init__(self, tokens: list[Token]) -> None:

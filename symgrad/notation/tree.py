@@ -1,8 +1,8 @@
-"""The tree of a text: what it says, as it was written. Here are index equations, and what Python's lines have of them.
+"""The syntax tree of a text: what index equations and lines of Python have in common, and the nodes of equations.
 
-Nodes are frozen and compared by structure; the span of characters a node was written as does not count. `parts`
-gives what stands directly inside a node, in the order of the text, and `rebuilt` the node around other parts.
-Expressions of Python's have further kinds of nodes (`symgrad.language.syntax_tree`).
+Nodes are frozen and compared by structure; their spans of characters do not count. `parts` are the nodes directly
+inside a node, in the order of the text, and `rebuild_node` makes a node with other parts. The other nodes of Python's
+expressions are in `symgrad.language.syntax_tree`.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ NOWHERE: Span = (0, 0)
 
 
 @dataclass(frozen=True)
-class Node:
+class SyntaxNode:
     """A piece of the text."""
 
     span: Span = field(default=NOWHERE, compare=False, kw_only=True)
 
     @cached_property
-    def parts(self) -> tuple[Node, ...]:
+    def parts(self) -> tuple[SyntaxNode, ...]:
         """What stands directly inside, in the order of the text: found once, trees are read again and again."""
         values = (getattr(self, part.name) for part in inner_fields(self))
         each = (inner for value in values for inner in (value if isinstance(value, tuple) else (value,)))
-        return tuple(inner for inner in each if isinstance(inner, Node))
+        return tuple(inner for inner in each if isinstance(inner, SyntaxNode))
 
 
 @dataclass(frozen=True)
-class Number(Node):
+class Number(SyntaxNode):
     """``2``, ``0.5``, ``1e-5``: kept as it was written, because 0.01 should not come back as 1/100."""
 
     text: str
@@ -46,57 +46,57 @@ class Number(Node):
 
 
 @dataclass(frozen=True)
-class Name(Node):
+class Name(SyntaxNode):
     """A name without brackets: in an equation a letter, a number, or what a ``where`` defines."""
 
     name: str
 
 
 @dataclass(frozen=True)
-class Dots(Node):
+class Dots(SyntaxNode):
     """``…`` or ``...`` among indices: the axes in front, however many there are."""
 
 
 @dataclass(frozen=True)
-class Access(Node):
+class Access(SyntaxNode):
     """``x[i,j+1]``: one entry of a tensor."""
 
     name: str
-    slots: tuple[Node, ...]
+    slots: tuple[SyntaxNode, ...]
 
 
 @dataclass(frozen=True)
-class Row(Node):
+class FlattenedIndex(SyntaxNode):
     """``(i,r)`` as one index: the number of that place, counted row by row; on the left each is a `Letter`."""
 
-    places: tuple[Node, ...]
+    places: tuple[SyntaxNode, ...]
 
 
 @dataclass(frozen=True)
-class Flat(Node):
+class FlatEntry(SyntaxNode):
     """``x⟨n⟩``: the entry of a tensor with this number, counted row by row."""
 
     name: str
-    number: Node
+    number: SyntaxNode
 
 
 @dataclass(frozen=True)
-class Padded(Node):
+class PaddedEntry(SyntaxNode):
     """``x̂[i − 1]``: an entry where its place is inside the tensor, 0 outside."""
 
     entry: Access
 
 
 @dataclass(frozen=True)
-class Call(Node):
+class ScalarCall(SyntaxNode):
     """``tanh(x[i])``."""
 
     function: str
-    arguments: tuple[Node, ...]
+    arguments: tuple[SyntaxNode, ...]
 
 
 @dataclass(frozen=True)
-class Size(Node):
+class AxisSize(SyntaxNode):
     """``size(x, 0)``: how many entries x has along an axis; ``size(x)``: how many it has."""
 
     name: str
@@ -104,20 +104,20 @@ class Size(Node):
 
 
 @dataclass(frozen=True)
-class Letter(Node):
+class Letter(SyntaxNode):
     """A letter that a sum or a left-hand side introduces, and where it was said, how many values it takes."""
 
     name: str
-    bound: Node | None = None
+    bound: SyntaxNode | None = None
 
 
 @dataclass(frozen=True)
-class Big(Node):
+class BigOperator(SyntaxNode):
     """``Σ_j body``, ``Π_j``, ``mean_j``, ``max_j``, ``min_j``; it reaches to the end of its product."""
 
     sign: str
     letters: tuple[Letter, ...]
-    body: Node
+    body: SyntaxNode
 
     @property
     def chooses(self) -> bool:
@@ -126,118 +126,118 @@ class Big(Node):
 
 
 @dataclass(frozen=True)
-class Negative(Node):
+class Negative(SyntaxNode):
     """``−x``."""
 
-    operand: Node
+    operand: SyntaxNode
 
 
 @dataclass(frozen=True)
-class Binary(Node):
+class Binary(SyntaxNode):
     """``a + b``, ``a − b``, ``a·b``, ``a/b``, ``a mod b``; in Python ``x @ y`` and ``x < y``, too."""
 
     sign: str
-    left: Node
-    right: Node
+    left: SyntaxNode
+    right: SyntaxNode
 
 
 @dataclass(frozen=True)
-class Power(Node):
+class Power(SyntaxNode):
     """``x²``, ``x^y``."""
 
-    base: Node
-    exponent: Node
+    base: SyntaxNode
+    exponent: SyntaxNode
 
 
 @dataclass(frozen=True)
-class Root(Node):
+class Root(SyntaxNode):
     """``√x``."""
 
-    operand: Node
+    operand: SyntaxNode
 
 
 @dataclass(frozen=True)
-class Absolute(Node):
+class Absolute(SyntaxNode):
     """``|x|``."""
 
-    operand: Node
+    operand: SyntaxNode
 
 
 @dataclass(frozen=True)
-class Floor(Node):
+class Floor(SyntaxNode):
     """``⌊x⌋``: the largest whole number up to x."""
 
-    operand: Node
+    operand: SyntaxNode
 
 
 @dataclass(frozen=True)
-class Chain(Node):
+class RelationChain(SyntaxNode):
     """``0 ≤ i − p < n``: one relation less than sides."""
 
-    sides: tuple[Node, ...]
+    sides: tuple[SyntaxNode, ...]
     relations: tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Condition(Node):
+class Condition(SyntaxNode):
     """``[j ≤ i and j > 0]``: 1 where all of it holds, 0 elsewhere."""
 
-    chains: tuple[Chain, ...]
+    chains: tuple[RelationChain, ...]
 
 
 @dataclass(frozen=True)
-class Delta(Node):
+class Delta(SyntaxNode):
     """``δ_ij``: 1 where the two are equal, 0 elsewhere."""
 
-    left: Node
-    right: Node
+    left: SyntaxNode
+    right: SyntaxNode
 
 
 @dataclass(frozen=True)
-class Definition(Node):
+class Definition(SyntaxNode):
     """``s[i,j] = …`` after ``where``: a part of the equation with a name of its own."""
 
     name: str
     letters: tuple[str, ...]
-    right: Node
+    right: SyntaxNode
 
 
 @dataclass(frozen=True)
-class Statement(Node):
+class IndexEquation(SyntaxNode):
     """``out[i] = right where d = …``; ``slots`` are the letters on the left, `Dots` and rows among them."""
 
     name: str
-    slots: tuple[Letter | Dots | Row, ...]
-    right: Node
+    slots: tuple[Letter | Dots | FlattenedIndex, ...]
+    right: SyntaxNode
     definitions: tuple[Definition, ...] = ()
 
     @property
     def letters(self) -> tuple[Letter, ...]:
         """The letters on the left, in order."""
-        each = (slot.places if isinstance(slot, Row) else (slot,) for slot in self.slots)
+        each = (slot.places if isinstance(slot, FlattenedIndex) else (slot,) for slot in self.slots)
         return tuple(slot for group in each for slot in group if isinstance(slot, Letter))
 
     @property
-    def named(self) -> tuple[Letter | Row, ...]:
+    def named(self) -> tuple[Letter | FlattenedIndex, ...]:
         """The slots but ``…``."""
         return tuple(slot for slot in self.slots if not isinstance(slot, Dots))
 
     @cached_property
-    def entries(self) -> tuple[Access | Flat, ...]:
+    def entries(self) -> tuple[Access | FlatEntry, ...]:
         """The entries that the right-hand side reads."""
-        return tuple(node for node in walk(self.right) if isinstance(node, (Access, Flat)))
+        return tuple(node for node in walk(self.right) if isinstance(node, (Access, FlatEntry)))
 
 
 APART = {"apart": True}
 """Metadata of a field that holds a node of the other dialect: it is no part of the node."""
 
 
-def inner_fields(node: Node) -> Iterator[Any]:
+def inner_fields(node: SyntaxNode) -> Iterator[Any]:
     """The fields of a node in which its parts are."""
     return (part for part in fields(node) if not part.metadata.get("apart"))
 
 
-def walk(node: Node) -> Iterator[Node]:
+def walk(node: SyntaxNode) -> Iterator[SyntaxNode]:
     """``node`` and everything inside it, in the order of the text."""
     waiting = [node]
     while waiting:
@@ -246,7 +246,7 @@ def walk(node: Node) -> Iterator[Node]:
         waiting += reversed(current.parts)
 
 
-def rebuilt(node: Node, change: Callable[[Node], Node], deep: bool = False) -> Node:
+def rebuild_node(node: SyntaxNode, change: Callable[[SyntaxNode], SyntaxNode], deep: bool = False) -> SyntaxNode:
     """``node`` with ``change`` of each of its parts in the part's place; itself where nothing changed.
 
     Where it is to go ``deep``, what is inside is changed first, and the node last: one call for each level.
@@ -254,11 +254,11 @@ def rebuilt(node: Node, change: Callable[[Node], Node], deep: bool = False) -> N
     new: dict[str, Any] = {}
     for part in inner_fields(node):
         value = getattr(node, part.name)
-        if isinstance(value, Node):
-            found: Any = rebuilt(value, change, deep) if deep else change(value)
+        if isinstance(value, SyntaxNode):
+            found: Any = rebuild_node(value, change, deep) if deep else change(value)
         elif isinstance(value, tuple):
-            inside = partial(rebuilt, change=change, deep=True) if deep else change
-            found = tuple(inside(inner) if isinstance(inner, Node) else inner for inner in value)
+            inside = partial(rebuild_node, change=change, deep=True) if deep else change
+            found = tuple(inside(inner) if isinstance(inner, SyntaxNode) else inner for inner in value)
             found = value if all(map(operator.is_, found, value)) else found
         else:
             continue
@@ -268,10 +268,10 @@ def rebuilt(node: Node, change: Callable[[Node], Node], deep: bool = False) -> N
     return change(whole) if deep else whole
 
 
-def factors(node: Node) -> Sequence[Node]:
+def product_factors(node: SyntaxNode) -> Sequence[SyntaxNode]:
     """What is multiplied in ``node``, from left to right; a quotient's divisor is not among it."""
     if isinstance(node, Binary) and node.sign == "·":
-        return (*factors(node.left), *factors(node.right))
+        return (*product_factors(node.left), *product_factors(node.right))
     if isinstance(node, Binary) and node.sign == "/":
-        return factors(node.left)
+        return product_factors(node.left)
     return (node,)

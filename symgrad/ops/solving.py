@@ -27,7 +27,7 @@ from symgrad.entries.signatures import Call, call_of
 from symgrad.entries.spec import Op, View, matrices, no_alignment
 from symgrad.errors import DomainError, UndefinedError
 from symgrad.indexing import Equation, fresh_axes
-from symgrad.notation.ranges import Finder
+from symgrad.notation.ranges import RangeFinder
 from symgrad.notation.tree import Access
 from symgrad.shapes import Shape, Sizes
 
@@ -134,7 +134,7 @@ class Solves:
         reading = Indexed(self.call, difference(text), {})
         tree, names = reading.tree(views, options), (*self.call.operands, "out")
         shapes = {name: view.shape for name, view in zip(names, (*views, held["out"]), strict=True)}
-        found = Finder(tree, shapes, Sizes(), {}).find().found
+        found = RangeFinder(tree, shapes, Sizes(), {}).find().found
         read = next(node for node in tree.entries if node.name in shapes and isinstance(node, Access))
         batch = shapes[read.name][: len(shapes[read.name]) + 1 - len(read.slots)]
         letters = [letter.name for letter in tree.letters]

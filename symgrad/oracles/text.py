@@ -36,7 +36,7 @@ from symgrad.oracles.torch import (
 from symgrad.program import Number, Program
 
 if TYPE_CHECKING:
-    from symgrad.reference import Answer
+    from symgrad.reference import ReferenceResult
 
 NUMPYS = re.compile(r"\b(?:np|numpy)\b")
 NOT_DERIVED = ("not implemented", "does not require grad", "not differentiable")
@@ -103,7 +103,7 @@ def run_text(text: Text, program: Program, inputs: Mapping[str, Array], seed: Ar
     """What torch says of the text itself."""
     import torch
 
-    from symgrad.reference import Refused, Unread
+    from symgrad.reference import TextRejected, UnsupportedText
 
     version = torch.__version__.split("+")[0]
     if not all(np.size(array) for array in inputs.values()):
@@ -118,13 +118,13 @@ def run_text(text: Text, program: Program, inputs: Mapping[str, Array], seed: Ar
                 try:
                     found = gradients_of(answer(text, kinds, inputs, rest), seed, rest, version, others)
                     return replace(found, gradients={**found.gradients, **dict.fromkeys(data)}, data=data)
-                except (Refused, RuntimeError) as error:
+                except (TextRejected, RuntimeError) as error:
                     if NO_ARGUMENT not in str(error) or not (more := only_data(program) & {*rest}):
                         raise
                     data |= more
-        except Unread as error:
+        except UnsupportedText as error:
             return TorchRun(None, {}, version, unread=str(error))
-        except Refused as error:
+        except TextRejected as error:
             return TorchRun(np.zeros(0), {}, version, refused=str(error), dialect=error.binding)
         except RuntimeError as error:
             return TorchRun(np.zeros(0), {}, version, refused=first_line(error).partition(":")[0])
@@ -132,11 +132,11 @@ def run_text(text: Text, program: Program, inputs: Mapping[str, Array], seed: Ar
 
 def answer(
     text: Text, kinds: Mapping[str, str], inputs: Mapping[str, Array], leaves: Collection[str], floats: str = "float64"
-) -> Answer:
+) -> ReferenceResult:
     """The reader's answer, its inputs as the account has them, of a type of ``floats``."""
     import torch
 
-    from symgrad.reference import run
+    from symgrad.reference import run_reference
 
     numpys = NUMPYS.search(text.typed) is not None
     types = {"whole": torch.int64, "truth": torch.bool}
@@ -151,7 +151,7 @@ def answer(
         else:
             given[name] = torch.tensor(as_float(array), dtype=getattr(torch, floats), requires_grad=name in leaves)
     numbers = {name: plain_number(value) for name, value in text.numbers.items()}
-    return run(text.typed, {**given, **numbers}, text.draws)
+    return run_reference(text.typed, {**given, **numbers}, text.draws)
 
 
 CASTS = re.compile(r"\b(?:double|float|half|bfloat16|to|type|type_as|dtype|float_power)\b")
@@ -163,12 +163,12 @@ def cast_of(text: str, program: Program, values: Values) -> str:
     """What torch's result is of float32 as of float64, where that is one type; "" where it is what was given."""
     if not CASTS.search(text):
         return ""
-    from symgrad.reference import Refused, Unread
+    from symgrad.reference import TextRejected, UnsupportedText
 
     typed, inputs = Text(text), {t.name: values[t.name] for t in program.inputs}
     try:
         found = {str(answer(typed, account(program, typed), inputs, (), kind).output.dtype) for kind in FLOATS}
-    except (Refused, Unread, RuntimeError):
+    except (TextRejected, UnsupportedText, RuntimeError):
         return ""
     return found.pop() if len(found) == 1 else ""
 
@@ -211,7 +211,7 @@ def output_with_graph(
     """torch's output, its leaves, and why it is that of the steps and not of the text, where it is."""
     import torch
 
-    from symgrad.reference import Refused, Unread
+    from symgrad.reference import TextRejected, UnsupportedText
 
     kinds = {} if text is None else account(program, text)
     rest = {*wanted} - only_data(program) - kinds.keys()
@@ -230,13 +230,15 @@ def output_with_graph(
                 why = TURNED
             else:
                 why = "the text is NumPy's"
-        except (Refused, Unread) as error:
+        except (TextRejected, UnsupportedText) as error:
             why = str(error)
     leaves = leaves_of(inputs, rest)
     return torch_forward(program, leaves), leaves, why
 
 
-def gradients_of(found: Answer, seed: Array, wanted: Sequence[str], version: str, others: Collection[str]) -> TorchRun:
+def gradients_of(
+    found: ReferenceResult, seed: Array, wanted: Sequence[str], version: str, others: Collection[str]
+) -> TorchRun:
     """The output and the gradients of an answer; by ``others`` nobody asked, and the output may require them."""
     import torch
 

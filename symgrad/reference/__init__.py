@@ -1,14 +1,14 @@
-"""A text of Python run over torch's tensors as Python runs it: what is called torch's answer is the answer to the text.
+"""An interpreter that runs a text of Python over torch tensors: torch's answer to a text is what it computes here.
 
 Comes in: the text as it was typed, and a tensor for each input. Goes out: the output with its graph, or why there is
-none: torch's own words where torch or Python refuses the text, and ours where the text is not read here. Nothing of
-symgrad is used, so that a mistake in reading a text is not made twice. Nothing is handed to ``eval``: a whitelist of
-syntax is walked here, in Python's own order (the right side first, then the targets, from the left), words are looked
-up in a whitelist and what a call would cost is found out on ``device="meta"`` before it is made (`bounds`).
+none: torch's own words where torch or Python rejects the text, ours where this interpreter does not support it. It
+uses nothing of symgrad, so that no mistake in reading a text is made twice. Nothing is handed to ``eval``: it walks a
+whitelist of syntax in Python's order (the right side first, then the targets, from left to right), looks names up in a
+whitelist, and bounds the cost of a call on ``device="meta"`` before it is made (`bounds`).
 
-Statements bind names, write into slices, unpack, loop over what is at hand; expressions are Python's, over tensors,
-arrays, numbers and lists. What a text says beside that (``print``, seeds, optimizers) computes nothing. The output is
-what ``backward`` is called of, or the last value.
+Statements bind names, write into slices, unpack, and loop; expressions are Python's, over tensors, arrays, numbers and
+lists. Calls like ``print``, seeds and optimizers compute nothing. The output is the tensor that ``backward`` is called
+on, or the last value.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from symgrad.reference.bounds import Budget, Refused, Unread
-from symgrad.reference.evaluation import BINARY, Expressions
-from symgrad.reference.torch_calls import Caller
+from symgrad.reference.bounds import Budget, TextRejected, UnsupportedText
+from symgrad.reference.evaluation import BINARY, ExpressionEvaluator
+from symgrad.reference.torch_calls import TorchCaller
 
-__all__ = ["Answer", "Refused", "Unread", "run"]
+__all__ = ["ReferenceResult", "TextRejected", "UnsupportedText", "run_reference"]
 
 
 PROMPT = re.compile(r"[ \t]*(?:>>>|\.\.\.:?(?=[ \t]|$)|In \[\d+\]:)[ ]?")
@@ -42,7 +42,7 @@ IN_PLACE = {kind: getattr(operator, f"i{sign.__name__.rstrip('_')}") for kind, s
 
 
 @dataclass(eq=False)
-class Answer:
+class ReferenceResult:
     """What a text gives: the output with its graph, an array where the text is NumPy's.
 
     ``leaves`` are the tensors by name that a gradient is asked by: the inputs, and what the text makes with
@@ -56,22 +56,22 @@ class Answer:
     kept: tuple[str, ...] = ()
 
 
-class Asked(Exception):
+class BackwardReached(Exception):
     """The text calls backward: what follows changes no output."""
 
 
-def run(text: str, inputs: Mapping[str, Any], draws: Sequence[Any] = ()) -> Answer:
+def run_reference(text: str, inputs: Mapping[str, Any], draws: Sequence[Any] = ()) -> ReferenceResult:
     """What ``text`` gives with these tensors and numbers as ``inputs``; ``draws`` are random numbers, in order.
 
-    Raises `Refused` with the words of Python or torch, and `Unread` where the text is none for this reader.
+    Raises `TextRejected` with the words of Python or torch, and `UnsupportedText` for what the interpreter cannot run.
 
-    >>> run("x, y = y, x; x - y", {"x": torch.tensor(1.0), "y": torch.tensor(3.0)}).output
+    >>> run_reference("x, y = y, x; x - y", {"x": torch.tensor(1.0), "y": torch.tensor(3.0)}).output
     tensor(2.)
     """
-    return Reader(inputs, draws).read(text)
+    return ReferenceInterpreter(inputs, draws).read(text)
 
 
-def tree_of(text: str) -> list[ast.stmt]:
+def parse_statements(text: str) -> list[ast.stmt]:
     """The statements of a text; of a console what was typed, without what it answered."""
     lines = text.strip("\n").split("\n")
     prompts = [PROMPT.match(line) for line in lines]
@@ -79,35 +79,35 @@ def tree_of(text: str) -> list[ast.stmt]:
     try:
         tree = ast.parse(typed if prompts[0] else textwrap.dedent(text).strip()) if len(text) <= LENGTH else None
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise Unread("it is no text of Python's") from error
+        raise UnsupportedText("it is no text of Python's") from error
     if tree is None or sum(1 for _ in ast.walk(tree)) > NODES:
-        raise Unread("it is too long")
+        raise UnsupportedText("it is too long")
     return tree.body
 
 
-class Reader(Expressions):
+class ReferenceInterpreter(ExpressionEvaluator):
     """A walk: the names, and what is left to spend."""
 
     def __init__(self, inputs: Mapping[str, Any], draws: Sequence[Any]) -> None:
         self.names, self.budget = dict(inputs), Budget()
-        self.caller = Caller(self.budget, list(draws))
+        self.caller = TorchCaller(self.budget, list(draws))
         self.leaves = {name: value for name, value in inputs.items() if isinstance(value, torch.Tensor)}
         self.last: Any = None
         self.seed: Any = None
 
-    def read(self, text: str) -> Answer:
+    def read(self, text: str) -> ReferenceResult:
         """The answer."""
         try:
-            self.statements(tree_of(text))
-        except Asked:
+            self.statements(parse_statements(text))
+        except BackwardReached:
             pass
         except RecursionError as error:
-            raise Unread("it is nested too deep") from error
+            raise UnsupportedText("it is nested too deep") from error
         if not isinstance(self.last, (torch.Tensor, np.ndarray, np.generic)):
-            raise Unread("it gives no tensor")
+            raise UnsupportedText("it gives no tensor")
         for name, value in self.names.items():  # what has become a leaf since it was bound
             self.mark(name, value)
-        return Answer(self.last, self.leaves, self.seed, tuple(dict.fromkeys(self.caller.kept)))
+        return ReferenceResult(self.last, self.leaves, self.seed, tuple(dict.fromkeys(self.caller.kept)))
 
     def mark(self, name: str, value: Any) -> None:
         """The first tensor of each name that is an input, or a leaf with a gradient, is kept; no other lives longer."""
@@ -159,7 +159,7 @@ class Reader(Expressions):
             case ast.Pass():
                 pass
             case _:
-                raise Unread(f"{type(node).__name__.lower()} is not read")
+                raise UnsupportedText(f"{type(node).__name__.lower()} is not read")
 
     def says(self, node: ast.expr) -> bool:
         """A call that only says something; ``backward``, which ends the text. What ``x.grad`` is, is not known here."""
@@ -173,7 +173,7 @@ class Reader(Expressions):
                 self.last = self.value(owner)
                 given = [*args, *(k.value for k in keywords if k.arg == "gradient")]
                 self.seed = self.value(given[0]) if given else None
-                raise Asked
+                raise BackwardReached
         return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in SAID
 
     def assigned(self, targets: Sequence[ast.expr], value: Any) -> None:
@@ -199,12 +199,12 @@ class Reader(Expressions):
             case ast.Attribute(attr="grad"):
                 pass
             case _:
-                raise Unread("this target is not read")
+                raise UnsupportedText("this target is not read")
 
     def owner(self, node: ast.expr) -> Any:
         """What is written into: a name that nothing has stands on the left of an index equation."""
         if isinstance(node, ast.Name) and node.id not in self.names:
-            raise Unread(f"{node.id} is nothing yet: an index equation")
+            raise UnsupportedText(f"{node.id} is nothing yet: an index equation")
         return self.value(node)
 
     def unpacked(self, parts: Sequence[ast.expr], value: Any) -> list[Any]:
@@ -214,9 +214,9 @@ class Reader(Expressions):
         least = "" if star is None else "at least "
         count = len(parts) - (star is not None)
         if len(found) < count:
-            raise Refused(f"not enough values to unpack (expected {least}{count}, got {len(found)})")
+            raise TextRejected(f"not enough values to unpack (expected {least}{count}, got {len(found)})")
         if star is None and len(found) > count:
-            raise Refused(f"too many values to unpack (expected {count})")
+            raise TextRejected(f"too many values to unpack (expected {count})")
         stop = len(found) - (count - (star or 0))
         return found if star is None else [*found[:star], found[star:stop], *found[stop:]]
 
@@ -232,7 +232,7 @@ class Reader(Expressions):
             case ast.Attribute(attr="data"):
                 self.combined(sign, self.value(target), self.value(value))
             case _:
-                raise Unread("this target is not read")
+                raise UnsupportedText("this target is not read")
 
     def block(self, node: ast.expr) -> Any:
         """``with torch.no_grad()``."""
@@ -240,4 +240,4 @@ class Reader(Expressions):
             case ast.Call(func=ast.Attribute(value=owner, attr="no_grad" | "enable_grad" as word), args=[]):
                 if getattr(self.value(owner), "module", None) is torch:
                     return torch.no_grad() if word == "no_grad" else torch.enable_grad()
-        raise Unread("this block is not read")
+        raise UnsupportedText("this block is not read")

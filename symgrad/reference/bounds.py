@@ -1,10 +1,10 @@
-"""What a text may call, and what a call would cost, found out before it is made; `Unread` where that is too much.
+"""What a text may call, and what a call would cost, found out before it is made; `UnsupportedText` if it is too much.
 
-Comes in: a word, in whichever library it stands; a function and its arguments. A word that is not here is not called,
-whatever torch or NumPy have under it. With ``_`` behind it, it is the method, or the function, that writes over what it
-is given. What the shapes and whole numbers among the arguments bound to something small is made without further ado.
-All else runs on ``device="meta"`` first, which holds no numbers: every tensor on the way is counted, also those inside
-torch's own functions, and the products that a matrix product or a convolution takes.
+Comes in: a word, in whichever library it stands; a function and its arguments. Only the words listed here are called,
+whatever else torch or NumPy have. A listed word with ``_`` behind it is the method or function that works in place. A
+call whose shapes and integers bound it to something small is made at once. Any other runs on ``device="meta"`` first,
+which holds no numbers: every tensor is counted, also those inside torch's own functions, and so are the
+multiplications of a matrix product or a convolution.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ import torch.nn.functional as F  # noqa: N812 -- as everybody calls it
 from torch.utils._python_dispatch import TorchDispatchMode
 
 
-def words(text: str) -> frozenset[str]:
+def split_words(text: str) -> frozenset[str]:
     """The words of a text."""
     return frozenset(text.split())
 
 
-WORDS = words("""
+WORDS = split_words("""
     abs absolute acos acosh adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d
     adaptive_max_pool2d adaptive_max_pool3d add addbmm addcdiv addcmul addmm addmv addr adjoint affine_grid all
     alpha_dropout amax amin aminmax angle any arange arccos arccosh arcsin arcsinh arctan arctan2 arctanh argmax argmin
@@ -66,24 +66,24 @@ WORDS = words("""
     unsqueeze upsample vander var var_mean vdot vecdot vector_norm view view_as view_as_complex view_as_real vsplit
     vstack where xlog1py xlogy zero zeros zeros_like
     """)
-PROPERTIES = words("T mT H mH real imag shape dtype ndim data is_leaf requires_grad itemsize nbytes device")
-MAKERS = words("tensor as_tensor ones zeros full eye linspace arange hann_window rand randn randint randperm")
+PROPERTIES = split_words("T mT H mH real imag shape dtype ndim data is_leaf requires_grad itemsize nbytes device")
+MAKERS = split_words("tensor as_tensor ones zeros full eye linspace arange hann_window rand randn randint randperm")
 """Functions of torch's that make a tensor of no other."""
-DRAWN = words("rand randn randint randperm rand_like randn_like")
+DRAWN = split_words("rand randn randint randperm rand_like randn_like")
 """Functions whose numbers are drawn: they are handed in."""
-DROPS = words("dropout dropout1d dropout2d dropout3d alpha_dropout feature_alpha_dropout rrelu")
+DROPS = split_words("dropout dropout1d dropout2d dropout3d alpha_dropout feature_alpha_dropout rrelu")
 """Functions that draw numbers unless they are told ``training=False``, or 0."""
-LOWER = words("float half bfloat16")
+LOWER = split_words("float half bfloat16")
 LESS = {torch.float32, torch.float16, torch.bfloat16}
 """Types of fewer digits: a cast of an input to one of them keeps all digits here."""
-IMPLICIT = words("softmax log_softmax softmin")
+IMPLICIT = split_words("softmax log_softmax softmin")
 SHORT = {"BCELoss": "binary_cross_entropy", "BCEWithLogitsLoss": "binary_cross_entropy_with_logits", "Sequential": ""}
 """Modules whose functions have longer names."""
 CONSTANTS = {
     "math": ("pi", "e", "tau", "inf", "nan"), "numpy": ("pi", "e", "inf", "nan", "newaxis"),
     "torch": ("pi", "e", "inf", "nan", "strided", "contiguous_format", "preserve_format"),
 }  # fmt: skip
-OF_NUMBERS = words(
+OF_NUMBERS = split_words(
     "sqrt exp log log2 log10 log1p expm1 sin cos tan asin acos atan atan2 sinh cosh tanh floor ceil trunc pow fabs erf "
     "erfc gamma lgamma hypot degrees radians isnan isinf isfinite copysign fmod"
 )
@@ -110,20 +110,20 @@ ORDER = (F, torch, torch.linalg, torch.special, torch.fft)
 """Where a bare word is looked up: first in ``torch.nn.functional``; last it is a method of its first argument."""
 
 
-def is_allowed(word: str) -> bool:
+def is_allowed_word(word: str) -> bool:
     """Whether a function or a method may be called so."""
     return word in WORDS or (word.endswith("_") and not word.endswith("__") and word[:-1] in WORDS)
 
 
-def is_module(word: str) -> bool:
+def is_allowed_module(word: str) -> bool:
     """Whether a class of ``torch.nn`` is the module of a function that may be called."""
     function = word.lower().removesuffix("loss")
     return word in SHORT or bool({function, f"{function}loss"} & {known.replace("_", "") for known in WORDS})
 
 
-def bare(word: str) -> Any:
+def find_bare_function(word: str) -> Any:
     """The function that a bare word stands for; None where it can be but a method, or nothing."""
-    if not is_allowed(word):
+    if not is_allowed_word(word):
         return None
     places = [m for m in ORDER if m is not torch or word not in REMOVED]
     return next((getattr(m, word) for m in places if callable(getattr(m, word, None))), None)
@@ -135,33 +135,33 @@ STEPS, MOST_LISTED, DIGITS = 20_000, 1_000_000, 2_000
 """Expressions that are computed, entries of lists, and bits of a whole number."""
 FEW, FEW_PRODUCTS, SMALL = 5_000_000, 1_000_000_000, 10_000
 """Entries and products of a call that is made without further ado; sizes where torch does not foretell the result."""
-SAME = words(
+SAME = split_words(
     "view reshape flatten ravel permute transpose unflatten swapaxes movedim squeeze unsqueeze getitem setitem view_as "
     "reshape_as masked_fill clamp add sub mul div pow fill"
 )
 """Calls whose result has no more entries than the tensors, whatever numbers they are told."""
-FACTORS = words("matmul mm bmm mv dot linear imatmul")
-WIDE = words(
+FACTORS = split_words("matmul mm bmm mv dot linear imatmul")
+WIDE = split_words(
     "diag_embed diagflat vander outer ger kron cdist pdist cov corrcoef combinations cartesian_prod meshgrid einsum "
     "block_diag tensordot inner conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d conv_tbc "
     "bilinear multi_dot chain_matmul addmm addbmm baddbmm addr index_put histc searchsorted cross_entropy grid_sample "
     "addmv scaled_dot_product_attention embedding cosine_similarity pairwise_distance linear_cross_entropy take gather"
 )
 """Calls whose result may have as many entries as the product of those of the tensors."""
-SQUARE = words("eye identity tri")
+SQUARE = split_words("eye identity tri")
 """Calls whose result has as many columns as rows where one number is told."""
-BY_NUMBERS = words("one_hot bincount repeat_interleave")
+BY_NUMBERS = split_words("one_hot bincount repeat_interleave")
 """Calls whose result has as many entries as the numbers in a tensor say."""
-BY_DECIMALS = words("arange linspace logspace interpolate upsample range")
-CUBED = words("linalg cholesky inverse svd eig qr lu ormqr triangular matrix_exp det")
+BY_DECIMALS = split_words("arange linspace logspace interpolate upsample range")
+CUBED = split_words("linalg cholesky inverse svd eig qr lu ormqr triangular matrix_exp det")
 """What functions inside torch are called that take as many products as a matrix product."""
 
 
-class Unread(Exception):
+class UnsupportedText(Exception):
     """The text is not Python, or holds what is not read here, or would cost too much: the reader has no answer."""
 
 
-class Refused(Exception):
+class TextRejected(Exception):
     """Python or torch refuses the text; the message is theirs. ``binding`` where a call has other arguments."""
 
     def __init__(self, said: str, binding: bool = False) -> None:
@@ -169,7 +169,7 @@ class Refused(Exception):
         self.binding = binding
 
 
-class Uncompiled(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's class has no types
+class UncompiledMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's class has no types
     """A mode that torch does not wrap for its compiler: the first call of one that it wraps imports that, a second."""
 
     @classmethod
@@ -177,7 +177,7 @@ class Uncompiled(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's
         return False
 
 
-class Counted(Uncompiled):  # type: ignore[no-untyped-call]  # nor have those below it
+class CostCounter(UncompiledMode):  # type: ignore[no-untyped-call]  # nor have those below it
     """Counts what torch makes inside the block."""
 
     def __init__(self, budget: Budget) -> None:
@@ -188,10 +188,10 @@ class Counted(Uncompiled):  # type: ignore[no-untyped-call]  # nor have those be
         from torch.utils.flop_counter import flop_registry  # what is small never comes here
 
         found, packet = func(*args, **(kwargs or {})), func.overloadpacket
-        made, given = [*inside(found, torch.Tensor)], [*inside(args, torch.Tensor)]
+        made, given = [*find_nested(found, torch.Tensor)], [*find_nested(args, torch.Tensor)]
         each = 1.0
         if "pool" in packet.__name__ and len(args) > 1:
-            each = float(prod(n for n in inside(args[1], int) if n > 0))
+            each = float(prod(n for n in find_nested(args[1], int) if n > 0))
         elif any(word in packet.__name__ for word in CUBED):
             each = float(max((n for t in given for n in t.shape), default=1))
         if packet in flop_registry:
@@ -200,7 +200,7 @@ class Counted(Uncompiled):  # type: ignore[no-untyped-call]  # nor have those be
         self.budget.products -= each * sum(tensor.numel() for tensor in made)
         self.budget.spend([tensor for tensor in made if tensor.untyped_storage()._cdata not in shared])
         if any(tensor.numel() > LARGEST for tensor in made):
-            raise Unread(f"a tensor of {max(tensor.numel() for tensor in made):,} entries is too large")
+            raise UnsupportedText(f"a tensor of {max(tensor.numel() for tensor in made):,} entries is too large")
         return found
 
 
@@ -215,7 +215,7 @@ class Budget:
         """So many expressions, or turns of a loop."""
         self.steps -= count
         if self.steps < 0:
-            raise Unread("it takes too many steps")
+            raise UnsupportedText("it takes too many steps")
 
     def list(self, values: Any) -> Any:
         """``values``, whose entries are counted, those of lists in it too."""
@@ -230,45 +230,45 @@ class Budget:
         """So many entries of lists."""
         self.listed -= count
         if self.listed < 0:
-            raise Unread("its lists are too long")
+            raise UnsupportedText("its lists are too long")
 
     def spend(self, made: Any) -> None:
         """The bytes of tensors."""
-        self.bytes -= sum(tensor.numel() * tensor.element_size() for tensor in inside(made, torch.Tensor))
+        self.bytes -= sum(tensor.numel() * tensor.element_size() for tensor in find_nested(made, torch.Tensor))
         if self.bytes < 0 or self.products < 0:
-            raise Unread("it computes too much")
+            raise UnsupportedText("it computes too much")
 
     def foresee(self, name: str, function: Callable[..., Any], args: Any, kwargs: Any, **beside: Any) -> None:
         """Refuse a call that would cost too much: by its shapes, or run on the device without numbers."""
-        entries, products = bound(name.rstrip("_"), args, kwargs)
+        entries, products = bound_cost(name.rstrip("_"), args, kwargs)
         if entries <= FEW and products <= FEW_PRODUCTS:
             self.products -= int(products)
             return
         if name in BY_NUMBERS:
-            raise Unread("how large its result is depends on numbers")
+            raise UnsupportedText("how large its result is depends on numbers")
         try:
-            with torch.no_grad(), Counted(self):
-                function(*emptied(args), **emptied(kwargs), **beside)
-        except Unread:
+            with torch.no_grad(), CostCounter(self):
+                function(*to_meta(args), **to_meta(kwargs), **beside)
+        except UnsupportedText:
             raise
         except Exception:  # refused, or made of numbers: the call itself says which
-            size = sum(t.numel() for t in inside((args, kwargs), torch.Tensor))
-            largest = max(map(abs, inside((args, kwargs), (int, float))), default=0)
+            size = sum(t.numel() for t in find_nested((args, kwargs), torch.Tensor))
+            largest = max(map(abs, find_nested((args, kwargs), (int, float))), default=0)
             if size > MOST_LISTED or (size > SMALL and largest > SMALL) or largest > LARGEST:
-                raise Unread("how large its result is depends on numbers") from None
+                raise UnsupportedText("how large its result is depends on numbers") from None
 
     def numpy(self, args: Any) -> None:
         """A call of NumPy's, of which nothing says beforehand how large its result is."""
-        size = prod(max(a.size, 1) for a in inside(args, (np.ndarray, np.generic)))
-        if size > LARGEST or prod(abs(n) for n in inside(args, (int, float)) if abs(n) > 8) > SMALL:
-            raise Unread("a call of NumPy's that may be too large")
+        size = prod(max(a.size, 1) for a in find_nested(args, (np.ndarray, np.generic)))
+        if size > LARGEST or prod(abs(n) for n in find_nested(args, (int, float)) if abs(n) > 8) > SMALL:
+            raise UnsupportedText("a call of NumPy's that may be too large")
 
 
-def bound(name: str, args: Sequence[Any], kwargs: Any) -> tuple[float, float]:
+def bound_cost(name: str, args: Sequence[Any], kwargs: Any) -> tuple[float, float]:
     """At most how many entries the result of a call has, and how many products it takes."""
-    tensors = list(inside((args, kwargs), torch.Tensor))
+    tensors = list(find_nested((args, kwargs), torch.Tensor))
     sizes = [float(max(1, tensor.numel())) for tensor in tensors]
-    counts = [abs(n) for n in inside((args, kwargs), (int, float)) if isinstance(n, int) or name in BY_DECIMALS]
+    counts = [abs(n) for n in find_nested((args, kwargs), (int, float)) if isinstance(n, int) or name in BY_DECIMALS]
     if name == "arange" and len(args) == 3 and args[2]:
         counts = [abs((args[1] - args[0]) / args[2])]
     counts *= 2 if name in SQUARE and len(counts) == 1 else 1
@@ -291,21 +291,21 @@ def bound(name: str, args: Sequence[Any], kwargs: Any) -> tuple[float, float]:
     return entries, entries * (max(tensors[0].shape, default=1) if len(tensors) == 1 else 1)
 
 
-def inside(values: Any, kind: Any) -> Iterator[Any]:
+def find_nested(values: Any, kind: Any) -> Iterator[Any]:
     """What is of a ``kind`` among values, and in lists among them; a truth value is no number."""
     if isinstance(values, kind) and not isinstance(values, bool):
         yield values
     elif isinstance(values, (list, tuple)):
         for value in values:
-            yield from inside(value, kind)
+            yield from find_nested(value, kind)
     elif isinstance(values, Mapping):
-        yield from inside(list(values.values()), kind)
+        yield from find_nested(list(values.values()), kind)
 
 
-def emptied(value: Any) -> Any:
+def to_meta(value: Any) -> Any:
     """``value`` with tensors that hold no numbers."""
     if isinstance(value, torch.Tensor):
         return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="meta")
     if type(value) in (list, tuple):
-        return type(value)(map(emptied, value))
-    return {key: emptied(part) for key, part in value.items()} if isinstance(value, dict) else value
+        return type(value)(map(to_meta, value))
+    return {key: to_meta(part) for key, part in value.items()} if isinstance(value, dict) else value

@@ -1,7 +1,7 @@
-"""The values of Python's expressions, its operands from the left, and what its names stand for.
+"""The values of Python's expressions, evaluated from left to right, and what the names in them stand for.
 
-Comes in: a node of the tree. Goes out: a value, a tensor with its graph as a rule. Numbers, lists and texts are
-Python's own; what grows by them is counted before it is made.
+Comes in: a node of Python's ``ast``. Goes out: a value, mostly a tensor with its graph. Numbers, lists and strings are
+Python's own; the size of what a list or an integer would grow to is checked first.
 """
 
 from __future__ import annotations
@@ -15,8 +15,18 @@ from typing import Any
 import numpy as np
 import torch
 
-from symgrad.reference.bounds import ALONE, DIGITS, LIBRARIES, PARTS, PYTHONS, Budget, Unread, bare, is_allowed
-from symgrad.reference.torch_calls import Caller, Function, Library
+from symgrad.reference.bounds import (
+    ALONE,
+    DIGITS,
+    LIBRARIES,
+    PARTS,
+    PYTHONS,
+    Budget,
+    UnsupportedText,
+    find_bare_function,
+    is_allowed_word,
+)
+from symgrad.reference.torch_calls import AllowedFunction, AllowedModule, TorchCaller
 
 BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
@@ -32,12 +42,12 @@ COMPARED: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
 }  # fmt: skip
 
 
-class Expressions:
+class ExpressionEvaluator:
     """What names and expressions are worth."""
 
     names: dict[str, Any]
     budget: Budget
-    caller: Caller
+    caller: TorchCaller
 
     @abstractmethod
     def assign(self, target: ast.expr, value: Any) -> None:
@@ -45,11 +55,11 @@ class Expressions:
 
     # Names ----------------------------------------------------------------------------------------------
 
-    def module(self, name: str) -> Library:
+    def module(self, name: str) -> AllowedModule:
         """A module that is imported."""
         if name not in PARTS:
-            raise Unread(f"{name} is not read")
-        return Library(PARTS[name])
+            raise UnsupportedText(f"{name} is not read")
+        return AllowedModule(PARTS[name])
 
     def name(self, word: str) -> Any:
         """A name: the text's own, an input, a library, a function by the documented order."""
@@ -57,17 +67,17 @@ class Expressions:
         if word in known:
             return known[word]
         if word in LIBRARIES:
-            return Library(LIBRARIES[word])
-        if word in PYTHONS or is_allowed(word):
-            return Function(word, bare(word), bare=True)
-        return self.caller.attribute(Library(torch.autograd), word)  # Variable, or nothing
+            return AllowedModule(LIBRARIES[word])
+        if word in PYTHONS or is_allowed_word(word):
+            return AllowedFunction(word, find_bare_function(word), bare=True)
+        return self.caller.attribute(AllowedModule(torch.autograd), word)  # Variable, or nothing
 
     def entries(self, value: Any) -> list[Any]:
         """What a loop goes over."""
         if isinstance(value, range) or (isinstance(value, (torch.Tensor, np.ndarray)) and value.ndim):
             self.budget.step(len(value))
-        if isinstance(value, (str, bytes, Library, Function)):
-            raise Unread("this is not gone over")
+        if isinstance(value, (str, bytes, AllowedModule, AllowedFunction)):
+            raise UnsupportedText("this is not gone over")
         return list(self.budget.list(self.caller.plain(lambda: list(value))))
 
     # Expressions ----------------------------------------------------------------------------------------
@@ -110,7 +120,7 @@ class Expressions:
                 return self.budget.list(self.made(part, loops))
             case ast.JoinedStr():
                 return ""
-        raise Unread(f"{type(node).__name__.lower()} is not read")
+        raise UnsupportedText(f"{type(node).__name__.lower()} is not read")
 
     def listed(self, parts: Sequence[ast.expr]) -> list[Any]:
         """The values of parts; one with a star is many."""
@@ -142,11 +152,11 @@ class Expressions:
             if isinstance(one, (list, tuple)) and isinstance(other, int):
                 self.budget.entries(len(one) * max(other, 0))
         if isinstance(left, str) or isinstance(right, str):
-            raise Unread("texts are not computed with")
+            raise UnsupportedText("texts are not computed with")
         if isinstance(left, int) and isinstance(right, int):
             power = sign in (operator.pow, operator.ipow) and abs(left) > 1
             if max(left.bit_length(), right.bit_length(), left.bit_length() * right if power else 0) > DIGITS:
-                raise Unread("a whole number is too long")
+                raise UnsupportedText("a whole number is too long")
         return self.budget.list(self.caller.operator(sign, left, right))
 
     def compared(self, node: ast.Compare) -> Any:
@@ -155,7 +165,7 @@ class Expressions:
         for relation, part in zip(node.ops, node.comparators, strict=True):
             right = self.value(part)
             if type(relation) not in COMPARED:
-                raise Unread("this comparison is not read")
+                raise UnsupportedText("this comparison is not read")
             found = self.caller.operator(COMPARED[type(relation)], left, right)
             if part is not node.comparators[-1] and not self.truth(found):
                 return found
@@ -182,6 +192,6 @@ class Expressions:
         kwargs: dict[str, Any] = {}
         for keyword in node.keywords:
             if keyword.arg is None:
-                raise Unread("** is not read")
+                raise UnsupportedText("** is not read")
             kwargs[keyword.arg] = self.value(keyword.value)
         return self.caller.call(function, args, kwargs)

@@ -1,7 +1,7 @@
-"""Calls and attributes: looked up in the whitelist, counted before they are made, bound by torch itself.
+"""Calls and attributes of a text: looked up in the whitelist, bounded in cost, their arguments bound by torch itself.
 
-Numbers have double precision where the text names no other: a tensor that torch would give in its usual type is made in
-float64, without changing what the process's usual type is, which other threads share.
+Numbers have double precision where the text names no dtype: what torch would make in its default dtype is made in
+float64. The default dtype of the process stays as it is, because other threads share it.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from symgrad.reference.bounds import (
     PROPERTIES,
     PYTHONS,
     Budget,
-    Refused,
-    Unread,
-    inside,
-    is_allowed,
-    is_module,
+    TextRejected,
+    UnsupportedText,
+    find_nested,
+    is_allowed_module,
+    is_allowed_word,
 )
 
 PLAIN = (int, float, complex, str, bool, type(None), slice, type(...), torch.dtype, torch.Size, torch.Tensor,
@@ -44,14 +44,14 @@ BINDING = ("argument", "positional", "keyword", "must be", "should be", "receive
 
 
 @dataclass(frozen=True)
-class Library:
+class AllowedModule:
     """A module."""
 
     module: Any
 
 
 @dataclass(frozen=True)
-class Function:
+class AllowedFunction:
     """What may be called: a function of a module or of Python's, or a method of its ``owner``.
 
     A ``bare`` word may be any of these. One that only ``says`` something computes nothing that has to be counted.
@@ -74,7 +74,7 @@ SAID: Mapping[tuple[str, str], Callable[..., Any]] = {
 
 
 @dataclass
-class Caller:
+class TorchCaller:
     """Calls what a text calls; ``draws`` are the random numbers that are handed in, ``kept`` casts that kept digits."""
 
     budget: Budget
@@ -84,55 +84,61 @@ class Caller:
     def attribute(self, owner: Any, word: str) -> Any:
         """``owner.word``."""
         if word.startswith("_"):
-            raise Unread(f"{word} begins with an underscore")
-        if isinstance(owner, Library):
+            raise UnsupportedText(f"{word} begins with an underscore")
+        if isinstance(owner, AllowedModule):
             return self.of_library(owner.module, word)
-        if isinstance(owner, (torch.Tensor, np.ndarray, np.generic)) and (is_allowed(word) or word in PROPERTIES):
+        if isinstance(owner, (torch.Tensor, np.ndarray, np.generic)) and (is_allowed_word(word) or word in PROPERTIES):
             if not hasattr(type(owner), word):
-                raise Refused(f"'{type(owner).__name__}' object has no attribute '{word}'")
-            return self.plain(lambda: getattr(owner, word)) if word in PROPERTIES else Function(word, owner=owner)
+                raise TextRejected(f"'{type(owner).__name__}' object has no attribute '{word}'")
+            return (
+                self.plain(lambda: getattr(owner, word)) if word in PROPERTIES else AllowedFunction(word, owner=owner)
+            )
         if (isinstance(owner, list) and word == "append") or (isinstance(owner, torch.Size) and word == "numel"):
-            return Function(word, getattr(owner, word), says=True)
+            return AllowedFunction(word, getattr(owner, word), says=True)
         found = getattr(owner, word, None) if isinstance(owner, (tuple, torch.finfo)) else None
         if found is not None and not callable(found):  # one of the results of a call
             return found
-        raise Unread(f"{word} is not read")
+        raise UnsupportedText(f"{word} is not read")
 
     def of_library(self, module: Any, word: str) -> Any:
         """What a module has under a word that is allowed."""
         name = next(name for name, known in PARTS.items() if known is module)
         whole = f"{name}.{word}"
         if whole in PARTS:
-            return Library(PARTS[whole])
+            return AllowedModule(PARTS[whole])
         found = getattr(module, word, None)
-        if word in CONSTANTS.get(name, ()) or is_type(found):
+        if word in CONSTANTS.get(name, ()) or is_dtype(found):
             return found
         if (name, word) in SAID:
-            return Function(word, SAID[name, word], says=True)
-        if (name == "math" and word in OF_NUMBERS) or (name == "torch.nn" and is_module(word)):
-            return Function(word, found, says=True)
-        if name not in ("math", "torch.nn", "torch.autograd") and is_allowed(word) and callable(found):
-            return Function(word, found, numpys=name.startswith("numpy"))
-        raise Unread(f"{whole} is not read")
+            return AllowedFunction(word, SAID[name, word], says=True)
+        if (name == "math" and word in OF_NUMBERS) or (name == "torch.nn" and is_allowed_module(word)):
+            return AllowedFunction(word, found, says=True)
+        if name not in ("math", "torch.nn", "torch.autograd") and is_allowed_word(word) and callable(found):
+            return AllowedFunction(word, found, numpys=name.startswith("numpy"))
+        raise UnsupportedText(f"{whole} is not read")
 
     def call(self, function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         """A call of whatever ``function`` is; a bare word is Python's of numbers and lists, torch's, or a method."""
         kwargs.pop("device", None)
         if isinstance(function, torch.nn.Module):
             return self.counted(function, args, kwargs, type(function).__name__)
-        if not isinstance(function, Function):
-            raise Refused(f"'{type(function).__name__}' object is not callable")
+        if not isinstance(function, AllowedFunction):
+            raise TextRejected(f"'{type(function).__name__}' object is not callable")
         name, own, first = function.name, function.own, next(iter((*args, *kwargs.values())), None)
         if function.owner is not None:
             return self.method(function.owner, name, args, kwargs)
-        if function.bare and name in PYTHONS and (own is None or name in CASTS or not any(map(is_tensor, args))):
+        if (
+            function.bare
+            and name in PYTHONS
+            and (own is None or name in CASTS or not any(map(is_tensor_or_array, args)))
+        ):
             return self.python(name, args, kwargs)
         if function.bare and isinstance(first, np.ndarray) and callable(getattr(np, name, None)):
-            return self.call(Function(name, getattr(np, name), numpys=True), args, kwargs)
+            return self.call(AllowedFunction(name, getattr(np, name), numpys=True), args, kwargs)
         if own is None:
-            if args and is_tensor(first) and hasattr(first, name):
+            if args and is_tensor_or_array(first) and hasattr(first, name):
                 return self.method(first, name, args[1:], kwargs)
-            raise Unread(f"{name} is no function of torch's")
+            raise UnsupportedText(f"{name} is no function of torch's")
         if isinstance(own, type) and issubclass(own, torch.nn.Module):
             return self.module(own, args, kwargs)
         if function.says:
@@ -141,8 +147,8 @@ class Caller:
             return self.numpy(own, args, kwargs)
         if function.bare and name in IMPLICIT and len(args) < 2 and "dim" not in kwargs:
             own = getattr(torch, name, own)  # F's chooses a dim, with a warning; torch's own wants to be told
-        if kwargs.get("dropout_p") or (name.rstrip("_") in DROPS and draws_in(name, args, kwargs)):
-            raise Unread("its numbers are drawn in torch")
+        if kwargs.get("dropout_p") or (name.rstrip("_") in DROPS and is_random_call(name, args, kwargs)):
+            raise UnsupportedText("its numbers are drawn in torch")
         return self.counted(own, args, kwargs, name)
 
     def python(self, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
@@ -151,7 +157,7 @@ class Caller:
         if name == "sum" and len(args) == 1 and isinstance(args[0], (list, tuple)):
             return reduce(partial(self.operator, operator.add), args[0], 0)
         if name == "pow" and any(isinstance(a, int) and abs(a) > 64 for a in args):
-            raise Unread("a whole number is too long")
+            raise UnsupportedText("a whole number is too long")
         found = self.plain(lambda: PYTHONS[name](*args, **kwargs))
         return self.budget.list(list(found) if name in ("zip", "enumerate", "reversed") else found)
 
@@ -161,7 +167,7 @@ class Caller:
         with torch.device("meta"):
             found = self.plain(lambda: kind(*args, **kwargs))
         if any(tensor.is_meta for tensor in (*found.parameters(), *found.buffers())):
-            raise Unread("a module with parameters is not read")
+            raise UnsupportedText("a module with parameters is not read")
         return found
 
     def method(self, owner: Any, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
@@ -192,8 +198,8 @@ class Caller:
         for value in values:
             if isinstance(value, (list, tuple)):
                 self.handed(value)
-            elif isinstance(value, dict) or (not isinstance(value, PLAIN) and not is_type(value)):
-                raise Unread("an argument that is not read")
+            elif isinstance(value, dict) or (not isinstance(value, PLAIN) and not is_dtype(value)):
+                raise UnsupportedText("an argument that is not read")
 
     def counted(self, called: Any, args: list[Any], kwargs: dict[str, Any], name: str) -> Any:
         """A call of torch's, made in double precision where the text says no other type."""
@@ -204,8 +210,8 @@ class Caller:
             found = self.drawn(name, args, kwargs)
         else:
             found = self.plain(lambda: called(*args, **kwargs))
-            if not is_double(found, args, kwargs):
-                args, kwargs = doubled(name, args, kwargs, found)
+            if not is_double_precision(found, args, kwargs):
+                args, kwargs = to_double_arguments(name, args, kwargs, found)
                 found = self.plain(lambda: called(*args, **kwargs))
         self.budget.spend(found)
         return found if wants is None else self.plain(lambda: found.requires_grad_(bool(wants)))
@@ -216,14 +222,14 @@ class Caller:
         like = name.endswith("_like")
         shape = args[0].shape if like else args[:1] if name == "randperm" else size
         if not self.draws or tuple(np.shape(self.draws[0])) != tuple(shape):
-            raise Unread("its numbers are drawn in torch")
+            raise UnsupportedText("its numbers are drawn in torch")
         usual = args[0].dtype if like else torch.int64 if name in ("randint", "randperm") else torch.float64
         return torch.tensor(np.asarray(self.draws.pop(0), dtype=float)).to(kwargs.get("dtype") or usual)
 
     def operator(self, sign: Callable[..., Any], *values: Any) -> Any:
         """An operator of Python's: between numbers and lists, or torch's own."""
-        if any(isinstance(v, (Library, Function, torch.nn.Module)) for v in values):
-            raise Refused("a function is no operand")
+        if any(isinstance(v, (AllowedModule, AllowedFunction, torch.nn.Module)) for v in values):
+            raise TextRejected("a function is no operand")
         if any(isinstance(v, torch.Tensor) for v in values):
             return self.counted(sign, list(values), {}, sign.__name__)
         if any(isinstance(v, np.ndarray) for v in values):
@@ -234,46 +240,48 @@ class Caller:
         """What ``compute`` gives; what it raises is a refusal, in its own words."""
         try:
             return compute()
-        except (Refused, Unread, RecursionError):
+        except (TextRejected, UnsupportedText, RecursionError):
             raise
         except MemoryError as error:
-            raise Unread("it takes too much memory") from error
+            raise UnsupportedText("it takes too much memory") from error
         except Exception as error:
             words = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
             words = words.removesuffix(", but expected one of:")
-            raise Refused(words, isinstance(error, TypeError) and any(w in words for w in BINDING)) from error
+            raise TextRejected(words, isinstance(error, TypeError) and any(w in words for w in BINDING)) from error
 
 
-def draws_in(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+def is_random_call(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
     """Whether a call of dropout draws numbers, as in training, which only ``rrelu`` has to be told."""
     usual = "rrelu" not in name
     training = kwargs.get("training", args[2] if usual and len(args) > 2 else usual)
     return bool(training) and kwargs.get("p", (*args, 1, 1)[1]) != 0
 
 
-def is_type(value: Any) -> bool:
+def is_dtype(value: Any) -> bool:
     """Whether a value is a type of numbers."""
     kinds = (np.generic, float, int, complex)
     return isinstance(value, torch.dtype) or (isinstance(value, type) and issubclass(value, kinds))
 
 
-def is_tensor(value: Any) -> bool:
+def is_tensor_or_array(value: Any) -> bool:
     """Whether a value is a tensor, or an array of NumPy's."""
     return isinstance(value, (torch.Tensor, np.ndarray))
 
 
-def is_double(found: Any, args: Any, kwargs: Any) -> bool:
+def is_double_precision(found: Any, args: Any, kwargs: Any) -> bool:
     """Whether nothing was given in torch's usual type that nobody asked for."""
     usual = {torch.get_default_dtype(), torch.complex64} - {torch.float64}
-    given = {t.dtype for t in inside((args, kwargs), torch.Tensor)}
+    given = {t.dtype for t in find_nested((args, kwargs), torch.Tensor)}
     asked = kwargs.get("dtype") is not None or any(isinstance(a, torch.dtype) for a in args) or given & usual
-    return bool(asked) or usual.isdisjoint({t.dtype for t in inside(found, torch.Tensor)})
+    return bool(asked) or usual.isdisjoint({t.dtype for t in find_nested(found, torch.Tensor)})
 
 
-def doubled(name: str, args: list[Any], kwargs: dict[str, Any], found: Any) -> tuple[list[Any], dict[str, Any]]:
+def to_double_arguments(
+    name: str, args: list[Any], kwargs: dict[str, Any], found: Any
+) -> tuple[list[Any], dict[str, Any]]:
     """The arguments of a call, so that it gives double precision."""
     if name in MAKERS or name == "full_like" or name.startswith("new_"):
-        pairs = any(t.dtype.is_complex for t in inside(found, torch.Tensor))
+        pairs = any(t.dtype.is_complex for t in find_nested(found, torch.Tensor))
         return args, {**kwargs, "dtype": torch.complex128 if pairs else torch.float64}
 
     def double(value: Any) -> Any:

@@ -26,8 +26,8 @@ from symgrad.language.steps.builder import EntryCaller, StepBuilder
 from symgrad.language.steps.complaints import format_sizes, quote_span
 from symgrad.language.steps.dtypes import DTYPES, NARROW, NO_TYPE, TYPED, UNREAD, DtypeKind, named_dtype
 from symgrad.language.steps.sizes import ALL, Key
-from symgrad.language.syntax_tree import Attribute, Call, Literal, dotted
-from symgrad.notation.tree import Node
+from symgrad.language.syntax_tree import Attribute, Literal, PythonCall, dotted_name
+from symgrad.notation.tree import SyntaxNode
 from symgrad.ops import ELEMENTWISE, belongs_to, ground
 from symgrad.ops.calls.registry import SHARING, find_compound
 from symgrad.ops.calls.written import SIGNS, TO_WHOLE
@@ -217,7 +217,7 @@ MOVES = ("cpu", "cuda")
 HALF = "3 digits, and nothing above 65,504"
 SHORTER = {"float": "7 digits", "float32": "7 digits", "half": HALF, "float16": HALF, "bfloat16": "2 digits"}
 """Types that would keep fewer digits, and what they keep."""
-Reader = Callable[[Node], Meaning]
+Reader = Callable[[SyntaxNode], Meaning]
 OPTIONS = ("copy", "non_blocking", "memory_format", "device")
 """What a cast may be told beside the type: nothing that changes a number."""
 
@@ -228,7 +228,7 @@ def is_cast(word: str) -> bool:
 
 
 def apply_cast(
-    apply: EntryApplier, owner: Meaning, node: Call, word: str, meaning: Reader, name: str | None
+    apply: EntryApplier, owner: Meaning, node: PythonCall, word: str, meaning: Reader, name: str | None
 ) -> tuple[Ref, bool]:
     """``owner`` as the call of the method ``word`` makes it, and whether torch hands back the tensor itself."""
     if not isinstance(owner, Ref):
@@ -253,7 +253,7 @@ def apply_cast(
     return replace(step, kind=kind, few_bits=few_bits), False
 
 
-def parse_cast_target(owner: Ref, node: Call, word: str, meaning: Reader) -> tuple[DtypeKind | None, str]:
+def parse_cast_target(owner: Ref, node: PythonCall, word: str, meaning: Reader) -> tuple[DtypeKind | None, str]:
     """What the result holds, and the type as it is spelled; None where that stays as it is."""
     for keyword in node.keywords:
         if keyword.name not in (*OPTIONS, "dtype"):
@@ -264,7 +264,7 @@ def parse_cast_target(owner: Ref, node: Call, word: str, meaning: Reader) -> tup
     if told is not None or word in TYPES:
         return DTYPES[told or word], told or word
     for part in node.positional:
-        path = dotted(part) or (str(part.value) if isinstance(part, Literal) else "")
+        path = dotted_name(part) or (str(part.value) if isinstance(part, Literal) else "")
         spelled = path.rpartition(".")[2]
         if isinstance(part, Attribute) and spelled == "dtype":
             other = meaning(part.owner)
@@ -282,7 +282,7 @@ def parse_cast_target(owner: Ref, node: Call, word: str, meaning: Reader) -> tup
     return None, word
 
 
-def cast_first_operand(owner: Meaning, node: Call) -> Meaning:
+def cast_first_operand(owner: Meaning, node: PythonCall) -> Meaning:
     """The first operand of a call that is told ``dtype=``: torch casts it before anything else."""
     told = named_dtype(node)
     if told is None or not isinstance(owner, Ref):

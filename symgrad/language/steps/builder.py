@@ -22,7 +22,7 @@ from symgrad.language.steps.binding import LiteralTensor, Meaning, Ref, operand_
 from symgrad.language.steps.complaints import computed_leaf_error, list_shapes, mismatch_error
 from symgrad.language.steps.dtypes import DtypeKind, resolve_shapes, result_type
 from symgrad.language.steps.input_names import UsedNames
-from symgrad.language.syntax_tree import Statement
+from symgrad.language.syntax_tree import PythonStatement
 from symgrad.ops.lookup import named, playing
 from symgrad.program import Apply, Argument, Constant, Number, Own, Role, Tensor, free_name
 from symgrad.shapes import Shape, Size, SizeMismatch, Sizes, with_numbers
@@ -94,7 +94,7 @@ class StepBuilder:
         ]:
             del self.made[name]
 
-    def want(self, found: Meaning, statement: Statement) -> None:
+    def want(self, found: Meaning, statement: PythonStatement) -> None:
         """A gradient by what ``statement`` gives a name, which has to be numbers that the text makes."""
         if not isinstance(found, Ref) or found.name not in self.made:
             raise computed_leaf_error(statement)

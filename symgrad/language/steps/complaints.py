@@ -15,9 +15,9 @@ from symgrad.errors import (
     UnsupportedError,
 )
 from symgrad.language.pasted_script import find_module_functions
-from symgrad.language.syntax_tree import Call, Statement, dotted
+from symgrad.language.syntax_tree import PythonCall, PythonStatement, dotted_name
 from symgrad.notation.read_write import parse_subscripts
-from symgrad.notation.tree import Node
+from symgrad.notation.tree import SyntaxNode
 from symgrad.ops import COMPOUND_SPELLINGS, SPELLINGS
 from symgrad.ops.calls.registry import OF_RUNS
 from symgrad.ops.lookup import close, find
@@ -134,7 +134,7 @@ def no_inputs_error(span: Span) -> NotationError:
     )
 
 
-def computed_leaf_error(statement: Statement) -> UnsupportedError:
+def computed_leaf_error(statement: PythonStatement) -> UnsupportedError:
     """The error for a leaf that is computed: ``x = (y*2).requires_grad_()``."""
     name = statement.target
     return UnsupportedError(
@@ -178,9 +178,9 @@ def unknown_function_error(spelled: str, callee: Span, is_tensor: bool) -> Symgr
     )
 
 
-def not_callable_error(callee: Node) -> NotationError:
+def not_callable_error(callee: SyntaxNode) -> NotationError:
     """The error for a call of what is no function: of a module, ``nn.ReLU()(x)``, with the function that it is."""
-    module = dotted(callee.function) if isinstance(callee, Call) else None
+    module = dotted_name(callee.function) if isinstance(callee, PythonCall) else None
     path, _, name = (module or "").rpartition(".")
     if path not in ("nn", "torch.nn"):
         return NotationError("this cannot be called", span=callee.span)

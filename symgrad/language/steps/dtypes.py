@@ -25,7 +25,7 @@ from symgrad.entries.read_off import held_as
 from symgrad.entries.spec import Op
 from symgrad.errors import InputError, UnknownNameError, UnsupportedError
 from symgrad.language.arguments import Array
-from symgrad.language.syntax_tree import Call, Literal, dotted
+from symgrad.language.syntax_tree import Literal, PythonCall, dotted_name
 from symgrad.ops.calls.registry import MOVERS
 from symgrad.ops.calls.written import sign_of
 from symgrad.program import Role
@@ -294,11 +294,11 @@ UNREAD = ("device", "float", "int", "bool")
 """Names that are a type or a device where a cast is told one."""
 
 
-def named_dtype(call: Call) -> str | None:
+def named_dtype(call: PythonCall) -> str | None:
     """The type that a call names: ``dtype=torch.long``."""
     for keyword in call.keywords:
         if keyword.name == "dtype" and keyword.value != Literal(None):
-            word = (dotted(keyword.value) or "").rpartition(".")[2]
+            word = (dotted_name(keyword.value) or "").rpartition(".")[2]
             if word not in DTYPES:
                 raise UnknownNameError("this is no type of numbers", span=keyword.value.span, hints=NO_TYPE)
             return word

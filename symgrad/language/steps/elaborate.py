@@ -33,8 +33,18 @@ from symgrad.language.steps.equation_step import apply_equation
 from symgrad.language.steps.input_names import PROPERTIES, call_spelling, is_module_path
 from symgrad.language.steps.sizes import METHODS, SizeQueries, visible_shape
 from symgrad.language.steps.subscript_steps import SubscriptReader
-from symgrad.language.syntax_tree import Attribute, Call, Equation, Items, Literal, Star, Subscript, Unary, dotted
-from symgrad.notation.tree import Binary, Name, Node
+from symgrad.language.syntax_tree import (
+    Attribute,
+    EquationNode,
+    Items,
+    Literal,
+    PythonCall,
+    Star,
+    Subscript,
+    Unary,
+    dotted_name,
+)
+from symgrad.notation.tree import Binary, Name, SyntaxNode
 from symgrad.ops import ground
 from symgrad.ops.calls.registry import Compound, find_compound
 from symgrad.ops.calls.written import LOGIC, SIGNS
@@ -79,7 +89,7 @@ class Elaborator:
             raise ShapeError("what is written has more axes than where it is written", span=span)
         return self.apply.step(ground.expand, [(value, span)], {"shape": over.shape}, span, "=", None)
 
-    def meaning(self, node: Node, name: str | None = None) -> Meaning:
+    def meaning(self, node: SyntaxNode, name: str | None = None) -> Meaning:
         """What ``node`` stands for; a step made for it gets the name ``name``."""
         match node:
             case Name():
@@ -92,19 +102,19 @@ class Elaborator:
                 return self.unary(node, name)
             case Binary():
                 return self.binary(node, name)
-            case Call():
+            case PythonCall():
                 return self.call(node, name)
             case Attribute():
                 return self.attribute(node, name)
             case Subscript():
                 return self.entries.subscript(node, name)
-            case Equation():
+            case EquationNode():
                 return apply_equation(self.builder, node, self.environment, name)
             case Star():
                 raise NotationError("* stands before an argument only", span=node.span)
         raise NotationError("this does not stand for anything here", span=node.span)
 
-    def items(self, item: Node) -> tuple[Meaning, ...]:
+    def items(self, item: SyntaxNode) -> tuple[Meaning, ...]:
         """What stands at one place of a list: ``*parts`` for several."""
         if not isinstance(item, Star):
             return (self.meaning(item),)
@@ -138,7 +148,7 @@ class Elaborator:
             return self.called(f"torch.{SIGNS[node.sign]}", (left, right), (node.left, node.right), node.span, name)
         return self.apply.step(op, [(left, node.left.span), (right, node.right.span)], {}, node.span, node.sign, name)
 
-    def logic(self, sign: str, nodes: tuple[Node, ...], span: Span, name: str | None) -> Meaning:
+    def logic(self, sign: str, nodes: tuple[SyntaxNode, ...], span: Span, name: str | None) -> Meaning:
         """``(x > 0) & (y < 1)``, ``~(x > 0)``; refused of numbers, which torch takes bit by bit or not at all."""
         values = [self.term(node, sign) for node in nodes]
         if not all(isinstance(value, Ref) and value.kind is DtypeKind.TRUTH for value in values):
@@ -148,7 +158,7 @@ class Elaborator:
         return self.called(f"torch.{LOGIC[sign]}", values, nodes, span, name)
 
     def called(
-        self, spelled: str, values: Sequence[Meaning], nodes: Sequence[Node], span: Span, name: str | None
+        self, spelled: str, values: Sequence[Meaning], nodes: Sequence[SyntaxNode], span: Span, name: str | None
     ) -> Meaning:
         """What a sign stands for that is several entries of the table."""
         compound = find_compound(spelled)
@@ -157,7 +167,7 @@ class Elaborator:
         given = tuple(Argument(value, n.span) for value, n in zip(values, nodes, strict=True))
         return self.apply.part(MultipleResults(compound, spelled, given), 0, span, name)
 
-    def term(self, node: Node, sign: str) -> Any:
+    def term(self, node: SyntaxNode, sign: str) -> Any:
         """A tensor or a number on one side of ``sign``."""
         value = self.meaning(node)
         if isinstance(value, Ref):
@@ -169,10 +179,10 @@ class Elaborator:
 
     # Calls ------------------------------------------------------------------------------------------
 
-    def call(self, node: Call, name: str | None) -> Meaning:
+    def call(self, node: PythonCall, name: str | None) -> Meaning:
         """A function, a method, or one of the few words about sizes."""
         callee = node.function
-        path = dotted(callee)
+        path = dotted_name(callee)
         made = self.maker(node)
         if made is not None:
             return self.builder.make(made, quote_span(self.text, node.span), name)
@@ -222,7 +232,7 @@ class Elaborator:
         return self.made_by(op, spelled, arguments, node, name)
 
     def made_by(
-        self, op: Op | Compound, spelled: str, arguments: list[Argument], node: Call, name: str | None
+        self, op: Op | Compound, spelled: str, arguments: list[Argument], node: PythonCall, name: str | None
     ) -> Meaning:
         """The result of a call, and whose entries it shares, or is written over."""
         owner = arguments[0].meaning if arguments else None
@@ -254,7 +264,7 @@ class Elaborator:
         self.sharing.seen(playing(Role.CUTS).name, owner, found, again)
         return found
 
-    def maker(self, node: Call) -> LiteralTensor | None:
+    def maker(self, node: PythonCall) -> LiteralTensor | None:
         """What a call makes of numbers alone, not yet part of the program."""
         spelled, owner = call_spelling(node) or ("", None)
         maker = find_constructor(spelled)
@@ -267,7 +277,7 @@ class Elaborator:
         given.finished()
         return replace(made, held=given.dtype or TYPE_OF.get(spelled.rpartition(".")[2], ""))
 
-    def arguments(self, node: Call) -> list[Argument]:
+    def arguments(self, node: PythonCall) -> list[Argument]:
         """What stands between the brackets."""
         found: list[Argument] = []
         for part in node.positional:
@@ -285,11 +295,13 @@ class Elaborator:
     def attribute(self, node: Attribute, name: str | None) -> Meaning:
         """x.T, x.shape, math.pi."""
         if is_module_path(node):
-            if node.name in NAMED and dotted(node) in {f"{m}.{node.name}" for m in ("math", "torch", "np", "numpy")}:
+            if node.name in NAMED and dotted_name(node) in {
+                f"{m}.{node.name}" for m in ("math", "torch", "np", "numpy")
+            }:
                 return NAMED[node.name]
-            if find(str(dotted(node))) is not None:
-                raise NotationError(f"{node.name} has to be called", span=node.span, hints=(f"{dotted(node)}(x)",))
-            raise unknown_function_error(str(dotted(node)), node.span, is_tensor=False)
+            if find(str(dotted_name(node))) is not None:
+                raise NotationError(f"{node.name} has to be called", span=node.span, hints=(f"{dotted_name(node)}(x)",))
+            raise unknown_function_error(str(dotted_name(node)), node.span, is_tensor=False)
         owner = self.meaning(node.owner, name if node.name == "values" else None)
         if isinstance(owner, Ref) and node.name == "shape":
             return visible_shape(owner)

@@ -16,22 +16,22 @@ from symgrad.errors import InputError, Setting, Span, SymgradError
 from symgrad.language.constants import is_constant_number
 from symgrad.language.steps.binding import Meaning, Ref, describe_meaning
 from symgrad.language.steps.builder import StepBuilder, StepOperand
-from symgrad.language.syntax_tree import Equation
+from symgrad.language.syntax_tree import EquationNode
 from symgrad.notation.read_write import format_node, read_statement
-from symgrad.notation.scope import names_in, spelled_out
+from symgrad.notation.scope import classify_names, inline_definitions
 from symgrad.notation.tree import (
     Access,
-    Big,
+    BigOperator,
     Binary,
     Dots,
-    Flat,
+    FlatEntry,
+    IndexEquation,
     Letter,
     Name,
     Negative,
-    Node,
     Number,
-    Statement,
-    rebuilt,
+    SyntaxNode,
+    rebuild_node,
     walk,
 )
 from symgrad.ops import functions
@@ -39,7 +39,9 @@ from symgrad.ops.lookup import named
 from symgrad.program import Stated, free_name
 
 
-def apply_equation(builder: StepBuilder, node: Equation, environment: Mapping[str, Meaning], name: str | None) -> Ref:
+def apply_equation(
+    builder: StepBuilder, node: EquationNode, environment: Mapping[str, Meaning], name: str | None
+) -> Ref:
     """The result of the operation that ``node`` states."""
     numbers = {count.name: require_whole_number(count, environment[count.name]) for count in node.counts}
     statement = put_numbers(node.statement, numbers)
@@ -51,11 +53,11 @@ def apply_equation(builder: StepBuilder, node: Equation, environment: Mapping[st
 
 
 def apply_single_equation(
-    builder: StepBuilder, statement: Statement, meanings: Mapping[str, Meaning], span: Span, name: str | None
+    builder: StepBuilder, statement: IndexEquation, meanings: Mapping[str, Meaning], span: Span, name: str | None
 ) -> Ref:
     """The result of one equation, as a step."""
     op = named(Stated(format_node(statement)))
-    tensors = names_in(spelled_out(statement), functions()).tensors
+    tensors = classify_names(inline_definitions(statement), functions()).tensors
     operands = [equation_operand(Name(tensor, span=span), meanings[tensor]) for tensor in tensors]
     try:
         result = builder.apply(op, operands, {}, span, label="the equation", name=name)
@@ -66,7 +68,7 @@ def apply_single_equation(
     return result
 
 
-def find_source_span(span: Span, text: str, statement: Statement) -> Span:
+def find_source_span(span: Span, text: str, statement: IndexEquation) -> Span:
     """Where what stands at ``span`` of the equation as it is printed stands in the text that the user wrote."""
     pairs = zip(walk(read_statement(text)), walk(statement), strict=False)
     return next((own.span for printed, own in pairs if printed.span == span and type(printed) is type(own)), span)
@@ -100,40 +102,40 @@ def require_whole_number(name: Name, meaning: Meaning) -> int:
     raise InputError(f"{name.name} is no whole number", span=name.span, hints=hints)
 
 
-def put_numbers(statement: Statement, numbers: Mapping[str, int]) -> Statement:
+def put_numbers(statement: IndexEquation, numbers: Mapping[str, int]) -> IndexEquation:
     """``statement`` with the numbers in the places of their names."""
 
-    def put(node: Node) -> Node:
+    def put(node: SyntaxNode) -> SyntaxNode:
         if isinstance(node, Name) and node.name in numbers:
             number = numbers[node.name]
             plain = Number(str(abs(number)), span=node.span)
             return Negative(plain, span=node.span) if number < 0 else plain
-        return rebuilt(node, put)
+        return rebuild_node(node, put)
 
-    found = rebuilt(statement, put)
-    assert isinstance(found, Statement)
+    found = rebuild_node(statement, put)
+    assert isinstance(found, IndexEquation)
     return found
 
 
-def split_off_choices(statement: Statement) -> list[Statement]:
+def split_off_choices(statement: IndexEquation) -> list[IndexEquation]:
     """``statement``, with a step in front of it for what a max or a min chooses among, where that is a longer product.
 
     Two sides of a comparison may multiply or add up in another order: the largest is then not as large as itself.
     """
-    early: list[Statement] = []
-    whole = spelled_out(statement)
-    taken = {n.name for n in walk(whole) if isinstance(n, (Name, Access, Flat, Letter))} | {statement.name}
+    early: list[IndexEquation] = []
+    whole = inline_definitions(statement)
+    taken = {n.name for n in walk(whole) if isinstance(n, (Name, Access, FlatEntry, Letter))} | {statement.name}
 
-    def put(node: Node, letters: Mapping[str, Letter]) -> Node:
-        if not isinstance(node, Big):
-            return rebuilt(node, lambda part: put(part, letters))
+    def put(node: SyntaxNode, letters: Mapping[str, Letter]) -> SyntaxNode:
+        if not isinstance(node, BigOperator):
+            return rebuild_node(node, lambda part: put(part, letters))
         inner = {**letters, **{letter.name: letter for letter in node.letters}}
         body = put(node.body, inner)
         slots = find_step_axes(body, whole, inner) if node.chooses and has_long_product(body) else ()
         if slots:
             name = free_name([f"{n}{k}" for k in ("", *range(len(taken))) for n in "hs"], taken)
             taken.add(name)
-            early.append(Statement(name, slots, body, span=node.body.span))
+            early.append(IndexEquation(name, slots, body, span=node.body.span))
             places = tuple(Name(s.name, span=s.span) if isinstance(s, Letter) else s for s in slots)
             body = Access(name, places, span=node.body.span)
         return replace(node, body=body)
@@ -142,27 +144,27 @@ def split_off_choices(statement: Statement) -> list[Statement]:
     return [*early, replace(whole, right=right)] if early else [statement]
 
 
-def has_long_product(body: Node) -> bool:
+def has_long_product(body: SyntaxNode) -> bool:
     """Whether more than two are multiplied or added up somewhere, which is exact in either order."""
     kinds = dict.fromkeys("+-−", "+") | dict.fromkeys("·/", "·")
 
-    def chained(node: Node) -> bool:
+    def chained(node: SyntaxNode) -> bool:
         sides = [side.operand if isinstance(side, Negative) else side for side in node.parts]
         inner = {kinds.get(side.sign) for side in sides if isinstance(side, Binary)}
-        return isinstance(node, Big) or (isinstance(node, Binary) and kinds.get(node.sign, "") in inner)
+        return isinstance(node, BigOperator) or (isinstance(node, Binary) and kinds.get(node.sign, "") in inner)
 
     return any(map(chained, walk(body)))
 
 
-def find_step_axes(body: Node, whole: Statement, letters: Mapping[str, Letter]) -> tuple[Letter | Dots, ...]:
+def find_step_axes(body: SyntaxNode, whole: IndexEquation, letters: Mapping[str, Letter]) -> tuple[Letter | Dots, ...]:
     """The axes of ``body`` as a step of its own; none where it does not say how far each of them runs."""
     used = {node.name for node in walk(body) if isinstance(node, Name)}
     own = [letter for name, letter in letters.items() if name in used]
 
-    def read(node: Node) -> list[Node]:
+    def read(node: SyntaxNode) -> list[SyntaxNode]:
         return [slot for n in walk(node) if isinstance(n, Access) for slot in n.slots]
 
-    def alone(node: Node) -> set[str]:
+    def alone(node: SyntaxNode) -> set[str]:
         return {slot.name for slot in read(node) if isinstance(slot, Name)}
 
     reads = {node.name for slot in read(body) for node in walk(slot) if isinstance(node, Name)}

@@ -18,8 +18,18 @@ from symgrad.entries.spec import Op
 from symgrad.errors import Setting, Span, UnknownNameError
 from symgrad.language.steps.binding import TOLD
 from symgrad.language.steps.dtypes import TYPED, UNREAD
-from symgrad.language.syntax_tree import Attribute, Call, Equation, Items, Keyword, Literal, Script, Subscript, dotted
-from symgrad.notation.tree import Binary, Dots, Name, Node, walk
+from symgrad.language.syntax_tree import (
+    Attribute,
+    EquationNode,
+    Items,
+    Keyword,
+    Literal,
+    PythonCall,
+    Script,
+    Subscript,
+    dotted_name,
+)
+from symgrad.notation.tree import Binary, Dots, Name, SyntaxNode, walk
 from symgrad.ops import TABLE
 from symgrad.ops.calls.registry import find_compound
 from symgrad.ops.calls.written import SIGNS
@@ -78,20 +88,20 @@ def find_names(script: Script, given: Collection[str] = ()) -> TextNames:
     return TextNames(inputs, frozenset(assigned))
 
 
-def iterate_tensor_names(node: Node) -> Iterator[Name]:
+def iterate_tensor_names(node: SyntaxNode) -> Iterator[Name]:
     """The names in ``node`` that stand for values, not for functions or modules."""
     skipped: set[int] = set()
     for part in walk(node):
         if id(part) in skipped:
             continue
-        if isinstance(part, Call) and isinstance(part.function, Name):
+        if isinstance(part, PythonCall) and isinstance(part.function, Name):
             skipped.add(id(part.function))
         elif isinstance(part, Keyword) and part.name in TOLD:
             skipped |= {id(inner) for inner in walk(part.value)}
-        elif isinstance(part, Call) and isinstance(part.function, Attribute) and part.function.name in TYPED:
+        elif isinstance(part, PythonCall) and isinstance(part.function, Attribute) and part.function.name in TYPED:
             skipped |= {id(given) for given in part.positional if isinstance(given, Name) and given.name in UNREAD}
         elif isinstance(part, Attribute) and is_module_path(part):
-            owner: Node = part
+            owner: SyntaxNode = part
             while isinstance(owner, Attribute):
                 owner = owner.owner
                 skipped.add(id(owner))
@@ -99,18 +109,18 @@ def iterate_tensor_names(node: Node) -> Iterator[Name]:
             yield part
 
 
-def call_spelling(call: Call) -> tuple[str, Node | None] | None:
+def call_spelling(call: PythonCall) -> tuple[str, SyntaxNode | None] | None:
     """What a call is spelled like, and for a method what it is called on; None where what is called is neither."""
     function = call.function
-    path = dotted(function)
+    path = dotted_name(function)
     if path is not None and (isinstance(function, Name) or is_module_path(function)):
         return path, None
     return (f"Tensor.{function.name}", function.owner) if isinstance(function, Attribute) else None
 
 
-def is_module_path(node: Node) -> bool:
+def is_module_path(node: SyntaxNode) -> bool:
     """Whether ``node`` is something like ``torch.nn.functional.softmax``."""
-    path = dotted(node)
+    path = dotted_name(node)
     return path is not None and "." in path and path.partition(".")[0] in MODULES
 
 
@@ -123,10 +133,10 @@ def check_input(name: Name) -> None:
         )
 
 
-def check_library(name: Name, value: Node) -> None:
+def check_library(name: Name, value: SyntaxNode) -> None:
     """Refuse what is called of another library, with a tensor: ``tf.square(x)``."""
-    calls = [part for part in walk(value) if isinstance(part, Call) and part.positional]
-    called = [part for part in calls if (dotted(part.function) or "").startswith(f"{name.name}.")]
+    calls = [part for part in walk(value) if isinstance(part, PythonCall) and part.positional]
+    called = [part for part in calls if (dotted_name(part.function) or "").startswith(f"{name.name}.")]
     if any(isinstance(inner, Name) for part in called for inner in walk(part.positional[0])):
         told = Setting("let", name.name, sentence="a tensor of that name: {}")
         hints = ("the same function of torch's or NumPy's", told)
@@ -175,20 +185,20 @@ def common_ranks(hints: list[Candidates]) -> Candidates:
     return common or hints[0]
 
 
-def rank_hints(node: Node) -> Iterator[tuple[Node, Candidates]]:
+def rank_hints(node: SyntaxNode) -> Iterator[tuple[SyntaxNode, Candidates]]:
     """Operands that stand directly in ``node``, with the ranks they may have there."""
     if isinstance(node, Binary):
         yield from table_ranks(find(SIGNS.get(node.sign, "")), (node.left, node.right))
     elif isinstance(node, Attribute) and node.name in PROPERTIES:
         yield from table_ranks(find(f"Tensor.{node.name}"), (node.owner,))
-    elif isinstance(node, Equation):
+    elif isinstance(node, EquationNode):
         for name, (axes, more) in zip(node.tensors, node.ranks, strict=True):
             yield name, ((axes + 1, 0), (axes, 1), (axes + 2, 2)) if more else ((axes, 0),)
     elif isinstance(node, Subscript):
         reads = sum(not isinstance(i, Dots) and i != Literal(None) for i in node.items)
         yield node.owner, tuple((max(reads, 1) + more, 2 * more) for more in range(4))
-    elif isinstance(node, Call):
-        path = dotted(node.function)
+    elif isinstance(node, PythonCall):
+        path = dotted_name(node.function)
         if isinstance(node.function, Attribute) and not is_module_path(node.function):
             spelled, operands = f"Tensor.{node.function.name}", (node.function.owner, *node.positional)
             yield from table_ranks(find(spelled), operands) if find(spelled) else matrix_ranks(spelled, operands)
@@ -202,7 +212,7 @@ def rank_hints(node: Node) -> Iterator[tuple[Node, Candidates]]:
                 yield from table_ranks(op, node.positional)
 
 
-def matrix_ranks(spelled: str, operands: tuple[Node, ...]) -> Iterator[tuple[Node, Candidates]]:
+def matrix_ranks(spelled: str, operands: tuple[SyntaxNode, ...]) -> Iterator[tuple[SyntaxNode, Candidates]]:
     """A matrix first, then matrices or vectors: what compounds of linear algebra take; in a list, matrices."""
     compound = find_compound(spelled)
     for position, operand in enumerate(operands if compound is not None and compound.matrices else ()):
@@ -212,7 +222,7 @@ def matrix_ranks(spelled: str, operands: tuple[Node, ...]) -> Iterator[tuple[Nod
             yield operand, ((2, 0), (3, 2)) if position == 0 else ((2, 0), (1, 1), (3, 2))
 
 
-def table_ranks(op: Op | None, operands: tuple[Node, ...]) -> Iterator[tuple[Node, Candidates]]:
+def table_ranks(op: Op | None, operands: tuple[SyntaxNode, ...]) -> Iterator[tuple[SyntaxNode, Candidates]]:
     """What the table says about the ranks of an operation's operands.
 
     Of two factors the second one loses axes first, so that a seed of rank 1 makes ``A @ x`` a matrix times a
@@ -228,7 +238,7 @@ def table_ranks(op: Op | None, operands: tuple[Node, ...]) -> Iterator[tuple[Nod
         yield operand, tuple((r, 2 * n + (n > 0 and later[n])) for n, r in enumerate(ranks))
 
 
-def einsum_ranks(arguments: tuple[Node, ...]) -> Iterator[tuple[Node, Candidates]]:
+def einsum_ranks(arguments: tuple[SyntaxNode, ...]) -> Iterator[tuple[SyntaxNode, Candidates]]:
     """One axis per letter of einsum's subscripts, and one for ``...``, where nothing says how many."""
     equation, *operands = arguments
     if isinstance(equation, Literal) and isinstance(equation.value, str):

@@ -25,8 +25,8 @@ from symgrad.errors import NotationError, ShapeError, Span, UnsupportedError
 from symgrad.language.steps.binding import TOLD, Argument, Meaning, Ref, describe_meaning, is_size_like
 from symgrad.language.steps.constructors import find_constructor
 from symgrad.language.steps.input_names import call_spelling
-from symgrad.language.syntax_tree import Call, Equation, Items, Script, Slice, Star, Unary
-from symgrad.notation.tree import Binary, Dots, Name, Node, walk
+from symgrad.language.syntax_tree import EquationNode, Items, PythonCall, Script, Slice, Star, Unary
+from symgrad.notation.tree import Binary, Dots, Name, SyntaxNode, walk
 from symgrad.ops.lookup import find
 from symgrad.ops.subscripts import falls_with_size
 from symgrad.shapes import Size, Sizes
@@ -41,9 +41,9 @@ EXAMPLES = ("x[0], x[-1], x[:, 1:], x[::2], x[..., None], x[[0, 2]]",)
 
 
 def index_key(
-    nodes: Sequence[Node],
+    nodes: Sequence[SyntaxNode],
     rank: int,
-    meaning: Callable[[Node], Meaning],
+    meaning: Callable[[SyntaxNode], Meaning],
     whole: Callable[[Size, Span], int],
     span: Span,
 ) -> Key:
@@ -69,7 +69,7 @@ def index_key(
     return (*items[:at], *fill, *items[at:])
 
 
-def index_item(node: Node, meaning: Callable[[Node], Meaning], whole: Callable[[Size, Span], int]) -> Item:
+def index_item(node: SyntaxNode, meaning: Callable[[SyntaxNode], Meaning], whole: Callable[[Size, Span], int]) -> Item:
     """One item of a key."""
     if isinstance(node, Slice):
         start, stop, step = (
@@ -224,7 +224,7 @@ def find_number_names(script: Script) -> dict[str, bool]:
     return found
 
 
-def direct_names(node: Node) -> Iterator[str]:
+def direct_names(node: SyntaxNode) -> Iterator[str]:
     """The names in ``node`` that are themselves a part of the number: not y in ``y.shape[0]``."""
     if isinstance(node, Name):
         yield node.name
@@ -233,13 +233,13 @@ def direct_names(node: Node) -> Iterator[str]:
             yield from direct_names(part)
 
 
-def find_number_places(node: Node) -> Iterator[tuple[Node, bool]]:
+def find_number_places(node: SyntaxNode) -> Iterator[tuple[SyntaxNode, bool]]:
     """What stands directly in ``node`` where only a number can, and whether that is a size."""
     if isinstance(node, Slice):
         yield from ((part, True) for part in node.parts)
-    if isinstance(node, Equation):
+    if isinstance(node, EquationNode):
         yield from ((name, False) for name in node.counts)
-    if not isinstance(node, Call):
+    if not isinstance(node, PythonCall):
         return
     spelling = call_spelling(node)
     if spelling is None:
@@ -254,7 +254,7 @@ def find_number_places(node: Node) -> Iterator[tuple[Node, bool]]:
         yield from option_arguments(op, node, owner is not None)
 
 
-def constructor_sizes(node: Call, spelled: str) -> Iterator[tuple[Node, bool]]:
+def constructor_sizes(node: PythonCall, spelled: str) -> Iterator[tuple[SyntaxNode, bool]]:
     """The arguments of what makes a tensor that say how large it is."""
     word = spelled.rpartition(".")[2]
     if word.endswith("_like") or "tensor" in word or "array" in word:
@@ -264,12 +264,12 @@ def constructor_sizes(node: Call, spelled: str) -> Iterator[tuple[Node, bool]]:
     yield from ((k.value, True) for k in node.keywords if k.name not in (*TOLD, "fill_value"))
 
 
-def option_arguments(op: Op, node: Call, method: bool) -> Iterator[tuple[Node, bool]]:
+def option_arguments(op: Op, node: PythonCall, method: bool) -> Iterator[tuple[SyntaxNode, bool]]:
     """The arguments that are options of the table's entry."""
     names = [p.name for p in op.signature.parameters.values()][int(method) :]
     for place, part in enumerate(node.positional):
         name = names[min(place, len(names) - 1)] if names else None  # x.reshape(2, n): the last option takes the rest
-        if op.of_two and isinstance(part, (Binary, Call)):
+        if op.of_two and isinstance(part, (Binary, PythonCall)):
             continue  # torch.max(a, b) takes the larger one, and b is no axis
         if name is not None and name not in op.operands:
             yield part, name in SIZES

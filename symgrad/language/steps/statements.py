@@ -22,8 +22,17 @@ from symgrad.language.steps.constructors import fill_with_number
 from symgrad.language.steps.dtypes import DtypeKind
 from symgrad.language.steps.elaborate import Elaborator
 from symgrad.language.steps.input_names import iterate_tensor_names
-from symgrad.language.syntax_tree import Call, Items, Script, Star, Statement, Subscript, Unary, written_name
-from symgrad.notation.tree import Binary, Name, Node, walk
+from symgrad.language.syntax_tree import (
+    Items,
+    PythonCall,
+    PythonStatement,
+    Script,
+    Star,
+    Subscript,
+    Unary,
+    in_place_target,
+)
+from symgrad.notation.tree import Binary, Name, SyntaxNode, walk
 from symgrad.ops import ground
 from symgrad.ops.lookup import entry_of, playing
 from symgrad.program import Own, Role
@@ -63,7 +72,7 @@ class StatementReader(Elaborator):
             result = self.builder.apply(playing(Role.HANDS_ON), [operand], {}, last.value.span, name=output)
         return result
 
-    def state(self, statement: Statement, output: str) -> None:
+    def state(self, statement: PythonStatement, output: str) -> None:
         """One statement before the last: the right side first, then its targets from left to right."""
         targets = statement.targets or (
             () if statement.target is None else (Name(statement.target, span=statement.span),)
@@ -72,14 +81,14 @@ class StatementReader(Elaborator):
             self.augment(statement)
             return
         if not targets:
-            if not any(isinstance(part, Call) and part.over for part in walk(statement.value)):
+            if not any(isinstance(part, PythonCall) and part.over for part in walk(statement.value)):
                 raise NotationError(
                     "only the last expression is the output, this one is not used",
                     span=statement.span,
                     hints=("h = … to use it later", RUN),
                 )
             self.check_apart(statement)
-            self.meaning(statement.value, self.wish(written_name(statement.value) or None, output))
+            self.meaning(statement.value, self.wish(in_place_target(statement.value) or None, output))
             return
         before = set(self.builder.used)
         value = self.wished(targets[0], statement.value, output)
@@ -93,7 +102,7 @@ class StatementReader(Elaborator):
         """What the step for a name should be called: not as the output is."""
         return f"{output}_2" if name == output else name
 
-    def wished(self, target: Node, value: Node, output: str) -> Meaning:
+    def wished(self, target: SyntaxNode, value: SyntaxNode, output: str) -> Meaning:
         """What ``value`` stands for; its parts are called as what they are assigned to."""
         if isinstance(target, Name):
             return self.meaning(value, None if HELD in target.name else self.wish(target.name, output))
@@ -114,13 +123,13 @@ class StatementReader(Elaborator):
             return value
         return self.held(value, span, name)
 
-    def check_apart(self, statement: Statement, target: Node | None = None) -> None:
+    def check_apart(self, statement: PythonStatement, target: SyntaxNode | None = None) -> None:
         """Refuse writing under torch.no_grad(), which autograd does not see."""
         if statement.apart and (target is None or not isinstance(target, (Name, Items))):
             told = "writing over a tensor under torch.no_grad() is not read here"
             raise UnsupportedError(told, span=statement.value.span, hints=(RUN,))
 
-    def assign(self, target: Node, value: Meaning, span: Span, output: str) -> None:
+    def assign(self, target: SyntaxNode, value: Meaning, span: Span, output: str) -> None:
         """What ``target`` stands for from here on."""
         if isinstance(target, Name):
             self.environment[target.name] = value
@@ -137,7 +146,7 @@ class StatementReader(Elaborator):
             for part, name in zip(target.items, held, strict=True):
                 self.assign(part.value if isinstance(part, Star) else part, self.environment.pop(name), span, output)
 
-    def augment(self, statement: Statement) -> None:
+    def augment(self, statement: PythonStatement) -> None:
         """``h += 1``, ``h[0] *= x``: in torch the tensor itself is written over."""
         target, span = statement.targets[0], statement.span
         if not isinstance(target, (Name, Subscript)):
@@ -177,7 +186,7 @@ class StatementReader(Elaborator):
             raise UnsupportedError(told, span=target.span, hints=("h.index_copy(0, places, a)", RUN))
         self.sharing.write(view, self.spread(value, view, span), "=", target.span)
 
-    def shown(self, last: Statement) -> Meaning:
+    def shown(self, last: PythonStatement) -> Meaning:
         """The output of a text that ends in ``h[0] = 1`` or ``p = q = x``: the first of what is written."""
         node = last.targets[0]
         while isinstance(node, Subscript):
@@ -188,23 +197,23 @@ class StatementReader(Elaborator):
         return self.environment[node.name]
 
 
-def is_single_index(node: Node) -> bool:
+def is_single_index(node: SyntaxNode) -> bool:
     """Whether an index is one value, and no slice, new axis or dots."""
-    return isinstance(node, (Name, Binary, Unary, Call))
+    return isinstance(node, (Name, Binary, Unary, PythonCall))
 
 
 def read_seed(
-    node: Node,
+    node: SyntaxNode,
     text: str,
     environment: Mapping[str, Meaning],
     builder: StepBuilder,
-    maker: Callable[[Call], LiteralTensor | None],
-    meaning: Callable[[Node], Meaning],
+    maker: Callable[[PythonCall], LiteralTensor | None],
+    meaning: Callable[[SyntaxNode], Meaning],
 ) -> tuple[Own, LiteralTensor] | None:
     """Numbers that the text makes, alone or under a name; a name that it does not know says nothing."""
     if any(name.name not in environment for name in iterate_tensor_names(node)):
         return None if isinstance(node, Name) else refuse_seed(node)
-    made = maker(node) if isinstance(node, Call) else None
+    made = maker(node) if isinstance(node, PythonCall) else None
     if made is not None:
         return Own(quote_span(text, node.span), len(builder.made) if made.drawn else None), made
     found = meaning(node)
@@ -222,7 +231,7 @@ def read_seed(
     return Own(quote_span(text, node.span)), LiteralTensor(found.shape, fill_with_number(number))
 
 
-def refuse_seed(node: Node) -> NoReturn:
+def refuse_seed(node: SyntaxNode) -> NoReturn:
     """Refuse what is no tensor of numbers."""
     hints = ("its numbers: torch.ones(2, 3), torch.tensor([1, 2])", "leave it out, and say what v is by the seed")
     raise NotationError("v is a tensor of numbers here", span=node.span, hints=hints)

@@ -26,7 +26,7 @@ from symgrad.language.steps.builder import EntryCaller, StepBuilder
 from symgrad.language.steps.dtypes import DtypeKind
 from symgrad.language.steps.sizes import ALL, LARGEST_GUESS, Key, SizeQueries, index_key, visible_shape
 from symgrad.language.syntax_tree import Subscript
-from symgrad.notation.tree import Node
+from symgrad.notation.tree import SyntaxNode
 from symgrad.ops import ground
 from symgrad.ops.calls.registry import SHARING, Compound
 from symgrad.ops.lookup import playing
@@ -44,7 +44,7 @@ class SubscriptReader:
     apply: EntryApplier
     extents: SizeQueries
     sharing: AliasTracker
-    meaning: Callable[[Node], Meaning]
+    meaning: Callable[[SyntaxNode], Meaning]
 
     @property
     def builder(self) -> StepBuilder:

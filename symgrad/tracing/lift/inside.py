@@ -19,7 +19,7 @@ from symgrad.errors import SymgradError
 from symgrad.language.steps.binding import Ref
 from symgrad.ops.calls.written import NEW
 from symgrad.ops.lookup import find
-from symgrad.reference.bounds import Uncompiled
+from symgrad.reference.bounds import UncompiledMode
 from symgrad.tracing.lift.bench import Bench, Ran
 from symgrad.tracing.lift.boxes import replaced, result_of
 from symgrad.tracing.lift.lifted import Refused
@@ -42,7 +42,7 @@ DEFINITIONS: dict[str, Definition] = {}
 definition = entering(DEFINITIONS)
 
 
-class Expansion(Uncompiled):  # type: ignore[no-untyped-call]  # torch annotates half of it
+class Expansion(UncompiledMode):  # type: ignore[no-untyped-call]  # torch annotates half of it
     """The operations that run inside one call, as nodes; ``program(function, x)`` is one whole call of ``function``.
 
     ``value`` is what the call gave as its result ``index``, the one that is asked for.

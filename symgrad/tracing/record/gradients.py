@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import torch
 
 from symgrad.ops.calls.written import NEW
-from symgrad.reference.bounds import Uncompiled
+from symgrad.reference.bounds import UncompiledMode
 from symgrad.tracing.record import frames
 from symgrad.tracing.record.aliases import storage, value_of
 from symgrad.tracing.record.cuts import leaves_of
@@ -144,7 +144,7 @@ def ended(recorder: Nodes, gradient: Gradient, tensor: Any, where: Where) -> Non
     recorder.register(tensor, node)
 
 
-class Batched(Uncompiled):  # type: ignore[no-untyped-call]  # torch annotates half of it
+class Batched(UncompiledMode):  # type: ignore[no-untyped-call]  # torch annotates half of it
     """The operations of one call of a transformed function, called ``title``, in the order in which they ran."""
 
     def __init__(self, recorder: Nodes, title: str) -> None:

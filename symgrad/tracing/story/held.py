@@ -33,8 +33,8 @@ from symgrad.numeric.exact import Array, as_float, euclidean, furthest
 from symgrad.numeric.playing import evaluate
 from symgrad.oracles.evaluators import in_floats
 from symgrad.program import Apply
-from symgrad.reference import run
-from symgrad.reference.bounds import Refused, Unread
+from symgrad.reference import run_reference
+from symgrad.reference.bounds import TextRejected, UnsupportedText
 from symgrad.render.letters import loose_names
 from symgrad.render.page import Equation, Equations, Formula, named
 from symgrad.tracing.captured.capture import Capture
@@ -147,9 +147,9 @@ class Evaluated:
             lots = np.random.default_rng(0)
             others = [value_of(line.code, {n: shaken(a, self.unit, lots) for n, a in known.items()})
                       for _ in range(SHAKES)]  # fmt: skip
-        except (Unread, RecursionError):  # a sum of hundreds of terms is too deep to be written again
+        except (UnsupportedText, RecursionError):  # a sum of hundreds of terms is too deep to be written again
             return False
-        except Refused:
+        except TextRejected:
             return True
         moved = np.max([np.abs(other - got) for other in others], axis=0).max(initial=0.0)
         if gap <= FACTOR * moved:
@@ -162,7 +162,7 @@ class Evaluated:
         if self.numbers[name] is None and (code := self.codes.get(name)) is not None:
             read = {own: self.number(own) for own in read_by([code]) if own in self.numbers}
             if all(value is not None for value in read.values()):
-                with suppress(Unread, Refused, RecursionError):
+                with suppress(UnsupportedText, TextRejected, RecursionError):
                     self.numbers[name] = reference(code, read)
         return self.numbers[name]
 
@@ -180,7 +180,7 @@ def reference(code: str, known: Mapping[str, Any]) -> Any:
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Invert) and isinstance(node.operand, ast.Name):
             tensors[node.operand.id] = tensors[node.operand.id].bool()  # recorded as numbers
     with torch.no_grad():
-        return run(text, tensors).output
+        return run_reference(text, tensors).output
 
 
 def as_tensor(value: Any) -> torch.Tensor:
