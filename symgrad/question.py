@@ -16,7 +16,7 @@ from symgrad.explanation.formulas import Shapes
 from symgrad.explanation.given import only_read, wanted_by_itself
 from symgrad.language import (
     OUTPUTS,
-    Reading,
+    ParsedProgram,
     Value,
     arguments,
     exact_array,
@@ -36,14 +36,14 @@ from symgrad.shapes import with_numbers
 
 KEPT = 256
 """Readings that are kept."""
-_READINGS: OrderedDict[str, Reading] = OrderedDict()
+_READINGS: OrderedDict[str, ParsedProgram] = OrderedDict()
 
 
 @dataclass(frozen=True)
 class Question:
     """A reading, and what was given for it."""
 
-    reading: Reading
+    reading: ParsedProgram
     given: Mapping[str, Value]
     shapes: Shapes
 
@@ -78,7 +78,7 @@ def as_value(hint: Hint, given: Mapping[str, Value]) -> Hint:
     return hint if given[hint.name].shape is None else replace(hint, what="let", value=f"randn({hint.value})")
 
 
-def fitting(reading: Reading, program: Program, most: int) -> None:
+def fitting(reading: ParsedProgram, program: Program, most: int) -> None:
     """Refuse a program whose tensors have too many entries, where the text says so."""
     try:
         check_program(program, most)
@@ -89,7 +89,7 @@ def fitting(reading: Reading, program: Program, most: int) -> None:
 def read_once(
     expression: str, shapes: Mapping[str, Sequence[int | str]], out_shape: Sequence[int] | None,
     output: Sequence[str], spoken: Collection[str], given: Mapping[str, Value],
-) -> Reading:  # fmt: skip
+) -> ParsedProgram:  # fmt: skip
     """`read_program`, or what it gave for the same before: whatever is refused is refused anew."""
     truths, scalars = [name for name, value in given.items() if value.truths], scalars_of(given)
     known = (sorted(shapes.items()), out_shape, sorted(truths), sorted(scalars.items()))
@@ -124,7 +124,7 @@ def refuse_open_sizes(text: str, program: Program) -> None:
         )
 
 
-def text_of(typed: str, reading: Reading, given: Mapping[str, Value]) -> Text:
+def text_of(typed: str, reading: ParsedProgram, given: Mapping[str, Value]) -> Text:
     """What torch is asked: the text as it was ``typed``."""
     truths = frozenset(name for name, value in given.items() if value.truths)
     made, fixed = frozenset(reading.made), frozenset(only_read(reading.program))

@@ -32,7 +32,7 @@ WARM, SIZES = 48, {"small": 60, "large": 480}
 COUNTED = {
     "forward passes": ("symgrad.numeric.forward", "forward"),
     "sweeps": ("symgrad.numeric.sweeps", "numeric_pullback"),
-    "readings": ("symgrad.language.reading", "script_of"),
+    "readings": ("symgrad.language.inference", "script_of"),
     "sweeps in symbols": ("symgrad.calculus.sweeps", "reverse"),
 }
 SCRIPT = """

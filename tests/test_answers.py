@@ -10,7 +10,7 @@ import torch
 from click.testing import CliRunner
 
 import symgrad
-from symgrad.language.reading import find_inputs
+from symgrad.language.inference import find_inputs
 from symgrad.tracing import run_script
 from symgrad.tracing.story import told_lines
 from symgrad.tracing.story.page import event_text

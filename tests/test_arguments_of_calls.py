@@ -16,7 +16,7 @@ import torch.nn.functional as F
 
 import symgrad
 from symgrad.errors import SymgradError
-from symgrad.language.reading import read_program
+from symgrad.language.inference import read_program
 from symgrad.numeric import as_float, forward
 from symgrad.ops import COMPOUNDS, SPELLINGS
 from symgrad.ops.lookup import TORCHS

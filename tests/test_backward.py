@@ -29,7 +29,7 @@ from symgrad.backward.simplify.broadcasting import in_lowest_terms
 from symgrad.backward.simplify.concat import Sizes, side_by_side
 from symgrad.backward.simplify.dtype_casts import in_floats
 from symgrad.errors import UnsupportedError
-from symgrad.language.reading import find_inputs
+from symgrad.language.inference import find_inputs
 from symgrad.tracing import Capture, run_script
 from symgrad.tracing.story.page import event_text
 from tests.compare import assert_same

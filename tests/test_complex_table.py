@@ -104,7 +104,7 @@ def means_the_same(case: Case) -> None:
     ],
 )
 def test_the_terms_of_an_equation_say_in_what_it_is_linear(text: str, terms: set[tuple[str, ...]] | None) -> None:
-    program = symgrad.language.reading(text, shapes={"x": (3,), "y": (3,)} if "y" in text else {"x": (3,)}).program
+    program = symgrad.language.inference(text, shapes={"x": (3,), "y": (3,)} if "y" in text else {"x": (3,)}).program
     (step,) = program.steps
     shapes = [(sp.Integer(3),)] * len(step.arguments)
     given = multilinear(named(step.op), shapes, [None] * len(shapes), step.result.shape, dict(step.options))

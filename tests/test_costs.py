@@ -396,7 +396,7 @@ def test_a_text_that_was_read_is_not_parsed_again(monkeypatch) -> None:
 
     found = ask()
     monkeypatch.setattr(
-        importlib.import_module("symgrad.language.reading"), "parse_pasted_script", lambda *_: pytest.fail("again")
+        importlib.import_module("symgrad.language.inference"), "parse_pasted_script", lambda *_: pytest.fail("again")
     )
     assert ask() == found
 

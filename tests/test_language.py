@@ -22,10 +22,10 @@ from hypothesis import strategies as st
 import symgrad
 from symgrad.entries.spec import no_alignment
 from symgrad.errors import Setting, ShapeError, Source, SymgradError, UnsupportedError
-from symgrad.language import LOSSES, Reading, expand_composites, parse_value, read_program
+from symgrad.language import LOSSES, ParsedProgram, expand_composites, parse_value, read_program
 from symgrad.language.constants import combine_constants
+from symgrad.language.inference import rank_assignments
 from symgrad.language.parser import parse_script
-from symgrad.language.reading import rank_assignments
 from symgrad.language.steps.input_names import candidate_ranks, find_names
 from symgrad.language.syntax_tree import PythonCall
 from symgrad.language.tokens import DEPTH, LENGTH
@@ -293,14 +293,14 @@ def test_what_is_too_long_or_too_deep_is_refused_at_once(text: str) -> None:
 @pytest.mark.parametrize("depth", [20, DEPTH // 2, DEPTH - 10])
 def test_what_is_not_too_deep_is_read(depth: int) -> None:
     for text in ("exp(" * depth + "x" + ")" * depth, "-" * depth + "x", "+".join(["x"] * depth)):
-        assert isinstance(read_program(text), Reading)
+        assert isinstance(read_program(text), ParsedProgram)
 
 
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("between", ["\n", "; ", "\r\n"])
 def test_depth_is_counted_for_each_statement_and_argument(between: str) -> None:
-    assert isinstance(read_program(between.join(["h = x + x * 2 - exp(x.T)"] * 60)), Reading)
-    assert isinstance(read_program(f"cat([{', '.join(['x + 2 * x'] * 90)}])"), Reading)
+    assert isinstance(read_program(between.join(["h = x + x * 2 - exp(x.T)"] * 60)), ParsedProgram)
+    assert isinstance(read_program(f"cat([{', '.join(['x + 2 * x'] * 90)}])"), ParsedProgram)
     with pytest.raises(SymgradError, match="only the last expression is the output"):
         read_program(between.join(["x + x"] * 200))
 
@@ -813,7 +813,7 @@ AUDITED = pytest.mark.xdist_group("language: audit")
 """A hook stays for as long as the process: the tests that need it share one, which has it from the first of them on."""
 
 
-def watched(text: str, way: dict) -> Reading | str:
+def watched(text: str, way: dict) -> ParsedProgram | str:
     """The reading of ``text``, or the kind of its error, under the eyes of the audit hook."""
     global active
     listening()
@@ -840,7 +840,7 @@ def test_any_text_gives_a_reading_or_a_symgrad_error_soon_and_runs_nothing(part:
     result = watched(text, way)
     assert time.process_time() - started < 2
     assert not watching
-    if isinstance(result, Reading):
+    if isinstance(result, ParsedProgram):
         check(result)
     else:
         assert result in ("syntax", "name", "shape", "value", "domain", "unsupported")
@@ -860,7 +860,7 @@ def test_the_audit_sees_what_runs(slip: Callable[[], object]) -> None:
     assert watching
 
 
-def check(reading: Reading) -> None:
+def check(reading: ParsedProgram) -> None:
     """What holds of every reading: steps have places, and sizes are whole numbers if they are numbers at all."""
     program: Program = reading.program
     for tensor in program.tensors():

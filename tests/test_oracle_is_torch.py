@@ -15,7 +15,7 @@ import torch.nn.functional as F
 import symgrad
 from symgrad.api import explain_values
 from symgrad.errors import SymgradError
-from symgrad.language.reading import read_program
+from symgrad.language.inference import read_program
 from symgrad.ops import COMPOUNDS, TABLE, named
 from symgrad.ops.lookup import TORCHS
 from symgrad.oracles import ask_torch

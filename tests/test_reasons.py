@@ -16,7 +16,7 @@ from symgrad.closed_form.number_text import NoForm
 from symgrad.closed_form.source_text import SourceWriter
 from symgrad.explanation.reasons import Vanishing, passages, way
 from symgrad.explanation.singular import Point, nothing
-from symgrad.language.reading import read_program
+from symgrad.language.inference import read_program
 from symgrad.numeric import forward, sparse, sweeps
 from symgrad.tracing import run_script
 from symgrad.tracing.story.page import event_text

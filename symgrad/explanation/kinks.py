@@ -15,7 +15,7 @@ import numpy as np
 
 from symgrad.entries.spec import Example
 from symgrad.errors import UnsupportedError
-from symgrad.language.reading import read_program
+from symgrad.language.inference import read_program
 from symgrad.numeric import Array, as_float, forward, numeric_pullback
 from symgrad.ops import Op
 from symgrad.oracles import run_torch

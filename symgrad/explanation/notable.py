@@ -18,8 +18,8 @@ import sympy as sp
 from symgrad.calculus import local
 from symgrad.errors import InputError, Setting, SymgradError
 from symgrad.explanation.given import Given, Seed
-from symgrad.language import Reading
-from symgrad.language.reading import find_broadcast_losses
+from symgrad.language import ParsedProgram
+from symgrad.language.inference import find_broadcast_losses
 from symgrad.language.steps.complaints import join_sizes
 from symgrad.numeric import Array, Values, as_float, forward, numeric_pullback
 from symgrad.numeric.arranged import ONES
@@ -199,7 +199,7 @@ def undetached(
 KINDS = {0: ("a number", "numbers"), 1: ("a vector", "vectors"), 2: ("a matrix", "matrices")}
 
 
-def assumptions_of(reading: Reading, inputs: Sequence[Given], seed: Seed | None = None) -> tuple[str, ...]:
+def assumptions_of(reading: ParsedProgram, inputs: Sequence[Given], seed: Seed | None = None) -> tuple[str, ...]:
     """What was assumed about values, sizes and ranks, in sentences."""
     assumed = {g.name: g.words for g in inputs if not g.value_given}
     if seed is not None and seed.origin == "assumed":
@@ -232,7 +232,7 @@ def of_many(words: str) -> str:
     return f"{words}, one after the other" if words.endswith("…") else words.replace("a matrix", "matrices")
 
 
-def hints_of(reading: Reading, inputs: Sequence[Given], seed: Seed) -> tuple[Setting, ...]:
+def hints_of(reading: ParsedProgram, inputs: Sequence[Given], seed: Seed) -> tuple[Setting, ...]:
     """How to change what was assumed."""
     result = []
     ones = [g.name for g in inputs if not g.value_given]
@@ -252,7 +252,7 @@ OUTSIDE = re.compile(r"index (\d+) is out of bounds for .* size (\d+)$")
 """What NumPy says of a position beyond an axis, and `symgrad.numeric.limits` after it."""
 
 
-def with_room(error: InputError, reading: Reading, inputs: Sequence[Given]) -> InputError:
+def with_room(error: InputError, reading: ParsedProgram, inputs: Sequence[Given]) -> InputError:
     """``error`` with a shape in which its position lies, where an assumed size may be too small for it."""
     beyond = next(filter(None, map(OUTSIDE.search, error.found)), None)
     if beyond is None or error.hints:
@@ -266,7 +266,7 @@ def with_room(error: InputError, reading: Reading, inputs: Sequence[Given]) -> I
     return error
 
 
-def other_shape(shape: Sequence[int], name: str, reading: Reading) -> list[int]:
+def other_shape(shape: Sequence[int], name: str, reading: ParsedProgram) -> list[int]:
     """A shape with the last size that was assumed one larger, on each axis that has the same."""
     assumed = {axis: number for of, axis, number in reading.assumed_sizes if of == name}
     last = assumed[max(assumed)] if assumed else None

@@ -24,7 +24,7 @@ from symgrad.explanation.formulas import Shapes, derive, sample
 from symgrad.exporting.arrays import of_arrays
 from symgrad.exporting.module import Told, name_for, of_torch
 from symgrad.exporting.parts import Parts, parts_of
-from symgrad.language import Reading, arguments, expand_composites, read_program
+from symgrad.language import ParsedProgram, arguments, expand_composites, read_program
 from symgrad.numeric import Values, forward
 from symgrad.numeric.arranged import assumed_value
 from symgrad.oracles.forms import resized
@@ -166,7 +166,7 @@ def is_pointwise(text: str, found: Source, wanted: Sequence[str]) -> bool:
         return False
 
 
-def in_general(text: str) -> Reading:
+def in_general(text: str) -> ParsedProgram:
     """An expression of whose shapes nothing is known: every size open, if that can be read."""
     try:
         reading = read_program(text, symbolic=True)

@@ -3,13 +3,13 @@
 from symgrad.language.arguments import exact_array, is_boolean_data
 from symgrad.language.expand import expand_composites, why_whole
 from symgrad.language.index_equations import format_definition, is_equation, join_statements
+from symgrad.language.inference import LOSSES, OUTPUTS, ParsedProgram, find_inputs, read_program
 from symgrad.language.literals import Value, parse_value
-from symgrad.language.reading import LOSSES, OUTPUTS, Reading, find_inputs, read_program
 
 __all__ = [
     "LOSSES",
     "OUTPUTS",
-    "Reading",
+    "ParsedProgram",
     "Value",
     "exact_array",
     "expand_composites",

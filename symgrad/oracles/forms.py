@@ -25,7 +25,7 @@ from symgrad.calculus import Sweep, local, moving
 from symgrad.errors import DomainError, ShapeError, SymgradError, UndefinedError
 from symgrad.indexing import Equation, Index, Ravel, Unravel, is_guard
 from symgrad.indexing.symbols import Expr, is_access
-from symgrad.language.reading import LOSSES, Reading, find_inputs, read_program
+from symgrad.language.inference import LOSSES, ParsedProgram, find_inputs, read_program
 from symgrad.numeric import Array, Values, as_float, evaluate, finite, forward, is_exact
 from symgrad.numeric.arranged import matrix_of_kind
 from symgrad.numeric.exact import LARGEST_EXPONENT
@@ -193,7 +193,7 @@ def evaluate_text(text: str, known: Mapping[str, Array]) -> Array:
 
 
 @lru_cache(maxsize=512)
-def _read_back(text: str, shapes: tuple[tuple[str, tuple[int, ...]], ...]) -> Reading:
+def _read_back(text: str, shapes: tuple[tuple[str, tuple[int, ...]], ...]) -> ParsedProgram:
     """The program that a text spells, read once: the line of a layer is asked again at every step of a loop."""
     used = find_inputs(text, [name for name, _ in shapes])
     return read_program(text, shapes={name: shape for name, shape in shapes if name in used}, output=LOSSES)

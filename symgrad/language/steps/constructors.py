@@ -131,7 +131,7 @@ def array_from_literals(entries: list[Any], shape: tuple[int, ...], name: str) -
 # What is known beforehand ---------------------------------------------------------------------------------------
 
 
-def fill_with_number(value: Any) -> Fill:
+def constant_fill(value: Any) -> Fill:
     """The same number everywhere."""
 
     def fill(shape: tuple[int, ...], number: Numbers, _: Generator) -> Array:
@@ -142,7 +142,7 @@ def fill_with_number(value: Any) -> Fill:
 
 def make_constant(value: int) -> Maker:
     """``torch.ones(2, 3)``."""
-    return lambda given: LiteralTensor(given.sizes(), fill_with_number(value), given.kind(DtypeKind.REAL))
+    return lambda given: LiteralTensor(given.sizes(), constant_fill(value), given.kind(DtypeKind.REAL))
 
 
 def make_full(given: ConstructorArguments) -> LiteralTensor:
@@ -151,7 +151,7 @@ def make_full(given: ConstructorArguments) -> LiteralTensor:
     value = given.take("fill_value")
     shape = tuple(given.size(s) for s in (size if isinstance(size, tuple) else (size,)))
     kind = DtypeKind.TRUTH if isinstance(value, bool) else number_type(given.number(value)).kind
-    return LiteralTensor(shape, fill_with_number(given.number(value)), given.kind(kind))
+    return LiteralTensor(shape, constant_fill(given.number(value)), given.kind(kind))
 
 
 def with_type_of_first(maker: Maker) -> Maker:

@@ -18,7 +18,7 @@ from symgrad.language.parser import HELD
 from symgrad.language.steps.binding import LiteralTensor, Meaning, MultipleResults, Ref, describe_meaning
 from symgrad.language.steps.builder import StepBuilder, StepOperand
 from symgrad.language.steps.complaints import no_inputs_error, no_tensor_error, quote_span
-from symgrad.language.steps.constructors import fill_with_number
+from symgrad.language.steps.constructors import constant_fill
 from symgrad.language.steps.dtypes import DtypeKind
 from symgrad.language.steps.elaborate import Elaborator
 from symgrad.language.steps.input_names import iterate_tensor_names
@@ -228,7 +228,7 @@ def read_seed(
         return refuse_seed(node)
     if not any(found.name in other.tensors for other in builder.steps):
         builder.steps.remove(step)
-    return Own(quote_span(text, node.span)), LiteralTensor(found.shape, fill_with_number(number))
+    return Own(quote_span(text, node.span)), LiteralTensor(found.shape, constant_fill(number))
 
 
 def refuse_seed(node: SyntaxNode) -> NoReturn:

@@ -17,7 +17,7 @@ import numpy as np
 
 from symgrad.calculus import Sweep, pullback
 from symgrad.errors import InputError, NotationError, ShapeError, SymgradError
-from symgrad.language import Reading, arguments, expand_composites, find_inputs, read_program
+from symgrad.language import ParsedProgram, arguments, expand_composites, find_inputs, read_program
 from symgrad.numeric import Array, Values, as_float, forward, is_exact
 from symgrad.numeric.sweeps import Pull
 from symgrad.oracles import ask_torch, check_reading
@@ -205,7 +205,7 @@ def of_text(
 @lru_cache(maxsize=256)
 def reading_of(
     text: str, shapes: tuple[tuple[str, tuple[Any, ...]], ...], numbers: tuple[tuple[str, Any], ...]
-) -> Reading:
+) -> ParsedProgram:
     """A text at some shapes, read once: a test-suite checks the same formula again and again."""
     return read_program(text, shapes=dict(shapes), scalars=dict(numbers))
 

@@ -2,7 +2,7 @@
 
 What the text and the given shapes leave open is inferred: ranks are tried in order of likeliness until the
 whole program fits, sizes follow from unification with each other and with the output's shape, and sizes that
-nothing fixes become 2, 3, 4, … by order of appearance. `Reading` says what was assumed, and what the two sides of a
+nothing fixes become 2, 3, 4, … by order of appearance. `ParsedProgram` says what was assumed, and what the two sides of a
 loss, predictions and targets, are before they are broadcast.
 """
 
@@ -53,7 +53,7 @@ WORK = 5_000
 
 
 @dataclass(frozen=True)
-class Reading:
+class ParsedProgram:
     """A program, and what was assumed in reading it.
 
     ``assumed_sizes`` are (input, axis, number) for every axis whose size nothing fixed; ``assumed_ranks`` are
@@ -92,7 +92,7 @@ def read_program(
     spoken: Collection[str] = (),
     truths: Collection[str] = (),
     scalars: Mapping[str, Number] | None = None,
-) -> Reading:
+) -> ParsedProgram:
     """The program that ``text`` spells.
 
     ``shapes`` are known shapes of inputs, where a string is a size to be inferred (the same letter is the
@@ -186,7 +186,7 @@ class RankSearch:
         self.cost = sum(1 for statement in question.script.statements for _ in walk(statement))
         self.work = 0
 
-    def read(self) -> Reading:
+    def read(self) -> ParsedProgram:
         """The first assignment that fits everything; else the first that fits all but the output's shape.
 
         One in which a loss has to broadcast its targets is taken where no other fits.
@@ -195,7 +195,7 @@ class RankSearch:
         """
         complaint: SymgradError | None = None
         fitting: dict[str, int] | None = None
-        unlikely: Reading | None = None
+        unlikely: ParsedProgram | None = None
         for ranks in islice(rank_assignments(self.candidates), ATTEMPTS):
             if (complaint is not None or unlikely is not None) and self.work > WORK:
                 break
@@ -241,12 +241,12 @@ class RankSearch:
             attempt = self.attempt(ranks, extra)
         raise bug("a fit was neither found nor refused")
 
-    def reading(self, attempt: Attempt, ranks: Mapping[str, int]) -> Reading:
+    def reading(self, attempt: Attempt, ranks: Mapping[str, int]) -> ParsedProgram:
         """Numbers for what is still open, and the program read once more with them."""
         source = self.question.script.source
         if self.question.symbolic:
             assign_open_sizes(attempt, attempt.sizes.copy())
-            return Reading(source, finish_program(attempt, {}), rounded=tuple(attempt.builder.rounded))
+            return ParsedProgram(source, finish_program(attempt, {}), rounded=tuple(attempt.builder.rounded))
         wanted, sizes = self.shapes(ranks), attempt.sizes
         assumed = assign_open_sizes(attempt, sizes)
         found = input_shape_numbers(attempt)
@@ -256,7 +256,7 @@ class RankSearch:
             assign_open_sizes(final, final.sizes)
         made = compute_literal_values(final)
         drawn = {own.seed: made[name] for name, (own, _) in final.builder.made.items() if own.seed is not None}
-        return Reading(
+        return ParsedProgram(
             source,
             finish_program(final, final.sizes.values()),
             tuple(
