@@ -25,7 +25,7 @@ from symgrad.language import (
     parse_value,
     read_program,
 )
-from symgrad.language.steps.input_names import unknown_tensor_error
+from symgrad.language.input_names import unknown_tensor_error
 from symgrad.numeric import Array, Values, where_exact
 from symgrad.numeric.arranged import arranged
 from symgrad.numeric.forward import Later

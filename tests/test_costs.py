@@ -25,7 +25,7 @@ from symgrad.backward.page_names import Names
 from symgrad.backward.trees import filled
 from symgrad.calculus import sweeps
 from symgrad.entries import readings as vocabulary
-from symgrad.language.steps.input_names import UsedNames
+from symgrad.language.input_names import UsedNames
 from symgrad.oracles.numerical import check_differences
 from symgrad.program import Program
 from symgrad.shapes import Slot

@@ -29,8 +29,8 @@ from symgrad.exporting.arrays import in_arrays
 from symgrad.functions import special
 from symgrad.indexing.symbols import accesses, name_of
 from symgrad.language import read_program
+from symgrad.language.input_names import candidate_ranks, find_names
 from symgrad.language.parser import parse_script
-from symgrad.language.steps.input_names import candidate_ranks, find_names
 from symgrad.numeric import forward, numeric_pullback
 from symgrad.ops import GROUPS, TABLE, Op
 from symgrad.ops.lookup import playing

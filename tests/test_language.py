@@ -25,8 +25,8 @@ from symgrad.errors import Setting, ShapeError, Source, SymgradError, Unsupporte
 from symgrad.language import LOSSES, ParsedProgram, expand_composites, parse_value, read_program
 from symgrad.language.constants import combine_constants
 from symgrad.language.inference import rank_assignments
+from symgrad.language.input_names import candidate_ranks, find_names
 from symgrad.language.parser import parse_script
-from symgrad.language.steps.input_names import candidate_ranks, find_names
 from symgrad.language.syntax_tree import PythonCall
 from symgrad.language.tokens import DEPTH, LENGTH
 from symgrad.notation.tree import walk

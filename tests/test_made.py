@@ -12,7 +12,7 @@ import torch
 import symgrad
 from symgrad.errors import SymgradError, UnsupportedError
 from symgrad.language import read_program
-from symgrad.language.steps.constructors import MAKERS, METHODS, refuse_uninitialized
+from symgrad.language.constructors import MAKERS, METHODS, refuse_uninitialized
 from tests.compare import assert_same
 
 X = torch.tensor([[1.0, -2.0, 0.5], [3.0, 0.25, -1.0]], dtype=torch.float64)

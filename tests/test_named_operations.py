@@ -32,7 +32,7 @@ OTHER_WORDS: dict[str, dict[str, str]] = {
         ),
     },
     "what torch calls a parameter": {
-        "language/steps/binding.py": "abs",
+        "language/binding.py": "abs",
     },
     "Python's mathematics, on numbers that a text writes": {
         "language/constants.py": "abs cos exp log sin sqrt tan tanh",
@@ -99,7 +99,7 @@ OTHER_WORDS: dict[str, dict[str, str]] = {
     'what an option is set to: reduction="mean", mode="bilinear"': {
         "entries/along.py": "mean sum",
         "explanation/notable.py": "mean sum",
-        "language/steps/dtypes.py": "mean",
+        "language/dtypes.py": "mean",
         "tracing/lift/layers.py": "bilinear",
         "tracing/lift/compositions.py": "linear",
         "tracing/lift/placing.py": "amax mean sum",
@@ -132,7 +132,7 @@ NAMED: dict[str, dict[str, str]] = {
         "explanation/assemble.py": "ones_like zeros_like",
     },
     "T of a vector is the vector, of more than a matrix every axis; and a file system may hold t for T": {
-        "language/steps/elaborate.py": "T",
+        "language/elaborate.py": "T",
         "documents/__init__.py": "T",
     },
     "torch computes it otherwise than it is defined: other arguments, a product in one, no rank, a word that draws, an option said twice": {

@@ -18,7 +18,7 @@ import symgrad
 from symgrad.calculus import local
 from symgrad.errors import ShapeError, SymgradError
 from symgrad.language import read_program
-from symgrad.language.steps.builder import make_hashable
+from symgrad.language.builder import make_hashable
 from symgrad.numeric import Values, forward, numeric_pullback, numeric_pushforward
 from symgrad.numeric.forward import options_of
 from symgrad.ops import Op, named

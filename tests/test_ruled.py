@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import sympy as sp
 
-from symgrad.language.steps.dtypes import resolve_shapes, shape_cache_key
+from symgrad.language.dtypes import resolve_shapes, shape_cache_key
 from symgrad.ops.lookup import named
 from symgrad.shapes import Shape, Sizes
 

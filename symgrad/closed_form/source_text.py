@@ -32,7 +32,7 @@ from symgrad.closed_form.number_text import (
     write_size,
 )
 from symgrad.errors import SymgradError
-from symgrad.language.steps.input_names import ATTRIBUTES
+from symgrad.language.input_names import ATTRIBUTES
 from symgrad.ops import named
 from symgrad.ops.calls.written import INFIX, PREFIX, sign_of
 from symgrad.ops.lookup import plays

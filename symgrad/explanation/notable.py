@@ -19,8 +19,8 @@ from symgrad.calculus import local
 from symgrad.errors import InputError, Setting, SymgradError
 from symgrad.explanation.given import Given, Seed
 from symgrad.language import ParsedProgram
+from symgrad.language.complaints import join_sizes
 from symgrad.language.inference import find_broadcast_losses
-from symgrad.language.steps.complaints import join_sizes
 from symgrad.numeric import Array, Values, as_float, forward, numeric_pullback
 from symgrad.numeric.arranged import ONES
 from symgrad.ops.lookup import entry_of, playing, plays

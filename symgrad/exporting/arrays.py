@@ -19,7 +19,7 @@ from symgrad.entries.spec import Op
 from symgrad.errors import UnsupportedError
 from symgrad.exporting.module import Told, checked, docstring, in_functions, whole_module
 from symgrad.exporting.parts import Parts, Statement, as_functions, assignment, free, indented, listed, returned
-from symgrad.language.steps.input_names import ATTRIBUTES
+from symgrad.language.input_names import ATTRIBUTES
 from symgrad.ops import TABLE
 
 RANK = "{}.ndim"

@@ -32,7 +32,7 @@ from symgrad.exporting.parts import (
     returned,
     without_shapes,
 )
-from symgrad.language.steps.input_names import ATTRIBUTES
+from symgrad.language.input_names import ATTRIBUTES
 from symgrad.ops.calls.registry import SHARING
 
 MISREAD = ("torch.median", "torch.nanmedian")

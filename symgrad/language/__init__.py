@@ -1,4 +1,9 @@
-"""Text → Program: Python's own grammar through a whitelist, shapes inferred, values as literals."""
+"""Text to Program: Python's own grammar through a whitelist, and index equations; shapes are inferred.
+
+A text goes through these modules in order: `tokens`, `syntax_tree`, `parser` (with `index_equations`), `pasted_script`,
+then `statements` and `elaborate`, which append steps to a program under construction (`builder`). `attempt` does that
+for one choice of shapes, and `inference` chooses. `arguments` and `literals` read what is passed beside the text.
+"""
 
 from symgrad.language.arguments import exact_array, is_boolean_data
 from symgrad.language.expand import expand_composites, why_whole

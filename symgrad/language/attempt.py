@@ -14,14 +14,14 @@ import sympy as sp
 
 from symgrad.errors import InputError, ShapeError, SymgradError, seed_apart
 from symgrad.language.arguments import MOST, Array, abbreviate_repr, too_large_error
+from symgrad.language.binding import LiteralTensor, Meaning, Ref
+from symgrad.language.builder import StepBuilder
+from symgrad.language.complaints import format_sizes
 from symgrad.language.constants import simplify_number
-from symgrad.language.steps.binding import LiteralTensor, Meaning, Ref
-from symgrad.language.steps.builder import StepBuilder
-from symgrad.language.steps.complaints import format_sizes
-from symgrad.language.steps.dtypes import DtypeKind, round_to_dtype
-from symgrad.language.steps.input_names import TextNames
-from symgrad.language.steps.sizes import LARGEST_GUESS
-from symgrad.language.steps.statements import StatementReader
+from symgrad.language.dtypes import DtypeKind, round_to_dtype
+from symgrad.language.input_names import TextNames
+from symgrad.language.sizes import LARGEST_GUESS
+from symgrad.language.statements import StatementReader
 from symgrad.language.syntax_tree import Script
 from symgrad.program import Apply, Constant, Number, Own, Program, Tensor
 from symgrad.shapes import Shape, Size, SizeMismatch, Sizes, size_symbol, with_numbers

@@ -20,11 +20,11 @@ import sympy as sp
 
 from symgrad.entries.spec import Op
 from symgrad.errors import Source, SymgradError, bug
+from symgrad.language.binding import Meaning, Ref
+from symgrad.language.builder import StepBuilder
+from symgrad.language.input_names import iterate_tensor_names
 from symgrad.language.parser import parse_script
-from symgrad.language.steps.binding import Meaning, Ref
-from symgrad.language.steps.builder import StepBuilder
-from symgrad.language.steps.input_names import iterate_tensor_names
-from symgrad.language.steps.statements import StatementReader
+from symgrad.language.statements import StatementReader
 from symgrad.language.syntax_tree import Script
 from symgrad.ops.lookup import entry_of, named, plays
 from symgrad.program import Apply, Constant, Program, Role, Tensor

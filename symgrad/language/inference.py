@@ -1,9 +1,9 @@
-"""Text → Program: the one function that the rest of symgrad calls.
+"""Text to Program: `read_program`, which the rest of symgrad calls.
 
-What the text and the given shapes leave open is inferred: ranks are tried in order of likeliness until the
-whole program fits, sizes follow from unification with each other and with the output's shape, and sizes that
-nothing fixes become 2, 3, 4, … by order of appearance. `ParsedProgram` says what was assumed, and what the two sides of a
-loss, predictions and targets, are before they are broadcast.
+What the text and the given shapes leave open is inferred. Numbers of axes are tried in order of likeliness until the
+whole program fits. Sizes follow from unification with each other and with the shape of the output; sizes that nothing
+fixes become 2, 3, 4, … in order of appearance. `ParsedProgram` says what was assumed, and `find_broadcast_losses` which
+losses broadcast their predictions or targets.
 """
 
 from __future__ import annotations
@@ -30,8 +30,7 @@ from symgrad.language.attempt import (
     parse_shapes,
     unify_output_shape,
 )
-from symgrad.language.pasted_script import parse_pasted_script
-from symgrad.language.steps.input_names import (
+from symgrad.language.input_names import (
     LIBRARIES,
     NUMBERS,
     Candidates,
@@ -40,7 +39,8 @@ from symgrad.language.steps.input_names import (
     find_names,
     unknown_tensor_error,
 )
-from symgrad.language.steps.sizes import find_number_names
+from symgrad.language.pasted_script import parse_pasted_script
+from symgrad.language.sizes import find_number_names
 from symgrad.language.syntax_tree import Script
 from symgrad.notation.tree import walk
 from symgrad.ops.calls.written import sign_of

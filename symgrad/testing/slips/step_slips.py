@@ -23,7 +23,7 @@ import sympy as sp
 from symgrad.calculus import flowing, positions
 from symgrad.entries.spec import Op
 from symgrad.errors import SymgradError
-from symgrad.language.steps.dtypes import resolve_shapes
+from symgrad.language.dtypes import resolve_shapes
 from symgrad.numeric import Array, Values, as_float, forward, numeric_pullback, numeric_pushforward
 from symgrad.ops import TABLE
 from symgrad.program import Apply, Program

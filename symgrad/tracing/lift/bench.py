@@ -18,10 +18,10 @@ import sympy as sp
 from symgrad.backward.page_names import OPTION
 from symgrad.entries.spec import Op
 from symgrad.errors import Source
+from symgrad.language.binding import Ref
+from symgrad.language.builder import StepBuilder, StepOperand
 from symgrad.language.parser import parse_script
-from symgrad.language.steps.binding import Ref
-from symgrad.language.steps.builder import StepBuilder, StepOperand
-from symgrad.language.steps.statements import StatementReader
+from symgrad.language.statements import StatementReader
 from symgrad.numeric.exact import Array
 from symgrad.ops.lookup import named
 from symgrad.program import BLACK_BOX, Apply, Role, Tensor, free_name

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from symgrad.language.steps.binding import Ref
-from symgrad.language.steps.builder import StepOperand
+from symgrad.language.binding import Ref
+from symgrad.language.builder import StepOperand
 from symgrad.numeric.exact import Array
 from symgrad.ops import ground
 from symgrad.ops.calls.registry import CHOICES, RANKED

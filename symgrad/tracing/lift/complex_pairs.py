@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from symgrad.entries.spec import Op
-from symgrad.language.steps.binding import Ref
-from symgrad.language.steps.builder import StepOperand
+from symgrad.language.binding import Ref
+from symgrad.language.builder import StepOperand
 from symgrad.ops import ground
 from symgrad.ops.calls.complex_rules import Rule
 from symgrad.ops.calls.registry import find_compound

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from symgrad.language.steps.binding import Ref
-from symgrad.language.steps.builder import StepOperand
-from symgrad.language.steps.complex_steps import apply_to_halves
+from symgrad.language.binding import Ref
+from symgrad.language.builder import StepOperand
+from symgrad.language.complex_steps import apply_to_halves
 from symgrad.numeric.exact import Array
 from symgrad.ops import ground
 from symgrad.ops.calls.complex_rules import ARITHMETIC, Rule

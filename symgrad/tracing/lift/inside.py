@@ -16,7 +16,7 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
 from symgrad.errors import SymgradError
-from symgrad.language.steps.binding import Ref
+from symgrad.language.binding import Ref
 from symgrad.ops.calls.written import NEW
 from symgrad.ops.lookup import find
 from symgrad.reference.bounds import UncompiledMode

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from symgrad.language.steps.binding import Ref
+from symgrad.language.binding import Ref
 from symgrad.numeric.exact import Array, as_float
 from symgrad.ops import ground, layers
 from symgrad.ops.calls import of_runs

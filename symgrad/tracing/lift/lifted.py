@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from symgrad.errors import SymgradError
-from symgrad.language.steps.binding import Ref
+from symgrad.language.binding import Ref
 from symgrad.numeric.exact import Array
 from symgrad.ops.lookup import plays
 from symgrad.program import Apply, Program, Role, free_name

@@ -20,8 +20,8 @@ from dataclasses import replace
 import numpy as np
 
 from symgrad.errors import UnsupportedError
-from symgrad.language.steps.binding import Ref
-from symgrad.language.steps.builder import StepOperand
+from symgrad.language.binding import Ref
+from symgrad.language.builder import StepOperand
 from symgrad.numeric.exact import as_float
 from symgrad.ops import ground
 from symgrad.ops.calls.registry import SHARING

@@ -18,8 +18,8 @@ from torch.nn.modules._functions import BackwardHookFunction
 
 from symgrad.calculus.flow import ONE, steps_back
 from symgrad.errors import UnsupportedError
-from symgrad.language.steps.binding import Ref, resolve_keyword
-from symgrad.language.steps.builder import StepOperand
+from symgrad.language.binding import Ref, resolve_keyword
+from symgrad.language.builder import StepOperand
 from symgrad.ops import ground
 from symgrad.ops.calls.registry import Last, done, find_compound
 from symgrad.ops.lookup import find, playing

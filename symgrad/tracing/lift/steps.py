@@ -2,7 +2,7 @@
 
 torch's own names for parameters are renamed to the table's, what has no mathematics (``dtype``, ``out``, ``device``)
 is dropped: the value is compared with torch's afterwards, so that a dropped argument that mattered is noticed.
-Arguments are bound by `symgrad.language.steps.binding.bind_arguments`. A composition is made of several such steps.
+Arguments are bound by `symgrad.language.binding.bind_arguments`. A composition is made of several such steps.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import numpy as np
 
 from symgrad.entries.spec import Op, is_operand
 from symgrad.errors import SymgradError, UnsupportedError
-from symgrad.language.steps.binding import TOLD, Argument, Ref, bind_arguments, resolve_keyword
-from symgrad.language.steps.builder import StepOperand
+from symgrad.language.binding import TOLD, Argument, Ref, bind_arguments, resolve_keyword
+from symgrad.language.builder import StepOperand
 from symgrad.ops.calls.registry import Last
 
 NOWHERE = (0, 0)

@@ -12,7 +12,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from symgrad.language.steps.binding import Ref
+from symgrad.language.binding import Ref
 from symgrad.ops.lookup import entry_of
 from symgrad.program import Apply, Argument, Role, Tensor
 from symgrad.tracing.lift.bench import Bench

@@ -17,7 +17,7 @@ from functools import lru_cache
 from types import EllipsisType
 from typing import Any
 
-from symgrad.language.steps.input_names import ATTRIBUTES
+from symgrad.language.input_names import ATTRIBUTES
 from symgrad.ops.lookup import find
 from symgrad.tracing.record import frames
 from symgrad.tracing.record.trace import Call, Node, Span, Where, same

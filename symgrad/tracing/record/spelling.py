@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any
 
-from symgrad.language.steps.input_names import ATTRIBUTES
+from symgrad.language.input_names import ATTRIBUTES
 from symgrad.ops.calls.written import IN_PLACE_OPERATORS, OPERATORS, RANDOM, REFLECTED, WRITES_STATE
 from symgrad.ops.lookup import find
 from symgrad.tracing.record.guard import unheard

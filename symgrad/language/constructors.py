@@ -16,9 +16,7 @@ import sympy as sp
 
 from symgrad.errors import InputError, NotationError, ShapeError, Span, UnknownNameError, UnsupportedError
 from symgrad.language.arguments import Array, array_from_entries, flatten_nested, nested_shape
-from symgrad.language.constants import combine_constants, is_constant_number
-from symgrad.language.literals import RANDOM
-from symgrad.language.steps.binding import (
+from symgrad.language.binding import (
     Argument,
     Fill,
     Generator,
@@ -29,7 +27,9 @@ from symgrad.language.steps.binding import (
     describe_meaning,
     is_size_like,
 )
-from symgrad.language.steps.dtypes import DTYPES, DtypeKind, number_type
+from symgrad.language.constants import combine_constants, is_constant_number
+from symgrad.language.dtypes import DTYPES, DtypeKind, number_type
+from symgrad.language.literals import RANDOM
 from symgrad.ops.lookup import normal
 from symgrad.program import Number
 from symgrad.shapes import Shape, size_of

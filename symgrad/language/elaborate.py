@@ -12,10 +12,9 @@ from typing import Any
 
 from symgrad.entries.spec import Op
 from symgrad.errors import NotationError, Setting, ShapeError, Span, UnknownNameError, bug
-from symgrad.language.constants import INFINITY, NAMED, combine_constants, is_constant_number, parse_float
-from symgrad.language.steps.aliasing import AliasTracker, apply_cast, cast_first_operand, is_cast
-from symgrad.language.steps.apply import EntryApplier, choose_from_pair, with_error_span
-from symgrad.language.steps.binding import (
+from symgrad.language.aliasing import AliasTracker, apply_cast, cast_first_operand, is_cast
+from symgrad.language.apply import EntryApplier, choose_from_pair, with_error_span
+from symgrad.language.binding import (
     TOLD,
     Argument,
     LiteralTensor,
@@ -24,15 +23,16 @@ from symgrad.language.steps.binding import (
     Ref,
     describe_meaning,
 )
-from symgrad.language.steps.builder import StepBuilder
-from symgrad.language.steps.complaints import explain_transpose, not_callable_error, quote_span, unknown_function_error
-from symgrad.language.steps.complex_steps import VIEWS, view_as_pairs
-from symgrad.language.steps.constructors import ConstructorArguments, find_constructor
-from symgrad.language.steps.dtypes import TYPE_OF, DtypeKind, named_dtype
-from symgrad.language.steps.equation_step import apply_equation
-from symgrad.language.steps.input_names import PROPERTIES, call_spelling, is_module_path
-from symgrad.language.steps.sizes import METHODS, SizeQueries, visible_shape
-from symgrad.language.steps.subscript_steps import SubscriptReader
+from symgrad.language.builder import StepBuilder
+from symgrad.language.complaints import explain_transpose, not_callable_error, quote_span, unknown_function_error
+from symgrad.language.complex_steps import VIEWS, view_as_pairs
+from symgrad.language.constants import INFINITY, NAMED, combine_constants, is_constant_number, parse_float
+from symgrad.language.constructors import ConstructorArguments, find_constructor
+from symgrad.language.dtypes import TYPE_OF, DtypeKind, named_dtype
+from symgrad.language.equation_step import apply_equation
+from symgrad.language.input_names import PROPERTIES, call_spelling, is_module_path
+from symgrad.language.sizes import METHODS, SizeQueries, visible_shape
+from symgrad.language.subscript_steps import SubscriptReader
 from symgrad.language.syntax_tree import (
     Attribute,
     EquationNode,

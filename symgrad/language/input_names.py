@@ -16,8 +16,8 @@ from difflib import get_close_matches
 
 from symgrad.entries.spec import Op
 from symgrad.errors import Setting, Span, UnknownNameError
-from symgrad.language.steps.binding import TOLD
-from symgrad.language.steps.dtypes import TYPED, UNREAD
+from symgrad.language.binding import TOLD
+from symgrad.language.dtypes import TYPED, UNREAD
 from symgrad.language.syntax_tree import (
     Attribute,
     EquationNode,

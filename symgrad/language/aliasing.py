@@ -19,13 +19,13 @@ from functools import partial
 from itertools import pairwise
 
 from symgrad.errors import NotationError, ShapeError, Span, UnknownNameError, UnsupportedError
+from symgrad.language.apply import EntryApplier
+from symgrad.language.binding import Meaning, Ref, describe_meaning
+from symgrad.language.builder import EntryCaller, StepBuilder
+from symgrad.language.complaints import format_sizes, quote_span
 from symgrad.language.constants import is_constant_number
-from symgrad.language.steps.apply import EntryApplier
-from symgrad.language.steps.binding import Meaning, Ref, describe_meaning
-from symgrad.language.steps.builder import EntryCaller, StepBuilder
-from symgrad.language.steps.complaints import format_sizes, quote_span
-from symgrad.language.steps.dtypes import DTYPES, NARROW, NO_TYPE, TYPED, UNREAD, DtypeKind, named_dtype
-from symgrad.language.steps.sizes import ALL, Key
+from symgrad.language.dtypes import DTYPES, NARROW, NO_TYPE, TYPED, UNREAD, DtypeKind, named_dtype
+from symgrad.language.sizes import ALL, Key
 from symgrad.language.syntax_tree import Attribute, Literal, PythonCall, dotted_name
 from symgrad.notation.tree import SyntaxNode
 from symgrad.ops import ELEMENTWISE, belongs_to, ground

@@ -18,10 +18,10 @@ import sympy as sp
 
 from symgrad.entries.spec import Op
 from symgrad.errors import RUN, InputError, ShapeError, Span, SymgradError, UnsupportedError, bug
-from symgrad.language.steps.binding import LiteralTensor, Meaning, Ref, operand_type
-from symgrad.language.steps.complaints import computed_leaf_error, list_shapes, mismatch_error
-from symgrad.language.steps.dtypes import DtypeKind, resolve_shapes, result_type
-from symgrad.language.steps.input_names import UsedNames
+from symgrad.language.binding import LiteralTensor, Meaning, Ref, operand_type
+from symgrad.language.complaints import computed_leaf_error, list_shapes, mismatch_error
+from symgrad.language.dtypes import DtypeKind, resolve_shapes, result_type
+from symgrad.language.input_names import UsedNames
 from symgrad.language.syntax_tree import PythonStatement
 from symgrad.ops.lookup import named, playing
 from symgrad.program import Apply, Argument, Constant, Number, Own, Role, Tensor, free_name

@@ -13,9 +13,9 @@ import sympy as sp
 
 from symgrad.entries.stated import equation_of
 from symgrad.errors import InputError, Setting, Span, SymgradError
+from symgrad.language.binding import Meaning, Ref, describe_meaning
+from symgrad.language.builder import StepBuilder, StepOperand
 from symgrad.language.constants import is_constant_number
-from symgrad.language.steps.binding import Meaning, Ref, describe_meaning
-from symgrad.language.steps.builder import StepBuilder, StepOperand
 from symgrad.language.syntax_tree import EquationNode
 from symgrad.notation.read_write import format_node, read_statement
 from symgrad.notation.scope import classify_names, inline_definitions

@@ -18,13 +18,13 @@ import numpy as np
 import sympy as sp
 
 from symgrad.errors import RUN, NotationError, ShapeError, Span, UnsupportedError
+from symgrad.language.aliasing import AliasTracker
+from symgrad.language.apply import EntryApplier, choose_from_pair, count_results, with_error_span
 from symgrad.language.arguments import array_from_entries
-from symgrad.language.steps.aliasing import AliasTracker
-from symgrad.language.steps.apply import EntryApplier, choose_from_pair, count_results, with_error_span
-from symgrad.language.steps.binding import LiteralTensor, Meaning, MultipleResults, Ref, describe_meaning
-from symgrad.language.steps.builder import EntryCaller, StepBuilder
-from symgrad.language.steps.dtypes import DtypeKind
-from symgrad.language.steps.sizes import ALL, LARGEST_GUESS, Key, SizeQueries, index_key, visible_shape
+from symgrad.language.binding import LiteralTensor, Meaning, MultipleResults, Ref, describe_meaning
+from symgrad.language.builder import EntryCaller, StepBuilder
+from symgrad.language.dtypes import DtypeKind
+from symgrad.language.sizes import ALL, LARGEST_GUESS, Key, SizeQueries, index_key, visible_shape
 from symgrad.language.syntax_tree import Subscript
 from symgrad.notation.tree import SyntaxNode
 from symgrad.ops import ground

@@ -6,7 +6,7 @@ an unknown size gets its number at once, and that is noted, so that the explanat
 What stands in brackets is the key of the operation ``getitem``, with one item for every axis of the tensor and every
 new axis: ``("int", i)``, ``("slice", start, stop, step)`` with a step of at least 1, ``("new",)``, or ``("all",)`` for
 a whole axis, which is also what an ellipsis and the axes nobody wrote become. A list or a tensor of positions stands as
-``("pick", positions)``, which `symgrad.language.steps.subscript_steps` reads.
+``("pick", positions)``, which `symgrad.language.subscript_steps` reads.
 
 Names that stand for numbers, not for tensors (n in ``x.reshape(n, 3)``, in ``F.layer_norm(x, (n,))``, in ``x[:n]``),
 are found in the syntax tree, and whether what they are can follow from the sizes of tensors. The table says which
@@ -22,9 +22,9 @@ import sympy as sp
 
 from symgrad.entries.spec import Op
 from symgrad.errors import NotationError, ShapeError, Span, UnsupportedError
-from symgrad.language.steps.binding import TOLD, Argument, Meaning, Ref, describe_meaning, is_size_like
-from symgrad.language.steps.constructors import find_constructor
-from symgrad.language.steps.input_names import call_spelling
+from symgrad.language.binding import TOLD, Argument, Meaning, Ref, describe_meaning, is_size_like
+from symgrad.language.constructors import find_constructor
+from symgrad.language.input_names import call_spelling
 from symgrad.language.syntax_tree import EquationNode, Items, PythonCall, Script, Slice, Star, Unary
 from symgrad.notation.tree import Binary, Dots, Name, SyntaxNode, walk
 from symgrad.ops.lookup import find

@@ -12,8 +12,7 @@ from typing import Any
 
 from symgrad.entries.spec import Op, is_operand
 from symgrad.errors import InputError, NotationError, ShapeError, Span, SymgradError, UnsupportedError
-from symgrad.language.constants import FUNCTIONS, apply_to_constant, is_constant_number
-from symgrad.language.steps.binding import (
+from symgrad.language.binding import (
     Argument,
     Meaning,
     MultipleResults,
@@ -24,9 +23,9 @@ from symgrad.language.steps.binding import (
     operand_type,
     resolve_keyword,
 )
-from symgrad.language.steps.builder import EntryCaller, StepBuilder, StepOperand
-from symgrad.language.steps.complaints import quote_span, unknown_function_error
-from symgrad.language.steps.complex_steps import (
+from symgrad.language.builder import EntryCaller, StepBuilder, StepOperand
+from symgrad.language.complaints import quote_span, unknown_function_error
+from symgrad.language.complex_steps import (
     HINT,
     ComplexEntryCaller,
     apply_complex_compound,
@@ -36,8 +35,9 @@ from symgrad.language.steps.complex_steps import (
     is_complex_ref,
     to_torch_shape,
 )
-from symgrad.language.steps.dtypes import DtypeKind, result_type
-from symgrad.language.steps.sizes import LARGEST_GUESS, SizeQueries, visible_shape
+from symgrad.language.constants import FUNCTIONS, apply_to_constant, is_constant_number
+from symgrad.language.dtypes import DtypeKind, result_type
+from symgrad.language.sizes import LARGEST_GUESS, SizeQueries, visible_shape
 from symgrad.ops.calls.registry import Compound, Last, in_front
 from symgrad.ops.lookup import TORCHS, find, named, normal
 from symgrad.program import Role

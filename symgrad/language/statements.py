@@ -2,7 +2,7 @@
 
 Comes in: a `Script`. Goes out: the tensor that is its output. The right side is read first, then its targets are
 assigned from left to right; what is written into a tensor reaches every name that shares its entries
-(`symgrad.language.steps.aliasing`). What a text gives to backward, in the brackets of ``out.backward(…)``, is made as
+(`symgrad.language.aliasing`). What a text gives to backward, in the brackets of ``out.backward(…)``, is made as
 every tensor that the text makes: `read_seed` gives the code and the numbers of v.
 """
 
@@ -13,15 +13,15 @@ from typing import NoReturn
 
 from symgrad.entries.read_off import same_everywhere
 from symgrad.errors import RUN, NotationError, Span, UnsupportedError
+from symgrad.language.binding import LiteralTensor, Meaning, MultipleResults, Ref, describe_meaning
+from symgrad.language.builder import StepBuilder, StepOperand
+from symgrad.language.complaints import no_inputs_error, no_tensor_error, quote_span
 from symgrad.language.constants import is_constant_number
+from symgrad.language.constructors import constant_fill
+from symgrad.language.dtypes import DtypeKind
+from symgrad.language.elaborate import Elaborator
+from symgrad.language.input_names import iterate_tensor_names
 from symgrad.language.parser import HELD
-from symgrad.language.steps.binding import LiteralTensor, Meaning, MultipleResults, Ref, describe_meaning
-from symgrad.language.steps.builder import StepBuilder, StepOperand
-from symgrad.language.steps.complaints import no_inputs_error, no_tensor_error, quote_span
-from symgrad.language.steps.constructors import constant_fill
-from symgrad.language.steps.dtypes import DtypeKind
-from symgrad.language.steps.elaborate import Elaborator
-from symgrad.language.steps.input_names import iterate_tensor_names
 from symgrad.language.syntax_tree import (
     Items,
     PythonCall,

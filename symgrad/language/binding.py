@@ -22,7 +22,7 @@ from symgrad.errors import NotationError, Setting, Span, UnknownNameError
 from symgrad.functions import FLOATS_HOLD
 from symgrad.language.arguments import Array
 from symgrad.language.constants import is_constant_number
-from symgrad.language.steps.dtypes import NARROW, DtypeKind, OperandType, number_type
+from symgrad.language.dtypes import NARROW, DtypeKind, OperandType, number_type
 from symgrad.ops import CONTRACTIONS, belongs_to
 from symgrad.ops.calls.registry import Compound
 from symgrad.program import Number

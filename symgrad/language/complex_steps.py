@@ -19,8 +19,8 @@ from typing import Any, NoReturn
 from symgrad.entries.read_off import Terms, multilinear
 from symgrad.entries.spec import Op
 from symgrad.errors import NotationError, Span, UnsupportedError
-from symgrad.language.steps.binding import Meaning, Ref, describe_meaning
-from symgrad.language.steps.builder import EntryCaller, StepBuilder, StepOperand
+from symgrad.language.binding import Meaning, Ref, describe_meaning
+from symgrad.language.builder import EntryCaller, StepBuilder, StepOperand
 from symgrad.ops import ground
 from symgrad.ops.calls.complex_rules import ARITHMETIC, REAL, UNMOVED
 from symgrad.ops.complex_pairs import unpaired

@@ -1,1 +1,0 @@
-"""Syntax tree → steps of a program: calls bound to entries of the table, and applied."""
